@@ -1,0 +1,1 @@
+//! What runs in each host: workloads, meters, knobs; one protocol

@@ -1,0 +1,1 @@
+//! Testbeds: hosts, wires, CPU placement; implements the executor

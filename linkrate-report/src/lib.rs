@@ -1,0 +1,1 @@
+//! Results to terminal table, HTML, CSV and JSON

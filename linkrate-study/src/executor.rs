@@ -1,0 +1,71 @@
+//! What a study needs of a testbed, and no more.
+
+use std::collections::BTreeMap;
+
+use linkrate_terms::{Measurement, RunSpec};
+use serde::{Deserialize, Serialize};
+
+/// Carries out runs. The lab implements it on real hosts; tests implement it on simulated ones.
+pub trait Executor {
+    /// Facts about hosts and placement that travel with every result.
+    fn facts(&self) -> Facts;
+
+    /// Sets the knobs, reads them back, warms up, measures all ends over one window.
+    ///
+    /// # Errors
+    /// A [`RunFailure`] whenever the figures would not be what was asked for. After a failure
+    /// that is not fatal the executor is ready for the next run.
+    fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure>;
+}
+
+/// Facts about the testbed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Facts {
+    /// Facts by name (`kernel`, `cpu-model`, `sut-cpus`, ...), values as text.
+    pub facts: BTreeMap<String, String>,
+    /// What a reader must know before trusting the figures, as full sentences.
+    pub warnings: Vec<String>,
+}
+
+/// Why a run has no figures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{stage}: {reason}")]
+pub struct RunFailure {
+    /// What was being done.
+    pub stage: Stage,
+    /// The reason, with the identifying value.
+    pub reason: String,
+    /// Whether the testbed is lost, so that no further run can succeed.
+    pub fatal: bool,
+}
+
+/// The step of a run at which it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Bringing up the testbed.
+    Testbed,
+    /// Setting a knob or reading it back.
+    Knob,
+    /// Listening and connecting.
+    Connect,
+    /// Traffic and measurement.
+    Measure,
+    /// An agent died or spoke nonsense.
+    Agent,
+    /// The person asked to stop.
+    Interrupted,
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Testbed => "testbed",
+            Self::Knob => "knob",
+            Self::Connect => "connect",
+            Self::Measure => "measure",
+            Self::Agent => "agent",
+            Self::Interrupted => "interrupted",
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! What a study found: the document that the terminal table, `--json`, CSV and the report are
+//! made from. It is derived from the stored runs alone.
+
+use std::fmt;
+
+use linkrate_terms::measurement::Latency;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::executor::Facts;
+use crate::store::StoredRun;
+
+/// Version of the JSON document.
+pub const RESULTS_FORMAT: u32 = 1;
+
+/// One level of one factor, as the study file has it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Level {
+    /// A whole number (`ports = [1, 2]`).
+    Number(u64),
+    /// A switch (`gro = [true, false]`).
+    Switch(bool),
+    /// Anything else (`offload = ["none", "tso"]`).
+    Text(String),
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Switch(true) => f.write_str("on"),
+            Self::Switch(false) => f.write_str("off"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The levels of one cell, in the order of the study file's factors. Serialised as a map.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Levels(pub Vec<(String, Level)>);
+
+impl Levels {
+    /// The level of `factor` in this cell.
+    pub fn get(&self, factor: &str) -> Option<&Level> {
+        self.0.iter().find(|(name, _)| name == factor).map(|(_, level)| level)
+    }
+
+    /// The same levels without `factor`.
+    pub fn without(&self, factor: &str) -> Self {
+        Self(self.0.iter().filter(|(name, _)| name != factor).cloned().collect())
+    }
+}
+
+impl fmt::Display for Levels {
+    /// `tso, transmit`; a level that does not speak for itself takes its factor's name with it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (factor, level)) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            match level {
+                Level::Text(text) => f.write_str(text)?,
+                _ => write!(f, "{factor} {level}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Levels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (factor, level) in &self.0 {
+            map.serialize_entry(factor, level)?;
+        }
+        map.end()
+    }
+}
+
+/// A mean with its confidence interval. With a single run there is no interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// The estimate.
+    pub mean: f64,
+    /// Lower end; absent when the runs do not allow one.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// An [`Interval`] with the unit of its values.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Quantity {
+    /// The values.
+    #[serde(flatten)]
+    pub interval: Interval,
+    /// `bit/s`, `us/KB`, `us/transaction`, `%`, `transaction/s`.
+    pub unit: &'static str,
+}
+
+/// The document.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StudyResults {
+    /// [`RESULTS_FORMAT`].
+    pub format: u32,
+    /// Name of the study.
+    pub study: String,
+    /// Its title.
+    pub title: String,
+    /// The results directory.
+    pub results: String,
+    /// Confidence level of every interval, for example 0.95.
+    pub confidence: f64,
+    /// Smallest effect that is claimed, as a fraction, for example 0.02.
+    pub minimum_effect: f64,
+    /// Whether the study ran to its stop rule.
+    pub complete: bool,
+    /// Why it stopped: precision reached, budget spent, interrupted, ..., as a sentence.
+    pub stopped: String,
+    /// Blocks of which every run is stored.
+    pub blocks: u32,
+    /// One per combination of levels, in the order of the study file.
+    pub cells: Vec<CellResult>,
+    /// Ratios between levels.
+    pub effects: Vec<Effect>,
+    /// The SUT's CPU use without load, in per cent; absent without an idle run.
+    pub background_cpu: Option<Quantity>,
+    /// Facts about the testbed.
+    pub facts: Facts,
+    /// Failed runs with their reasons.
+    pub failures: Vec<FailedRun>,
+    /// Things a reader must know, as full sentences.
+    pub warnings: Vec<String>,
+    /// Every stored run, for CSV and the report's raw data.
+    #[serde(skip)]
+    pub runs: Vec<StoredRun>,
+}
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CellResult {
+    /// Its levels.
+    pub levels: Levels,
+    /// Runs behind the figures.
+    pub runs: u32,
+    /// Runs that failed.
+    pub failed: u32,
+    /// Received payload; absent without a good run.
+    pub throughput: Option<Quantity>,
+    /// Transactions per second; absent for streams.
+    pub transactions: Option<Quantity>,
+    /// SUT CPU time per KB, or per transaction for request/response.
+    pub service_demand: Option<Quantity>,
+    /// Busy share of the SUT's CPUs.
+    pub cpu: Option<Quantity>,
+    /// Latency of the transactions of all runs; percentiles are means over the runs.
+    pub latency: Option<Latency>,
+    /// Means over the runs of what the counters prove.
+    pub evidence: CellEvidence,
+    /// What bound the cell, in plain words.
+    pub verdict: String,
+}
+
+/// What the counters of one cell's runs prove; means over the runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct CellEvidence {
+    /// Mean bytes of an IP packet as the SUT's TCP built it.
+    pub stack_packet_bytes: Option<f64>,
+    /// Mean bytes of a packet handed to the SUT's driver.
+    pub driver_packet_bytes: Option<f64>,
+    /// Busy share of the clients' CPUs in per cent.
+    pub client_cpu_percent: Option<f64>,
+    /// Share of sending time limited by the receiver's window, in per cent.
+    pub rwnd_limited_percent: Option<f64>,
+    /// Share of sending time limited by the send buffer, in per cent.
+    pub sndbuf_limited_percent: Option<f64>,
+    /// Retransmitted segments per run.
+    pub retransmits: Option<f64>,
+    /// Packets dropped by the SUT's interface per run.
+    pub drops: Option<f64>,
+    /// SO_SNDBUF as granted, bytes.
+    pub granted_send_buffer_bytes: Option<u64>,
+    /// SO_RCVBUF as granted, bytes.
+    pub granted_receive_buffer_bytes: Option<u64>,
+    /// TCP maximum segment size, bytes.
+    pub mss_bytes: Option<u32>,
+    /// Where the CPU figure came from.
+    pub idle_source: Option<linkrate_terms::measurement::IdleSource>,
+}
+
+/// What an effect is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Received payload per second.
+    Throughput,
+    /// SUT CPU time per KB or per transaction.
+    ServiceDemand,
+    /// Completed transactions per second.
+    Transactions,
+}
+
+/// A ratio between two levels of one factor, all else equal, paired within blocks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Effect {
+    /// The factor that changes.
+    pub factor: String,
+    /// The level in the denominator.
+    pub from: Level,
+    /// The level in the numerator.
+    pub to: Level,
+    /// The levels of the other factors.
+    pub at: Levels,
+    /// What is compared.
+    pub measure: Measure,
+    /// Geometric mean of the ratios, with its interval.
+    pub ratio: Interval,
+    /// Blocks with both runs.
+    pub pairs: u32,
+    /// Whether the interval excludes 1 and the effect is larger than the study's minimum.
+    pub claimed: bool,
+}
+
+/// A run without figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FailedRun {
+    /// Block, from 0.
+    pub block: u32,
+    /// The cell's levels; empty for the idle run.
+    pub levels: Levels,
+    /// The reason.
+    pub reason: String,
+}

@@ -1,0 +1,1 @@
+//! Every Linux system interface linkrate uses, and every unsafe block

@@ -1,0 +1,159 @@
+//! Sets of CPUs in the kernel's list format (`0-3,8`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The largest CPU number accepted; the kernel's own NR_CPUS limit on x86-64 is 8192.
+pub const MAX_CPU: u32 = 8191;
+
+/// A set of CPU numbers, printed and read as the kernel does (`0-3,8`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CpuSet(BTreeSet<u32>);
+
+/// Why a CPU list could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{given}\" is not a CPU list; expected for example \"0\" or \"0-3,8\", numbers up to 8191"
+)]
+pub struct CpuSetError {
+    given: String,
+}
+
+impl CpuSet {
+    /// The CPUs in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// How many CPUs there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `cpu` is in the set.
+    pub fn contains(&self, cpu: u32) -> bool {
+        self.0.contains(&cpu)
+    }
+
+    /// Whether the two sets share a CPU.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        !self.0.is_disjoint(&other.0)
+    }
+
+    /// The mask in the format of `rps_cpus`: 32-bit groups in hexadecimal, most significant first.
+    pub fn to_kernel_mask(&self) -> String {
+        let groups = self.0.last().map_or(1, |last| last / 32 + 1);
+        let words: Vec<String> = (0..groups)
+            .rev()
+            .map(|group| {
+                let word = self
+                    .iter()
+                    .filter(|cpu| cpu / 32 == group)
+                    .fold(0u32, |word, cpu| word | 1 << (cpu % 32));
+                format!("{word:08x}")
+            })
+            .collect();
+        words.join(",")
+    }
+}
+
+impl FromIterator<u32> for CpuSet {
+    fn from_iter<T: IntoIterator<Item = u32>>(cpus: T) -> Self {
+        Self(cpus.into_iter().collect())
+    }
+}
+
+impl FromStr for CpuSet {
+    type Err = CpuSetError;
+
+    fn from_str(given: &str) -> Result<Self, CpuSetError> {
+        let error = || CpuSetError { given: given.to_owned() };
+        let number = |text: &str| {
+            text.trim().parse::<u32>().ok().filter(|cpu| *cpu <= MAX_CPU).ok_or_else(error)
+        };
+        let mut cpus = BTreeSet::new();
+        for part in given.trim().split(',').filter(|part| !part.trim().is_empty()) {
+            match part.split_once('-') {
+                Some((first, last)) => {
+                    let (first, last) = (number(first)?, number(last)?);
+                    if first > last {
+                        return Err(error());
+                    }
+                    cpus.extend(first..=last);
+                }
+                None => {
+                    cpus.insert(number(part)?);
+                }
+            }
+        }
+        if cpus.is_empty() { Err(error()) } else { Ok(Self(cpus)) }
+    }
+}
+
+impl TryFrom<String> for CpuSet {
+    type Error = CpuSetError;
+
+    fn try_from(given: String) -> Result<Self, CpuSetError> {
+        if given.is_empty() { Ok(Self::default()) } else { given.parse() }
+    }
+}
+
+impl From<CpuSet> for String {
+    fn from(cpus: CpuSet) -> Self {
+        cpus.to_string()
+    }
+}
+
+impl fmt::Display for CpuSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cpus = self.iter().peekable();
+        let mut first_range = true;
+        while let Some(start) = cpus.next() {
+            let mut end = start;
+            while cpus.next_if_eq(&(end + 1)).is_some() {
+                end += 1;
+            }
+            if !first_range {
+                f.write_str(",")?;
+            }
+            first_range = false;
+            if start == end { write!(f, "{start}")? } else { write!(f, "{start}-{end}")? }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_read_and_print_as_the_kernel_does() {
+        for (given, printed) in [("0", "0"), ("0-3,8", "0-3,8"), ("1,0,2", "0-2"), ("5, 7", "5,7")]
+        {
+            assert_eq!(given.parse::<CpuSet>().unwrap().to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn lists_that_are_none_are_refused() {
+        for given in ["", ",", "a", "3-1", "-1", "9999", "1-"] {
+            assert!(given.parse::<CpuSet>().is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn masks_are_in_groups_of_32_bits() {
+        assert_eq!("0".parse::<CpuSet>().unwrap().to_kernel_mask(), "00000001");
+        assert_eq!("1,33".parse::<CpuSet>().unwrap().to_kernel_mask(), "00000002,00000002");
+    }
+}

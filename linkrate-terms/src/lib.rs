@@ -1,0 +1,30 @@
+//! The project's words as types.
+//!
+//! Everything that more than one layer must name lives here, and nothing else does: no I/O,
+//! no clock, no system call. A study file is parsed into these types, the controller sends them
+//! to agents, agents answer with them, the store keeps them and the report prints them.
+//!
+//! - [`units`]: bytes, bit rates, durations and percentages as people write them
+//! - [`cpus`]: sets of CPUs in the kernel's list format
+//! - [`workload`]: what traffic flows
+//! - [`knobs`]: what is set on the interface and on the sockets
+//! - [`spec`]: one run, and the testbed it needs
+//! - [`measurement`]: what one run gave
+//! - [`nearest`]: "did you mean" for every name a person can mistype
+
+#![forbid(unsafe_code)]
+
+pub mod cpus;
+pub mod knobs;
+pub mod measurement;
+pub mod nearest;
+pub mod spec;
+pub mod units;
+pub mod workload;
+
+pub use cpus::CpuSet;
+pub use knobs::{InterfaceKnobs, Offload, SocketKnobs};
+pub use measurement::Measurement;
+pub use spec::{RunSpec, Task, TestbedSpec};
+pub use units::{BitRate, ByteSize};
+pub use workload::{Direction, MessageSize, Protocol, ReceivePath, SendPath, Workload};

@@ -1,0 +1,271 @@
+//! What one run gave: figures, what was effective, and the evidence.
+//!
+//! Raw counts are kept, rates are derived from them by the methods here, so that a stored run can
+//! always be recomputed. Times are nanoseconds unless the name says otherwise.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpus::CpuSet;
+use crate::knobs::{InterfaceKnobs, SocketKnobs};
+
+/// One KB in a service demand is 1024 bytes, as in netperf.
+pub const BYTES_PER_KB: f64 = 1024.0;
+
+/// Everything one run gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// What flowed, counted by the receivers.
+    pub traffic: Traffic,
+    /// Latency of transactions; absent for streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    /// CPU of the system under test.
+    pub sut_cpu: CpuUse,
+    /// CPU of all clients together; absent when it cannot be told from the SUT's.
+    pub client_cpu: CpuUse,
+    /// What the interface and the sockets really had.
+    pub effective: Effective,
+    /// What the counters prove.
+    pub evidence: Evidence,
+    /// Things a reader of the figure must know, as full sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
+}
+
+/// What flowed in the window.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Payload bytes the clients received from the SUT.
+    pub transmit_bytes: u64,
+    /// Payload bytes the SUT received from the clients.
+    pub receive_bytes: u64,
+    /// Seconds of the window over which transmit_bytes were counted.
+    pub transmit_seconds: f64,
+    /// Seconds of the window over which receive_bytes were counted.
+    pub receive_seconds: f64,
+    /// Completed transactions; zero for streams.
+    pub transactions: u64,
+    /// Seconds over which transactions were counted.
+    pub transaction_seconds: f64,
+    /// Datagrams sent but not received in the window; zero for TCP.
+    pub lost_datagrams: u64,
+}
+
+impl Traffic {
+    /// Payload bits per second received, both directions together.
+    pub fn bits_per_second(&self) -> f64 {
+        let rate = |bytes: u64, seconds: f64| {
+            if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+        };
+        rate(self.transmit_bytes, self.transmit_seconds)
+            + rate(self.receive_bytes, self.receive_seconds)
+    }
+
+    /// Transactions per second.
+    pub fn transactions_per_second(&self) -> f64 {
+        if self.transaction_seconds > 0.0 {
+            self.transactions as f64 / self.transaction_seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Latency of transactions in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Number of transactions.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p99_9_ns: u64,
+    /// 99.99th percentile.
+    pub p99_99_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
+
+/// Where idle time was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IdleSource {
+    /// `/proc/timer_list`, nanoseconds; readable by root only.
+    TimerList,
+    /// `/proc/stat`, the same idle time printed in ticks of 10 ms.
+    ProcStat,
+}
+
+/// CPU time of one group of CPUs over the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// Per CPU.
+    pub cpus: Vec<CpuTime>,
+    /// Per thread of linkrate's own on these CPUs.
+    pub threads: Vec<ThreadTime>,
+    /// Where idle time was read.
+    pub source: IdleSource,
+    /// Whether another role shares these CPUs, so that the figure cannot be separated.
+    pub shared: bool,
+}
+
+/// One CPU over the window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// CPU number.
+    pub cpu: u32,
+    /// Length of the window as this CPU's meter saw it.
+    pub window_ns: u64,
+    /// Neither idle nor stolen: window less idle less steal.
+    pub busy_ns: u64,
+    /// Taken by the hypervisor.
+    pub steal_ns: u64,
+}
+
+/// One thread over the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadTime {
+    /// What the thread does.
+    pub name: String,
+    /// Its CPU affinity as read back.
+    pub affinity: CpuSet,
+    /// CPU time, user and system, including softirqs that ran on its back.
+    pub cpu_ns: u64,
+    /// User part.
+    pub user_ns: u64,
+}
+
+impl CpuUse {
+    /// Busy nanoseconds, all CPUs together.
+    pub fn busy_ns(&self) -> u64 {
+        self.cpus.iter().map(|cpu| cpu.busy_ns).sum()
+    }
+
+    /// Busy share of all CPUs of the group, in per cent of the group.
+    pub fn percent(&self) -> f64 {
+        let window: u64 = self.cpus.iter().map(|cpu| cpu.window_ns).sum();
+        if window == 0 { 0.0 } else { self.busy_ns() as f64 * 100.0 / window as f64 }
+    }
+
+    /// The busiest CPU of the group, in per cent of one CPU.
+    pub fn busiest_percent(&self) -> f64 {
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.window_ns > 0)
+            .map(|cpu| cpu.busy_ns as f64 * 100.0 / cpu.window_ns as f64)
+            .fold(0.0, f64::max)
+    }
+
+    /// Busy CPUs: 1.5 means one and a half CPUs' worth of time was used.
+    pub fn busy_cpus(&self) -> f64 {
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.window_ns > 0)
+            .map(|cpu| cpu.busy_ns as f64 / cpu.window_ns as f64)
+            .sum()
+    }
+}
+
+impl Measurement {
+    /// µs of SUT CPU per KB of payload received, both directions' bytes together.
+    /// `None` when nothing was received.
+    pub fn service_demand_us_per_kb(&self) -> Option<f64> {
+        let kb_per_second = self.traffic.bits_per_second() / 8.0 / BYTES_PER_KB;
+        (kb_per_second > 0.0).then(|| self.sut_cpu.busy_cpus() * 1e6 / kb_per_second)
+    }
+
+    /// µs of SUT CPU per transaction. `None` without transactions.
+    pub fn service_demand_us_per_transaction(&self) -> Option<f64> {
+        let rate = self.traffic.transactions_per_second();
+        (rate > 0.0).then(|| self.sut_cpu.busy_cpus() * 1e6 / rate)
+    }
+}
+
+/// What was really set, read back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effective {
+    /// The SUT's interface.
+    pub interface: InterfaceKnobs,
+    /// The test sockets; `buffer` is what was asked for.
+    pub socket: SocketKnobs,
+    /// SO_SNDBUF as the kernel granted it (twice what was asked, when it was granted).
+    pub granted_send_buffer_bytes: u64,
+    /// SO_RCVBUF as the kernel granted it.
+    pub granted_receive_buffer_bytes: u64,
+    /// TCP maximum segment size in bytes; zero for UDP.
+    pub mss_bytes: u32,
+}
+
+/// What the counters prove was really on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The SUT's interfaces, all together, over the window.
+    pub interface: InterfaceCounts,
+    /// The SUT's IP and TCP counters over the window, by the kernel's names (`Ip.OutRequests`).
+    pub protocol: BTreeMap<String, u64>,
+    /// TCP_INFO of the sending sockets over the window, both ends.
+    pub senders: SenderTimes,
+    /// Packets that receive processing handled, by CPU, over the window (`/proc/net/softnet_stat`).
+    pub receive_packets_by_cpu: BTreeMap<u32, u64>,
+}
+
+/// Interface counters over the window. On veth one superframe counts as one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct InterfaceCounts {
+    /// Packets handed to the driver.
+    pub tx_packets: u64,
+    /// Their bytes, headers included.
+    pub tx_bytes: u64,
+    /// Packets the driver handed up.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets dropped on transmit.
+    pub tx_dropped: u64,
+    /// Packets dropped on receive.
+    pub rx_dropped: u64,
+}
+
+/// TCP_INFO times of sending sockets, summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SenderTimes {
+    /// Sockets in the sum.
+    pub sockets: u32,
+    /// Time with data to send, µs.
+    pub busy_us: u64,
+    /// Part of it limited by the receiver's window, µs.
+    pub rwnd_limited_us: u64,
+    /// Part of it limited by the send buffer, µs.
+    pub sndbuf_limited_us: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+}
+
+impl Evidence {
+    /// Mean bytes of an IP packet as TCP built it: large with GSO and TSO, one MTU without.
+    pub fn mean_stack_packet_bytes(&self) -> Option<f64> {
+        ratio(self.protocol.get("IpExt.OutOctets"), self.protocol.get("Ip.OutRequests"))
+    }
+
+    /// Mean bytes of a packet handed to the driver: large only if the adapter does the cutting.
+    pub fn mean_driver_packet_bytes(&self) -> Option<f64> {
+        ratio(Some(&self.interface.tx_bytes), Some(&self.interface.tx_packets))
+    }
+}
+
+fn ratio(numerator: Option<&u64>, denominator: Option<&u64>) -> Option<f64> {
+    match (numerator, denominator) {
+        (Some(n), Some(d)) if *d > 0 => Some(*n as f64 / *d as f64),
+        _ => None,
+    }
+}

@@ -1,0 +1,161 @@
+//! What traffic flows: the words of netperf and iperf3 as types.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::ByteSize;
+
+/// Which way the payload of a stream flows, seen from the system under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// The system under test sends.
+    Transmit,
+    /// The system under test receives.
+    Receive,
+    /// Both at once, on separate connections, as a TCP_STREAM beside a TCP_MAERTS.
+    Bidirectional,
+}
+
+/// The shape of the exchange; netperf's test name in brackets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// TCP bulk data (TCP_STREAM, TCP_MAERTS).
+    Stream,
+    /// TCP transactions on standing connections (TCP_RR).
+    RequestResponse,
+    /// A TCP connection per transaction (TCP_CRR).
+    ConnectRequestResponse,
+    /// UDP datagrams one way (UDP_STREAM).
+    UdpStream,
+    /// UDP transactions (UDP_RR).
+    UdpRequestResponse,
+}
+
+impl Protocol {
+    /// Whether the unit of work is a transaction, so that latency is measured.
+    pub fn is_transactional(self) -> bool {
+        matches!(
+            self,
+            Self::RequestResponse | Self::ConnectRequestResponse | Self::UdpRequestResponse
+        )
+    }
+
+    /// Whether datagrams carry it.
+    pub fn is_udp(self) -> bool {
+        matches!(self, Self::UdpStream | Self::UdpRequestResponse)
+    }
+}
+
+/// How payload gets from the process into the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SendPath {
+    /// `send(2)`: the kernel copies.
+    Plain,
+    /// `send(2)` with MSG_ZEROCOPY: pages are pinned and completion is notified.
+    MsgZerocopy,
+    /// `sendfile(2)` from a file in memory.
+    Sendfile,
+    /// `splice(2)` from a pipe filled from a file in memory.
+    Splice,
+}
+
+/// How payload gets from the socket to the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReceivePath {
+    /// `recv(2)`: the kernel copies.
+    Plain,
+    /// `recv(2)` with MSG_TRUNC: TCP payload is discarded in the kernel without a copy, tcp(7).
+    Truncate,
+}
+
+/// The size of one message, request or response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MessageSize {
+    /// Always the same.
+    Fixed(ByteSize),
+    /// Drawn anew for each message, every whole byte count from `low` to `high` equally likely.
+    Uniform {
+        /// Smallest size.
+        low: ByteSize,
+        /// Largest size.
+        high: ByteSize,
+    },
+}
+
+impl MessageSize {
+    /// The largest size that can be drawn.
+    pub fn largest(self) -> ByteSize {
+        match self {
+            Self::Fixed(size) => size,
+            Self::Uniform { high, .. } => high,
+        }
+    }
+
+    /// The smallest size that can be drawn.
+    pub fn smallest(self) -> ByteSize {
+        match self {
+            Self::Fixed(size) => size,
+            Self::Uniform { low, .. } => low,
+        }
+    }
+}
+
+impl std::fmt::Display for MessageSize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fixed(size) => size.fmt(f),
+            Self::Uniform { low, high } => write!(f, "{low} to {high}"),
+        }
+    }
+}
+
+/// One workload between the system under test and its clients.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Workload {
+    /// The shape of the exchange.
+    pub kind: Protocol,
+    /// Which way stream payload flows. Transactions always go from client to SUT and back.
+    pub direction: Direction,
+    /// Connections per client; for bidirectional streams, per client and direction.
+    pub connections: u32,
+    /// Bytes handed to the kernel in one call of a stream, or the payload of one datagram.
+    pub message: MessageSize,
+    /// Bytes of one request.
+    pub request: MessageSize,
+    /// Bytes of one response.
+    pub response: MessageSize,
+    /// Requests outstanding per connection.
+    pub burst: u32,
+    /// How payload enters the socket.
+    pub send_path: SendPath,
+    /// How payload leaves the socket.
+    pub receive_path: ReceivePath,
+    /// UDP_SEGMENT: the message is cut by the kernel into datagrams of this many payload bytes.
+    pub udp_segment: Option<ByteSize>,
+    /// UDP_GRO: the receiver takes coalesced datagrams.
+    pub udp_gro: bool,
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        let one_byte = MessageSize::Fixed(ByteSize(1));
+        Self {
+            kind: Protocol::Stream,
+            direction: Direction::Transmit,
+            connections: 1,
+            message: MessageSize::Fixed(ByteSize(128 * 1024)),
+            request: one_byte,
+            response: one_byte,
+            burst: 1,
+            send_path: SendPath::Plain,
+            receive_path: ReceivePath::Plain,
+            udp_segment: None,
+            udp_gro: false,
+        }
+    }
+}

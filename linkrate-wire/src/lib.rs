@@ -1,0 +1,1 @@
+//! Formats, offloads and limits as pure functions
