@@ -2,6 +2,7 @@
 //!
 //! - [`executor`]: what a study needs of a testbed, and no more
 //! - [`store`]: every run, kept the moment it ends
+//! - [`study`]: a question, made ready to run
 //! - [`results`]: what a study found
 
 #![forbid(unsafe_code)]
@@ -9,3 +10,4 @@
 pub mod executor;
 pub mod results;
 pub mod store;
+pub mod study;

@@ -1,0 +1,85 @@
+//! A study: a question, made ready to run.
+//!
+//! [`crate::file`] parses a study file into this; the runner, the statistics and the report take
+//! it from here and never look at TOML again.
+
+use std::time::Duration;
+
+use linkrate_terms::{RunSpec, TestbedSpec};
+
+use crate::results::{Level, Levels};
+
+/// A validated study.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Study {
+    /// Short name: the file's stem, for example `tso`.
+    pub name: String,
+    /// One line that says what is asked.
+    pub title: String,
+    /// The paper whose figures stand beside the measured ones.
+    pub paper: Option<String>,
+    /// The testbed all runs share. `clients` is the most that any cell needs.
+    pub testbed: TestbedSpec,
+    /// What is varied, in the file's order.
+    pub factors: Vec<Factor>,
+    /// Every combination of levels, the last factor varying fastest. Never empty.
+    pub cells: Vec<Cell>,
+    /// How it is measured.
+    pub method: Method,
+    /// The file's text, kept with the results.
+    pub source: String,
+}
+
+/// One factor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Factor {
+    /// Its key (`offload`).
+    pub name: String,
+    /// Its levels; the first is the baseline of every effect.
+    pub levels: Vec<Level>,
+}
+
+/// One combination of levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// The levels, in the order of the factors.
+    pub levels: Levels,
+    /// What one run of it does. The runner replaces `seed` for each run.
+    pub spec: RunSpec,
+}
+
+/// How a study is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Method {
+    /// Confidence level of every interval, in (0, 1).
+    pub confidence: f64,
+    /// Half-width of the interval to reach, as a fraction of the mean.
+    pub precision: f64,
+    /// Smallest effect that is claimed, as a fraction.
+    pub minimum_effect: f64,
+    /// Fewest blocks, at least 2.
+    pub min_blocks: u32,
+    /// Most blocks.
+    pub max_blocks: u32,
+    /// The window of one run.
+    pub run: Duration,
+    /// Traffic before the window.
+    pub warm_up: Duration,
+    /// The window of each block's idle run; zero leaves it out.
+    pub idle: Duration,
+    /// No block is begun that would end after this much time since the start.
+    pub budget: Option<Duration>,
+    /// Seed of the run order and of everything random inside runs.
+    pub seed: u64,
+    /// What a failed run means.
+    pub on_failure: OnFailure,
+}
+
+/// What a failed run means for the study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailure {
+    /// It is recorded and the study goes on.
+    Continue,
+    /// It is recorded and the study stops.
+    Stop,
+}
