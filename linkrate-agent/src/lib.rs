@@ -1,1 +1,17 @@
-//! What runs in each host: workloads, meters, knobs; one protocol
+//! What runs in each host: workloads, meters, knobs; one protocol.
+//!
+//! A request's way: [`framing`] cuts it out of the stream, [`protocol`] decodes and checks it,
+//! [`server`] carries it out. Traffic's way: [`session`] makes sockets ([`sockets`]) and gives
+//! each connection a thread ([`flow`]); [`meter`] reads counters and CPU time at the two ends of
+//! the window. [`knobs`] sets an interface and reads it back.
+
+#![forbid(unsafe_code)]
+
+pub mod flow;
+pub mod framing;
+pub mod knobs;
+pub mod meter;
+pub mod protocol;
+pub mod server;
+pub mod session;
+pub mod sockets;

@@ -1,1 +1,43 @@
-//! Results to terminal table, HTML, CSV and JSON
+//! Results to terminal table, HTML, CSV and JSON.
+//!
+//! Everything here is a pure function of
+//! [`StudyResults`](linkrate_study::results::StudyResults): no clock, no randomness, no files. The
+//! same results give the same bytes, whichever day the report is made.
+//!
+//! - [`terminal`]: the table that a person reads at a glance, for 80 columns and wider
+//! - [`json`]: the one document of `--json`
+//! - [`csv`]: `runs.csv`, one row a run, for other people's statistics
+//! - [`html`]: `report.html`, one file that needs no network, with charts
+//! - [`number`]: figures with significant digits, units and intervals; nobody else formats them
+//! - [`words`]: effects, reasons and highlights as sentences, shared by terminal and HTML
+//!
+//! A figure that does not exist is absent in every output: a dash for people, `null` in JSON, an
+//! empty field in CSV. It is never a zero.
+
+#![forbid(unsafe_code)]
+
+pub mod csv;
+pub mod html;
+pub mod json;
+pub mod number;
+pub mod terminal;
+pub mod words;
+
+/// Why an output could not be made. None of these depends on the figures.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The CSV writer refused a row.
+    #[error("runs.csv could not be written")]
+    Csv(#[from] ::csv::Error),
+    /// The page's template does not fit its values.
+    #[error("template of the report could not be filled")]
+    Template(#[from] minijinja::Error),
+    /// The drawing library refused a chart.
+    #[error("chart \"{chart}\" could not be drawn: {reason}")]
+    Chart {
+        /// Which chart.
+        chart: String,
+        /// What the drawing library said; its error type is generic over the backend.
+        reason: String,
+    },
+}

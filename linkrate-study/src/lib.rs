@@ -1,13 +1,26 @@
 //! Study files, design, run order, statistics, run store.
 //!
+//! - [`builtin`]: the studies that come with the program
 //! - [`executor`]: what a study needs of a testbed, and no more
+//! - [`stats`]: means, intervals, paired effects, the stop rule
 //! - [`store`]: every run, kept the moment it ends
 //! - [`study`]: a question, made ready to run
+//! - [`file`]: study files
+//! - [`keys`]: every setting of a cell, in one table
+//! - [`plan`]: the order of runs
 //! - [`results`]: what a study found
 
 #![forbid(unsafe_code)]
 
+pub mod builtin;
 pub mod executor;
+pub mod file;
+pub mod keys;
+pub mod plan;
 pub mod results;
+pub mod stats;
 pub mod store;
 pub mod study;
+
+#[cfg(test)]
+mod fixture;

@@ -4,8 +4,9 @@
 use std::fmt;
 
 use linkrate_terms::measurement::Latency;
+use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::executor::Facts;
 use crate::store::StoredRun;
@@ -75,6 +76,30 @@ impl Serialize for Levels {
             map.serialize_entry(factor, level)?;
         }
         map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Levels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Levels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map from factor to level")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Levels, A::Error> {
+                let mut levels = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    levels.push(entry);
+                }
+                Ok(Levels(levels))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
     }
 }
 

@@ -1,9 +1,54 @@
-//! The run store.
+//! The run store: a directory per study run, in which every run is safe the moment it ends.
+//!
+//! ```text
+//! results/tso-20261121-1512/
+//!   plan.json        what is run, with what, since when; its presence makes the directory a store
+//!   study.toml       the study file, verbatim
+//!   runs.jsonl       one line per run with its checksum, only ever appended to
+//!   ended.json       why the last session ended; absent while one runs or after a kill
+//!   runs.jsonl.torn  lines cut short by a crash, kept for whoever wants to look
+//! ```
+//!
+//! One session writes at a time: it holds a lock on `runs.jsonl` (flock(2)), which the kernel
+//! lets go of when the process dies. Reading needs no lock.
+//!
+//! - [`line`]: one run as a line with a checksum
+//! - [`log`]: the file of lines; torn ends, damage, rollback
+//! - [`plan`]: `plan.json` and `ended.json`, versions
+//! - [`directory`]: names of results directories, and files written whole or not at all
+//! - [`error`]: what can go wrong, with the path
+
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
 
 use linkrate_terms::{Measurement, RunSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::executor::RunFailure;
+use crate::executor::{Facts, RunFailure};
+use crate::study::Study;
+
+pub mod directory;
+pub mod error;
+pub mod line;
+pub mod log;
+pub mod plan;
+
+pub use error::StoreError;
+pub use plan::{Ended, StoredPlan};
+
+use error::IoContext;
+use log::RunLog;
+
+/// Name of the file of runs.
+pub const RUNS_FILE: &str = "runs.jsonl";
+/// Name of the file with what is run.
+pub const PLAN_FILE: &str = "plan.json";
+/// Name of the study file's copy.
+pub const STUDY_FILE: &str = "study.toml";
+/// Name of the file that says why the last session ended.
+pub const ENDED_FILE: &str = "ended.json";
+/// Name of the file that keeps torn lines.
+pub const TORN_FILE: &str = "runs.jsonl.torn";
 
 /// One stored run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,3 +76,202 @@ pub enum Outcome {
     /// The reason why there are none.
     Failed(RunFailure),
 }
+
+impl StoredRun {
+    /// The figures, if there are any.
+    pub fn measurement(&self) -> Option<&Measurement> {
+        match &self.outcome {
+            Outcome::Measured(measurement) => Some(measurement),
+            Outcome::Failed(_) => None,
+        }
+    }
+
+    /// The reason why there are no figures, if there are none.
+    pub fn failure(&self) -> Option<&RunFailure> {
+        match &self.outcome {
+            Outcome::Measured(_) => None,
+            Outcome::Failed(failure) => Some(failure),
+        }
+    }
+}
+
+/// A results directory as it was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredStudy {
+    /// The directory, as it was given.
+    pub directory: PathBuf,
+    /// What was run, with what.
+    pub plan: StoredPlan,
+    /// Every whole run, in the order of execution.
+    pub runs: Vec<StoredRun>,
+    /// Whether the last line was cut short, and so left out.
+    pub torn: bool,
+    /// Why the last session ended; `None` while one runs or after it was killed.
+    pub ended: Option<Ended>,
+}
+
+/// A results directory that this process alone may write to.
+#[derive(Debug)]
+pub struct Store {
+    directory: PathBuf,
+    plan: StoredPlan,
+    runs: Vec<StoredRun>,
+    log: RunLog<File>,
+    recovered: Option<Recovered>,
+}
+
+/// A torn line that resuming took off the file of runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// Bytes taken off.
+    pub bytes: u64,
+    /// Where they are kept.
+    pub kept_in: PathBuf,
+}
+
+impl std::fmt::Display for Recovered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the last run was cut short while it was stored; its {} bytes are kept in {}",
+            self.bytes,
+            self.kept_in.display()
+        )
+    }
+}
+
+impl Store {
+    /// Makes a store in `directory`, which must be absent or empty; parents are made as needed.
+    /// [`directory::fresh`] finds a name that is free.
+    ///
+    /// # Errors
+    /// [`StoreError::NotEmpty`] rather than ever writing over results; [`StoreError::Io`] with
+    /// the path and what was being done. A study that would not read back is refused.
+    pub fn create(
+        directory: &Path,
+        study: &Study,
+        facts: Facts,
+        started_unix_ms: u64,
+    ) -> Result<Self, StoreError> {
+        let plan = StoredPlan::new(study.clone(), facts, started_unix_ms);
+        let text = plan.encode(&directory.join(PLAN_FILE))?;
+        directory::claim(directory)?;
+        let path = directory.join(RUNS_FILE);
+        // created new: of two processes that found the directory empty one loses here
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .during("creating", &path)?;
+        lock(&file, directory, &path)?;
+        directory::write_whole(&directory.join(STUDY_FILE), study.source.as_bytes())?;
+        // the plan comes last: with it the directory is a store
+        directory::write_whole(&directory.join(PLAN_FILE), text.as_bytes())?;
+        let log = RunLog::new(file, path, 0);
+        Ok(Self { directory: directory.to_owned(), plan, runs: Vec::new(), log, recovered: None })
+    }
+
+    /// Opens a store to go on with it. A last line cut short by a crash is taken off and kept in
+    /// [`TORN_FILE`], see [`Store::recovered`].
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] while another process writes; [`StoreError::Damaged`] with file and
+    /// line for damage that no crash explains, in which case nothing is changed on disk;
+    /// [`StoreError::Newer`] for a store of a later linkrate; [`StoreError::Io`].
+    pub fn resume(directory: &Path) -> Result<Self, StoreError> {
+        let plan = StoredPlan::read(directory)?;
+        let path = directory.join(RUNS_FILE);
+        let mut file =
+            OpenOptions::new().read(true).append(true).open(&path).during("opening", &path)?;
+        lock(&file, directory, &path)?;
+        let scan = log::scan(&mut file, &path, &plan.study)?;
+        let mut recovered = None;
+        if !scan.torn.is_empty() {
+            let kept_in = directory.join(TORN_FILE);
+            directory::keep_torn(&kept_in, &scan.torn)?;
+            file.set_len(scan.whole_bytes).during("truncating", &path)?;
+            file.sync_all().during("syncing", &path)?;
+            recovered = Some(Recovered { bytes: scan.torn.len() as u64, kept_in });
+        }
+        directory::remove_if_there(&directory.join(ENDED_FILE))?;
+        let log = RunLog::new(file, path, scan.whole_bytes);
+        Ok(Self { directory: directory.to_owned(), plan, runs: scan.runs, log, recovered })
+    }
+
+    /// Reads a store without changing it. A run being stored at this moment looks torn.
+    ///
+    /// # Errors
+    /// As for [`Store::resume`], without the lock.
+    pub fn read(directory: &Path) -> Result<StoredStudy, StoreError> {
+        let plan = StoredPlan::read(directory)?;
+        let path = directory.join(RUNS_FILE);
+        let mut file = File::open(&path).during("opening", &path)?;
+        let scan = log::scan(&mut file, &path, &plan.study)?;
+        Ok(StoredStudy {
+            directory: directory.to_owned(),
+            plan,
+            runs: scan.runs,
+            torn: !scan.torn.is_empty(),
+            ended: plan::read_ended(directory)?,
+        })
+    }
+
+    /// Stores a run. When this returns, the run is on the disk.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreadable`] when the run would not read back (a figure that is no number),
+    /// before anything is written. [`StoreError::Io`] when writing failed: what was written of
+    /// the line is taken back, so that the store stays whole.
+    pub fn append(&mut self, run: &StoredRun) -> Result<(), StoreError> {
+        let stored = self.log.append(run, self.next_sequence())?;
+        self.runs.push(stored);
+        Ok(())
+    }
+
+    /// Writes down why the session ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn finish(&mut self, ended: &Ended) -> Result<(), StoreError> {
+        plan::write_ended(&self.directory, ended)
+    }
+
+    /// The results directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What is run, with what.
+    pub fn plan(&self) -> &StoredPlan {
+        &self.plan
+    }
+
+    /// Every run stored so far, as it reads back, in the order of execution.
+    pub fn runs(&self) -> &[StoredRun] {
+        &self.runs
+    }
+
+    /// The sequence number the next run must carry.
+    pub fn next_sequence(&self) -> u32 {
+        u32::try_from(self.runs.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What opening the store had to repair.
+    pub fn recovered(&self) -> Option<&Recovered> {
+        self.recovered.as_ref()
+    }
+}
+
+fn lock(file: &File, directory: &Path, path: &Path) -> Result<(), StoreError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(StoreError::Locked { directory: directory.to_owned() })
+        }
+        Err(std::fs::TryLockError::Error(error)) => Err(error).during("locking", path),
+    }
+}
+
+#[cfg(test)]
+mod tests;

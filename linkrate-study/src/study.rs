@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use linkrate_terms::{RunSpec, TestbedSpec};
+use serde::{Deserialize, Serialize};
 
 use crate::results::{Level, Levels};
 
 /// A validated study.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Study {
     /// Short name: the file's stem, for example `tso`.
     pub name: String,
@@ -31,7 +32,7 @@ pub struct Study {
 }
 
 /// One factor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Factor {
     /// Its key (`offload`).
     pub name: String,
@@ -40,7 +41,7 @@ pub struct Factor {
 }
 
 /// One combination of levels.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The levels, in the order of the factors.
     pub levels: Levels,
@@ -49,7 +50,7 @@ pub struct Cell {
 }
 
 /// How a study is measured.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Method {
     /// Confidence level of every interval, in (0, 1).
     pub confidence: f64,
@@ -76,7 +77,8 @@ pub struct Method {
 }
 
 /// What a failed run means for the study.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum OnFailure {
     /// It is recorded and the study goes on.
     Continue,

@@ -115,7 +115,7 @@ impl FromStr for ByteSize {
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, size) in [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
-            if self.0 >= size && self.0 % size == 0 {
+            if self.0 >= size && self.0.is_multiple_of(size) {
                 return write!(f, "{} {unit}", self.0 / size);
             }
         }
@@ -215,7 +215,7 @@ pub fn format_duration(duration: Duration) -> String {
     if milliseconds < 1000 {
         return format!("{milliseconds} ms");
     }
-    if milliseconds < 10_000 && milliseconds % 1000 != 0 {
+    if milliseconds < 10_000 && !milliseconds.is_multiple_of(1000) {
         return format!("{:.1} s", duration.as_secs_f64());
     }
     let seconds = duration.as_secs_f64().round() as u64;

@@ -1,2 +1,94 @@
-//! x
-fn main() {}
+//! The workspace's tasks: `cargo xtask test`, `lint`, `fuzz`, `docs`.
+//!
+//! `test` runs everything that must pass, on a developer's machine and in continuous integration
+//! alike. A task is a row of steps; a step that fails does not keep the next from running.
+//!
+//! - [`summary`]: steps, their outcomes, the table at the end
+//! - [`process`]: running a program with its output kept and its time bounded
+//! - [`cargo`]: cargo, and what it knows of the workspace
+//! - [`checks`]: formatting, lints, dependencies, tests, documentation
+//! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
+//! - [`book`]: the manual, and whether its links lead anywhere
+//! - [`peers`]: third-party programs that tests measure against
+
+#![forbid(unsafe_code)]
+
+mod book;
+mod cargo;
+mod checks;
+mod fuzz;
+mod peers;
+mod process;
+mod summary;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::summary::Summary;
+
+/// Tasks of the linkrate workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run everything that must pass.
+    Test {
+        /// Leave missing Debian packages missing, and skip what needs them.
+        #[arg(long)]
+        no_install: bool,
+    },
+    /// Check formatting, clippy and dependencies.
+    Lint,
+    /// Run fuzz targets.
+    Fuzz {
+        /// Which; all when none is named.
+        targets: Vec<String>,
+        /// How long each may run, in seconds.
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+        /// Seed of the fuzzer; the same seed tries the same inputs first.
+        #[arg(long, default_value_t = 1)]
+        seed: u32,
+    },
+    /// Build the API documentation and the manual, and check the manual's links.
+    Docs,
+}
+
+fn main() -> ExitCode {
+    let mut summary = Summary::default();
+    match Arguments::parse().task {
+        Task::Test { no_install } => {
+            summary.step("peers", || peers::provide(!no_install));
+            lint(&mut summary);
+            checks::tests(&mut summary);
+            docs(&mut summary);
+            fuzz::run(&mut summary, &[], fuzz::Budget { seconds: 10, seed: 1 });
+            // last and alone: these measure traffic, and a neighbour would disturb them
+            checks::real_tests(&mut summary);
+        }
+        Task::Lint => lint(&mut summary),
+        Task::Fuzz { targets, seconds, seed } => {
+            fuzz::run(&mut summary, &targets, fuzz::Budget { seconds, seed });
+        }
+        Task::Docs => docs(&mut summary),
+    }
+    summary.finish()
+}
+
+fn lint(summary: &mut Summary) {
+    summary.step("format", checks::format);
+    summary.step("clippy", checks::clippy);
+    summary.step("dependencies", checks::dependencies);
+}
+
+fn docs(summary: &mut Summary) {
+    summary.step("API documentation", checks::api_documentation);
+    summary.step("manual", book::build);
+    summary.step("manual links", book::links);
+}

@@ -1,0 +1,172 @@
+//! UDP streams and transactions.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::socket;
+
+use super::FlowContext;
+use super::preamble::{PREAMBLE_BYTES, Preamble};
+use super::send_path::payload;
+use super::sizes::Sizes;
+use super::transact::Exchange;
+
+/// Largest UDP payload over IPv4: 65535 less 20 and 8 bytes of headers. Also what UDP_GRO hands
+/// over at once.
+pub const LARGEST_DATAGRAM: usize = 65507;
+
+/// How long a receive waits before the flow looks whether it should stop.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How often a client presents itself before it gives up.
+const INTRODUCTIONS: u32 = 50;
+
+/// Presents a client's flow to the far end and waits for the echo.
+///
+/// # Errors
+/// `TimedOut` when nobody answers.
+pub fn introduce(socket: &OwnedFd, preamble: Preamble) -> io::Result<()> {
+    socket::set_receive_timeout(socket, PATIENCE)?;
+    let mut echo = [0; PREAMBLE_BYTES];
+    for _ in 0..INTRODUCTIONS {
+        socket::send(socket, &preamble.to_bytes())?;
+        match socket::receive(socket, &mut echo) {
+            Ok(PREAMBLE_BYTES) if echo == preamble.to_bytes() => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "no answer from the far end"))
+}
+
+/// Waits for the client of this flow, connects the socket to it and answers.
+///
+/// # Errors
+/// `TimedOut` when no client of this run presents itself.
+pub fn await_introduction(socket: &OwnedFd, nonce: u64) -> io::Result<Preamble> {
+    socket::set_receive_timeout(socket, PATIENCE)?;
+    let mut bytes = [0; PREAMBLE_BYTES];
+    for _ in 0..INTRODUCTIONS * 2 {
+        match socket::receive_and_connect(socket, &mut bytes) {
+            Ok(PREAMBLE_BYTES) => {
+                let preamble = Preamble::from_bytes(&bytes, nonce)?;
+                socket::send(socket, &bytes)?;
+                return Ok(preamble);
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, "no client presented itself"))
+}
+
+/// Sends datagrams until told to stop. A full device queue is waited for, not counted as sent.
+///
+/// # Errors
+/// As the socket's.
+pub fn transmit(flow: &mut FlowContext, socket: &OwnedFd, mut sizes: Sizes) -> io::Result<()> {
+    let payload = payload(sizes.largest());
+    while !flow.control.stopped() {
+        match socket::send(socket, &payload[..sizes.next()]) {
+            Ok(sent) => flow.counters.add_sent(sent as u64),
+            Err(error) if transient(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Receives datagrams until told to stop.
+///
+/// # Errors
+/// As the socket's.
+pub fn receive(flow: &mut FlowContext, socket: &OwnedFd) -> io::Result<()> {
+    socket::set_receive_timeout(socket, PATIENCE)?;
+    let mut buffer = vec![0; LARGEST_DATAGRAM];
+    while !flow.control.stopped() {
+        match socket::receive(socket, &mut buffer) {
+            Ok(received) => flow.counters.add_received(received as u64),
+            Err(error) if transient(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Makes requests with at most `burst` outstanding. What is not answered in time is counted as
+/// given up and asked again, as netperf does not.
+///
+/// # Errors
+/// As the socket's.
+pub fn request(
+    flow: &mut FlowContext,
+    socket: &OwnedFd,
+    mut exchange: Exchange,
+    burst: u32,
+) -> io::Result<()> {
+    socket::set_receive_timeout(socket, PATIENCE)?;
+    let out = payload(exchange.requests.largest());
+    let mut buffer = vec![0; LARGEST_DATAGRAM];
+    let mut outstanding: VecDeque<u64> = VecDeque::with_capacity(burst as usize);
+    while !flow.control.stopped() {
+        while outstanding.len() < burst as usize {
+            outstanding.push_back(monotonic_ns());
+            let sent = socket::send(socket, &out[..exchange.requests.next()])?;
+            flow.counters.add_sent(sent as u64);
+        }
+        match socket::receive(socket, &mut buffer) {
+            Ok(received) => {
+                flow.counters.add_received(received as u64);
+                if let Some(begun) = outstanding.pop_front() {
+                    flow.completed(begun);
+                }
+            }
+            Err(error) if transient(&error) => {
+                flow.counters.add_timeouts(outstanding.len() as u64);
+                outstanding.clear();
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Answers requests until told to stop.
+///
+/// # Errors
+/// As the socket's.
+pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -> io::Result<()> {
+    socket::set_receive_timeout(socket, PATIENCE)?;
+    let out = payload(responses.largest());
+    let mut buffer = vec![0; LARGEST_DATAGRAM];
+    while !flow.control.stopped() {
+        match socket::receive(socket, &mut buffer) {
+            Ok(received) => {
+                flow.counters.add_received(received as u64);
+                match socket::send(socket, &out[..responses.next()]) {
+                    Ok(sent) => flow.counters.add_sent(sent as u64),
+                    // a response that finds no room is lost, as one on the wire would be
+                    Err(error) if transient(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(error) if transient(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// A time-out, a full queue, or the far end's socket not open yet (an ICMP of an earlier send).
+fn transient(error: &io::Error) -> bool {
+    const ENOBUFS: i32 = 105;
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused
+    ) || error.raw_os_error() == Some(ENOBUFS)
+}

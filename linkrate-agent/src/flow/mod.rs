@@ -1,0 +1,205 @@
+//! Flows: the threads that make traffic.
+//!
+//! A flow is one thread at one end of one connection. It waits at the gate until the controller
+//! says begin, counts what it does in its own [`Counters`] (one writer, any reader, no locks), and
+//! ends when it is told to stop. A flow that ends for another reason is broken, and says why.
+//!
+//! - [`stream`]: TCP bulk data, sending and receiving
+//! - [`transact`]: request/response, and connect/request/response
+//! - [`datagram`]: UDP streams and transactions
+//! - [`send_path`]: the ways payload enters a socket
+//! - [`preamble`]: how a connection says which flow it is
+//! - [`sizes`]: message sizes
+
+pub mod datagram;
+pub mod preamble;
+pub mod send_path;
+pub mod sizes;
+pub mod stream;
+pub mod transact;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use hdrhistogram::Histogram;
+use linkrate_sys::sched::{ThreadId, current_thread};
+
+/// What the flows of one run share: the gate they wait at, and the signals they watch.
+#[derive(Debug, Default)]
+pub struct Control {
+    open: Mutex<bool>,
+    opened: Condvar,
+    stop: AtomicBool,
+    recording: AtomicBool,
+    window_closed: AtomicBool,
+}
+
+impl Control {
+    /// Lets all flows begin.
+    pub fn begin(&self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+
+    /// Tells all flows to end.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.begin();
+    }
+
+    /// Opens the window: latencies are recorded from now on.
+    pub fn open_window(&self) {
+        self.recording.store(true, Ordering::Relaxed);
+    }
+
+    /// Closes the window: no more latencies, and a far end that closes first is no failure.
+    pub fn close_window(&self) {
+        self.recording.store(false, Ordering::Relaxed);
+        self.window_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether flows should end.
+    #[inline]
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Whether latencies are recorded now.
+    #[inline]
+    pub fn recording(&self) -> bool {
+        self.recording.load(Ordering::Relaxed)
+    }
+
+    fn wait_for_begin(&self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*open {
+            open = self.opened.wait(open).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// What one flow has done so far. Only the flow's own thread writes, so a plain store suffices,
+/// and each flow's counters have cache lines of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Counters {
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+    transactions: AtomicU64,
+    timeouts: AtomicU64,
+    zerocopy_completed: AtomicU64,
+    zerocopy_copied: AtomicU64,
+}
+
+macro_rules! counter {
+    ($add:ident, $get:ident, $field:ident, $doc:literal) => {
+        #[doc = concat!("Adds to the ", $doc, "; by the flow's own thread only.")]
+        #[inline]
+        pub fn $add(&self, count: u64) {
+            let now = self.$field.load(Ordering::Relaxed);
+            self.$field.store(now + count, Ordering::Relaxed);
+        }
+
+        #[doc = concat!("The ", $doc, " so far.")]
+        pub fn $get(&self) -> u64 {
+            self.$field.load(Ordering::Relaxed)
+        }
+    };
+}
+
+impl Counters {
+    counter!(add_received, received, received_bytes, "payload bytes received");
+    counter!(add_sent, sent, sent_bytes, "payload bytes sent");
+    counter!(add_transactions, transactions, transactions, "completed transactions");
+    counter!(add_timeouts, timeouts, timeouts, "transactions given up");
+    counter!(add_completed, completed, zerocopy_completed, "completed zero-copy sends");
+    counter!(add_copied, copied, zerocopy_copied, "zero-copy sends the kernel copied");
+}
+
+/// A histogram of latencies in nanoseconds, three significant digits, up to a minute.
+pub fn latency_histogram() -> Histogram<u64> {
+    // the bounds are constants that the constructor accepts
+    Histogram::new_with_bounds(1, 60_000_000_000, 3)
+        .unwrap_or_else(|_| unreachable!("constant histogram bounds"))
+}
+
+/// What a flow's thread has in hand.
+#[derive(Debug)]
+pub struct FlowContext {
+    /// The run's control.
+    pub control: Arc<Control>,
+    /// The flow's counters.
+    pub counters: Arc<Counters>,
+    /// Latencies recorded inside the window.
+    pub latency: Histogram<u64>,
+}
+
+/// A running flow as its agent sees it.
+#[derive(Debug)]
+pub struct Flow {
+    /// What it does, for reports: `transmit 0`.
+    pub name: String,
+    /// Its counters.
+    pub counters: Arc<Counters>,
+    /// Its thread's kernel id.
+    pub thread_id: ThreadId,
+    /// Its socket, if it keeps one for the whole run.
+    pub socket: Option<Arc<OwnedFd>>,
+    /// Whether it sends bulk data, so that TCP_INFO's sender times mean something.
+    pub sends: bool,
+    thread: JoinHandle<(io::Result<()>, Histogram<u64>)>,
+}
+
+impl Flow {
+    /// Starts a thread that waits at the gate and then runs `body`.
+    ///
+    /// # Errors
+    /// When the thread cannot be created.
+    pub fn spawn(
+        name: String,
+        control: &Arc<Control>,
+        socket: Option<Arc<OwnedFd>>,
+        sends: bool,
+        body: impl FnOnce(&mut FlowContext) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
+        let counters = Arc::new(Counters::default());
+        let mut context = FlowContext {
+            control: Arc::clone(control),
+            counters: Arc::clone(&counters),
+            latency: latency_histogram(),
+        };
+        let (id_sender, id_receiver) = std::sync::mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
+            // the receiver waits for exactly this message
+            let _ = id_sender.send(current_thread());
+            context.control.wait_for_begin();
+            let ended = body(&mut context);
+            // once the window has closed, whatever the closing sockets answer is no failure
+            let expected =
+                context.control.stopped() || context.control.window_closed.load(Ordering::Relaxed);
+            let ended = if expected { Ok(()) } else { ended };
+            (ended, context.latency)
+        })?;
+        let thread_id = id_receiver.recv().map_err(io::Error::other)?;
+        Ok(Self { name, counters, thread_id, socket, sends, thread })
+    }
+
+    /// Whether the flow has ended; before the run is stopped that means it is broken.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for the flow's end. Returns why it broke, if it did, and its latencies.
+    pub fn join(self) -> (Option<String>, Histogram<u64>) {
+        match self.thread.join() {
+            Ok((Ok(()), latency)) => (None, latency),
+            Ok((Err(error), latency)) => {
+                (Some(format!("flow \"{}\": {error}", self.name)), latency)
+            }
+            Err(_) => (Some(format!("flow \"{}\" panicked", self.name)), latency_histogram()),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The ways payload enters a TCP socket.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use linkrate_sys::memory_file::{SplicePipe, memory_file, sendfile};
+use linkrate_sys::socket;
+use linkrate_terms::SendPath;
+
+use super::{Control, Counters};
+
+/// Payload that compresses badly and repeats late, the same for every flow.
+pub fn payload(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        // xorshift64, Marsaglia 2003
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// A socket and the means to send messages through it.
+#[derive(Debug)]
+pub struct Sender {
+    socket: Arc<OwnedFd>,
+    means: Means,
+}
+
+#[derive(Debug)]
+enum Means {
+    Plain(Vec<u8>),
+    MsgZerocopy { payload: Vec<u8>, outstanding: u64 },
+    Sendfile(File),
+    Splice { file: File, pipe: SplicePipe },
+}
+
+/// Sends after which completions are reaped; few enough to stay below the socket's optmem limit.
+const REAP_EVERY: u64 = 16;
+
+impl Sender {
+    /// Makes ready to send messages of up to `largest` bytes.
+    ///
+    /// # Errors
+    /// When a file, a pipe or the socket option is refused.
+    pub fn new(socket: Arc<OwnedFd>, path: SendPath, largest: usize) -> io::Result<Self> {
+        let payload = payload(largest);
+        let means = match path {
+            SendPath::Plain => Means::Plain(payload),
+            SendPath::MsgZerocopy => {
+                socket::enable_zerocopy(&socket)?;
+                Means::MsgZerocopy { payload, outstanding: 0 }
+            }
+            SendPath::Sendfile => Means::Sendfile(memory_file(&payload)?),
+            SendPath::Splice => {
+                Means::Splice { file: memory_file(&payload)?, pipe: SplicePipe::new(largest)? }
+            }
+        };
+        Ok(Self { socket, means })
+    }
+
+    /// Sends one whole message of `length` bytes, counting as it goes.
+    ///
+    /// # Errors
+    /// As the socket's; `WriteZero` when the peer takes nothing more.
+    pub fn send(
+        &mut self,
+        length: usize,
+        control: &Control,
+        counters: &Counters,
+    ) -> io::Result<()> {
+        let mut sent = 0;
+        while sent < length && !control.stopped() {
+            let count = self.send_some(sent, length - sent, counters)?;
+            if count == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            sent += count;
+            counters.add_sent(count as u64);
+        }
+        Ok(())
+    }
+
+    fn send_some(&mut self, from: usize, length: usize, counters: &Counters) -> io::Result<usize> {
+        let socket = &self.socket;
+        match &mut self.means {
+            Means::Plain(payload) => socket::send(socket, &payload[from..from + length]),
+            Means::MsgZerocopy { payload, outstanding } => {
+                let sent = match socket::send_zerocopy(socket, &payload[from..from + length]) {
+                    Ok(sent) => {
+                        *outstanding += 1;
+                        sent
+                    }
+                    // too many completions outstanding: reap, and send this one by copy
+                    Err(error) if error.raw_os_error() == Some(ENOBUFS) => {
+                        *outstanding = REAP_EVERY;
+                        socket::send(socket, &payload[from..from + length])?
+                    }
+                    Err(error) => return Err(error),
+                };
+                if *outstanding >= REAP_EVERY {
+                    let done = socket::reap_zerocopy(socket)?;
+                    counters.add_completed(done.completed);
+                    counters.add_copied(done.copied);
+                    *outstanding = outstanding.saturating_sub(done.completed);
+                }
+                Ok(sent)
+            }
+            Means::Sendfile(file) => sendfile(socket, file, from as u64, length),
+            Means::Splice { file, pipe } => pipe.send(socket, file, from as u64, length),
+        }
+    }
+}
+
+/// errno(3) on every Linux architecture that Rust supports but MIPS and SPARC.
+const ENOBUFS: i32 = 105;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payload_has_its_length_and_does_not_repeat_early() {
+        let bytes = payload(10_001);
+        assert_eq!(bytes.len(), 10_001);
+        assert_ne!(bytes[..5000], bytes[5000..10_000]);
+    }
+}

@@ -1,0 +1,217 @@
+//! TCP transactions: request/response on standing connections, and a connection per transaction.
+//!
+//! Clients make requests, the system under test answers. Sizes are drawn at both ends from the
+//! same seed, so that no length needs to be sent.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::socket;
+use linkrate_terms::SocketKnobs;
+
+use super::FlowContext;
+use super::send_path::payload;
+use super::sizes::Sizes;
+use crate::sockets;
+
+/// The sizes of one flow's requests and responses, in step at both ends.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// Request sizes.
+    pub requests: Sizes,
+    /// Response sizes.
+    pub responses: Sizes,
+}
+
+impl FlowContext {
+    /// Counts a transaction that began at `begun_ns`, and its latency inside the window.
+    pub(super) fn completed(&mut self, begun_ns: u64) {
+        self.counters.add_transactions(1);
+        if self.control.recording() {
+            let latency = monotonic_ns().saturating_sub(begun_ns);
+            self.latency.saturating_record(latency.max(1));
+        }
+    }
+}
+
+/// Makes requests with at most `burst` outstanding until told to stop.
+///
+/// # Errors
+/// As the socket's; `UnexpectedEof` when the far end closes first.
+pub fn request(
+    flow: &mut FlowContext,
+    socket: &OwnedFd,
+    mut exchange: Exchange,
+    burst: u32,
+) -> io::Result<()> {
+    let out = payload(exchange.requests.largest());
+    let mut buffer = vec![0; exchange.responses.largest()];
+    if burst <= 1 {
+        while !flow.control.stopped() {
+            let begun = monotonic_ns();
+            send_all(flow, socket, &out[..exchange.requests.next()])?;
+            receive_exactly(flow, socket, &mut buffer, exchange.responses.next())?;
+            flow.completed(begun);
+        }
+        return Ok(());
+    }
+    request_burst(flow, socket, exchange, burst, &out, &mut buffer)
+}
+
+/// With several requests outstanding a blocking send could wait for a far end that itself waits
+/// to send a response. So neither direction blocks here; only the poll does.
+fn request_burst(
+    flow: &mut FlowContext,
+    socket: &OwnedFd,
+    mut exchange: Exchange,
+    burst: u32,
+    out: &[u8],
+    buffer: &mut [u8],
+) -> io::Result<()> {
+    let mut outstanding: VecDeque<u64> = VecDeque::with_capacity(burst as usize);
+    let (mut unsent, mut request_length) = (0, 0);
+    let mut unreceived = exchange.responses.next();
+    while !flow.control.stopped() {
+        let mut moved = false;
+        while unsent > 0 || outstanding.len() < burst as usize {
+            if unsent == 0 {
+                request_length = exchange.requests.next();
+                unsent = request_length;
+                outstanding.push_back(monotonic_ns());
+            }
+            let from = request_length - unsent;
+            match unless_it_would_block(socket::send_now(socket, &out[from..request_length]))? {
+                None => break,
+                Some(sent) => {
+                    flow.counters.add_sent(sent as u64);
+                    unsent -= sent;
+                    moved = true;
+                }
+            }
+        }
+        while let Some(received) = unless_it_would_block(socket::receive_now(
+            socket,
+            // never past the response that is due, so that each one is seen to end
+            &mut buffer[..unreceived],
+        ))? {
+            if received == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            moved = true;
+            flow.counters.add_received(received as u64);
+            unreceived -= received;
+            if unreceived == 0 {
+                unreceived = exchange.responses.next();
+                if let Some(begun) = outstanding.pop_front() {
+                    flow.completed(begun);
+                }
+                break;
+            }
+        }
+        if !moved {
+            socket::wait_ready(socket, unsent > 0, Duration::from_millis(200))?;
+        }
+    }
+    Ok(())
+}
+
+/// Answers requests until told to stop.
+///
+/// # Errors
+/// As the socket's; `UnexpectedEof` when the far end closes first.
+pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut exchange: Exchange) -> io::Result<()> {
+    let out = payload(exchange.responses.largest());
+    let mut buffer = vec![0; exchange.requests.largest()];
+    while !flow.control.stopped() {
+        receive_exactly(flow, socket, &mut buffer, exchange.requests.next())?;
+        send_all(flow, socket, &out[..exchange.responses.next()])?;
+    }
+    Ok(())
+}
+
+/// Connects, makes one request, reads the response and the far end's close, over and over.
+///
+/// # Errors
+/// As the sockets'.
+pub fn connect_and_request(
+    flow: &mut FlowContext,
+    far_end: SocketAddrV4,
+    knobs: &SocketKnobs,
+    mut exchange: Exchange,
+) -> io::Result<()> {
+    let out = payload(exchange.requests.largest());
+    let mut buffer = vec![0; exchange.responses.largest()];
+    while !flow.control.stopped() {
+        let begun = monotonic_ns();
+        let socket = sockets::tcp(knobs)?;
+        socket::connect(&socket, far_end)?;
+        send_all(flow, &socket, &out[..exchange.requests.next()])?;
+        receive_exactly(flow, &socket, &mut buffer, exchange.responses.next())?;
+        // the far end closes first, so that it and not this host's port range holds TIME_WAIT
+        if socket::receive(&socket, &mut buffer)? != 0 {
+            let reason = "a response longer than the workload's";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        flow.completed(begun);
+    }
+    Ok(())
+}
+
+/// Accepts connections, answers one request on each and closes it, until told to stop.
+/// Requests must all be of one size: connections of different clients share the listener.
+///
+/// # Errors
+/// As the sockets'.
+pub fn accept_and_respond(
+    flow: &mut FlowContext,
+    listener: &OwnedFd,
+    mut exchange: Exchange,
+) -> io::Result<()> {
+    let out = payload(exchange.responses.largest());
+    let mut buffer = vec![0; exchange.requests.largest()];
+    while !flow.control.stopped() {
+        let socket = socket::accept(listener)?;
+        receive_exactly(flow, &socket, &mut buffer, exchange.requests.next())?;
+        send_all(flow, &socket, &out[..exchange.responses.next()])?;
+    }
+    Ok(())
+}
+
+fn send_all(flow: &FlowContext, socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let sent = socket::send(socket, bytes)?;
+        flow.counters.add_sent(sent as u64);
+        bytes = &bytes[sent..];
+    }
+    Ok(())
+}
+
+fn receive_exactly(
+    flow: &FlowContext,
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+    length: usize,
+) -> io::Result<()> {
+    let mut missing = length;
+    while missing > 0 {
+        let received = socket::receive(socket, &mut buffer[..missing])?;
+        if received == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        flow.counters.add_received(received as u64);
+        missing -= received;
+    }
+    Ok(())
+}
+
+fn unless_it_would_block(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,88 @@
+//! Messages on a byte stream: a 4-byte big-endian length, then that many bytes of JSON.
+
+use std::io::{self, Read, Write};
+
+use serde::Serialize;
+
+/// Longest message. A histogram of latencies is the largest thing that is ever sent, some hundred
+/// kilobytes; a longer frame is an error of the far end, not a reason to allocate.
+pub const MAX_FRAME_BYTES: usize = 4 << 20;
+
+/// Writes `message` as one frame and flushes.
+///
+/// # Errors
+/// As the stream's, or `InvalidData` when the message is longer than [`MAX_FRAME_BYTES`].
+pub fn write_frame(stream: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    if body.len() > MAX_FRAME_BYTES {
+        return Err(too_long(body.len()));
+    }
+    let mut frame = Vec::with_capacity(4 + body.len());
+    frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    frame.extend_from_slice(&body);
+    stream.write_all(&frame)?;
+    stream.flush()
+}
+
+/// Reads one frame. `None` at the end of the stream, if it ends between two frames.
+///
+/// # Errors
+/// `UnexpectedEof` inside a frame, `InvalidData` for a length above [`MAX_FRAME_BYTES`].
+pub fn read_frame(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut length = [0; 4];
+    let mut filled = 0;
+    while filled < length.len() {
+        match stream.read(&mut length[filled..]) {
+            Ok(0) if filled == 0 => return Ok(None),
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let length = u32::from_be_bytes(length) as usize;
+    if length > MAX_FRAME_BYTES {
+        return Err(too_long(length));
+    }
+    // grows with what really arrives, so that a lying length costs the far end, not us
+    let mut body = Vec::new();
+    stream.by_ref().take(length as u64).read_to_end(&mut body)?;
+    if body.len() < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(Some(body)) }
+}
+
+fn too_long(length: usize) -> io::Error {
+    let message = format!("frame of {length} bytes, expected at most {MAX_FRAME_BYTES}");
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_back_in_order() {
+        let mut stream = Vec::new();
+        write_frame(&mut stream, &"one").unwrap();
+        write_frame(&mut stream, &2).unwrap();
+        let mut stream = stream.as_slice();
+        assert_eq!(read_frame(&mut stream).unwrap().unwrap(), b"\"one\"");
+        assert_eq!(read_frame(&mut stream).unwrap().unwrap(), b"2");
+        assert!(read_frame(&mut stream).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_lying_length_is_refused_before_anything_is_read() {
+        let error = read_frame(&mut &[0xff; 8][..]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_torn_frame_is_no_frame() {
+        let mut stream = Vec::new();
+        write_frame(&mut stream, &"message").unwrap();
+        for end in 1..stream.len() {
+            let error = read_frame(&mut &stream[..end]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{end}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Interface knobs: set, then read back. Nothing falls back silently.
+//!
+//! What each knob is made of, by the kernel's names (net/ethtool/common.c,
+//! include/uapi/linux/if_link.h):
+//!
+//! | knob | set through |
+//! |---|---|
+//! | offload `none` | `IFLA_GSO_MAX_SEGS` 1 |
+//! | offload `gso` | `IFLA_GSO_MAX_SEGS` as the device allows, every `tx-tcp*-segmentation` off |
+//! | offload `tso` | the same, and every `tx-tcp*-segmentation` on |
+//! | gro, tx-checksum, rx-checksum | features `rx-gro`, `tx-checksum-ip-generic` or the per-protocol ones, `rx-checksum` |
+//! | mtu, gso-max-size | `IFLA_MTU`, `IFLA_GSO_MAX_SIZE` with `IFLA_GSO_IPV4_MAX_SIZE` |
+//! | queues | ethtool channels |
+
+use linkrate_sys::error::SysError;
+use linkrate_sys::ethtool::{Channels, Ethtool, Features};
+use linkrate_sys::netlink::{Link, RouteSocket};
+use linkrate_terms::{InterfaceKnobs, Offload};
+
+/// Features that make up "TSO" for the ladder; those a device lacks are left out.
+const TSO_FEATURES: &[&str] = &["tx-tcp-segmentation", "tx-tcp6-segmentation"];
+const TX_CHECKSUM_FEATURES: &[&str] =
+    &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+const RX_CHECKSUM: &str = "rx-checksum";
+const GRO: &str = "rx-gro";
+/// The kernel's GSO_LEGACY_MAX_SIZE, the default of every device.
+const DEFAULT_GSO_MAX_SIZE: u32 = 65536;
+/// The kernel's GSO_MAX_SEGS, the default of every device.
+const DEFAULT_GSO_MAX_SEGS: u32 = 65535;
+
+/// Why a knob could not be set, or did not keep its value.
+#[derive(Debug, thiserror::Error)]
+pub enum KnobError {
+    /// The kernel refused.
+    #[error("knob \"{knob}\" of {interface}: {cause}")]
+    Refused {
+        /// The knob.
+        knob: &'static str,
+        /// The interface.
+        interface: String,
+        /// What the kernel said.
+        cause: SysError,
+    },
+    /// The kernel took it, and reads back something else.
+    #[error("knob \"{knob}\" of {interface}: requested {requested}, effective is {effective}")]
+    Differs {
+        /// The knob.
+        knob: &'static str,
+        /// The interface.
+        interface: String,
+        /// What was asked.
+        requested: String,
+        /// What is.
+        effective: String,
+    },
+}
+
+/// Sets `knobs` on `interface`, reads every knob back, and returns what is effective.
+///
+/// # Errors
+/// [`KnobError`] names the knob that was refused or that differs.
+pub fn apply(interface: &str, knobs: &InterfaceKnobs) -> Result<InterfaceKnobs, KnobError> {
+    set(interface, knobs)?;
+    let effective = read(interface)?;
+    compare(interface, knobs, &effective)?;
+    Ok(effective)
+}
+
+/// Reads every knob of `interface`.
+///
+/// # Errors
+/// When the interface cannot be read.
+pub fn read(interface: &str) -> Result<InterfaceKnobs, KnobError> {
+    let refused = |cause| refused("read-back", interface, cause);
+    let link = RouteSocket::open().and_then(|mut s| s.link(interface)).map_err(refused)?;
+    let mut ethtool = Ethtool::open().map_err(refused)?;
+    let features = ethtool.features(interface).map_err(refused)?;
+    // a device without channels has as many queues as it was made with
+    let queues = ethtool.channels(interface).map_or(link.rx_queues, |c| c.rx.max(c.combined));
+    Ok(effective_knobs(&link, &features, queues))
+}
+
+fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKnobs {
+    let tso = TSO_FEATURES.iter().any(|name| features.is_active(name));
+    let offload = match (link.gso_max_segs, tso) {
+        (1, _) => Offload::None,
+        (_, false) => Offload::Gso,
+        (_, true) => Offload::Tso,
+    };
+    InterfaceKnobs {
+        offload: Some(offload),
+        gro: Some(features.is_active(GRO)),
+        tx_checksum: Some(TX_CHECKSUM_FEATURES.iter().any(|name| features.is_active(name))),
+        rx_checksum: Some(features.is_active(RX_CHECKSUM)),
+        mtu: Some(link.mtu),
+        gso_max_size: Some(link.gso_ipv4_max_size),
+        queues: Some(queues),
+    }
+}
+
+fn set(interface: &str, knobs: &InterfaceKnobs) -> Result<(), KnobError> {
+    let refuse = |knob| move |cause| refused(knob, interface, cause);
+    let mut route = RouteSocket::open().map_err(refuse("netlink"))?;
+    let mut ethtool = Ethtool::open().map_err(refuse("ethtool"))?;
+    let features = ethtool.features(interface).map_err(refuse("features"))?;
+    if let Some(mtu) = knobs.mtu {
+        route.set_mtu(interface, mtu).map_err(refuse("mtu"))?;
+    }
+    if let Some(queues) = knobs.queues {
+        set_queues(&mut ethtool, interface, queues)?;
+    }
+    let mut wanted: Vec<(&str, bool)> = Vec::new();
+    // checksum offload first in the list: segmentation offload depends on it
+    if let Some(on) = knobs.tx_checksum {
+        wanted.extend(present(&features, TX_CHECKSUM_FEATURES, on));
+    }
+    if let Some(on) = knobs.rx_checksum {
+        wanted.push((RX_CHECKSUM, on));
+    }
+    if let Some(on) = knobs.gro {
+        wanted.push((GRO, on));
+    }
+    if let Some(offload) = knobs.offload {
+        wanted.extend(present(&features, TSO_FEATURES, offload == Offload::Tso));
+        let segments = if offload == Offload::None { 1 } else { DEFAULT_GSO_MAX_SEGS };
+        route.set_gso_max_segs(interface, segments).map_err(refuse("offload"))?;
+    }
+    if !wanted.is_empty() {
+        ethtool.set_features(interface, &wanted).map_err(refuse("features"))?;
+    }
+    if let Some(bytes) = knobs.gso_max_size {
+        route.set_gso_max_size(interface, bytes).map_err(refuse("gso-max-size"))?;
+    }
+    Ok(())
+}
+
+/// Puts back what a fresh interface has, so that a knob left out of one run does not inherit the
+/// run before.
+pub fn defaults(knobs: &InterfaceKnobs, fresh: &InterfaceKnobs) -> InterfaceKnobs {
+    InterfaceKnobs {
+        offload: knobs.offload.or(fresh.offload),
+        gro: knobs.gro.or(fresh.gro),
+        tx_checksum: knobs.tx_checksum.or(fresh.tx_checksum),
+        rx_checksum: knobs.rx_checksum.or(fresh.rx_checksum),
+        mtu: knobs.mtu.or(fresh.mtu),
+        gso_max_size: knobs.gso_max_size.or(fresh.gso_max_size).or(Some(DEFAULT_GSO_MAX_SIZE)),
+        queues: knobs.queues.or(fresh.queues),
+    }
+}
+
+fn present<'a>(
+    features: &'a Features,
+    names: &'a [&'a str],
+    on: bool,
+) -> impl Iterator<Item = (&'a str, bool)> {
+    names
+        .iter()
+        .filter(|name| features.get(name).is_some_and(|feature| feature.changeable))
+        .map(move |name| (*name, on))
+}
+
+fn set_queues(ethtool: &mut Ethtool, interface: &str, queues: u32) -> Result<(), KnobError> {
+    let refuse = |cause| refused("queues", interface, cause);
+    let now: Channels = ethtool.channels(interface).map_err(refuse)?;
+    let (rx, tx, combined) =
+        if now.combined_max > 0 { (0, 0, queues) } else { (queues, queues, 0) };
+    if (now.rx, now.tx, now.combined) == (rx, tx, combined) {
+        // the kernel answers a change to what is with an error
+        return Ok(());
+    }
+    let wanted = |maximum: u32, count: u32| (maximum > 0).then_some(count);
+    ethtool
+        .set_channels(
+            interface,
+            wanted(now.rx_max, rx),
+            wanted(now.tx_max, tx),
+            wanted(now.combined_max, combined),
+        )
+        .map_err(refuse)
+}
+
+fn refused(knob: &'static str, interface: &str, cause: SysError) -> KnobError {
+    KnobError::Refused { knob, interface: interface.to_owned(), cause }
+}
+
+/// Compares every knob that was asked for with what is.
+fn compare(
+    interface: &str,
+    requested: &InterfaceKnobs,
+    effective: &InterfaceKnobs,
+) -> Result<(), KnobError> {
+    fn differs<T: PartialEq + std::fmt::Debug>(
+        interface: &str,
+        knob: &'static str,
+        requested: &Option<T>,
+        effective: &Option<T>,
+    ) -> Result<(), KnobError> {
+        match (requested, effective) {
+            (Some(asked), Some(is)) if asked == is => Ok(()),
+            (Some(asked), is) => Err(KnobError::Differs {
+                knob,
+                interface: interface.to_owned(),
+                requested: format!("{asked:?}").to_lowercase(),
+                effective: is
+                    .as_ref()
+                    .map_or("unknown".to_owned(), |v| format!("{v:?}"))
+                    .to_lowercase(),
+            }),
+            (None, _) => Ok(()),
+        }
+    }
+    differs(interface, "offload", &requested.offload, &effective.offload)?;
+    differs(interface, "gro", &requested.gro, &effective.gro)?;
+    differs(interface, "tx-checksum", &requested.tx_checksum, &effective.tx_checksum)?;
+    differs(interface, "rx-checksum", &requested.rx_checksum, &effective.rx_checksum)?;
+    differs(interface, "mtu", &requested.mtu, &effective.mtu)?;
+    differs(interface, "gso-max-size", &requested.gso_max_size, &effective.gso_max_size)?;
+    differs(interface, "queues", &requested.queues, &effective.queues)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_fails_by_the_knobs_name() {
+        let requested = InterfaceKnobs { offload: Some(Offload::Tso), ..Default::default() };
+        let effective = InterfaceKnobs { offload: Some(Offload::Gso), ..Default::default() };
+        let error = compare("sut0", &requested, &effective).unwrap_err().to_string();
+        assert_eq!(error, "knob \"offload\" of sut0: requested tso, effective is gso");
+        assert!(compare("sut0", &InterfaceKnobs::default(), &effective).is_ok());
+    }
+
+    #[test]
+    fn what_a_run_does_not_name_returns_to_its_default() {
+        let fresh = InterfaceKnobs { mtu: Some(1500), gro: Some(false), ..Default::default() };
+        let run = InterfaceKnobs { mtu: Some(9000), ..Default::default() };
+        let set = defaults(&run, &fresh);
+        assert_eq!((set.mtu, set.gro), (Some(9000), Some(false)));
+    }
+}

@@ -1,0 +1,263 @@
+//! Meters: what is counted over the window, and in which order it is read.
+//!
+//! The window opens with the slow readings (interface, protocol, TCP_INFO), then CPU time, then
+//! payload; it closes the other way round. So reading the slow counters is never charged to the
+//! window's CPU time, and payload and CPU time cover the same span but for microseconds.
+
+use std::collections::BTreeMap;
+
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::error::SysError;
+use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::netstat;
+use linkrate_sys::procstat::{self, CpuTimes};
+use linkrate_sys::sched::{self, ThreadId};
+use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+use linkrate_terms::CpuSet;
+use linkrate_terms::measurement::{
+    CpuTime, CpuUse, IdleSource, InterfaceCounts, SenderTimes, ThreadTime,
+};
+
+use crate::flow::Flow;
+use crate::protocol::{MeasureSpec, WindowReport};
+
+/// One reading of all meters.
+#[derive(Debug)]
+pub struct Reading {
+    payload: Payload,
+    cpus: Vec<CpuTimes>,
+    threads: Vec<(ThreadId, u64, u64)>,
+    slow: Slow,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Payload {
+    at_ns: u64,
+    received: u64,
+    sent: u64,
+    transactions: u64,
+    timeouts: u64,
+    zerocopy_completed: u64,
+    zerocopy_copied: u64,
+}
+
+#[derive(Debug)]
+struct Slow {
+    interface: InterfaceCounts,
+    protocol: BTreeMap<String, u64>,
+    receive_packets: BTreeMap<u32, u64>,
+    senders: Vec<TcpInfo>,
+}
+
+/// The meters of one agent.
+#[derive(Debug)]
+pub struct Meters<'a> {
+    spec: &'a MeasureSpec,
+    flows: &'a [Flow],
+    source: IdleSource,
+    main_thread: ThreadId,
+}
+
+impl<'a> Meters<'a> {
+    /// Meters for `spec` over `flows`, to be read by the calling thread.
+    pub fn new(spec: &'a MeasureSpec, flows: &'a [Flow], precise: bool) -> Self {
+        let source = if precise { IdleSource::TimerList } else { IdleSource::ProcStat };
+        Self { spec, flows, source, main_thread: sched::current_thread() }
+    }
+
+    /// The reading that opens the window.
+    ///
+    /// # Errors
+    /// When a counter cannot be read.
+    pub fn open(&self) -> Result<Reading, SysError> {
+        let slow = self.read_slow()?;
+        let threads = self.read_threads();
+        let cpus = self.read_cpus()?;
+        let payload = self.read_payload();
+        Ok(Reading { payload, cpus, threads, slow })
+    }
+
+    /// The reading that closes it.
+    ///
+    /// # Errors
+    /// When a counter cannot be read.
+    pub fn close(&self) -> Result<Reading, SysError> {
+        let payload = self.read_payload();
+        let cpus = self.read_cpus()?;
+        let threads = self.read_threads();
+        let slow = self.read_slow()?;
+        Ok(Reading { payload, cpus, threads, slow })
+    }
+
+    fn read_payload(&self) -> Payload {
+        let mut payload = Payload { at_ns: monotonic_ns(), ..Payload::default() };
+        for counters in self.flows.iter().map(|flow| &flow.counters) {
+            payload.received += counters.received();
+            payload.sent += counters.sent();
+            payload.transactions += counters.transactions();
+            payload.timeouts += counters.timeouts();
+            payload.zerocopy_completed += counters.completed();
+            payload.zerocopy_copied += counters.copied();
+        }
+        payload
+    }
+
+    /// Reads each CPU from that CPU: `/proc/timer_list` leaves out an idle period that is still
+    /// under way, and a CPU that runs this thread is in none.
+    fn read_cpus(&self) -> Result<Vec<CpuTimes>, SysError> {
+        match self.source {
+            IdleSource::ProcStat => self.spec.cpus.iter().map(procstat::read_coarse).collect(),
+            IdleSource::TimerList => {
+                let home = sched::affinity(self.main_thread)?;
+                let times = self.spec.cpus.iter().map(|cpu| {
+                    let there: CpuSet = [cpu].into_iter().collect();
+                    if home != there {
+                        sched::set_affinity(self.main_thread, &there)?;
+                    }
+                    procstat::read_precise(cpu)
+                });
+                let times: Result<Vec<_>, _> = times.collect();
+                sched::set_affinity(self.main_thread, &home)?;
+                times
+            }
+        }
+    }
+
+    fn read_threads(&self) -> Vec<(ThreadId, u64, u64)> {
+        let ids = self.flows.iter().map(|flow| flow.thread_id).chain([self.main_thread]);
+        // a flow that has ended has no times any more; that it broke is reported apart
+        ids.filter_map(|id| {
+            Some((id, sched::thread_cpu_ns(id).ok()?, sched::thread_user_ns(id).ok()?))
+        })
+        .collect()
+    }
+
+    fn read_slow(&self) -> Result<Slow, SysError> {
+        let mut interface = InterfaceCounts::default();
+        let mut route = RouteSocket::open()?;
+        for name in &self.spec.interfaces {
+            let counters = route.link(name)?.counters;
+            interface.tx_packets += counters.tx_packets;
+            interface.tx_bytes += counters.tx_bytes;
+            interface.rx_packets += counters.rx_packets;
+            interface.rx_bytes += counters.rx_bytes;
+            interface.tx_dropped += counters.tx_dropped;
+            interface.rx_dropped += counters.rx_dropped;
+        }
+        let sending = self.flows.iter().filter(|flow| flow.sends);
+        let senders = sending.filter_map(|flow| tcp_info(flow.socket.as_deref()?).ok()).collect();
+        Ok(Slow {
+            interface,
+            protocol: netstat::protocol_counters()?,
+            receive_packets: netstat::receive_packets_by_cpu()?,
+            senders,
+        })
+    }
+
+    /// What was counted between two readings.
+    pub fn report(
+        &self,
+        opened: &Reading,
+        closed: &Reading,
+        broken: Option<String>,
+    ) -> WindowReport {
+        let (before, after) = (&opened.payload, &closed.payload);
+        WindowReport {
+            started_ns: before.at_ns,
+            ended_ns: after.at_ns,
+            received_bytes: after.received - before.received,
+            sent_bytes: after.sent - before.sent,
+            transactions: after.transactions - before.transactions,
+            timeouts: after.timeouts - before.timeouts,
+            cpu: (!self.spec.cpus.is_empty()).then(|| self.cpu_use(opened, closed)),
+            interface: interface_difference(&opened.slow.interface, &closed.slow.interface),
+            protocol: map_difference(&opened.slow.protocol, &closed.slow.protocol),
+            senders: sender_times(&opened.slow.senders, &closed.slow.senders),
+            receive_packets_by_cpu: map_difference(
+                &opened.slow.receive_packets,
+                &closed.slow.receive_packets,
+            ),
+            zerocopy_copied: after.zerocopy_copied - before.zerocopy_copied,
+            zerocopy_completed: after.zerocopy_completed - before.zerocopy_completed,
+            broken,
+        }
+    }
+
+    fn cpu_use(&self, opened: &Reading, closed: &Reading) -> CpuUse {
+        let cpus = opened.cpus.iter().zip(&closed.cpus).map(|(a, b)| busy(a, b)).collect();
+        let threads = closed.threads.iter().filter_map(|(id, cpu_ns, user_ns)| {
+            let (_, cpu_before, user_before) = opened.threads.iter().find(|(old, ..)| old == id)?;
+            let name = self.flows.iter().find(|flow| flow.thread_id == *id);
+            Some(ThreadTime {
+                name: name.map_or_else(|| "agent".to_owned(), |flow| flow.name.clone()),
+                affinity: sched::affinity(*id).unwrap_or_default(),
+                cpu_ns: cpu_ns.saturating_sub(*cpu_before),
+                user_ns: user_ns.saturating_sub(*user_before),
+            })
+        });
+        CpuUse { cpus, threads: threads.collect(), source: self.source, shared: false }
+    }
+}
+
+/// Window less idle less steal, never below zero.
+fn busy(opened: &CpuTimes, closed: &CpuTimes) -> CpuTime {
+    let window_ns = closed.at_ns.saturating_sub(opened.at_ns);
+    let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns);
+    let steal_ns = closed.steal_ns.saturating_sub(opened.steal_ns);
+    let busy_ns = window_ns.saturating_sub(idle_ns).saturating_sub(steal_ns);
+    CpuTime { cpu: opened.cpu, window_ns, busy_ns, steal_ns }
+}
+
+fn interface_difference(a: &InterfaceCounts, b: &InterfaceCounts) -> InterfaceCounts {
+    InterfaceCounts {
+        tx_packets: b.tx_packets.saturating_sub(a.tx_packets),
+        tx_bytes: b.tx_bytes.saturating_sub(a.tx_bytes),
+        rx_packets: b.rx_packets.saturating_sub(a.rx_packets),
+        rx_bytes: b.rx_bytes.saturating_sub(a.rx_bytes),
+        tx_dropped: b.tx_dropped.saturating_sub(a.tx_dropped),
+        rx_dropped: b.rx_dropped.saturating_sub(a.rx_dropped),
+    }
+}
+
+/// Counters that did not move are left out.
+fn map_difference<K: Ord + Clone>(a: &BTreeMap<K, u64>, b: &BTreeMap<K, u64>) -> BTreeMap<K, u64> {
+    b.iter()
+        .map(|(key, after)| (key.clone(), after.saturating_sub(a.get(key).copied().unwrap_or(0))))
+        .filter(|(_, difference)| *difference > 0)
+        .collect()
+}
+
+fn sender_times(a: &[TcpInfo], b: &[TcpInfo]) -> SenderTimes {
+    a.iter().zip(b).fold(SenderTimes::default(), |sum, (a, b)| SenderTimes {
+        sockets: sum.sockets + 1,
+        busy_us: sum.busy_us + b.busy_time_us.saturating_sub(a.busy_time_us),
+        rwnd_limited_us: sum.rwnd_limited_us + b.rwnd_limited_us.saturating_sub(a.rwnd_limited_us),
+        sndbuf_limited_us: sum.sndbuf_limited_us
+            + b.sndbuf_limited_us.saturating_sub(a.sndbuf_limited_us),
+        retransmits: sum.retransmits + u64::from(b.total_retrans.saturating_sub(a.total_retrans)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(at_ns: u64, idle_ns: u64, steal_ns: u64) -> CpuTimes {
+        CpuTimes { cpu: 3, at_ns, idle_ns, steal_ns }
+    }
+
+    #[test]
+    fn busy_is_window_less_idle_less_steal() {
+        let time = busy(&times(1000, 100, 5), &times(2000, 350, 55));
+        assert_eq!((time.cpu, time.window_ns, time.busy_ns, time.steal_ns), (3, 1000, 700, 50));
+        // steal comes in ticks and may overshoot a window that was all idle
+        assert_eq!(busy(&times(0, 0, 0), &times(100, 95, 10)).busy_ns, 0);
+    }
+
+    #[test]
+    fn counters_that_did_not_move_are_left_out() {
+        let a = BTreeMap::from([("x", 1), ("y", 5)]);
+        let b = BTreeMap::from([("x", 4), ("y", 5), ("z", 2)]);
+        assert_eq!(map_difference(&a, &b), BTreeMap::from([("x", 3), ("z", 2)]));
+    }
+}

@@ -1,0 +1,492 @@
+//! The one protocol between the controller and an agent.
+//!
+//! Each request gets exactly one reply, in order. The carrier is any byte stream (a socketpair
+//! here, the stdio of `ssh` elsewhere); [`crate::framing`] cuts it into messages. Both sides name
+//! their [`PROTOCOL_VERSION`] first and refuse another one. Nothing the far end says is trusted:
+//! frames are bounded, and [`decode_request`] refuses counts and names that no testbed needs.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use linkrate_terms::measurement::{CpuUse, InterfaceCounts, SenderTimes};
+use linkrate_terms::{CpuSet, InterfaceKnobs, SocketKnobs, Workload};
+use serde::{Deserialize, Serialize};
+
+/// Changes whenever a message changes its meaning.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// What the controller asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Who are you? Always the first request.
+    Hello {
+        /// The controller's [`PROTOCOL_VERSION`].
+        version: u32,
+    },
+    /// Read CLOCK_MONOTONIC, to relate the clocks of two machines.
+    Clock,
+    /// Bind this agent, and every thread it will start, to these CPUs.
+    Place {
+        /// The CPUs.
+        cpus: CpuSet,
+    },
+    /// Create a veth pair from this host to another agent's host on the same machine.
+    CreateWire {
+        /// Name of the end in this host.
+        name: String,
+        /// Name of the end in the other host.
+        peer_name: String,
+        /// Process id of the other host's agent, which names its network namespace.
+        peer_pid: u32,
+        /// Queue pairs the wire's ends can have at most.
+        queues: u32,
+    },
+    /// Give an interface its address and bring it up.
+    ConfigureInterface(InterfaceSetup),
+    /// Set knobs on interfaces and read them back.
+    SetKnobs {
+        /// The interfaces.
+        interfaces: Vec<String>,
+        /// The knobs.
+        knobs: InterfaceKnobs,
+    },
+    /// Make ready for connections of a workload.
+    Listen(ListenSpec),
+    /// Connect a client's flows to a listening host.
+    Connect(ConnectSpec),
+    /// Wait until every flow that [`Request::Listen`] expects has arrived.
+    AwaitFlows,
+    /// Let the flows run.
+    Begin,
+    /// Measure from one time to another.
+    Measure(MeasureSpec),
+    /// Stop and close all flows.
+    Finish,
+}
+
+/// Address, steering and state of one interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct InterfaceSetup {
+    /// Interface name.
+    pub name: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Prefix length of its network.
+    pub prefix_length: u8,
+    /// Congestion control of the route to that network, for programs that cannot choose one
+    /// before they connect. It overrides what a test socket chooses, so runs leave it out.
+    pub route_congestion: Option<String>,
+    /// CPUs that process what the interface receives (RPS); `None` leaves it where it arrives.
+    pub receive_cpus: Option<CpuSet>,
+}
+
+/// What a listening host is to expect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ListenSpec {
+    /// The workload.
+    pub workload: Workload,
+    /// Options of the sockets.
+    pub socket: SocketKnobs,
+    /// Clients that will connect.
+    pub clients: u32,
+    /// Number that a flow must present, so that no stranger's connection is taken for one.
+    pub nonce: u64,
+    /// Seed of everything random in the run.
+    pub seed: u64,
+}
+
+/// What a client is to connect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ConnectSpec {
+    /// The workload.
+    pub workload: Workload,
+    /// Options of the sockets.
+    pub socket: SocketKnobs,
+    /// This client's number, from 0.
+    pub client: u32,
+    /// The listening host as this client reaches it.
+    pub address: Ipv4Addr,
+    /// Its ports: one for TCP, one per flow of all clients for UDP.
+    pub ports: Vec<u16>,
+    /// As in [`ListenSpec`].
+    pub nonce: u64,
+    /// As in [`ListenSpec`].
+    pub seed: u64,
+}
+
+/// What to measure, and when.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct MeasureSpec {
+    /// Start of the window on this host's CLOCK_MONOTONIC, ns.
+    pub start_ns: u64,
+    /// End of the window, ns.
+    pub end_ns: u64,
+    /// Interfaces whose counters are evidence.
+    pub interfaces: Vec<String>,
+    /// CPUs whose time this agent accounts for; empty leaves that to another agent.
+    pub cpus: CpuSet,
+}
+
+/// What an agent answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// To [`Request::Hello`].
+    Hello(Hello),
+    /// To [`Request::Clock`].
+    Clock {
+        /// CLOCK_MONOTONIC, ns.
+        monotonic_ns: u64,
+    },
+    /// To [`Request::Place`]: the affinity as read back.
+    Placed {
+        /// The CPUs.
+        cpus: CpuSet,
+    },
+    /// Done, with nothing to tell.
+    Done,
+    /// To [`Request::SetKnobs`]: every knob as read back.
+    Knobs(InterfaceKnobs),
+    /// To [`Request::Listen`].
+    Listening {
+        /// The ports.
+        ports: Vec<u16>,
+    },
+    /// To [`Request::Connect`] and [`Request::AwaitFlows`].
+    Flows(FlowFacts),
+    /// To [`Request::Measure`].
+    Window(Box<WindowReport>),
+    /// To [`Request::Finish`].
+    Finished(Finished),
+    /// The request could not be carried out.
+    Refused(Refusal),
+}
+
+/// Who an agent is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Hello {
+    /// The agent's [`PROTOCOL_VERSION`].
+    pub version: u32,
+    /// Its process id.
+    pub pid: u32,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model.
+    pub cpu_model: String,
+    /// CPUs online.
+    pub online_cpus: CpuSet,
+    /// Whether idle time can be read in nanoseconds.
+    pub precise_idle: bool,
+}
+
+/// What the sockets of an agent's flows really have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FlowFacts {
+    /// Flows.
+    pub flows: u32,
+    /// Smallest SO_SNDBUF granted, bytes.
+    pub send_buffer_bytes: u64,
+    /// Smallest SO_RCVBUF granted, bytes.
+    pub receive_buffer_bytes: u64,
+    /// Congestion control of every flow; empty for UDP.
+    pub congestion: String,
+    /// TCP_NODELAY.
+    pub nodelay: bool,
+    /// Sending maximum segment size, bytes; zero for UDP and while there is no connection.
+    pub mss_bytes: u32,
+}
+
+/// What one agent counted over the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct WindowReport {
+    /// When payload counters were first read, CLOCK_MONOTONIC ns.
+    pub started_ns: u64,
+    /// When they were read again.
+    pub ended_ns: u64,
+    /// Payload bytes this host's flows received.
+    pub received_bytes: u64,
+    /// Payload bytes they sent.
+    pub sent_bytes: u64,
+    /// Transactions completed (counted where the request began).
+    pub transactions: u64,
+    /// UDP transactions given up after a time-out.
+    pub timeouts: u64,
+    /// CPU time, if this agent accounts for any.
+    pub cpu: Option<CpuUse>,
+    /// Interface counters.
+    pub interface: InterfaceCounts,
+    /// IP and TCP counters by the kernel's names.
+    pub protocol: BTreeMap<String, u64>,
+    /// TCP_INFO of the flows that send.
+    pub senders: SenderTimes,
+    /// Packets handled by receive processing, by CPU.
+    pub receive_packets_by_cpu: BTreeMap<u32, u64>,
+    /// Sends for which MSG_ZEROCOPY fell back to a copy.
+    pub zerocopy_copied: u64,
+    /// Sends with MSG_ZEROCOPY that completed.
+    pub zerocopy_completed: u64,
+    /// Why a flow broke, if one did before the window closed.
+    pub broken: Option<String>,
+}
+
+/// What remains to be told after the flows have ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Finished {
+    /// Latencies inside the window as (nanoseconds, count), ascending.
+    pub latency: Vec<(u64, u64)>,
+    /// Why a flow broke, if one did before the window closed.
+    pub broken: Option<String>,
+}
+
+/// Why a request could not be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refusal {
+    /// The reason, with the identifying value.
+    pub reason: String,
+    /// The remedy, if there is one.
+    pub hint: Option<String>,
+}
+
+/// Bounds on what the far end may ask; each is far above what a testbed needs.
+pub mod bounds {
+    /// Flows of one agent.
+    pub const FLOWS: u64 = 4096;
+    /// One message, bytes.
+    pub const MESSAGE_BYTES: u64 = 64 << 20;
+    /// One socket buffer, bytes.
+    pub const BUFFER_BYTES: u64 = 1 << 30;
+    /// Outstanding requests of one flow.
+    pub const BURST: u32 = 4096;
+    /// Interfaces named in one request.
+    pub const INTERFACES: usize = 256;
+    /// Length of an interface name, `IFNAMSIZ` less the final zero.
+    pub const NAME_BYTES: usize = 15;
+    /// Queue pairs.
+    pub const QUEUES: u32 = 256;
+}
+
+/// Why a message was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// It is no JSON of the expected shape.
+    #[error("message is not understood: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// A value is out of bounds.
+    #[error("{field} is {value}, expected {expected}")]
+    OutOfBounds {
+        /// The field.
+        field: &'static str,
+        /// What it was.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+}
+
+/// Decodes a request and checks every count and name in it.
+///
+/// # Errors
+/// [`DecodeError`] says which field is wrong.
+pub fn decode_request(bytes: &[u8]) -> Result<Request, DecodeError> {
+    let request: Request = serde_json::from_slice(bytes)?;
+    check_request(&request)?;
+    Ok(request)
+}
+
+/// Decodes a reply.
+///
+/// # Errors
+/// [`DecodeError`] when it is no reply.
+pub fn decode_reply(bytes: &[u8]) -> Result<Reply, DecodeError> {
+    let reply: Reply = serde_json::from_slice(bytes)?;
+    if let Reply::Window(report) = &reply
+        && report.ended_ns < report.started_ns
+    {
+        return Err(DecodeError::OutOfBounds {
+            field: "ended-ns",
+            value: report.ended_ns.to_string(),
+            expected: "a time after started-ns".to_owned(),
+        });
+    }
+    Ok(reply)
+}
+
+fn check_request(request: &Request) -> Result<(), DecodeError> {
+    match request {
+        Request::Hello { .. }
+        | Request::Clock
+        | Request::Place { .. }
+        | Request::AwaitFlows
+        | Request::Begin
+        | Request::Finish => Ok(()),
+        Request::CreateWire { name, peer_name, queues, .. } => {
+            check_name(name)?;
+            check_name(peer_name)?;
+            at_most("queues", u64::from(*queues), u64::from(bounds::QUEUES))
+        }
+        Request::ConfigureInterface(setup) => {
+            check_name(&setup.name)?;
+            at_most("prefix-length", u64::from(setup.prefix_length), 32)
+        }
+        Request::SetKnobs { interfaces, .. } => check_names(interfaces),
+        Request::Listen(spec) => {
+            check_workload(&spec.workload, spec.clients)?;
+            check_buffer(&spec.socket)
+        }
+        Request::Connect(spec) => {
+            check_workload(&spec.workload, 1)?;
+            at_most("ports", spec.ports.len() as u64, bounds::FLOWS)?;
+            at_least("ports", spec.ports.len() as u64, 1)?;
+            check_buffer(&spec.socket)
+        }
+        Request::Measure(spec) => {
+            check_names(&spec.interfaces)?;
+            at_least("end-ns", spec.end_ns, spec.start_ns)
+        }
+    }
+}
+
+fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> {
+    // bidirectional streams have two flows where others have one
+    let flows = u64::from(workload.connections) * u64::from(clients) * 2;
+    at_least("connections", u64::from(workload.connections), 1)?;
+    at_least("clients", u64::from(clients), 1)?;
+    at_most("flows", flows, bounds::FLOWS)?;
+    at_least("burst", u64::from(workload.burst), 1)?;
+    at_most("burst", u64::from(workload.burst), u64::from(bounds::BURST))?;
+    for (field, size) in [
+        ("message", workload.message),
+        ("request", workload.request),
+        ("response", workload.response),
+    ] {
+        at_least(field, size.smallest().0, 1)?;
+        at_least(field, size.largest().0, size.smallest().0)?;
+        at_most(field, size.largest().0, bounds::MESSAGE_BYTES)?;
+    }
+    if let Some(segment) = workload.udp_segment {
+        at_least("udp-segment", segment.0, 1)?;
+        at_most("udp-segment", segment.0, u64::from(u16::MAX))?;
+    }
+    Ok(())
+}
+
+fn check_buffer(socket: &SocketKnobs) -> Result<(), DecodeError> {
+    match socket.buffer {
+        Some(bytes) => at_most("buffer", bytes.0, bounds::BUFFER_BYTES),
+        None => Ok(()),
+    }
+}
+
+fn check_names(names: &[String]) -> Result<(), DecodeError> {
+    at_most("interfaces", names.len() as u64, bounds::INTERFACES as u64)?;
+    names.iter().try_for_each(|name| check_name(name))
+}
+
+/// As the kernel's dev_valid_name (net/core/dev.c).
+fn check_name(name: &str) -> Result<(), DecodeError> {
+    let valid = !name.is_empty()
+        && name.len() <= bounds::NAME_BYTES
+        && name != "."
+        && name != ".."
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b':');
+    if valid {
+        return Ok(());
+    }
+    Err(DecodeError::OutOfBounds {
+        field: "interface name",
+        value: format!("{name:?}"),
+        expected: "1 to 15 printable characters without '/' and ':'".to_owned(),
+    })
+}
+
+fn at_most(field: &'static str, value: u64, limit: u64) -> Result<(), DecodeError> {
+    if value <= limit {
+        return Ok(());
+    }
+    let expected = format!("at most {limit}");
+    Err(DecodeError::OutOfBounds { field, value: value.to_string(), expected })
+}
+
+fn at_least(field: &'static str, value: u64, limit: u64) -> Result<(), DecodeError> {
+    if value >= limit {
+        return Ok(());
+    }
+    let expected = format!("at least {limit}");
+    Err(DecodeError::OutOfBounds { field, value: value.to_string(), expected })
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::{ByteSize, MessageSize};
+
+    use super::*;
+
+    fn decoded(request: &Request) -> Result<Request, DecodeError> {
+        decode_request(&serde_json::to_vec(request).unwrap())
+    }
+
+    fn listen(workload: Workload) -> Request {
+        Request::Listen(ListenSpec {
+            workload,
+            socket: SocketKnobs::default(),
+            clients: 1,
+            nonce: 1,
+            seed: 1,
+        })
+    }
+
+    #[test]
+    fn a_request_comes_back_as_it_went() {
+        let request = listen(Workload::default());
+        assert_eq!(decoded(&request).unwrap(), request);
+    }
+
+    #[test]
+    fn sizes_and_counts_beyond_any_testbed_are_refused() {
+        let huge = MessageSize::Fixed(ByteSize(1 << 40));
+        for workload in [
+            Workload { message: huge, ..Workload::default() },
+            Workload { connections: 1 << 20, ..Workload::default() },
+            Workload { connections: 0, ..Workload::default() },
+            Workload { burst: u32::MAX, ..Workload::default() },
+            Workload {
+                request: MessageSize::Uniform { low: ByteSize(9), high: ByteSize(3) },
+                ..Workload::default()
+            },
+        ] {
+            let error = decoded(&listen(workload)).unwrap_err();
+            assert!(matches!(error, DecodeError::OutOfBounds { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_the_kernel_would_refuse_are_refused() {
+        for name in ["", ".", "..", "a/b", "0123456789abcdef", "a b", "a:b"] {
+            let request = Request::SetKnobs {
+                interfaces: vec![name.to_owned()],
+                knobs: InterfaceKnobs::default(),
+            };
+            assert!(decoded(&request).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_an_error_and_not_a_panic() {
+        for bytes in
+            [&b""[..], b"{", b"null", b"{\"hello\":{}}", b"{\"hello\":{\"version\":-1}}", b"\xff"]
+        {
+            assert!(decode_request(bytes).is_err());
+            assert!(decode_reply(bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The agent: one request, one reply, until the controller is gone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
+use linkrate_sys::error::SysError;
+use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::{host, procstat, sched, socket, sysfs};
+use linkrate_terms::InterfaceKnobs;
+
+use crate::framing::{read_frame, write_frame};
+use crate::knobs;
+use crate::meter::Meters;
+use crate::protocol::{
+    Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
+    decode_request,
+};
+use crate::session::Session;
+
+/// The longest window an agent measures.
+const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// Serves one controller over `carrier` until it closes.
+///
+/// # Errors
+/// When the carrier breaks. A request that cannot be carried out is answered, not an error here.
+pub fn serve(
+    input: &mut impl Read,
+    output: &mut impl Write,
+    carrier: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let mut agent = Agent {
+        carrier,
+        precise_idle: procstat::timer_list_is_readable(),
+        listening: None,
+        session: None,
+        fresh: BTreeMap::new(),
+    };
+    while let Some(frame) = read_frame(input)? {
+        let reply = match decode_request(&frame) {
+            Ok(request) => agent.answer(request).unwrap_or_else(Reply::Refused),
+            Err(error) => Reply::Refused(Refusal { reason: error.to_string(), hint: None }),
+        };
+        write_frame(output, &reply)?;
+    }
+    Ok(())
+}
+
+struct Agent<'a> {
+    carrier: BorrowedFd<'a>,
+    precise_idle: bool,
+    listening: Option<ListenSpec>,
+    session: Option<Session>,
+    /// What each interface had before the first run touched it.
+    fresh: BTreeMap<String, InterfaceKnobs>,
+}
+
+impl From<SysError> for Refusal {
+    fn from(error: SysError) -> Self {
+        Self { reason: error.to_string(), hint: error.hint().map(str::to_owned) }
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self { reason: error.to_string(), hint: None }
+    }
+}
+
+fn refusal(reason: impl Into<String>) -> Refusal {
+    Refusal { reason: reason.into(), hint: None }
+}
+
+impl Agent<'_> {
+    fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
+        match request {
+            Request::Hello { version } => self.hello(version),
+            Request::Clock => Ok(Reply::Clock { monotonic_ns: monotonic_ns() }),
+            Request::Place { cpus } => {
+                sched::set_affinity(sched::current_thread(), &cpus)?;
+                Ok(Reply::Placed { cpus: sched::affinity(sched::current_thread())? })
+            }
+            Request::CreateWire { name, peer_name, peer_pid, queues } => {
+                let peer = host::network_namespace_of(peer_pid).map_err(|error| {
+                    refusal(format!("network namespace of process {peer_pid}: {error}"))
+                })?;
+                RouteSocket::open()?.create_veth(&name, &peer_name, peer.as_fd(), queues)?;
+                Ok(Reply::Done)
+            }
+            Request::ConfigureInterface(setup) => configure_interface(&setup),
+            Request::SetKnobs { interfaces, knobs } => self.set_knobs(&interfaces, &knobs),
+            Request::Listen(spec) => {
+                self.end_session();
+                let (session, ports) = Session::listen(&spec)?;
+                self.session = Some(session);
+                self.listening = Some(spec);
+                Ok(Reply::Listening { ports })
+            }
+            Request::Connect(spec) => {
+                self.end_session();
+                let session = Session::connect(&spec)?;
+                let facts = session.facts();
+                self.session = Some(session);
+                Ok(Reply::Flows(facts))
+            }
+            Request::AwaitFlows => match (&mut self.session, &self.listening) {
+                (Some(session), Some(spec)) => Ok(Reply::Flows(session.await_flows(spec)?)),
+                _ => Err(refusal("await-flows before listen")),
+            },
+            Request::Begin => {
+                let session = self.session.as_ref().ok_or_else(|| refusal("begin before flows"))?;
+                session.control.begin();
+                Ok(Reply::Done)
+            }
+            Request::Measure(spec) => self.measure(&spec),
+            Request::Finish => {
+                self.listening = None;
+                let session = self.session.take().ok_or_else(|| refusal("finish before flows"))?;
+                Ok(Reply::Finished(session.finish()))
+            }
+        }
+    }
+
+    fn hello(&self, version: u32) -> Result<Reply, Refusal> {
+        if version != PROTOCOL_VERSION {
+            return Err(Refusal {
+                reason: format!("protocol version {version}, this agent speaks {PROTOCOL_VERSION}"),
+                hint: Some("install the same linkrate on both hosts".to_owned()),
+            });
+        }
+        Ok(Reply::Hello(Hello {
+            version: PROTOCOL_VERSION,
+            pid: std::process::id(),
+            kernel: read_line("/proc/sys/kernel/osrelease"),
+            cpu_model: cpu_model(),
+            online_cpus: procstat::online_cpus()?,
+            precise_idle: self.precise_idle,
+        }))
+    }
+
+    /// Sets knobs on every interface; what the run does not name returns to what a fresh
+    /// interface had.
+    fn set_knobs(
+        &mut self,
+        interfaces: &[String],
+        asked: &InterfaceKnobs,
+    ) -> Result<Reply, Refusal> {
+        let mut effective = InterfaceKnobs::default();
+        for interface in interfaces {
+            let knob_refusal = |error: knobs::KnobError| refusal(error.to_string());
+            let fresh = match self.fresh.get(interface) {
+                Some(fresh) => fresh.clone(),
+                None => {
+                    let fresh = knobs::read(interface).map_err(knob_refusal)?;
+                    self.fresh.insert(interface.clone(), fresh.clone());
+                    fresh
+                }
+            };
+            effective =
+                knobs::apply(interface, &knobs::defaults(asked, &fresh)).map_err(knob_refusal)?;
+        }
+        Ok(Reply::Knobs(effective))
+    }
+
+    fn measure(&mut self, spec: &MeasureSpec) -> Result<Reply, Refusal> {
+        let longest = LONGEST_WINDOW.as_nanos() as u64;
+        if spec.end_ns.saturating_sub(monotonic_ns()) > longest {
+            return Err(refusal(format!(
+                "window ends {} s from now, expected at most {} s",
+                spec.end_ns.saturating_sub(monotonic_ns()) / 1_000_000_000,
+                LONGEST_WINDOW.as_secs()
+            )));
+        }
+        let flows = self.session.as_ref().map_or(&[][..], |session| &session.flows);
+        let control = self.session.as_ref().map(|session| &session.control);
+        let meters = Meters::new(spec, flows, self.precise_idle);
+        self.sleep_until(spec.start_ns)?;
+        let opened = meters.open()?;
+        if let Some(control) = control {
+            control.open_window();
+        }
+        self.sleep_until(spec.end_ns)?;
+        let broken = self.session.as_ref().and_then(Session::broken);
+        if let Some(control) = control {
+            control.close_window();
+        }
+        let closed = meters.close()?;
+        Ok(Reply::Window(Box::new(meters.report(&opened, &closed, broken))))
+    }
+
+    /// Sleeps, but not through the controller's death: a closed carrier ends the agent at once.
+    fn sleep_until(&self, deadline_ns: u64) -> Result<(), Refusal> {
+        /// A wake-up of the SUT's CPU ten times a second would be measured; one is not.
+        const NEAR_NS: u64 = 20_000_000;
+        let now = monotonic_ns();
+        if let Some(wait_ns) = deadline_ns.checked_sub(now + NEAR_NS)
+            && socket::wait_ready(self.carrier, false, Duration::from_nanos(wait_ns))?
+        {
+            return Err(refusal("the controller spoke or left before the window closed"));
+        }
+        sleep_until_ns(deadline_ns);
+        Ok(())
+    }
+
+    fn end_session(&mut self) {
+        self.listening = None;
+        if let Some(session) = self.session.take() {
+            session.finish();
+        }
+    }
+}
+
+fn configure_interface(setup: &InterfaceSetup) -> Result<Reply, Refusal> {
+    let mut route = RouteSocket::open()?;
+    // no router solicitation disturbs a measurement; the testbed is IPv4
+    route.disable_ipv6(&setup.name)?;
+    route.add_address(&setup.name, setup.address, setup.prefix_length)?;
+    route.set_up("lo")?;
+    route.set_up(&setup.name)?;
+    if let Some(congestion) = &setup.route_congestion {
+        let mask = u32::MAX.checked_shl(32 - u32::from(setup.prefix_length)).unwrap_or(0);
+        let network = Ipv4Addr::from_bits(setup.address.to_bits() & mask);
+        route.set_route_congestion(
+            &setup.name,
+            network,
+            setup.prefix_length,
+            setup.address,
+            congestion,
+        )?;
+    }
+    if let Some(cpus) = &setup.receive_cpus {
+        for queue in 0..sysfs::rx_queue_count(&setup.name)? {
+            sysfs::set_receive_steering(&setup.name, queue, cpus)?;
+        }
+    }
+    Ok(Reply::Done)
+}
+
+fn read_line(path: &str) -> String {
+    fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default()
+}
+
+fn cpu_model() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name"));
+    model.map_or_else(
+        || std::env::consts::ARCH.to_owned(),
+        |rest| rest.trim_start_matches([' ', '\t', ':']).to_owned(),
+    )
+}

@@ -1,0 +1,211 @@
+//! `runs.csv`: one row a run, one column a variable, for other people's statistics.
+//!
+//! Every column has its unit in its name. A value that a run does not have is an empty field: all
+//! figures of a failed run, traffic of an idle run, transactions of a stream. An idle run has no
+//! cell and `idle` as its kind.
+
+use linkrate_study::results::StudyResults;
+use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::{Measurement, Task};
+
+use crate::ReportError;
+
+/// The file, with a header line.
+///
+/// # Errors
+/// [`ReportError::Csv`] if the writer refuses a row; in memory it has no reason to.
+pub fn runs(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
+    let factors: Vec<&str> = results
+        .cells
+        .first()
+        .map(|cell| cell.levels.0.iter().map(|(factor, _)| factor.as_str()).collect())
+        .unwrap_or_default();
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(header(&factors))?;
+    for run in &results.runs {
+        writer.write_record(row(results, &factors, run))?;
+    }
+    writer.into_inner().map_err(|error| ReportError::Csv(error.into_error().into()))
+}
+
+/// What a field holds: text, or nothing.
+type Field = Option<String>;
+/// A column: its name and where its value comes from.
+type Column<T> = (&'static str, fn(&T) -> Field);
+
+const RUN: &[Column<StoredRun>] = &[
+    ("sequence", |run| text(run.sequence)),
+    ("block", |run| text(run.block)),
+    ("kind", |run| text(if run.cell.is_none() { "idle" } else { "workload" })),
+    ("cell", |run| run.cell.and_then(text)),
+];
+
+const OUTCOME: &[Column<StoredRun>] = &[
+    ("status", |run| text(if failure(run).is_some() { "failed" } else { "measured" })),
+    ("failure_stage", |run| failure(run).and_then(|failure| text(failure.stage))),
+    ("failure_reason", |run| failure(run).map(|failure| failure.reason.clone())),
+    ("started_unix_ms", |run| text(run.started_unix_ms)),
+    ("seed", |run| text(run.spec.seed)),
+    ("warm_up_s", |run| figure(run.spec.warm_up.as_secs_f64())),
+    ("window_s", |run| figure(run.spec.window.as_secs_f64())),
+    ("clients", |run| text(run.spec.clients)),
+];
+
+/// What flowed; empty for idle runs, where nothing was asked to.
+const TRAFFIC: &[Column<Measurement>] = &[
+    ("throughput_bit_per_s", |run| figure(run.traffic.bits_per_second())),
+    ("transmit_bytes", |run| text(run.traffic.transmit_bytes)),
+    ("receive_bytes", |run| text(run.traffic.receive_bytes)),
+    ("transmit_s", |run| figure(run.traffic.transmit_seconds)),
+    ("receive_s", |run| figure(run.traffic.receive_seconds)),
+    ("service_demand_us_per_kb", |run| run.service_demand_us_per_kb().and_then(figure)),
+];
+
+/// Empty for streams and idle runs.
+const TRANSACTIONS: &[Column<Measurement>] = &[
+    ("transactions", |run| text(run.traffic.transactions)),
+    ("transactions_per_s", |run| figure(run.traffic.transactions_per_second())),
+    ("transactions_s", |run| figure(run.traffic.transaction_seconds)),
+    ("service_demand_us_per_transaction", |run| {
+        run.service_demand_us_per_transaction().and_then(figure)
+    }),
+    ("latency_mean_ns", |run| run.latency.and_then(|latency| figure(latency.mean_ns))),
+    ("latency_min_ns", |run| run.latency.and_then(|latency| text(latency.min_ns))),
+    ("latency_p50_ns", |run| run.latency.and_then(|latency| text(latency.p50_ns))),
+    ("latency_p90_ns", |run| run.latency.and_then(|latency| text(latency.p90_ns))),
+    ("latency_p99_ns", |run| run.latency.and_then(|latency| text(latency.p99_ns))),
+    ("latency_p99_9_ns", |run| run.latency.and_then(|latency| text(latency.p99_9_ns))),
+    ("latency_p99_99_ns", |run| run.latency.and_then(|latency| text(latency.p99_99_ns))),
+    ("latency_max_ns", |run| run.latency.and_then(|latency| text(latency.max_ns))),
+];
+
+/// Empty for TCP, which loses no datagrams, and for idle runs.
+const DATAGRAMS: &[Column<Measurement>] =
+    &[("lost_datagrams", |run| text(run.traffic.lost_datagrams))];
+
+const CPU: &[Column<Measurement>] = &[
+    ("sut_cpu_percent", |run| figure(run.sut_cpu.percent())),
+    ("sut_busiest_cpu_percent", |run| figure(run.sut_cpu.busiest_percent())),
+    ("sut_busy_cpus", |run| figure(run.sut_cpu.busy_cpus())),
+    ("sut_steal_ns", |run| text(run.sut_cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>())),
+    ("client_cpu_percent", |run| {
+        // a client that shares the SUT's CPUs has no figure of its own
+        (!run.client_cpu.shared).then(|| figure(run.client_cpu.percent())).flatten()
+    }),
+    ("client_steal_ns", |run| {
+        text(run.client_cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>())
+    }),
+    ("idle_source", |run| {
+        text(match run.sut_cpu.source {
+            IdleSource::TimerList => "timer-list",
+            IdleSource::ProcStat => "proc-stat",
+        })
+    }),
+];
+
+const EFFECTIVE: &[Column<Measurement>] = &[
+    ("effective_offload", |run| {
+        run.effective.interface.offload.and_then(|offload| text(offload.name()))
+    }),
+    ("effective_gro", |run| run.effective.interface.gro.and_then(text)),
+    ("effective_tx_checksum", |run| run.effective.interface.tx_checksum.and_then(text)),
+    ("effective_rx_checksum", |run| run.effective.interface.rx_checksum.and_then(text)),
+    ("effective_mtu_bytes", |run| run.effective.interface.mtu.and_then(text)),
+    ("effective_gso_max_size_bytes", |run| run.effective.interface.gso_max_size.and_then(text)),
+    ("effective_queues", |run| run.effective.interface.queues.and_then(text)),
+];
+
+/// What only test sockets have; empty for idle runs.
+const SOCKETS: &[Column<Measurement>] = &[
+    ("requested_buffer_bytes", |run| run.effective.socket.buffer.and_then(|size| text(size.0))),
+    ("effective_congestion", |run| text(&run.effective.socket.congestion)),
+    ("effective_nodelay", |run| text(run.effective.socket.nodelay)),
+    ("granted_send_buffer_bytes", |run| text(run.effective.granted_send_buffer_bytes)),
+    ("granted_receive_buffer_bytes", |run| text(run.effective.granted_receive_buffer_bytes)),
+    ("mss_bytes", |run| {
+        // zero stands for UDP, which has no MSS
+        Some(run.effective.mss_bytes).filter(|mss| *mss > 0).and_then(text)
+    }),
+    ("mean_stack_packet_bytes", |run| run.evidence.mean_stack_packet_bytes().and_then(figure)),
+    ("mean_driver_packet_bytes", |run| run.evidence.mean_driver_packet_bytes().and_then(figure)),
+    ("sender_sockets", |run| text(run.evidence.senders.sockets)),
+    ("sender_busy_us", |run| text(run.evidence.senders.busy_us)),
+    ("rwnd_limited_us", |run| text(run.evidence.senders.rwnd_limited_us)),
+    ("sndbuf_limited_us", |run| text(run.evidence.senders.sndbuf_limited_us)),
+    ("retransmitted_segments", |run| text(run.evidence.senders.retransmits)),
+];
+
+const INTERFACE: &[Column<Measurement>] = &[
+    ("interface_tx_packets", |run| text(run.evidence.interface.tx_packets)),
+    ("interface_tx_bytes", |run| text(run.evidence.interface.tx_bytes)),
+    ("interface_rx_packets", |run| text(run.evidence.interface.rx_packets)),
+    ("interface_rx_bytes", |run| text(run.evidence.interface.rx_bytes)),
+    ("interface_tx_dropped", |run| text(run.evidence.interface.tx_dropped)),
+    ("interface_rx_dropped", |run| text(run.evidence.interface.rx_dropped)),
+    ("remarks", |run| Some(run.remarks.join(" ")).filter(|remarks| !remarks.is_empty())),
+];
+
+/// What a measured run must be for a group of columns to mean something.
+type Applies = fn(&Task) -> bool;
+
+const MEASURED: &[(&[Column<Measurement>], Applies)] = &[
+    (TRAFFIC, |task| matches!(task, Task::Workload(_))),
+    (TRANSACTIONS, |task| matches!(task, Task::Workload(w) if w.kind.is_transactional())),
+    (DATAGRAMS, |task| matches!(task, Task::Workload(w) if w.kind.is_udp())),
+    (CPU, |_| true),
+    (EFFECTIVE, |_| true),
+    (SOCKETS, |task| matches!(task, Task::Workload(_))),
+    (INTERFACE, |_| true),
+];
+
+fn header(factors: &[&str]) -> Vec<String> {
+    let run = RUN.iter().map(|(name, _)| (*name).to_owned());
+    let outcome = OUTCOME.iter().map(|(name, _)| (*name).to_owned());
+    let measured = MEASURED.iter().flat_map(|(columns, _)| *columns).map(|(name, _)| *name);
+    let measured: Vec<String> = measured.map(str::to_owned).collect();
+    let taken: Vec<String> = run.clone().chain(outcome.clone()).chain(measured.clone()).collect();
+    let factors = factors.iter().map(|factor| {
+        // a factor `clients` stands beside the column of that name
+        if taken.iter().any(|name| name == factor) {
+            format!("factor_{factor}")
+        } else {
+            (*factor).to_owned()
+        }
+    });
+    run.chain(factors).chain(outcome).chain(measured).collect()
+}
+
+fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String> {
+    let cell = run.cell.and_then(|cell| results.cells.get(cell as usize));
+    let level = |factor: &&str| cell.and_then(|cell| cell.levels.get(factor)).and_then(text);
+    let mut fields: Vec<Field> = RUN.iter().map(|(_, value)| value(run)).collect();
+    fields.extend(factors.iter().map(level));
+    fields.extend(OUTCOME.iter().map(|(_, value)| value(run)));
+    for (columns, applies) in MEASURED {
+        let measured = match &run.outcome {
+            Outcome::Measured(measurement) if applies(&run.spec.task) => Some(measurement),
+            _ => None,
+        };
+        fields.extend(
+            columns.iter().map(|(_, value)| measured.and_then(|measurement| value(measurement))),
+        );
+    }
+    fields.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+fn failure(run: &StoredRun) -> Option<&linkrate_study::executor::RunFailure> {
+    match &run.outcome {
+        Outcome::Failed(failure) => Some(failure),
+        Outcome::Measured(_) => None,
+    }
+}
+
+fn text(value: impl ToString) -> Field {
+    Some(value.to_string())
+}
+
+/// All the digits that a figure has; readers round for themselves.
+fn figure(value: f64) -> Field {
+    value.is_finite().then(|| value.to_string())
+}

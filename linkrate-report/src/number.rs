@@ -1,0 +1,333 @@
+//! Figures as people read them: significant digits, a unit, an interval.
+//!
+//! Every figure has three significant digits, or four when its interval is so narrow that the
+//! fourth says something. The interval is printed as its half-width: relative to the mean for
+//! rates and costs (`13.2 Gb/s ±1.8 %`), in percentage points for percentages (`98.7 % ±0.4 pp`),
+//! since a per cent of a per cent would be misread.
+
+use linkrate_study::results::{Interval, Quantity};
+
+/// What stands for a figure that does not exist.
+pub const ABSENT: &str = "–";
+
+/// A half-width below which the fourth digit is worth printing, as a fraction of the mean.
+const NARROW: f64 = 0.003;
+
+/// `value` rounded to `digits` significant digits, with commas between thousands from 10,000 on.
+pub fn significant(value: f64, digits: u32) -> String {
+    fixed(value, decimals(value, digits), digits)
+}
+
+/// Decimals that `value` needs for `digits` significant digits; negative left of the point.
+fn decimals(value: f64, digits: u32) -> i32 {
+    if value == 0.0 || !value.is_finite() {
+        return 0;
+    }
+    let needed = |value: f64| digits as i32 - 1 - value.abs().log10().floor() as i32;
+    // 9.999 rounds to 10.0, which has one decimal less
+    let first = needed(value);
+    needed(round_to(value, first)).min(first)
+}
+
+fn round_to(value: f64, decimals: i32) -> f64 {
+    let scale = 10f64.powi(decimals);
+    (value * scale).round() / scale
+}
+
+fn fixed(value: f64, decimals: i32, digits: u32) -> String {
+    if !value.is_finite() {
+        return ABSENT.to_owned();
+    }
+    if decimals >= 0 {
+        // beyond this many decimals a figure is noise whatever its digits
+        let places = decimals.min(digits as i32 + 3) as usize;
+        return signed(format!("{value:.places$}"));
+    }
+    signed(grouped(round_to(value, decimals)))
+}
+
+/// A whole number with commas between thousands from 10,000 on.
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if digits.len() > 4 && index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if value < 0.0 && out != "0" { format!("-{out}") } else { out }
+}
+
+/// A real minus sign instead of the hyphen.
+fn signed(text: String) -> String {
+    text.replace('-', "−")
+}
+
+/// What a figure is divided by, and the unit that then stands behind it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// Divisor of the stored value.
+    pub divisor: f64,
+    /// The unit of the quotient.
+    pub unit: &'static str,
+}
+
+impl Scale {
+    /// The scale that suits values of the stored `unit` up to `largest`.
+    pub fn of(unit: &'static str, largest: f64) -> Self {
+        let scale = |divisor, unit| Self { divisor, unit };
+        match unit {
+            // the limits are those at which three digits would round up to 1000
+            "bit/s" => match largest.abs() {
+                rate if rate >= 999.5e9 => scale(1e12, "Tb/s"),
+                rate if rate >= 999.5e6 => scale(1e9, "Gb/s"),
+                rate if rate >= 999.5e3 => scale(1e6, "Mb/s"),
+                rate if rate >= 999.5 => scale(1e3, "kb/s"),
+                _ => scale(1.0, "b/s"),
+            },
+            "us/KB" => scale(1.0, "µs/KB"),
+            "us/transaction" => scale(1.0, "µs/transaction"),
+            "transaction/s" => scale(1.0, "transactions/s"),
+            other => scale(1.0, other),
+        }
+    }
+}
+
+/// Half-width of the interval in the unit of its values: the longer side, so that an interval
+/// that is not symmetric is never flattered.
+pub fn half_width(interval: &Interval) -> Option<f64> {
+    let (low, high) = (interval.low?, interval.high?);
+    Some((interval.mean - low).max(high - interval.mean).max(0.0))
+}
+
+fn digits_for(interval: &Interval) -> u32 {
+    match half_width(interval) {
+        Some(half) if half < NARROW * interval.mean.abs() => 4,
+        _ => 3,
+    }
+}
+
+/// The mean with its unit: `13.2 Gb/s`.
+pub fn mean(quantity: &Quantity) -> String {
+    let scale = Scale::of(quantity.unit, quantity.interval.mean);
+    format!("{} {}", mean_without_unit(quantity), scale.unit)
+}
+
+/// The mean alone, in the scale that [`mean`] would choose.
+pub fn mean_without_unit(quantity: &Quantity) -> String {
+    let scale = Scale::of(quantity.unit, quantity.interval.mean);
+    let value = quantity.interval.mean / scale.divisor;
+    let digits = digits_for(&quantity.interval);
+    fixed(value, places(quantity.unit, value, digits), digits)
+}
+
+/// Decimals of a figure: as many as its digits need, but a percentage never has more than one
+/// from 10 on and two below, or idle CPUs would look measured to the microsecond.
+fn places(unit: &str, value: f64, digits: u32) -> i32 {
+    match decimals(value, digits) {
+        places if unit != "%" => places,
+        places if value.abs() >= 9.995 => places.min(1),
+        places => places.min(2),
+    }
+}
+
+/// The half-width of the interval: `±1.8 %`, or `±0.4 pp` for a percentage. `None` without one.
+pub fn margin(quantity: &Quantity) -> Option<String> {
+    let half = half_width(&quantity.interval)?;
+    if quantity.unit == "%" {
+        return Some(format!("±{} pp", small(half)));
+    }
+    let mean = quantity.interval.mean.abs();
+    (mean > 0.0).then(|| format!("±{} %", small(half / mean * 100.0)))
+}
+
+/// A half-width: one decimal below 10, two below 0.1, and no bare zero when there is some width.
+fn small(value: f64) -> String {
+    match value {
+        v if v >= 9.95 => format!("{v:.0}"),
+        v if v >= 0.095 => format!("{v:.1}"),
+        v if v >= 0.005 => format!("{v:.2}"),
+        v if v > 0.0 => "<0.01".to_owned(),
+        _ => "0".to_owned(),
+    }
+}
+
+/// The ends of the interval with their unit: `13.0 to 13.4 Gb/s`. `None` without one.
+pub fn ends(quantity: &Quantity) -> Option<String> {
+    let (low, high) = (quantity.interval.low?, quantity.interval.high?);
+    let scale = Scale::of(quantity.unit, quantity.interval.mean);
+    let digits = digits_for(&quantity.interval);
+    // both ends with the decimals of the mean, so that they line up with it
+    let places = places(quantity.unit, quantity.interval.mean / scale.divisor, digits);
+    let end = |value: f64| fixed(value / scale.divisor, places, digits);
+    Some(format!("{} to {} {}", end(low), end(high), scale.unit))
+}
+
+/// Nanoseconds in the unit that suits them: `21.3 µs`.
+pub fn duration(nanoseconds: f64) -> String {
+    let (divisor, unit) = match nanoseconds {
+        ns if ns >= 999.5e6 => (1e9, "s"),
+        ns if ns >= 999.5e3 => (1e6, "ms"),
+        ns if ns >= 999.5 => (1e3, "µs"),
+        _ => (1.0, "ns"),
+    };
+    format!("{} {unit}", significant(nanoseconds / divisor, 3))
+}
+
+/// A fraction as a percentage: 0.95 is `95 %`, 0.025 is `2.5 %`.
+pub fn percent(fraction: f64) -> String {
+    // rounded first: 0.07 * 100 is 7.000000000000001
+    format!("{} %", (fraction * 1e6).round() / 1e4)
+}
+
+/// A ratio as the change it means: 0.29 is −71 %, with the ends of its interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// `−71 %`.
+    pub mean: String,
+    /// `−73 to −69 %`; absent without an interval.
+    pub ends: Option<String>,
+}
+
+/// How a ratio is printed as a change in per cent.
+pub fn change(ratio: &Interval) -> Change {
+    let points = |ratio: f64| (ratio - 1.0) * 100.0;
+    let width = match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) => Some(points(high) - points(low)),
+        _ => None,
+    };
+    // enough decimals that the ends of a narrow interval do not read the same
+    let places = match (width, points(ratio.mean).abs()) {
+        (Some(width), _) if width < 0.2 => 2,
+        (Some(width), _) if width < 2.0 => 1,
+        (_, mean) if mean < 9.95 => 1,
+        _ => 0,
+    };
+    Change {
+        mean: format!("{} %", with_sign(points(ratio.mean), places)),
+        ends: ratio.low.zip(ratio.high).map(|(low, high)| {
+            format!("{} to {} %", with_sign(points(low), places), with_sign(points(high), places))
+        }),
+    }
+}
+
+/// The size of a change without its sign, for sentences that say "lower" or "higher".
+pub fn change_size(ratio: f64) -> String {
+    let points = ((ratio - 1.0) * 100.0).abs();
+    if points < 9.95 { format!("{points:.1}") } else { grouped(points) }
+}
+
+fn with_sign(value: f64, places: usize) -> String {
+    if !value.is_finite() {
+        return ABSENT.to_owned();
+    }
+    let size = format!("{:.places$}", value.abs());
+    let zero = size.chars().all(|c| c == '0' || c == '.');
+    match value {
+        _ if zero => size,
+        v if v < 0.0 => format!("−{size}"),
+        _ => format!("+{size}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantity(mean: f64, half: Option<f64>, unit: &'static str) -> Quantity {
+        let interval = Interval { mean, low: half.map(|h| mean - h), high: half.map(|h| mean + h) };
+        Quantity { interval, unit }
+    }
+
+    #[test]
+    fn digits_are_significant_ones() {
+        for (value, digits, text) in [
+            (13.1999, 3, "13.2"),
+            (9.999, 3, "10.0"),
+            (0.998, 3, "0.998"),
+            (0.9996, 3, "1.00"),
+            (100.0, 3, "100"),
+            (48213.0, 4, "48,210"),
+            (1448.0, 4, "1448"),
+            (0.04123, 3, "0.0412"),
+            (0.0, 3, "0"),
+            (-3.456, 3, "−3.46"),
+            (1_234_567.0, 3, "1,230,000"),
+            (f64::NAN, 3, ABSENT),
+        ] {
+            assert_eq!(significant(value, digits), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn rates_choose_their_unit() {
+        for (rate, text) in [
+            (13.2e9, "13.2 Gb/s"),
+            (941.4e6, "941 Mb/s"),
+            (999.7e6, "1.00 Gb/s"),
+            (12.0, "12.0 b/s"),
+        ] {
+            assert_eq!(mean(&quantity(rate, None, "bit/s")), text);
+        }
+    }
+
+    #[test]
+    fn margins_are_relative_except_for_percentages() {
+        assert_eq!(margin(&quantity(10e9, Some(0.18e9), "bit/s")).as_deref(), Some("±1.8 %"));
+        assert_eq!(margin(&quantity(98.7, Some(0.4), "%")).as_deref(), Some("±0.4 pp"));
+        assert_eq!(margin(&quantity(10e9, Some(1.2e9), "bit/s")).as_deref(), Some("±12 %"));
+        assert_eq!(margin(&quantity(10e9, Some(1e5), "bit/s")).as_deref(), Some("±<0.01 %"));
+        assert_eq!(margin(&quantity(0.42, Some(0.05), "%")).as_deref(), Some("±0.05 pp"));
+        assert_eq!(margin(&quantity(10e9, None, "bit/s")), None);
+        assert_eq!(margin(&quantity(0.0, Some(0.0), "us/KB")), None);
+    }
+
+    #[test]
+    fn an_uneven_interval_prints_its_longer_side() {
+        let interval = Interval { mean: 10.0, low: Some(9.8), high: Some(10.5) };
+        assert_eq!(margin(&Quantity { interval, unit: "us/KB" }).as_deref(), Some("±5.0 %"));
+    }
+
+    #[test]
+    fn a_narrow_interval_earns_a_fourth_digit() {
+        let narrow = quantity(941.48e6, Some(0.5e6), "bit/s");
+        assert_eq!(mean(&narrow), "941.5 Mb/s");
+        assert_eq!(ends(&narrow).as_deref(), Some("941.0 to 942.0 Mb/s"));
+    }
+
+    #[test]
+    fn percentages_keep_to_a_tenth() {
+        for (percent, text) in [(99.84, "99.8 %"), (100.0, "100.0 %"), (0.4234, "0.42 %")] {
+            assert_eq!(mean(&quantity(percent, Some(0.01), "%")), text);
+        }
+    }
+
+    #[test]
+    fn ends_share_the_decimals_of_the_mean() {
+        let near_ten = quantity(9.9e9, Some(0.3e9), "bit/s");
+        assert_eq!(ends(&near_ten).as_deref(), Some("9.60 to 10.20 Gb/s"));
+    }
+
+    #[test]
+    fn changes_carry_a_sign_and_tell_their_ends_apart() {
+        let ratio = |mean, low, high| Interval { mean, low: Some(low), high: Some(high) };
+        let wide = change(&ratio(0.29, 0.27, 0.31));
+        assert_eq!((wide.mean.as_str(), wide.ends.as_deref()), ("−71 %", Some("−73 to −69 %")));
+        let narrow = change(&ratio(0.29, 0.288, 0.292));
+        assert_eq!(narrow.ends.as_deref(), Some("−71.2 to −70.8 %"));
+        assert_eq!(change(&ratio(1.0, 0.99, 1.01)).mean, "0.0 %");
+        let single = change(&Interval { mean: 2.164, low: None, high: None });
+        assert_eq!((single.mean.as_str(), single.ends), ("+116 %", None));
+    }
+
+    #[test]
+    fn durations_and_percentages() {
+        assert_eq!(duration(21_340.0), "21.3 µs");
+        assert_eq!(duration(999_900.0), "1.00 ms");
+        assert_eq!(duration(812.0), "812 ns");
+        assert_eq!(percent(0.95), "95 %");
+        assert_eq!(percent(0.07), "7 %");
+        assert_eq!(percent(0.025), "2.5 %");
+    }
+}

@@ -1,0 +1,347 @@
+//! The table that a person reads at a glance.
+//!
+//! Streams and transactions have tables of their own, since they have different figures. In a
+//! narrow terminal verdicts have a table of their own and intervals stand below figures. Without
+//! colour there is not one escape sequence in the text, and never one that came from a study file.
+
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+};
+use linkrate_study::results::{CellResult, Quantity, StudyResults};
+
+use crate::{number, words};
+
+/// How the text may be dressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style {
+    /// Whether escape sequences for colour and bold type may be used.
+    pub color: bool,
+}
+
+/// Width taken where there is no terminal to ask.
+const PIPE_WIDTH: u16 = 120;
+/// Below this width a column of sentences is a ladder of single words.
+const SENTENCE: usize = 28;
+/// Blanks between columns: one of padding, one where a rule would cross.
+const GAP: usize = 2;
+
+const RULED: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// Everything that `study run` and `measure` say about results: figures by cell, effects, what
+/// stopped the study, warnings and failures. `width` is the terminal's in columns; `None` when
+/// there is none.
+pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String {
+    let page = Page { results, width: width.unwrap_or(PIPE_WIDTH).max(40), style };
+    let (transactional, streams): (Vec<&CellResult>, Vec<&CellResult>) =
+        results.cells.iter().partition(|cell| is_transactional(cell));
+    let mut sections = vec![page.bold(&clean(&results.title))];
+    if !streams.is_empty() {
+        sections.push(page.cells(&streams, false));
+    }
+    if !transactional.is_empty() {
+        sections.push(page.cells(&transactional, true));
+    }
+    if !results.effects.is_empty() {
+        sections.push(page.effects());
+    }
+    sections.push(page.notes());
+    sections.retain(|section| !section.is_empty());
+    let mut text = sections.join("\n\n");
+    text.push('\n');
+    text
+}
+
+fn is_transactional(cell: &CellResult) -> bool {
+    cell.transactions.is_some() || cell.latency.is_some()
+}
+
+struct Page<'a> {
+    results: &'a StudyResults,
+    width: u16,
+    style: Style,
+}
+
+/// One column of a table of cells, before it is laid out.
+struct Column {
+    header: &'static str,
+    right: bool,
+    fields: Vec<String>,
+}
+
+impl Column {
+    fn figures(
+        header: &'static str,
+        cells: &[&CellResult],
+        field: impl Fn(&CellResult) -> String,
+    ) -> Self {
+        Self { header, right: true, fields: cells.iter().map(|cell| field(cell)).collect() }
+    }
+
+    fn sentences(
+        header: &'static str,
+        cells: &[&CellResult],
+        field: impl Fn(&CellResult) -> String,
+    ) -> Self {
+        Self { right: false, ..Self::figures(header, cells, |cell| clean(&field(cell))) }
+    }
+
+    /// Width of its longest line.
+    fn width(&self) -> usize {
+        let lines = self.fields.iter().flat_map(|field| field.lines()).chain([self.header]);
+        lines.map(|line| line.chars().count()).max().unwrap_or(0)
+    }
+}
+
+fn total(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.width() + GAP).sum()
+}
+
+impl Page<'_> {
+    /// The table of one kind of cell. Where it is too wide, first the verdicts move to a table of
+    /// their own, then the intervals move below their figures.
+    fn cells(&self, cells: &[&CellResult], transactional: bool) -> String {
+        let verdicts = Column::sentences("verdict", cells, |cell| cell.verdict.clone());
+        let room = usize::from(self.width);
+        let beside = columns(cells, transactional, " ");
+        if total(&beside) + verdicts.width().min(SENTENCE) <= room {
+            return self.lay_out(beside.into_iter().chain([verdicts]).collect(), false);
+        }
+        let figures = if total(&beside) <= room + GAP {
+            self.lay_out(beside, false)
+        } else {
+            self.lay_out(columns(cells, transactional, "\n"), true)
+        };
+        let names = Column::sentences("cell", cells, |cell| cell.levels.to_string());
+        let bound = if cells.iter().all(|cell| cell.levels.0.is_empty()) {
+            self.lay_out(vec![verdicts], false)
+        } else {
+            self.lay_out(vec![names, verdicts], false)
+        };
+        format!("{figures}\n\n{bound}")
+    }
+
+    fn lay_out(&self, columns: Vec<Column>, stacked: bool) -> String {
+        let mut table = self.new_table();
+        // rows of two lines need air between them
+        if stacked {
+            table.load_style(RULED.row_separator(LineStyle::none().fill(' ').junction(' ')));
+        }
+        table.set_header(columns.iter().map(|column| column.header));
+        let rows = columns.first().map_or(0, |column| column.fields.len());
+        for row in 0..rows {
+            table.add_row(columns.iter().map(|column| column.fields[row].as_str()));
+        }
+        for (index, column) in columns.iter().enumerate() {
+            // a figure is never broken; names and verdicts wrap
+            shape(&mut table, index, column.right, column.right);
+        }
+        self.print(&table)
+    }
+
+    /// Effects under the name of what they compare, in the order in which the study has them.
+    fn effects(&self) -> String {
+        let mut table = self.new_table();
+        table.set_header(["effect", "change", "interval", "claimed"]);
+        let mut longest = 0;
+        for measure in words::measures(self.results) {
+            table.add_row([words::measure(measure)]);
+            for effect in self.results.effects.iter().filter(|effect| effect.measure == measure) {
+                let change = number::change(&effect.ratio);
+                let claimed = match words::not_claimed(effect, self.results.minimum_effect) {
+                    None => "✓".to_owned(),
+                    Some(reason) => format!("no: {reason}"),
+                };
+                let step = format!("  {}", clean(&words::step_at(effect)));
+                longest = longest.max(step.chars().count());
+                table.add_row([
+                    step,
+                    change.mean,
+                    change.ends.unwrap_or_else(|| number::ABSENT.to_owned()),
+                    claimed,
+                ]);
+            }
+        }
+        // a wrapped name loses its indent, so it is the reasons that wrap
+        shape(&mut table, 0, false, longest <= usize::from(self.width) / 2);
+        shape(&mut table, 1, true, true);
+        shape(&mut table, 2, true, true);
+        self.print(&table)
+    }
+
+    /// What is said in sentences, each behind the word that says what it is.
+    fn notes(&self) -> String {
+        let results = self.results;
+        let mut table = self.new_table();
+        table.load_style(TableStyle::new());
+        let intervals = results.cells.iter().any(|cell| {
+            [cell.throughput, cell.transactions, cell.service_demand, cell.cpu]
+                .iter()
+                .flatten()
+                .any(|quantity| number::half_width(&quantity.interval).is_some())
+        });
+        if intervals {
+            let confidence = number::percent(results.confidence);
+            table.add_row([
+                "±".to_owned(),
+                format!(
+                    "half-width of the {confidence} confidence interval; pp: percentage points"
+                ),
+            ]);
+        }
+        if let Some(runs) = same_runs(results) {
+            table.add_row(["runs".to_owned(), format!("{runs} of each cell")]);
+        }
+        if let Some(background) = &results.background_cpu {
+            let margin = number::margin(background).map_or_else(String::new, |m| format!(" {m}"));
+            let text =
+                format!("{}{margin} of the SUT's CPUs without load", number::mean(background));
+            table.add_row(["idle".to_owned(), text]);
+        }
+        if !results.stopped.is_empty() {
+            let blocks = words::count(results.blocks as usize, "block");
+            let word = if results.complete { "stopped" } else { "incomplete" };
+            table.add_row([word.to_owned(), format!("{} ({blocks})", clean(&results.stopped))]);
+        }
+        if !results.results.is_empty() {
+            table.add_row(["results".to_owned(), clean(&results.results)]);
+        }
+        for failed in &results.failures {
+            let levels = clean(&failed.levels.to_string());
+            let who = if failed.levels.0.is_empty() { "idle run" } else { levels.as_str() };
+            let text = format!("block {}, {who}: {}", failed.block, clean(&failed.reason));
+            table.add_row(["failed".to_owned(), text]);
+        }
+        for warning in words::warnings(results) {
+            table.add_row(["warning".to_owned(), clean(warning)]);
+        }
+        if table.is_empty() {
+            return String::new();
+        }
+        shape(&mut table, 0, false, true);
+        let text = trimmed(&table);
+        if !self.style.color {
+            return text;
+        }
+        let dress = |line: &str| match line.split_once(' ') {
+            Some(("warning", rest)) => format!("\u{1b}[1;33mwarning\u{1b}[0m {rest}"),
+            Some((word @ ("failed" | "incomplete"), rest)) => {
+                format!("\u{1b}[1;31m{word}\u{1b}[0m {rest}")
+            }
+            _ => line.to_owned(),
+        };
+        text.lines().map(dress).collect::<Vec<_>>().join("\n")
+    }
+
+    fn new_table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(RULED);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(self.width);
+        table
+    }
+
+    /// The table as text; with colour, a bold header and marks that stand out.
+    fn print(&self, table: &Table) -> String {
+        let text = trimmed(table);
+        if !self.style.color {
+            return text;
+        }
+        let mut in_header = true;
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            in_header &= !line.starts_with('─');
+            lines.push(if in_header {
+                self.bold(line)
+            } else {
+                line.replace('✓', "\u{1b}[32m✓\u{1b}[0m")
+            });
+        }
+        lines.join("\n")
+    }
+
+    fn bold(&self, text: &str) -> String {
+        if self.style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// Alignment of a column, whether it is never wrapped, and the gaps between all columns.
+fn shape(table: &mut Table, index: usize, right: bool, whole: bool) {
+    if let Some(column) = table.column_mut(index) {
+        if right {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        if whole {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    let columns = table.column_count();
+    for index in 0..columns {
+        if let Some(column) = table.column_mut(index) {
+            column.set_padding((0, if index + 1 == columns { 0 } else { 1 }));
+        }
+    }
+}
+
+/// The columns of figures, with `separator` between a figure and its interval.
+fn columns(cells: &[&CellResult], transactional: bool, separator: &str) -> Vec<Column> {
+    let figure = |header, value: fn(&CellResult) -> Option<Quantity>| {
+        Column::figures(header, cells, |cell| figure(value(cell), transactional, separator))
+    };
+    let mut columns = Vec::new();
+    if cells.iter().any(|cell| !cell.levels.0.is_empty()) {
+        columns.push(Column::sentences("cell", cells, |cell| cell.levels.to_string()));
+    }
+    if transactional {
+        columns.push(figure("transactions", |cell| cell.transactions));
+        let separator = if separator == "\n" { "\n" } else { ", " };
+        columns.push(Column::figures("latency", cells, |cell| latency(cell, separator)));
+    } else {
+        columns.push(figure("throughput", |cell| cell.throughput));
+    }
+    columns.push(figure("CPU", |cell| cell.cpu));
+    columns.push(figure("service demand", |cell| cell.service_demand));
+    // a column of one and the same number is a note
+    let first = cells.first().map(|cell| cell.runs);
+    if cells.iter().any(|cell| cell.failed > 0 || Some(cell.runs) != first) {
+        columns.push(Column::figures("runs", cells, |cell| cell.runs.to_string()));
+    }
+    columns
+}
+
+/// A figure and its interval. A transactional table says "transaction" often enough without it.
+fn figure(quantity: Option<Quantity>, transactional: bool, separator: &str) -> String {
+    let Some(quantity) = quantity else { return number::ABSENT.to_owned() };
+    let mut text = number::mean(&quantity);
+    if transactional {
+        text = text.replace(" transactions/s", "/s").replace("/transaction", " each");
+    }
+    match number::margin(&quantity) {
+        Some(margin) => format!("{text}{separator}{margin}"),
+        None => text,
+    }
+}
+
+fn latency(cell: &CellResult, separator: &str) -> String {
+    let Some(latency) = &cell.latency else { return number::ABSENT.to_owned() };
+    [("p50", latency.p50_ns), ("p99", latency.p99_ns), ("p99.99", latency.p99_99_ns)]
+        .map(|(name, ns)| format!("{name} {}", number::duration(ns as f64)))
+        .join(separator)
+}
+
+/// Runs of each cell in words, when that is one number above 1 and no run failed.
+fn same_runs(results: &StudyResults) -> Option<u32> {
+    let runs = results.cells.first()?.runs;
+    let same = results.cells.iter().all(|cell| cell.runs == runs && cell.failed == 0);
+    (same && runs > 1).then_some(runs)
+}
+
+/// Trailing blanks only make a pipe's output hard to compare.
+fn trimmed(table: &Table) -> String {
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// Text from outside without control characters: a study title must not drive the terminal.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,387 @@
+//! Made-up results, close to what a small machine gives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linkrate_study::executor::{Facts, RunFailure, Stage};
+use linkrate_study::results::{
+    CellEvidence, CellResult, Effect, FailedRun, Interval, Level, Levels, Measure, Quantity,
+    RESULTS_FORMAT, StudyResults,
+};
+use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_terms::measurement::{
+    CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
+    Traffic,
+};
+use linkrate_terms::{
+    Direction, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task, Workload,
+};
+
+fn quantity(mean: f64, half: f64, unit: &'static str) -> Quantity {
+    let interval = Interval { mean, low: Some(mean - half), high: Some(mean + half) };
+    Quantity { interval, unit }
+}
+
+fn relative(mean: f64, fraction: f64, unit: &'static str) -> Quantity {
+    quantity(mean, mean * fraction, unit)
+}
+
+fn text(level: &str) -> Level {
+    Level::Text(level.to_owned())
+}
+
+fn levels(pairs: &[(&str, Level)]) -> Levels {
+    Levels(pairs.iter().map(|(factor, level)| ((*factor).to_owned(), level.clone())).collect())
+}
+
+fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
+    CellEvidence {
+        stack_packet_bytes: Some(packet),
+        driver_packet_bytes: Some(driver),
+        client_cpu_percent: Some(61.2),
+        rwnd_limited_percent: Some(rwnd),
+        sndbuf_limited_percent: Some(0.4),
+        retransmits: Some(0.0),
+        drops: Some(0.0),
+        granted_send_buffer_bytes: Some(262_144),
+        granted_receive_buffer_bytes: Some(262_144),
+        mss_bytes: Some(1448),
+        idle_source: Some(IdleSource::TimerList),
+    }
+}
+
+fn facts() -> Facts {
+    let facts = [
+        ("adapter", "veth pair per client, MTU 1500"),
+        ("client-cpus", "1"),
+        ("cpu-model", "Example Core 4200 at 2.10 GHz"),
+        ("kernel", "Linux 6.12.9"),
+        ("linkrate", "0.1.0"),
+        ("sut-cpus", "0"),
+        ("virtualisation", "none"),
+    ];
+    Facts {
+        facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        warnings: vec![
+            "The CPU frequency governor is powersave: service demand varies with the clock."
+                .to_owned(),
+        ],
+    }
+}
+
+fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
+    let cpu = |cpu, busy: f64| CpuUse {
+        cpus: vec![CpuTime {
+            cpu,
+            window_ns: 2_000_000_000,
+            busy_ns: (busy * 2e9) as u64,
+            steal_ns: 1_200_000,
+        }],
+        threads: Vec::new(),
+        source: IdleSource::TimerList,
+        shared: false,
+    };
+    Measurement {
+        traffic: Traffic {
+            transmit_bytes: (gigabits * 2e9 / 8.0) as u64,
+            transmit_seconds: 2.0,
+            ..Traffic::default()
+        },
+        latency: None,
+        sut_cpu: cpu(0, busy),
+        client_cpu: cpu(1, 0.612),
+        effective: Effective {
+            interface: InterfaceKnobs {
+                offload: Some(offload),
+                mtu: Some(1500),
+                ..InterfaceKnobs::default()
+            },
+            socket: SocketKnobs::default(),
+            granted_send_buffer_bytes: 262_144,
+            granted_receive_buffer_bytes: 262_144,
+            mss_bytes: 1448,
+        },
+        evidence: Evidence {
+            interface: InterfaceCounts {
+                tx_packets: 100_000,
+                tx_bytes: 4_500_000_000,
+                ..InterfaceCounts::default()
+            },
+            protocol: BTreeMap::from([
+                ("Ip.OutRequests".to_owned(), 100_000),
+                ("IpExt.OutOctets".to_owned(), 4_498_600_000),
+            ]),
+            senders: SenderTimes { sockets: 1, busy_us: 1_990_000, ..SenderTimes::default() },
+            receive_packets_by_cpu: BTreeMap::from([(0, 64_000)]),
+        },
+        remarks: Vec::new(),
+    }
+}
+
+fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcome) -> StoredRun {
+    StoredRun {
+        sequence,
+        block,
+        cell,
+        started_unix_ms: 1_700_000_000_000 + u64::from(sequence) * 3_000,
+        spec: RunSpec {
+            task,
+            interface: InterfaceKnobs::default(),
+            socket: SocketKnobs::default(),
+            clients: 1,
+            warm_up: Duration::from_millis(500),
+            window: Duration::from_secs(2),
+            seed: 1000 + u64::from(sequence),
+        },
+        outcome,
+    }
+}
+
+/// The offload ladder in two directions, with a failed run, an idle run in each block, effects
+/// that are claimed and effects that are not.
+pub fn stream() -> StudyResults {
+    let figures = [
+        // Gb/s, CPU per cent, µs/KB, bytes of a packet, verdict
+        (6.10, 99.8, 2.16, 1500.0, "SUT CPU: its only CPU was 99.8 % busy"),
+        (5.02, 99.9, 2.61, 1500.0, "SUT CPU: its only CPU was 99.9 % busy"),
+        (13.2, 99.7, 1.00, 44_800.0, "SUT CPU: its only CPU was 99.7 % busy"),
+        (9.31, 99.9, 1.41, 39_200.0, "SUT CPU: its only CPU was 99.9 % busy"),
+        (
+            24.8,
+            70.3,
+            0.36,
+            63_900.0,
+            "client CPU: the client's CPU was 98.9 % busy while the SUT's had time left",
+        ),
+        (
+            14.4,
+            96.0,
+            0.873,
+            60_100.0,
+            "window: senders waited 38 % of their time for the receiver's window",
+        ),
+    ];
+    let offloads = [Offload::None, Offload::Gso, Offload::Tso];
+    let directions = [Direction::Transmit, Direction::Bidirectional];
+    let names = ["transmit", "bidirectional"];
+    let mut cells = Vec::new();
+    for (index, (gigabits, cpu, demand, packet, verdict)) in figures.into_iter().enumerate() {
+        let (offload, direction) = (offloads[index / 2], names[index % 2]);
+        let wobble = [0.012, 0.018, 0.009, 0.024, 0.021, 0.004][index];
+        cells.push(CellResult {
+            levels: levels(&[("offload", text(offload.name())), ("direction", text(direction))]),
+            runs: if index == 5 { 4 } else { 5 },
+            failed: u32::from(index == 5),
+            throughput: Some(relative(gigabits * 1e9, wobble, "bit/s")),
+            transactions: None,
+            service_demand: Some(relative(demand, wobble * 1.2, "us/KB")),
+            cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, "%")),
+            latency: None,
+            evidence: evidence(
+                packet,
+                if index < 4 { 1514.0 } else { packet + 14.0 },
+                wobble * 100.0,
+            ),
+            verdict: verdict.to_owned(),
+        });
+    }
+    let effect = |to: &str, at: &str, measure, [mean, low, high]: [f64; 3], claimed| Effect {
+        factor: "offload".to_owned(),
+        from: text("none"),
+        to: text(to),
+        at: levels(&[("direction", text(at))]),
+        measure,
+        ratio: Interval { mean, low: Some(low), high: Some(high) },
+        pairs: 5,
+        claimed,
+    };
+    let effects = vec![
+        effect("gso", names[0], Measure::Throughput, [2.164, 2.12, 2.21], true),
+        effect("gso", names[1], Measure::Throughput, [1.855, 1.80, 1.91], true),
+        effect("tso", names[0], Measure::Throughput, [4.066, 3.96, 4.17], true),
+        effect("tso", names[1], Measure::Throughput, [2.869, 2.81, 2.92], true),
+        effect("gso", names[0], Measure::ServiceDemand, [0.463, 0.452, 0.475], true),
+        effect("gso", names[1], Measure::ServiceDemand, [1.012, 0.975, 1.051], false),
+        effect("tso", names[0], Measure::ServiceDemand, [0.167, 0.162, 0.172], true),
+        effect("tso", names[1], Measure::ServiceDemand, [0.985, 0.975, 0.994], false),
+    ];
+    let failure = "read back rx-gro: on, asked for off";
+    let mut runs = Vec::new();
+    for block in 0..5u32 {
+        let mut idle = measurement(0.0, 0.004, Offload::None);
+        idle.effective.mss_bytes = 0;
+        let sequence = runs.len() as u32;
+        runs.push(run(sequence, block, None, Task::Idle, Outcome::Measured(Box::new(idle))));
+        for step in 0..6u32 {
+            // a fixed shuffle: 5 shares no divisor with 6
+            let cell = (step * 5 + block) % 6;
+            let (gigabits, cpu, ..) = figures[cell as usize];
+            let drift = 1.0 + f64::from(block) * 0.004 - 0.008;
+            let outcome = if (block, cell) == (3, 5) {
+                let reason = failure.to_owned();
+                Outcome::Failed(RunFailure { stage: Stage::Knob, reason, fatal: false })
+            } else {
+                let offload = offloads[cell as usize / 2];
+                Outcome::Measured(Box::new(measurement(gigabits * drift, cpu / 100.0, offload)))
+            };
+            let direction = directions[cell as usize % 2];
+            let task = Task::Workload(Workload { direction, ..Workload::default() });
+            runs.push(run(runs.len() as u32, block, Some(cell), task, outcome));
+        }
+    }
+    StudyResults {
+        format: RESULTS_FORMAT,
+        study: "tso".to_owned(),
+        title: "TCP segmentation offload: what each rung of the ladder buys".to_owned(),
+        results: "results/tso".to_owned(),
+        confidence: 0.95,
+        minimum_effect: 0.02,
+        complete: true,
+        stopped: "Every interval is within 2.5 % of its mean.".to_owned(),
+        blocks: 5,
+        cells,
+        effects,
+        background_cpu: Some(quantity(0.42, 0.05, "%")),
+        facts: facts(),
+        failures: vec![FailedRun {
+            block: 3,
+            levels: levels(&[("offload", text("tso")), ("direction", text("bidirectional"))]),
+            reason: format!("knob: {failure}"),
+        }],
+        warnings: vec![
+            "The hypervisor took 1.3 % of the SUT's CPU time in 2 of 35 runs; those runs carry \
+             their steal time in runs.csv."
+                .to_owned(),
+        ],
+        runs,
+    }
+}
+
+/// Transactions on one and on eight connections, stopped before the end.
+pub fn request_response() -> StudyResults {
+    let latency = |p50: u64, p99: u64, p99_99: u64| Latency {
+        count: 240_000,
+        mean_ns: p50 as f64 * 1.06,
+        min_ns: p50 / 2,
+        p50_ns: p50,
+        p90_ns: p50 * 5 / 4,
+        p99_ns: p99,
+        p99_9_ns: p99 * 2,
+        p99_99_ns: p99_99,
+        max_ns: p99_99 * 3,
+    };
+    let cell =
+        |connections: u64, rate: f64, cpu: f64, demand: f64, latency, verdict: &str| CellResult {
+            levels: levels(&[("connections", Level::Number(connections))]),
+            runs: 3,
+            failed: 0,
+            throughput: Some(relative(rate * 16.0, 0.012, "bit/s")),
+            transactions: Some(relative(rate, 0.012, "transaction/s")),
+            service_demand: Some(relative(demand, 0.019, "us/transaction")),
+            cpu: Some(quantity(cpu, 0.8, "%")),
+            latency: Some(latency),
+            evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
+            verdict: verdict.to_owned(),
+        };
+    let cells = vec![
+        cell(
+            1,
+            24_130.0,
+            41.3,
+            17.1,
+            latency(40_100, 61_900, 402_000),
+            "latency: one transaction at a time on each connection",
+        ),
+        cell(
+            8,
+            58_420.0,
+            99.4,
+            17.0,
+            latency(131_000, 212_000, 1_840_000),
+            "SUT CPU: its only CPU was 99.4 % busy",
+        ),
+    ];
+    let effect = |measure, mean, low, high, claimed| Effect {
+        factor: "connections".to_owned(),
+        from: Level::Number(1),
+        to: Level::Number(8),
+        at: Levels::default(),
+        measure,
+        ratio: Interval { mean, low: Some(low), high: Some(high) },
+        pairs: 3,
+        claimed,
+    };
+    StudyResults {
+        study: "rr".to_owned(),
+        title: "One-byte transactions on one and on eight connections".to_owned(),
+        results: "results/rr".to_owned(),
+        complete: false,
+        stopped: "Interrupted in block 3.".to_owned(),
+        blocks: 3,
+        cells,
+        effects: vec![
+            effect(Measure::Transactions, 2.421, 2.38, 2.46, true),
+            effect(Measure::ServiceDemand, 0.994, 0.97, 1.02, false),
+        ],
+        background_cpu: None,
+        failures: Vec::new(),
+        warnings: vec!["Three blocks are too few for a narrow interval.".to_owned()],
+        runs: Vec::new(),
+        ..stream()
+    }
+}
+
+/// What `measure` prints: one cell, one run, no interval, no effects.
+pub fn single() -> StudyResults {
+    let mut results = stream();
+    let mut cell = results.cells.swap_remove(4);
+    cell.levels = Levels::default();
+    cell.runs = 1;
+    for figure in
+        [&mut cell.throughput, &mut cell.service_demand, &mut cell.cpu].into_iter().flatten()
+    {
+        figure.interval.low = None;
+        figure.interval.high = None;
+    }
+    let mut only = results.runs.swap_remove(1);
+    only.cell = Some(0);
+    StudyResults {
+        study: "measure".to_owned(),
+        title: "Stream to lab2, transmit".to_owned(),
+        results: String::new(),
+        stopped: "One run was asked for.".to_owned(),
+        blocks: 1,
+        cells: vec![cell],
+        effects: Vec::new(),
+        background_cpu: None,
+        failures: Vec::new(),
+        warnings: Vec::new(),
+        facts: Facts::default(),
+        runs: vec![only],
+        ..results
+    }
+}
+
+/// A study whose every text tries to leave its place.
+pub fn hostile() -> StudyResults {
+    let attack = "<script>alert('x')</script>\u{1b}[31m & \"";
+    let mut results = stream();
+    results.title = attack.to_owned();
+    results.study = attack.to_owned();
+    results.stopped = attack.to_owned();
+    results.results = attack.to_owned();
+    results.warnings = vec![attack.to_owned()];
+    results.facts.facts.insert(attack.to_owned(), attack.to_owned());
+    for cell in &mut results.cells {
+        cell.levels.0[0] = (attack.to_owned(), text(attack));
+        cell.verdict = attack.to_owned();
+    }
+    for effect in &mut results.effects {
+        effect.factor = attack.to_owned();
+        effect.to = text(attack);
+    }
+    for failure in &mut results.failures {
+        failure.reason = attack.to_owned();
+    }
+    results
+}

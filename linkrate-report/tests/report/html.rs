@@ -1,0 +1,102 @@
+//! The page: self-contained, escaped, complete, the same every time.
+
+use linkrate_report::html::page;
+
+use crate::fixture;
+
+#[test]
+fn the_page_needs_no_network_and_no_script() {
+    let html = page(&fixture::stream()).unwrap();
+    let fetches = html.replace("http://www.w3.org/2000/svg", "");
+    for needle in ["http://", "https://", "<script", "<link", "<img", "<iframe", "@import", "url("]
+    {
+        assert!(!fetches.contains(needle), "{needle}");
+    }
+    assert!(html.trim_start().starts_with("<!DOCTYPE html>") && html.ends_with("</html>\n"));
+}
+
+#[test]
+fn texts_from_outside_are_escaped() {
+    let html = page(&fixture::hostile()).unwrap();
+    assert!(!html.contains("<script") && !html.contains("alert('x')</"));
+    assert!(html.contains("&lt;script&gt;"));
+}
+
+#[test]
+fn figures_verdicts_and_reasons_are_on_the_page() {
+    let html = page(&fixture::stream()).unwrap();
+    for needle in [
+        "24.8 Gb/s",
+        "±2.1 %",
+        "0.360 µs/KB",
+        "window: senders waited 38 %",
+        "−83.8 to −82.8 %",
+        "interval includes no change",
+        "below the 2 % minimum",
+        "read back rx-gro",
+        "powersave",
+        "Example Core 4200",
+        "63,900 B",
+        "Gso instead of none",
+    ] {
+        assert!(html.contains(needle), "{needle}");
+    }
+}
+
+#[test]
+fn every_chart_has_a_text_alternative_and_unique_names() {
+    let html = page(&fixture::stream()).unwrap();
+    let charts = html.matches("role=\"img\"").count();
+    assert_eq!(charts, 8, "four charts in two sizes");
+    assert_eq!(html.matches("<desc id=").count(), charts);
+    let mut ids: Vec<&str> =
+        html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all);
+}
+
+/// A colour that the style sheet does not know would stay as it is in the dark scheme.
+#[test]
+fn the_style_sheet_knows_every_colour_of_the_charts() {
+    for results in [fixture::stream(), fixture::request_response()] {
+        let html = page(&results).unwrap();
+        for attribute in ["fill", "stroke"] {
+            for rest in html.split(&format!(" {attribute}=\"#")).skip(1) {
+                let rule = format!("[{attribute}=\"#{}\"]", &rest[..6]);
+                assert!(html.contains(&rule), "{rule}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tags_are_closed_in_the_order_in_which_they_were_opened() {
+    for results in [fixture::stream(), fixture::request_response(), fixture::single()] {
+        let html = page(&results).unwrap();
+        let mut open: Vec<&str> = Vec::new();
+        for rest in html.split('<').skip(1) {
+            let tag = rest.split('>').next().unwrap();
+            let name = tag.split_whitespace().next().unwrap();
+            match name.strip_prefix('/') {
+                Some(name) => assert_eq!(open.pop(), Some(name)),
+                None if tag.ends_with('/') || ["!DOCTYPE", "meta"].contains(&name) => {}
+                None => open.push(name),
+            }
+        }
+        assert!(open.is_empty(), "{open:?}");
+    }
+}
+
+#[test]
+fn a_single_run_has_a_page_without_charts_and_effects() {
+    let html = page(&fixture::single()).unwrap();
+    assert!(html.contains("24.8 Gb/s") && html.contains("the only cell"));
+    assert!(!html.contains("<svg") && !html.contains("Effects"));
+}
+
+#[test]
+fn the_same_results_give_the_same_bytes() {
+    assert_eq!(page(&fixture::stream()).unwrap(), page(&fixture::stream()).unwrap());
+}

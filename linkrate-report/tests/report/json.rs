@@ -1,0 +1,61 @@
+//! The shape that scripts rely on.
+
+use linkrate_report::json::document;
+use serde_json::{Value, json};
+
+use crate::fixture;
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_document_has_the_promised_shape() {
+    let text = document(&fixture::stream());
+    assert!(text.ends_with("}\n"));
+    let value = parsed(&text);
+    assert_eq!(value["format"], 1);
+    assert_eq!(value["study"], "tso");
+    assert_eq!(value["results"], "results/tso");
+    let cell = &value["cells"][4];
+    assert_eq!(cell["levels"], json!({"offload": "tso", "direction": "transmit"}));
+    assert_eq!(cell["runs"], 5);
+    for (figure, unit) in [("throughput", "bit/s"), ("service_demand", "us/KB"), ("cpu", "%")] {
+        assert_eq!(cell[figure]["unit"], unit);
+        for key in ["mean", "low", "high"] {
+            assert!(cell[figure][key].is_f64(), "{figure}.{key}");
+        }
+    }
+    assert!(cell["evidence"].is_object());
+    assert!(cell["verdict"].as_str().unwrap().starts_with("client CPU"));
+    let effect = &value["effects"][6];
+    assert_eq!(
+        *effect,
+        json!({
+            "factor": "offload", "from": "none", "to": "tso", "at": {"direction": "transmit"},
+            "measure": "service_demand", "ratio": {"mean": 0.167, "low": 0.162, "high": 0.172},
+            "pairs": 5, "claimed": true,
+        })
+    );
+}
+
+#[test]
+fn without_an_interval_its_ends_are_null() {
+    let value = parsed(&document(&fixture::single()));
+    let throughput = &value["cells"][0]["throughput"];
+    assert!(throughput["mean"].is_f64());
+    assert!(throughput["low"].is_null() && throughput["high"].is_null());
+    assert_eq!(value["effects"], json!([]));
+}
+
+#[test]
+fn numbers_and_switches_stay_what_they_are() {
+    let value = parsed(&document(&fixture::request_response()));
+    assert_eq!(value["cells"][1]["levels"], json!({"connections": 8}));
+    assert_eq!(value["cells"][1]["service_demand"]["unit"], "us/transaction");
+}
+
+#[test]
+fn the_same_results_give_the_same_bytes() {
+    assert_eq!(document(&fixture::stream()), document(&fixture::stream()));
+}

@@ -1,0 +1,8 @@
+//! Outputs from made-up results. After a deliberate change of a table, run with
+//! `INSTA_UPDATE=always` and read the difference.
+
+mod csv;
+mod fixture;
+mod html;
+mod json;
+mod terminal;

@@ -1,0 +1,184 @@
+//! `[method]`.
+
+use std::time::Duration;
+
+use linkrate_terms::units::{format_duration, parse_percent};
+use toml::de::DeValue;
+
+use super::reader::{Entry, Reader, Table, described};
+use crate::study::{Method, OnFailure, Study};
+
+/// The method and where its budget stands.
+pub(super) struct MethodRead {
+    pub(super) method: Method,
+    budget_at: usize,
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const SHORTEST_RUN: Duration = Duration::from_millis(100);
+
+/// What a study takes that says nothing about its method.
+fn default_method() -> Method {
+    Method {
+        confidence: 0.95,
+        precision: 0.025,
+        minimum_effect: 0.02,
+        min_blocks: 5,
+        max_blocks: 30,
+        run: Duration::from_secs(2),
+        warm_up: Duration::from_millis(300),
+        idle: Duration::from_secs(1),
+        budget: None,
+        seed: 1,
+        on_failure: OnFailure::Continue,
+    }
+}
+
+/// The method; what is left out or refused keeps its default.
+pub(super) fn read(reader: &mut Reader<'_>, table: Option<Table<'_>>) -> MethodRead {
+    let mut method = default_method();
+    let mut budget_at = 0;
+    let Some(mut table) = table else { return MethodRead { method, budget_at } };
+    if let Some(entry) = table.take("confidence") {
+        method.confidence = confidence(reader, &entry).unwrap_or(method.confidence);
+    }
+    if let Some(entry) = table.take("precision") {
+        method.precision = percent(reader, &entry, 0.0001).unwrap_or(method.precision);
+    }
+    if let Some(entry) = table.take("minimum-effect") {
+        method.minimum_effect = percent(reader, &entry, 0.0).unwrap_or(method.minimum_effect);
+    }
+    if let Some(blocks) = table.table(reader, "blocks") {
+        (method.min_blocks, method.max_blocks) = self::blocks(reader, blocks);
+    }
+    if let Some(entry) = table.take("run") {
+        method.run = reader.duration(&entry, (SHORTEST_RUN, HOUR), false).unwrap_or(method.run);
+    }
+    if let Some(entry) = table.take("warm-up") {
+        method.warm_up =
+            reader.duration(&entry, (Duration::ZERO, HOUR), true).unwrap_or(method.warm_up);
+    }
+    if let Some(entry) = table.take("idle") {
+        method.idle = reader.duration(&entry, (SHORTEST_RUN, HOUR), true).unwrap_or(method.idle);
+    }
+    if let Some(entry) = table.take("budget") {
+        let range = (Duration::from_secs(1), 24 * 366 * HOUR);
+        method.budget = reader.duration(&entry, range, false);
+        budget_at = entry.value_at();
+    }
+    if let Some(entry) = table.take("seed") {
+        method.seed = reader.number(&entry, 0, u64::MAX).unwrap_or(method.seed);
+    }
+    if let Some(entry) = table.take("on-failure") {
+        match reader.word(&entry, &["continue", "stop"]) {
+            Some("stop") => method.on_failure = OnFailure::Stop,
+            _ => method.on_failure = OnFailure::Continue,
+        }
+    }
+    table.finish(reader);
+    MethodRead { method, budget_at }
+}
+
+/// The confidence level: a fraction such as 0.95.
+fn confidence(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<f64> {
+    let number = match entry.value() {
+        DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
+        _ => None,
+    };
+    let valid = number.filter(|number| (0.5..=0.9999).contains(number));
+    if valid.is_none() {
+        let message = format!("{} is not a confidence level", described(entry.value()));
+        reader.refuse(entry, message, "expected a fraction from 0.5 to 0.9999, for example 0.95");
+    }
+    valid
+}
+
+/// A percentage from `low` to 100, as a fraction.
+fn percent(reader: &mut Reader<'_>, entry: &Entry<'_>, low: f64) -> Option<f64> {
+    let fraction = reader.quantity(entry, "a percentage such as \"2.5 %\"", parse_percent)?;
+    if (low..=1.0).contains(&fraction) {
+        return Some(fraction);
+    }
+    let message = format!("{} is out of range", described(entry.value()));
+    let low = low * 100.0;
+    reader.refuse(entry, message, format_args!("expected a percentage from {low} % to 100 %"));
+    None
+}
+
+/// `{ min, max }`.
+fn blocks(reader: &mut Reader<'_>, mut table: Table<'_>) -> (u32, u32) {
+    let default = default_method();
+    let (min_entry, max_entry) = (table.take("min"), table.take("max"));
+    table.finish(reader);
+    let mut read = |entry: &Option<Entry<'_>>, low: u64| {
+        let number = entry.as_ref().and_then(|entry| reader.number(entry, low, 10_000));
+        number.and_then(|number| u32::try_from(number).ok())
+    };
+    // without an interval there is nothing to stop at, and an interval takes two runs
+    let min = read(&min_entry, 2);
+    let max = read(&max_entry, 2);
+    // one end alone moves the other along, if it must
+    let (low, high) = match (min, max) {
+        (Some(min), Some(max)) => (min, max),
+        (Some(min), None) => (min, default.max_blocks.max(min)),
+        (None, Some(max)) => (default.min_blocks.min(max), max),
+        (None, None) => (default.min_blocks, default.max_blocks),
+    };
+    if low > high
+        && let Some(entry) = &max_entry
+    {
+        reader.refuse(entry, format!("max {high} is below min {low}"), "raise max or lower min");
+    }
+    (low, high)
+}
+
+/// The length of one block if nothing but idle time, warm-up and windows took time.
+fn bare_block(method: &Method, cells: usize) -> Duration {
+    let cells = u32::try_from(cells).unwrap_or(u32::MAX);
+    (method.run + method.warm_up).saturating_mul(cells).saturating_add(method.idle)
+}
+
+impl MethodRead {
+    /// Refuses a budget that the fewest blocks cannot fit, so that it is known before the first
+    /// run and not after the last.
+    pub(super) fn check_budget(&self, reader: &mut Reader<'_>, cells: usize) {
+        let Some(budget) = self.method.budget else { return };
+        let needed = bare_block(&self.method, cells).saturating_mul(self.method.min_blocks);
+        if needed > budget {
+            let message = format!(
+                "{} cannot hold {} blocks of {cells} cells, which take {} at least",
+                format_duration(budget),
+                self.method.min_blocks,
+                format_duration(needed),
+            );
+            let hint = "raise the budget, or lower run, warm-up, idle or blocks.min".to_owned();
+            reader.error(self.budget_at, "method.budget", message, Some(hint));
+        }
+    }
+}
+
+/// Shortens a study for a first look: windows of at most 700 ms after 200 ms of warm-up, idle runs
+/// of 300 ms, 5 to 7 blocks and a budget of 40 s. Six cells so take 30 to 40 s, the time to set
+/// knobs and connect included. Where five blocks do not fit the budget there are fewer, but never
+/// less than two, for which the budget is raised. Nothing is made longer than the file has it.
+///
+/// Everything is measured as in the full study, only less often and over shorter windows:
+/// intervals are wider, and slow starts weigh more.
+pub fn quick(study: &mut Study) {
+    let method = &mut study.method;
+    method.run = method.run.min(Duration::from_millis(700));
+    method.warm_up = method.warm_up.min(Duration::from_millis(200));
+    method.idle = method.idle.min(Duration::from_millis(300));
+    // setting up and tearing down cost about a third of so short a run
+    let block = bare_block(method, study.cells.len()).mul_f64(1.4);
+    let given = method.budget.unwrap_or(Duration::MAX);
+    let budget = Duration::from_secs(40);
+    let fitting = (budget.as_secs_f64() / block.as_secs_f64().max(1e-3)) as u32;
+    method.min_blocks = method.min_blocks.min(5).min(fitting).max(2);
+    method.max_blocks = method.max_blocks.min(7).max(method.min_blocks);
+    method.budget = Some(budget.max(block.saturating_mul(2)).min(given));
+    for cell in &mut study.cells {
+        cell.spec.window = method.run;
+        cell.spec.warm_up = method.warm_up;
+    }
+}

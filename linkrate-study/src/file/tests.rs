@@ -1,0 +1,380 @@
+//! Tests of study files: what they mean, and how they are refused.
+
+use std::time::Duration;
+
+use linkrate_terms::{ByteSize, Direction, MessageSize, Offload, Task};
+use proptest::prelude::*;
+
+use super::*;
+use crate::results::Level;
+use crate::study::OnFailure;
+
+const VALID: &str = r#"title = "Does TSO pay?"
+paper = "tso"
+
+[testbed]
+adapter = "veth"
+clients = 2
+sut-cpus = 0
+client-cpus = "1-3"
+
+[factors]
+offload = ["none", "gso", "tso"]
+direction = ["transmit", "bidirectional"]
+connections = [1, 4]
+gro = [true, false]
+
+[workload]
+kind = "stream"
+message = "1 KiB to 32 KiB"
+socket = "128 KiB"
+
+[method]
+confidence = 0.99
+precision = "1 %"
+minimum-effect = "3 %"
+blocks = { min = 4, max = 9 }
+run = "1 s"
+warm-up = "100 ms"
+idle = "500 ms"
+budget = "1 h"
+seed = 7
+on-failure = "stop"
+"#;
+
+fn errors(text: &str) -> Vec<String> {
+    match parse("t", "t.toml", text) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.0.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A file with one factor and these lines in its tables.
+fn with(factors: &str, workload: &str, method: &str) -> String {
+    format!("title = \"t\"\n[factors]\n{factors}\n[workload]\n{workload}\n[method]\n{method}\n")
+}
+
+#[test]
+fn a_file_becomes_a_study() {
+    let study = parse("mine", "mine.toml", VALID).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!((study.name.as_str(), study.title.as_str()), ("mine", "Does TSO pay?"));
+    assert_eq!(study.paper.as_deref(), Some("tso"));
+    assert_eq!(study.source, VALID);
+    assert_eq!(study.testbed.clients, 2);
+    assert_eq!(study.testbed.sut_cpus.as_ref().map(ToString::to_string).as_deref(), Some("0"));
+    assert_eq!(study.testbed.client_cpus.as_ref().map(ToString::to_string).as_deref(), Some("1-3"));
+    let method = &study.method;
+    assert_eq!((method.confidence, method.precision, method.minimum_effect), (0.99, 0.01, 0.03));
+    assert_eq!((method.min_blocks, method.max_blocks, method.seed), (4, 9, 7));
+    assert_eq!(method.run, Duration::from_secs(1));
+    assert_eq!(method.warm_up, Duration::from_millis(100));
+    assert_eq!(method.idle, Duration::from_millis(500));
+    assert_eq!(method.budget, Some(Duration::from_secs(3600)));
+    assert_eq!(method.on_failure, OnFailure::Stop);
+}
+
+#[test]
+fn cells_follow_the_file_and_the_last_factor_varies_fastest() {
+    let study = parse("t", "t.toml", VALID).unwrap();
+    let names: Vec<&str> = study.factors.iter().map(|factor| factor.name.as_str()).collect();
+    assert_eq!(names, ["offload", "direction", "connections", "gro"]);
+    assert_eq!(study.cells.len(), 24);
+    assert_eq!(study.cells[0].levels.to_string(), "none, transmit, connections 1, gro on");
+    assert_eq!(study.cells[1].levels.to_string(), "none, transmit, connections 1, gro off");
+    assert_eq!(study.cells[23].levels.to_string(), "tso, bidirectional, connections 4, gro off");
+    let spec = &study.cells[23].spec;
+    assert_eq!(spec.interface.offload, Some(Offload::Tso));
+    assert_eq!(spec.interface.gro, Some(false));
+    assert_eq!(spec.socket.buffer, Some(ByteSize(131_072)));
+    assert_eq!((spec.clients, spec.window), (2, Duration::from_secs(1)));
+    let Task::Workload(workload) = &spec.task else { panic!("idle cell") };
+    assert_eq!((workload.direction, workload.connections), (Direction::Bidirectional, 4));
+    let range = MessageSize::Uniform { low: ByteSize(1024), high: ByteSize(32768) };
+    assert_eq!(workload.message, range);
+}
+
+#[test]
+fn what_is_left_out_has_its_default_and_levels_stay_as_written() {
+    let study = parse("t", "t", &with("message = [\"1 KiB\", 2048]", "", "")).unwrap();
+    let method = &study.method;
+    assert_eq!((method.confidence, method.precision, method.minimum_effect), (0.95, 0.025, 0.02));
+    assert_eq!((method.min_blocks, method.max_blocks, method.seed), (5, 30, 1));
+    assert_eq!(method.run, Duration::from_secs(2));
+    assert_eq!(method.warm_up, Duration::from_millis(300));
+    assert_eq!(method.idle, Duration::from_secs(1));
+    assert_eq!((method.budget, method.on_failure), (None, OnFailure::Continue));
+    assert_eq!(study.factors[0].levels, [Level::Text("1 KiB".to_owned()), Level::Number(2048)]);
+}
+
+#[test]
+fn the_testbed_has_the_clients_that_the_cells_need() {
+    let clients = |text: &str| parse("t", "t", text).unwrap().testbed.clients;
+    assert_eq!(clients(&with("clients = [1, 4, 2]", "", "")), 4);
+    assert_eq!(clients(&with("gro = [true]", "clients = 3", "")), 3);
+    assert_eq!(clients("title = \"t\"\n[testbed]\nclients = 5\n[factors]\ngro = [true]"), 5);
+    assert_eq!(clients(&with("gro = [true]", "", "")), 1);
+}
+
+#[test]
+fn an_error_has_its_file_line_column_key_and_remedy() {
+    let text = VALID.replace("\"gso\", \"tso\"", "\"gso\", \"tos\"");
+    assert_eq!(
+        errors(&text),
+        ["t.toml:11:27: factors.offload: unknown level \"tos\"; did you mean \"tso\"?"]
+    );
+    let text = VALID.replace("socket =", "sokcet =");
+    assert_eq!(
+        errors(&text),
+        ["t.toml:19:1: workload: unknown key \"sokcet\"; did you mean \"socket\"?"]
+    );
+}
+
+#[test]
+fn all_errors_are_told_in_the_order_of_the_file() {
+    let text = VALID
+        .replace("paper = \"tso\"", "papper = \"tso\"")
+        .replace("\"veth\"", "\"vteh\"")
+        .replace("[1, 4]", "[1, 4000]")
+        .replace("confidence = 0.99", "confidence = 99")
+        .replace("min = 4", "min = 1")
+        .replace("run = \"1 s\"", "run = 1");
+    let starts: Vec<String> = errors(&text)
+        .iter()
+        .map(|error| error.split(": ").take(2).collect::<Vec<_>>().join(": "))
+        .collect();
+    let expected = [
+        "t.toml:2:1: unknown key \"papper\"; did you mean \"paper\"?",
+        "t.toml:5:11: testbed.adapter",
+        "t.toml:13:19: factors.connections",
+        "t.toml:22:14: method.confidence",
+        "t.toml:25:18: method.blocks.min",
+        "t.toml:26:7: method.run",
+    ];
+    assert_eq!(starts, expected);
+}
+
+#[test]
+fn one_error_at_a_time_is_explained() {
+    for (text, message) in [
+        ("[factors]\ngro = [true]", "t.toml:1:1: title: missing; say in one line"),
+        ("title = \"t\"", "factors: a study without cells; give at least one factor"),
+        ("title = \"t\"\n[factors]\n", "t.toml:2:2: factors: a study without cells"),
+        (&with("offload = []", "", ""), "factors.offload: a study without cells"),
+        ("title = 1\n[factors]\ngro = [true]", "title: 1 is not text"),
+        ("title = \" \"\n[factors]\ngro = [true]", "the title is empty"),
+        ("title = \"t\"\npaper = \"tcp\"\n[factors]\ngro = [true]", "unknown value \"tcp\""),
+        ("title = \"t\"\nfactors = 3", "factors: 3 is not a table; expected [factors]"),
+        (&with("offload = \"tso\"", "", ""), "\"tso\" is not an array of levels"),
+        (&with("offload = [\"tso\", \"tso\"]", "", ""), "level tso stands twice; leave one out"),
+        (&with("message = [\"1 KiB\", 1024]", "", ""), "level 1024 is the same as 1 KiB"),
+        (&with("mtu = [1500, 9000.5]", "", ""), "9000.5 is not a value of a setting"),
+        (&with("mtu = [-1]", "", ""), "-1 is not a value of a setting"),
+        (&with("gro = [true]", "mtu = [1500]", ""), "what is varied belongs in [factors]"),
+        (&with("gro = [true]", "gro = false", ""), "is both a factor and set in [workload]"),
+        (&with("colour = [1]", "", ""), "factors: unknown key \"colour\"; expected one of kind"),
+        (&with("message = [\"1 parsec\"]", "", ""), "unknown unit \"parsec\""),
+        (&with("gro = [true]", "", "precision = 2.5"), "2.5 is not text; expected a percentage"),
+        (&with("gro = [true]", "", "precision = \"0 %\""), "expected a percentage from 0.01 %"),
+        (&with("gro = [true]", "", "precision = \"200 %\""), "out of range"),
+        (&with("gro = [true]", "", "confidence = 1.0"), "1.0 is not a confidence level"),
+        (&with("gro = [true]", "", "run = \"10 ms\""), "expected a time from 100 ms to 1 h"),
+        (&with("gro = [true]", "", "idle = \"50 ms\""), "to 1 h, or \"0 s\""),
+        (&with("gro = [true]", "", "run = \"2 m/s\""), "method.run: "),
+        (&with("gro = [true]", "", "seed = -1"), "-1 is out of range"),
+        (&with("gro = [true]", "", "blocks = { min = 9, max = 8 }"), "max 8 is below min 9"),
+        (&with("gro = [true]", "", "blocks = { mni = 9 }"), "did you mean \"min\"?"),
+        (&with("gro = [true]", "", "blocks = 5"), "expected for example { min = 5, max = 30 }"),
+        (&with("gro = [true]", "", "on-failure = \"halt\""), "expected one of continue, stop"),
+        (&with("gro = [true, false]", "", "budget = \"20 s\""), "20 s cannot hold 5 blocks of 2"),
+        (&with("gro = [true]", "", "run = 2 s"), "t.toml:7:7: string values must be quoted"),
+        (&with("gro = [true]\ngro = [false]", "", ""), "t.toml:4:1: duplicate key"),
+    ] {
+        let errors = errors(text);
+        assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+        assert!(errors[0].contains(message), "{text}: {errors:?}");
+    }
+}
+
+#[test]
+fn testbed_errors_are_explained() {
+    for (line, message) in [
+        ("adapter = \"gigabit\"", "unknown value \"gigabit\"; expected one of veth"),
+        ("clients = 65", "65 is out of range; expected a number from 1 to 64"),
+        ("clients = \"two\"", "\"two\" is not a whole number"),
+        ("sut-cpus = \"3-1\"", "\"3-1\" is not a CPU list"),
+        ("sut-cpus = true", "true is not a CPU list"),
+        ("sut-cpus = \"0-1\"\nclient-cpus = \"1-2\"", "CPUs 1-2 overlap with sut-cpus 0-1"),
+        ("sut-cpu = 0", "testbed: unknown key \"sut-cpu\"; did you mean \"sut-cpus\"?"),
+    ] {
+        let text = format!("title = \"t\"\n[testbed]\n{line}\n[factors]\ngro = [true]\n");
+        let errors = errors(&text);
+        assert_eq!(errors.len(), 1, "{line}: {errors:?}");
+        assert!(errors[0].contains(message), "{line}: {errors:?}");
+    }
+    let shared = "title = \"t\"\n[testbed]\nsut-cpus = 0\nclient-cpus = 0\n[factors]\ngro = [true]";
+    assert_eq!(errors(shared), Vec::<String>::new());
+}
+
+#[test]
+fn an_impossible_cell_is_named_at_its_level() {
+    let factors = "direction = [\"transmit\", \"receive\"]\noffload = [\"gso\", \"tso\"]";
+    let error = errors(&with(factors, "tx-checksum = false", ""));
+    assert_eq!(
+        error,
+        [
+            "t.toml:4:19: factors.offload: cell \"transmit, tso\" and 1 other: tx-checksum off cannot \
+          go with offload tso; TSO needs transmit checksum offload, so set tx-checksum on, or \
+          offload to none or gso"
+        ]
+    );
+    let error = errors(&with("gro = [true, false]", "burst = 3", ""));
+    assert_eq!(error.len(), 1);
+    assert!(error[0].starts_with("t.toml:5:1: workload.burst: cell \"gro on\" and 1 other: burst"));
+}
+
+#[test]
+fn settings_that_mean_nothing_are_refused() {
+    let error = errors(&with("gro = [true]", "request = \"1 KiB\"", ""));
+    assert_eq!(error.len(), 1);
+    assert!(error[0].contains("workload.request: means nothing to kind stream"), "{error:?}");
+    let error = errors(&with("request = [1, 2]", "", ""));
+    assert!(error[0].contains("factors.request: means nothing to kind stream"), "{error:?}");
+    // a setting that some cells use stands
+    let kinds = "kind = [\"stream\", \"request-response\"]";
+    assert_eq!(errors(&with(kinds, "message = 1024\nrequest = 7", "")), Vec::<String>::new());
+}
+
+#[test]
+fn a_datagram_stream_needs_a_message_that_fits() {
+    let error = errors(&with("gro = [true]", "kind = \"udp-stream\"", ""));
+    assert!(error[0].contains("message 128 KiB does not fit a datagram"), "{error:?}");
+    assert!(error[0].starts_with("t.toml:5:1: workload.kind: "), "{error:?}");
+}
+
+#[test]
+fn sizes_are_bounded() {
+    let many: Vec<String> = (1..=65).map(|size| size.to_string()).collect();
+    let error = errors(&with(&format!("message = [{}]", many.join(",")), "", ""));
+    assert!(error[0].contains("65 levels are more than 64"), "{error:?}");
+    let some = many[..64].join(",");
+    let factors = format!("message = [{some}]\nconnections = [{some}]\ngro = [true, false]");
+    let error = errors(&with(&factors, "", ""));
+    assert!(error[0].contains("8192 cells, more than 4096"), "{error:?}");
+    let error = errors(&" ".repeat(MAX_FILE_BYTES + 1));
+    assert!(error[0].contains("bytes, more than"), "{error:?}");
+}
+
+#[test]
+fn a_large_file_of_errors_is_refused_soon_and_shortly() {
+    let lines: Vec<String> = (0..60_000).map(|index| format!("key-{index} = 1")).collect();
+    for table in ["", "[workload]", "[factors]", "[method]"] {
+        let text = format!("title = \"t\"\n{table}\n{}", lines.join("\n"));
+        assert_eq!(errors(&text).len(), 64, "{table}");
+    }
+    let one_line: Vec<String> = (0..60_000).map(|index| format!("k{index}=1")).collect();
+    let inline = format!("title = \"t\"\nmethod = {{{}}}", one_line.join(","));
+    assert!(errors(&inline).len() <= 64);
+    let long = format!("title = \"t\"\n[factors]\n{} = 1", "k".repeat(500_000));
+    assert!(errors(&long).iter().all(|error| error.len() < 1000));
+    let cpus = "0-8191,".repeat(100_000);
+    let list = format!("title = \"t\"\n[testbed]\nsut-cpus = \"{cpus}\"\n[factors]\ngro = [true]");
+    assert!(errors(&list).iter().all(|error| error.len() < 400));
+}
+
+#[test]
+fn dotted_keys_and_columns_of_characters_are_understood() {
+    let text = "title = \"t\"\nfactors.message = [1]\nfactors.gro = [true]\nworkload.mtu = 9000";
+    let study = parse("t", "t", text).unwrap();
+    assert_eq!(study.factors[0].name, "message");
+    assert_eq!(study.factors[1].name, "gro");
+    let error = errors("title = \"t\"\nfactors = { message = [\"µµ\", 1], gro = [3] }");
+    assert!(error[1].starts_with("t.toml:2:41: factors.gro: "), "{error:?}");
+}
+
+#[test]
+fn a_quick_study_is_short_and_never_longer_than_its_file() {
+    let six = with("message = [1, 2, 3, 4, 5, 6]", "", "");
+    let mut study = parse("t", "t", &six).unwrap();
+    quick(&mut study);
+    assert_eq!((study.method.min_blocks, study.method.max_blocks), (5, 7));
+    assert_eq!(study.method.budget, Some(Duration::from_secs(40)));
+    assert!(study.cells.iter().all(|cell| cell.spec.window == Duration::from_millis(700)));
+    assert!(study.cells.iter().all(|cell| cell.spec.warm_up == Duration::from_millis(200)));
+    let time = crate::plan::estimate(&study, Duration::from_millis(300));
+    assert!(time.longest <= Duration::from_secs(40) && time.shortest >= time.block * 4);
+
+    let mut already =
+        parse("t", "t", &VALID.replace("min = 4, max = 9", "min = 2, max = 3")).unwrap();
+    quick(&mut already);
+    assert_eq!((already.method.min_blocks, already.method.max_blocks), (2, 3));
+    assert_eq!(already.cells[0].spec.warm_up, Duration::from_millis(100));
+    // 24 cells do not fit two blocks into 40 s
+    assert!(already.method.budget > Some(Duration::from_secs(40)));
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_parser_panic(text in any::<String>()) {
+        let _ = parse("t", "t.toml", &text);
+    }
+
+    #[test]
+    fn no_toml_makes_the_parser_panic(
+        lines in prop::collection::vec(
+            (
+                prop::sample::select(vec![
+                    "title", "paper", "offload", "message", "kind", "clients", "run", "budget",
+                    "blocks", "sut-cpus", "confidence", "precision", "[factors]", "[workload]",
+                    "[method]", "[testbed]", "[[factors]]", "factors.mtu",
+                ]),
+                prop::sample::select(vec![
+                    "1", "-1", "0x10", "1e400", "nan", "true", "\"\"", "\"1e9 s\"", "\"99 %\"",
+                    "[\"tso\"]", "[]", "[[1]]", "{ min = 2 }", "\"0-8191\"", "\"1 B to 2 B\"",
+                    "18446744073709551615", "99999999999999999999", "1979-05-27", "[1, 1.5, {}]",
+                    "\"999999999999999999999999999999 h\"", "'''\n'''", "[1, 9000]",
+                ]),
+            ),
+            0..12,
+        )
+    ) {
+        let text: Vec<String> = lines
+            .iter()
+            .map(|(key, value)| match key.starts_with('[') {
+                true => (*key).to_owned(),
+                false => format!("{key} = {value}"),
+            })
+            .collect();
+        let _ = parse("t", "t.toml", &text.join("\n"));
+    }
+
+    /// A valid file with a few characters replaced, removed or doubled.
+    #[test]
+    fn no_slip_of_the_finger_makes_the_parser_panic(
+        slips in prop::collection::vec((0..VALID.len(), any::<char>(), 0..3u8), 1..5)
+    ) {
+        let mut text: Vec<char> = VALID.chars().collect();
+        for (at, typed, slip) in slips {
+            let at = at % text.len();
+            match slip {
+                0 => text[at] = typed,
+                1 => { text.remove(at); }
+                _ => text.insert(at, text[at]),
+            }
+        }
+        let text: String = text.into_iter().collect();
+        match parse("t", "t.toml", &text) {
+            Ok(mut study) => {
+                prop_assert!(!study.cells.is_empty());
+                quick(&mut study);
+            }
+            Err(errors) => {
+                prop_assert!(!errors.0.is_empty());
+                for error in &errors.0 {
+                    let lines = text.split('\n').count();
+                    prop_assert!(error.line >= 1 && error.line <= lines, "{}", error);
+                    prop_assert!(error.column >= 1, "{}", error);
+                }
+            }
+        }
+    }
+}

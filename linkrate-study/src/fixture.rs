@@ -1,0 +1,160 @@
+//! A small study and runs with chosen figures, for tests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linkrate_terms::measurement::{
+    CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, SenderTimes, Traffic,
+};
+use linkrate_terms::spec::Task;
+use linkrate_terms::{
+    InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, TestbedSpec, Workload,
+};
+
+use crate::executor::{RunFailure, Stage};
+use crate::results::{Level, Levels};
+use crate::store::{Outcome, StoredRun};
+use crate::study::{Cell, Factor, Method, OnFailure, Study};
+
+/// `offload = ["none", "gso", "tso"]` over one stream.
+pub(crate) fn ladder() -> Study {
+    let rungs = [Offload::None, Offload::Gso, Offload::Tso];
+    let cells = rungs.map(|rung| Cell {
+        levels: Levels(vec![("offload".to_owned(), Level::Text(rung.name().to_owned()))]),
+        spec: RunSpec {
+            task: Task::Workload(Workload::default()),
+            interface: InterfaceKnobs { offload: Some(rung), ..InterfaceKnobs::default() },
+            socket: SocketKnobs::default(),
+            clients: 1,
+            warm_up: Duration::from_millis(300),
+            window: Duration::from_secs(2),
+            seed: 0,
+        },
+    });
+    Study {
+        name: "ladder".to_owned(),
+        title: "The transmit ladder".to_owned(),
+        paper: None,
+        testbed: TestbedSpec::default(),
+        factors: vec![Factor {
+            name: "offload".to_owned(),
+            levels: rungs.map(|rung| Level::Text(rung.name().to_owned())).to_vec(),
+        }],
+        cells: cells.to_vec(),
+        method: Method {
+            confidence: 0.95,
+            precision: 0.025,
+            minimum_effect: 0.02,
+            min_blocks: 3,
+            max_blocks: 6,
+            run: Duration::from_secs(2),
+            warm_up: Duration::from_millis(300),
+            idle: Duration::from_secs(1),
+            budget: None,
+            seed: 1,
+            on_failure: OnFailure::Continue,
+        },
+        source: "title = \"The transmit ladder\"\n".to_owned(),
+    }
+}
+
+/// A stream transmitted at `bits_per_second` over two seconds, with the SUT's one CPU busy for
+/// `busy` of the time.
+pub(crate) fn stream(bits_per_second: f64, busy: f64) -> Measurement {
+    let traffic = Traffic {
+        transmit_bytes: (bits_per_second / 4.0) as u64,
+        transmit_seconds: 2.0,
+        ..Traffic::default()
+    };
+    measurement(traffic, busy)
+}
+
+/// Nothing flowed.
+pub(crate) fn idle(busy: f64) -> Measurement {
+    measurement(Traffic::default(), busy)
+}
+
+/// `rate` transactions per second over two seconds.
+pub(crate) fn transactions(rate: f64, busy: f64) -> Measurement {
+    let traffic = Traffic {
+        transactions: (rate * 2.0) as u64,
+        transaction_seconds: 2.0,
+        ..Traffic::default()
+    };
+    measurement(traffic, busy)
+}
+
+fn measurement(traffic: Traffic, busy: f64) -> Measurement {
+    let window_ns = 2_000_000_000;
+    let cpu = |cpu, busy| CpuUse {
+        cpus: vec![CpuTime {
+            cpu,
+            window_ns,
+            busy_ns: (busy * window_ns as f64) as u64,
+            steal_ns: 0,
+        }],
+        threads: Vec::new(),
+        source: IdleSource::TimerList,
+        shared: false,
+    };
+    Measurement {
+        traffic,
+        latency: None,
+        sut_cpu: cpu(0, busy),
+        client_cpu: cpu(1, 0.5),
+        effective: Effective {
+            interface: InterfaceKnobs { mtu: Some(1500), ..InterfaceKnobs::default() },
+            socket: SocketKnobs::default(),
+            granted_send_buffer_bytes: 262_144,
+            granted_receive_buffer_bytes: 262_144,
+            mss_bytes: 1448,
+        },
+        evidence: Evidence {
+            interface: InterfaceCounts {
+                tx_packets: 1000,
+                tx_bytes: 1_400_000,
+                ..InterfaceCounts::default()
+            },
+            protocol: BTreeMap::from([
+                ("IpExt.OutOctets".to_owned(), 1_386_000),
+                ("Ip.OutRequests".to_owned(), 1000),
+            ]),
+            senders: SenderTimes { sockets: 1, busy_us: 1_900_000, ..SenderTimes::default() },
+            receive_packets_by_cpu: BTreeMap::new(),
+        },
+        remarks: Vec::new(),
+    }
+}
+
+/// Why a run has no figures.
+pub(crate) fn failed(reason: &str) -> RunFailure {
+    RunFailure { stage: Stage::Knob, reason: reason.to_owned(), fatal: false }
+}
+
+/// A stored run of [`ladder`].
+pub(crate) fn run(
+    sequence: u32,
+    block: u32,
+    cell: Option<u32>,
+    outcome: impl Into<Outcome>,
+) -> StoredRun {
+    let study = ladder();
+    let spec = match cell {
+        Some(cell) => study.cells[cell as usize].spec.clone(),
+        None => RunSpec { task: Task::Idle, ..study.cells[0].spec.clone() },
+    };
+    let started_unix_ms = 1_795_273_920_000 + 3000 * u64::from(sequence);
+    StoredRun { sequence, block, cell, started_unix_ms, spec, outcome: outcome.into() }
+}
+
+impl From<Measurement> for Outcome {
+    fn from(measurement: Measurement) -> Self {
+        Self::Measured(Box::new(measurement))
+    }
+}
+
+impl From<RunFailure> for Outcome {
+    fn from(failure: RunFailure) -> Self {
+        Self::Failed(failure)
+    }
+}

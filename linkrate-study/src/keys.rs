@@ -1,0 +1,350 @@
+//! Every setting of a cell, in one table.
+//!
+//! A key of [`KEYS`] may stand in `[workload]`, be a factor, or be given on the command line;
+//! everywhere it has the same name, the same values and the same help, because all of them go
+//! through [`apply`]. What settings cannot stand together is in [`check`].
+
+mod combination;
+mod table;
+
+use std::ops::RangeInclusive;
+
+use linkrate_terms::nearest::nearest;
+use linkrate_terms::units::UnitError;
+use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
+
+use crate::results::Level;
+
+pub use combination::{Combination, check, is_used, kind_name};
+pub use table::KEYS;
+
+/// Text longer than this is no value of any key; it is cut in messages and not searched for a
+/// nearest name, whose cost grows with the length.
+const LONGEST_TEXT: usize = 64;
+
+/// What one cell sets: the parts of a run that a study may vary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// What traffic flows.
+    pub workload: Workload,
+    /// Knobs of the SUT's interface.
+    pub interface: InterfaceKnobs,
+    /// Options of the test sockets.
+    pub socket: SocketKnobs,
+    /// Clients that take part.
+    pub clients: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            workload: Workload::default(),
+            interface: InterfaceKnobs::default(),
+            socket: SocketKnobs::default(),
+            clients: 1,
+        }
+    }
+}
+
+/// One setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Its name in study files and, after `--`, on the command line.
+    pub name: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+    /// What values it takes and what they do.
+    pub values: Values,
+}
+
+/// What one word does to a setup.
+pub type SetWord = fn(&mut Setup);
+
+/// The values a key takes, each kind with the function that sets one.
+#[derive(Debug, Clone, Copy)]
+pub enum Values {
+    /// One of these words.
+    Word(&'static [(&'static str, SetWord)]),
+    /// `on` or `off`, or a TOML boolean.
+    Switch(fn(&mut Setup, bool)),
+    /// A whole number in a range.
+    Count {
+        /// Smallest and largest value.
+        range: (u32, u32),
+        /// Sets one.
+        set: fn(&mut Setup, u32),
+    },
+    /// A number of bytes in a range (`32 KiB`; a bare number is bytes).
+    Size {
+        /// Smallest and largest value in bytes.
+        range: (u64, u64),
+        /// The word that stands for "no such size" (`auto`, `off`), if there is one.
+        absent: Option<&'static str>,
+        /// Sets one; `None` for the absent word.
+        set: fn(&mut Setup, Option<ByteSize>),
+    },
+    /// A number of bytes, or a uniform range of them (`128 B to 4 KiB`).
+    Message {
+        /// Smallest and largest value in bytes.
+        range: (u64, u64),
+        /// Sets one.
+        set: fn(&mut Setup, MessageSize),
+    },
+    /// The name of a congestion control algorithm.
+    Congestion(fn(&mut Setup, String)),
+}
+
+impl Values {
+    /// The words it takes, empty for numbers and sizes.
+    pub fn words(&self) -> Vec<&'static str> {
+        match self {
+            Self::Word(words) => words.iter().map(|(word, _)| *word).collect(),
+            Self::Switch(_) => vec!["on", "off"],
+            Self::Size { absent, .. } => absent.iter().copied().collect(),
+            Self::Count { .. } | Self::Message { .. } | Self::Congestion(_) => Vec::new(),
+        }
+    }
+
+    /// What would be right, as a phrase: `one of none, gso, tso`, `a size from 1 B to 64 MiB`.
+    pub fn expected(&self) -> String {
+        match self {
+            Self::Word(_) => format!("one of {}", self.words().join(", ")),
+            Self::Switch(_) => "on or off".to_owned(),
+            Self::Count { range: (low, high), .. } => {
+                format!("a whole number from {low} to {high}")
+            }
+            Self::Size { range, absent, .. } => {
+                let size = format!("a size from {}", span(*range));
+                absent.map_or(size.clone(), |word| format!("{size}, or \"{word}\""))
+            }
+            Self::Message { range, .. } => format!(
+                "a size such as \"32 KiB\" or a range such as \"128 B to 4 KiB\", from {}",
+                span(*range)
+            ),
+            Self::Congestion(_) => "the name of an algorithm, for example \"cubic\"".to_owned(),
+        }
+    }
+}
+
+/// Why a setting was refused. The key is not repeated in the text unless it is the culprit: who
+/// prints the error knows where the key stands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// There is no such key.
+    #[error("unknown key {given:?}; {}", remedy(.nearest.as_ref(), &all_keys()))]
+    UnknownKey {
+        /// What was given.
+        given: String,
+        /// The valid key most like it.
+        nearest: Option<&'static str>,
+    },
+    /// The key takes words, and this is none of them.
+    #[error("unknown value {given:?}; {}", remedy(.nearest.as_ref(), .expected))]
+    UnknownWord {
+        /// What was given.
+        given: String,
+        /// What would be right.
+        expected: String,
+        /// The valid word most like it.
+        nearest: Option<&'static str>,
+    },
+    /// The value is no quantity.
+    #[error(transparent)]
+    Quantity(#[from] UnitError),
+    /// The value is of another kind, or means nothing.
+    #[error("{reason}; expected {expected}")]
+    Unreadable {
+        /// What is wrong with the value, which it names.
+        reason: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// The value is too small or too large.
+    #[error("{given} is out of range; expected {expected}")]
+    OutOfRange {
+        /// What was given, with its unit.
+        given: String,
+        /// The range as a phrase.
+        expected: String,
+    },
+}
+
+impl KeyError {
+    /// The error without its remedy, and the remedy (`did you mean "tso"?`), to be set apart;
+    /// some errors carry theirs in the message.
+    /// `noun` says what the value is at that place: a value or a level.
+    pub fn parts(&self, noun: &str) -> (String, Option<String>) {
+        let (message, remedy) = match self {
+            Self::UnknownKey { given, nearest } => {
+                (format!("unknown key {given:?}"), remedy(nearest.as_ref(), &all_keys()))
+            }
+            Self::UnknownWord { given, expected, nearest } => {
+                (format!("unknown {noun} {given:?}"), remedy(nearest.as_ref(), expected))
+            }
+            Self::Quantity(error) => return (error.to_string(), None),
+            Self::Unreadable { reason, expected } => (reason.clone(), remedy(None, expected)),
+            Self::OutOfRange { given, expected } => {
+                (format!("{given} is out of range"), remedy(None, expected))
+            }
+        };
+        (message, Some(remedy))
+    }
+}
+
+fn remedy(nearest: Option<&&str>, expected: &str) -> String {
+    match nearest {
+        Some(name) => format!("did you mean \"{name}\"?"),
+        None => format!("expected {expected}"),
+    }
+}
+
+fn all_keys() -> String {
+    let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+    format!("one of {}", names.join(", "))
+}
+
+/// A pair of sizes as people write it: `1 B to 64 MiB`.
+fn span((low, high): (u64, u64)) -> String {
+    format!("{} to {}", ByteSize(low), ByteSize(high))
+}
+
+/// The beginning of a text, short enough for a message.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The nearest of `candidates`, unless `given` is too long to be a mistyped name.
+pub(crate) fn nearest_name<'a>(
+    given: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    if given.len() > LONGEST_TEXT { None } else { nearest(given, candidates) }
+}
+
+/// Largest UDP payload over IPv4: 65535 less 20 of IP and 8 of UDP.
+pub(crate) const MAX_DATAGRAM: u64 = 65507;
+
+/// The key of that name.
+///
+/// # Errors
+/// [`KeyError::UnknownKey`] with the nearest name.
+pub fn find(name: &str) -> Result<&'static Key, KeyError> {
+    KEYS.iter().find(|key| key.name == name).ok_or_else(|| KeyError::UnknownKey {
+        given: shortened(name),
+        nearest: nearest_name(name, KEYS.iter().map(|key| key.name)),
+    })
+}
+
+/// Sets `key` to `level`. A number may also come as text, a switch as `on` or `off`, so that
+/// command-line arguments can be passed as [`Level::Text`].
+///
+/// # Errors
+/// [`KeyError`]; the setup is then unchanged.
+pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError> {
+    let values = &find(key)?.values;
+    match values {
+        Values::Word(words) => {
+            let Level::Text(given) = level else { return Err(wrong_kind(level, values)) };
+            let set = words.iter().find(|(word, _)| word == given).map(|(_, set)| set);
+            set.ok_or_else(|| unknown_word(given, values))?(setup);
+        }
+        Values::Switch(set) => match level {
+            Level::Switch(on) => set(setup, *on),
+            Level::Text(text) if text == "on" || text == "true" => set(setup, true),
+            Level::Text(text) if text == "off" || text == "false" => set(setup, false),
+            Level::Text(text) => return Err(unknown_word(text, values)),
+            Level::Number(_) => return Err(wrong_kind(level, values)),
+        },
+        Values::Count { range: (low, high), set } => {
+            let number = match level {
+                Level::Number(number) => *number,
+                Level::Text(text) => text.trim().parse().map_err(|_| wrong_kind(level, values))?,
+                Level::Switch(_) => return Err(wrong_kind(level, values)),
+            };
+            within(number, &(u64::from(*low)..=u64::from(*high)), || number.to_string(), values)?;
+            set(setup, u32::try_from(number).unwrap_or(*high));
+        }
+        Values::Size { range, absent, set } => match level {
+            Level::Text(text) if *absent == Some(text.as_str()) => set(setup, None),
+            _ => set(setup, Some(size(level, *range, values)?)),
+        },
+        Values::Message { range, set } => set(setup, message(level, *range, values)?),
+        Values::Congestion(set) => {
+            let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
+            // TCP_CA_NAME_MAX, include/net/tcp.h: 16 with the closing zero
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            if name.is_empty() || name.len() > 15 || !name.chars().all(is_name) {
+                return Err(unreadable(format!("{:?} is no name", shortened(name)), values));
+            }
+            set(setup, name.clone());
+        }
+    }
+    Ok(())
+}
+
+fn size(level: &Level, range: (u64, u64), values: &Values) -> Result<ByteSize, KeyError> {
+    let size = match level {
+        Level::Number(bytes) => ByteSize(*bytes),
+        Level::Text(text) if text.len() <= LONGEST_TEXT => text.parse()?,
+        Level::Text(_) | Level::Switch(_) => return Err(wrong_kind(level, values)),
+    };
+    within(size.0, &(range.0..=range.1), || size.to_string(), values)?;
+    Ok(size)
+}
+
+fn message(level: &Level, range: (u64, u64), values: &Values) -> Result<MessageSize, KeyError> {
+    let ends = match level {
+        Level::Text(text) => text.split_once(" to "),
+        _ => None,
+    };
+    let Some((low, high)) = ends else {
+        return Ok(MessageSize::Fixed(size(level, range, values)?));
+    };
+    let end = |text: &str| size(&Level::Text(text.trim().to_owned()), range, values);
+    let (low, high) = (end(low)?, end(high)?);
+    if low > high {
+        let reason = format!("\"{low} to {high}\" ends below its beginning");
+        return Err(unreadable(reason, values));
+    }
+    // a range of one size is that size, so that the two spellings are one level
+    Ok(if low == high { MessageSize::Fixed(low) } else { MessageSize::Uniform { low, high } })
+}
+
+fn within(
+    number: u64,
+    range: &RangeInclusive<u64>,
+    given: impl Fn() -> String,
+    values: &Values,
+) -> Result<(), KeyError> {
+    if range.contains(&number) {
+        return Ok(());
+    }
+    Err(KeyError::OutOfRange { given: given(), expected: values.expected() })
+}
+
+fn unknown_word(given: &str, values: &Values) -> KeyError {
+    KeyError::UnknownWord {
+        given: shortened(given),
+        expected: values.expected(),
+        nearest: nearest_name(given, values.words()),
+    }
+}
+
+fn wrong_kind(level: &Level, values: &Values) -> KeyError {
+    let given = match level {
+        Level::Text(text) => format!("{:?}", shortened(text)),
+        Level::Number(number) => number.to_string(),
+        Level::Switch(on) => on.to_string(),
+    };
+    unreadable(format!("{given} is not a value it takes"), values)
+}
+
+fn unreadable(reason: String, values: &Values) -> KeyError {
+    KeyError::Unreadable { reason, expected: values.expected() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Settings that cannot stand together.
+
+use linkrate_terms::{ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath};
+
+use super::{MAX_DATAGRAM, Setup};
+
+/// The MTU a testbed makes its links with when none is set.
+const DEFAULT_MTU: u32 = 1500;
+
+/// IPv4 and UDP headers in front of a datagram's payload.
+const DATAGRAM_HEADERS: u64 = 28;
+
+/// UDP_MAX_SEGMENTS, include/linux/udp.h: `1 << 7` since Linux 6.9, 64 before.
+const MAX_DATAGRAMS_PER_CALL: u64 = 128;
+
+/// Two settings that cannot stand together, as a sentence that says what would be right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence}")]
+pub struct Combination {
+    /// The key whose value is refused.
+    pub key: &'static str,
+    /// The key it clashes with.
+    pub other: &'static str,
+    /// What is wrong and what would be right.
+    pub sentence: String,
+}
+
+/// Whether `key` means anything to a workload of this kind: `request` means nothing to a stream.
+/// Unknown keys are used by none.
+pub fn is_used(key: &str, kind: Protocol) -> bool {
+    match key {
+        "direction" | "message" => !kind.is_transactional(),
+        "request" | "response" => kind.is_transactional(),
+        "burst" => matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse),
+        "send-path" | "receive-path" => kind == Protocol::Stream,
+        "udp-segment" | "udp-gro" => kind == Protocol::UdpStream,
+        "congestion" | "nodelay" => !kind.is_udp(),
+        _ => super::KEYS.iter().any(|known| known.name == key),
+    }
+}
+
+/// Refuses a setup that no host could carry out, or whose figure would not mean what its
+/// settings say.
+///
+/// # Errors
+/// The first impossible [`Combination`].
+pub fn check(setup: &Setup) -> Result<(), Combination> {
+    against_kind(setup)?;
+    datagrams(setup)?;
+    interface(setup)
+}
+
+fn refuse(key: &'static str, other: &'static str, sentence: String) -> Result<(), Combination> {
+    Err(Combination { key, other, sentence })
+}
+
+/// Settings that only some kinds of workload know.
+fn against_kind(setup: &Setup) -> Result<(), Combination> {
+    let workload = &setup.workload;
+    let kind = kind_name(workload.kind);
+    let refuse = |key: &'static str, value: &str, right: &str| {
+        refuse(key, "kind", format!("{key} {value} cannot go with kind {kind}; {right}"))
+    };
+    let unused = |key: &str| !is_used(key, workload.kind);
+    if unused("direction") && workload.direction != Direction::Transmit {
+        let value = match workload.direction {
+            Direction::Receive => "receive",
+            _ => "bidirectional",
+        };
+        return refuse(
+            "direction",
+            value,
+            "transactions always go from client to SUT and back, so leave direction out",
+        );
+    }
+    if unused("burst") && workload.burst > 1 {
+        return refuse(
+            "burst",
+            &workload.burst.to_string(),
+            "only request-response and udp-request-response keep several requests outstanding",
+        );
+    }
+    if unused("send-path") && workload.send_path != SendPath::Plain {
+        let value = match workload.send_path {
+            SendPath::MsgZerocopy => "msg-zerocopy",
+            SendPath::Sendfile => "sendfile",
+            _ => "splice",
+        };
+        return refuse("send-path", value, "other ways than plain need kind stream");
+    }
+    if unused("receive-path") && workload.receive_path == ReceivePath::Truncate {
+        return refuse(
+            "receive-path",
+            "truncate",
+            "MSG_TRUNC discards payload on TCP streams only, so use kind stream or plain",
+        );
+    }
+    if unused("udp-segment")
+        && let Some(size) = workload.udp_segment
+    {
+        return refuse("udp-segment", &size.to_string(), "it needs kind udp-stream");
+    }
+    if unused("udp-gro") && workload.udp_gro {
+        return refuse("udp-gro", "on", "it needs kind udp-stream");
+    }
+    if unused("nodelay") && setup.socket.nodelay {
+        return refuse("nodelay", "on", "it is an option of TCP sockets");
+    }
+    Ok(())
+}
+
+/// What fits a datagram.
+fn datagrams(setup: &Setup) -> Result<(), Combination> {
+    let workload = &setup.workload;
+    let sizes = match workload.kind {
+        Protocol::UdpStream => vec![("message", workload.message)],
+        Protocol::UdpRequestResponse => {
+            vec![("request", workload.request), ("response", workload.response)]
+        }
+        _ => Vec::new(),
+    };
+    for (key, size) in sizes {
+        let largest = size.largest();
+        if largest.0 > MAX_DATAGRAM {
+            // UDP_SEGMENT does not lift this: one call is one UDP payload before it is cut
+            return refuse(
+                key,
+                "kind",
+                format!(
+                    "{key} {largest} does not fit a datagram of kind {}; set {key} to at most \
+                     {MAX_DATAGRAM} B, for example \"1472 B\"",
+                    kind_name(workload.kind)
+                ),
+            );
+        }
+    }
+    let Some(segment) = workload.udp_segment else { return Ok(()) };
+    let mtu = setup.interface.mtu.unwrap_or(DEFAULT_MTU);
+    let room = u64::from(mtu).saturating_sub(DATAGRAM_HEADERS);
+    if segment.0 > room {
+        return refuse(
+            "udp-segment",
+            "mtu",
+            format!(
+                "udp-segment {segment} does not fit mtu {mtu}; at most {room} B are left by the \
+                 headers of IP and UDP"
+            ),
+        );
+    }
+    let largest = workload.message.largest();
+    if largest.0.div_ceil(segment.0.max(1)) > MAX_DATAGRAMS_PER_CALL {
+        return refuse(
+            "udp-segment",
+            "message",
+            format!(
+                "message {largest} makes more than {MAX_DATAGRAMS_PER_CALL} datagrams of \
+                 udp-segment {segment}, the most that one call may; set message to at most {}",
+                ByteSize(segment.0.saturating_mul(MAX_DATAGRAMS_PER_CALL).min(MAX_DATAGRAM))
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// Knobs of the interface against each other.
+fn interface(setup: &Setup) -> Result<(), Combination> {
+    let knobs = &setup.interface;
+    // Software GSO computes checksums as it cuts; only TSO leaves them to the adapter, and the
+    // kernel takes TSO away with the checksum offload (netdev_fix_features, net/core/dev.c).
+    if knobs.offload == Some(Offload::Tso) && knobs.tx_checksum == Some(false) {
+        return refuse(
+            "tx-checksum",
+            "offload",
+            "tx-checksum off cannot go with offload tso; TSO needs transmit checksum offload, so \
+             set tx-checksum on, or offload to none or gso"
+                .to_owned(),
+        );
+    }
+    let Some(size) = knobs.gso_max_size else { return Ok(()) };
+    if knobs.offload == Some(Offload::None) {
+        return refuse(
+            "gso-max-size",
+            "offload",
+            format!(
+                "gso-max-size {size} means nothing with offload none, which builds no \
+                 superframes; set offload to gso or tso"
+            ),
+        );
+    }
+    let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU);
+    if size < mtu {
+        return refuse(
+            "gso-max-size",
+            "mtu",
+            format!("gso-max-size {size} is below mtu {mtu}; a superframe holds at least a frame"),
+        );
+    }
+    Ok(())
+}
+
+/// The word for a kind, as study files have it.
+pub fn kind_name(kind: Protocol) -> &'static str {
+    match kind {
+        Protocol::Stream => "stream",
+        Protocol::RequestResponse => "request-response",
+        Protocol::ConnectRequestResponse => "connect-request-response",
+        Protocol::UdpStream => "udp-stream",
+        Protocol::UdpRequestResponse => "udp-request-response",
+    }
+}

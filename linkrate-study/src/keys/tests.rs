@@ -1,0 +1,184 @@
+//! Tests of the key table and of the combinations.
+
+use linkrate_terms::{Direction, Offload, Protocol, ReceivePath, SendPath};
+
+use super::*;
+
+fn text(value: &str) -> Level {
+    Level::Text(value.to_owned())
+}
+
+/// A setup with these settings, each given as on a command line.
+fn setup(settings: &[(&str, &str)]) -> Setup {
+    let mut setup = Setup::default();
+    for (key, value) in settings {
+        apply(&mut setup, key, &text(value)).unwrap_or_else(|error| panic!("{key}: {error}"));
+    }
+    setup
+}
+
+fn refusal(key: &str, level: &Level) -> String {
+    let mut setup = Setup::default();
+    let error = apply(&mut setup, key, level).unwrap_err();
+    assert_eq!(setup, Setup::default(), "a refused setting changed something");
+    error.to_string()
+}
+
+#[test]
+fn names_are_unique_and_words_of_kinds_agree() {
+    for (index, key) in KEYS.iter().enumerate() {
+        assert!(KEYS[..index].iter().all(|other| other.name != key.name), "{}", key.name);
+        assert!(!key.help.is_empty() && !key.values.expected().is_empty());
+    }
+    for word in find("kind").unwrap().values.words() {
+        assert_eq!(combination::kind_name(setup(&[("kind", word)]).workload.kind), word);
+    }
+}
+
+#[test]
+fn words_set_what_they_say() {
+    let setup = setup(&[
+        ("kind", "stream"),
+        ("direction", "bidirectional"),
+        ("offload", "tso"),
+        ("send-path", "sendfile"),
+        ("receive-path", "truncate"),
+        ("congestion", "reno"),
+    ]);
+    assert_eq!(setup.workload.direction, Direction::Bidirectional);
+    assert_eq!(setup.interface.offload, Some(Offload::Tso));
+    assert_eq!(setup.workload.send_path, SendPath::Sendfile);
+    assert_eq!(setup.workload.receive_path, ReceivePath::Truncate);
+    assert_eq!(setup.socket.congestion, "reno");
+}
+
+#[test]
+fn numbers_and_switches_come_as_toml_values_or_as_text() {
+    for level in [Level::Number(8), text("8")] {
+        let mut setup = Setup::default();
+        apply(&mut setup, "connections", &level).unwrap();
+        assert_eq!(setup.workload.connections, 8);
+    }
+    for level in [Level::Switch(false), text("off")] {
+        let mut setup = Setup::default();
+        apply(&mut setup, "gro", &level).unwrap();
+        assert_eq!(setup.interface.gro, Some(false));
+    }
+    for level in [Level::Number(9000), text("9000"), text("9000 B")] {
+        let mut setup = Setup::default();
+        apply(&mut setup, "mtu", &level).unwrap();
+        assert_eq!(setup.interface.mtu, Some(9000));
+    }
+}
+
+#[test]
+fn sizes_are_fixed_or_ranges() {
+    let fixed = setup(&[("message", "32 KiB")]).workload.message;
+    assert_eq!(fixed, MessageSize::Fixed(ByteSize(32768)));
+    let range = setup(&[("request", "128 B to 4 KiB")]).workload.request;
+    assert_eq!(range, MessageSize::Uniform { low: ByteSize(128), high: ByteSize(4096) });
+    let same = setup(&[("request", "1 KiB to 1024")]).workload.request;
+    assert_eq!(same, MessageSize::Fixed(ByteSize(1024)));
+    assert_eq!(setup(&[("socket", "128 KiB")]).socket.buffer, Some(ByteSize(131_072)));
+    assert_eq!(setup(&[("socket", "128 KiB"), ("socket", "auto")]).socket.buffer, None);
+    assert_eq!(setup(&[("udp-segment", "off")]).workload.udp_segment, None);
+}
+
+#[test]
+fn refusals_name_the_value_and_what_would_be_right() {
+    for (key, level, message) in [
+        ("ofload", text("tso"), "unknown key \"ofload\"; did you mean \"offload\"?"),
+        ("offload", text("tos"), "unknown value \"tos\"; did you mean \"tso\"?"),
+        ("offload", text("everything"), "expected one of none, gso, tso"),
+        ("offload", Level::Switch(true), "true is not a value it takes; expected one of"),
+        ("gro", Level::Number(1), "1 is not a value it takes; expected on or off"),
+        ("connections", Level::Number(0), "0 is out of range; expected a whole number from 1 to"),
+        ("connections", text("many"), "\"many\" is not a value it takes"),
+        ("message", text("65 MiB"), "65 MiB is out of range"),
+        ("message", text("0"), "0 B is out of range"),
+        ("message", text("32 KiBB"), "did you mean \"KiB\"?"),
+        ("message", text("4 KiB to 1 KiB"), "ends below its beginning"),
+        ("mtu", Level::Number(67), "67 B is out of range; expected a size from 68 B to 65535 B"),
+        ("socket", text("1 KiB"), "or \"auto\""),
+        ("congestion", text("cubic; rm"), "is no name"),
+        ("congestion", text("a-name-past-the-kernels-limit"), "is no name"),
+    ] {
+        let error = refusal(key, &level);
+        assert!(error.contains(message), "{key}: {error}");
+    }
+}
+
+#[test]
+fn long_text_is_cut_in_messages() {
+    let long = text(&"ä".repeat(100_000));
+    for key in KEYS {
+        assert!(refusal(key.name, &long).len() < 400, "{}", key.name);
+    }
+    assert!(find(&"x".repeat(100_000)).unwrap_err().to_string().len() < 400);
+}
+
+#[test]
+fn the_default_setup_and_usual_ones_stand() {
+    for settings in [
+        &[][..],
+        &[("offload", "none"), ("tx-checksum", "off")],
+        &[("offload", "gso"), ("tx-checksum", "off")],
+        &[("offload", "tso"), ("gso-max-size", "32160")],
+        &[("send-path", "splice"), ("message", "1 KiB to 64 KiB")],
+        &[("kind", "request-response"), ("burst", "8"), ("nodelay", "on")],
+        &[("kind", "connect-request-response")],
+        &[("kind", "udp-stream"), ("message", "1472 B")],
+        &[("kind", "udp-stream"), ("message", "63 KiB"), ("udp-segment", "1472")],
+        &[("kind", "udp-stream"), ("message", "8 KiB"), ("mtu", "9000"), ("udp-segment", "8972")],
+        &[("kind", "udp-request-response"), ("burst", "4")],
+    ] {
+        assert_eq!(check(&setup(settings)), Ok(()), "{settings:?}");
+    }
+}
+
+#[test]
+fn impossible_combinations_name_both_keys() {
+    for settings in [
+        &[("tx-checksum", "off"), ("offload", "tso")][..],
+        &[("gso-max-size", "32 KiB"), ("offload", "none")],
+        &[("gso-max-size", "1500"), ("mtu", "9000")],
+        &[("udp-segment", "1472"), ("kind", "stream")],
+        &[("udp-segment", "1472"), ("kind", "udp-request-response")],
+        &[("udp-segment", "1473"), ("mtu", "1500"), ("kind", "udp-stream"), ("message", "1 KiB")],
+        &[("udp-segment", "100"), ("message", "13 KiB"), ("kind", "udp-stream")],
+        &[("udp-gro", "on"), ("kind", "stream")],
+        &[("message", "65508"), ("kind", "udp-stream")],
+        &[("message", "65508"), ("kind", "udp-stream"), ("udp-segment", "1472")],
+        &[("request", "1 B to 65508 B"), ("kind", "udp-request-response")],
+        &[("response", "64 KiB"), ("kind", "udp-request-response")],
+        &[("send-path", "sendfile"), ("kind", "request-response")],
+        &[("send-path", "splice"), ("kind", "connect-request-response")],
+        &[("receive-path", "truncate"), ("kind", "udp-stream"), ("message", "1 KiB")],
+        &[("receive-path", "truncate"), ("kind", "request-response")],
+        &[("direction", "receive"), ("kind", "request-response")],
+        &[("direction", "bidirectional"), ("kind", "udp-request-response")],
+        &[("burst", "2"), ("kind", "stream")],
+        &[("burst", "2"), ("kind", "connect-request-response")],
+        &[("nodelay", "on"), ("kind", "udp-stream"), ("message", "1 KiB")],
+    ] {
+        let refused = check(&setup(settings)).unwrap_err();
+        let [first, second] = [settings[0].0, settings[1].0];
+        assert!([first, second].contains(&refused.key), "{settings:?}: {refused}");
+        assert!([first, second].contains(&refused.other), "{settings:?}: {refused}");
+        for key in [refused.key, refused.other] {
+            assert!(refused.sentence.contains(key), "{refused}");
+        }
+    }
+}
+
+#[test]
+fn keys_are_used_by_the_kinds_they_mean_something_to() {
+    for key in KEYS {
+        let kinds = [Protocol::Stream, Protocol::RequestResponse, Protocol::UdpStream];
+        assert!(kinds.iter().any(|kind| is_used(key.name, *kind)), "{}", key.name);
+    }
+    assert!(!is_used("request", Protocol::Stream));
+    assert!(!is_used("message", Protocol::RequestResponse));
+    assert!(!is_used("congestion", Protocol::UdpStream));
+    assert!(!is_used("colour", Protocol::Stream));
+}

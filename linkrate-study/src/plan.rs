@@ -1,0 +1,212 @@
+//! The order of runs: randomised complete blocks.
+//!
+//! A block runs every cell once. Whatever drifts over minutes (temperature, other tenants of the
+//! machine) then hits all cells of a block alike, and effects are compared within blocks. Inside a
+//! block the order is random, so that no cell always runs first or always after the same one.
+//!
+//! The order depends on the study's seed and on the block's number alone: a resumed study goes on
+//! in the order it would have had.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::study::Study;
+
+/// One run of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Index of the cell in the study; `None` for the idle run.
+    pub cell: Option<u32>,
+    /// Seed for what is random inside the run; another one for each run of a study.
+    pub seed: u64,
+}
+
+/// The runs of block `block` (from 0) in their order. The idle run comes first, if the study has
+/// one.
+pub fn block_order(study: &Study, block: u32) -> Vec<Slot> {
+    let mut rng = generator(study.method.seed, block);
+    let count = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);
+    let mut cells: Vec<u32> = (0..count).collect();
+    shuffle(&mut cells, &mut rng);
+    let idle = (!study.method.idle.is_zero()).then_some(None);
+    idle.into_iter()
+        .chain(cells.into_iter().map(Some))
+        .map(|cell| Slot { cell, seed: rng.next_u64() })
+        .collect()
+}
+
+/// ChaCha with 8 rounds, the study's seed as its key and the block as its stream. The key is laid
+/// out here and the shuffle below is our own, because the conveniences of the `rand` crates
+/// (`seed_from_u64`, `shuffle`) may change their values between versions, and a study must be
+/// resumable by a later build.
+fn generator(seed: u64, block: u32) -> ChaCha8Rng {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&seed.to_le_bytes());
+    key[8..16].copy_from_slice(b"linkrate");
+    let mut rng = ChaCha8Rng::from_seed(key);
+    rng.set_stream(u64::from(block));
+    rng
+}
+
+/// Fisher and Yates: every order equally likely.
+fn shuffle(items: &mut [u32], rng: &mut ChaCha8Rng) {
+    for last in (1..items.len()).rev() {
+        let other = below(rng, last as u64 + 1) as usize;
+        items.swap(last, other);
+    }
+}
+
+/// A number below `bound`, each equally likely: what would tip the balance is drawn again.
+/// `bound` is at least 1.
+fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
+    // 2^64 mod bound values at the top would make the smallest remainders likelier
+    let excess = (u64::MAX % bound + 1) % bound;
+    loop {
+        let drawn = rng.next_u64();
+        if drawn <= u64::MAX - excess {
+            return drawn % bound;
+        }
+    }
+}
+
+/// How long a study takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// One block.
+    pub block: Duration,
+    /// If the precision is reached after the fewest blocks.
+    pub shortest: Duration,
+    /// If it never is: the most blocks, or as many as the budget holds.
+    pub longest: Duration,
+    /// Runs of one block, the idle run included.
+    pub runs_per_block: u32,
+}
+
+/// Estimates a study's time. `overhead_per_run` is what a run costs beside warm-up and window:
+/// setting knobs, connecting, collecting evidence. A budget cuts both ends to the whole blocks that
+/// fit into it, and to one block where none does.
+pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
+    let method = &study.method;
+    let cells = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);
+    let idle = if method.idle.is_zero() { 0 } else { 1 };
+    let run = method.run.saturating_add(method.warm_up).saturating_add(overhead_per_run);
+    let mut block = run.saturating_mul(cells);
+    if idle == 1 {
+        block = block.saturating_add(method.idle).saturating_add(overhead_per_run);
+    }
+    let fitting = method.budget.map_or(u32::MAX, |budget| {
+        let blocks = budget.as_nanos() / block.as_nanos().max(1);
+        u32::try_from(blocks).unwrap_or(u32::MAX).max(1)
+    });
+    Estimate {
+        block,
+        shortest: block.saturating_mul(method.min_blocks.min(fitting)),
+        longest: block.saturating_mul(method.max_blocks.min(fitting)),
+        runs_per_block: cells.saturating_add(idle),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn study(levels: usize, method: &str) -> Study {
+        let sizes: Vec<String> = (1..=levels).map(|size| size.to_string()).collect();
+        let text = format!(
+            "title = \"t\"\n[factors]\nmessage = [{}]\n[method]\n{method}",
+            sizes.join(", ")
+        );
+        crate::file::parse("t", "t.toml", &text).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn cells(study: &Study, block: u32) -> Vec<u32> {
+        block_order(study, block).iter().filter_map(|slot| slot.cell).collect()
+    }
+
+    #[test]
+    fn every_block_runs_every_cell_once_after_the_idle_run() {
+        let study = study(6, "seed = 7");
+        for block in 0..200 {
+            let order = block_order(&study, block);
+            assert_eq!(order[0].cell, None);
+            let mut cells = cells(&study, block);
+            assert_eq!(cells.len(), order.len() - 1);
+            cells.sort_unstable();
+            assert_eq!(cells, [0, 1, 2, 3, 4, 5]);
+        }
+    }
+
+    #[test]
+    fn no_idle_run_is_planned_when_it_is_left_out() {
+        let study = study(3, "idle = \"0 s\"");
+        assert!(block_order(&study, 0).iter().all(|slot| slot.cell.is_some()));
+        assert_eq!(estimate(&study, Duration::ZERO).runs_per_block, 3);
+    }
+
+    #[test]
+    fn the_order_is_the_seeds_and_the_blocks_alone() {
+        let (one, two) = (study(6, "seed = 1"), study(6, "seed = 2"));
+        assert_eq!(block_order(&one, 3), block_order(&one, 3));
+        assert_ne!(block_order(&one, 3), block_order(&two, 3));
+        let orders: HashSet<Vec<u32>> = (0..30).map(|block| cells(&one, block)).collect();
+        assert!(orders.len() > 25, "{}", orders.len());
+        let seeds: HashSet<u64> =
+            (0..100).flat_map(|block| block_order(&one, block)).map(|slot| slot.seed).collect();
+        assert_eq!(seeds.len(), 700);
+    }
+
+    /// Stored studies are resumed in this order: it must never change.
+    #[test]
+    fn the_order_stays_what_it_was() {
+        let study = study(6, "seed = 1");
+        assert_eq!(cells(&study, 0), [1, 0, 2, 3, 5, 4]);
+        assert_eq!(cells(&study, 1), [4, 1, 2, 5, 3, 0]);
+    }
+
+    #[test]
+    fn every_cell_comes_at_every_position_equally_often() {
+        let study = study(6, "seed = 1");
+        let blocks = 6000;
+        let mut counts = [[0u32; 6]; 6];
+        for block in 0..blocks {
+            for (position, cell) in cells(&study, block).into_iter().enumerate() {
+                counts[position][cell as usize] += 1;
+            }
+        }
+        let expected = f64::from(blocks) / 6.0;
+        let chi_square: f64 = counts
+            .iter()
+            .flatten()
+            .map(|count| (f64::from(*count) - expected).powi(2) / expected)
+            .sum();
+        // 25 degrees of freedom; one in a thousand fair shuffles exceeds 52.6
+        assert!(chi_square < 52.6, "{chi_square}");
+    }
+
+    #[test]
+    fn drawn_numbers_stay_below_their_bound() {
+        let mut rng = generator(1, 0);
+        for bound in [1, 2, 3, 7, 1 << 40, u64::MAX] {
+            assert!((0..100).all(|_| below(&mut rng, bound) < bound));
+        }
+    }
+
+    #[test]
+    fn an_estimate_counts_overhead_and_honours_the_budget() {
+        let method = "run = \"2 s\"\nwarm-up = \"300 ms\"\nidle = \"1 s\"\n";
+        let overhead = Duration::from_millis(200);
+        let open = estimate(&study(6, method), overhead);
+        assert_eq!(open.block, Duration::from_millis(6 * 2500 + 1200));
+        assert_eq!(open.shortest, open.block * 5);
+        assert_eq!(open.longest, open.block * 30);
+        assert_eq!(open.runs_per_block, 7);
+        let bound = study(6, &format!("{method}budget = \"4 min 30 s\""));
+        let bound = estimate(&bound, overhead);
+        assert_eq!(bound.shortest, bound.block * 5);
+        assert_eq!(bound.longest, bound.block * 16);
+    }
+}

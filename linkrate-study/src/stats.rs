@@ -1,0 +1,20 @@
+//! Statistics of runs: means, intervals, paired effects and the rule that ends a study.
+//!
+//! The unit of replication is the run. Nothing here ever sees a slice of one, and nothing here
+//! knows what a run is: figures come in as numbers and leave as numbers, which is why all of it
+//! is tested on simulated data with known truth.
+//!
+//! - [`sample`]: mean and variance that survive large offsets
+//! - [`student_t`]: the distribution behind every interval
+//! - [`interval`]: the interval of a mean
+//! - [`paired`]: the ratio of two levels, paired within blocks
+//! - [`stop`]: when it is enough
+
+pub mod interval;
+pub mod paired;
+pub mod sample;
+pub mod stop;
+pub mod student_t;
+
+#[cfg(test)]
+pub(crate) mod simulate;

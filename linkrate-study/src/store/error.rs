@@ -1,0 +1,121 @@
+//! What can go wrong with a store: always with the path, and what was being done.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a store could not be made, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system refused an operation: disk full, no permission, ...
+    #[error("{operation} {}", path.display())]
+    Io {
+        /// What was being done (`writing`).
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is no store.
+    #[error("{} is not a results directory: it has no plan.json", directory.display())]
+    NotAStore {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// Something is there already.
+    #[error("{} is not empty, and results are never overwritten", directory.display())]
+    NotEmpty {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// Another process writes to the store.
+    #[error("{} is in use by another linkrate process", directory.display())]
+    Locked {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The store was made by a later linkrate.
+    #[error("{} has store format {found}, this linkrate reads up to {known}", path.display())]
+    Newer {
+        /// The file that says so.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The latest format that can be read.
+        known: u32,
+        /// The linkrate that wrote it.
+        written_by: String,
+    },
+    /// A file does not hold what it should. Nothing has been changed.
+    #[error("{} is damaged: {reason}", path.display())]
+    DamagedFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A line of the file of runs is damaged in a way no crash explains. Nothing has been changed.
+    #[error("{}:{line}: damaged run: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A value would not read back from the disk, so it was not written.
+    #[error("cannot store this in {}: {reason}", path.display())]
+    Unreadable {
+        /// The file it was meant for.
+        path: PathBuf,
+        /// Why it would not read back.
+        reason: String,
+    },
+    /// An earlier write failed and could not be taken back, so the file ends in a torn line.
+    #[error("{} ends in a torn line after a failed write", path.display())]
+    Torn {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl StoreError {
+    /// The remedy, for a `hint:` line below the message and its causes.
+    pub fn hint(&self) -> Option<String> {
+        let fixed = match self {
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    "make room, then `linkrate study resume`; every finished run is kept"
+                }
+                _ => return None,
+            },
+            Self::NotAStore { .. } => "`linkrate study run` makes one",
+            Self::NotEmpty { .. } => {
+                "name another directory, or go on with this one by `linkrate study resume`"
+            }
+            Self::Locked { .. } => "wait for it or end it; the lock goes with the process",
+            Self::Newer { written_by, .. } => {
+                return Some(format!("use linkrate {written_by} or later"));
+            }
+            Self::DamagedFile { .. } | Self::Damaged { .. } => {
+                "restore the file from a copy; nothing has been changed"
+            }
+            Self::Unreadable { .. } => return None,
+            Self::Torn { .. } => "end this session; `linkrate study resume` repairs the file",
+        };
+        Some(fixed.to_owned())
+    }
+}
+
+/// Adds path and operation to an [`io::Error`].
+pub(crate) trait IoContext<T> {
+    /// `operation` is a word in -ing.
+    fn during(self, operation: &'static str, path: &Path) -> Result<T, StoreError>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn during(self, operation: &'static str, path: &Path) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Io { operation, path: path.to_owned(), source })
+    }
+}

@@ -1,0 +1,165 @@
+//! Hosts: child processes in network namespaces of their own.
+//!
+//! A host is held by its process alone. It dies with the thread that started it, and with the
+//! last process of it die its namespaces and their interfaces, so nothing can be left behind.
+//! Its standard input and output are one end of a socket pair; standard error stays the parent's.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::{SysError, SysResult};
+
+mod enter;
+mod probe;
+
+pub use probe::{Privilege, can_isolate};
+
+/// How long a host may take to end by itself once its input has ended.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a host gets of its own.
+#[derive(Debug, Clone, Copy)]
+pub enum Isolation<'a> {
+    /// Network and mount namespaces, made with the caller's CAP_SYS_ADMIN.
+    Root,
+    /// The same, owned by a user namespace in which the caller's user is root.
+    UserNamespace {
+        /// The user namespace of an earlier host to share, from
+        /// [`HostProcess::user_namespace`]; a new one if `None`. Hosts that are to be wired
+        /// together must share one: moving an interface takes privilege over both ends.
+        join: Option<BorrowedFd<'a>>,
+    },
+    /// Nothing: a process where the caller is.
+    None,
+}
+
+/// A running host. Dropping it ends it.
+#[derive(Debug)]
+pub struct HostProcess {
+    child: Child,
+    socket: UnixStream,
+}
+
+/// Starts `program` with `args` as a host.
+///
+/// In its own mount namespace, `/sys` shows the host's own interfaces, where the kernel permits
+/// that mount; [`sysfs::interface_index`](crate::sysfs::interface_index) tells. The loopback
+/// interface is down.
+///
+/// The host gets SIGKILL when the calling *thread* ends (`PR_SET_PDEATHSIG`), so start hosts from
+/// a thread that outlives them. A host that changes its user or executes a privileged program
+/// loses that guard.
+///
+/// # Errors
+/// The step that was refused, the program, and the remedy in the hint.
+pub fn spawn(program: &Path, args: &[&OsStr], isolation: Isolation<'_>) -> SysResult<HostProcess> {
+    let name = program.display().to_string();
+    let failed = |error| SysError::new("start host", &name, error);
+    let (socket, theirs) = UnixStream::pair().map_err(failed)?;
+    let theirs = OwnedFd::from(theirs);
+    let stdin = theirs.try_clone().map_err(failed)?;
+    let report = enter::StepReport::new().map_err(failed)?;
+    let mut steps = enter::Steps::new(isolation, report.writer());
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::from(stdin)).stdout(Stdio::from(theirs));
+    // SAFETY: `run` makes raw system calls only: it neither allocates, nor locks, nor panics, so
+    // it may run between fork and exec even when other threads held locks at the fork. The
+    // descriptors it uses (`join`, the report) are borrowed or owned until `spawn` returns below.
+    unsafe {
+        command.pre_exec(move || steps.run());
+    }
+    let child = command.spawn().map_err(|cause| match report.refused() {
+        Some(step) => probe::refused(step, isolation, format!("for host {name}"), cause),
+        None => SysError::new("start host", &name, cause),
+    })?;
+    Ok(HostProcess { child, socket })
+}
+
+impl HostProcess {
+    /// The process id, as the caller sees it.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The other end of the host's standard input and output.
+    pub fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+
+    /// The host's network namespace, which lives as long as the descriptor.
+    ///
+    /// # Errors
+    /// When the host has ended and was waited for, or may not be looked into.
+    pub fn network_namespace(&self) -> io::Result<OwnedFd> {
+        network_namespace_of(self.pid())
+    }
+
+    /// The user namespace that owns the host's others, for [`Isolation::UserNamespace`].
+    ///
+    /// # Errors
+    /// As for [`network_namespace`](Self::network_namespace).
+    pub fn user_namespace(&self) -> io::Result<OwnedFd> {
+        File::open(format!("/proc/{}/ns/user", self.pid())).map(OwnedFd::from)
+    }
+
+    /// The exit status, if the host has ended.
+    ///
+    /// # Errors
+    /// As waitpid(2).
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Ends the host's input, which tells it to end, and gives it `patience` before it is killed.
+    /// Returns how it ended. What it still writes can be read from the socket afterwards.
+    ///
+    /// # Errors
+    /// As waitpid(2).
+    pub fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+        // the host may have closed its end already
+        let _ = self.socket.shutdown(Shutdown::Write);
+        let deadline = Instant::now() + patience;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                self.child.kill()?;
+                return self.child.wait();
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for HostProcess {
+    fn drop(&mut self) {
+        // nobody is left to tell
+        let _ = self.end(PATIENCE);
+    }
+}
+
+impl AsFd for HostProcess {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The network namespace of process `pid`, for a host that wires itself to another.
+///
+/// # Errors
+/// `NotFound` when there is no such process, `PermissionDenied` without privilege over its user
+/// namespace.
+pub fn network_namespace_of(pid: u32) -> io::Result<OwnedFd> {
+    File::open(format!("/proc/{pid}/ns/net")).map(OwnedFd::from)
+}

@@ -1,0 +1,186 @@
+//! Whether hosts can be isolated here, and what to do when not.
+
+use std::fs;
+use std::io;
+
+use super::Isolation;
+use super::enter::{Step, StepReport, Steps};
+use crate::error::{SysError, SysResult};
+
+/// What isolation rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Privilege {
+    /// The caller may make namespaces and rule their networks.
+    Root,
+    /// A user namespace gives the caller that privilege.
+    UserNamespace,
+}
+
+impl Privilege {
+    /// The isolation for the first host.
+    pub fn isolation(self) -> Isolation<'static> {
+        match self {
+            Self::Root => Isolation::Root,
+            Self::UserNamespace => Isolation::UserNamespace { join: None },
+        }
+    }
+}
+
+/// Finds out whether hosts can be isolated here, by doing it in a child that ends at once.
+///
+/// # Errors
+/// The step that was refused, and in the hint what an administrator can change.
+pub fn can_isolate() -> SysResult<Privilege> {
+    if rustix::process::geteuid().is_root() && rehearse(Isolation::Root).is_ok() {
+        return Ok(Privilege::Root);
+    }
+    let isolation = Privilege::UserNamespace.isolation();
+    rehearse(isolation)
+        .map(|()| Privilege::UserNamespace)
+        .map_err(|(step, cause)| refused(step, isolation, "for a test host".to_owned(), cause))
+}
+
+/// Does in a forked child what a host does before it executes.
+fn rehearse(isolation: Isolation<'_>) -> Result<(), (Step, io::Error)> {
+    let at_fork = |error| (Step::Unshare, error);
+    let report = StepReport::new().map_err(at_fork)?;
+    let mut steps = Steps::new(isolation, report.writer());
+    // SAFETY: the child makes raw system calls only until it exits without running destructors
+    // or exit handlers; see `Steps`.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(at_fork(io::Error::last_os_error()));
+    }
+    if child == 0 {
+        let errno = match steps.rehearse() {
+            Ok(()) => 0,
+            Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+        };
+        // SAFETY: ends the child here; error numbers that matter are below 256.
+        unsafe { libc::_exit(errno) };
+    }
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is writable; the child is this function's own and not yet waited for.
+        if unsafe { libc::waitpid(child, &raw mut status, 0) } >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(at_fork(error));
+        }
+    }
+    match libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)) {
+        Some(0) => Ok(()),
+        Some(errno) => {
+            let step = report.refused().unwrap_or(Step::Loopback);
+            Err((step, io::Error::from_raw_os_error(errno)))
+        }
+        None => Err(at_fork(io::Error::other("the test child was killed"))),
+    }
+}
+
+/// The error for a refused step, with what an administrator can change.
+pub(super) fn refused(
+    step: Step,
+    isolation: Isolation<'_>,
+    subject: String,
+    cause: io::Error,
+) -> SysError {
+    let hint = remedy(step, isolation, cause.raw_os_error(), |path| fs::read_to_string(path).ok());
+    let error = SysError::new(step.name(), subject, cause);
+    match hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
+
+/// Settings that forbid namespaces: where, the value that forbids, whether they matter to user
+/// namespaces only, and what lifts it.
+const OBSTACLES: [(&str, &str, bool, &str); 5] = [
+    // Debian and its descendants
+    (
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        "0",
+        true,
+        "sysctl -w kernel.unprivileged_userns_clone=1",
+    ),
+    ("/proc/sys/user/max_user_namespaces", "0", true, "sysctl -w user.max_user_namespaces=1000"),
+    // Ubuntu since 23.10
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        true,
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+    ("/proc/sys/user/max_net_namespaces", "0", false, "sysctl -w user.max_net_namespaces=1000"),
+    ("/proc/sys/user/max_mnt_namespaces", "0", false, "sysctl -w user.max_mnt_namespaces=1000"),
+];
+
+fn remedy(
+    step: Step,
+    isolation: Isolation<'_>,
+    errno: Option<i32>,
+    read: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let as_user = matches!(isolation, Isolation::UserNamespace { .. });
+    let obstacle = OBSTACLES
+        .iter()
+        .filter(|(_, _, users_only, _)| as_user || !users_only)
+        .find(|(path, value, _, _)| read(path).is_some_and(|text| text.trim() == *value));
+    let otherwise = if as_user { "run as root, or let" } else { "let" };
+    match (errno?, obstacle) {
+        // user_namespaces(7), namespaces(7): ENOSPC is a limit that is reached, EUSERS too deep
+        // a nesting
+        (libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS, Some((.., command))) => {
+            Some(format!("{otherwise} an administrator run `{command}`"))
+        }
+        (libc::ENOSPC | libc::EUSERS, None) => {
+            Some(format!("{otherwise} an administrator raise the limits in /proc/sys/user"))
+        }
+        (libc::EPERM | libc::EACCES, None) => Some(
+            "run as root; in a container, start it with --privileged, or with \
+             --cap-add=SYS_ADMIN --cap-add=NET_ADMIN --security-opt seccomp=unconfined"
+                .to_owned(),
+        ),
+        (libc::EINVAL, _) if step == Step::Unshare => Some(
+            "this kernel was built without network, mount or user namespaces; run on another"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USER: Isolation<'static> = Isolation::UserNamespace { join: None };
+
+    /// The remedy where `path` reads `value` and nothing else is set.
+    fn advice(isolation: Isolation<'_>, errno: i32, path: &str, value: &str) -> Option<String> {
+        remedy(Step::Unshare, isolation, Some(errno), |asked| {
+            (asked == path).then(|| format!("{value}\n"))
+        })
+    }
+
+    #[test]
+    fn the_setting_that_is_in_the_way_is_named() {
+        for (path, value, users_only, command) in OBSTACLES {
+            for errno in [libc::EPERM, libc::ENOSPC] {
+                assert!(advice(USER, errno, path, value).unwrap().contains(command));
+                let as_root = advice(Isolation::Root, errno, path, value).unwrap();
+                assert_eq!(as_root.contains(command), !users_only, "{path}");
+            }
+            assert!(!advice(USER, libc::EPERM, path, "5").unwrap().contains(command));
+        }
+    }
+
+    #[test]
+    fn other_refusals_have_other_remedies() {
+        assert!(advice(USER, libc::EPERM, "", "").unwrap().contains("--privileged"));
+        assert!(advice(USER, libc::ENOSPC, "", "").unwrap().contains("/proc/sys/user"));
+        assert!(advice(USER, libc::EINVAL, "", "").unwrap().contains("built without"));
+        assert_eq!(advice(USER, libc::EIO, "", ""), None);
+    }
+}

@@ -1,0 +1,446 @@
+//! Interfaces, addresses and routes through rtnetlink(7), in the calling thread's namespace.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute,
+    LinkFlags, LinkInfo, LinkMessage, Stats64,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
+    RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use crate::error::{SysError, SysResult};
+
+pub(crate) mod exchange;
+
+use exchange::{Exchange, Refusal};
+
+/// `IFNAMSIZ` of linux/if.h with its terminating zero.
+const NAME_SIZE: usize = 16;
+
+/// What the kernel says about one interface (`RTM_NEWLINK`, linux/if_link.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Link {
+    /// Interface index, unique in its network namespace.
+    pub index: u32,
+    /// Largest IP packet in bytes.
+    pub mtu: u32,
+    /// Administratively up (`IFF_UP`).
+    pub up: bool,
+    /// A carrier is there (`IFF_LOWER_UP`): for veth, the peer is up too.
+    pub carrier: bool,
+    /// Largest superframe in bytes, headers included; IPv4 sockets use
+    /// [`gso_ipv4_max_size`](Self::gso_ipv4_max_size).
+    pub gso_max_size: u32,
+    /// The same for IPv4; zero on kernels before 6.3, which have only the other one.
+    pub gso_ipv4_max_size: u32,
+    /// Most segments in one superframe.
+    pub gso_max_segs: u32,
+    /// Largest packet that GRO builds, in bytes; IPv4 has its own since 6.3.
+    pub gro_max_size: u32,
+    /// The same for IPv4; zero on kernels before 6.3.
+    pub gro_ipv4_max_size: u32,
+    /// The driver's own limit on superframes in bytes; nothing above it can be set.
+    pub tso_max_size: u32,
+    /// The driver's own limit on segments of a superframe.
+    pub tso_max_segs: u32,
+    /// Transmit queues allocated. How many are in use is a matter of
+    /// [channels](crate::ethtool::Ethtool::channels).
+    pub tx_queues: u32,
+    /// Receive queues allocated.
+    pub rx_queues: u32,
+    /// Packets, bytes and drops since the interface was made.
+    pub counters: LinkCounters,
+}
+
+/// Counters of one interface since it was made (`struct rtnl_link_stats64`). Bytes include the
+/// Ethernet header; on veth one superframe counts as one packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkCounters {
+    /// Packets handed to the driver.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Packets the driver handed up.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets dropped on transmit.
+    pub tx_dropped: u64,
+    /// Packets dropped on receive.
+    pub rx_dropped: u64,
+    /// Other failures on transmit.
+    pub tx_errors: u64,
+    /// Other failures on receive.
+    pub rx_errors: u64,
+}
+
+/// A routing socket in the network namespace of the thread that opened it. It stays there, even
+/// when the thread moves on.
+#[derive(Debug)]
+pub struct RouteSocket(Exchange);
+
+impl RouteSocket {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// When netlink sockets are forbidden or descriptors have run out.
+    pub fn open() -> SysResult<Self> {
+        Exchange::open(netlink_sys::protocols::NETLINK_ROUTE, "route").map(Self)
+    }
+
+    /// Makes a veth pair: `name` here, `peer_name` in `peer_netns`, both with `queues` transmit
+    /// and as many receive queues. Both are down.
+    ///
+    /// # Errors
+    /// `EEXIST` when a name is taken, `EPERM` without CAP_NET_ADMIN over both namespaces.
+    pub fn create_veth(
+        &mut self,
+        name: &str,
+        peer_name: &str,
+        peer_netns: BorrowedFd<'_>,
+        queues: u32,
+    ) -> SysResult<()> {
+        const OPERATION: &str = "create veth pair";
+        check_name(OPERATION, name)?;
+        check_name(OPERATION, peer_name)?;
+        let end = |name: &str| {
+            link_message(vec![
+                LinkAttribute::IfName(name.to_owned()),
+                LinkAttribute::NumTxQueues(queues),
+                LinkAttribute::NumRxQueues(queues),
+            ])
+        };
+        let mut peer = end(peer_name);
+        peer.attributes.push(LinkAttribute::NetNsFd(peer_netns.as_raw_fd()));
+        let mut near = end(name);
+        near.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+        ]));
+        self.act(RouteNetlinkMessage::NewLink(near), NLM_F_CREATE | NLM_F_EXCL).map_err(|refusal| {
+            refusal.during(OPERATION, format!("\"{name}\" and \"{peer_name}\" (queues: {queues})"))
+        })
+    }
+
+    /// What the kernel says about `name` now.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of that name here.
+    pub fn link(&mut self, name: &str) -> SysResult<Link> {
+        const OPERATION: &str = "read link";
+        check_name(OPERATION, name)?;
+        let message = link_message(vec![LinkAttribute::IfName(name.to_owned())]);
+        let replies: Vec<RouteNetlinkMessage> = self
+            .0
+            .request(RouteNetlinkMessage::GetLink(message), 0)
+            .map_err(|refusal| refusal.during(OPERATION, quoted(name)))?;
+        replies
+            .into_iter()
+            .find_map(|reply| match reply {
+                RouteNetlinkMessage::NewLink(message) => Some(read_link(&message)),
+                _ => None,
+            })
+            .ok_or_else(|| {
+                let cause = std::io::Error::from_raw_os_error(libc::ENODEV);
+                SysError::new(OPERATION, quoted(name), cause)
+            })
+    }
+
+    /// Sets the largest IP packet in bytes.
+    ///
+    /// # Errors
+    /// `EINVAL` outside the driver's limits, which the kernel's words in the error name.
+    pub fn set_mtu(&mut self, name: &str, bytes: u32) -> SysResult<()> {
+        self.set("set mtu of", name, Some(bytes), vec![LinkAttribute::Mtu(bytes)])
+    }
+
+    /// Brings the interface up.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of that name here.
+    pub fn set_up(&mut self, name: &str) -> SysResult<()> {
+        self.set_flag_up("bring up", name, LinkFlags::Up)
+    }
+
+    /// Takes the interface down.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of that name here.
+    pub fn set_down(&mut self, name: &str) -> SysResult<()> {
+        self.set_flag_up("take down", name, LinkFlags::empty())
+    }
+
+    /// Sets the largest superframe in bytes for IPv6 and IPv4 (`IFLA_GSO_MAX_SIZE` and
+    /// `IFLA_GSO_IPV4_MAX_SIZE`, include/uapi/linux/if_link.h). On kernels before 6.3, which
+    /// ignore the second, the first holds for both. Sockets learn it when they next look up
+    /// their route, so set it before connections are made.
+    ///
+    /// # Errors
+    /// `ERANGE` or `EINVAL` below the largest TCP header or above
+    /// [`Link::tso_max_size`].
+    pub fn set_gso_max_size(&mut self, name: &str, bytes: u32) -> SysResult<()> {
+        let attributes =
+            vec![LinkAttribute::GsoMaxSize(bytes), LinkAttribute::GsoIpv4MaxSize(bytes)];
+        self.set("set gso_max_size of", name, Some(bytes), attributes)
+    }
+
+    /// Sets how many segments a superframe may have at most; 1 turns superframes off.
+    ///
+    /// # Errors
+    /// `EINVAL` above [`Link::tso_max_segs`].
+    pub fn set_gso_max_segs(&mut self, name: &str, segments: u32) -> SysResult<()> {
+        let attributes = vec![LinkAttribute::GsoMaxSegs(segments)];
+        self.set("set gso_max_segs of", name, Some(segments), attributes)
+    }
+
+    /// Keeps IPv6 from giving the interface a link-local address, so that no neighbour discovery
+    /// and no router solicitation of its own mixes with what is measured. Call it before
+    /// [`set_up`](Self::set_up). Succeeds on a kernel without IPv6.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of that name here.
+    pub fn disable_ipv6(&mut self, name: &str) -> SysResult<()> {
+        const OPERATION: &str = "keep IPv6 off";
+        check_name(OPERATION, name)?;
+        let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
+        let message = link_message(vec![
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]),
+        ]);
+        match self.act(RouteNetlinkMessage::SetLink(message), 0) {
+            Err(refusal) if refusal.errno() == Some(libc::EAFNOSUPPORT) => Ok(()),
+            result => result.map_err(|refusal| refusal.during(OPERATION, quoted(name))),
+        }
+    }
+
+    /// Removes an interface; one end of a veth takes the other with it.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of that name here, `EOPNOTSUPP` for one that cannot be removed.
+    pub fn delete_link(&mut self, name: &str) -> SysResult<()> {
+        const OPERATION: &str = "delete link";
+        check_name(OPERATION, name)?;
+        let message = link_message(vec![LinkAttribute::IfName(name.to_owned())]);
+        self.act(RouteNetlinkMessage::DelLink(message), 0)
+            .map_err(|refusal| refusal.during(OPERATION, quoted(name)))
+    }
+
+    /// Gives the interface an IPv4 address; with it comes the connected route of its network.
+    ///
+    /// # Errors
+    /// `EEXIST` when it has that address already.
+    pub fn add_address(&mut self, name: &str, address: Ipv4Addr, prefix_len: u8) -> SysResult<()> {
+        let index = self.link(name)?.index;
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.prefix_len = prefix_len;
+        message.header.index = index;
+        message.attributes = vec![
+            AddressAttribute::Local(IpAddr::V4(address)),
+            AddressAttribute::Address(IpAddr::V4(address)),
+        ];
+        self.act(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL).map_err(
+            |refusal| {
+                refusal.during("add address", format!("{address}/{prefix_len} to \"{name}\""))
+            },
+        )
+    }
+
+    /// Makes every TCP socket over this network use `congestion` from its first segment, whatever
+    /// program owns it: replaces the connected route of `network` with one that names the
+    /// algorithm (`RTAX_CC_ALGO`).
+    ///
+    /// Setting TCP_CONGESTION on a socket that began under bbr leaves bbr's pacing on; this way
+    /// it never began. It also overrides TCP_CONGESTION set before connect. The interface must be
+    /// up, and no other interface may have the same network: the kernel replaces the first route
+    /// it finds.
+    ///
+    /// # Errors
+    /// `EINVAL` for an algorithm this kernel does not have, or a network with host bits set;
+    /// `ENETDOWN` when the interface is down.
+    pub fn set_route_congestion(
+        &mut self,
+        name: &str,
+        network: Ipv4Addr,
+        prefix_len: u8,
+        source: Ipv4Addr,
+        congestion: &str,
+    ) -> SysResult<()> {
+        let index = self.link(name)?.index;
+        let message = congestion_route(index, network, prefix_len, source, congestion);
+        self.act(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE).map_err(
+            |refusal| {
+                let subject = format!("{network}/{prefix_len} on \"{name}\" to {congestion}");
+                let error = refusal.during("set congestion control of route", subject);
+                if error.errno() == Some(libc::EINVAL) {
+                    error.with_hint(
+                        "the algorithms of this kernel are in \
+                         /proc/sys/net/ipv4/tcp_available_congestion_control",
+                    )
+                } else {
+                    error
+                }
+            },
+        )
+    }
+
+    fn set(
+        &mut self,
+        operation: &str,
+        name: &str,
+        value: Option<u32>,
+        attributes: Vec<LinkAttribute>,
+    ) -> SysResult<()> {
+        check_name(operation, name)?;
+        let mut message = link_message(attributes);
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        self.act(RouteNetlinkMessage::SetLink(message), 0).map_err(|refusal| {
+            let value = value.map_or_else(String::new, |value| format!(" to {value}"));
+            refusal.during(operation, quoted(name) + &value)
+        })
+    }
+
+    fn set_flag_up(&mut self, operation: &str, name: &str, flags: LinkFlags) -> SysResult<()> {
+        check_name(operation, name)?;
+        let mut message = link_message(vec![LinkAttribute::IfName(name.to_owned())]);
+        message.header.flags = flags;
+        message.header.change_mask = LinkFlags::Up;
+        self.act(RouteNetlinkMessage::SetLink(message), 0)
+            .map_err(|refusal| refusal.during(operation, quoted(name)))
+    }
+
+    fn act(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<(), Refusal> {
+        self.0.request::<_, RouteNetlinkMessage>(message, flags).map(|_| ())
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{name}\"")
+}
+
+/// Refuses what cannot be an interface's name (`dev_valid_name`, net/core/dev.c), since netlink
+/// would only say "out of range".
+fn check_name(operation: &str, name: &str) -> SysResult<()> {
+    let allowed = |c: char| !c.is_whitespace() && c != '/' && c != ':' && c != '\0';
+    let valid = !name.is_empty()
+        && name.len() < NAME_SIZE
+        && name != "."
+        && name != ".."
+        && name.chars().all(allowed);
+    if valid {
+        return Ok(());
+    }
+    let cause = std::io::Error::from_raw_os_error(libc::EINVAL);
+    Err(SysError::new(operation, quoted(name), cause)
+        .with_detail("an interface name has 1 to 15 bytes, no space, \"/\" or \":\""))
+}
+
+fn link_message(attributes: Vec<LinkAttribute>) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.attributes = attributes;
+    message
+}
+
+fn congestion_route(
+    index: u32,
+    network: Ipv4Addr,
+    prefix_len: u8,
+    source: Ipv4Addr,
+    congestion: &str,
+) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header = RouteHeader {
+        address_family: AddressFamily::Inet,
+        destination_prefix_length: prefix_len,
+        table: RouteHeader::RT_TABLE_MAIN,
+        protocol: RouteProtocol::Kernel,
+        scope: RouteScope::Link,
+        kind: RouteType::Unicast,
+        ..RouteHeader::default()
+    };
+    message.attributes = vec![
+        RouteAttribute::Destination(RouteAddress::Inet(network)),
+        RouteAttribute::PrefSource(RouteAddress::Inet(source)),
+        RouteAttribute::Oif(index),
+        RouteAttribute::Metrics(vec![RouteMetric::CcAlgo(congestion.to_owned())]),
+    ];
+    message
+}
+
+fn read_link(message: &LinkMessage) -> Link {
+    let mut link = Link {
+        index: message.header.index,
+        up: message.header.flags.contains(LinkFlags::Up),
+        carrier: message.header.flags.contains(LinkFlags::LowerUp),
+        ..Link::default()
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::Mtu(value) => link.mtu = *value,
+            LinkAttribute::GsoMaxSize(value) => link.gso_max_size = *value,
+            LinkAttribute::GsoIpv4MaxSize(value) => link.gso_ipv4_max_size = *value,
+            LinkAttribute::GsoMaxSegs(value) => link.gso_max_segs = *value,
+            LinkAttribute::GroMaxSize(value) => link.gro_max_size = *value,
+            LinkAttribute::GroIpv4MaxSize(value) => link.gro_ipv4_max_size = *value,
+            LinkAttribute::TsoMaxSize(value) => link.tso_max_size = *value,
+            LinkAttribute::TsoMaxSegs(value) => link.tso_max_segs = *value,
+            LinkAttribute::NumTxQueues(value) => link.tx_queues = *value,
+            LinkAttribute::NumRxQueues(value) => link.rx_queues = *value,
+            LinkAttribute::Stats64(stats) => link.counters = LinkCounters::from(stats),
+            _ => {}
+        }
+    }
+    link
+}
+
+impl From<&Stats64> for LinkCounters {
+    fn from(stats: &Stats64) -> Self {
+        Self {
+            tx_packets: stats.tx_packets,
+            tx_bytes: stats.tx_bytes,
+            rx_packets: stats.rx_packets,
+            rx_bytes: stats.rx_bytes,
+            tx_dropped: stats.tx_dropped,
+            rx_dropped: stats.rx_dropped,
+            tx_errors: stats.tx_errors,
+            rx_errors: stats.rx_errors,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_cannot_be_are_refused_before_the_kernel_sees_them() {
+        for name in ["v0", "a-b_c.d", "fifteen-letters"] {
+            assert!(check_name("read link", name).is_ok(), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "a b", "a:1", "a\0", "sixteen-letters!"] {
+            let error = check_name("read link", name).unwrap_err();
+            assert!(error.to_string().contains("1 to 15 bytes"), "{error}");
+        }
+    }
+
+    #[test]
+    fn attributes_of_a_link_land_in_their_fields() {
+        let mut message = link_message(vec![
+            LinkAttribute::Mtu(9000),
+            LinkAttribute::GsoMaxSegs(1),
+            LinkAttribute::NumRxQueues(4),
+        ]);
+        message.header.index = 7;
+        message.header.flags = LinkFlags::Up;
+        let link = read_link(&message);
+        assert_eq!((link.index, link.mtu, link.gso_max_segs, link.rx_queues), (7, 9000, 1, 4));
+        assert!(link.up && !link.carrier);
+    }
+}

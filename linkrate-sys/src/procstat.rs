@@ -1,0 +1,159 @@
+//! CPU time from the kernel's own books: idle time to the nanosecond, steal in ticks.
+//!
+//! Two sources give the same idle time. `/proc/timer_list` (kernel/time/timer_list.c) prints
+//! `idle_sleeptime` and `iowait_sleeptime` of each CPU in nanoseconds, but only root may read it,
+//! and it leaves out the idle period that is still under way: a CPU must be awake while it is read,
+//! so the reader visits it. `/proc/stat` (fs/proc/stat.c) prints the same sums, the period under
+//! way included, in ticks of 10 ms.
+
+use std::fs;
+use std::io;
+
+use crate::clock::monotonic_ns;
+use crate::error::SysError;
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Idle and stolen time of one CPU since boot, and when it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// CPU number.
+    pub cpu: u32,
+    /// CLOCK_MONOTONIC at the reading, ns.
+    pub at_ns: u64,
+    /// Idle time, waiting for I/O included, ns.
+    pub idle_ns: u64,
+    /// Time the hypervisor gave to others, ns in steps of one tick.
+    pub steal_ns: u64,
+}
+
+/// Whether this process may read `/proc/timer_list`, so that idle time comes in nanoseconds.
+pub fn timer_list_is_readable() -> bool {
+    fs::read_to_string("/proc/timer_list").is_ok_and(|text| !parse_timer_list(&text).is_empty())
+}
+
+/// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must be running on it.
+///
+/// # Errors
+/// When the file cannot be read or does not list the CPU.
+pub fn read_precise(cpu: u32) -> Result<CpuTimes, SysError> {
+    let at_ns = monotonic_ns();
+    let text = read("/proc/timer_list")?;
+    let idle_ns = parse_timer_list(&text)
+        .into_iter()
+        .find(|(number, _)| *number == cpu)
+        .map(|(_, idle)| idle)
+        .ok_or_else(|| missing("/proc/timer_list", cpu))?;
+    let steal_ns = read_coarse(cpu)?.steal_ns;
+    Ok(CpuTimes { cpu, at_ns, idle_ns, steal_ns })
+}
+
+/// Reads the times of `cpu` from `/proc/stat`.
+///
+/// # Errors
+/// When the file cannot be read or does not list the CPU.
+pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
+    let at_ns = monotonic_ns();
+    let text = read("/proc/stat")?;
+    let (idle_ticks, steal_ticks) =
+        parse_stat(&text, cpu).ok_or_else(|| missing("/proc/stat", cpu))?;
+    let ns_per_tick = NS_PER_SECOND / ticks_per_second();
+    Ok(CpuTimes {
+        cpu,
+        at_ns,
+        idle_ns: idle_ticks * ns_per_tick,
+        steal_ns: steal_ticks * ns_per_tick,
+    })
+}
+
+/// USER_HZ, the unit of `/proc/stat`.
+pub fn ticks_per_second() -> u64 {
+    rustix::param::clock_ticks_per_second().max(1)
+}
+
+/// The CPUs that are online, from `/sys/devices/system/cpu/online`.
+///
+/// # Errors
+/// When the file cannot be read or understood.
+pub fn online_cpus() -> Result<linkrate_terms::CpuSet, SysError> {
+    let path = "/sys/devices/system/cpu/online";
+    let text = read(path)?;
+    text.trim().parse().map_err(|error| {
+        SysError::new("read", path, io::Error::new(io::ErrorKind::InvalidData, error))
+    })
+}
+
+fn read(path: &str) -> Result<String, SysError> {
+    fs::read_to_string(path).map_err(|error| SysError::new("read", path, error))
+}
+
+fn missing(path: &str, cpu: u32) -> SysError {
+    let error = io::Error::new(io::ErrorKind::NotFound, format!("CPU {cpu} is not listed"));
+    SysError::new("read", path, error)
+}
+
+/// Returns (CPU, idle ns) pairs. Idle time that waits for I/O is kept apart by the kernel and is
+/// idle all the same.
+fn parse_timer_list(text: &str) -> Vec<(u32, u64)> {
+    let mut cpus: Vec<(u32, u64)> = Vec::new();
+    for line in text.lines() {
+        if let Some(number) = line.strip_prefix("cpu:") {
+            if let Ok(number) = number.trim().parse() {
+                cpus.push((number, 0));
+            }
+        } else if let Some((name, value)) = line.trim_start().split_once(':')
+            && matches!(name.trim(), ".idle_sleeptime" | ".iowait_sleeptime")
+            && let Some(cpu) = cpus.last_mut()
+            && let Ok(ns) = value.trim().trim_end_matches("nsecs").trim().parse::<u64>()
+        {
+            cpu.1 += ns;
+        }
+    }
+    // without tickless idle the kernel prints CPUs but no idle times
+    cpus.retain(|(_, idle)| *idle > 0);
+    cpus
+}
+
+/// Returns (idle + iowait, steal) in ticks.
+fn parse_stat(text: &str, cpu: u32) -> Option<(u64, u64)> {
+    let name = format!("cpu{cpu}");
+    let line = text.lines().find(|line| line.split(' ').next() == Some(name.as_str()))?;
+    let fields: Vec<u64> =
+        line.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+    Some((fields.get(3)? + fields.get(4)?, fields.get(7).copied().unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMER_LIST: &str = "Timer List Version: v0.10\nnow at 672714705604 nsecs\n\ncpu: 0\n clock 0:\n\
+        \x20 .idle_sleeptime : 557416138775 nsecs\n  .iowait_sleeptime: 144726910 nsecs\n\
+        cpu: 1\n  .idle_sleeptime : 7 nsecs\n  .iowait_sleeptime: 1 nsecs\n\n\
+        Tick Device: mode:     1\nPer CPU device: 0\n";
+
+    #[test]
+    fn timer_list_gives_nanoseconds_per_cpu() {
+        assert_eq!(parse_timer_list(TIMER_LIST), [(0, 557_560_865_685), (1, 8)]);
+    }
+
+    #[test]
+    fn stat_gives_idle_with_iowait_and_steal() {
+        let text = "cpu  9 9 9 9 9 9 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 1 1 1 100 10 1 1 2 0 0\n";
+        assert_eq!(parse_stat(text, 0), Some((9, 8)));
+        assert_eq!(parse_stat(text, 1), Some((110, 2)));
+        assert_eq!(parse_stat(text, 2), None);
+        assert_eq!(parse_stat("cpu0 1 2", 0), None);
+    }
+
+    #[test]
+    fn this_host_lists_its_cpus() {
+        let online = online_cpus().unwrap();
+        for cpu in online.iter() {
+            let first = read_coarse(cpu).unwrap();
+            let second = read_coarse(cpu).unwrap();
+            assert!(second.at_ns >= first.at_ns && second.idle_ns >= first.idle_ns);
+        }
+        assert!(read_coarse(8000).is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! CPU affinity and the CPU time of threads.
+
+use std::fs;
+use std::io;
+
+use linkrate_terms::CpuSet;
+use rustix::thread::{Pid, sched_getaffinity, sched_setaffinity};
+
+use crate::error::SysError;
+
+/// A thread of this process, by its kernel id.
+pub type ThreadId = i32;
+
+/// The calling thread's kernel id.
+pub fn current_thread() -> ThreadId {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Binds `thread` of this process to `cpus`.
+///
+/// # Errors
+/// `EINVAL` when none of the CPUs is online or allowed.
+pub fn set_affinity(thread: ThreadId, cpus: &CpuSet) -> Result<(), SysError> {
+    let mut set = rustix::thread::CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| (*cpu as usize) < rustix::thread::CpuSet::MAX_CPU) {
+        set.set(cpu as usize);
+    }
+    sched_setaffinity(Pid::from_raw(thread), &set).map_err(|error| {
+        SysError::new(format!("bind to CPUs {cpus} thread"), thread.to_string(), error)
+    })
+}
+
+/// The CPUs `thread` may run on.
+///
+/// # Errors
+/// `ESRCH` when there is no such thread.
+pub fn affinity(thread: ThreadId) -> Result<CpuSet, SysError> {
+    let set = sched_getaffinity(Pid::from_raw(thread))
+        .map_err(|error| SysError::new("read affinity of thread", thread.to_string(), error))?;
+    let cpus = 0..rustix::thread::CpuSet::MAX_CPU;
+    Ok(cpus.filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect())
+}
+
+/// CPU time of `thread` of this process, user and system, in nanoseconds. Softirqs that ran on
+/// its back are in it where the kernel does not account interrupts apart.
+///
+/// # Errors
+/// When the thread has ended.
+pub fn thread_cpu_ns(thread: ThreadId) -> Result<u64, SysError> {
+    // the clock id of another thread's CPU time: MAKE_THREAD_CPUCLOCK with CPUCLOCK_SCHED,
+    // include/linux/posix-timers.h
+    let clock: libc::clockid_t = (!thread << 3) | 6;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid, writable timespec for the duration of the call.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    if result == 0 {
+        Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    } else {
+        Err(SysError::new(
+            "read CPU time of thread",
+            thread.to_string(),
+            io::Error::last_os_error(),
+        ))
+    }
+}
+
+/// User time of `thread` of this process in nanoseconds, in steps of one tick; the kernel scales
+/// sampled ticks to the exact sum (kernel/sched/cputime.c, cputime_adjust).
+///
+/// # Errors
+/// When the thread has ended.
+pub fn thread_user_ns(thread: ThreadId) -> Result<u64, SysError> {
+    let path = format!("/proc/self/task/{thread}/stat");
+    let text = fs::read_to_string(&path).map_err(|error| SysError::new("read", &path, error))?;
+    let ticks = parse_user_ticks(&text).ok_or_else(|| {
+        SysError::new("read", &path, io::Error::new(io::ErrorKind::InvalidData, "no utime field"))
+    })?;
+    Ok(ticks * (1_000_000_000 / crate::procstat::ticks_per_second()))
+}
+
+/// utime is field 14 of `/proc/PID/stat`, proc_pid_stat(5); the name in field 2 may hold anything.
+fn parse_user_ticks(stat: &str) -> Option<u64> {
+    let after_name = &stat[stat.rfind(')')? + 1..];
+    after_name.split_whitespace().nth(11)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn affinity_reads_back() {
+        let before = affinity(current_thread()).unwrap();
+        let one: CpuSet = before.iter().take(1).collect();
+        set_affinity(current_thread(), &one).unwrap();
+        assert_eq!(affinity(current_thread()).unwrap(), one);
+        set_affinity(current_thread(), &before).unwrap();
+        let none: CpuSet = [1000].into_iter().collect();
+        let error = set_affinity(current_thread(), &none).unwrap_err();
+        assert!(error.to_string().contains("CPUs 1000"), "{error}");
+    }
+
+    #[test]
+    fn cpu_time_of_a_thread_grows_with_work() {
+        let before = thread_cpu_ns(current_thread()).unwrap();
+        let mut sum = 0u64;
+        while thread_cpu_ns(current_thread()).unwrap() < before + 1_000_000 {
+            sum = sum.wrapping_add(std::hint::black_box(1));
+        }
+        assert!(sum > 0);
+        assert!(thread_user_ns(current_thread()).is_ok());
+        assert!(thread_cpu_ns(0x3fff_fff0).is_err());
+    }
+
+    #[test]
+    fn a_hostile_thread_name_does_not_shift_the_fields() {
+        let stat = "7 (a) b) c) S 1 1 1 0 -1 0 0 0 0 0 42 17 0 0 20 0 1 0 1 0 0";
+        assert_eq!(parse_user_ticks(stat), Some(42));
+        assert_eq!(parse_user_ticks("7 (x"), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! What only `/sys/class/net` offers: receive packet steering and threaded NAPI.
+//!
+//! A sysfs shows the interfaces of the network namespace of the process that mounted it. A
+//! [host](crate::host) mounts its own; where that was not possible, the interface is missing
+//! here and the error says so.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use linkrate_terms::CpuSet;
+
+use crate::error::{SysError, SysResult};
+
+const CLASS: &str = "/sys/class/net";
+
+const TOO_FEW_QUEUES: &str =
+    "the interface has fewer receive queues in use; give it more channels first";
+
+const NOT_MOUNTED: &str = "this sysfs shows another network namespace; run `mount -t sysfs sysfs \
+                           /sys` inside it, in a mount namespace of its own";
+
+/// How many receive queues of `interface` are in use: its `queues/rx-N` directories.
+///
+/// # Errors
+/// `NotFound` when this sysfs has no such interface.
+pub fn rx_queue_count(interface: &str) -> SysResult<u32> {
+    queue_count(interface, "rx-")
+}
+
+/// How many transmit queues of `interface` are in use: its `queues/tx-N` directories.
+///
+/// # Errors
+/// `NotFound` when this sysfs has no such interface.
+pub fn tx_queue_count(interface: &str) -> SysResult<u32> {
+    queue_count(interface, "tx-")
+}
+
+/// The interface index as this sysfs has it. When netlink names another one, or this fails, the
+/// sysfs belongs to another network namespace.
+///
+/// # Errors
+/// `NotFound` when this sysfs has no such interface.
+pub fn interface_index(interface: &str) -> SysResult<u32> {
+    let path = path(interface, "ifindex")?;
+    let text = read(&path)?;
+    text.parse().map_err(|_| unreadable(&path, &text))
+}
+
+/// The CPUs to which receive queue `queue` spreads its packets (`rps_cpus`,
+/// Documentation/networking/scaling.rst); none means steering is off.
+///
+/// # Errors
+/// `NotFound` when there is no such interface or queue.
+pub fn receive_steering(interface: &str, queue: u32) -> SysResult<CpuSet> {
+    let path = path(interface, &format!("queues/rx-{queue}/rps_cpus"))?;
+    let text = read(&path).map_err(explain_steering)?;
+    parse_mask(&text).ok_or_else(|| unreadable(&path, &text))
+}
+
+/// Spreads the packets of receive queue `queue` over `cpus`, none to turn steering off, and reads
+/// it back.
+///
+/// # Errors
+/// `PermissionDenied` without CAP_NET_ADMIN in the first user namespace: the kernel
+/// (`store_rps_map`, net/core/net-sysfs.c) does not accept the root of any other.
+pub fn set_receive_steering(interface: &str, queue: u32, cpus: &CpuSet) -> SysResult<()> {
+    let path = path(interface, &format!("queues/rx-{queue}/rps_cpus"))?;
+    let mask = cpus.to_kernel_mask();
+    write(&path, &mask).map_err(explain_steering)?;
+    let effective = receive_steering(interface, queue)?;
+    if effective == *cpus { Ok(()) } else { Err(differs(&path, cpus, &effective)) }
+}
+
+/// Whether the driver's polling runs in kernel threads (`threaded`,
+/// Documentation/ABI/testing/sysfs-class-net).
+///
+/// # Errors
+/// `NotFound` when there is no such interface, or on kernels before 5.12.
+pub fn threaded(interface: &str) -> SysResult<bool> {
+    let path = path(interface, "threaded")?;
+    let text = read(&path)?;
+    // 2 is busy polling in a thread, since 6.18
+    text.parse::<u8>().map(|value| value > 0).map_err(|_| unreadable(&path, &text))
+}
+
+/// Turns polling in kernel threads on or off, and reads it back.
+///
+/// # Errors
+/// `EOPNOTSUPP` when the interface has no NAPI instance to thread: veth has one only while it is
+/// up with GRO on.
+pub fn set_threaded(interface: &str, on: bool) -> SysResult<()> {
+    let path = path(interface, "threaded")?;
+    write(&path, if on { "1" } else { "0" }).map_err(|error| match error.errno() {
+        Some(libc::EOPNOTSUPP) => {
+            error.with_hint("there is nothing to thread; bring a veth up and turn rx-gro on first")
+        }
+        _ => error,
+    })?;
+    let effective = threaded(interface)?;
+    if effective == on { Ok(()) } else { Err(differs(&path, &on, &effective)) }
+}
+
+fn explain_steering(error: SysError) -> SysError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => error.with_hint(
+            "receive packet steering can only be set by root itself, not by the root of a user \
+             namespace; run as root or leave it off",
+        ),
+        io::ErrorKind::NotFound => error.with_hint(TOO_FEW_QUEUES),
+        _ => error,
+    }
+}
+
+fn queue_count(interface: &str, prefix: &str) -> SysResult<u32> {
+    let path = path(interface, "queues")?;
+    let failed = |error| SysError::new("list", path.display().to_string(), error);
+    let mut count = 0;
+    for entry in fs::read_dir(&path).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        count += u32::from(name.to_string_lossy().starts_with(prefix));
+    }
+    Ok(count)
+}
+
+/// The path of `file` of `interface`, after checking that this sysfs has the interface.
+fn path(interface: &str, file: &str) -> SysResult<PathBuf> {
+    let directory = Path::new(CLASS).join(interface);
+    // a name with a slash would lead elsewhere
+    if interface.is_empty() || interface.contains('/') || !directory.join("ifindex").exists() {
+        let cause = io::Error::from_raw_os_error(libc::ENOENT);
+        return Err(SysError::new("find interface", directory.display().to_string(), cause)
+            .with_hint(NOT_MOUNTED));
+    }
+    Ok(directory.join(file))
+}
+
+fn read(path: &Path) -> SysResult<String> {
+    fs::read_to_string(path)
+        .map(|text| text.trim().to_owned())
+        .map_err(|error| SysError::new("read", path.display().to_string(), error))
+}
+
+fn write(path: &Path, value: &str) -> SysResult<()> {
+    fs::write(path, value).map_err(|error| {
+        SysError::new(format!("write \"{value}\" to"), path.display().to_string(), error)
+    })
+}
+
+fn unreadable(path: &Path, text: &str) -> SysError {
+    let cause = io::Error::new(io::ErrorKind::InvalidData, format!("\"{text}\" was not expected"));
+    SysError::new("read", path.display().to_string(), cause)
+}
+
+fn differs(
+    path: &Path,
+    requested: &impl std::fmt::Display,
+    effective: &impl std::fmt::Display,
+) -> SysError {
+    let cause = io::Error::other(format!("requested {requested}, reads back {effective}"));
+    SysError::new("set", path.display().to_string(), cause)
+}
+
+/// Reads a mask such as `00000001,00000003`: groups of 32 bits, the most significant first, whose
+/// leading zeros may be missing.
+fn parse_mask(text: &str) -> Option<CpuSet> {
+    let mut cpus = Vec::new();
+    for (group, word) in text.split(',').rev().enumerate() {
+        let word = u32::from_str_radix(word, 16).ok()?;
+        let first = u32::try_from(group).ok()? * 32;
+        cpus.extend((0..32).filter(|bit| word >> bit & 1 == 1).map(|bit| first + bit));
+    }
+    Some(cpus.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_read_whatever_their_width() {
+        for (text, list) in [
+            ("1", "0"),
+            ("3", "0-1"),
+            ("00000002,00000002", "1,33"),
+            ("0,80000000", "31"),
+            ("ff", "0-7"),
+        ] {
+            assert_eq!(parse_mask(text), Some(list.parse().unwrap()), "{text}");
+        }
+        assert_eq!(parse_mask("00"), Some(CpuSet::default()));
+        for text in ["", "g", "1,", "100000000"] {
+            assert_eq!(parse_mask(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn masks_print_and_read_back() {
+        for list in ["0", "1", "0-63", "5,40,95"] {
+            let cpus: CpuSet = list.parse().unwrap();
+            assert_eq!(parse_mask(&cpus.to_kernel_mask()), Some(cpus));
+        }
+    }
+
+    #[test]
+    fn a_missing_interface_explains_whose_sysfs_this_is() {
+        for name in ["no-such-if", "../net/lo", ""] {
+            let error = rx_queue_count(name).unwrap_err();
+            assert!(error.hint().unwrap().contains("mount -t sysfs"), "{error}");
+        }
+    }
+}

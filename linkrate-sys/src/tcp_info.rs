@@ -1,0 +1,147 @@
+//! TCP_INFO: what the kernel knows of one connection.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The fields linkrate uses, in the kernel's units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpInfo {
+    /// Sending maximum segment size, bytes.
+    pub snd_mss: u32,
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// Congestion window, segments.
+    pub snd_cwnd: u32,
+    /// Segments sent again so far.
+    pub total_retrans: u32,
+    /// Time with data to send so far, µs.
+    pub busy_time_us: u64,
+    /// Part of it limited by the receiver's window, µs.
+    pub rwnd_limited_us: u64,
+    /// Part of it limited by the send buffer, µs.
+    pub sndbuf_limited_us: u64,
+}
+
+/// `struct tcp_info` of include/uapi/linux/tcp.h up to `tcpi_sndbuf_limited`. Older kernels fill
+/// a shorter prefix and the rest stays zero; newer ones have more, which is cut off.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawTcpInfo {
+    state: u8,
+    ca_state: u8,
+    retransmits: u8,
+    probes: u8,
+    backoff: u8,
+    options: u8,
+    wscale: u8,
+    flags: u8,
+    rto: u32,
+    ato: u32,
+    snd_mss: u32,
+    rcv_mss: u32,
+    unacked: u32,
+    sacked: u32,
+    lost: u32,
+    retrans: u32,
+    fackets: u32,
+    last_data_sent: u32,
+    last_ack_sent: u32,
+    last_data_recv: u32,
+    last_ack_recv: u32,
+    pmtu: u32,
+    rcv_ssthresh: u32,
+    rtt: u32,
+    rttvar: u32,
+    snd_ssthresh: u32,
+    snd_cwnd: u32,
+    advmss: u32,
+    reordering: u32,
+    rcv_rtt: u32,
+    rcv_space: u32,
+    total_retrans: u32,
+    pacing_rate: u64,
+    max_pacing_rate: u64,
+    bytes_acked: u64,
+    bytes_received: u64,
+    segs_out: u32,
+    segs_in: u32,
+    notsent_bytes: u32,
+    min_rtt: u32,
+    data_segs_in: u32,
+    data_segs_out: u32,
+    delivery_rate: u64,
+    busy_time: u64,
+    rwnd_limited: u64,
+    sndbuf_limited: u64,
+}
+
+/// Reads TCP_INFO of a TCP socket, tcp(7).
+///
+/// # Errors
+/// `ENOPROTOOPT` or `EOPNOTSUPP` when it is no TCP socket.
+pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
+    let mut raw = MaybeUninit::<RawTcpInfo>::zeroed();
+    let mut length = size_of::<RawTcpInfo>() as libc::socklen_t;
+    // SAFETY: `raw` is writable for `length` bytes, and the kernel writes no more than `length`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            raw.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: every field is an integer, so that all bit patterns, zero included, are valid.
+    let raw = unsafe { raw.assume_init() };
+    Ok(TcpInfo {
+        snd_mss: raw.snd_mss,
+        rtt_us: raw.rtt,
+        snd_cwnd: raw.snd_cwnd,
+        total_retrans: raw.total_retrans,
+        busy_time_us: raw.busy_time,
+        rwnd_limited_us: raw.rwnd_limited,
+        sndbuf_limited_us: raw.sndbuf_limited,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_that_sent_has_been_busy() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        let mut buffer = vec![1; 8 << 20];
+        // a receiver that waits fills its window, and the sender has data it may not send; the
+        // kernel counts these times in jiffies
+        let reader = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            receiver.read_exact(&mut buffer).unwrap();
+        });
+        sender.write_all(&vec![1; 8 << 20]).unwrap();
+        reader.join().unwrap();
+        let info = tcp_info(&sender).unwrap();
+        assert!(
+            info.snd_mss > 500
+                && info.snd_cwnd > 0
+                && info.busy_time_us > 0
+                && info.rwnd_limited_us > 0,
+            "{info:?}"
+        );
+    }
+
+    #[test]
+    fn a_udp_socket_has_none() {
+        assert!(tcp_info(UdpSocket::bind("127.0.0.1:0").unwrap()).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! Cargo, and what it knows of the workspace.
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The workspace's directory.
+pub fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_owned()
+}
+
+/// `cargo` with `arguments`, in the workspace.
+pub fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    // set by `cargo run`; the same cargo must do the rest
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Whether cargo has this subcommand.
+pub fn has_subcommand(name: &str) -> bool {
+    cargo([name, "--version"]).output().is_ok_and(|output| output.status.success())
+}
+
+/// A target of a package: a binary, a test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The package it belongs to.
+    pub package: String,
+    /// Its name.
+    pub name: String,
+    /// `bin`, `test`, `lib`.
+    pub kind: String,
+    /// Whether a plain `cargo test` runs it.
+    pub test: bool,
+}
+
+/// All targets of the workspace that `manifest` belongs to.
+///
+/// # Errors
+/// Cargo cannot read the workspace.
+pub fn targets(manifest: &Path) -> io::Result<Vec<Target>> {
+    let mut command = cargo(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]);
+    let output = command.arg(manifest).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout)?;
+    let targets = array(&metadata["packages"]).flat_map(|package| {
+        array(&package["targets"]).map(|target| Target {
+            package: text(&package["name"]),
+            name: text(&target["name"]),
+            kind: text(&target["kind"][0]),
+            test: target["test"].as_bool().unwrap_or(false),
+        })
+    });
+    Ok(targets.collect())
+}
+
+/// The target directory of the workspace, as cargo has it from the environment or by default.
+pub fn target_directory() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(directory) => root().join(directory),
+        None => root().join("target"),
+    }
+}
+
+fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_knows_this_program() {
+        let targets = targets(&root().join("Cargo.toml")).unwrap();
+        let own = targets.iter().find(|target| target.package == "xtask").unwrap();
+        assert_eq!((own.name.as_str(), own.kind.as_str(), own.test), ("xtask", "bin", true));
+    }
+}

@@ -1,0 +1,241 @@
+//! Formatting, lints, dependencies, tests, API documentation.
+
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::cargo::{Target, cargo, has_subcommand, root, targets};
+use crate::process;
+use crate::summary::{Outcome, Skip, Summary};
+
+/// Long enough for a build from nothing on two slow CPUs.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// Integration tests that measure real traffic have names that begin so.
+const REAL: &str = "real_";
+
+/// One check: the program succeeds.
+pub fn check(command: &Command) -> io::Result<Outcome> {
+    let finished = process::run(command, LIMIT)?;
+    Ok(if finished.success { Outcome::passed() } else { Outcome::failed(finished.output) })
+}
+
+/// `cargo fmt`.
+pub fn format() -> io::Result<Outcome> {
+    check(&cargo(["fmt", "--all", "--check"]))
+}
+
+/// `cargo clippy` over everything.
+pub fn clippy() -> io::Result<Outcome> {
+    let everywhere = check(&clippy_of(["--workspace", "--all-targets"]))?;
+    let real = real_targets()?;
+    if everywhere.failed > 0 || real.is_empty() {
+        return Ok(everywhere);
+    }
+    // --all-targets leaves out what `test = false` keeps from `cargo test`
+    check(&clippy_of(selection(&real)))
+}
+
+fn clippy_of<'a>(selection: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = cargo(["clippy", "--quiet", "--locked"]);
+    command.args(selection).args(["--", "--deny", "warnings"]);
+    command
+}
+
+/// `cargo deny`.
+pub fn dependencies() -> io::Result<Outcome> {
+    if !has_subcommand("deny") {
+        let reason = "cargo-deny is not installed; cargo install --locked cargo-deny";
+        return Ok(Outcome::skipped("dependencies", reason));
+    }
+    check(&cargo(["deny", "--locked", "check", "licenses", "bans", "sources"]))
+}
+
+/// `cargo doc`, where a broken link is an error.
+pub fn api_documentation() -> io::Result<Outcome> {
+    let mut command = cargo(["doc", "--quiet", "--workspace", "--no-deps", "--locked"]);
+    check(command.env("RUSTDOCFLAGS", "--deny warnings"))
+}
+
+/// Unit, integration and documentation tests, without those that measure real traffic.
+pub fn tests(summary: &mut Summary) {
+    let nextest = has_subcommand("nextest");
+    summary.step("tests", || if nextest { with_nextest() } else { with_cargo_test() });
+    if nextest {
+        // nextest does not know them
+        summary.step("documentation tests", || {
+            let command = cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]);
+            run_tests(&command, Runner::Libtest)
+        });
+    }
+}
+
+fn with_nextest() -> io::Result<Outcome> {
+    let mut command = cargo(["nextest", "run", "--workspace", "--locked", "--no-tests=pass"]);
+    // passing tests may have printed that they skipped themselves
+    command.args(["--no-fail-fast", "--color=never", "--success-output=immediate"]);
+    run_tests(&command, Runner::Nextest)
+}
+
+fn with_cargo_test() -> io::Result<Outcome> {
+    let command =
+        cargo(["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"]);
+    run_tests(&command, Runner::Libtest)
+}
+
+/// Tests that measure real traffic, one at a time, optimised.
+///
+/// They are found by their names. `test = false` must keep them out of a plain `cargo test`,
+/// where other tests would run beside them.
+pub fn real_tests(summary: &mut Summary) {
+    summary.step("real traffic", || {
+        let real = real_targets()?;
+        if real.is_empty() {
+            let reason = format!("the workspace has no test target named {REAL}*");
+            return Ok(Outcome::skipped("real traffic", reason));
+        }
+        let stray: Vec<&str> =
+            real.iter().filter(|target| target.test).map(|target| target.name.as_str()).collect();
+        if !stray.is_empty() {
+            return Ok(Outcome::failed(format!(
+                "not marked `test = false`: {}\nhint: list each as [[test]] in its package's \
+                 Cargo.toml with test = false, so that a plain cargo test leaves it alone\n",
+                stray.join(", ")
+            )));
+        }
+        let mut command = cargo(["test", "--release", "--locked", "--no-fail-fast"]);
+        command.args(selection(&real)).args(["--", "--test-threads=1", "--nocapture"]);
+        run_tests(&command, Runner::Libtest)
+    });
+}
+
+fn real_targets() -> io::Result<Vec<Target>> {
+    let mut all = targets(&root().join("Cargo.toml"))?;
+    all.retain(|target| target.kind == "test" && target.name.starts_with(REAL));
+    Ok(all)
+}
+
+/// The arguments that select these test targets and nothing else.
+fn selection(targets: &[Target]) -> Vec<&str> {
+    let mut packages: Vec<&str> = targets.iter().map(|target| target.package.as_str()).collect();
+    packages.dedup();
+    let packages = packages.into_iter().flat_map(|package| ["--package", package]);
+    packages.chain(targets.iter().flat_map(|target| ["--test", target.name.as_str()])).collect()
+}
+
+/// Who wrote the counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runner {
+    /// One summary line; each test's own libtest output is in between and does not count.
+    Nextest,
+    /// A result line for each test binary.
+    Libtest,
+}
+
+/// Runs tests and counts each of them.
+fn run_tests(command: &Command, runner: Runner) -> io::Result<Outcome> {
+    let finished = process::run(command, LIMIT)?;
+    let mut outcome = count(&finished.output, runner);
+    if !finished.success {
+        // what does not build has no counts
+        outcome.failed = outcome.failed.max(1);
+    }
+    outcome.output = finished.output;
+    Ok(outcome)
+}
+
+fn count(output: &str, runner: Runner) -> Outcome {
+    let start = match runner {
+        Runner::Nextest => "Summary [",
+        Runner::Libtest => "test result:",
+    };
+    let mut outcome = Outcome::default();
+    let mut ignored = 0;
+    for line in output.lines().map(str::trim_start).filter(|line| line.starts_with(start)) {
+        let words: Vec<&str> =
+            line.split_whitespace().map(|word| word.trim_matches([',', ';', ':', '('])).collect();
+        for pair in words.windows(2) {
+            let Ok(number) = pair[0].parse::<u64>() else { continue };
+            match pair[1] {
+                "passed" => outcome.passed += number,
+                "failed" | "timed" | "exec" => outcome.failed += number,
+                "ignored" | "skipped" => ignored += number,
+                _ => {}
+            }
+        }
+    }
+    outcome.skipped.extend(output.lines().filter_map(skip));
+    // a test that skips itself returns, and its runner takes that for passing
+    outcome.passed = outcome.passed.saturating_sub(outcome.skipped.len() as u64);
+    outcome.skipped.extend((0..ignored).map(|_| Skip {
+        name: "a test".to_owned(),
+        reason: "marked #[ignore]; cargo test -- --ignored runs it".to_owned(),
+    }));
+    outcome
+}
+
+/// Reads `SKIPPED name: reason`. With one thread libtest has already begun the line with the
+/// test's name.
+fn skip(line: &str) -> Option<Skip> {
+    let line = line.trim_start();
+    let line = match line.strip_prefix("test ") {
+        Some(rest) => rest.split_once(" ... ")?.1,
+        None => line,
+    };
+    let (name, reason) = line.strip_prefix("SKIPPED ")?.split_once(": ")?;
+    Some(Skip { name: name.to_owned(), reason: reason.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nextest_is_counted_by_its_summary() {
+        let output = "  stdout ───\n\n    running 1 test\n    SKIPPED peer: no iperf3; install it\n    \
+                      test peer ... ok\n\n    test result: ok. 1 passed; 0 failed; 0 ignored;\n\
+                      \n     Summary [   1.019s] 9 tests run: 6 passed (1 slow), 1 failed, 1 exec \
+                      failed, 1 timed out, 2 skipped\n";
+        let outcome = count(output, Runner::Nextest);
+        assert_eq!((outcome.passed, outcome.failed, outcome.skipped.len()), (5, 3, 3));
+        assert_eq!(outcome.skipped[0].name, "peer");
+        assert_eq!(outcome.skipped[0].reason, "no iperf3; install it");
+    }
+
+    #[test]
+    fn libtest_is_counted_by_binary() {
+        let output = "test a ... SKIPPED a: needs root\nok\n\n\
+                      test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
+                      test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured\n";
+        let outcome = count(output, Runner::Libtest);
+        assert_eq!((outcome.passed, outcome.failed, outcome.skipped.len()), (4, 1, 2));
+    }
+
+    #[test]
+    fn a_build_that_fails_counts_as_one() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'error: could not compile'; exit 101"]);
+        let outcome = run_tests(&command, Runner::Nextest).unwrap();
+        assert_eq!((outcome.passed, outcome.failed), (0, 1));
+        assert!(outcome.output.contains("could not compile"));
+    }
+
+    #[test]
+    fn other_lines_are_no_skips() {
+        assert_eq!(skip("the run was SKIPPED for: reasons"), None);
+        assert_eq!(skip("test skip ... ok"), None);
+    }
+
+    #[test]
+    fn targets_are_selected_by_package_and_name() {
+        let target = |name: &str| Target {
+            package: "linkrate".to_owned(),
+            name: name.to_owned(),
+            kind: "test".to_owned(),
+            test: false,
+        };
+        let targets = [target("real_a"), target("real_b")];
+        let expected = ["--package", "linkrate", "--test", "real_a", "--test", "real_b"];
+        assert_eq!(selection(&targets), expected);
+    }
+}

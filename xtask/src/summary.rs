@@ -1,0 +1,164 @@
+//! Steps, their outcomes, and the table at the end.
+
+use std::fmt::{self, Write as _};
+use std::io;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Something that was not checked, by name, so that nobody takes it for checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    /// What was skipped.
+    pub name: String,
+    /// Why, and what would let it run.
+    pub reason: String,
+}
+
+/// What one step gave.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Checks or tests that passed.
+    pub passed: u64,
+    /// Checks or tests that failed.
+    pub failed: u64,
+    /// Those that did not run.
+    pub skipped: Vec<Skip>,
+    /// A short remark for the table.
+    pub remark: String,
+    /// What to show when something failed.
+    pub output: String,
+}
+
+impl Outcome {
+    /// One check that passed.
+    pub fn passed() -> Self {
+        Self { passed: 1, ..Self::default() }
+    }
+
+    /// One check that failed, and what it said.
+    pub fn failed(output: impl Into<String>) -> Self {
+        Self { failed: 1, output: output.into(), ..Self::default() }
+    }
+
+    /// One check that did not run.
+    pub fn skipped(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        let skip = Skip { name: name.into(), reason: reason.into() };
+        Self { skipped: vec![skip], ..Self::default() }
+    }
+
+    /// The same with a remark.
+    pub fn remark(self, remark: impl Into<String>) -> Self {
+        Self { remark: remark.into(), ..self }
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            Self { failed: 1.., .. } => "FAILED",
+            Self { passed: 0, skipped, .. } if !skipped.is_empty() => "skipped",
+            _ => "ok",
+        }
+    }
+}
+
+/// All steps of a task.
+#[derive(Debug, Default)]
+pub struct Summary {
+    rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+struct Row {
+    name: String,
+    outcome: Outcome,
+    took: Duration,
+}
+
+impl Summary {
+    /// Runs one step and tells how it went. What a failing step said is shown in full; a step
+    /// that could not even be started has failed.
+    pub fn step(&mut self, name: &str, step: impl FnOnce() -> io::Result<Outcome>) {
+        println!("== {name}");
+        let started = Instant::now();
+        let outcome = step().unwrap_or_else(|error| Outcome::failed(format!("error: {error}\n")));
+        let took = started.elapsed();
+        if outcome.failed > 0 {
+            println!("{}", outcome.output.trim_end());
+        }
+        println!("   {name}: {}, {:.1} s", outcome.word(), took.as_secs_f64());
+        self.rows.push(Row { name: name.to_owned(), outcome, took });
+    }
+
+    /// Prints the table. Fails if any step did, or if nothing ran at all.
+    pub fn finish(self) -> ExitCode {
+        print!("\n{self}");
+        let (passed, failed, _) = self.totals();
+        if failed > 0 || passed == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    }
+
+    /// Passed, failed and skipped.
+    fn totals(&self) -> (u64, u64, usize) {
+        self.rows.iter().fold((0, 0, 0), |(passed, failed, skipped), Row { outcome, .. }| {
+            (passed + outcome.passed, failed + outcome.failed, skipped + outcome.skipped.len())
+        })
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(4);
+        writeln!(f, "{:width$}  {:7}  {:>8}", "step", "result", "time")?;
+        for Row { name, outcome, took } in &self.rows {
+            let mut remarks = String::new();
+            if outcome.passed + outcome.failed > 1 {
+                write!(remarks, "{} passed, {} failed", outcome.passed, outcome.failed)?;
+            }
+            if !outcome.remark.is_empty() {
+                let comma = if remarks.is_empty() { "" } else { "; " };
+                write!(remarks, "{comma}{}", outcome.remark)?;
+            }
+            let (word, seconds) = (outcome.word(), took.as_secs_f64());
+            let line = format!("{name:width$}  {word:7}  {seconds:6.1} s  {remarks}");
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        let skips: Vec<&Skip> = self.rows.iter().flat_map(|row| &row.outcome.skipped).collect();
+        if !skips.is_empty() {
+            writeln!(f, "\nskipped:")?;
+        }
+        for Skip { name, reason } in skips {
+            writeln!(f, "  {name}: {reason}")?;
+        }
+        let (passed, failed, skipped) = self.totals();
+        writeln!(f, "\n{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_counts_everything() {
+        let mut summary = Summary::default();
+        summary.step("tests", || Ok(Outcome { passed: 7, failed: 1, ..Outcome::default() }));
+        summary.step("format", || Ok(Outcome::passed().remark("2 files")));
+        summary.step("manual", || Ok(Outcome::skipped("manual", "mdbook is not installed")));
+        summary.step("absent", || Err(io::Error::other("no such program")));
+        let text = summary.to_string();
+        assert_eq!(text.lines().last(), Some("8 passed, 2 failed, 1 skipped"));
+        assert!(text.contains("\n  manual: mdbook is not installed\n"), "{text}");
+        let words: Vec<&str> = text
+            .lines()
+            .skip(1)
+            .take(4)
+            .map(|row| row.split_whitespace().nth(1).unwrap())
+            .collect();
+        assert_eq!(words, ["FAILED", "ok", "skipped", "FAILED"]);
+    }
+
+    #[test]
+    fn a_task_that_checked_nothing_fails() {
+        let mut summary = Summary::default();
+        summary.step("manual", || Ok(Outcome::skipped("manual", "mdbook is not installed")));
+        assert_eq!(summary.finish(), ExitCode::FAILURE);
+    }
+}
