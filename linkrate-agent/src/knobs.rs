@@ -39,7 +39,7 @@ pub enum KnobError {
         /// The interface.
         interface: String,
         /// What the kernel said.
-        cause: SysError,
+        cause: Box<SysError>,
     },
     /// The kernel took it, and reads back something else.
     #[error("knob \"{knob}\" of {interface}: requested {requested}, effective is {effective}")]
@@ -180,7 +180,7 @@ fn set_queues(ethtool: &mut Ethtool, interface: &str, queues: u32) -> Result<(),
 }
 
 fn refused(knob: &'static str, interface: &str, cause: SysError) -> KnobError {
-    KnobError::Refused { knob, interface: interface.to_owned(), cause }
+    KnobError::Refused { knob, interface: interface.to_owned(), cause: Box::new(cause) }
 }
 
 /// Compares every knob that was asked for with what is.

@@ -169,7 +169,7 @@ impl<'a> Meters<'a> {
             sent_bytes: after.sent - before.sent,
             transactions: after.transactions - before.transactions,
             timeouts: after.timeouts - before.timeouts,
-            cpu: (!self.spec.cpus.is_empty()).then(|| self.cpu_use(opened, closed)),
+            cpu: self.cpu_use(opened, closed),
             interface: interface_difference(&opened.slow.interface, &closed.slow.interface),
             protocol: map_difference(&opened.slow.protocol, &closed.slow.protocol),
             senders: sender_times(&opened.slow.senders, &closed.slow.senders),

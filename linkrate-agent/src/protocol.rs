@@ -44,6 +44,18 @@ pub enum Request {
     },
     /// Give an interface its address and bring it up.
     ConfigureInterface(InterfaceSetup),
+    /// Wait until packets can pass an interface whose both ends are up.
+    AwaitLink {
+        /// Interface name.
+        name: String,
+    },
+    /// Process what an interface receives on these CPUs (receive packet steering).
+    SteerReceive {
+        /// Interface name.
+        name: String,
+        /// The CPUs.
+        cpus: CpuSet,
+    },
     /// Set knobs on interfaces and read them back.
     SetKnobs {
         /// The interfaces.
@@ -65,7 +77,7 @@ pub enum Request {
     Finish,
 }
 
-/// Address, steering and state of one interface.
+/// Address and route of one interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InterfaceSetup {
@@ -78,8 +90,6 @@ pub struct InterfaceSetup {
     /// Congestion control of the route to that network, for programs that cannot choose one
     /// before they connect. It overrides what a test socket chooses, so runs leave it out.
     pub route_congestion: Option<String>,
-    /// CPUs that process what the interface receives (RPS); `None` leaves it where it arrives.
-    pub receive_cpus: Option<CpuSet>,
 }
 
 /// What a listening host is to expect.
@@ -219,8 +229,8 @@ pub struct WindowReport {
     pub transactions: u64,
     /// UDP transactions given up after a time-out.
     pub timeouts: u64,
-    /// CPU time, if this agent accounts for any.
-    pub cpu: Option<CpuUse>,
+    /// CPU time of this agent's threads, and of the CPUs it accounts for.
+    pub cpu: CpuUse,
     /// Interface counters.
     pub interface: InterfaceCounts,
     /// IP and TCP counters by the kernel's names.
@@ -338,6 +348,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             check_name(&setup.name)?;
             at_most("prefix-length", u64::from(setup.prefix_length), 32)
         }
+        Request::SteerReceive { name, .. } | Request::AwaitLink { name } => check_name(name),
         Request::SetKnobs { interfaces, .. } => check_names(interfaces),
         Request::Listen(spec) => {
             check_workload(&spec.workload, spec.clients)?;

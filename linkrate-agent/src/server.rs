@@ -25,6 +25,9 @@ use crate::session::Session;
 /// The longest window an agent measures.
 const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
+/// How long a link may take to come up; the kernel acts on a carrier up to a second later.
+const LINK_UP: Duration = Duration::from_secs(5);
+
 /// Serves one controller over `carrier` until it closes.
 ///
 /// # Errors
@@ -93,6 +96,16 @@ impl Agent<'_> {
                 Ok(Reply::Done)
             }
             Request::ConfigureInterface(setup) => configure_interface(&setup),
+            Request::AwaitLink { name } => {
+                RouteSocket::open()?.wait_running(&name, LINK_UP)?;
+                Ok(Reply::Done)
+            }
+            Request::SteerReceive { name, cpus } => {
+                for queue in 0..sysfs::rx_queue_count(&name)? {
+                    sysfs::set_receive_steering(&name, queue, &cpus)?;
+                }
+                Ok(Reply::Done)
+            }
             Request::SetKnobs { interfaces, knobs } => self.set_knobs(&interfaces, &knobs),
             Request::Listen(spec) => {
                 self.end_session();
@@ -232,11 +245,6 @@ fn configure_interface(setup: &InterfaceSetup) -> Result<Reply, Refusal> {
             setup.address,
             congestion,
         )?;
-    }
-    if let Some(cpus) = &setup.receive_cpus {
-        for queue in 0..sysfs::rx_queue_count(&setup.name)? {
-            sysfs::set_receive_steering(&setup.name, queue, cpus)?;
-        }
     }
     Ok(Reply::Done)
 }

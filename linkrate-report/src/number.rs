@@ -114,6 +114,12 @@ pub fn mean(quantity: &Quantity) -> String {
     format!("{} {}", mean_without_unit(quantity), scale.unit)
 }
 
+/// The mean with the short unit of a table whose heads say "transaction" often enough:
+/// `24,100/s`, `17.1 µs each`.
+pub fn brief_mean(quantity: &Quantity) -> String {
+    mean(quantity).replace(" transactions/s", "/s").replace("/transaction", " each")
+}
+
 /// The mean alone, in the scale that [`mean`] would choose.
 pub fn mean_without_unit(quantity: &Quantity) -> String {
     let scale = Scale::of(quantity.unit, quantity.interval.mean);
@@ -140,6 +146,14 @@ pub fn margin(quantity: &Quantity) -> Option<String> {
     }
     let mean = quantity.interval.mean.abs();
     (mean > 0.0).then(|| format!("±{} %", small(half / mean * 100.0)))
+}
+
+/// The mean with its unit and the half-width, where there is one: `13.2 Gb/s ±1.8 %`.
+pub fn with_margin(quantity: &Quantity) -> String {
+    match margin(quantity) {
+        Some(margin) => format!("{} {margin}", mean(quantity)),
+        None => mean(quantity),
+    }
 }
 
 /// A half-width: one decimal below 10, two below 0.1, and no bare zero when there is some width.

@@ -174,13 +174,7 @@ impl Page<'_> {
         let results = self.results;
         let mut table = self.new_table();
         table.load_style(TableStyle::new());
-        let intervals = results.cells.iter().any(|cell| {
-            [cell.throughput, cell.transactions, cell.service_demand, cell.cpu]
-                .iter()
-                .flatten()
-                .any(|quantity| number::half_width(&quantity.interval).is_some())
-        });
-        if intervals {
+        if words::has_intervals(results) {
             let confidence = number::percent(results.confidence);
             table.add_row([
                 "±".to_owned(),
@@ -193,9 +187,8 @@ impl Page<'_> {
             table.add_row(["runs".to_owned(), format!("{runs} of each cell")]);
         }
         if let Some(background) = &results.background_cpu {
-            let margin = number::margin(background).map_or_else(String::new, |m| format!(" {m}"));
-            let text =
-                format!("{}{margin} of the SUT's CPUs without load", number::mean(background));
+            let figure = number::with_margin(background);
+            let text = format!("{figure} of the SUT's CPUs without load");
             table.add_row(["idle".to_owned(), text]);
         }
         if !results.stopped.is_empty() {
@@ -219,6 +212,9 @@ impl Page<'_> {
             return String::new();
         }
         shape(&mut table, 0, false, true);
+        if let Some(column) = table.column_mut(0) {
+            column.set_padding((0, GAP as u16));
+        }
         let text = trimmed(&table);
         if !self.style.color {
             return text;
@@ -286,7 +282,7 @@ fn shape(table: &mut Table, index: usize, right: bool, whole: bool) {
 /// The columns of figures, with `separator` between a figure and its interval.
 fn columns(cells: &[&CellResult], transactional: bool, separator: &str) -> Vec<Column> {
     let figure = |header, value: fn(&CellResult) -> Option<Quantity>| {
-        Column::figures(header, cells, |cell| figure(value(cell), transactional, separator))
+        Column::figures(header, cells, |cell| figure(value(cell), separator))
     };
     let mut columns = Vec::new();
     if cells.iter().any(|cell| !cell.levels.0.is_empty()) {
@@ -309,13 +305,10 @@ fn columns(cells: &[&CellResult], transactional: bool, separator: &str) -> Vec<C
     columns
 }
 
-/// A figure and its interval. A transactional table says "transaction" often enough without it.
-fn figure(quantity: Option<Quantity>, transactional: bool, separator: &str) -> String {
+/// A figure and its interval.
+fn figure(quantity: Option<Quantity>, separator: &str) -> String {
     let Some(quantity) = quantity else { return number::ABSENT.to_owned() };
-    let mut text = number::mean(&quantity);
-    if transactional {
-        text = text.replace(" transactions/s", "/s").replace("/transaction", " each");
-    }
+    let text = number::brief_mean(&quantity);
     match number::margin(&quantity) {
         Some(margin) => format!("{text}{separator}{margin}"),
         None => text,

@@ -89,49 +89,45 @@ pub fn highlights(results: &StudyResults) -> Vec<String> {
 }
 
 fn highlight(group: &[&Effect]) -> Option<String> {
-    let claimed: Vec<&&Effect> = group.iter().filter(|effect| effect.claimed).collect();
-    let first = **claimed.first()?;
+    let claimed: Vec<&Effect> = group.iter().copied().filter(|effect| effect.claimed).collect();
+    let first = claimed.first()?;
+    let what = capitalised(measure(first.measure));
+    let way = format!("from {} to {}", level(&first.factor, &first.from), first.to);
     let lower = claimed.iter().filter(|effect| effect.ratio.mean < 1.0).count();
-    let subject = format!(
-        "{} instead of {}",
-        capitalised(&level(&first.factor, &first.to)),
-        level(&first.factor, &first.from)
-    );
-    let what = measure(first.measure);
     if lower > 0 && lower < claimed.len() {
+        let higher = claimed.len() - lower;
+        let all = group.len();
         return Some(format!(
-            "{subject}: {what} falls in {lower} and rises in {} of {} combinations.",
-            claimed.len() - lower,
-            group.len()
+            "{what} {way} falls in {lower} and rises in {higher} of {all} cases."
         ));
     }
-    let verb = if lower > 0 { "lowers" } else { "raises" };
-    if group.len() == 1 {
-        let by = number::change_size(first.ratio.mean);
-        let at = if first.at.0.is_empty() { String::new() } else { format!(", {}", first.at) };
-        let mut ends =
-            [first.ratio.low, first.ratio.high].map(|end| end.unwrap_or(first.ratio.mean));
-        if lower > 0 {
-            ends.reverse();
-        }
-        let [least, most] = ends.map(number::change_size);
-        return Some(format!("{subject} {verb} {what} by {by} % ({least} to {most} %){at}."));
+    let verb = if lower > 0 { "falls" } else { "rises" };
+    let unclaimed = match group.len() - claimed.len() {
+        0 => String::new(),
+        1 => "; no change can be claimed in the other case".to_owned(),
+        rest => format!("; no change can be claimed in the other {rest} cases"),
+    };
+    if let [only] = claimed.as_slice() {
+        let by = number::change_size(only.ratio.mean);
+        let at = if only.at.0.is_empty() { String::new() } else { format!(", {}", only.at) };
+        let ends = only.ratio.low.zip(only.ratio.high).map(|(low, high)| {
+            let (least, most) = if lower > 0 { (high, low) } else { (low, high) };
+            format!(" ({} to {} %)", number::change_size(least), number::change_size(most))
+        });
+        let ends = ends.unwrap_or_default();
+        return Some(format!("{what} {verb} by {by} %{ends} {way}{at}{unclaimed}."));
     }
-    let size = |effect: &&&Effect| (effect.ratio.mean - 1.0).abs();
-    let least = claimed.iter().min_by(|a, b| size(a).total_cmp(&size(b)))?;
-    let most = claimed.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let size = |effect: &&Effect| (effect.ratio.mean - 1.0).abs();
+    let least = claimed.iter().copied().min_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let most = claimed.iter().copied().max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let [least, most] = [least, most].map(|effect| number::change_size(effect.ratio.mean));
     let by = if least == most { format!("{most} %") } else { format!("{least} to {most} %") };
-    Some(match group.len() - claimed.len() {
-        0 => format!("{subject} {verb} {what} by {by} in all {} combinations.", group.len()),
-        rest => format!(
-            "{subject} {verb} {what} by {by} in {} of {} combinations; no change can be claimed \
-             in the other{}.",
-            claimed.len(),
-            group.len(),
-            if rest == 1 { String::new() } else { format!(" {rest}") }
-        ),
-    })
+    let cases = match (claimed.len(), group.len()) {
+        (2, 2) => "both cases".to_owned(),
+        (some, all) if some == all => format!("all {all} cases"),
+        (some, all) => format!("{some} of {all} cases"),
+    };
+    Some(format!("{what} {verb} by {by} {way} in {cases}{unclaimed}."))
 }
 
 /// Results' and testbed's warnings together, each once.
@@ -145,6 +141,16 @@ pub fn warnings(results: &StudyResults) -> Vec<&str> {
     all
 }
 
+/// Whether any figure of a cell has an interval, so that ± needs an explanation.
+pub fn has_intervals(results: &StudyResults) -> bool {
+    results.cells.iter().any(|cell| {
+        [cell.throughput, cell.transactions, cell.service_demand, cell.cpu]
+            .iter()
+            .flatten()
+            .any(|quantity| number::half_width(&quantity.interval).is_some())
+    })
+}
+
 /// `1 run`, `5 runs`.
 pub fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
@@ -154,4 +160,71 @@ pub fn count(number: usize, thing: &str) -> String {
 pub fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_study::results::{Interval, Levels};
+
+    use super::*;
+
+    fn effects(ratios: &[(f64, bool)]) -> Vec<Effect> {
+        let effect = |(index, (mean, claimed)): (usize, &(f64, bool))| Effect {
+            factor: "ports".to_owned(),
+            from: Level::Number(1),
+            to: Level::Number(4),
+            at: Levels(vec![("mtu".to_owned(), Level::Number(index as u64))]),
+            measure: Measure::ServiceDemand,
+            ratio: Interval { mean: *mean, low: Some(mean * 0.9), high: Some(mean * 1.1) },
+            pairs: 5,
+            claimed: *claimed,
+        };
+        ratios.iter().enumerate().map(effect).collect()
+    }
+
+    fn sentence(ratios: &[(f64, bool)]) -> Option<String> {
+        let effects = effects(ratios);
+        highlight(&effects.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn highlights_say_how_much_and_where() {
+        for (ratios, text) in [
+            (
+                &[(0.5, true)][..],
+                "Service demand falls by 50 % (45 to 55 %) from ports 1 to 4, mtu 0.",
+            ),
+            (
+                &[(0.5, true), (0.8, true)],
+                "Service demand falls by 20 to 50 % from ports 1 to 4 in both cases.",
+            ),
+            (
+                &[(1.5, true), (1.8, true), (1.0, false)],
+                "Service demand rises by 50 to 80 % from ports 1 to 4 in 2 of 3 cases; no change \
+                 can be claimed in the other case.",
+            ),
+            (
+                &[(0.5, true), (1.8, true), (1.0, false)],
+                "Service demand from ports 1 to 4 falls in 1 and rises in 1 of 3 cases.",
+            ),
+        ] {
+            assert_eq!(sentence(ratios).as_deref(), Some(text));
+        }
+        assert_eq!(sentence(&[(0.5, false)]), None);
+    }
+
+    #[test]
+    fn an_unclaimed_effect_says_why() {
+        let mut effect = effects(&[(0.985, false)]).remove(0);
+        assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("interval includes no change"));
+        effect.ratio.high = Some(0.99);
+        assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("below the 2 % minimum"));
+        effect.ratio.mean = 0.97;
+        let reason = not_claimed(&effect, 0.02);
+        assert_eq!(reason.as_deref(), Some("not shown to exceed the 2 % minimum"));
+        effect.ratio.low = None;
+        assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("too few runs for an interval"));
+        effect.claimed = true;
+        assert_eq!(not_claimed(&effect, 0.02), None);
+    }
 }

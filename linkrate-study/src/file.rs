@@ -124,11 +124,12 @@ fn read<'t>(name: &str, text: &'t str, reader: &mut Reader<'t>) -> Option<Study>
     if let (Some(factors), false) = (&factors, reader.has_errors()) {
         method.check_budget(reader, cells.len());
         let clients = cells.iter().map(|cell| cell.spec.clients).max().unwrap_or(1);
+        let queues = cells.iter().filter_map(|cell| cell.spec.interface.queues).max().unwrap_or(1);
         return Some(Study {
             name: name.to_owned(),
             title,
             paper: paper.map(str::to_owned),
-            testbed: linkrate_terms::TestbedSpec { clients, ..testbed },
+            testbed: linkrate_terms::TestbedSpec { clients, queues, ..testbed },
             factors: factors.clone(),
             cells,
             method: method.method,

@@ -8,19 +8,25 @@
 //! - [`file`]: study files
 //! - [`keys`]: every setting of a cell, in one table
 //! - [`plan`]: the order of runs
+//! - [`runner`]: block after block until it is enough
 //! - [`results`]: what a study found
+//! - [`analysis`]: from stored runs to results
+//! - [`verdict`]: what bound a cell
 
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod builtin;
 pub mod executor;
 pub mod file;
 pub mod keys;
 pub mod plan;
 pub mod results;
+pub mod runner;
 pub mod stats;
 pub mod store;
 pub mod study;
+pub mod verdict;
 
 #[cfg(test)]
 mod fixture;

@@ -34,7 +34,7 @@ pub mod log;
 pub mod plan;
 
 pub use error::StoreError;
-pub use plan::{Ended, StoredPlan};
+pub use plan::{Ended, Session, StoredPlan};
 
 use error::IoContext;
 use log::RunLog;
@@ -117,6 +117,7 @@ pub struct Store {
     plan: StoredPlan,
     runs: Vec<StoredRun>,
     log: RunLog<File>,
+    resumed: bool,
     recovered: Option<Recovered>,
 }
 
@@ -169,7 +170,14 @@ impl Store {
         // the plan comes last: with it the directory is a store
         directory::write_whole(&directory.join(PLAN_FILE), text.as_bytes())?;
         let log = RunLog::new(file, path, 0);
-        Ok(Self { directory: directory.to_owned(), plan, runs: Vec::new(), log, recovered: None })
+        Ok(Self {
+            directory: directory.to_owned(),
+            plan,
+            runs: Vec::new(),
+            log,
+            resumed: false,
+            recovered: None,
+        })
     }
 
     /// Opens a store to go on with it. A last line cut short by a crash is taken off and kept in
@@ -196,7 +204,14 @@ impl Store {
         }
         directory::remove_if_there(&directory.join(ENDED_FILE))?;
         let log = RunLog::new(file, path, scan.whole_bytes);
-        Ok(Self { directory: directory.to_owned(), plan, runs: scan.runs, log, recovered })
+        Ok(Self {
+            directory: directory.to_owned(),
+            plan,
+            runs: scan.runs,
+            log,
+            resumed: true,
+            recovered,
+        })
     }
 
     /// Reads a store without changing it. A run being stored at this moment looks torn.
@@ -226,6 +241,23 @@ impl Store {
     pub fn append(&mut self, run: &StoredRun) -> Result<(), StoreError> {
         let stored = self.log.append(run, self.next_sequence())?;
         self.runs.push(stored);
+        Ok(())
+    }
+
+    /// Writes down that a session goes on with this store, and on which testbed. Does nothing in
+    /// a store that this process made.
+    ///
+    /// # Errors
+    /// As for [`Store::create`].
+    pub fn begin_session(&mut self, facts: Facts, started_unix_ms: u64) -> Result<(), StoreError> {
+        if !self.resumed {
+            return Ok(());
+        }
+        let mut plan = self.plan.clone();
+        plan.resumed.push(Session::new(facts, started_unix_ms));
+        let path = self.directory.join(PLAN_FILE);
+        directory::write_whole(&path, plan.encode(&path)?.as_bytes())?;
+        self.plan = plan;
         Ok(())
     }
 

@@ -1,13 +1,15 @@
 //! Interfaces, addresses and routes through rtnetlink(7), in the calling thread's namespace.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute,
-    LinkFlags, LinkInfo, LinkMessage, Stats64,
+    LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
@@ -18,68 +20,14 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use crate::error::{SysError, SysResult};
 
 pub(crate) mod exchange;
+mod link;
+
+pub use link::{Link, LinkCounters};
 
 use exchange::{Exchange, Refusal};
 
 /// `IFNAMSIZ` of linux/if.h with its terminating zero.
 const NAME_SIZE: usize = 16;
-
-/// What the kernel says about one interface (`RTM_NEWLINK`, linux/if_link.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Link {
-    /// Interface index, unique in its network namespace.
-    pub index: u32,
-    /// Largest IP packet in bytes.
-    pub mtu: u32,
-    /// Administratively up (`IFF_UP`).
-    pub up: bool,
-    /// A carrier is there (`IFF_LOWER_UP`): for veth, the peer is up too.
-    pub carrier: bool,
-    /// Largest superframe in bytes, headers included; IPv4 sockets use
-    /// [`gso_ipv4_max_size`](Self::gso_ipv4_max_size).
-    pub gso_max_size: u32,
-    /// The same for IPv4; zero on kernels before 6.3, which have only the other one.
-    pub gso_ipv4_max_size: u32,
-    /// Most segments in one superframe.
-    pub gso_max_segs: u32,
-    /// Largest packet that GRO builds, in bytes; IPv4 has its own since 6.3.
-    pub gro_max_size: u32,
-    /// The same for IPv4; zero on kernels before 6.3.
-    pub gro_ipv4_max_size: u32,
-    /// The driver's own limit on superframes in bytes; nothing above it can be set.
-    pub tso_max_size: u32,
-    /// The driver's own limit on segments of a superframe.
-    pub tso_max_segs: u32,
-    /// Transmit queues allocated. How many are in use is a matter of
-    /// [channels](crate::ethtool::Ethtool::channels).
-    pub tx_queues: u32,
-    /// Receive queues allocated.
-    pub rx_queues: u32,
-    /// Packets, bytes and drops since the interface was made.
-    pub counters: LinkCounters,
-}
-
-/// Counters of one interface since it was made (`struct rtnl_link_stats64`). Bytes include the
-/// Ethernet header; on veth one superframe counts as one packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LinkCounters {
-    /// Packets handed to the driver.
-    pub tx_packets: u64,
-    /// Their bytes.
-    pub tx_bytes: u64,
-    /// Packets the driver handed up.
-    pub rx_packets: u64,
-    /// Their bytes.
-    pub rx_bytes: u64,
-    /// Packets dropped on transmit.
-    pub tx_dropped: u64,
-    /// Packets dropped on receive.
-    pub rx_dropped: u64,
-    /// Other failures on transmit.
-    pub tx_errors: u64,
-    /// Other failures on receive.
-    pub rx_errors: u64,
-}
 
 /// A routing socket in the network namespace of the thread that opened it. It stays there, even
 /// when the thread moves on.
@@ -144,11 +92,11 @@ impl RouteSocket {
         replies
             .into_iter()
             .find_map(|reply| match reply {
-                RouteNetlinkMessage::NewLink(message) => Some(read_link(&message)),
+                RouteNetlinkMessage::NewLink(message) => Some(Link::from(&message)),
                 _ => None,
             })
             .ok_or_else(|| {
-                let cause = std::io::Error::from_raw_os_error(libc::ENODEV);
+                let cause = io::Error::from_raw_os_error(libc::ENODEV);
                 SysError::new(OPERATION, quoted(name), cause)
             })
     }
@@ -175,6 +123,24 @@ impl RouteSocket {
     /// `ENODEV` when there is none of that name here.
     pub fn set_down(&mut self, name: &str) -> SysResult<()> {
         self.set_flag_up("take down", name, LinkFlags::empty())
+    }
+
+    /// Waits until [`Link::running`]. A connection that is opened earlier loses its first segment
+    /// and waits a second for the next.
+    ///
+    /// # Errors
+    /// `TimedOut` after `patience`.
+    pub fn wait_running(&mut self, name: &str, patience: Duration) -> SysResult<()> {
+        let deadline = Instant::now() + patience;
+        while !self.link(name)?.running {
+            if Instant::now() >= deadline {
+                let cause = io::Error::new(io::ErrorKind::TimedOut, "it is not running");
+                return Err(SysError::new("wait for link", quoted(name), cause)
+                    .with_hint("bring both ends of the wire up"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Sets the largest superframe in bytes for IPv6 and IPv4 (`IFLA_GSO_MAX_SIZE` and
@@ -337,7 +303,7 @@ fn check_name(operation: &str, name: &str) -> SysResult<()> {
     if valid {
         return Ok(());
     }
-    let cause = std::io::Error::from_raw_os_error(libc::EINVAL);
+    let cause = io::Error::from_raw_os_error(libc::EINVAL);
     Err(SysError::new(operation, quoted(name), cause)
         .with_detail("an interface name has 1 to 15 bytes, no space, \"/\" or \":\""))
 }
@@ -374,47 +340,6 @@ fn congestion_route(
     message
 }
 
-fn read_link(message: &LinkMessage) -> Link {
-    let mut link = Link {
-        index: message.header.index,
-        up: message.header.flags.contains(LinkFlags::Up),
-        carrier: message.header.flags.contains(LinkFlags::LowerUp),
-        ..Link::default()
-    };
-    for attribute in &message.attributes {
-        match attribute {
-            LinkAttribute::Mtu(value) => link.mtu = *value,
-            LinkAttribute::GsoMaxSize(value) => link.gso_max_size = *value,
-            LinkAttribute::GsoIpv4MaxSize(value) => link.gso_ipv4_max_size = *value,
-            LinkAttribute::GsoMaxSegs(value) => link.gso_max_segs = *value,
-            LinkAttribute::GroMaxSize(value) => link.gro_max_size = *value,
-            LinkAttribute::GroIpv4MaxSize(value) => link.gro_ipv4_max_size = *value,
-            LinkAttribute::TsoMaxSize(value) => link.tso_max_size = *value,
-            LinkAttribute::TsoMaxSegs(value) => link.tso_max_segs = *value,
-            LinkAttribute::NumTxQueues(value) => link.tx_queues = *value,
-            LinkAttribute::NumRxQueues(value) => link.rx_queues = *value,
-            LinkAttribute::Stats64(stats) => link.counters = LinkCounters::from(stats),
-            _ => {}
-        }
-    }
-    link
-}
-
-impl From<&Stats64> for LinkCounters {
-    fn from(stats: &Stats64) -> Self {
-        Self {
-            tx_packets: stats.tx_packets,
-            tx_bytes: stats.tx_bytes,
-            rx_packets: stats.rx_packets,
-            rx_bytes: stats.rx_bytes,
-            tx_dropped: stats.tx_dropped,
-            rx_dropped: stats.rx_dropped,
-            tx_errors: stats.tx_errors,
-            rx_errors: stats.rx_errors,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -428,19 +353,5 @@ mod tests {
             let error = check_name("read link", name).unwrap_err();
             assert!(error.to_string().contains("1 to 15 bytes"), "{error}");
         }
-    }
-
-    #[test]
-    fn attributes_of_a_link_land_in_their_fields() {
-        let mut message = link_message(vec![
-            LinkAttribute::Mtu(9000),
-            LinkAttribute::GsoMaxSegs(1),
-            LinkAttribute::NumRxQueues(4),
-        ]);
-        message.header.index = 7;
-        message.header.flags = LinkFlags::Up;
-        let link = read_link(&message);
-        assert_eq!((link.index, link.mtu, link.gso_max_segs, link.rx_queues), (7, 9000, 1, 4));
-        assert!(link.up && !link.carrier);
     }
 }

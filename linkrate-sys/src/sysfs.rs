@@ -14,9 +14,6 @@ use crate::error::{SysError, SysResult};
 
 const CLASS: &str = "/sys/class/net";
 
-const TOO_FEW_QUEUES: &str =
-    "the interface has fewer receive queues in use; give it more channels first";
-
 const NOT_MOUNTED: &str = "this sysfs shows another network namespace; run `mount -t sysfs sysfs \
                            /sys` inside it, in a mount namespace of its own";
 
@@ -66,8 +63,10 @@ pub fn receive_steering(interface: &str, queue: u32) -> SysResult<CpuSet> {
 /// (`store_rps_map`, net/core/net-sysfs.c) does not accept the root of any other.
 pub fn set_receive_steering(interface: &str, queue: u32, cpus: &CpuSet) -> SysResult<()> {
     let path = path(interface, &format!("queues/rx-{queue}/rps_cpus"))?;
-    let mask = cpus.to_kernel_mask();
-    write(&path, &mask).map_err(explain_steering)?;
+    fs::write(&path, cpus.to_kernel_mask()).map_err(|error| {
+        let operation = format!("write CPUs \"{cpus}\" to");
+        explain_steering(SysError::new(operation, path.display().to_string(), error))
+    })?;
     let effective = receive_steering(interface, queue)?;
     if effective == *cpus { Ok(()) } else { Err(differs(&path, cpus, &effective)) }
 }
@@ -107,7 +106,12 @@ fn explain_steering(error: SysError) -> SysError {
             "receive packet steering can only be set by root itself, not by the root of a user \
              namespace; run as root or leave it off",
         ),
-        io::ErrorKind::NotFound => error.with_hint(TOO_FEW_QUEUES),
+        io::ErrorKind::NotFound => error.with_hint(
+            "the interface has fewer receive queues in use; give it more channels first",
+        ),
+        _ if error.errno() == Some(libc::EOVERFLOW) => {
+            error.with_hint("this machine cannot have CPUs of these numbers")
+        }
         _ => error,
     }
 }

@@ -46,7 +46,7 @@ mod inside {
     use std::os::fd::AsFd;
     use std::sync::mpsc;
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use linkrate_sys::ethtool::{Channels, Ethtool};
     use linkrate_sys::netlink::RouteSocket;
@@ -100,8 +100,11 @@ mod inside {
         route.set_up("v0").unwrap();
         assert!(route.link("v0").unwrap().up);
         assert!(!route.link("v0").unwrap().carrier);
+        let error = route.wait_running("v0", Duration::from_millis(5)).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
         route.set_up("v1").unwrap();
         assert!(route.link("v0").unwrap().carrier);
+        route.wait_running("v0", Duration::from_secs(5)).unwrap();
         route.set_down("v0").unwrap();
         assert!(!route.link("v0").unwrap().up);
         route.delete_link("v0").unwrap();
@@ -219,7 +222,7 @@ mod inside {
             (ethtool.features("no-such-if").map(drop), "read features of \"no-such-if\": No such"),
             (
                 sysfs::set_receive_steering("v0", 7, &CpuSet::default()),
-                "write \"00000000\" to /sys/class/net/v0/queues/rx-7/rps_cpus: No such file",
+                "write CPUs \"\" to /sys/class/net/v0/queues/rx-7/rps_cpus: No such file",
             ),
         ];
         for (result, beginning) in errors {
@@ -263,6 +266,8 @@ mod inside {
                 namespace.send(here()).unwrap();
                 wait_for_wire.recv().unwrap();
                 end("v1", far);
+                let patience = Duration::from_secs(5);
+                RouteSocket::open().unwrap().wait_running("v1", patience).unwrap();
                 let listener = TcpListener::bind((far, 7)).unwrap();
                 listening.send(()).unwrap();
                 let (socket, _) = listener.accept().unwrap();
@@ -274,7 +279,11 @@ mod inside {
             wired.send(()).unwrap();
             end("v0", near);
             wait_for_listener.recv().unwrap();
+            route.wait_running("v0", Duration::from_secs(5)).unwrap();
+            let started = Instant::now();
             let socket = TcpStream::connect((far, 7)).unwrap();
+            // the first segment was not lost
+            assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
             assert_eq!(tcp_congestion(&socket).unwrap(), other);
             assert!(route.link("v0").unwrap().counters.tx_packets > 0);
             println!("default {}, over the route {other}", default.trim());
@@ -316,8 +325,11 @@ mod inside {
                 assert_eq!(sysfs::receive_steering("v0", 1).unwrap(), first);
                 assert_eq!(sysfs::receive_steering("v0", 0).unwrap(), none);
                 sysfs::set_receive_steering("v0", 1, &none).unwrap();
-                let absent: CpuSet = "8000".parse().unwrap();
-                println!("{}", sysfs::set_receive_steering("v0", 1, &absent).unwrap_err());
+                for absent in ["8000", "0,8000"] {
+                    let absent: CpuSet = absent.parse().unwrap();
+                    let error = sysfs::set_receive_steering("v0", 1, &absent).unwrap_err();
+                    println!("{error}; hint: {:?}", error.hint());
+                }
             }
             // the root of a user namespace may not
             Err(error) => {

@@ -54,6 +54,8 @@ pub struct TestbedSpec {
     pub adapter: Adapter,
     /// Number of client hosts.
     pub clients: u32,
+    /// Most queue pairs any run asks for; a wire is made with so many and uses one by default.
+    pub queues: u32,
     /// CPUs of the system under test; `None` lets the lab choose.
     pub sut_cpus: Option<CpuSet>,
     /// CPUs of everything else; `None` lets the lab choose.
@@ -62,6 +64,6 @@ pub struct TestbedSpec {
 
 impl Default for TestbedSpec {
     fn default() -> Self {
-        Self { adapter: Adapter::Veth, clients: 1, sut_cpus: None, client_cpus: None }
+        Self { adapter: Adapter::Veth, clients: 1, queues: 1, sut_cpus: None, client_cpus: None }
     }
 }

@@ -72,7 +72,7 @@ pub fn await_introduction(socket: &OwnedFd, nonce: u64) -> io::Result<Preamble> 
 pub fn transmit(flow: &mut FlowContext, socket: &OwnedFd, mut sizes: Sizes) -> io::Result<()> {
     let payload = payload(sizes.largest());
     while !flow.control.stopped() {
-        match socket::send(socket, &payload[..sizes.next()]) {
+        match socket::send(socket, &payload[..sizes.draw()]) {
             Ok(sent) => flow.counters.add_sent(sent as u64),
             Err(error) if transient(&error) => {}
             Err(error) => return Err(error),
@@ -116,7 +116,7 @@ pub fn request(
     while !flow.control.stopped() {
         while outstanding.len() < burst as usize {
             outstanding.push_back(monotonic_ns());
-            let sent = socket::send(socket, &out[..exchange.requests.next()])?;
+            let sent = socket::send(socket, &out[..exchange.requests.draw()])?;
             flow.counters.add_sent(sent as u64);
         }
         match socket::receive(socket, &mut buffer) {
@@ -148,7 +148,7 @@ pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -
         match socket::receive(socket, &mut buffer) {
             Ok(received) => {
                 flow.counters.add_received(received as u64);
-                match socket::send(socket, &out[..responses.next()]) {
+                match socket::send(socket, &out[..responses.draw()]) {
                     Ok(sent) => flow.counters.add_sent(sent as u64),
                     // a response that finds no room is lost, as one on the wire would be
                     Err(error) if transient(&error) => {}

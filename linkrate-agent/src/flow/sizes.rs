@@ -33,7 +33,7 @@ impl Sizes {
 
     /// The next size.
     #[inline]
-    pub fn next(&mut self) -> usize {
+    pub fn draw(&mut self) -> usize {
         let size = self.table[self.next];
         self.next += 1;
         if self.next == self.table.len() {
@@ -58,8 +58,8 @@ mod tests {
     fn both_ends_draw_the_same_sizes() {
         let size = MessageSize::Uniform { low: ByteSize(128), high: ByteSize(4096) };
         let (mut here, mut there) = (Sizes::new(size, 7), Sizes::new(size, 7));
-        let drawn: Vec<usize> = (0..10_000).map(|_| here.next()).collect();
-        assert!(drawn.iter().all(|size| *size == there.next()));
+        let drawn: Vec<usize> = (0..10_000).map(|_| here.draw()).collect();
+        assert!(drawn.iter().all(|size| *size == there.draw()));
         assert!(drawn.iter().all(|size| (128..=4096).contains(size)));
         let mean = drawn.iter().sum::<usize>() as f64 / drawn.len() as f64;
         assert!((mean - 2112.0).abs() < 60.0, "{mean}");
@@ -69,6 +69,6 @@ mod tests {
     #[test]
     fn a_fixed_size_stays() {
         let mut sizes = Sizes::new(MessageSize::Fixed(ByteSize(9)), 1);
-        assert_eq!((sizes.next(), sizes.next(), sizes.largest()), (9, 9, 9));
+        assert_eq!((sizes.draw(), sizes.draw(), sizes.largest()), (9, 9, 9));
     }
 }

@@ -27,7 +27,7 @@ pub fn transmit(
 ) -> io::Result<()> {
     let mut sender = Sender::new(socket, path, sizes.largest())?;
     while !flow.control.stopped() {
-        sender.send(sizes.next(), &flow.control, &flow.counters)?;
+        sender.send(sizes.draw(), &flow.control, &flow.counters)?;
     }
     Ok(())
 }

@@ -53,8 +53,8 @@ pub fn request(
     if burst <= 1 {
         while !flow.control.stopped() {
             let begun = monotonic_ns();
-            send_all(flow, socket, &out[..exchange.requests.next()])?;
-            receive_exactly(flow, socket, &mut buffer, exchange.responses.next())?;
+            send_all(flow, socket, &out[..exchange.requests.draw()])?;
+            receive_exactly(flow, socket, &mut buffer, exchange.responses.draw())?;
             flow.completed(begun);
         }
         return Ok(());
@@ -74,12 +74,12 @@ fn request_burst(
 ) -> io::Result<()> {
     let mut outstanding: VecDeque<u64> = VecDeque::with_capacity(burst as usize);
     let (mut unsent, mut request_length) = (0, 0);
-    let mut unreceived = exchange.responses.next();
+    let mut unreceived = exchange.responses.draw();
     while !flow.control.stopped() {
         let mut moved = false;
         while unsent > 0 || outstanding.len() < burst as usize {
             if unsent == 0 {
-                request_length = exchange.requests.next();
+                request_length = exchange.requests.draw();
                 unsent = request_length;
                 outstanding.push_back(monotonic_ns());
             }
@@ -105,7 +105,7 @@ fn request_burst(
             flow.counters.add_received(received as u64);
             unreceived -= received;
             if unreceived == 0 {
-                unreceived = exchange.responses.next();
+                unreceived = exchange.responses.draw();
                 if let Some(begun) = outstanding.pop_front() {
                     flow.completed(begun);
                 }
@@ -127,8 +127,8 @@ pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut exchange: Exchange)
     let out = payload(exchange.responses.largest());
     let mut buffer = vec![0; exchange.requests.largest()];
     while !flow.control.stopped() {
-        receive_exactly(flow, socket, &mut buffer, exchange.requests.next())?;
-        send_all(flow, socket, &out[..exchange.responses.next()])?;
+        receive_exactly(flow, socket, &mut buffer, exchange.requests.draw())?;
+        send_all(flow, socket, &out[..exchange.responses.draw()])?;
     }
     Ok(())
 }
@@ -149,8 +149,8 @@ pub fn connect_and_request(
         let begun = monotonic_ns();
         let socket = sockets::tcp(knobs)?;
         socket::connect(&socket, far_end)?;
-        send_all(flow, &socket, &out[..exchange.requests.next()])?;
-        receive_exactly(flow, &socket, &mut buffer, exchange.responses.next())?;
+        send_all(flow, &socket, &out[..exchange.requests.draw()])?;
+        receive_exactly(flow, &socket, &mut buffer, exchange.responses.draw())?;
         // the far end closes first, so that it and not this host's port range holds TIME_WAIT
         if socket::receive(&socket, &mut buffer)? != 0 {
             let reason = "a response longer than the workload's";
@@ -175,8 +175,8 @@ pub fn accept_and_respond(
     let mut buffer = vec![0; exchange.requests.largest()];
     while !flow.control.stopped() {
         let socket = socket::accept(listener)?;
-        receive_exactly(flow, &socket, &mut buffer, exchange.requests.next())?;
-        send_all(flow, &socket, &out[..exchange.responses.next()])?;
+        receive_exactly(flow, &socket, &mut buffer, exchange.requests.draw())?;
+        send_all(flow, &socket, &out[..exchange.responses.draw()])?;
     }
     Ok(())
 }

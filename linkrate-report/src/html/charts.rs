@@ -6,13 +6,11 @@
 
 use plotters::prelude::*;
 
-use super::plot::{Area, Axis, Drawn, Layout, MUTED, ROW, draw, text_style};
+use super::plot::{Area, Axis, CARD, Drawn, Layout, MUTED, ROW, draw, text_style};
 use crate::ReportError;
 
 /// Where an effect is too small to be claimed.
 const BAND: RGBColor = RGBColor(0xE6, 0xEB, 0xF1);
-/// What an unclaimed point is filled with: the card.
-const CARD: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 /// A claimed effect.
 const CLAIMED: RGBColor = RGBColor(0x1D, 0x5F, 0xA8);
 /// Bars, by level of the first factor, over and over.
@@ -81,16 +79,11 @@ pub struct Group {
     pub rows: Vec<Row>,
 }
 
-/// Bars from zero with whiskers. `tick` writes a value below the axis.
+/// Bars from zero with whiskers.
 ///
 /// # Errors
 /// [`ReportError::Chart`] when the drawing library refuses.
-pub fn bars(
-    title: &str,
-    groups: &[Group],
-    size: Size,
-    tick: &dyn Fn(f64) -> String,
-) -> Result<Drawing, ReportError> {
+pub fn bars(title: &str, groups: &[Group], size: Size) -> Result<Drawing, ReportError> {
     let layout = Layout::new(groups, size);
     let rows = groups.iter().flat_map(|group| &group.rows);
     let largest = rows
@@ -98,7 +91,7 @@ pub fn bars(
         .flatten()
         .filter(|value| value.is_finite())
         .fold(0.0, f64::max);
-    let axis = Axis::from_zero(largest, layout.most_ticks(9).min(6), tick);
+    let axis = Axis::from_zero(largest, layout.most_ticks(7).min(6));
     draw(title, groups, size, &layout, &axis, &|_, _| Ok(()), &|area, row, y, x| {
         let Some(value) = row.value else { return Ok(()) };
         let color = BARS[row.kind % BARS.len()];
@@ -127,8 +120,10 @@ pub fn effects(
         .filter(|ratio| *ratio > 0.0 && ratio.is_finite())
         .collect();
     let axis = Axis::of_changes(&ratios, minimum, layout.most_ticks(7).min(7));
+    // a small point leaves the interval visible where a pixel is more per cent
+    let radius = if size == Size::Wide { 6 } else { 4 };
     let backdrop = |area: &Area<'_>, x: &dyn Fn(f64) -> i32| {
-        let [near, far] = [1.0 / (1.0 + minimum), 1.0 + minimum].map(f64::ln).map(x);
+        let [near, far] = [1.0 - minimum.min(0.99), 1.0 + minimum].map(f64::ln).map(x);
         let bottom = layout.bottom();
         area.draw(&Rectangle::new([(near, 0), (far, bottom)], BAND.filled()))?;
         area.draw(&PathElement::new([(x(0.0), 0), (x(0.0), bottom)], MUTED.stroke_width(1)))
@@ -138,10 +133,10 @@ pub fn effects(
         let color = if row.kind == 0 { MUTED } else { CLAIMED };
         let log = |ratio: f64| x(ratio.ln());
         whisker(area, row, y, &log, color)?;
-        area.draw(&Circle::new((log(value), y), 6, color.filled()))?;
+        area.draw(&Circle::new((log(value), y), radius, color.filled()))?;
         if row.kind == 0 {
             // hollow, so that it differs in shape and not only in colour
-            area.draw(&Circle::new((log(value), y), 4, CARD.filled()))?;
+            area.draw(&Circle::new((log(value), y), radius - 2, CARD.filled()))?;
         }
         Ok(())
     })

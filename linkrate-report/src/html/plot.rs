@@ -13,6 +13,8 @@ use crate::{ReportError, number};
 
 /// Axis labels and names of groups.
 pub const MUTED: RGBColor = RGBColor(0x5A, 0x67, 0x75);
+/// What the chart lies on; also the inside of hollow points.
+pub const CARD: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 /// Grid lines.
 const GRID: RGBColor = RGBColor(0xDC, 0xE1, 0xE7);
 
@@ -68,13 +70,20 @@ pub struct Axis {
 
 impl Axis {
     /// From zero past `largest`, with at most about `most` marks at round values.
-    pub fn from_zero(largest: f64, most: usize, tick: &dyn Fn(f64) -> String) -> Self {
+    pub fn from_zero(largest: f64, most: usize) -> Self {
         if largest <= 0.0 {
-            return Self { low: 0.0, high: 1.0, ticks: vec![(0.0, tick(0.0))] };
+            return Self { low: 0.0, high: 1.0, ticks: vec![(0.0, "0".to_owned())] };
         }
         let step = round_step(largest / most as f64);
         let count = (largest / step).floor() as usize;
-        let ticks = (0..=count).map(|index| index as f64 * step).map(|v| (v, tick(v))).collect();
+        // all labels with the decimals of the step, whatever the value
+        let places = (-step.log10().floor()).max(0.0) as usize;
+        let label = |value: f64| match places {
+            0 => number::grouped(value),
+            places => format!("{value:.places$}"),
+        };
+        let values = (0..=count).map(|index| index as f64 * step);
+        let ticks = values.map(|value| (value, label(value))).collect();
         Self { low: 0.0, high: largest * 1.02, ticks }
     }
 
@@ -237,6 +246,9 @@ fn paint(
     for (y, item) in &layout.items {
         match item {
             Item::Heading(group) => {
+                // the grid makes room for the words
+                let corners = [(0, y - HEADING / 2), (layout.width, y + HEADING / 2 - 4)];
+                area.draw(&Rectangle::new(corners, CARD.filled()))?;
                 let style = text_style::bold(MUTED, HPos::Left);
                 area.draw(&Text::new(groups[*group].name.as_str(), (0, *y), style))?;
             }

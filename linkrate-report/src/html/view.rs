@@ -1,12 +1,12 @@
 //! Results as the template needs them: strings that are ready to stand on the page.
 
-use linkrate_study::results::{CellResult, Effect, Levels, Measure, Quantity, StudyResults};
+use linkrate_study::results::{CellResult, Effect, Levels, Quantity, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_terms::Task;
 use serde::Serialize;
 
-use super::charts::{self, Drawing, Group, Row, Size};
-use crate::number::{self, ABSENT, Scale};
+use super::pictures::{self, Picture};
+use crate::number::{self, ABSENT};
 use crate::{ReportError, words};
 
 /// Everything on the page.
@@ -17,13 +17,14 @@ pub struct View<'a> {
     study: &'a str,
     results: &'a str,
     confidence: String,
+    has_intervals: bool,
     minimum: String,
     stopped: &'a str,
     complete: bool,
     size: String,
     highlights: Vec<String>,
     has_effects: bool,
-    charts: Vec<Chart>,
+    charts: Vec<Picture>,
     cells: Vec<Cell>,
     columns: Columns,
     evidence: Table,
@@ -32,32 +33,8 @@ pub struct View<'a> {
     facts: Vec<(&'a str, &'a str)>,
     warnings: Vec<&'a str>,
     failures: Vec<Failure<'a>>,
-    factors: Vec<&'a str>,
     runs: Vec<RunRow>,
-}
-
-/// A chart in both sizes, with its text alternative.
-#[derive(Debug, Serialize)]
-struct Chart {
-    id: String,
-    title: String,
-    note: String,
-    description: String,
-    wide: Svg,
-    narrow: Svg,
-}
-
-#[derive(Debug, Serialize)]
-struct Svg {
-    svg: String,
-    width: u32,
-    height: u32,
-}
-
-impl From<Drawing> for Svg {
-    fn from(Drawing { svg, width, height }: Drawing) -> Self {
-        Self { svg, width, height }
-    }
+    runs_count: String,
 }
 
 /// A figure, its half-width and the ends of its interval.
@@ -71,6 +48,7 @@ struct Figure {
 /// Which columns the table of cells has.
 #[derive(Debug, Serialize)]
 struct Columns {
+    cell: bool,
     throughput: bool,
     transactions: bool,
 }
@@ -91,6 +69,8 @@ struct Cell {
 /// A plain table: column names, then rows of a name and as many fields.
 #[derive(Debug, Default, Serialize)]
 struct Table {
+    /// What is the same in every row, by name.
+    common: Vec<(&'static str, String)>,
     header: Vec<&'static str>,
     rows: Vec<(String, Vec<String>)>,
 }
@@ -146,22 +126,24 @@ impl<'a> View<'a> {
             study: &results.study,
             results: &results.results,
             confidence: number::percent(results.confidence),
+            has_intervals: words::has_intervals(results),
             minimum: number::percent(results.minimum_effect),
             stopped: &results.stopped,
             complete: results.complete,
             size: size.join(", "),
             highlights: words::highlights(results),
             has_effects: !results.effects.is_empty(),
-            charts: charts_of(results)?,
+            charts: pictures::all(results)?,
             cells: results.cells.iter().map(cell).collect(),
             columns: Columns {
+                cell: results.cells.iter().any(|cell| !cell.levels.0.is_empty()),
                 // payload per second says nothing about one-byte transactions
                 throughput: results.cells.iter().any(|cell| cell.transactions.is_none()),
                 transactions: results.cells.iter().any(|cell| cell.transactions.is_some()),
             },
             evidence: evidence(&results.cells),
             effects: results.effects.iter().map(|e| effect(e, results)).collect(),
-            background: results.background_cpu.as_ref().map(with_margin),
+            background: results.background_cpu.as_ref().map(number::with_margin),
             facts: results.facts.facts.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
             warnings: words::warnings(results),
             failures: results
@@ -173,8 +155,8 @@ impl<'a> View<'a> {
                     reason: &failed.reason,
                 })
                 .collect(),
-            factors: Vec::new(),
             runs: results.runs.iter().map(|run| run_row(run, results)).collect(),
+            runs_count: words::count(stored, "run"),
         })
     }
 }
@@ -183,16 +165,9 @@ fn name(levels: &Levels, without: &str) -> String {
     if levels.0.is_empty() { without.to_owned() } else { levels.to_string() }
 }
 
-fn with_margin(quantity: &Quantity) -> String {
-    match number::margin(quantity) {
-        Some(margin) => format!("{} {margin}", number::mean(quantity)),
-        None => number::mean(quantity),
-    }
-}
-
 fn figure(quantity: Quantity) -> Figure {
     Figure {
-        mean: number::mean(&quantity),
+        mean: number::brief_mean(&quantity),
         margin: number::margin(&quantity),
         ends: number::ends(&quantity),
     }
@@ -250,21 +225,30 @@ fn evidence(cells: &[CellResult]) -> Table {
             })
         }),
     ];
-    let used = columns.iter().filter(|(_, field)| cells.iter().any(|cell| field(cell).is_some()));
-    let used: Vec<&(&'static str, Field)> = used.collect();
-    if used.is_empty() {
-        return Table::default();
+    let mut table = Table::default();
+    let mut varying: Vec<Field> = Vec::new();
+    for (name, field) in columns {
+        let fields: Vec<Option<String>> = cells.iter().map(field).collect();
+        match fields.first() {
+            // a column of one and the same value only makes the table wide
+            Some(Some(first)) if fields.iter().all(|f| f.as_ref() == Some(first)) => {
+                table.common.push((name, first.clone()));
+            }
+            _ if fields.iter().all(Option::is_none) => {}
+            _ => {
+                table.header.push(name);
+                varying.push(field);
+            }
+        }
     }
-    let fields = |cell: &CellResult| {
-        used.iter().map(|(_, field)| field(cell).unwrap_or_else(|| ABSENT.to_owned())).collect()
-    };
-    Table {
-        header: used.iter().map(|(name, _)| *name).collect(),
-        rows: cells
-            .iter()
-            .map(|cell| (name(&cell.levels, "the only cell"), fields(cell)))
-            .collect(),
+    if !varying.is_empty() {
+        let fields = |cell: &CellResult| {
+            varying.iter().map(|f| f(cell).unwrap_or_else(|| ABSENT.to_owned())).collect()
+        };
+        let row = |cell: &CellResult| (name(&cell.levels, "the only cell"), fields(cell));
+        table.rows = cells.iter().map(row).collect();
     }
+    table
 }
 
 fn bytes(value: f64) -> String {
@@ -322,140 +306,4 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> RunRow {
         }
     };
     RunRow { sequence: run.sequence, block: run.block, cell, failure, figures }
-}
-
-/// A figure of a cell that gets a chart.
-type Field = fn(&CellResult) -> Option<Quantity>;
-
-fn charts_of(results: &StudyResults) -> Result<Vec<Chart>, ReportError> {
-    let mut all = Vec::new();
-    let fields: [(&str, &str, Field, &[&str]); 3] = [
-        (
-            "Service demand",
-            "less is better",
-            |cell| cell.service_demand,
-            &["us/KB", "us/transaction"],
-        ),
-        (
-            "Throughput",
-            "more is better",
-            |cell| cell.throughput.filter(|_| cell.transactions.is_none()),
-            &["bit/s"],
-        ),
-        ("Transactions", "more is better", |cell| cell.transactions, &["transaction/s"]),
-    ];
-    for (title, better, field, units) in fields {
-        for &unit in units {
-            let of_unit = |cell: &CellResult| field(cell).filter(|figure| figure.unit == unit);
-            // a single bar compares nothing
-            if results.cells.iter().filter(|cell| of_unit(cell).is_some()).count() > 1 {
-                all.push(bar_chart(results, title, better, &of_unit, all.len())?);
-            }
-        }
-    }
-    for measure in words::measures(results) {
-        all.push(effect_chart(results, measure, all.len())?);
-    }
-    Ok(all)
-}
-
-fn bar_chart(
-    results: &StudyResults,
-    title: &str,
-    better: &str,
-    field: &dyn Fn(&CellResult) -> Option<Quantity>,
-    index: usize,
-) -> Result<Chart, ReportError> {
-    let figures = || results.cells.iter().filter_map(field);
-    let largest = figures().map(|figure| figure.interval.mean).fold(0.0, f64::max);
-    let scale = figures()
-        .next()
-        .map_or(Scale { divisor: 1.0, unit: "" }, |figure| Scale::of(figure.unit, largest));
-    let mut groups: Vec<(Levels, Group)> = Vec::new();
-    let mut kinds: Vec<String> = Vec::new();
-    let mut sentences = Vec::new();
-    for cell in &results.cells {
-        let Some((factor, level)) = cell.levels.0.first() else { continue };
-        let Some(figure) = field(cell) else { continue };
-        let row_name = words::level(factor, level);
-        let kind = kinds.iter().position(|kind| *kind == row_name).unwrap_or_else(|| {
-            kinds.push(row_name.clone());
-            kinds.len() - 1
-        });
-        sentences.push(format!("{}: {}", cell.levels, with_margin(&figure)));
-        let row = Row {
-            name: row_name,
-            figure: with_margin(&figure),
-            short_figure: number::mean(&figure)
-                .replace("/transaction", "")
-                .replace("transactions", ""),
-            value: Some(figure.interval.mean / scale.divisor),
-            ends: figure
-                .interval
-                .low
-                .zip(figure.interval.high)
-                .map(|(low, high)| (low / scale.divisor, high / scale.divisor)),
-            kind,
-        };
-        let others = cell.levels.without(factor);
-        match groups.iter_mut().find(|(levels, _)| *levels == others) {
-            Some((_, group)) => group.rows.push(row),
-            None => {
-                let group = Group { name: others.to_string(), rows: vec![row] };
-                groups.push((others, group));
-            }
-        }
-    }
-    let groups: Vec<Group> = groups.into_iter().map(|(_, group)| group).collect();
-    let tick = |value: f64| number::significant(value, 3).trim_end_matches(".00").to_owned();
-    Ok(Chart {
-        id: format!("chart-{index}"),
-        title: format!("{title}, {}", scale.unit),
-        note: better.to_owned(),
-        description: sentences.join("; "),
-        wide: charts::bars(title, &groups, Size::Wide, &tick)?.into(),
-        narrow: charts::bars(title, &groups, Size::Narrow, &tick)?.into(),
-    })
-}
-
-fn effect_chart(
-    results: &StudyResults,
-    measure: Measure,
-    index: usize,
-) -> Result<Chart, ReportError> {
-    let mut groups: Vec<Group> = Vec::new();
-    let mut sentences = Vec::new();
-    for effect in results.effects.iter().filter(|effect| effect.measure == measure) {
-        let change = number::change(&effect.ratio);
-        let ends = change.ends.as_ref().map(|ends| format!(" ({ends})")).unwrap_or_default();
-        let claimed = if effect.claimed { "" } else { ", not claimed" };
-        sentences.push(format!("{}: {}{ends}{claimed}", words::step_at(effect), change.mean));
-        let without_others = effect.at.0.is_empty();
-        let row = Row {
-            name: if without_others { words::step(effect) } else { effect.at.to_string() },
-            figure: format!("{}{ends}", change.mean),
-            short_figure: change.mean,
-            value: Some(effect.ratio.mean),
-            ends: effect.ratio.low.zip(effect.ratio.high),
-            kind: usize::from(effect.claimed),
-        };
-        let heading = if without_others { String::new() } else { words::step(effect) };
-        match groups.iter_mut().find(|group| group.name == heading) {
-            Some(group) => group.rows.push(row),
-            None => groups.push(Group { name: heading, rows: vec![row] }),
-        }
-    }
-    let title = format!("Change in {}", words::measure(measure));
-    Ok(Chart {
-        id: format!("chart-{index}"),
-        note: format!(
-            "{}; filled: claimed, hollow: not claimed; grey band: below the {} minimum",
-            words::better(measure),
-            number::percent(results.minimum_effect)
-        ),
-        description: sentences.join("; "),
-        wide: charts::effects(&title, &groups, Size::Wide, results.minimum_effect)?.into(),
-        narrow: charts::effects(&title, &groups, Size::Narrow, results.minimum_effect)?.into(),
-        title,
-    })
 }

@@ -78,8 +78,7 @@ mod tests {
             for (confidence, low, high) in [(0.95, 0.93, 0.97), (0.90, 0.88, 0.92)] {
                 let mut simulator = Simulator::new(seed);
                 let covered = share(4000, || {
-                    let runs: Vec<f64> =
-                        (0..n).map(|_| 9.4e9 + 2e8 * simulator.normal()).collect();
+                    let runs: Vec<f64> = (0..n).map(|_| 9.4e9 + 2e8 * simulator.normal()).collect();
                     covers(&of_mean(&runs, confidence).unwrap(), 9.4e9)
                 });
                 assert!((low..=high).contains(&covered), "n {n}, {confidence}: {covered}");

@@ -132,11 +132,7 @@ mod tests {
         let degrees = (a + b).powi(2) * (n - 1.0) / (a * a + b * b);
         let half = critical_value(confidence, degrees) * (a + b).sqrt();
         let log = to.mean() - from.mean();
-        Interval {
-            mean: log.exp(),
-            low: Some((log - half).exp()),
-            high: Some((log + half).exp()),
-        }
+        Interval { mean: log.exp(), low: Some((log - half).exp()), high: Some((log + half).exp()) }
     }
 
     #[test]

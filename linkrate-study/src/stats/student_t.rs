@@ -65,9 +65,8 @@ fn incomplete_beta(x: f64, rest: f64, a: f64, b: f64) -> f64 {
     if rest <= 0.0 {
         return 1.0;
     }
-    let log_front = a * log_of(x, rest) + b * log_of(rest, x) + ln_gamma(a + b)
-        - ln_gamma(a)
-        - ln_gamma(b);
+    let log_front =
+        a * log_of(x, rest) + b * log_of(rest, x) + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b);
     // the fraction converges fast on this side of the mean; the other side is its mirror image
     if x < (a + 1.0) / (a + b + 2.0) {
         log_front.exp() * beta_fraction(x, a, b) / a

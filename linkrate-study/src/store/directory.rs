@@ -112,10 +112,7 @@ pub(crate) fn keep_torn(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     // the parent of a bare name is the empty path
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    File::open(directory)
-        .during("opening", directory)?
-        .sync_all()
-        .during("syncing", directory)
+    File::open(directory).during("opening", directory)?.sync_all().during("syncing", directory)
 }
 
 #[cfg(test)]

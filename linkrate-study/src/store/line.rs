@@ -63,9 +63,9 @@ fn crc32(bytes: &[u8]) -> u32 {
         }
         table
     };
-    !bytes.iter().fold(!0u32, |crc, byte| {
-        crc >> 8 ^ TABLE[usize::from((crc ^ u32::from(*byte)) as u8)]
-    })
+    !bytes
+        .iter()
+        .fold(!0u32, |crc, byte| crc >> 8 ^ TABLE[usize::from((crc ^ u32::from(*byte)) as u8)])
 }
 
 #[cfg(test)]
@@ -104,7 +104,9 @@ mod tests {
         let text = String::from_utf8(line).unwrap();
         let text = text.trim_end();
         assert!(decode(b"").unwrap_err().contains("form"));
-        assert!(decode(text.replace("\"x\"", "\"y\"").as_bytes()).unwrap_err().contains("checksum"));
+        assert!(
+            decode(text.replace("\"x\"", "\"y\"").as_bytes()).unwrap_err().contains("checksum")
+        );
         assert!(decode(&text.as_bytes()[..text.len() - 1]).is_err());
     }
 

@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::store::StoredRun;
 use crate::store::error::{IoContext, StoreError};
 use crate::store::line::{self, MAX_LINE_BYTES};
-use crate::store::StoredRun;
 use crate::study::Study;
 
 /// What the log asks of its file; tests put one in that fails.

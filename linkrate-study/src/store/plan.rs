@@ -33,6 +33,27 @@ pub struct StoredPlan {
     pub study: Study,
     /// Facts about the testbed when the store was made.
     pub facts: Facts,
+    /// Later sessions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed: Vec<Session>,
+}
+
+/// A session that went on with a store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    /// When it began, milliseconds since 1970-01-01 UTC.
+    pub started_unix_ms: u64,
+    /// The linkrate that ran it.
+    pub linkrate_version: String,
+    /// Facts about its testbed.
+    pub facts: Facts,
+}
+
+impl Session {
+    pub(crate) fn new(facts: Facts, started_unix_ms: u64) -> Self {
+        let linkrate_version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { started_unix_ms, linkrate_version, facts }
+    }
 }
 
 /// Why a session ended.
@@ -92,6 +113,7 @@ impl StoredPlan {
             started_unix_ms,
             study,
             facts,
+            resumed: Vec::new(),
         }
     }
 
@@ -104,11 +126,10 @@ impl StoredPlan {
             Some(after) => Some(format!("{name} was {before} when the study began, now {after}")),
             None => Some(format!("{name} was {before} when the study began, now it is not known")),
         });
-        let added = now
-            .facts
-            .iter()
-            .filter(|(name, _)| !stored.contains_key(*name))
-            .map(|(name, after)| format!("{name} was not known when the study began, now {after}"));
+        let added =
+            now.facts.iter().filter(|(name, _)| !stored.contains_key(*name)).map(
+                |(name, after)| format!("{name} was not known when the study began, now {after}"),
+            );
         changed.chain(added).collect()
     }
 

@@ -43,8 +43,7 @@ fn what_was_stored_is_read() {
 fn results_are_never_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("thesis.txt"), "precious").unwrap();
-    let error =
-        Store::create(directory.path(), &fixture::ladder(), facts(), 0).unwrap_err();
+    let error = Store::create(directory.path(), &fixture::ladder(), facts(), 0).unwrap_err();
     assert!(matches!(error, StoreError::NotEmpty { .. }), "{error}");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
@@ -94,10 +93,9 @@ fn damage_in_the_middle_is_an_error_and_changes_nothing() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[50] ^= 4;
     fs::write(&path, &bytes).unwrap();
-    for error in [
-        Store::read(directory.path()).unwrap_err(),
-        Store::resume(directory.path()).unwrap_err(),
-    ] {
+    for error in
+        [Store::read(directory.path()).unwrap_err(), Store::resume(directory.path()).unwrap_err()]
+    {
         assert!(matches!(error, StoreError::Damaged { line: 1, .. }), "{error}");
     }
     assert_eq!(fs::read(&path).unwrap(), bytes);
@@ -110,7 +108,9 @@ fn a_newer_store_is_refused_with_its_version() {
     let text = r#"{"format": 2, "linkrate_version": "9.1.0", "study": {"unheard": "of"}}"#;
     fs::write(directory.path().join(PLAN_FILE), text).unwrap();
     let error = Store::read(directory.path()).unwrap_err();
-    assert!(error.to_string().ends_with("plan.json has store format 2, this linkrate reads up to 1"));
+    assert!(
+        error.to_string().ends_with("plan.json has store format 2, this linkrate reads up to 1")
+    );
     assert_eq!(error.hint().unwrap(), "use linkrate 9.1.0 or later");
 }
 

@@ -1,0 +1,171 @@
+//! The controller's end of the protocol.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use linkrate_agent::framing::{read_frame, write_frame};
+use linkrate_agent::protocol::{Refusal, Reply, Request, decode_reply};
+use linkrate_sys::socket::wait_ready;
+
+/// How long an agent may take for anything but a window.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How often a wait looks whether the person asked to stop.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Why an agent gave no usable answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// It said no, and is ready for the next request.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// It is gone, or no longer makes sense.
+    #[error("agent of {host}: {reason}")]
+    Lost {
+        /// The host.
+        host: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The person asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A connection to one agent.
+#[derive(Debug)]
+pub struct Connection {
+    host: String,
+    reader: File,
+    writer: File,
+    stop: Arc<AtomicBool>,
+}
+
+impl Connection {
+    /// A connection over `reader` and `writer`, which may be the two ends of one socket or the
+    /// stdio of any program that reaches an agent. `stop` ends every wait.
+    pub fn new(host: String, reader: OwnedFd, writer: OwnedFd, stop: Arc<AtomicBool>) -> Self {
+        Self { host, reader: reader.into(), writer: writer.into(), stop }
+    }
+
+    /// Sends a request without waiting for its reply.
+    ///
+    /// # Errors
+    /// [`AgentError::Lost`] when the agent is gone.
+    pub fn send(&mut self, request: &Request) -> Result<(), AgentError> {
+        write_frame(&mut self.writer, request).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => self.lost("died"),
+            _ => self.lost(error),
+        })
+    }
+
+    /// Waits for a reply.
+    ///
+    /// # Errors
+    /// As [`AgentError`] says.
+    pub fn receive(&mut self, patience: Duration) -> Result<Reply, AgentError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(AgentError::Interrupted);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.lost(format!("no answer within {} s", patience.as_secs())));
+            }
+            match wait_ready(self.reader.as_fd(), false, left.min(GLANCE)) {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => return Err(self.lost(error)),
+            }
+        }
+        let frame = match read_frame(&mut self.reader) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Err(self.lost("died")),
+            Err(error) => return Err(self.lost(error)),
+        };
+        match decode_reply(&frame) {
+            Ok(Reply::Refused(refusal)) => Err(AgentError::Refused(refusal)),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(self.lost(error)),
+        }
+    }
+
+    /// Sends a request and waits for its reply.
+    ///
+    /// # Errors
+    /// As [`AgentError`] says.
+    pub fn ask(&mut self, request: &Request) -> Result<Reply, AgentError> {
+        self.send(request)?;
+        self.receive(PATIENCE)
+    }
+
+    /// The error for a reply of the wrong kind.
+    pub fn unexpected(&self, asked: &str) -> AgentError {
+        self.lost(format!("answered {asked} with another kind of reply"))
+    }
+
+    fn lost(&self, reason: impl std::fmt::Display) -> AgentError {
+        AgentError::Lost { host: self.host.clone(), reason: reason.to_string() }
+    }
+}
+
+/// Sends `$request` and takes the reply apart as `$pattern`, or reports a reply of another kind.
+macro_rules! expect_reply {
+    ($connection:expr, $request:expr, $pattern:pat => $value:expr) => {
+        match $connection.ask(&$request) {
+            Ok($pattern) => Ok($value),
+            Ok(_) => Err($connection.unexpected(stringify!($pattern))),
+            Err(error) => Err(error),
+        }
+    };
+}
+pub(crate) use expect_reply;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn pair(stop: bool) -> (Connection, UnixStream) {
+        let (here, there) = UnixStream::pair().unwrap();
+        let writer = here.try_clone().unwrap();
+        let stop = Arc::new(AtomicBool::new(stop));
+        (Connection::new("sut".to_owned(), here.into(), writer.into(), stop), there)
+    }
+
+    #[test]
+    fn an_agent_that_dies_is_lost_by_name() {
+        let (mut connection, there) = pair(false);
+        drop(there);
+        let error = connection.ask(&Request::Clock).unwrap_err();
+        assert_eq!(error.to_string(), "agent of sut: died");
+    }
+
+    #[test]
+    fn an_agent_that_lies_about_a_length_is_lost() {
+        let (mut connection, mut there) = pair(false);
+        there.write_all(&[0xff; 16]).unwrap();
+        let error = connection.receive(PATIENCE).unwrap_err();
+        assert!(error.to_string().contains("frame of 4294967295 bytes"), "{error}");
+    }
+
+    #[test]
+    fn an_agent_that_says_nothing_runs_out_of_patience() {
+        let (mut connection, _there) = pair(false);
+        let error = connection.receive(Duration::from_millis(1)).unwrap_err();
+        assert!(matches!(error, AgentError::Lost { .. }));
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_person_asks() {
+        let (mut connection, _there) = pair(true);
+        assert!(matches!(connection.receive(PATIENCE), Err(AgentError::Interrupted)));
+    }
+}

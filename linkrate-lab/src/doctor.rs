@@ -1,0 +1,1 @@
+//! What this host can and cannot measure.

@@ -1,0 +1,354 @@
+//! Runs on real hosts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use linkrate_agent::protocol::{
+    ConnectSpec, FlowFacts, ListenSpec, MeasureSpec, Reply, Request, WindowReport,
+};
+use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
+use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
+use linkrate_sys::sched;
+use linkrate_terms::{
+    CpuSet, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
+};
+
+use crate::LabError;
+use crate::connection::{AgentError, PATIENCE, expect_reply};
+use crate::figures::{self, Reports};
+use crate::placement::Placement;
+use crate::testbed::{Host, LabOptions, ReceiveSteering, Testbed};
+
+/// Time between the request to measure and the start of the window, so that every agent has the
+/// request in hand when the window opens.
+const LEAD: Duration = Duration::from_millis(15);
+
+/// A lab: a testbed that is built anew when a run has lost it.
+#[derive(Debug)]
+pub struct Lab {
+    spec: TestbedSpec,
+    placement: Placement,
+    options: LabOptions,
+    testbed: Option<Testbed>,
+    facts: Facts,
+}
+
+impl Lab {
+    /// Builds the testbed and binds the calling process to the clients' CPUs, so that the
+    /// controller's own work is not the system under test's. Call it from the main thread before
+    /// others are started: hosts die with the thread that built them.
+    ///
+    /// # Errors
+    /// [`LabError`] with the remedy where there is one.
+    pub fn build(spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
+        let placement = Placement::choose(spec)?;
+        sched::set_affinity(sched::current_thread(), &placement.clients)?;
+        let testbed = Testbed::build(spec, &placement, &options)?;
+        let facts = facts(&testbed, spec);
+        Ok(Self { spec: spec.clone(), placement, options, testbed: Some(testbed), facts })
+    }
+
+    /// The testbed, if it is up.
+    pub fn testbed(&mut self) -> Option<&mut Testbed> {
+        self.testbed.as_mut()
+    }
+
+    fn interrupted(&self) -> bool {
+        self.options.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Executor for Lab {
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+
+    fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure> {
+        if self.interrupted() {
+            return Err(failure(Stage::Interrupted, AgentError::Interrupted));
+        }
+        let mut testbed = match self.testbed.take() {
+            Some(testbed) => testbed,
+            None => {
+                Testbed::build(&self.spec, &self.placement, &self.options).map_err(|error| {
+                    RunFailure { stage: Stage::Testbed, reason: error.to_string(), fatal: true }
+                })?
+            }
+        };
+        let outcome = run_on(&mut testbed, spec);
+        // after anything but a knob's own refusal, agents may be in the middle of a run: a
+        // testbed is quicker to build anew than to be sure of
+        let usable = match &outcome {
+            Ok(_) => true,
+            Err(failure) => failure.stage == Stage::Knob,
+        };
+        if usable {
+            self.testbed = Some(testbed);
+        }
+        outcome
+    }
+}
+
+fn failure(stage: Stage, error: AgentError) -> RunFailure {
+    let stage = match error {
+        AgentError::Interrupted => Stage::Interrupted,
+        AgentError::Lost { .. } => Stage::Agent,
+        AgentError::Refused(_) => stage,
+    };
+    let reason = match &error {
+        AgentError::Refused(refusal) => match &refusal.hint {
+            Some(hint) => format!("{refusal} (hint: {hint})"),
+            None => refusal.to_string(),
+        },
+        _ => error.to_string(),
+    };
+    RunFailure { stage, reason, fatal: false }
+}
+
+fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailure> {
+    let clients = (spec.clients as usize).clamp(1, testbed.clients.len());
+    let interface = set_knobs(testbed, spec, clients)?;
+    let (workload, flows) = match &spec.task {
+        Task::Idle => (None, None),
+        Task::Workload(workload) => {
+            let flows = connect(testbed, workload, spec, clients)
+                .map_err(|error| failure(Stage::Connect, error))?;
+            check_sockets(&spec.socket, workload, &flows)?;
+            (Some(workload), Some(flows))
+        }
+    };
+    let measured = |error| failure(Stage::Measure, error);
+    if workload.is_some() {
+        for host in participants(testbed, clients) {
+            expect_reply!(host.connection, Request::Begin, Reply::Done => ()).map_err(measured)?;
+        }
+    }
+    let mut reports = window(testbed, spec, clients).map_err(measured)?;
+    let mut latency = Vec::new();
+    let mut broken = reports.iter().find_map(|report| report.broken.clone());
+    if workload.is_some() {
+        for host in participants(testbed, clients) {
+            let finished = expect_reply!(
+                host.connection, Request::Finish, Reply::Finished(finished) => finished
+            )
+            .map_err(measured)?;
+            latency.extend(finished.latency);
+            // the flow's own reason says more than that it ended
+            if let Some(reason) = finished.broken {
+                broken = Some(format!("{}: {reason}", host.name));
+            }
+        }
+    }
+    if let Some(reason) = broken {
+        return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
+    }
+    check_placement(testbed, &reports, clients)?;
+    let reports = Reports {
+        sut: reports.remove(0),
+        clients: reports,
+        latency,
+        flows,
+        interface,
+        shared_cpus: testbed.placement.is_shared(),
+    };
+    Ok(figures::measurement(workload, &spec.socket, reports))
+}
+
+/// The hosts of a run, the system under test first.
+fn participants(testbed: &mut Testbed, clients: usize) -> impl Iterator<Item = &mut Host> {
+    std::iter::once(&mut testbed.sut)
+        .chain(testbed.clients.iter_mut().take(clients).map(|client| &mut client.host))
+}
+
+/// Sets the SUT's interfaces as asked. The far end of each wire gets the same MTU, and, when the
+/// run is about GRO, cuts its superframes itself: over veth they would otherwise arrive whole and
+/// leave GRO nothing to merge.
+fn set_knobs(
+    testbed: &mut Testbed,
+    spec: &RunSpec,
+    clients: usize,
+) -> Result<InterfaceKnobs, RunFailure> {
+    let knob = |error| failure(Stage::Knob, error);
+    let interfaces: Vec<String> =
+        testbed.clients.iter().take(clients).map(|client| client.sut_interface.clone()).collect();
+    let far_end = InterfaceKnobs {
+        mtu: spec.interface.mtu,
+        offload: spec.interface.gro.map(|_| Offload::Gso),
+        ..InterfaceKnobs::default()
+    };
+    for client in testbed.clients.iter_mut().take(clients) {
+        let request = Request::SetKnobs {
+            interfaces: vec![client.interface.clone()],
+            knobs: far_end.clone(),
+        };
+        expect_reply!(client.host.connection, request, Reply::Knobs(_) => ()).map_err(knob)?;
+    }
+    let request = Request::SetKnobs { interfaces, knobs: spec.interface.clone() };
+    expect_reply!(testbed.sut.connection, request, Reply::Knobs(knobs) => knobs).map_err(knob)
+}
+
+/// Lets the SUT listen and every client connect. Returns what the SUT's sockets have.
+fn connect(
+    testbed: &mut Testbed,
+    workload: &Workload,
+    spec: &RunSpec,
+    clients: usize,
+) -> Result<FlowFacts, AgentError> {
+    // any number that a stray connection does not guess
+    let nonce = spec.seed ^ monotonic_ns().rotate_left(32);
+    let listen = Request::Listen(ListenSpec {
+        workload: workload.clone(),
+        socket: spec.socket.clone(),
+        clients: clients as u32,
+        nonce,
+        seed: spec.seed,
+    });
+    let ports = expect_reply!(
+        testbed.sut.connection, listen, Reply::Listening { ports } => ports
+    )?;
+    for (number, client) in testbed.clients.iter_mut().take(clients).enumerate() {
+        let connect = Request::Connect(ConnectSpec {
+            workload: workload.clone(),
+            socket: spec.socket.clone(),
+            client: number as u32,
+            address: client.sut_address,
+            ports: ports.clone(),
+            nonce,
+            seed: spec.seed,
+        });
+        expect_reply!(client.host.connection, connect, Reply::Flows(_) => ())?;
+    }
+    expect_reply!(testbed.sut.connection, Request::AwaitFlows, Reply::Flows(facts) => facts)
+}
+
+/// A socket whose options read back as something else fails the run by the option's name.
+fn check_sockets(
+    asked: &SocketKnobs,
+    workload: &Workload,
+    effective: &FlowFacts,
+) -> Result<(), RunFailure> {
+    let differs = |knob: &str, asked: &dyn std::fmt::Display, is: &dyn std::fmt::Display| {
+        let reason = format!("knob \"{knob}\": requested {asked}, effective is {is}");
+        Err(RunFailure { stage: Stage::Knob, reason, fatal: false })
+    };
+    if workload.kind.is_udp() {
+        return Ok(());
+    }
+    if effective.congestion != asked.congestion {
+        return differs("congestion", &asked.congestion, &effective.congestion);
+    }
+    if effective.nodelay != asked.nodelay {
+        return differs("nodelay", &asked.nodelay, &effective.nodelay);
+    }
+    Ok(())
+}
+
+/// Warms up and measures on all hosts at once. The SUT's report comes first.
+fn window(
+    testbed: &mut Testbed,
+    spec: &RunSpec,
+    clients: usize,
+) -> Result<Vec<WindowReport>, AgentError> {
+    let warm_up = if spec.task == Task::Idle { Duration::ZERO } else { spec.warm_up };
+    let begun = monotonic_ns();
+    // the warm-up is slept here, the agents get their request just before the window
+    sleep_until_ns(begun + warm_up.saturating_sub(LEAD).as_nanos() as u64);
+    let start_ns = (begun + warm_up.as_nanos() as u64).max(monotonic_ns() + LEAD.as_nanos() as u64);
+    let end_ns = start_ns + spec.window.as_nanos() as u64;
+    let sut_interfaces: Vec<String> =
+        testbed.clients.iter().take(clients).map(|client| client.sut_interface.clone()).collect();
+    let interfaces: Vec<Vec<String>> = std::iter::once(sut_interfaces)
+        .chain(testbed.clients.iter().take(clients).map(|client| vec![client.interface.clone()]))
+        .collect();
+    // one agent accounts for the CPUs of each role
+    let Placement { sut, clients: client_cpus } = testbed.placement.clone();
+    let client_cpus = if sut == client_cpus { CpuSet::default() } else { client_cpus };
+    let cpus = [sut, client_cpus].into_iter().chain(std::iter::repeat(CpuSet::default()));
+    let local = |ns: u64, host: &Host| ns.saturating_add_signed(host.clock_offset_ns);
+    for ((host, interfaces), cpus) in participants(testbed, clients).zip(interfaces).zip(cpus) {
+        let (start_ns, end_ns) = (local(start_ns, host), local(end_ns, host));
+        host.connection.send(&Request::Measure(MeasureSpec {
+            start_ns,
+            end_ns,
+            interfaces,
+            cpus,
+        }))?;
+    }
+    let patience = spec.window + PATIENCE;
+    participants(testbed, clients)
+        .map(|host| match host.connection.receive(patience)? {
+            Reply::Window(report) => Ok(*report),
+            _ => Err(host.connection.unexpected("measure")),
+        })
+        .collect()
+}
+
+/// Every thread must have stayed on the CPUs of its role.
+fn check_placement(
+    testbed: &Testbed,
+    reports: &[WindowReport],
+    clients: usize,
+) -> Result<(), RunFailure> {
+    let roles = std::iter::once(&testbed.placement.sut)
+        .chain(std::iter::repeat_n(&testbed.placement.clients, clients));
+    for (report, cpus) in reports.iter().zip(roles) {
+        let strayed = report.cpu.threads.iter().find(|thread| thread.affinity != *cpus);
+        if let Some(thread) = strayed {
+            let reason = format!(
+                "placement: thread \"{}\" was to run on CPUs {cpus} and may run on {}",
+                thread.name, thread.affinity
+            );
+            return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
+        }
+    }
+    Ok(())
+}
+
+fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let hello = &testbed.sut.hello;
+    let steering = match &testbed.receive_steering {
+        ReceiveSteering::Rps => "receive packet steering to the CPUs of the receiving host",
+        ReceiveSteering::NotNeeded => "not steered: all on the same CPUs",
+        ReceiveSteering::Unavailable(_) => "not steered: on the CPU of the sender",
+    };
+    let facts = BTreeMap::from(
+        [
+            ("kernel", hello.kernel.clone()),
+            ("cpu-model", hello.cpu_model.clone()),
+            ("online-cpus", hello.online_cpus.to_string()),
+            ("sut-cpus", testbed.placement.sut.to_string()),
+            ("client-cpus", testbed.placement.clients.to_string()),
+            ("clients", spec.clients.to_string()),
+            ("adapter", "veth".to_owned()),
+            ("receive-processing", steering.to_owned()),
+            (
+                "idle-time",
+                if hello.precise_idle { "/proc/timer_list" } else { "/proc/stat" }.to_owned(),
+            ),
+            (
+                "clock-source",
+                read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            ),
+            ("default-congestion", read("/proc/sys/net/ipv4/tcp_congestion_control")),
+        ]
+        .map(|(name, value)| (name.to_owned(), value)),
+    );
+    let mut warnings = testbed.placement.warnings();
+    if let ReceiveSteering::Unavailable(reason) = &testbed.receive_steering {
+        warnings.push(format!(
+            "receive processing could not be steered to the receiving host's CPUs, so the sender's \
+             CPU pays for it: {reason}"
+        ));
+    }
+    if !hello.precise_idle {
+        warnings.push(
+            "idle time comes in steps of 10 ms from /proc/stat; root reads it in nanoseconds from \
+             /proc/timer_list"
+                .to_owned(),
+        );
+    }
+    Facts { facts, warnings }
+}

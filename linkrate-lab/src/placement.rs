@@ -1,0 +1,146 @@
+//! Which CPUs the system under test owns, and which everything else shares.
+
+use std::fs;
+
+use linkrate_sys::procstat;
+use linkrate_sys::sched;
+use linkrate_terms::{CpuSet, TestbedSpec};
+
+use crate::LabError;
+
+/// CPUs by role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// CPUs of the system under test: its processes, its receive processing.
+    pub sut: CpuSet,
+    /// CPUs of clients and controller.
+    pub clients: CpuSet,
+}
+
+impl Placement {
+    /// Whether both roles run on the same CPUs, so that no CPU figure can be told apart.
+    pub fn is_shared(&self) -> bool {
+        self.sut.overlaps(&self.clients)
+    }
+
+    /// Takes what `spec` asks for and chooses the rest among the CPUs this process may use.
+    ///
+    /// The default gives the system under test a quarter of the CPUs, at least one: a client that
+    /// receives what the SUT sends needs more CPU than the SUT itself.
+    ///
+    /// # Errors
+    /// [`LabError::Invalid`] when a CPU that was asked for is not there, or a role is left without.
+    pub fn choose(spec: &TestbedSpec) -> Result<Self, LabError> {
+        let allowed = sched::affinity(sched::current_thread())?;
+        let online = procstat::online_cpus()?;
+        let usable: CpuSet = allowed.iter().filter(|cpu| online.contains(*cpu)).collect();
+        choose_among(&usable, spec)
+    }
+
+    /// Sentences about what this placement cannot tell apart.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.is_shared() {
+            warnings.push(format!(
+                "the system under test and its clients share CPU {}: CPU use and service demand \
+                 are of both together",
+                self.sut
+            ));
+        }
+        for cpu in self.sut.iter() {
+            let siblings = siblings_of(cpu);
+            if !self.is_shared() && siblings.overlaps(&self.clients) {
+                warnings.push(format!(
+                    "CPU {cpu} of the system under test shares a core with the clients' CPUs \
+                     (hardware threads {siblings}): it is slowed by their work"
+                ));
+            }
+        }
+        warnings
+    }
+}
+
+fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabError> {
+    let all: Vec<u32> = usable.iter().collect();
+    for (key, asked) in [("sut-cpus", &spec.sut_cpus), ("client-cpus", &spec.client_cpus)] {
+        let Some(asked) = asked else { continue };
+        if let Some(missing) = asked.iter().find(|cpu| !usable.contains(*cpu)) {
+            return Err(LabError::Invalid {
+                what: format!("{key} names CPU {missing}, which this process may not use"),
+                hint: format!("usable here: {usable}"),
+            });
+        }
+    }
+    let rest = |taken: &CpuSet| -> CpuSet {
+        let rest: CpuSet = all.iter().copied().filter(|cpu| !taken.contains(*cpu)).collect();
+        // with every CPU taken the roles must share
+        if rest.is_empty() { taken.clone() } else { rest }
+    };
+    let (sut, clients) = match (&spec.sut_cpus, &spec.client_cpus) {
+        (Some(sut), Some(clients)) => (sut.clone(), clients.clone()),
+        (Some(sut), None) => (sut.clone(), rest(sut)),
+        (None, Some(clients)) => (rest(clients), clients.clone()),
+        (None, None) => {
+            let sut: CpuSet = all.iter().copied().take((all.len() / 4).max(1)).collect();
+            let clients = rest(&sut);
+            (sut, clients)
+        }
+    };
+    if sut != clients && sut.overlaps(&clients) {
+        return Err(LabError::Invalid {
+            what: format!("sut-cpus {sut} and client-cpus {clients} overlap in part"),
+            hint: "give the roles the same CPUs or different ones".to_owned(),
+        });
+    }
+    Ok(Placement { sut, clients })
+}
+
+/// Hardware threads of the same core; the CPU alone where the kernel does not say.
+fn siblings_of(cpu: u32) -> CpuSet {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    let listed = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+    listed.unwrap_or_else(|| [cpu].into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    fn chosen(
+        usable: &str,
+        sut: Option<&str>,
+        clients: Option<&str>,
+    ) -> Result<Placement, LabError> {
+        let spec = TestbedSpec {
+            sut_cpus: sut.map(cpus),
+            client_cpus: clients.map(cpus),
+            ..TestbedSpec::default()
+        };
+        choose_among(&cpus(usable), &spec)
+    }
+
+    #[test]
+    fn the_sut_gets_a_quarter_and_never_shares_unless_it_must() {
+        for (usable, sut, clients) in
+            [("0", "0", "0"), ("0-1", "0", "1"), ("0-3", "0", "1-3"), ("2-9", "2-3", "4-9")]
+        {
+            let placement = chosen(usable, None, None).unwrap();
+            assert_eq!((placement.sut, placement.clients), (cpus(sut), cpus(clients)), "{usable}");
+        }
+        assert!(chosen("0", None, None).unwrap().is_shared());
+        assert_eq!(chosen("0", None, None).unwrap().warnings().len(), 1);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_given_or_refused() {
+        let placement = chosen("0-3", Some("3"), None).unwrap();
+        assert_eq!((placement.sut, placement.clients), (cpus("3"), cpus("0-2")));
+        assert!(chosen("0-1", Some("0"), Some("0")).unwrap().is_shared());
+        assert!(chosen("0-1", Some("7"), None).is_err());
+        assert!(chosen("0-3", Some("0-1"), Some("1-2")).is_err());
+    }
+}

@@ -1,0 +1,275 @@
+//! A testbed: hosts as agent processes in namespaces of their own, wired and placed.
+
+use std::ffi::OsStr;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use linkrate_agent::protocol::{Hello, InterfaceSetup, PROTOCOL_VERSION, Reply, Request};
+use linkrate_sys::host::{HostProcess, Isolation, Privilege, can_isolate, spawn};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
+
+use crate::LabError;
+use crate::connection::{AgentError, Connection, expect_reply};
+use crate::placement::Placement;
+
+/// How a lab is built, apart from what the study asks.
+#[derive(Debug, Clone)]
+pub struct LabOptions {
+    /// The linkrate program, whose `agent` command the hosts run.
+    pub program: PathBuf,
+    /// Set when the person asks to stop.
+    pub stop: Arc<AtomicBool>,
+    /// Congestion control of the routes, for foreign programs in the lab; runs leave it out
+    /// because a route's choice overrides a socket's.
+    pub route_congestion: Option<String>,
+}
+
+/// One host.
+#[derive(Debug)]
+pub struct Host {
+    /// `sut`, `client 0`, ...
+    pub name: String,
+    /// The protocol to its agent.
+    pub connection: Connection,
+    /// Who the agent is.
+    pub hello: Hello,
+    /// CLOCK_MONOTONIC of the host less the controller's, ns.
+    pub clock_offset_ns: i64,
+    process: HostProcess,
+}
+
+impl Host {
+    /// Its process id, which names its namespaces.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Its network namespace.
+    ///
+    /// # Errors
+    /// When the host has died.
+    pub fn network_namespace(&self) -> io::Result<OwnedFd> {
+        self.process.network_namespace()
+    }
+
+    /// The user namespace that owns it.
+    ///
+    /// # Errors
+    /// When the host has died.
+    pub fn user_namespace(&self) -> io::Result<OwnedFd> {
+        self.process.user_namespace()
+    }
+}
+
+/// A client with the wire that joins it to the system under test.
+#[derive(Debug)]
+pub struct Client {
+    /// The host.
+    pub host: Host,
+    /// The wire's interface in the system under test.
+    pub sut_interface: String,
+    /// The wire's interface in the client.
+    pub interface: String,
+    /// The system under test as this client reaches it.
+    pub sut_address: Ipv4Addr,
+    /// The client.
+    pub address: Ipv4Addr,
+}
+
+/// Hosts, wires and placement, up and ready.
+#[derive(Debug)]
+pub struct Testbed {
+    /// The system under test.
+    pub sut: Host,
+    /// Its clients.
+    pub clients: Vec<Client>,
+    /// CPUs by role.
+    pub placement: Placement,
+    /// What isolation rests on.
+    pub privilege: Privilege,
+    /// Where receive processing runs.
+    pub receive_steering: ReceiveSteering,
+}
+
+/// Where the packets an interface receives are processed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReceiveSteering {
+    /// RPS hands them to the CPUs of the host that receives them.
+    Rps,
+    /// Both roles share their CPUs; nothing to steer.
+    NotNeeded,
+    /// They stay on the CPU of the sender, for this reason.
+    Unavailable(String),
+}
+
+/// Name of the interface of client `number`'s wire in the system under test.
+fn sut_interface(number: u32) -> String {
+    format!("eth{number}")
+}
+
+/// RFC 2544's benchmarking network 198.18.0.0/15, one /24 a wire.
+fn addresses(number: u32) -> (Ipv4Addr, Ipv4Addr) {
+    let (second, third) = (18 + (number / 256) as u8, (number % 256) as u8);
+    (Ipv4Addr::new(198, second, third, 1), Ipv4Addr::new(198, second, third, 2))
+}
+
+impl Testbed {
+    /// Builds what `spec` asks for.
+    ///
+    /// # Errors
+    /// [`LabError::CannotMeasure`] with the remedy where the host lacks something.
+    pub fn build(
+        spec: &TestbedSpec,
+        placement: &Placement,
+        options: &LabOptions,
+    ) -> Result<Self, LabError> {
+        let Adapter::Veth = spec.adapter;
+        let privilege = can_isolate().map_err(LabError::cannot_measure)?;
+        let mut sut = start("sut", privilege.isolation(), &placement.sut, options)?;
+        let user_namespace = match privilege {
+            Privilege::Root => None,
+            Privilege::UserNamespace => Some(sut.user_namespace()?),
+        };
+        let mut receive_steering =
+            if placement.is_shared() { ReceiveSteering::NotNeeded } else { ReceiveSteering::Rps };
+        let mut clients = Vec::new();
+        for number in 0..spec.clients.max(1) {
+            let isolation = match &user_namespace {
+                None => Isolation::Root,
+                Some(shared) => Isolation::UserNamespace { join: Some(shared.as_fd()) },
+            };
+            let name = format!("client {number}");
+            let host = start(&name, isolation, &placement.clients, options)?;
+            let (sut_address, address) = addresses(number);
+            let mut client = Client {
+                host,
+                sut_interface: sut_interface(number),
+                interface: "eth0".to_owned(),
+                sut_address,
+                address,
+            };
+            wire(&mut sut, &mut client, spec.queues)?;
+            for (host, name, address, cpus) in [
+                (&mut sut, &client.sut_interface, sut_address, &placement.sut),
+                (&mut client.host, &client.interface, address, &placement.clients),
+            ] {
+                let steered = configure(
+                    host,
+                    name,
+                    address,
+                    (receive_steering == ReceiveSteering::Rps).then_some(cpus),
+                    options.route_congestion.as_deref(),
+                )?;
+                if let Some(reason) = steered {
+                    receive_steering = ReceiveSteering::Unavailable(reason);
+                }
+            }
+            for (host, name) in
+                [(&mut sut, &client.sut_interface), (&mut client.host, &client.interface)]
+            {
+                let request = Request::AwaitLink { name: name.clone() };
+                expect_reply!(host.connection, request, Reply::Done => ())?;
+            }
+            clients.push(client);
+        }
+        Ok(Self { sut, clients, placement: placement.clone(), privilege, receive_steering })
+    }
+}
+
+/// Starts an agent as a host, checks who it is and binds it to its CPUs.
+fn start(
+    name: &str,
+    isolation: Isolation<'_>,
+    cpus: &CpuSet,
+    options: &LabOptions,
+) -> Result<Host, LabError> {
+    let arguments = [OsStr::new("agent"), OsStr::new("--stdio")];
+    let process =
+        spawn(&options.program, &arguments, isolation).map_err(LabError::cannot_measure)?;
+    let reader = OwnedFd::from(process.socket().try_clone()?);
+    let writer = OwnedFd::from(process.socket().try_clone()?);
+    let mut connection =
+        Connection::new(name.to_owned(), reader, writer, Arc::clone(&options.stop));
+    let hello = Request::Hello { version: PROTOCOL_VERSION };
+    let hello = expect_reply!(connection, hello, Reply::Hello(hello) => hello)?;
+    let place = Request::Place { cpus: cpus.clone() };
+    let placed = expect_reply!(connection, place, Reply::Placed { cpus } => cpus)?;
+    if placed != *cpus {
+        return Err(LabError::CannotMeasure {
+            what: format!("{name} was to run on CPUs {cpus} and runs on {placed}"),
+            hint: Some("choose CPUs with sut-cpus and client-cpus".to_owned()),
+        });
+    }
+    let clock_offset_ns = clock_offset(&mut connection)?;
+    Ok(Host { name: name.to_owned(), connection, hello, clock_offset_ns, process })
+}
+
+/// How far the host's clock is ahead, from the exchange with the shortest round trip. Hosts of
+/// one machine share a clock: an offset within the round trip's own error is none.
+fn clock_offset(connection: &mut Connection) -> Result<i64, AgentError> {
+    let mut best = (u64::MAX, 0);
+    for _ in 0..5 {
+        let asked = linkrate_sys::clock::monotonic_ns();
+        let there = expect_reply!(connection, Request::Clock, Reply::Clock { monotonic_ns } => monotonic_ns)?;
+        let answered = linkrate_sys::clock::monotonic_ns();
+        let round_trip = answered - asked;
+        let offset = there as i64 - (asked + round_trip / 2) as i64;
+        if round_trip < best.0 {
+            let within_error = offset.unsigned_abs() <= round_trip / 2 + 1;
+            best = (round_trip, if within_error { 0 } else { offset });
+        }
+    }
+    Ok(best.1)
+}
+
+/// Joins a client to the system under test.
+fn wire(sut: &mut Host, client: &mut Client, queues: u32) -> Result<(), LabError> {
+    let request = Request::CreateWire {
+        name: client.sut_interface.clone(),
+        peer_name: client.interface.clone(),
+        peer_pid: client.host.pid(),
+        queues: queues.max(1),
+    };
+    expect_reply!(sut.connection, request, Reply::Done => ())?;
+    if queues > 1 {
+        // made with as many queues as any cell needs; cells that do not ask have one
+        let one = InterfaceKnobs { queues: Some(1), ..InterfaceKnobs::default() };
+        for (host, name) in
+            [(&mut *sut, &client.sut_interface), (&mut client.host, &client.interface)]
+        {
+            let request = Request::SetKnobs { interfaces: vec![name.clone()], knobs: one.clone() };
+            expect_reply!(host.connection, request, Reply::Knobs(_) => ())?;
+        }
+    }
+    Ok(())
+}
+
+/// Configures one end of a wire. Returns why receive processing could not be steered, if so.
+fn configure(
+    host: &mut Host,
+    name: &str,
+    address: Ipv4Addr,
+    receive_cpus: Option<&CpuSet>,
+    route_congestion: Option<&str>,
+) -> Result<Option<String>, LabError> {
+    let setup = InterfaceSetup {
+        name: name.to_owned(),
+        address,
+        prefix_length: 24,
+        route_congestion: route_congestion.map(str::to_owned),
+    };
+    expect_reply!(host.connection, Request::ConfigureInterface(setup), Reply::Done => ())?;
+    let Some(cpus) = receive_cpus else { return Ok(None) };
+    let request = Request::SteerReceive { name: name.to_owned(), cpus: cpus.clone() };
+    match host.connection.ask(&request) {
+        Ok(Reply::Done) => Ok(None),
+        Ok(_) => Err(host.connection.unexpected("steer-receive").into()),
+        Err(AgentError::Refused(refusal)) => Ok(Some(refusal.reason)),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,111 @@
+//! From stored runs to results.
+//!
+//! A pure function of the results directory: the same runs give the same document, byte for byte,
+//! whenever and wherever it is made.
+//!
+//! - [`figures`]: the figures of one run, and of the runs of one cell
+//! - [`effects`]: which levels are compared, and how they compare
+//! - [`watched`]: what the stop rule looks at
+//! - [`warnings`]: what a reader must know
+
+use crate::results::{
+    CellResult, Effect, FailedRun, Interval, Levels, Quantity, RESULTS_FORMAT, StudyResults,
+};
+use crate::stats::interval::of_mean;
+use crate::store::{Ended, StoredStudy};
+use crate::verdict::{VerdictInput, judge};
+
+pub mod effects;
+pub mod figures;
+pub mod warnings;
+pub mod watched;
+
+use figures::RunsByCell;
+
+/// Makes the document.
+pub fn analyse(stored: &StoredStudy) -> StudyResults {
+    let study = &stored.plan.study;
+    let method = &study.method;
+    let runs = RunsByCell::of(study, &stored.runs);
+    let background = figures::background_cpu(&runs, method.confidence);
+    let cells = (0..study.cells.len()).map(|cell| cell_result(stored, &runs, cell)).collect();
+    let effects: Vec<Effect> = effects::comparisons(study)
+        .iter()
+        .flat_map(|comparison| effects::compare(comparison, &runs, method))
+        .collect();
+    StudyResults {
+        format: RESULTS_FORMAT,
+        study: study.name.clone(),
+        title: study.title.clone(),
+        results: stored.directory.display().to_string(),
+        confidence: method.confidence,
+        minimum_effect: method.minimum_effect,
+        complete: stored.ended.as_ref().is_some_and(Ended::is_complete),
+        stopped: stored.ended.as_ref().map_or_else(
+            || "still running, or killed before it could say why it ended".to_owned(),
+            Ended::to_string,
+        ),
+        blocks: runs.complete_blocks(study),
+        cells,
+        effects,
+        background_cpu: background.map(|interval| Quantity { interval, unit: "%" }),
+        facts: stored.plan.facts.clone(),
+        failures: failures(stored),
+        warnings: warnings::warnings(stored, &runs, background.map(|interval| interval.mean)),
+        runs: stored.runs.clone(),
+    }
+}
+
+fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> CellResult {
+    let study = &stored.plan.study;
+    let cell = &study.cells[index];
+    let transactional = figures::is_transactional(&cell.spec);
+    let of_cell = runs.cell(index);
+    let good = of_cell.iter().filter(|run| run.measurement().is_some()).count();
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let quantity = |figure: fn(&linkrate_terms::Measurement, bool) -> Option<f64>, unit| {
+        let values: Vec<f64> =
+            of_cell.iter().filter_map(|run| figure(run.measurement()?, transactional)).collect();
+        let interval: Option<Interval> = of_mean(&values, study.method.confidence);
+        interval.map(|interval| Quantity { interval, unit })
+    };
+    let demand_unit = if transactional { "us/transaction" } else { "us/KB" };
+    CellResult {
+        levels: cell.levels.clone(),
+        runs: count(good),
+        failed: count(of_cell.len() - good),
+        throughput: quantity(|run, _| figures::throughput(run), "bit/s"),
+        transactions: if transactional {
+            quantity(|run, _| figures::transactions(run), "transaction/s")
+        } else {
+            None
+        },
+        service_demand: quantity(figures::service_demand, demand_unit),
+        cpu: quantity(|run, _| figures::sut_cpu_percent(run), "%"),
+        latency: figures::latency(of_cell),
+        evidence: figures::evidence(of_cell),
+        // veth has no rate of its own, so there is no link to be bound by
+        verdict: judge(&VerdictInput::of_runs(of_cell.iter().copied())).to_string(),
+    }
+}
+
+fn failures(stored: &StoredStudy) -> Vec<FailedRun> {
+    let cells = &stored.plan.study.cells;
+    stored
+        .runs
+        .iter()
+        .filter_map(|run| {
+            Some(FailedRun {
+                block: run.block,
+                levels: run
+                    .cell
+                    .and_then(|cell| cells.get(cell as usize))
+                    .map_or_else(Levels::default, |cell| cell.levels.clone()),
+                reason: run.failure()?.to_string(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

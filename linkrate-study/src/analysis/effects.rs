@@ -1,0 +1,120 @@
+//! Which levels are compared, and how they compare.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::analysis::figures::{RunsByCell, is_transactional};
+use crate::results::{Effect, Level, Levels, Measure};
+use crate::stats::interval::excludes;
+use crate::stats::paired;
+use crate::study::{Method, Study};
+
+/// Two cells that differ in one factor only.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// The factor that changes.
+    pub factor: String,
+    /// Its level in the denominator.
+    pub from: Level,
+    /// Its level in the numerator.
+    pub to: Level,
+    /// The levels of the other factors.
+    pub at: Levels,
+    /// Index of the cell in the denominator.
+    pub from_cell: usize,
+    /// Index of the cell in the numerator.
+    pub to_cell: usize,
+    /// What can be compared between the two.
+    pub measures: [Measure; 2],
+}
+
+/// Every comparison of a study: for each factor the first level, its baseline, with each other
+/// one, and each level with the next; at every combination of the other factors. Cells whose
+/// figures have different units (a stream and transactions) are not compared.
+pub fn comparisons(study: &Study) -> Vec<Comparison> {
+    let cells: HashMap<&Levels, usize> =
+        study.cells.iter().enumerate().map(|(index, cell)| (&cell.levels, index)).collect();
+    let mut found = Vec::new();
+    for factor in &study.factors {
+        for (from, to) in pairs(factor.levels.len()) {
+            let (from, to) = (&factor.levels[from], &factor.levels[to]);
+            for (from_cell, cell) in study.cells.iter().enumerate() {
+                if cell.levels.get(&factor.name) != Some(from) {
+                    continue;
+                }
+                let counterpart = with_level(&cell.levels, &factor.name, to);
+                let Some(&to_cell) = cells.get(&counterpart) else { continue };
+                let transactional = is_transactional(&cell.spec);
+                if transactional != is_transactional(&study.cells[to_cell].spec) {
+                    continue;
+                }
+                found.push(Comparison {
+                    factor: factor.name.clone(),
+                    from: from.clone(),
+                    to: to.clone(),
+                    at: cell.levels.without(&factor.name),
+                    from_cell,
+                    to_cell,
+                    measures: [
+                        Measure::ServiceDemand,
+                        if transactional { Measure::Transactions } else { Measure::Throughput },
+                    ],
+                });
+            }
+        }
+    }
+    found
+}
+
+/// First with each, then each with its next; every pair once.
+fn pairs(levels: usize) -> impl Iterator<Item = (usize, usize)> {
+    (1..levels).map(|to| (0, to)).chain((2..levels).map(|to| (to - 1, to)))
+}
+
+fn with_level(levels: &Levels, factor: &str, level: &Level) -> Levels {
+    let replaced = levels.0.iter().map(|(name, old)| {
+        (name.clone(), if name == factor { level.clone() } else { old.clone() })
+    });
+    Levels(replaced.collect())
+}
+
+/// The effects of a comparison; those without a single pair of runs are left out.
+pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, method: &Method) -> Vec<Effect> {
+    comparison
+        .measures
+        .iter()
+        .filter_map(|measure| {
+            let from = runs.by_block(comparison.from_cell, *measure);
+            let to = runs.by_block(comparison.to_cell, *measure);
+            let blocks: BTreeSet<u32> = from.keys().chain(to.keys()).copied().collect();
+            let pairs =
+                blocks.iter().map(|block| (from.get(block).copied(), to.get(block).copied()));
+            let found = paired::ratio(pairs, method.confidence)?;
+            let large = (found.ratio.mean - 1.0).abs() > method.minimum_effect;
+            Some(Effect {
+                factor: comparison.factor.clone(),
+                from: comparison.from.clone(),
+                to: comparison.to.clone(),
+                at: comparison.at.clone(),
+                measure: *measure,
+                ratio: found.ratio,
+                pairs: found.pairs,
+                claimed: large && excludes(&found.ratio, 1.0),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_comes_once() {
+        let all = |levels| pairs(levels).collect::<Vec<_>>();
+        assert_eq!(all(0), []);
+        assert_eq!(all(1), []);
+        assert_eq!(all(2), [(0, 1)]);
+        assert_eq!(all(3), [(0, 1), (0, 2), (1, 2)]);
+        assert_eq!(all(4), [(0, 1), (0, 2), (0, 3), (1, 2), (2, 3)]);
+    }
+}

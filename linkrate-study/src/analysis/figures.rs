@@ -1,0 +1,207 @@
+//! The figures of one run, and of the runs of one cell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linkrate_terms::measurement::{IdleSource, Latency};
+use linkrate_terms::spec::Task;
+use linkrate_terms::{Measurement, RunSpec};
+
+use crate::results::{CellEvidence, Interval, Measure};
+use crate::stats::interval::of_mean;
+use crate::stats::sample::mean;
+use crate::store::StoredRun;
+use crate::study::Study;
+use crate::verdict::VerdictInput;
+
+/// Stored runs, sorted into the cells of their study, in the order of their blocks.
+#[derive(Debug, Clone)]
+pub struct RunsByCell<'a> {
+    cells: Vec<Vec<&'a StoredRun>>,
+    idle: Vec<&'a StoredRun>,
+}
+
+impl<'a> RunsByCell<'a> {
+    /// Sorts `runs`. Runs of cells that `study` does not have are left out; a store has none.
+    pub fn of(study: &Study, runs: &'a [StoredRun]) -> Self {
+        let mut sorted = Self { cells: vec![Vec::new(); study.cells.len()], idle: Vec::new() };
+        for run in runs {
+            match run.cell {
+                None => sorted.idle.push(run),
+                Some(cell) => {
+                    if let Some(of_cell) = sorted.cells.get_mut(cell as usize) {
+                        of_cell.push(run);
+                    }
+                }
+            }
+        }
+        for of_cell in sorted.cells.iter_mut().chain([&mut sorted.idle]) {
+            of_cell.sort_by_key(|run| (run.block, run.sequence));
+        }
+        sorted
+    }
+
+    /// The runs of a cell, failed ones included.
+    pub fn cell(&self, index: usize) -> &[&'a StoredRun] {
+        self.cells.get(index).map_or(&[], Vec::as_slice)
+    }
+
+    /// The idle runs, failed ones included.
+    pub fn idle(&self) -> &[&'a StoredRun] {
+        &self.idle
+    }
+
+    /// Every run, cell by cell, the idle runs last.
+    pub fn all(&self) -> impl Iterator<Item = &'a StoredRun> + '_ {
+        self.cells.iter().chain([&self.idle]).flatten().copied()
+    }
+
+    /// Blocks of which every run is stored.
+    pub fn complete_blocks(&self, study: &Study) -> u32 {
+        let blocks_of = |runs: &Vec<&StoredRun>| -> BTreeSet<u32> {
+            runs.iter().map(|run| run.block).collect()
+        };
+        let idle = (!study.method.idle.is_zero()).then(|| blocks_of(&self.idle));
+        let complete = self
+            .cells
+            .iter()
+            .map(blocks_of)
+            .chain(idle)
+            .reduce(|some, others| some.intersection(&others).copied().collect());
+        complete.map_or(0, |blocks| u32::try_from(blocks.len()).unwrap_or(u32::MAX))
+    }
+
+    /// A cell's figure by block; blocks without one are absent.
+    pub fn by_block(&self, cell: usize, measure: Measure) -> BTreeMap<u32, f64> {
+        self.cell(cell).iter().filter_map(|run| Some((run.block, figure(measure, run)?))).collect()
+    }
+}
+
+/// Whether a run's unit of work is a transaction.
+pub fn is_transactional(spec: &RunSpec) -> bool {
+    match &spec.task {
+        Task::Workload(workload) => workload.kind.is_transactional(),
+        Task::Idle => false,
+    }
+}
+
+/// One figure of a run; `None` without figures, or when they do not allow this one.
+pub fn figure(measure: Measure, run: &StoredRun) -> Option<f64> {
+    let measurement = run.measurement()?;
+    match measure {
+        Measure::Throughput => throughput(measurement),
+        Measure::Transactions => transactions(measurement),
+        Measure::ServiceDemand => service_demand(measurement, is_transactional(&run.spec)),
+    }
+}
+
+/// Received payload in bit/s; `None` when none was counted, as for transactions on some testbeds.
+pub fn throughput(run: &Measurement) -> Option<f64> {
+    let counted = run.traffic.transmit_seconds > 0.0 || run.traffic.receive_seconds > 0.0;
+    finite(counted.then(|| run.traffic.bits_per_second()))
+}
+
+/// Transactions per second; `None` when none were counted.
+pub fn transactions(run: &Measurement) -> Option<f64> {
+    let counted = run.traffic.transaction_seconds > 0.0;
+    finite(counted.then(|| run.traffic.transactions_per_second()))
+}
+
+/// SUT CPU time in µs per KB of 1024 bytes, or per transaction; `None` when the CPU was not
+/// metered or nothing flowed.
+pub fn service_demand(run: &Measurement, transactional: bool) -> Option<f64> {
+    // a group without CPUs would read as one that cost nothing
+    sut_cpu_percent(run)?;
+    finite(if transactional {
+        run.service_demand_us_per_transaction()
+    } else {
+        run.service_demand_us_per_kb()
+    })
+}
+
+/// Busy share of the SUT's CPUs in per cent; `None` when they were not metered.
+pub fn sut_cpu_percent(run: &Measurement) -> Option<f64> {
+    let metered = run.sut_cpu.cpus.iter().any(|cpu| cpu.window_ns > 0);
+    finite(metered.then(|| run.sut_cpu.percent()))
+}
+
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
+}
+
+/// The SUT's CPU use without load, in per cent; `None` without a good idle run.
+pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval> {
+    let values: Vec<f64> =
+        runs.idle().iter().filter_map(|run| sut_cpu_percent(run.measurement()?)).collect();
+    of_mean(&values, confidence)
+}
+
+/// Latency over the runs of a cell: counts are summed, the mean is that of all transactions,
+/// smallest and largest are over all, and percentiles are means over the runs, because the
+/// transactions themselves are not kept. `None` when no run has one.
+pub fn latency(runs: &[&StoredRun]) -> Option<Latency> {
+    let found: Vec<&Latency> =
+        runs.iter().filter_map(|run| run.measurement()?.latency.as_ref()).collect();
+    let percentile = |pick: fn(&Latency) -> u64| -> Option<u64> {
+        let values: Vec<f64> = found.iter().map(|latency| pick(latency) as f64).collect();
+        mean(&values).map(|mean| mean.round() as u64)
+    };
+    let count = found.iter().fold(0u64, |sum, latency| sum.saturating_add(latency.count));
+    let total: f64 = found.iter().map(|latency| latency.mean_ns * latency.count as f64).sum();
+    Some(Latency {
+        count,
+        mean_ns: if count == 0 { 0.0 } else { total / count as f64 },
+        min_ns: found.iter().map(|latency| latency.min_ns).min()?,
+        p50_ns: percentile(|latency| latency.p50_ns)?,
+        p90_ns: percentile(|latency| latency.p90_ns)?,
+        p99_ns: percentile(|latency| latency.p99_ns)?,
+        p99_9_ns: percentile(|latency| latency.p99_9_ns)?,
+        p99_99_ns: percentile(|latency| latency.p99_99_ns)?,
+        max_ns: found.iter().map(|latency| latency.max_ns).max()?,
+    })
+}
+
+/// What the counters of a cell's good runs prove; means over the runs, each over those runs that
+/// have the figure.
+pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
+    let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
+    let mean_of = |pick: fn(&Measurement) -> Option<f64>| -> Option<f64> {
+        let values: Vec<f64> = good.iter().filter_map(|run| finite(pick(run))).collect();
+        mean(&values)
+    };
+    let rounded = |pick| mean_of(pick).map(|mean| mean.round() as u64);
+    let limits = VerdictInput::of_runs(runs.iter().copied());
+    CellEvidence {
+        stack_packet_bytes: mean_of(|run| run.evidence.mean_stack_packet_bytes()),
+        driver_packet_bytes: mean_of(|run| run.evidence.mean_driver_packet_bytes()),
+        client_cpu_percent: mean_of(|run| {
+            let metered = run.client_cpu.cpus.iter().any(|cpu| cpu.window_ns > 0);
+            metered.then(|| run.client_cpu.percent())
+        }),
+        rwnd_limited_percent: limits.rwnd_limited_percent,
+        sndbuf_limited_percent: limits.sndbuf_limited_percent,
+        retransmits: mean_of(|run| {
+            let senders = &run.evidence.senders;
+            (senders.sockets > 0).then_some(senders.retransmits as f64)
+        }),
+        drops: mean_of(|run| Some(drops(run) as f64)),
+        granted_send_buffer_bytes: rounded(|run| {
+            Some(run.effective.granted_send_buffer_bytes as f64)
+        }),
+        granted_receive_buffer_bytes: rounded(|run| {
+            Some(run.effective.granted_receive_buffer_bytes as f64)
+        }),
+        // the smallest, for a mean of segment sizes is no segment size
+        mss_bytes: good.iter().map(|run| run.effective.mss_bytes).filter(|mss| *mss > 0).min(),
+        // the coarser source, should runs differ
+        idle_source: if good.iter().any(|run| run.sut_cpu.source == IdleSource::ProcStat) {
+            Some(IdleSource::ProcStat)
+        } else {
+            good.first().map(|run| run.sut_cpu.source)
+        },
+    }
+}
+
+/// Packets that the SUT's interfaces dropped, both ways.
+pub fn drops(run: &Measurement) -> u64 {
+    run.evidence.interface.tx_dropped.saturating_add(run.evidence.interface.rx_dropped)
+}

@@ -1,0 +1,405 @@
+//! Tests on runs with chosen figures.
+
+use std::path::PathBuf;
+
+use linkrate_terms::measurement::{IdleSource, Latency};
+use linkrate_terms::spec::Task;
+use linkrate_terms::{Protocol, Workload};
+
+use super::*;
+use crate::executor::Facts;
+use crate::fixture;
+use crate::results::{Level, Measure};
+use crate::stats::stop::StopReason;
+use crate::store::plan::Session;
+use crate::store::{StoredPlan, StoredRun};
+use crate::study::{Factor, Study};
+
+fn stored(study: Study, runs: Vec<StoredRun>) -> StoredStudy {
+    StoredStudy {
+        directory: PathBuf::from("results/ladder"),
+        plan: StoredPlan::new(study, Facts::default(), 0),
+        runs,
+        torn: false,
+        ended: Some(Ended::Rule(StopReason::MaxBlocks { blocks: 4 })),
+    }
+}
+
+/// Four blocks of the ladder: 6, 12 and 24 Gbit/s, each block faster than the last; the CPU of
+/// the SUT always busy.
+fn ladder() -> StoredStudy {
+    let mut runs = Vec::new();
+    for block in 0..4u32 {
+        let drift = 1.0 + 0.1 * f64::from(block);
+        let mut push = |cell, measurement| {
+            let sequence = runs.len() as u32;
+            runs.push(fixture::run(sequence, block, cell, measurement));
+        };
+        push(None, fixture::idle(0.01));
+        // an order that is not that of the cells
+        for (cell, rate) in [(2, 24e9), (0, 6e9), (1, 12e9)] {
+            let mut measurement = fixture::stream(rate * drift, 0.99);
+            if cell == 2 {
+                measurement.evidence.interface.tx_bytes = 60_000_000;
+                measurement.evidence.protocol.insert("IpExt.OutOctets".into(), 59_000_000);
+            }
+            push(Some(cell), measurement);
+        }
+    }
+    stored(fixture::ladder(), runs)
+}
+
+/// Changes every measurement of `cell`.
+fn change(
+    stored: &mut StoredStudy,
+    cell: Option<u32>,
+    change: impl Fn(&mut linkrate_terms::Measurement),
+) {
+    for run in stored.runs.iter_mut().filter(|run| run.cell == cell) {
+        if let crate::store::Outcome::Measured(measurement) = &mut run.outcome {
+            change(measurement);
+        }
+    }
+}
+
+fn text(level: &str) -> Level {
+    Level::Text(level.to_owned())
+}
+
+#[test]
+fn cells_have_figures_with_units_and_a_verdict() {
+    let results = analyse(&ladder());
+    assert_eq!((results.blocks, results.complete), (4, true));
+    assert_eq!(results.stopped, "4 blocks run, the most the study allows");
+    assert_eq!(results.results, "results/ladder");
+    let cell = &results.cells[0];
+    assert_eq!((cell.runs, cell.failed), (4, 0));
+    let throughput = cell.throughput.unwrap();
+    assert_eq!(throughput.unit, "bit/s");
+    assert!((throughput.interval.mean / 6.9e9 - 1.0).abs() < 1e-9);
+    // 0.99 CPUs · 10⁶ µs over (rate / 8 / 1024) KB
+    let demand = cell.service_demand.unwrap();
+    let expected: f64 = [1.0, 1.1, 1.2, 1.3].map(|d| 0.99e6 * 8192.0 / (6e9 * d)).iter().sum();
+    assert_eq!(demand.unit, "us/KB");
+    assert!((demand.interval.mean / (expected / 4.0) - 1.0).abs() < 1e-6);
+    assert!((cell.cpu.unwrap().interval.mean - 99.0).abs() < 1e-9);
+    assert_eq!(cell.transactions, None);
+    assert_eq!(cell.verdict, "bound by the SUT's CPU (99.0 % busy)");
+    assert_eq!(cell.evidence.mss_bytes, Some(1448));
+    assert_eq!(cell.evidence.stack_packet_bytes, Some(1386.0));
+    assert_eq!(cell.evidence.idle_source, Some(IdleSource::TimerList));
+    assert!((results.background_cpu.unwrap().interval.mean - 1.0).abs() < 1e-9);
+    assert_eq!(results.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn effects_are_paired_so_that_drift_cancels() {
+    let results = analyse(&ladder());
+    let found: Vec<_> = results
+        .effects
+        .iter()
+        .map(|e| (e.from.to_string(), e.to.to_string(), e.measure, e.pairs, e.claimed))
+        .collect();
+    let row = |from: &str, to: &str, measure| (from.to_owned(), to.to_owned(), measure, 4, true);
+    assert_eq!(
+        found,
+        [
+            row("none", "gso", Measure::ServiceDemand),
+            row("none", "gso", Measure::Throughput),
+            row("none", "tso", Measure::ServiceDemand),
+            row("none", "tso", Measure::Throughput),
+            row("gso", "tso", Measure::ServiceDemand),
+            row("gso", "tso", Measure::Throughput),
+        ]
+    );
+    // the blocks drift by 30 %, their ratios not at all
+    let ratio = results.effects[3].ratio;
+    assert!((ratio.mean - 4.0).abs() < 1e-6);
+    assert!(ratio.high.unwrap() - ratio.low.unwrap() < 1e-6);
+    assert!((results.effects[2].ratio.mean - 0.25).abs() < 1e-6);
+}
+
+#[test]
+fn an_effect_is_claimed_only_if_it_is_significant_and_large() {
+    let claimed = |ratios: [f64; 4]| {
+        let mut study = fixture::ladder();
+        study.factors[0].levels.truncate(2);
+        study.cells.truncate(2);
+        let runs = (0..8u32).map(|n| {
+            let (block, cell) = (n / 2, n % 2);
+            let rate = if cell == 1 { 1e9 * ratios[block as usize] } else { 1e9 };
+            fixture::run(n, block, Some(cell), fixture::stream(rate, 0.5))
+        });
+        analyse(&stored(study, runs.collect())).effects[1].claimed
+    };
+    assert!(claimed([1.05, 1.06, 1.05, 1.04]));
+    // significant but below the minimum of 2 %
+    assert!(!claimed([1.010, 1.011, 1.010, 1.009]));
+    // large but not significant
+    assert!(!claimed([0.5, 2.0, 1.9, 0.8]));
+}
+
+#[test]
+fn effects_are_made_at_every_combination_of_the_other_factors() {
+    let mut study = fixture::ladder();
+    let ports = |n| ("ports".to_owned(), Level::Number(n));
+    study.factors.push(Factor {
+        name: "ports".to_owned(),
+        levels: vec![Level::Number(1), Level::Number(2)],
+    });
+    study.cells = study
+        .cells
+        .iter()
+        .flat_map(|cell| [1, 2].map(|n| (cell, n)))
+        .map(|(cell, n)| {
+            let mut cell = cell.clone();
+            cell.levels.0.push(ports(n));
+            cell
+        })
+        .collect();
+    let comparisons = effects::comparisons(&study);
+    let named: Vec<String> = comparisons
+        .iter()
+        .map(|c| {
+            format!("{} {}->{} at {} [{}>{}]", c.factor, c.from, c.to, c.at, c.from_cell, c.to_cell)
+        })
+        .collect();
+    assert_eq!(
+        named,
+        [
+            "offload none->gso at ports 1 [0>2]",
+            "offload none->gso at ports 2 [1>3]",
+            "offload none->tso at ports 1 [0>4]",
+            "offload none->tso at ports 2 [1>5]",
+            "offload gso->tso at ports 1 [2>4]",
+            "offload gso->tso at ports 2 [3>5]",
+            "ports 1->2 at none [0>1]",
+            "ports 1->2 at gso [2>3]",
+            "ports 1->2 at tso [4>5]",
+        ]
+    );
+}
+
+fn transactional(cells: std::ops::Range<usize>) -> Study {
+    let mut study = fixture::ladder();
+    for cell in &mut study.cells[cells] {
+        let kind = Protocol::RequestResponse;
+        cell.spec.task = Task::Workload(Workload { kind, ..Workload::default() });
+    }
+    study
+}
+
+#[test]
+fn transactions_have_their_own_figures() {
+    let study = transactional(0..3);
+    let latency = |count, mean_ns, p99_ns| Latency {
+        count,
+        mean_ns,
+        min_ns: 10_000 - count,
+        p50_ns: 20_000,
+        p90_ns: 30_000,
+        p99_ns,
+        p99_9_ns: 50_000,
+        p99_99_ns: 60_000,
+        max_ns: 70_000 + count,
+    };
+    let mut runs = Vec::new();
+    for n in 0..6u32 {
+        let cell = n % 3;
+        let mut measurement = fixture::transactions(10_000.0 * f64::from(cell + 1), 0.3);
+        measurement.latency = Some(match n / 3 {
+            0 => latency(100, 20_000.0, 40_001),
+            _ => latency(300, 24_000.0, 40_004),
+        });
+        let mut run = fixture::run(n, n / 3, Some(cell), measurement);
+        run.spec = study.cells[cell as usize].spec.clone();
+        runs.push(run);
+    }
+    let results = analyse(&stored(study, runs));
+    let cell = &results.cells[1];
+    assert_eq!(cell.throughput, None);
+    let rate = cell.transactions.unwrap();
+    assert_eq!((rate.interval.mean, rate.unit), (20_000.0, "transaction/s"));
+    let demand = cell.service_demand.unwrap();
+    assert_eq!(demand.unit, "us/transaction");
+    assert!((demand.interval.mean - 15.0).abs() < 1e-6);
+    let latency = cell.latency.unwrap();
+    assert_eq!((latency.count, latency.mean_ns), (400, 23_000.0));
+    assert_eq!((latency.p99_ns, latency.min_ns, latency.max_ns), (40_003, 9_700, 70_300));
+    let measures: Vec<Measure> = results.effects.iter().map(|effect| effect.measure).collect();
+    assert_eq!(measures[..2], [Measure::ServiceDemand, Measure::Transactions]);
+    assert!((results.effects[1].ratio.mean - 2.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_stream_is_not_compared_with_transactions() {
+    let named: Vec<String> = effects::comparisons(&transactional(0..1))
+        .iter()
+        .map(|c| format!("{}->{}", c.from, c.to))
+        .collect();
+    assert_eq!(named, ["gso->tso"]);
+}
+
+#[test]
+fn failed_runs_are_absent_with_their_reason() {
+    let mut stored = ladder();
+    for run in stored.runs.iter_mut().filter(|run| run.cell == Some(1)) {
+        run.outcome = fixture::failed("tx-tcp-segmentation reads on").into();
+    }
+    stored.runs[2].outcome = fixture::failed("gone").into();
+    let results = analyse(&stored);
+    let cell = &results.cells[1];
+    assert_eq!((cell.runs, cell.failed, cell.throughput), (0, 4, None));
+    assert_eq!(cell.verdict, "nothing to judge: no run succeeded");
+    assert_eq!((results.cells[0].runs, results.cells[0].failed), (3, 1));
+    // only none to tso is left, with the blocks that have both
+    let pairs: Vec<(Level, u32)> =
+        results.effects.iter().map(|effect| (effect.to.clone(), effect.pairs)).collect();
+    assert_eq!(pairs, [(text("tso"), 3), (text("tso"), 3)]);
+    assert_eq!(results.failures.len(), 5);
+    assert_eq!(results.failures[0].reason, "knob: gone");
+    assert_eq!(results.failures[0].levels.get("offload"), Some(&text("none")));
+    // a failed run is still a run of its block
+    assert_eq!(results.blocks, 4);
+    assert_eq!(
+        results.warnings,
+        [
+            "5 of 16 runs have failed; failed runs are absent from every figure.",
+            "Every run of gso has failed, first for: knob: tx-tcp-segmentation reads on.",
+        ]
+    );
+}
+
+#[test]
+fn the_same_runs_give_the_same_bytes() {
+    let mut other = ladder();
+    other.runs.reverse();
+    let json = |stored: &StoredStudy| serde_json::to_string(&analyse(stored)).unwrap();
+    assert_eq!(json(&ladder()), json(&ladder()));
+    assert_eq!(json(&ladder()), json(&other));
+}
+
+#[test]
+fn an_unfinished_block_does_not_count_as_one() {
+    let mut stored = ladder();
+    stored.runs.truncate(14);
+    stored.ended = None;
+    let results = analyse(&stored);
+    assert_eq!((results.blocks, results.complete), (3, false));
+    assert_eq!(results.stopped, "still running, or killed before it could say why it ended");
+}
+
+#[test]
+fn nothing_stored_gives_no_figures() {
+    let results = analyse(&stored(fixture::ladder(), Vec::new()));
+    assert_eq!((results.blocks, results.effects.len(), results.cells.len()), (0, 0, 3));
+    assert!(results.cells.iter().all(|cell| cell.runs == 0 && cell.service_demand.is_none()));
+    assert_eq!(results.background_cpu, None);
+    assert_eq!(results.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_group_without_cpus_has_no_service_demand() {
+    let mut stored = ladder();
+    change(&mut stored, Some(0), |run| run.sut_cpu.cpus.clear());
+    let cell = &analyse(&stored).cells[0];
+    assert_eq!((cell.service_demand, cell.cpu), (None, None));
+    assert!(cell.throughput.is_some());
+}
+
+#[test]
+fn each_warning_is_given_when_it_is_due() {
+    type Case = (&'static str, fn(&mut StoredStudy));
+    let cases: [Case; 10] = [
+        (
+            "The SUT shares its CPUs (CPU 0) with another role, so that CPU use and service demand \
+             contain the work of both.",
+            |s| change(s, Some(1), |run| run.sut_cpu.shared = true),
+        ),
+        (
+            "Idle time was read from /proc/stat in steps of 10 ms of a window of 2 s (0.5 %); \
+             /proc/timer_list, which needs root, is exact.",
+            |s| change(s, Some(1), |run| run.sut_cpu.source = IdleSource::ProcStat),
+        ),
+        (
+            "The SUT's CPUs are 3.5 % busy without load; every service demand contains that work.",
+            |s| change(s, None, |run| run.sut_cpu.cpus[0].busy_ns = 70_000_000),
+        ),
+        (
+            "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 1.5 % \
+             at most.",
+            |s| change(s, Some(0), |run| run.sut_cpu.cpus[0].steal_ns = 30_000_000),
+        ),
+        (
+            "tso: offload tso was asked for, but packets handed to the driver have 1518 bytes on \
+             average, no more than an MTU of 1500 allows.",
+            |s| change(s, Some(2), |run| run.evidence.interface.tx_bytes = 1_518_000),
+        ),
+        (
+            "gso: offload gso was asked for, but packets handed to the driver have 1519 bytes on \
+             average, more than an MTU of 1500 allows.",
+            |s| change(s, Some(1), |run| run.evidence.interface.tx_bytes = 1_519_000),
+        ),
+        (
+            "none: offload none was asked for, but packets as TCP built them have 1501 bytes on \
+             average, more than the MTU of 1500.",
+            |s| {
+                change(s, Some(0), |run| {
+                    run.evidence.protocol.insert("IpExt.OutOctets".into(), 1_501_000);
+                });
+            },
+        ),
+        ("gso: the SUT's interface dropped 12 packets in 4 runs.", |s| {
+            change(s, Some(1), |run| {
+                run.evidence.interface.tx_dropped = 1;
+                run.evidence.interface.rx_dropped = 2;
+            });
+        }),
+        ("Turbo was on. (8 runs)", |s| {
+            for cell in [1, 2] {
+                change(s, Some(cell), |run| run.remarks.push("Turbo was on.".into()));
+            }
+        }),
+        (
+            "The last stored run was cut short, by a crash or because it is being stored right \
+             now; it is left out.",
+            |s| s.torn = true,
+        ),
+    ];
+    for (warning, change) in cases {
+        let mut stored = ladder();
+        change(&mut stored);
+        assert_eq!(analyse(&stored).warnings, [warning]);
+    }
+}
+
+#[test]
+fn only_bulk_transmission_can_deny_tso() {
+    let mut stored = ladder();
+    change(&mut stored, Some(2), |run| run.evidence.interface.tx_bytes = 66_000);
+    for run in stored.runs.iter_mut().filter(|run| run.cell == Some(2)) {
+        let direction = linkrate_terms::Direction::Receive;
+        run.spec.task = Task::Workload(Workload { direction, ..Workload::default() });
+    }
+    assert_eq!(analyse(&stored).warnings, Vec::<String>::new());
+}
+
+#[test]
+fn another_testbed_on_resume_is_told() {
+    let mut stored = ladder();
+    stored.plan.facts.facts.insert("kernel".into(), "6.12".into());
+    let mut facts = Facts::default();
+    facts.facts.insert("kernel".into(), "6.13".into());
+    stored.plan.resumed.push(Session {
+        started_unix_ms: 1_795_273_979_999,
+        linkrate_version: "0.1.0".into(),
+        facts,
+    });
+    assert_eq!(
+        analyse(&stored).warnings,
+        [
+            "Resumed 20261121-1512 UTC on another testbed: kernel was 6.12 when the study began, now \
+          6.13."
+        ]
+    );
+}

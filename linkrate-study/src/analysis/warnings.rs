@@ -1,0 +1,245 @@
+//! What a reader must know before trusting the figures, as full sentences.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use linkrate_terms::knobs::Offload;
+use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::spec::Task;
+use linkrate_terms::units::format_duration;
+use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
+
+use crate::analysis::figures::{RunsByCell, drops};
+use crate::analysis::watched::cell_name;
+use crate::stats::sample::mean;
+use crate::store::directory::minute_stamp;
+use crate::store::{StoredRun, StoredStudy};
+
+/// CPU use without load, in per cent, above which service demands contain something else.
+pub const BACKGROUND_CPU_PERCENT: f64 = 2.0;
+
+/// Share of a window, in per cent, above which time taken by the hypervisor is told.
+pub const STEAL_PERCENT: f64 = 1.0;
+
+/// Step of the idle time in `/proc/stat`: USER_HZ is 100 on every architecture that matters here.
+pub const PROC_STAT_TICK: Duration = Duration::from_millis(10);
+
+/// Share of a window, in per cent, from which the tick is told: at half a per cent it is a good
+/// part of the precision that studies ask for.
+pub const COARSE_TICK_PERCENT: f64 = 0.5;
+
+/// Ethernet header and 802.1Q tag: what a driver's packet has around its IP packet.
+const LINK_HEADER_BYTES: f64 = 18.0;
+
+/// Every warning, in a fixed order. `background` is the SUT's CPU use without load in per cent.
+pub fn warnings(
+    stored: &StoredStudy,
+    runs: &RunsByCell<'_>,
+    background: Option<f64>,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    found.extend(torn(stored));
+    found.extend(changed_testbed(stored));
+    found.extend(failed(stored, runs));
+    found.extend(shared_cpus(runs));
+    found.extend(coarse_idle(runs));
+    found.extend(background_load(background));
+    found.extend(steal(runs));
+    for (index, cell) in stored.plan.study.cells.iter().enumerate() {
+        let name = cell_name(&cell.levels);
+        found.extend(contradiction(&name, runs.cell(index)));
+        found.extend(dropped(&name, runs.cell(index)));
+    }
+    found.extend(remarks(runs));
+    found
+}
+
+fn torn(stored: &StoredStudy) -> Option<String> {
+    stored.torn.then(|| {
+        "The last stored run was cut short, by a crash or because it is being stored right now; \
+         it is left out."
+            .to_owned()
+    })
+}
+
+fn changed_testbed(stored: &StoredStudy) -> Vec<String> {
+    let plan = &stored.plan;
+    plan.resumed
+        .iter()
+        .flat_map(|session| {
+            let moment = minute_stamp(session.started_unix_ms);
+            plan.changed_facts(&session.facts)
+                .into_iter()
+                .map(move |change| format!("Resumed {moment} UTC on another testbed: {change}."))
+        })
+        .collect()
+}
+
+fn failed(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let count = stored.runs.iter().filter(|run| run.failure().is_some()).count();
+    if count > 0 {
+        let verb = if count == 1 { "run has" } else { "runs have" };
+        found.push(format!(
+            "{count} of {} {verb} failed; failed runs are absent from every figure.",
+            stored.runs.len()
+        ));
+    }
+    for (index, cell) in stored.plan.study.cells.iter().enumerate() {
+        let of_cell = runs.cell(index);
+        if let [first, ..] = of_cell
+            && of_cell.iter().all(|run| run.failure().is_some())
+        {
+            let reason = first.failure().map(ToString::to_string).unwrap_or_default();
+            found.push(format!(
+                "Every run of {} has failed, first for: {reason}.",
+                cell_name(&cell.levels)
+            ));
+        }
+    }
+    found
+}
+
+fn shared_cpus(runs: &RunsByCell<'_>) -> Option<String> {
+    let shared: CpuSet = good(runs)
+        .filter(|(_, run)| run.sut_cpu.shared || run.client_cpu.shared)
+        .flat_map(|(_, run)| run.sut_cpu.cpus.iter().map(|cpu| cpu.cpu))
+        .collect();
+    let any = good(runs).any(|(_, run)| run.sut_cpu.shared || run.client_cpu.shared);
+    any.then(|| {
+        let which = if shared.is_empty() { String::new() } else { format!(" (CPU {shared})") };
+        format!(
+            "The SUT shares its CPUs{which} with another role, so that CPU use and service \
+             demand contain the work of both."
+        )
+    })
+}
+
+fn coarse_idle(runs: &RunsByCell<'_>) -> Option<String> {
+    let shortest = good(runs)
+        .filter(|(_, run)| run.sut_cpu.source == IdleSource::ProcStat)
+        .flat_map(|(_, run)| run.sut_cpu.cpus.iter().map(|cpu| cpu.window_ns))
+        .filter(|window_ns| *window_ns > 0)
+        .min()
+        .map(Duration::from_nanos)?;
+    let percent = PROC_STAT_TICK.as_secs_f64() * 100.0 / shortest.as_secs_f64();
+    (percent >= COARSE_TICK_PERCENT).then(|| {
+        format!(
+            "Idle time was read from /proc/stat in steps of {} of a window of {} ({percent:.1} %); \
+             /proc/timer_list, which needs root, is exact.",
+            format_duration(PROC_STAT_TICK),
+            format_duration(shortest)
+        )
+    })
+}
+
+fn background_load(background: Option<f64>) -> Option<String> {
+    let percent = background.filter(|percent| *percent > BACKGROUND_CPU_PERCENT)?;
+    Some(format!(
+        "The SUT's CPUs are {percent:.1} % busy without load; every service demand contains that \
+         work."
+    ))
+}
+
+fn steal(runs: &RunsByCell<'_>) -> Option<String> {
+    let shares: Vec<f64> = good(runs)
+        .filter_map(|(_, run)| {
+            run.sut_cpu
+                .cpus
+                .iter()
+                .filter(|cpu| cpu.window_ns > 0)
+                .map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.window_ns as f64)
+                .reduce(f64::max)
+        })
+        .filter(|percent| *percent > STEAL_PERCENT)
+        .collect();
+    let most = shares.iter().copied().reduce(f64::max)?;
+    Some(format!(
+        "The hypervisor took CPU from the SUT for more than {STEAL_PERCENT} % of the window in {}, \
+         {most:.1} % at most.",
+        count(shares.len(), "run")
+    ))
+}
+
+/// Whether the packets that were seen deny the rung of the transmit ladder that was asked for.
+fn contradiction(name: &str, runs: &[&StoredRun]) -> Option<String> {
+    let spec = &runs.first()?.spec;
+    let offload = spec.interface.offload?;
+    let Task::Workload(workload) = &spec.task else { return None };
+    if workload.kind.is_udp() {
+        // the ladder is TCP's; datagrams are large at the top of the stack whatever the rung
+        return None;
+    }
+    let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
+    let mtu = good.iter().find_map(|run| run.effective.interface.mtu).or(spec.interface.mtu)?;
+    let bytes = |pick: fn(&Measurement) -> Option<f64>| {
+        let values: Vec<f64> = good.iter().filter_map(|run| pick(run)).collect();
+        mean(&values)
+    };
+    let stack = bytes(|run| run.evidence.mean_stack_packet_bytes());
+    let driver = bytes(|run| run.evidence.mean_driver_packet_bytes());
+    let largest_frame = f64::from(mtu) + LINK_HEADER_BYTES;
+    // only a SUT that sends bulk data can show superframes: acknowledgements and small messages
+    // never grow beyond the MTU, and neither does a superframe that is not allowed to
+    let bulk = workload.kind == Protocol::Stream
+        && workload.direction != Direction::Receive
+        && workload.message.smallest().0 > u64::from(mtu)
+        && spec.interface.gso_max_size.is_none_or(|size| size > mtu);
+    match offload {
+        Offload::Tso => driver.filter(|bytes| bulk && *bytes <= largest_frame).map(|bytes| {
+            format!(
+                "{name}: offload tso was asked for, but packets handed to the driver have \
+                 {bytes:.0} bytes on average, no more than an MTU of {mtu} allows."
+            )
+        }),
+        Offload::Gso => driver.filter(|bytes| *bytes > largest_frame).map(|bytes| {
+            format!(
+                "{name}: offload gso was asked for, but packets handed to the driver have \
+                 {bytes:.0} bytes on average, more than an MTU of {mtu} allows."
+            )
+        }),
+        Offload::None => stack.filter(|bytes| *bytes > f64::from(mtu)).map(|bytes| {
+            format!(
+                "{name}: offload none was asked for, but packets as TCP built them have {bytes:.0} \
+                 bytes on average, more than the MTU of {mtu}."
+            )
+        }),
+    }
+}
+
+fn dropped(name: &str, runs: &[&StoredRun]) -> Option<String> {
+    let counts: Vec<u64> = runs
+        .iter()
+        .filter_map(|run| run.measurement())
+        .map(drops)
+        .filter(|dropped| *dropped > 0)
+        .collect();
+    let total = counts.iter().fold(0u64, |sum, dropped| sum.saturating_add(*dropped));
+    let packets = if total == 1 { "packet" } else { "packets" };
+    (total > 0).then(|| {
+        format!(
+            "{name}: the SUT's interface dropped {total} {packets} in {}.",
+            count(counts.len(), "run")
+        )
+    })
+}
+
+/// What the runs themselves remarked, each remark once.
+fn remarks(runs: &RunsByCell<'_>) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, run) in good(runs) {
+        for remark in &run.remarks {
+            *counts.entry(remark).or_default() += 1;
+        }
+    }
+    counts.iter().map(|(remark, n)| format!("{remark} ({})", count(*n, "run"))).collect()
+}
+
+/// Every run with figures.
+fn good<'a>(runs: &'a RunsByCell<'_>) -> impl Iterator<Item = (&'a StoredRun, &'a Measurement)> {
+    runs.all().filter_map(|run| Some((run, run.measurement()?)))
+}
+
+fn count(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}

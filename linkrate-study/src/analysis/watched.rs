@@ -1,0 +1,100 @@
+//! What the stop rule looks at.
+
+use crate::analysis::effects::{self, Comparison};
+use crate::analysis::figures::{RunsByCell, is_transactional};
+use crate::results::{Levels, Measure};
+use crate::stats::interval::{of_mean, relative_half_width};
+use crate::stats::stop::Watched;
+use crate::study::Study;
+
+/// How precise a cell is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CellPrecision {
+    /// Index of the cell.
+    pub cell: u32,
+    /// Runs with figures.
+    pub runs: u32,
+    /// The wider half-width of the cell's two figures as a fraction of its mean; `None` while
+    /// there are too few runs.
+    pub half_width: Option<f64>,
+}
+
+/// Every figure that must become precise: throughput (or transactions per second) and service
+/// demand of every cell, and every effect. Those without any run are left out: they could never
+/// become precise.
+pub fn watched(study: &Study, comparisons: &[Comparison], runs: &RunsByCell<'_>) -> Vec<Watched> {
+    let mut found = Vec::new();
+    for index in 0..study.cells.len() {
+        found.extend(of_cell(study, index, runs));
+    }
+    for comparison in comparisons {
+        for effect in effects::compare(comparison, runs, &study.method) {
+            let place = match effect.at.0.is_empty() {
+                true => String::new(),
+                false => format!(" at {}", effect.at),
+            };
+            found.push(Watched {
+                name: format!(
+                    "{} of {} {} over {}{place}",
+                    word(effect.measure),
+                    effect.factor,
+                    effect.to,
+                    effect.from
+                ),
+                interval: effect.ratio,
+            });
+        }
+    }
+    found
+}
+
+/// How precise each cell is, in the order of the cells.
+pub fn precisions(study: &Study, runs: &RunsByCell<'_>) -> Vec<CellPrecision> {
+    (0u32..)
+        .zip(0..study.cells.len())
+        .map(|(cell, index)| {
+            let widths: Option<Vec<f64>> = of_cell(study, index, runs)
+                .iter()
+                .map(|figure| relative_half_width(&figure.interval))
+                .collect();
+            let good = runs.cell(index).iter().filter(|run| run.measurement().is_some()).count();
+            CellPrecision {
+                cell,
+                runs: u32::try_from(good).unwrap_or(u32::MAX),
+                half_width: widths
+                    .filter(|widths| !widths.is_empty())
+                    .map(|widths| widths.into_iter().fold(0.0, f64::max)),
+            }
+        })
+        .collect()
+}
+
+fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>) -> Vec<Watched> {
+    let cell = &study.cells[index];
+    let rate = match is_transactional(&cell.spec) {
+        true => Measure::Transactions,
+        false => Measure::Throughput,
+    };
+    [rate, Measure::ServiceDemand]
+        .into_iter()
+        .filter_map(|measure| {
+            let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
+            let interval = of_mean(&values, study.method.confidence)?;
+            let name = format!("{} of {}", word(measure), cell_name(&cell.levels));
+            Some(Watched { name, interval })
+        })
+        .collect()
+}
+
+fn word(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Throughput => "throughput",
+        Measure::ServiceDemand => "service demand",
+        Measure::Transactions => "transactions per second",
+    }
+}
+
+/// A cell for people; the only cell of a study without factors has no levels to go by.
+pub(crate) fn cell_name(levels: &Levels) -> String {
+    if levels.0.is_empty() { "the only cell".to_owned() } else { levels.to_string() }
+}

@@ -1,0 +1,450 @@
+//! Runs a study: block after block, each run stored the moment it ends.
+//!
+//! The runner is a function of the store, the executor and the clock. What is stored already is
+//! not run again, and the order of what is left comes from the study's seed alone, so that an
+//! interrupted study, resumed, makes exactly the runs it would have made.
+//!
+//! A failed run is a result like any other: stored, and not tried again. A retry would hide that
+//! it failed, and a cell that always fails would hold up the others. A cell that fails in every
+//! block is therefore asked once per block until the stop rule, which ignores it, ends the study.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use linkrate_terms::spec::Task;
+use linkrate_terms::{InterfaceKnobs, RunSpec, SocketKnobs};
+
+use crate::analysis::effects::{Comparison, comparisons};
+use crate::analysis::figures::RunsByCell;
+use crate::analysis::watched::{self, CellPrecision};
+use crate::executor::{Executor, RunFailure, Stage};
+use crate::plan::{Slot, block_order, estimate};
+use crate::results::Levels;
+use crate::stats::stop::{self, Decision, Progress, Rule, StopReason, Watched};
+use crate::store::{Ended, Outcome, Store, StoreError, StoredRun};
+use crate::study::{OnFailure, Study};
+
+/// Time, so that tests need not wait for it.
+pub trait Clock {
+    /// Time since some fixed moment; never goes back.
+    fn elapsed(&self) -> Duration;
+    /// Milliseconds since 1970-01-01 UTC.
+    fn unix_ms(&self) -> u64;
+}
+
+/// The system's clocks.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    since: Instant,
+}
+
+impl SystemClock {
+    /// A clock whose [`Clock::elapsed`] counts from now.
+    pub fn start() -> Self {
+        Self { since: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    fn unix_ms(&self) -> u64 {
+        // a clock before 1970 is wrong in any case, and no reason to lose a run
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Is told what happens; progress bars and logs are made from it.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: &Event<'_>);
+}
+
+/// An observer that does not care.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _: &Event<'_>) {}
+}
+
+/// What happens while a study runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event<'a> {
+    /// The session begins.
+    SessionStarted {
+        /// The study.
+        study: &'a Study,
+        /// Runs that are stored already.
+        stored: usize,
+        /// What has changed on the testbed since the study began, as sentences.
+        changed_facts: Vec<String>,
+        /// Time left.
+        remaining: Remaining,
+    },
+    /// A run begins.
+    RunStarted {
+        /// Its block, from 0.
+        block: u32,
+        /// Its position in the block, from 0.
+        position: u32,
+        /// Runs of a block.
+        of: u32,
+        /// Its cell; `None` for the idle run.
+        cell: Option<u32>,
+        /// The cell's levels; empty for the idle run.
+        levels: &'a Levels,
+        /// What is asked.
+        spec: &'a RunSpec,
+    },
+    /// A run has ended and is stored.
+    RunEnded {
+        /// The run.
+        run: &'a StoredRun,
+        /// How long it took, knobs and evidence included.
+        took: Duration,
+        /// Time left.
+        remaining: Remaining,
+    },
+    /// Every run of a block is stored.
+    BlockEnded {
+        /// The block, from 0.
+        block: u32,
+        /// How precise each cell is.
+        cells: &'a [CellPrecision],
+        /// What the stop rule says.
+        decision: &'a Decision,
+        /// Time left.
+        remaining: Remaining,
+    },
+    /// The session is over.
+    SessionEnded {
+        /// Why.
+        ended: &'a Ended,
+    },
+}
+
+/// An estimate of the time left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remaining {
+    /// If half-widths shrink as they should.
+    pub likely: Duration,
+    /// If the most blocks are run, or the budget is spent.
+    pub at_most: Duration,
+}
+
+/// Why a study could not be run to an end of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// A run could not be stored. Going on would measure for nothing.
+    #[error("cannot keep the study's runs")]
+    Store(#[from] StoreError),
+}
+
+impl RunnerError {
+    /// The remedy, for a `hint:` line below the message and its causes.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Store(error) => error.hint(),
+        }
+    }
+}
+
+/// Runs the study in `store` until its stop rule, a failure that ends it, or `stop` says yes
+/// (asked before each run), and writes down why it ended.
+///
+/// The budget counts the time of this session alone: a study resumed after its budget was spent
+/// gets it again. At least one block is run in each session, for until then nobody knows how long
+/// a block takes.
+///
+/// # Errors
+/// [`RunnerError::Store`]. Failures of runs are no errors but results.
+pub fn run_study(
+    executor: &mut dyn Executor,
+    store: &mut Store,
+    clock: &dyn Clock,
+    stop: &dyn Fn() -> bool,
+    observer: &mut dyn Observer,
+) -> Result<Ended, RunnerError> {
+    let facts = executor.facts();
+    let changed_facts = store.plan().changed_facts(&facts);
+    store.begin_session(facts, clock.unix_ms())?;
+    let study = store.plan().study.clone();
+    let mut session = Session::new(&study, clock);
+    let remaining = session.remaining(store, 0);
+    let stored = store.runs().len();
+    observer.event(&Event::SessionStarted { study: &study, stored, changed_facts, remaining });
+    let ended = session.run(executor, store, stop, observer)?;
+    store.finish(&ended)?;
+    observer.event(&Event::SessionEnded { ended: &ended });
+    Ok(ended)
+}
+
+/// One session and what it has learnt about time.
+struct Session<'a> {
+    study: &'a Study,
+    comparisons: Vec<Comparison>,
+    clock: &'a dyn Clock,
+    started: Duration,
+    /// Time and number of the runs of this session.
+    run_time: (Duration, u32),
+    /// Time and number of its blocks.
+    block_time: (Duration, u32),
+}
+
+impl<'a> Session<'a> {
+    fn new(study: &'a Study, clock: &'a dyn Clock) -> Self {
+        Self {
+            study,
+            comparisons: comparisons(study),
+            clock,
+            started: clock.elapsed(),
+            run_time: (Duration::ZERO, 0),
+            block_time: (Duration::ZERO, 0),
+        }
+    }
+
+    fn run(
+        &mut self,
+        executor: &mut dyn Executor,
+        store: &mut Store,
+        stop: &dyn Fn() -> bool,
+        observer: &mut dyn Observer,
+    ) -> Result<Ended, RunnerError> {
+        let mut stored: HashSet<(u32, Option<u32>)> =
+            store.runs().iter().map(|run| (run.block, run.cell)).collect();
+        let last_block = store.runs().iter().map(|run| run.block).max();
+        for block in 0..self.study.method.max_blocks {
+            let order = block_order(self.study, block);
+            let missing = order.iter().filter(|slot| !stored.contains(&(block, slot.cell))).count();
+            if missing == 0 && last_block.is_some_and(|last| last > block) {
+                // the rule was asked after this block when it was run, and said to go on
+                continue;
+            }
+            let began = self.clock.elapsed();
+            for (position, slot) in order.iter().enumerate() {
+                if !stored.insert((block, slot.cell)) {
+                    continue;
+                }
+                if stop() {
+                    return Ok(Ended::Interrupted);
+                }
+                let place = Place { block, position, of: order.len() };
+                if let Some(ended) = self.one_run(executor, store, stop, observer, &place, slot)? {
+                    return Ok(ended);
+                }
+            }
+            self.block_took(self.clock.elapsed().saturating_sub(began), missing, order.len());
+            if let Some(reason) = self.after_block(store, observer, block, missing > 0) {
+                return Ok(Ended::Rule(reason));
+            }
+        }
+        Ok(Ended::Rule(StopReason::MaxBlocks { blocks: self.study.method.max_blocks }))
+    }
+
+    /// Makes and stores one run; gives back why the study must end, if it must.
+    fn one_run(
+        &mut self,
+        executor: &mut dyn Executor,
+        store: &mut Store,
+        stop: &dyn Fn() -> bool,
+        observer: &mut dyn Observer,
+        place: &Place,
+        slot: &Slot,
+    ) -> Result<Option<Ended>, RunnerError> {
+        let (levels, spec) = self.asked(slot);
+        observer.event(&Event::RunStarted {
+            block: place.block,
+            position: number(place.position),
+            of: number(place.of),
+            cell: slot.cell,
+            levels: &levels,
+            spec: &spec,
+        });
+        let started_unix_ms = self.clock.unix_ms();
+        let began = self.clock.elapsed();
+        let outcome = match executor.run(&spec) {
+            Ok(measurement) => Outcome::Measured(Box::new(measurement)),
+            // Ctrl-C reaches agents as well: what fails after it says nothing about the cell
+            Err(failure) if failure.stage == Stage::Interrupted || stop() => {
+                return Ok(Some(Ended::Interrupted));
+            }
+            Err(failure) => Outcome::Failed(failure),
+        };
+        let took = self.clock.elapsed().saturating_sub(began);
+        self.run_time = (self.run_time.0 + took, self.run_time.1 + 1);
+
+        let sequence = store.next_sequence();
+        let (block, cell) = (place.block, slot.cell);
+        store_run(store, StoredRun { sequence, block, cell, started_unix_ms, spec, outcome })?;
+        let remaining = self.remaining(store, place.of - place.position - 1);
+        let Some(run) = store.runs().last() else { return Ok(None) };
+        observer.event(&Event::RunEnded { run, took, remaining });
+        Ok(run.failure().and_then(|failure| self.ends_it(failure)))
+    }
+
+    /// Whether a failure ends the study.
+    fn ends_it(&self, failure: &RunFailure) -> Option<Ended> {
+        if failure.fatal {
+            Some(Ended::TestbedLost(failure.clone()))
+        } else if self.study.method.on_failure == OnFailure::Stop {
+            Some(Ended::RunFailed(failure.clone()))
+        } else {
+            None
+        }
+    }
+
+    /// What a slot asks for.
+    fn asked(&self, slot: &Slot) -> (Levels, RunSpec) {
+        let cell = slot.cell.and_then(|cell| self.study.cells.get(cell as usize));
+        match cell {
+            Some(cell) => (cell.levels.clone(), RunSpec { seed: slot.seed, ..cell.spec.clone() }),
+            None => (
+                Levels::default(),
+                RunSpec {
+                    task: Task::Idle,
+                    interface: InterfaceKnobs::default(),
+                    socket: SocketKnobs::default(),
+                    clients: 0,
+                    warm_up: Duration::ZERO,
+                    window: self.study.method.idle,
+                    seed: slot.seed,
+                },
+            ),
+        }
+    }
+
+    /// Asks the stop rule after a block. A block that was stored by an earlier session says
+    /// nothing about this one's budget.
+    fn after_block(
+        &self,
+        store: &Store,
+        observer: &mut dyn Observer,
+        block: u32,
+        ran: bool,
+    ) -> Option<StopReason> {
+        let runs = RunsByCell::of(self.study, store.runs());
+        let watched = watched::watched(self.study, &self.comparisons, &runs);
+        let progress = self.progress(block + 1);
+        let mut rule = self.rule();
+        if !ran {
+            rule.budget = None;
+        }
+        let decision = stop::decide(&rule, &progress, &watched);
+        if ran {
+            let to_go = match &decision {
+                Decision::Continue(_) => stop::blocks_to_go(&rule, &progress, &watched).max(1),
+                Decision::Stop(_) => 0,
+            };
+            let remaining = match &decision {
+                Decision::Continue(_) => self.time_for(0, to_go, block + 1),
+                Decision::Stop(_) => Remaining { likely: Duration::ZERO, at_most: Duration::ZERO },
+            };
+            observer.event(&Event::BlockEnded {
+                block,
+                cells: &watched::precisions(self.study, &runs),
+                decision: &decision,
+                remaining,
+            });
+        }
+        match decision {
+            Decision::Continue(_) => None,
+            Decision::Stop(reason) => Some(reason),
+        }
+    }
+
+    fn rule(&self) -> Rule {
+        let method = &self.study.method;
+        Rule {
+            min_blocks: method.min_blocks,
+            max_blocks: method.max_blocks,
+            precision: method.precision,
+            budget: method.budget,
+        }
+    }
+
+    fn progress(&self, blocks: u32) -> Progress {
+        let elapsed = self.clock.elapsed().saturating_sub(self.started);
+        let (time, count) = self.block_time;
+        Progress { blocks, elapsed, block_time: time.checked_div(count) }
+    }
+
+    /// Learns how long a block takes; one of which `missing` of `all` runs were made is scaled.
+    fn block_took(&mut self, took: Duration, missing: usize, all: usize) {
+        if missing > 0 {
+            let whole = took.mul_f64(all as f64 / missing as f64);
+            self.block_time = (self.block_time.0 + whole, self.block_time.1 + 1);
+        }
+    }
+
+    /// Time left in the middle of a block with `runs_left` runs to go.
+    fn remaining(&self, store: &Store, runs_left: usize) -> Remaining {
+        let runs = RunsByCell::of(self.study, store.runs());
+        let blocks = runs.complete_blocks(self.study);
+        // the figures change with the block that is running, so its end is reckoned with as well
+        let begun = blocks + u32::from(runs_left > 0);
+        let watched: Vec<Watched> = if blocks < self.study.method.min_blocks {
+            Vec::new()
+        } else {
+            watched::watched(self.study, &self.comparisons, &runs)
+        };
+        let to_go = stop::blocks_to_go(&self.rule(), &self.progress(begun), &watched);
+        self.time_for(runs_left, to_go, begun)
+    }
+
+    /// The time for some runs and blocks, `begun` blocks being run already.
+    fn time_for(&self, runs_left: usize, blocks_to_go: u32, begun: u32) -> Remaining {
+        let planned = estimate(self.study, Duration::ZERO);
+        let run = self
+            .run_time
+            .0
+            .checked_div(self.run_time.1)
+            .unwrap_or_else(|| planned.block / planned.runs_per_block.max(1));
+        let progress = self.progress(begun);
+        let block =
+            progress.block_time.unwrap_or_else(|| run.saturating_mul(planned.runs_per_block));
+        let rest = run.saturating_mul(number(runs_left));
+        let most = self.study.method.max_blocks.saturating_sub(begun);
+        let at_most = rest.saturating_add(block.saturating_mul(most));
+        let likely = rest.saturating_add(block.saturating_mul(blocks_to_go));
+        // the budget holds for blocks not yet begun; the rest of this one is run in any case
+        let cap = self
+            .study
+            .method
+            .budget
+            .map_or(Duration::MAX, |budget| budget.saturating_sub(progress.elapsed).max(rest));
+        Remaining { likely: likely.min(cap), at_most: at_most.min(cap) }
+    }
+}
+
+/// Where in a study a run stands.
+struct Place {
+    block: u32,
+    position: usize,
+    of: usize,
+}
+
+/// Stores a run. Figures that the store cannot hold are no figures: the run has failed.
+fn store_run(store: &mut Store, mut run: StoredRun) -> Result<(), StoreError> {
+    match (store.append(&run), &run.outcome) {
+        (Err(StoreError::Unreadable { reason, .. }), Outcome::Measured(_)) => {
+            run.outcome = Outcome::Failed(RunFailure {
+                stage: Stage::Measure,
+                reason: format!("a figure is not a number ({reason})"),
+                fatal: false,
+            });
+            store.append(&run)
+        }
+        (result, _) => result,
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

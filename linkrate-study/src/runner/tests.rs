@@ -1,0 +1,393 @@
+//! Tests with a simulated testbed and a clock that only runs move.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+
+use linkrate_terms::Measurement;
+
+use super::*;
+use crate::executor::Facts;
+use crate::fixture;
+
+/// A clock that stands still unless someone moves it.
+#[derive(Clone, Default)]
+struct FakeClock(Rc<Cell<Duration>>);
+
+impl FakeClock {
+    fn pass(&self, time: Duration) {
+        self.0.set(self.0.get() + time);
+    }
+}
+
+impl Clock for FakeClock {
+    fn elapsed(&self) -> Duration {
+        self.0.get()
+    }
+
+    fn unix_ms(&self) -> u64 {
+        1_795_273_920_000 + self.0.get().as_millis() as u64
+    }
+}
+
+type Answer = dyn Fn(&RunSpec) -> Result<Measurement, RunFailure>;
+
+/// A testbed on which every run takes one second.
+struct FakeTestbed {
+    clock: FakeClock,
+    answer: Box<Answer>,
+    kernel: &'static str,
+    runs: u32,
+}
+
+impl FakeTestbed {
+    fn new(
+        clock: &FakeClock,
+        answer: impl Fn(&RunSpec) -> Result<Measurement, RunFailure> + 'static,
+    ) -> Self {
+        Self { clock: clock.clone(), answer: Box::new(answer), kernel: "6.12", runs: 0 }
+    }
+}
+
+impl Executor for FakeTestbed {
+    fn facts(&self) -> Facts {
+        let mut facts = Facts::default();
+        facts.facts.insert("kernel".to_owned(), self.kernel.to_owned());
+        facts
+    }
+
+    fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure> {
+        self.clock.pass(Duration::from_secs(1));
+        self.runs += 1;
+        (self.answer)(spec)
+    }
+}
+
+/// Figures that depend on the seed alone and scatter by `noise`.
+fn noisy(noise: f64) -> impl Fn(&RunSpec) -> Result<Measurement, RunFailure> {
+    move |spec| {
+        let shift = (spec.seed % 1000) as f64 / 500.0 - 1.0;
+        Ok(match spec.task {
+            Task::Idle => fixture::idle(0.01),
+            Task::Workload(_) => fixture::stream(1e10 * (1.0 + noise * shift), 0.9),
+        })
+    }
+}
+
+/// Remembers events by a word each.
+#[derive(Default)]
+struct Words(Vec<String>, Vec<Remaining>);
+
+impl Observer for Words {
+    fn event(&mut self, event: &Event<'_>) {
+        let (word, remaining) = match event {
+            Event::SessionStarted { stored, changed_facts, remaining, .. } => {
+                (format!("session {stored} {}", changed_facts.len()), Some(*remaining))
+            }
+            Event::RunStarted { position, of, .. } => (format!("run {position}/{of}"), None),
+            Event::RunEnded { run, remaining, .. } => {
+                (format!("ran {}", run.sequence), Some(*remaining))
+            }
+            Event::BlockEnded { block, cells, remaining, .. } => {
+                let runs: Vec<u32> = cells.iter().map(|cell| cell.runs).collect();
+                (format!("block {block} {runs:?}"), Some(*remaining))
+            }
+            Event::SessionEnded { ended } => (format!("ended {}", ended.is_complete()), None),
+        };
+        self.0.push(word);
+        self.1.extend(remaining);
+    }
+}
+
+fn create(directory: &Path, study: &Study) -> Store {
+    let facts = FakeTestbed::new(&FakeClock::default(), noisy(0.0)).facts();
+    Store::create(&directory.join("results"), study, facts, 0).unwrap()
+}
+
+/// What identifies a run, in the order of execution.
+fn slots(store: &Store) -> Vec<(u32, Option<u32>, u64)> {
+    store.runs().iter().map(|run| (run.block, run.cell, run.spec.seed)).collect()
+}
+
+/// Runs `study` from the start with `answer`; gives the end and the runs.
+fn fresh(
+    study: &Study,
+    answer: impl Fn(&RunSpec) -> Result<Measurement, RunFailure> + 'static,
+) -> (Ended, Vec<StoredRun>) {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = FakeClock::default();
+    let mut store = create(directory.path(), study);
+    let mut testbed = FakeTestbed::new(&clock, answer);
+    let ended = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
+    let runs = store.runs().to_vec();
+    assert_eq!(Store::read(&directory.path().join("results")).unwrap().ended, Some(ended.clone()));
+    (ended, runs)
+}
+
+#[test]
+fn a_study_that_never_gets_precise_runs_all_its_blocks() {
+    let study = fixture::ladder();
+    let (ended, runs) = fresh(&study, noisy(0.5));
+    assert_eq!(ended, Ended::Rule(StopReason::MaxBlocks { blocks: 6 }));
+    assert_eq!(runs.len(), 6 * 4);
+    for (block, runs) in (0u32..).zip(runs.chunks(4)) {
+        let order = block_order(&study, block);
+        for (run, slot) in runs.iter().zip(order) {
+            assert_eq!((run.block, run.cell, run.spec.seed), (block, slot.cell, slot.seed));
+        }
+    }
+    let idle = &runs[0].spec;
+    assert_eq!((&idle.task, idle.window), (&Task::Idle, Duration::from_secs(1)));
+    assert_eq!(runs[5].started_unix_ms - runs[0].started_unix_ms, 5000);
+}
+
+#[test]
+fn the_order_is_that_of_the_seed() {
+    let mut study = fixture::ladder();
+    let of = |study: &Study| {
+        let (_, runs) = fresh(study, noisy(0.5));
+        runs.iter().map(|run| (run.block, run.cell, run.spec.seed)).collect::<Vec<_>>()
+    };
+    let first = of(&study);
+    assert_eq!(first, of(&study));
+    study.method.seed += 1;
+    assert_ne!(first, of(&study));
+}
+
+#[test]
+fn a_precise_study_stops_at_the_least_number_of_blocks() {
+    let (ended, runs) = fresh(&fixture::ladder(), noisy(0.001));
+    assert!(
+        matches!(ended, Ended::Rule(StopReason::Precision { blocks: 3, half_width }) if half_width < 0.025),
+        "{ended}"
+    );
+    assert!(ended.is_complete());
+    assert_eq!(runs.len(), 3 * 4);
+}
+
+#[test]
+fn a_block_that_would_end_past_the_budget_is_not_begun() {
+    // a block takes 4 s: after two, the third would end at 12 s
+    let mut study = fixture::ladder();
+    study.method.budget = Some(Duration::from_millis(11_999));
+    let (ended, runs) = fresh(&study, noisy(0.5));
+    assert!(matches!(ended, Ended::Rule(StopReason::Budget { blocks: 2, .. })), "{ended}");
+    assert_eq!(runs.len(), 2 * 4);
+    study.method.budget = Some(Duration::from_secs(12));
+    assert_eq!(fresh(&study, noisy(0.5)).1.len(), 3 * 4);
+    // one block is always run
+    study.method.budget = Some(Duration::from_secs(1));
+    assert_eq!(fresh(&study, noisy(0.5)).1.len(), 4);
+}
+
+#[test]
+fn interrupted_anywhere_and_resumed_it_makes_the_same_runs() {
+    let mut study = fixture::ladder();
+    study.method.max_blocks = 4;
+    let (uninterrupted, expected) = fresh(&study, noisy(0.04));
+    for at in 0..=expected.len() as u32 {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = FakeClock::default();
+        let mut store = create(directory.path(), &study);
+        let seen = Rc::new(Cell::new(0));
+        let counter = Rc::clone(&seen);
+        let mut testbed = FakeTestbed::new(&clock, move |spec| {
+            counter.set(counter.get() + 1);
+            noisy(0.04)(spec)
+        });
+        let stop = || seen.get() >= at;
+        let ended = run_study(&mut testbed, &mut store, &clock, &stop, &mut Silent).unwrap();
+        let all = at as usize == expected.len();
+        assert_eq!(ended == Ended::Interrupted, !all, "{at}");
+        assert_eq!(store.runs().len(), at as usize);
+        drop(store);
+
+        let mut store = Store::resume(&directory.path().join("results")).unwrap();
+        let mut testbed = FakeTestbed::new(&clock, noisy(0.04));
+        let ended = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
+        assert_eq!(ended, uninterrupted, "{at}");
+        assert_eq!(testbed.runs, expected.len() as u32 - at);
+        let expected: Vec<_> =
+            expected.iter().map(|run| (run.block, run.cell, run.spec.seed)).collect();
+        assert_eq!(slots(&store), expected, "{at}");
+    }
+}
+
+#[test]
+fn a_run_that_was_interrupted_is_made_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = FakeClock::default();
+    let mut store = create(directory.path(), &fixture::ladder());
+    let interrupted =
+        RunFailure { stage: Stage::Interrupted, reason: "Ctrl-C".to_owned(), fatal: false };
+    let mut testbed = FakeTestbed::new(&clock, move |_| Err(interrupted.clone()));
+    let ended = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
+    assert_eq!((ended, store.runs().len(), testbed.runs), (Ended::Interrupted, 0, 1));
+
+    // an agent that died of the same Ctrl-C tells another story
+    let pressed = Rc::new(Cell::new(false));
+    let press = Rc::clone(&pressed);
+    let mut testbed = FakeTestbed::new(&clock, move |_| {
+        press.set(true);
+        Err(RunFailure { stage: Stage::Agent, reason: "gone".to_owned(), fatal: true })
+    });
+    let ended =
+        run_study(&mut testbed, &mut store, &clock, &|| pressed.get(), &mut Silent).unwrap();
+    assert_eq!((ended, store.runs().len()), (Ended::Interrupted, 0));
+}
+
+#[test]
+fn a_cell_that_always_fails_is_asked_once_per_block_and_holds_nobody_up() {
+    let (ended, runs) = fresh(&fixture::ladder(), |spec| match spec.interface.offload {
+        Some(linkrate_terms::Offload::Tso) => Err(fixture::failed("tso reads off")),
+        _ => noisy(0.001)(spec),
+    });
+    assert!(matches!(ended, Ended::Rule(StopReason::Precision { blocks: 3, .. })), "{ended}");
+    assert_eq!(runs.len(), 3 * 4);
+    let failed: Vec<_> = runs.iter().filter(|run| run.failure().is_some()).collect();
+    assert_eq!(failed.len(), 3);
+    assert!(failed.iter().all(|run| run.cell == Some(2)));
+}
+
+#[test]
+fn a_study_in_which_everything_fails_ends_and_is_not_complete() {
+    let (ended, runs) = fresh(&fixture::ladder(), |_| Err(fixture::failed("no such device")));
+    assert_eq!(ended, Ended::Rule(StopReason::NothingMeasured { blocks: 3 }));
+    assert!(!ended.is_complete());
+    assert_eq!(runs.len(), 12);
+}
+
+#[test]
+fn on_failure_stop_stops() {
+    let mut study = fixture::ladder();
+    study.method.on_failure = OnFailure::Stop;
+    let (ended, runs) = fresh(&study, |spec| match spec.task {
+        Task::Idle => noisy(0.0)(spec),
+        Task::Workload(_) => Err(fixture::failed("mtu reads 1500")),
+    });
+    assert_eq!(ended, Ended::RunFailed(fixture::failed("mtu reads 1500")));
+    assert_eq!(runs.len(), 2);
+    assert!(runs[1].failure().is_some());
+}
+
+#[test]
+fn a_lost_testbed_stops_any_study() {
+    let lost = RunFailure { stage: Stage::Agent, reason: "client 0 died".to_owned(), fatal: true };
+    let answer = lost.clone();
+    let (ended, runs) = fresh(&fixture::ladder(), move |_| Err(answer.clone()));
+    assert_eq!(ended, Ended::TestbedLost(lost));
+    assert_eq!(runs.len(), 1);
+    assert_eq!(ended.to_string(), "the testbed was lost (agent: client 0 died)");
+}
+
+#[test]
+fn a_figure_that_is_no_number_is_a_failed_run() {
+    let mut study = fixture::ladder();
+    study.method.max_blocks = 3;
+    let (_, runs) = fresh(&study, |spec| {
+        let mut measurement = noisy(0.001)(spec)?;
+        if spec.task == Task::Idle {
+            measurement.traffic.transmit_seconds = f64::NAN;
+        }
+        Ok(measurement)
+    });
+    assert_eq!(runs.len(), 12);
+    for run in &runs {
+        assert_eq!(run.failure().is_some(), run.cell.is_none());
+    }
+    assert!(runs[0].failure().unwrap().reason.starts_with("a figure is not a number"));
+}
+
+#[test]
+fn a_finished_study_resumed_runs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = FakeClock::default();
+    let mut store = create(directory.path(), &fixture::ladder());
+    let mut testbed = FakeTestbed::new(&clock, noisy(0.001));
+    let first = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
+    drop(store);
+    let mut store = Store::resume(&directory.path().join("results")).unwrap();
+    let mut testbed = FakeTestbed::new(&clock, noisy(0.001));
+    let mut words = Words::default();
+    let again = run_study(&mut testbed, &mut store, &clock, &|| false, &mut words).unwrap();
+    assert_eq!((first, testbed.runs), (again, 0));
+    assert_eq!(words.0, ["session 12 0", "ended true"]);
+}
+
+#[test]
+fn a_session_on_another_testbed_is_written_down() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = FakeClock::default();
+    drop(create(directory.path(), &fixture::ladder()));
+    let mut store = Store::resume(&directory.path().join("results")).unwrap();
+    let mut testbed = FakeTestbed::new(&clock, noisy(0.001));
+    testbed.kernel = "6.13";
+    let mut words = Words::default();
+    run_study(&mut testbed, &mut store, &clock, &|| false, &mut words).unwrap();
+    assert_eq!(words.0[0], "session 0 1");
+    let stored = Store::read(&directory.path().join("results")).unwrap();
+    assert_eq!(stored.plan.resumed.len(), 1);
+    assert_eq!(stored.plan.resumed[0].facts.facts["kernel"], "6.13");
+}
+
+#[test]
+fn the_observer_sees_every_run_and_time_runs_down() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = FakeClock::default();
+    let mut store = create(directory.path(), &fixture::ladder());
+    let mut testbed = FakeTestbed::new(&clock, noisy(0.001));
+    let mut words = Words::default();
+    run_study(&mut testbed, &mut store, &clock, &|| false, &mut words).unwrap();
+    assert_eq!(
+        words.0[..11],
+        [
+            "session 0 0",
+            "run 0/4",
+            "ran 0",
+            "run 1/4",
+            "ran 1",
+            "run 2/4",
+            "ran 2",
+            "run 3/4",
+            "ran 3",
+            "block 0 [1, 1, 1]",
+            "run 0/4"
+        ]
+    );
+    assert_eq!(words.0.last().unwrap(), "ended true");
+    // from the first measured run on the estimate is exact: every run takes a second
+    let likely: Vec<u64> = words.1.iter().map(|left| left.likely.as_secs()).collect();
+    assert_eq!(likely[1..], [11, 10, 9, 8, 8, 7, 6, 5, 4, 4, 3, 2, 1, 0, 0]);
+    assert_eq!(words.1[1].at_most, Duration::from_secs(23));
+    assert_eq!(words.1[0].likely, Duration::from_millis(3 * (3 * 2300 + 1000)));
+}
+
+#[test]
+fn the_clock_of_the_system_goes_on() {
+    let clock = SystemClock::start();
+    let before = clock.elapsed();
+    assert!(clock.elapsed() >= before);
+    // 2020-01-01
+    assert!(clock.unix_ms() > 1_577_836_800_000);
+}
+
+#[test]
+fn a_store_that_fails_ends_the_study_with_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = FakeClock::default();
+    let mut store = create(directory.path(), &fixture::ladder());
+    let place = directory.path().join("results");
+    let removed = RefCell::new(false);
+    let mut testbed = FakeTestbed::new(&clock, noisy(0.001));
+    // the end cannot be written down once the directory is gone
+    let stop = || {
+        if !removed.replace(true) {
+            std::fs::remove_dir_all(&place).unwrap();
+        }
+        true
+    };
+    let error = run_study(&mut testbed, &mut store, &clock, &stop, &mut Silent).unwrap_err();
+    assert_eq!(error.to_string(), "cannot keep the study's runs");
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.starts_with("creating ") && cause.ends_with("ended.json.new"), "{cause}");
+}
