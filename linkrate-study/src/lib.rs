@@ -5,7 +5,7 @@
 //! - [`stats`]: means, intervals, paired effects, the stop rule
 //! - [`store`]: every run, kept the moment it ends
 //! - [`study`]: a question, made ready to run
-//! - [`file`]: study files
+//! - [`mod@file`]: study files
 //! - [`keys`]: every setting of a cell, in one table
 //! - [`plan`]: the order of runs
 //! - [`runner`]: block after block until it is enough

@@ -173,8 +173,8 @@ pub fn run_study(
     let changed_facts = store.plan().changed_facts(&facts);
     store.begin_session(facts, clock.unix_ms())?;
     let study = store.plan().study.clone();
-    let mut session = Session::new(&study, clock);
-    let remaining = session.remaining(store, 0);
+    let mut session = Session::new(&study, store, clock);
+    let remaining = session.time_for(0, session.blocks_to_go, session.blocks);
     let stored = store.runs().len();
     observer.event(&Event::SessionStarted { study: &study, stored, changed_facts, remaining });
     let ended = session.run(executor, store, stop, observer)?;
@@ -193,18 +193,28 @@ struct Session<'a> {
     run_time: (Duration, u32),
     /// Time and number of its blocks.
     block_time: (Duration, u32),
+    /// Blocks that were complete when the stop rule was last asked.
+    blocks: u32,
+    /// How many more were to be expected then.
+    blocks_to_go: u32,
 }
 
 impl<'a> Session<'a> {
-    fn new(study: &'a Study, clock: &'a dyn Clock) -> Self {
-        Self {
+    fn new(study: &'a Study, store: &Store, clock: &'a dyn Clock) -> Self {
+        let mut session = Self {
             study,
             comparisons: comparisons(study),
             clock,
             started: clock.elapsed(),
             run_time: (Duration::ZERO, 0),
             block_time: (Duration::ZERO, 0),
-        }
+            blocks: 0,
+            blocks_to_go: 0,
+        };
+        let runs = RunsByCell::of(study, store.runs());
+        let watched = watched::watched(study, &session.comparisons, &runs);
+        session.expect(runs.complete_blocks(study), &watched);
+        session
     }
 
     fn run(
@@ -225,6 +235,7 @@ impl<'a> Session<'a> {
                 continue;
             }
             let began = self.clock.elapsed();
+            let mut left = missing;
             for (position, slot) in order.iter().enumerate() {
                 if !stored.insert((block, slot.cell)) {
                     continue;
@@ -232,7 +243,8 @@ impl<'a> Session<'a> {
                 if stop() {
                     return Ok(Ended::Interrupted);
                 }
-                let place = Place { block, position, of: order.len() };
+                left = left.saturating_sub(1);
+                let place = Place { block, position, of: order.len(), left };
                 if let Some(ended) = self.one_run(executor, store, stop, observer, &place, slot)? {
                     return Ok(ended);
                 }
@@ -280,7 +292,9 @@ impl<'a> Session<'a> {
         let sequence = store.next_sequence();
         let (block, cell) = (place.block, slot.cell);
         store_run(store, StoredRun { sequence, block, cell, started_unix_ms, spec, outcome })?;
-        let remaining = self.remaining(store, place.of - place.position - 1);
+        // this block is one of those that were to be expected
+        let to_go = self.blocks_to_go.saturating_sub(1);
+        let remaining = self.time_for(place.left, to_go, place.block + 1);
         let Some(run) = store.runs().last() else { return Ok(None) };
         observer.event(&Event::RunEnded { run, took, remaining });
         Ok(run.failure().and_then(|failure| self.ends_it(failure)))
@@ -320,7 +334,7 @@ impl<'a> Session<'a> {
     /// Asks the stop rule after a block. A block that was stored by an earlier session says
     /// nothing about this one's budget.
     fn after_block(
-        &self,
+        &mut self,
         store: &Store,
         observer: &mut dyn Observer,
         block: u32,
@@ -328,19 +342,15 @@ impl<'a> Session<'a> {
     ) -> Option<StopReason> {
         let runs = RunsByCell::of(self.study, store.runs());
         let watched = watched::watched(self.study, &self.comparisons, &runs);
-        let progress = self.progress(block + 1);
         let mut rule = self.rule();
         if !ran {
             rule.budget = None;
         }
-        let decision = stop::decide(&rule, &progress, &watched);
+        let decision = stop::decide(&rule, &self.progress(block + 1), &watched);
+        self.expect(block + 1, &watched);
         if ran {
-            let to_go = match &decision {
-                Decision::Continue(_) => stop::blocks_to_go(&rule, &progress, &watched).max(1),
-                Decision::Stop(_) => 0,
-            };
             let remaining = match &decision {
-                Decision::Continue(_) => self.time_for(0, to_go, block + 1),
+                Decision::Continue(_) => self.time_for(0, self.blocks_to_go, block + 1),
                 Decision::Stop(_) => Remaining { likely: Duration::ZERO, at_most: Duration::ZERO },
             };
             observer.event(&Event::BlockEnded {
@@ -354,6 +364,15 @@ impl<'a> Session<'a> {
             Decision::Continue(_) => None,
             Decision::Stop(reason) => Some(reason),
         }
+    }
+
+    /// Learns how many blocks are to be expected after `blocks` complete ones.
+    fn expect(&mut self, blocks: u32, watched: &[Watched]) {
+        // widths from two or three runs are anyone's guess; below the least number of blocks the
+        // best forecast is that number
+        let watched = if blocks < self.study.method.min_blocks { &[] } else { watched };
+        self.blocks = blocks;
+        self.blocks_to_go = stop::blocks_to_go(&self.rule(), &self.progress(blocks), watched);
     }
 
     fn rule(&self) -> Rule {
@@ -378,21 +397,6 @@ impl<'a> Session<'a> {
             let whole = took.mul_f64(all as f64 / missing as f64);
             self.block_time = (self.block_time.0 + whole, self.block_time.1 + 1);
         }
-    }
-
-    /// Time left in the middle of a block with `runs_left` runs to go.
-    fn remaining(&self, store: &Store, runs_left: usize) -> Remaining {
-        let runs = RunsByCell::of(self.study, store.runs());
-        let blocks = runs.complete_blocks(self.study);
-        // the figures change with the block that is running, so its end is reckoned with as well
-        let begun = blocks + u32::from(runs_left > 0);
-        let watched: Vec<Watched> = if blocks < self.study.method.min_blocks {
-            Vec::new()
-        } else {
-            watched::watched(self.study, &self.comparisons, &runs)
-        };
-        let to_go = stop::blocks_to_go(&self.rule(), &self.progress(begun), &watched);
-        self.time_for(runs_left, to_go, begun)
     }
 
     /// The time for some runs and blocks, `begun` blocks being run already.
@@ -425,6 +429,8 @@ struct Place {
     block: u32,
     position: usize,
     of: usize,
+    /// Runs of the block still to make after this one.
+    left: usize,
 }
 
 /// Stores a run. Figures that the store cannot hold are no figures: the run has failed.

@@ -12,7 +12,7 @@
 //! One session writes at a time: it holds a lock on `runs.jsonl` (flock(2)), which the kernel
 //! lets go of when the process dies. Reading needs no lock.
 //!
-//! - [`line`]: one run as a line with a checksum
+//! - [`mod@line`]: one run as a line with a checksum
 //! - [`log`]: the file of lines; torn ends, damage, rollback
 //! - [`plan`]: `plan.json` and `ended.json`, versions
 //! - [`directory`]: names of results directories, and files written whole or not at all

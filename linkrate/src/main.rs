@@ -1,2 +1,35 @@
-//! x
-fn main() {}
+//! The command line of linkrate: arguments in, text out; no logic of its own.
+//!
+//! Data goes to stdout, talk to stderr. Exit codes are in [`exit`].
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod exit;
+mod interrupt;
+mod progress;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::exit::{Exit, Failure};
+
+fn main() -> std::process::ExitCode {
+    // usage errors print themselves and exit with 2, as documented
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Study(command) => commands::study::run(command),
+        Command::Measure(arguments) => commands::measure::run(&arguments),
+        Command::Limit(command) => commands::limit::run(&command),
+        Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Agent(arguments) => commands::agent::run(&arguments),
+    };
+    result.unwrap_or_else(|failure: Failure| failure.print()).into()
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

@@ -48,7 +48,8 @@ pub fn targets(manifest: &Path) -> io::Result<Vec<Target>> {
     let mut command = cargo(["metadata", "--no-deps", "--format-version=1", "--manifest-path"]);
     let output = command.arg(manifest).output()?;
     if !output.status.success() {
-        return Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(text.trim().trim_start_matches("error: ").to_owned()));
     }
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
     let targets = array(&metadata["packages"]).flat_map(|package| {

@@ -72,8 +72,9 @@ pub fn tests(summary: &mut Summary) {
 
 fn with_nextest() -> io::Result<Outcome> {
     let mut command = cargo(["nextest", "run", "--workspace", "--locked", "--no-tests=pass"]);
-    // passing tests may have printed that they skipped themselves
-    command.args(["--no-fail-fast", "--color=never", "--success-output=immediate"]);
+    command.args(["--no-fail-fast", "--color=never", "--cargo-quiet"]);
+    // passing tests may have printed that they skipped themselves; failures go below all that
+    command.args(["--success-output=immediate", "--failure-output=final"]);
     run_tests(&command, Runner::Nextest)
 }
 

@@ -109,8 +109,9 @@ impl fmt::Display for Summary {
         writeln!(f, "{:width$}  {:7}  {:>8}", "step", "result", "time")?;
         for Row { name, outcome, took } in &self.rows {
             let mut remarks = String::new();
-            if outcome.passed + outcome.failed > 1 {
-                write!(remarks, "{} passed, {} failed", outcome.passed, outcome.failed)?;
+            let Outcome { passed, failed, skipped, .. } = outcome;
+            if passed + failed > 1 {
+                write!(remarks, "{passed} passed, {failed} failed, {} skipped", skipped.len())?;
             }
             if !outcome.remark.is_empty() {
                 let comma = if remarks.is_empty() { "" } else { "; " };

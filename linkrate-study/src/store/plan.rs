@@ -106,7 +106,8 @@ struct Header {
 }
 
 impl StoredPlan {
-    pub(crate) fn new(study: Study, facts: Facts, started_unix_ms: u64) -> Self {
+    /// The plan of a study that begins now.
+    pub fn new(study: Study, facts: Facts, started_unix_ms: u64) -> Self {
         Self {
             format: STORE_FORMAT,
             linkrate_version: env!("CARGO_PKG_VERSION").to_owned(),

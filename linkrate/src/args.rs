@@ -1,0 +1,190 @@
+//! The arguments.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use linkrate_study::keys::KEYS;
+
+use crate::exit::EXIT_CODES;
+
+/// Measures what network adapters deliver and what they cost the CPU.
+#[derive(Debug, Parser)]
+#[command(name = "linkrate", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Studies: a question, its runs, its report
+    #[command(subcommand)]
+    Study(StudyCommand),
+    /// Measure one workload in a lab on this machine
+    Measure(MeasureArgs),
+    /// What theory allows a link to carry
+    Limit(LimitArgs),
+    /// What this host can and cannot measure, with remedies
+    Doctor(DoctorArgs),
+    /// Serve a controller (started by linkrate itself)
+    #[command(hide = true)]
+    Agent(AgentArgs),
+}
+
+/// `linkrate study ...`
+#[derive(Debug, Subcommand)]
+pub enum StudyCommand {
+    /// List the built-in studies
+    List {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a study's plan, its cells and how long it will take; nothing is run
+    Show {
+        /// A built-in study's name, or the path of a study file
+        study: String,
+        /// As a quick run would be
+        #[arg(long)]
+        quick: bool,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a study and report what it found
+    Run(StudyRunArgs),
+    /// Go on with a study that was interrupted
+    Resume {
+        /// Its results directory
+        directory: PathBuf,
+        /// Print one JSON document and nothing else on stdout
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the results of a study again, and write its report anew
+    Report {
+        /// Its results directory
+        directory: PathBuf,
+        /// Print one JSON document and nothing else on stdout
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `linkrate study run`
+#[derive(Debug, Args)]
+pub struct StudyRunArgs {
+    /// A built-in study's name, or the path of a study file
+    pub study: String,
+    /// Shorter and fewer runs: wider intervals in under a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// Another seed for the order of runs
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// CPUs of the system under test, for example 0 or 0-3
+    #[arg(long, value_name = "CPUS")]
+    pub sut_cpu: Option<String>,
+    /// CPUs of the clients and of linkrate itself
+    #[arg(long, value_name = "CPUS")]
+    pub client_cpu: Option<String>,
+    /// The results directory [default: results/STUDY-DATE-TIME]
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print one JSON document and nothing else on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linkrate measure`
+#[derive(Debug, Args)]
+pub struct MeasureArgs {
+    /// What joins the system under test and its clients
+    #[arg(long, default_value = "veth", value_name = "ADAPTER")]
+    pub adapter: String,
+    /// CPUs of the system under test, for example 0 or 0-3
+    #[arg(long, value_name = "CPUS")]
+    pub sut_cpu: Option<String>,
+    /// CPUs of the clients and of linkrate itself
+    #[arg(long, value_name = "CPUS")]
+    pub client_cpu: Option<String>,
+    /// Send by sendfile, receive with MSG_TRUNC: no copy at either end
+    #[arg(long)]
+    pub zero_copy: bool,
+    /// Runs, each one a measurement of its own
+    #[arg(long, default_value_t = 3, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// The window of one run
+    #[arg(long, default_value = "2 s", value_name = "TIME")]
+    pub time: String,
+    /// Traffic before the window
+    #[arg(long, default_value = "300 ms", value_name = "TIME")]
+    pub warm_up: String,
+    /// Print one JSON document and nothing else on stdout
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// Every setting of a cell as an option of its own, from the table that study files use.
+#[derive(Debug, Default)]
+pub struct Settings(pub Vec<(&'static str, String)>);
+
+impl Args for Settings {
+    fn augment_args(mut command: clap::Command) -> clap::Command {
+        for key in KEYS {
+            let values = key.values.words().join("|").replace(' ', "-");
+            let value_name = if values.is_empty() { "VALUE".to_owned() } else { values };
+            let expected = key.values.expected();
+            command = command.arg(
+                clap::Arg::new(key.name)
+                    .long(key.name)
+                    .help(format!("{} [{expected}]", key.help))
+                    .value_name(value_name)
+                    .help_heading("Settings"),
+            );
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Settings {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = KEYS
+            .iter()
+            .filter_map(|key| Some((key.name, matches.get_one::<String>(key.name)?.clone())));
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// `linkrate limit`
+#[derive(Debug, Args)]
+pub struct LimitArgs {}
+
+/// `linkrate doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print one JSON document and nothing else on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linkrate agent`
+#[derive(Debug, Args)]
+pub struct AgentArgs {
+    /// Speak the agent protocol on standard input and output
+    #[arg(long)]
+    pub stdio: bool,
+}

@@ -1,0 +1,191 @@
+//! `linkrate measure`: one workload, one cell.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use linkrate_lab::{Lab, LabOptions};
+use linkrate_study::analysis::analyse;
+use linkrate_study::executor::{Executor, Stage};
+use linkrate_study::keys::{self, Setup};
+use linkrate_study::plan::block_order;
+use linkrate_study::results::{Level, Levels};
+use linkrate_study::runner::{Clock, SystemClock};
+use linkrate_study::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
+use linkrate_study::study::{Cell, Method, OnFailure, Study};
+use linkrate_terms::nearest::did_you_mean;
+use linkrate_terms::units::parse_duration;
+use linkrate_terms::{ByteSize, CpuSet, MessageSize, RunSpec, Task, TestbedSpec};
+
+use super::{print, terminal_style};
+use crate::args::MeasureArgs;
+use crate::exit::{Exit, Failure};
+use crate::interrupt;
+use crate::progress::RunBar;
+
+/// Runs the workload and prints what it gave.
+pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
+    let study = study_of(arguments)?;
+    let stop = interrupt::on_signal()
+        .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
+    let options =
+        LabOptions { program: this_program()?, stop: stop.clone(), route_congestion: None };
+    let mut lab = Lab::build(&study.testbed, options)?;
+    let clock = SystemClock::start();
+    let started_unix_ms = clock.unix_ms();
+    let mut runs = Vec::new();
+    let bar = RunBar::new(u64::from(arguments.runs), study.method.warm_up + study.method.run);
+    for block in 0..study.method.max_blocks {
+        for slot in block_order(&study, block) {
+            let cell = &study.cells[0];
+            let spec = RunSpec { seed: slot.seed, ..cell.spec.clone() };
+            let started_unix_ms = clock.unix_ms();
+            let outcome = match lab.run(&spec) {
+                Ok(measurement) => Outcome::Measured(Box::new(measurement)),
+                Err(failure) if failure.stage == Stage::Interrupted => break,
+                Err(failure) => Outcome::Failed(failure),
+            };
+            let sequence = runs.len() as u32;
+            runs.push(StoredRun {
+                sequence,
+                block,
+                cell: slot.cell,
+                started_unix_ms,
+                spec,
+                outcome,
+            });
+            bar.step();
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    bar.finish();
+    let failed = runs.iter().any(|run| run.failure().is_some());
+    let stored = StoredStudy {
+        directory: PathBuf::new(),
+        plan: StoredPlan::new(study, lab.facts(), started_unix_ms),
+        runs,
+        torn: false,
+        ended: None,
+    };
+    let mut results = analyse(&stored);
+    results.complete = !stop.load(Ordering::Relaxed);
+    results.stopped = if results.complete {
+        format!("{} as asked", linkrate_report::words::count(stored.runs.len(), "run"))
+    } else {
+        "interrupted".to_owned()
+    };
+    if arguments.json {
+        print(&linkrate_report::json::document(&results))?;
+    } else {
+        let (width, style) = terminal_style();
+        print(&linkrate_report::terminal::table(&results, width, style))?;
+    }
+    Ok(match (stop.load(Ordering::Relaxed), failed) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::RunsFailed,
+        (false, false) => Exit::Success,
+    })
+}
+
+/// The path of this program, which hosts run as their agent.
+pub fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::new(Exit::Failure, format!("find this program: {error}")))
+}
+
+/// A study of one cell from the arguments.
+fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, message);
+    if arguments.adapter != "veth" {
+        return Err(usage(format!(
+            "--adapter: unknown adapter \"{}\"; expected veth{}",
+            arguments.adapter,
+            did_you_mean(&arguments.adapter, ["veth"])
+        )));
+    }
+    let duration = |option: &str, text: &str| {
+        parse_duration(text).map_err(|error| usage(format!("{option}: {error}")))
+    };
+    let window = duration("--time", &arguments.time)?;
+    let warm_up = duration("--warm-up", &arguments.warm_up)?;
+    if !(0.1..=3600.0).contains(&window.as_secs_f64()) {
+        let message = format!("--time: {} is out of range; expected 100 ms to 1 h", arguments.time);
+        return Err(usage(message));
+    }
+    let setup = setup_of(arguments)?;
+    let cpus = |option: &str, text: &Option<String>| -> Result<Option<CpuSet>, Failure> {
+        let parsed = text.as_ref().map(|list| list.parse::<CpuSet>()).transpose();
+        parsed.map_err(|error| usage(format!("{option}: {error}")))
+    };
+    let spec = RunSpec {
+        task: Task::Workload(setup.workload),
+        interface: setup.interface,
+        socket: setup.socket,
+        clients: setup.clients,
+        warm_up,
+        window,
+        seed: 1,
+    };
+    Ok(Study {
+        name: "measure".to_owned(),
+        title: "One workload".to_owned(),
+        paper: None,
+        testbed: TestbedSpec {
+            clients: setup.clients,
+            queues: spec.interface.queues.unwrap_or(1),
+            sut_cpus: cpus("--sut-cpu", &arguments.sut_cpu)?,
+            client_cpus: cpus("--client-cpu", &arguments.client_cpu)?,
+            ..TestbedSpec::default()
+        },
+        factors: Vec::new(),
+        cells: vec![Cell { levels: Levels::default(), spec }],
+        method: Method {
+            confidence: 0.95,
+            precision: 0.025,
+            minimum_effect: 0.02,
+            min_blocks: arguments.runs,
+            max_blocks: arguments.runs,
+            run: window,
+            warm_up,
+            idle: std::time::Duration::ZERO,
+            budget: None,
+            seed: 1,
+            on_failure: OnFailure::Continue,
+        },
+        source: String::new(),
+    })
+}
+
+/// The settings of the one cell.
+fn setup_of(arguments: &MeasureArgs) -> Result<Setup, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, message);
+    let mut setup = Setup::default();
+    let given = &arguments.settings.0;
+    let names = |key: &str| given.iter().any(|(name, _)| *name == key);
+    if arguments.zero_copy {
+        for (key, word) in [("send-path", "sendfile"), ("receive-path", "truncate")] {
+            if names(key) {
+                return Err(usage(format!("--zero-copy sets {key}; give one of the two")));
+            }
+            keys::apply(&mut setup, key, &Level::Text(word.to_owned()))
+                .map_err(|error| usage(format!("--{key}: {error}")))?;
+        }
+    }
+    for (key, value) in given {
+        keys::apply(&mut setup, key, &Level::Text(value.clone()))
+            .map_err(|error| usage(format!("--{key}: {error}")))?;
+    }
+    if setup.workload.kind.is_udp() && !names("message") {
+        // what fills one packet of the standard MTU; the TCP default fits no datagram
+        setup.workload.message = MessageSize::Fixed(ByteSize(1472));
+    }
+    for (key, _) in given {
+        if !keys::is_used(key, setup.workload.kind) {
+            let kind = keys::kind_name(setup.workload.kind);
+            return Err(usage(format!("--{key} means nothing to a {kind} workload")));
+        }
+    }
+    keys::check(&setup).map_err(|error| usage(error.to_string()))?;
+    Ok(setup)
+}

@@ -1,0 +1,33 @@
+//! One file per command.
+
+pub mod agent;
+pub mod doctor;
+pub mod limit;
+pub mod measure;
+pub mod study;
+
+use std::io::{IsTerminal, Write};
+
+use crate::exit::{Exit, Failure};
+
+/// Writes data to stdout. A reader that has gone away is no failure of ours.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(Exit::Failure, format!("write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How a table fits stdout: its width if it is a terminal, and whether colour helps.
+pub fn terminal_style() -> (Option<u16>, linkrate_report::terminal::Style) {
+    let stdout = std::io::stdout();
+    let size = rustix::termios::tcgetwinsize(&stdout).ok();
+    let width = size.map(|size| size.ws_col).filter(|columns| *columns > 0);
+    // https://no-color.org: any value that is not empty
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let color = stdout.is_terminal() && !plain;
+    (width, linkrate_report::terminal::Style { color })
+}

@@ -1,0 +1,85 @@
+//! Exit codes, and how a failure is told.
+
+use std::fmt::Write as _;
+
+use linkrate_lab::LabError;
+
+/// What the process ends with. Scripts may rely on these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// All went well.
+    Success = 0,
+    /// Something went wrong that no other code names.
+    Failure = 1,
+    /// The arguments or the study file are wrong; nothing was run.
+    Usage = 2,
+    /// This host lacks a privilege or a kernel feature.
+    CannotMeasure = 3,
+    /// The study ended, but runs failed; what was measured is kept.
+    RunsFailed = 4,
+    /// Ended by Ctrl-C or SIGTERM; what was measured is kept.
+    Interrupted = 130,
+}
+
+/// The text for `--help`.
+pub const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong arguments or study file, \
+    3 cannot measure on this host, 4 some runs failed, 130 interrupted.";
+
+/// A failure on its way to stderr.
+#[derive(Debug)]
+pub struct Failure {
+    /// The code.
+    pub exit: Exit,
+    /// What went wrong, in lower case, with the identifying value.
+    pub message: String,
+    /// The remedy.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure with `exit`.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: None }
+    }
+
+    /// The same with a remedy.
+    pub fn with_hint(mut self, hint: Option<impl Into<String>>) -> Self {
+        self.hint = hint.map(Into::into);
+        self
+    }
+
+    /// Any error with its chain of causes.
+    pub fn from_error(exit: Exit, error: &dyn std::error::Error) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            // writing to a String does not fail
+            let _ = write!(message, ": {error}");
+            cause = error.source();
+        }
+        Self::new(exit, message)
+    }
+
+    /// Prints the failure to stderr and gives its code.
+    pub fn print(&self) -> Exit {
+        eprintln!("error: {}", self.message);
+        if let Some(hint) = &self.hint {
+            eprintln!("hint: {hint}");
+        }
+        self.exit
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let exit = match &error {
+            LabError::CannotMeasure { .. } => Exit::CannotMeasure,
+            LabError::Invalid { .. } => Exit::Usage,
+            LabError::Agent(linkrate_lab::connection::AgentError::Interrupted) => Exit::Interrupted,
+            LabError::Agent(_) | LabError::System(_) | LabError::Io(_) => Exit::Failure,
+        };
+        let hint = error.hint();
+        Self::new(exit, error.to_string()).with_hint(hint)
+    }
+}
