@@ -369,7 +369,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
 
 fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> {
     // bidirectional streams have two flows where others have one
-    let flows = u64::from(workload.connections) * u64::from(clients) * 2;
+    let flows = (u64::from(workload.connections) * u64::from(clients)).saturating_mul(2);
     at_least("connections", u64::from(workload.connections), 1)?;
     at_least("clients", u64::from(clients), 1)?;
     at_most("flows", flows, bounds::FLOWS)?;

@@ -20,6 +20,7 @@ pub mod csv;
 pub mod html;
 pub mod json;
 pub mod number;
+pub mod plan;
 pub mod terminal;
 pub mod words;
 

@@ -148,12 +148,12 @@ pub struct ThreadTime {
 impl CpuUse {
     /// Busy nanoseconds, all CPUs together.
     pub fn busy_ns(&self) -> u64 {
-        self.cpus.iter().map(|cpu| cpu.busy_ns).sum()
+        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.busy_ns))
     }
 
     /// Busy share of all CPUs of the group, in per cent of the group.
     pub fn percent(&self) -> f64 {
-        let window: u64 = self.cpus.iter().map(|cpu| cpu.window_ns).sum();
+        let window = self.cpus.iter().fold(0u64, |sum, cpu| sum.saturating_add(cpu.window_ns));
         if window == 0 { 0.0 } else { self.busy_ns() as f64 * 100.0 / window as f64 }
     }
 

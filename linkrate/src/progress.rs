@@ -1,8 +1,14 @@
-//! Progress on stderr, when it is a terminal.
+//! Progress on stderr, when it is a terminal; otherwise silence.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use linkrate_study::runner::{Event, Observer, Remaining};
+use linkrate_terms::units::format_duration;
+
+/// How often the clock on a bar moves while a run is under way. Drawing costs CPU time of the
+/// clients, so not often.
+const TICK: Duration = Duration::from_secs(1);
 
 /// A bar that counts runs of equal length.
 #[derive(Debug)]
@@ -14,7 +20,7 @@ impl RunBar {
         let bar = ProgressBar::with_draw_target(Some(runs), ProgressDrawTarget::stderr());
         bar.set_style(style("run {pos} of {len} [{bar:30}] {elapsed} of about {msg}"));
         let total = each * u32::try_from(runs).unwrap_or(u32::MAX);
-        bar.set_message(linkrate_terms::units::format_duration(total));
+        bar.set_message(format_duration(total));
         bar.tick();
         Self(bar)
     }
@@ -30,6 +36,77 @@ impl RunBar {
     }
 }
 
+/// A study's progress: time spent of the time it is likely to take, and what runs now.
+#[derive(Debug)]
+pub struct StudyProgress {
+    bar: ProgressBar,
+}
+
+impl StudyProgress {
+    /// A bar on stderr.
+    pub fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+        bar.set_style(style("[{bar:24}] {elapsed} {prefix} {wide_msg}"));
+        Self { bar }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn show_time(&self, remaining: Remaining) {
+        let spent = self.bar.elapsed();
+        self.bar.set_length(millis(spent + remaining.likely).max(1));
+        self.bar.set_position(millis(spent));
+        let most = if remaining.at_most > remaining.likely {
+            format!(", at most {}", whole_seconds(remaining.at_most))
+        } else {
+            String::new()
+        };
+        self.bar.set_prefix(format!("{} left{most}", whole_seconds(remaining.likely)));
+    }
+}
+
+impl Observer for StudyProgress {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::SessionStarted { changed_facts, remaining, .. } => {
+                for fact in changed_facts {
+                    self.bar.suspend(|| eprintln!("warning: {fact}"));
+                }
+                self.show_time(*remaining);
+                self.bar.enable_steady_tick(TICK);
+            }
+            Event::RunStarted { block, position, of, levels, .. } => {
+                let what = if levels.0.is_empty() { "idle".to_owned() } else { levels.to_string() };
+                self.bar.set_message(format!(
+                    "block {}, run {} of {of}: {what}",
+                    block + 1,
+                    position + 1
+                ));
+            }
+            Event::RunEnded { run, remaining, .. } => {
+                if let Some(failure) = run.failure() {
+                    // said at once: a failure in every block is best seen in the first
+                    self.bar.suspend(|| eprintln!("warning: run failed: {failure}"));
+                }
+                self.show_time(*remaining);
+            }
+            Event::BlockEnded { remaining, .. } => self.show_time(*remaining),
+            Event::SessionEnded { .. } => {}
+        }
+    }
+}
+
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn whole_seconds(duration: Duration) -> String {
+    format_duration(Duration::from_secs(duration.as_secs_f64().round() as u64).max(TICK))
 }

@@ -14,9 +14,9 @@ use linkrate_study::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
 use linkrate_study::study::{Cell, Method, OnFailure, Study};
 use linkrate_terms::nearest::did_you_mean;
 use linkrate_terms::units::parse_duration;
-use linkrate_terms::{ByteSize, CpuSet, MessageSize, RunSpec, Task, TestbedSpec};
+use linkrate_terms::{ByteSize, MessageSize, RunSpec, Task, TestbedSpec};
 
-use super::{print, terminal_style};
+use super::{parse_cpus, print, terminal_style, this_program};
 use crate::args::MeasureArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -88,12 +88,6 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// The path of this program, which hosts run as their agent.
-pub fn this_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::new(Exit::Failure, format!("find this program: {error}")))
-}
-
 /// A study of one cell from the arguments.
 fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
@@ -114,10 +108,6 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         return Err(usage(message));
     }
     let setup = setup_of(arguments)?;
-    let cpus = |option: &str, text: &Option<String>| -> Result<Option<CpuSet>, Failure> {
-        let parsed = text.as_ref().map(|list| list.parse::<CpuSet>()).transpose();
-        parsed.map_err(|error| usage(format!("{option}: {error}")))
-    };
     let spec = RunSpec {
         task: Task::Workload(setup.workload),
         interface: setup.interface,
@@ -134,8 +124,8 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         testbed: TestbedSpec {
             clients: setup.clients,
             queues: spec.interface.queues.unwrap_or(1),
-            sut_cpus: cpus("--sut-cpu", &arguments.sut_cpu)?,
-            client_cpus: cpus("--client-cpu", &arguments.client_cpu)?,
+            sut_cpus: parse_cpus("--sut-cpu", &arguments.sut_cpu)?,
+            client_cpus: parse_cpus("--client-cpu", &arguments.client_cpu)?,
             ..TestbedSpec::default()
         },
         factors: Vec::new(),

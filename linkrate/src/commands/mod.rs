@@ -7,6 +7,9 @@ pub mod measure;
 pub mod study;
 
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use linkrate_terms::CpuSet;
 
 use crate::exit::{Exit, Failure};
 
@@ -30,4 +33,16 @@ pub fn terminal_style() -> (Option<u16>, linkrate_report::terminal::Style) {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let color = stdout.is_terminal() && !plain;
     (width, linkrate_report::terminal::Style { color })
+}
+
+/// The path of this program, which hosts run as their agent.
+pub fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::new(Exit::Failure, format!("find this program: {error}")))
+}
+
+/// The CPUs that an option names.
+pub fn parse_cpus(option: &str, given: &Option<String>) -> Result<Option<CpuSet>, Failure> {
+    let parsed = given.as_ref().map(|list| list.parse::<CpuSet>()).transpose();
+    parsed.map_err(|error| Failure::new(Exit::Usage, format!("{option}: {error}")))
 }

@@ -1,0 +1,148 @@
+//! What would be run: a study's plan, and the list of studies, as text and as JSON.
+
+use std::fmt::Write as _;
+
+use linkrate_study::plan::Estimate;
+use linkrate_study::study::Study;
+use linkrate_terms::units::format_duration;
+use serde_json::json;
+
+use crate::number::percent;
+use crate::words::count;
+
+/// Version of the JSON documents.
+const FORMAT: u32 = 1;
+
+/// A study with the time it will take.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan<'a> {
+    /// The study.
+    pub study: &'a Study,
+    /// Its time.
+    pub estimate: Estimate,
+}
+
+impl Plan<'_> {
+    /// The plan for people. `width` is the terminal's; cells that do not fit it are cut nowhere,
+    /// so it serves the rule under the title only.
+    pub fn text(&self, width: Option<u16>) -> String {
+        let (study, method, estimate) = (self.study, &self.study.method, &self.estimate);
+        let mut text = format!("{}\n", study.title);
+        let rule = study.title.chars().count().min(usize::from(width.unwrap_or(120)));
+        text.push_str(&"─".repeat(rule));
+        text.push('\n');
+        let mut line = |name: &str, value: String| {
+            // writing to a String does not fail
+            let _ = writeln!(text, "{name:<10} {value}");
+        };
+        for factor in &study.factors {
+            let levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
+            line(&factor.name, levels.join(", "));
+        }
+        line("cells", study.cells.len().to_string());
+        for (number, cell) in study.cells.iter().enumerate() {
+            line("", format!("{:>3}  {}", number + 1, cell.levels));
+        }
+        line("testbed", format!("veth, {}", count(study.testbed.clients as usize, "client")));
+        line(
+            "block",
+            format!(
+                "{} in random order (seed {}), {} in all",
+                count(estimate.runs_per_block as usize, "run"),
+                method.seed,
+                format_duration(estimate.block)
+            ),
+        );
+        line(
+            "run",
+            format!(
+                "{} after {} of warm-up",
+                format_duration(method.run),
+                format_duration(method.warm_up)
+            ),
+        );
+        let blocks = if method.min_blocks == method.max_blocks {
+            count(method.min_blocks as usize, "block")
+        } else {
+            format!("{} to {} blocks", method.min_blocks, method.max_blocks)
+        };
+        let budget = method
+            .budget
+            .map(|budget| format!(", or {} have passed", format_duration(budget)))
+            .unwrap_or_default();
+        line(
+            "until",
+            format!(
+                "every interval is within ±{} at {} confidence ({blocks}){budget}",
+                percent(method.precision),
+                percent(method.confidence),
+            ),
+        );
+        let time = if estimate.shortest == estimate.longest {
+            format!("about {}", format_duration(estimate.shortest))
+        } else {
+            format!(
+                "{} to {}",
+                format_duration(estimate.shortest),
+                format_duration(estimate.longest)
+            )
+        };
+        line("time", time);
+        text
+    }
+
+    /// The plan as one JSON document.
+    pub fn document(&self) -> String {
+        let (study, method) = (self.study, &self.study.method);
+        let cells: Vec<_> = study.cells.iter().map(|cell| &cell.levels).collect();
+        let factors: Vec<_> = study
+            .factors
+            .iter()
+            .map(|factor| json!({ "factor": factor.name, "levels": factor.levels }))
+            .collect();
+        let document = json!({
+            "format": FORMAT,
+            "study": study.name,
+            "title": study.title,
+            "paper": study.paper,
+            "factors": factors,
+            "cells": cells,
+            "clients": study.testbed.clients,
+            "confidence": method.confidence,
+            "precision": method.precision,
+            "min_blocks": method.min_blocks,
+            "max_blocks": method.max_blocks,
+            "run_seconds": method.run.as_secs_f64(),
+            "warm_up_seconds": method.warm_up.as_secs_f64(),
+            "budget_seconds": method.budget.map(|budget| budget.as_secs_f64()),
+            "seed": method.seed,
+            "runs_per_block": self.estimate.runs_per_block,
+            "block_seconds": self.estimate.block.as_secs_f64(),
+            "shortest_seconds": self.estimate.shortest.as_secs_f64(),
+            "longest_seconds": self.estimate.longest.as_secs_f64(),
+        });
+        format!("{document}\n")
+    }
+}
+
+/// The studies, a line each.
+pub fn list(studies: &[Study]) -> String {
+    let widest = studies.iter().map(|study| study.name.chars().count()).max().unwrap_or(0);
+    studies.iter().fold(String::new(), |mut text, study| {
+        // writing to a String does not fail
+        let _ = writeln!(text, "{:<widest$}  {}", study.name, study.title);
+        text
+    })
+}
+
+/// The studies as one JSON document.
+pub fn list_document(studies: &[Study]) -> String {
+    let studies: Vec<_> = studies
+        .iter()
+        .map(|study| {
+            let (name, title, paper) = (&study.name, &study.title, &study.paper);
+            json!({ "study": name, "title": title, "paper": paper, "cells": study.cells.len() })
+        })
+        .collect();
+    format!("{}\n", json!({ "format": FORMAT, "studies": studies }))
+}

@@ -1,0 +1,34 @@
+//! The files that a study's results are kept in beside its runs.
+
+use std::fs;
+use std::path::Path;
+
+use linkrate_study::results::StudyResults;
+
+use crate::exit::{Exit, Failure};
+
+/// The report's file name.
+pub const REPORT: &str = "report.html";
+
+/// Writes `results.json`, `runs.csv` and `report.html` into the results directory. All of them
+/// can be made again from the stored runs, so a failure here loses nothing.
+pub fn write(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
+    let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Failure, error);
+    let csv = linkrate_report::csv::runs(results).map_err(|error| failed(&error))?;
+    let page = linkrate_report::html::page(results).map_err(|error| failed(&error))?;
+    let json = linkrate_report::json::document(results);
+    for (name, content) in
+        [("results.json", json.as_bytes()), ("runs.csv", &csv), (REPORT, page.as_bytes())]
+    {
+        let path = directory.join(name);
+        fs::write(&path, content).map_err(|error| {
+            Failure::new(Exit::Failure, format!("write {}: {error}", path.display())).with_hint(
+                Some(format!(
+                    "the runs are kept; make room, then: linkrate study report {}",
+                    directory.display()
+                )),
+            )
+        })?;
+    }
+    Ok(())
+}

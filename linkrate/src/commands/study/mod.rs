@@ -1,0 +1,45 @@
+//! `linkrate study`: list, show, run, resume, report.
+
+mod files;
+mod plan;
+mod run;
+mod source;
+
+use linkrate_study::analysis::analyse;
+use linkrate_study::store::{Store, StoreError};
+
+use super::{print, terminal_style};
+use crate::args::StudyCommand;
+use crate::exit::{Exit, Failure};
+
+/// Carries out a study command.
+pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
+    match command {
+        StudyCommand::List { json } => plan::list(json),
+        StudyCommand::Show { study, quick, json } => plan::show(&study, quick, json),
+        StudyCommand::Run(arguments) => run::run(&arguments),
+        StudyCommand::Resume { directory, json } => run::resume(&directory, json),
+        StudyCommand::Report { directory, json } => {
+            let results = analyse(&Store::read(&directory).map_err(store_failure)?);
+            files::write(&directory, &results)?;
+            present(&results, json)?;
+            Ok(Exit::Success)
+        }
+    }
+}
+
+/// Prints results as a table, or as the one document that `--json` promises.
+fn present(results: &linkrate_study::results::StudyResults, json: bool) -> Result<(), Failure> {
+    if json {
+        return print(&linkrate_report::json::document(results));
+    }
+    let (width, style) = terminal_style();
+    print(&linkrate_report::terminal::table(results, width, style))?;
+    eprintln!("report   {}/{}", results.results, files::REPORT);
+    Ok(())
+}
+
+fn store_failure(error: StoreError) -> Failure {
+    let hint = error.hint();
+    Failure::from_error(Exit::Failure, &error).with_hint(hint)
+}

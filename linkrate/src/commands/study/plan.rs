@@ -1,0 +1,36 @@
+//! What would be run: `study list` and `study show`.
+
+use std::time::Duration;
+
+use linkrate_report::plan::{self, Plan};
+use linkrate_study::plan::estimate;
+use linkrate_study::{builtin, file};
+
+use super::source;
+use crate::commands::{print, terminal_style};
+use crate::exit::{Exit, Failure};
+
+/// What a run takes beside warm-up and window, as seen on a two-CPU virtual machine: setting
+/// knobs and reading them back, connecting, collecting evidence.
+const OVERHEAD_PER_RUN: Duration = Duration::from_millis(60);
+
+/// Lists the built-in studies.
+pub fn list(json: bool) -> Result<Exit, Failure> {
+    let studies: Result<Vec<_>, Failure> =
+        builtin::all().iter().map(|study| source::load(study.name)).collect();
+    let studies = studies?;
+    print(&if json { plan::list_document(&studies) } else { plan::list(&studies) })?;
+    Ok(Exit::Success)
+}
+
+/// Shows a study's plan.
+pub fn show(given: &str, quick: bool, json: bool) -> Result<Exit, Failure> {
+    let mut study = source::load(given)?;
+    if quick {
+        file::quick(&mut study);
+    }
+    let plan = Plan { estimate: estimate(&study, OVERHEAD_PER_RUN), study: &study };
+    let (width, _) = terminal_style();
+    print(&if json { plan.document() } else { plan.text(width) })?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,111 @@
+//! `study run` and `study resume`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use linkrate_lab::{Lab, LabOptions};
+use linkrate_study::analysis::analyse;
+use linkrate_study::executor::Executor;
+use linkrate_study::file;
+use linkrate_study::runner::{Clock, SystemClock, run_study};
+use linkrate_study::store::{Ended, Store, directory};
+use linkrate_study::study::Study;
+
+use super::{files, present, source, store_failure};
+use crate::args::StudyRunArgs;
+use crate::commands::{parse_cpus, this_program};
+use crate::exit::{Exit, Failure};
+use crate::interrupt;
+use crate::progress::StudyProgress;
+
+/// Where results go unless another directory is named.
+const RESULTS: &str = "results";
+
+/// Runs a study from its beginning.
+pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
+    let mut study = source::load(&arguments.study)?;
+    if arguments.quick {
+        file::quick(&mut study);
+    }
+    if let Some(seed) = arguments.seed {
+        study.method.seed = seed;
+    }
+    for (option, given, cpus) in [
+        ("--sut-cpu", &arguments.sut_cpu, &mut study.testbed.sut_cpus),
+        ("--client-cpu", &arguments.client_cpu, &mut study.testbed.client_cpus),
+    ] {
+        if let Some(given) = parse_cpus(option, given)? {
+            *cpus = Some(given);
+        }
+    }
+    let stop = signals()?;
+    let mut lab = lab(&study, &stop)?;
+    let clock = SystemClock::start();
+    let path = match &arguments.output {
+        Some(path) => path.clone(),
+        None => directory::fresh(Path::new(RESULTS), &study.name, clock.unix_ms())
+            .map_err(store_failure)?,
+    };
+    let mut store =
+        Store::create(&path, &study, lab.facts(), clock.unix_ms()).map_err(store_failure)?;
+    conduct(&mut lab, &mut store, &clock, &stop, arguments.json)
+}
+
+/// Goes on with a study.
+pub fn resume(directory: &Path, json: bool) -> Result<Exit, Failure> {
+    let mut store = Store::resume(directory).map_err(store_failure)?;
+    if let Some(recovered) = store.recovered() {
+        eprintln!("note: {recovered}");
+    }
+    let stop = signals()?;
+    let mut lab = lab(&store.plan().study.clone(), &stop)?;
+    conduct(&mut lab, &mut store, &SystemClock::start(), &stop, json)
+}
+
+fn signals() -> Result<Arc<AtomicBool>, Failure> {
+    interrupt::on_signal()
+        .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))
+}
+
+fn lab(study: &Study, stop: &Arc<AtomicBool>) -> Result<Lab, Failure> {
+    let options =
+        LabOptions { program: this_program()?, stop: Arc::clone(stop), route_congestion: None };
+    Ok(Lab::build(&study.testbed, options)?)
+}
+
+/// Runs what is left, then tells what was found.
+fn conduct(
+    lab: &mut Lab,
+    store: &mut Store,
+    clock: &dyn Clock,
+    stop: &Arc<AtomicBool>,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let directory = store.directory().to_owned();
+    let mut progress = StudyProgress::new();
+    let asked = || stop.load(Ordering::Relaxed);
+    let outcome = run_study(lab, store, clock, &asked, &mut progress);
+    progress.finish();
+    let ended = outcome.map_err(|error| {
+        let resume = format!(
+            "what was measured is kept; then: linkrate study resume {}",
+            directory.display()
+        );
+        let hint = error.hint().map_or(resume.clone(), |hint| format!("{hint}; {resume}"));
+        Failure::from_error(Exit::Failure, &error).with_hint(Some(hint))
+    })?;
+    let stored = Store::read(&directory).map_err(store_failure)?;
+    let failed = stored.runs.iter().any(|run| run.failure().is_some());
+    let results = analyse(&stored);
+    files::write(&directory, &results)?;
+    present(&results, json)?;
+    Ok(match ended {
+        Ended::Interrupted => {
+            eprintln!("hint: linkrate study resume {}", directory.display());
+            Exit::Interrupted
+        }
+        _ if failed => Exit::RunsFailed,
+        _ => Exit::Success,
+    })
+}
