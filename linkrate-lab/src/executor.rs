@@ -33,21 +33,31 @@ pub struct Lab {
     options: LabOptions,
     testbed: Option<Testbed>,
     facts: Facts,
+    /// CPUs of the calling thread before the lab took its place.
+    home: CpuSet,
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // a CPU that has gone offline since is no reason to fail here
+        let _ = sched::set_affinity(sched::current_thread(), &self.home);
+    }
 }
 
 impl Lab {
-    /// Builds the testbed and binds the calling process to the clients' CPUs, so that the
-    /// controller's own work is not the system under test's. Call it from the main thread before
+    /// Builds the testbed and binds the calling thread to the clients' CPUs until the lab is
+    /// dropped, so that the controller's own work is not the system under test's. Call it from the main thread before
     /// others are started: hosts die with the thread that built them.
     ///
     /// # Errors
     /// [`LabError`] with the remedy where there is one.
     pub fn build(spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
         let placement = Placement::choose(spec)?;
+        let home = sched::affinity(sched::current_thread())?;
         sched::set_affinity(sched::current_thread(), &placement.clients)?;
         let testbed = Testbed::build(spec, &placement, &options)?;
         let facts = facts(&testbed, spec);
-        Ok(Self { spec: spec.clone(), placement, options, testbed: Some(testbed), facts })
+        Ok(Self { spec: spec.clone(), placement, options, testbed: Some(testbed), facts, home })
     }
 
     /// The testbed, if it is up.

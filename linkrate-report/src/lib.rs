@@ -19,6 +19,7 @@
 pub mod csv;
 pub mod html;
 pub mod json;
+pub mod limit;
 pub mod number;
 pub mod plan;
 pub mod terminal;

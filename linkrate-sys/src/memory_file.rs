@@ -1,11 +1,10 @@
-//! Files in memory, the source of sendfile and splice.
+//! Files in memory, the source of sendfile.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use rustix::fs::MemfdFlags;
-use rustix::pipe::{PipeFlags, SpliceFlags};
 
 /// A file in memory with `content`.
 ///
@@ -24,63 +23,6 @@ pub fn memory_file(content: &[u8]) -> io::Result<File> {
 pub fn sendfile(socket: impl AsFd, file: &File, offset: u64, length: usize) -> io::Result<usize> {
     let mut offset = offset;
     Ok(rustix::fs::sendfile(socket, file, Some(&mut offset), length)?)
-}
-
-/// A pipe through which pages of a file are spliced into a socket.
-#[derive(Debug)]
-pub struct SplicePipe {
-    read_end: OwnedFd,
-    write_end: OwnedFd,
-}
-
-impl SplicePipe {
-    /// A pipe that holds about `capacity_bytes`, or what the kernel allows.
-    ///
-    /// # Errors
-    /// As pipe2(2).
-    pub fn new(capacity_bytes: usize) -> io::Result<Self> {
-        let (read_end, write_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        // an unprivileged pipe may not grow past /proc/sys/fs/pipe-max-size; a smaller one only
-        // takes more calls
-        let _ = rustix::pipe::fcntl_setpipe_size(&write_end, capacity_bytes.max(65536));
-        Ok(Self { read_end, write_end })
-    }
-
-    /// Sends up to `length` bytes of `file` from `offset` to `socket`, splice(2) twice. Returns
-    /// how many were sent; all that entered the pipe has left it on success.
-    ///
-    /// # Errors
-    /// As splice(2).
-    pub fn send(
-        &self,
-        socket: impl AsFd,
-        file: &File,
-        offset: u64,
-        length: usize,
-    ) -> io::Result<usize> {
-        let socket = socket.as_fd();
-        let mut offset = offset;
-        let taken = rustix::pipe::splice(
-            file,
-            Some(&mut offset),
-            &self.write_end,
-            None,
-            length,
-            SpliceFlags::MOVE,
-        )?;
-        let mut sent = 0;
-        while sent < taken {
-            sent += rustix::pipe::splice(
-                &self.read_end,
-                None,
-                socket,
-                None,
-                taken - sent,
-                SpliceFlags::MOVE,
-            )?;
-        }
-        Ok(sent)
-    }
 }
 
 #[cfg(test)]
@@ -105,14 +47,6 @@ mod tests {
     #[test]
     fn sendfile_sends_the_content() {
         let sent = received(|socket, file| sendfile(socket, file, 0, 50_000).unwrap());
-        assert!(!sent.is_empty());
-    }
-
-    #[test]
-    fn splice_sends_the_content() {
-        let sent = received(|socket, file| {
-            SplicePipe::new(1 << 16).unwrap().send(socket, file, 0, 50_000).unwrap()
-        });
         assert!(!sent.is_empty());
     }
 }

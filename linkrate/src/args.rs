@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use linkrate_study::keys::KEYS;
 
+use crate::commands::limit::LimitArgs;
 use crate::exit::EXIT_CODES;
 
 /// Measures what network adapters deliver and what they cost the CPU.
@@ -168,10 +169,6 @@ impl FromArgMatches for Settings {
         Ok(())
     }
 }
-
-/// `linkrate limit`
-#[derive(Debug, Args)]
-pub struct LimitArgs {}
 
 /// `linkrate doctor`
 #[derive(Debug, Args)]

@@ -5,8 +5,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use linkrate_sys::memory_file::{SplicePipe, memory_file, sendfile};
+use linkrate_sys::memory::PageBuffer;
+use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::socket;
+use linkrate_sys::splice::PagePipes;
 use linkrate_terms::SendPath;
 
 use super::{Control, Counters};
@@ -35,10 +37,10 @@ pub struct Sender {
 
 #[derive(Debug)]
 enum Means {
-    Plain(Vec<u8>),
-    MsgZerocopy { payload: Vec<u8>, outstanding: u64 },
+    Plain(PageBuffer),
+    MsgZerocopy { payload: PageBuffer, outstanding: u64 },
     Sendfile(File),
-    Splice { file: File, pipe: SplicePipe },
+    Splice(PagePipes),
 }
 
 /// Sends after which completions are reaped; few enough to stay below the socket's optmem limit.
@@ -50,7 +52,7 @@ impl Sender {
     /// # Errors
     /// When a file, a pipe or the socket option is refused.
     pub fn new(socket: Arc<OwnedFd>, path: SendPath, largest: usize) -> io::Result<Self> {
-        let payload = payload(largest);
+        let payload = PageBuffer::of(&payload(largest))?;
         let means = match path {
             SendPath::Plain => Means::Plain(payload),
             SendPath::MsgZerocopy => {
@@ -58,9 +60,7 @@ impl Sender {
                 Means::MsgZerocopy { payload, outstanding: 0 }
             }
             SendPath::Sendfile => Means::Sendfile(memory_file(&payload)?),
-            SendPath::Splice => {
-                Means::Splice { file: memory_file(&payload)?, pipe: SplicePipe::new(largest)? }
-            }
+            SendPath::Splice => Means::Splice(PagePipes::new(payload)?),
         };
         Ok(Self { socket, means })
     }
@@ -113,7 +113,7 @@ impl Sender {
                 Ok(sent)
             }
             Means::Sendfile(file) => sendfile(socket, file, from as u64, length),
-            Means::Splice { file, pipe } => pipe.send(socket, file, from as u64, length),
+            Means::Splice(pipes) => pipes.send(socket, length),
         }
     }
 }

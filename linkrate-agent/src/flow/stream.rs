@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket;
 use linkrate_terms::{ReceivePath, SendPath};
 
@@ -37,7 +38,7 @@ pub fn transmit(
 /// # Errors
 /// As the socket's; `UnexpectedEof` when the sender closes first.
 pub fn receive(flow: &mut FlowContext, socket: &OwnedFd, path: ReceivePath) -> io::Result<()> {
-    let mut buffer = vec![0; if path == ReceivePath::Plain { RECEIVE_BYTES } else { 0 }];
+    let mut buffer = PageBuffer::zeroed(RECEIVE_BYTES)?;
     while !flow.control.stopped() {
         let received = match path {
             ReceivePath::Plain => socket::receive(socket, &mut buffer)?,

@@ -1,9 +1,155 @@
-//! `linkrate doctor`.
+//! `linkrate doctor`: what this host can and cannot measure.
 
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use linkrate_lab::doctor::{Finding, State, can_measure, examine};
+use serde::Serialize;
+
+use super::{print, terminal_style, this_program};
 use crate::args::DoctorArgs;
 use crate::exit::{Exit, Failure};
+use crate::interrupt;
+
+/// Version of the JSON document.
+const DOCTOR_FORMAT: u32 = 1;
+
+/// Width taken where there is no terminal to ask, and the widest that lines are read well at.
+const PIPE_WIDTH: usize = 100;
+
+/// Columns of the longest state.
+const STATE_WIDTH: usize = 7;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    format: u32,
+    can_measure: bool,
+    findings: &'a [Finding],
+}
 
 /// Prints what this host can and cannot measure.
-pub fn run(_: &DoctorArgs) -> Result<Exit, Failure> {
-    Ok(Exit::Success)
+pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
+    let stop = interrupt::on_signal()
+        .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
+    let findings = examine(&this_program()?, Arc::clone(&stop));
+    if stop.load(Ordering::Relaxed) {
+        // what was cut short would be told as missing
+        return Ok(Exit::Interrupted);
+    }
+    let can_measure = can_measure(&findings);
+    if arguments.json {
+        let document = Document { format: DOCTOR_FORMAT, can_measure, findings: &findings };
+        let text = serde_json::to_string_pretty(&document)
+            .map_err(|error| Failure::new(Exit::Failure, format!("findings as JSON: {error}")))?;
+        print(&format!("{text}\n"))?;
+    } else {
+        let (width, style) = terminal_style();
+        let width = width.map_or(PIPE_WIDTH, usize::from).min(PIPE_WIDTH);
+        print(&text(&findings, can_measure, width, style.color))?;
+    }
+    Ok(if can_measure { Exit::Success } else { Exit::CannotMeasure })
+}
+
+/// One paragraph for each finding: name, state, what was seen, and the remedy below it.
+fn text(findings: &[Finding], can_measure: bool, width: usize, color: bool) -> String {
+    let name_width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
+    let indent = name_width + STATE_WIDTH + 4;
+    let room = width.saturating_sub(indent).max(20);
+    let mut text = String::new();
+    for finding in findings {
+        let state = dressed(finding.state, color);
+        let remedy = finding.remedy.iter().flat_map(|remedy| wrap(&format!("hint: {remedy}"), room));
+        for (index, line) in wrap(&finding.detail, room).into_iter().chain(remedy).enumerate() {
+            // writing to a String does not fail
+            let _ = match index {
+                0 => writeln!(text, "{:<name_width$}  {state}  {line}", finding.name),
+                _ => writeln!(text, "{:indent$}{line}", ""),
+            };
+        }
+    }
+    text.push('\n');
+    for line in wrap(&summary(findings, can_measure), width) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+fn dressed(state: State, color: bool) -> String {
+    let word = format!("{:<STATE_WIDTH$}", state.word());
+    if !color {
+        return word;
+    }
+    let code = match state {
+        State::Good => "32",
+        State::Limited => "1;33",
+        State::Missing => "1;31",
+    };
+    format!("\u{1b}[{code}m{word}\u{1b}[0m")
+}
+
+fn summary(findings: &[Finding], can_measure: bool) -> String {
+    let of = |state| -> Vec<&str> {
+        findings.iter().filter(|finding| finding.state == state).map(|f| f.name).collect()
+    };
+    let mut parts = vec![match can_measure {
+        true => "This host can measure".to_owned(),
+        false => "This host cannot measure".to_owned(),
+    }];
+    for state in [State::Limited, State::Missing] {
+        let names = of(state);
+        if !names.is_empty() {
+            parts.push(format!("{}: {}", state.word(), names.join(", ")));
+        }
+    }
+    format!("{}.", parts.join("; "))
+}
+
+/// Breaks at blanks; control characters, which a kernel message should not have, become blanks.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+        if word.is_empty() {
+            continue;
+        }
+        let line = lines.last_mut().expect("never empty");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(name: &'static str, state: State, remedy: Option<&str>) -> Finding {
+        let detail = "receive processing stays where the sender runs, whatever was asked for";
+        Finding { name, state, detail: detail.to_owned(), remedy: remedy.map(str::to_owned) }
+    }
+
+    #[test]
+    fn paragraphs_hang_from_their_names() {
+        let findings = [
+            finding("testbed", State::Good, None),
+            finding("steering", State::Limited, Some("run as root")),
+            finding("tun", State::Missing, Some("modprobe tun")),
+        ];
+        insta::assert_snapshot!(text(&findings, true, 60, false), @"");
+        let colored = text(&findings, true, 60, true);
+        assert!(colored.contains("\u{1b}[1;31mmissing\u{1b}[0m"));
+    }
+
+    #[test]
+    fn nothing_that_drives_a_terminal_passes() {
+        assert_eq!(wrap("a\u{1b}[31m b\nc", 80), ["a [31m b c"]);
+        assert_eq!(wrap("", 80), [""]);
+        assert_eq!(wrap("wider-than-the-room x", 5), ["wider-than-the-room", "x"]);
+    }
 }

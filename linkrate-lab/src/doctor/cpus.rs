@@ -1,0 +1,301 @@
+//! Who can run where, how busy that is without us, and how exactly it can be seen.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use linkrate_study::analysis::warnings::{
+    BACKGROUND_CPU_PERCENT, PROC_STAT_TICK, STEAL_PERCENT,
+};
+use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
+use linkrate_sys::error::SysError;
+use linkrate_sys::procstat::{self, CpuTimes};
+use linkrate_sys::sched;
+use linkrate_terms::CpuSet;
+
+use super::Finding;
+use crate::placement::Placement;
+
+/// How long CPUs are watched.
+const WINDOW: Duration = Duration::from_millis(500);
+
+/// How often the wait looks whether the person asked to stop.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Whether the system under test and its clients have CPUs, and cores, of their own.
+pub(super) fn placement_finding(placement: &Placement) -> Finding {
+    let name = "placement";
+    let Placement { sut, clients } = placement;
+    if placement.is_shared() {
+        return Finding::limited(
+            name,
+            format!("system under test and clients share CPU {sut}: no telling their work apart"),
+            "allow this process a second CPU (taskset, the container's cpuset, the machine)",
+        );
+    }
+    let owners = format!("system under test on CPU {sut}, clients on {clients}");
+    let cores = separate_cores(placement, |cpu| hardware_threads(cpu));
+    match cores {
+        Cores::Separate => Finding::good(name, owners),
+        Cores::Shared(Some((sut, clients))) => Finding::limited(
+            name,
+            format!("{owners}; they share a core, so that each slows the other"),
+            format!("measure with --sut-cpu {sut} --client-cpu {clients}"),
+        ),
+        Cores::Shared(None) => Finding::limited(
+            name,
+            format!("{owners}; they share the only core, so that each slows the other"),
+            "a machine with more cores",
+        ),
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Cores {
+    /// No core has CPUs of both roles.
+    Separate,
+    /// Some core has; and what placement would do better, if one can.
+    Shared(Option<(CpuSet, CpuSet)>),
+}
+
+fn separate_cores(placement: &Placement, threads: impl Fn(u32) -> CpuSet) -> Cores {
+    let core: CpuSet = placement.sut.iter().flat_map(|cpu| to_vec(&threads(cpu))).collect();
+    if !core.overlaps(&placement.clients) {
+        return Cores::Separate;
+    }
+    let usable = placement.sut.iter().chain(placement.clients.iter());
+    let (whole, rest): (BTreeSet<u32>, BTreeSet<u32>) = usable.partition(|cpu| core.contains(*cpu));
+    let better = (!rest.is_empty())
+        .then(|| (whole.into_iter().collect::<CpuSet>(), rest.into_iter().collect::<CpuSet>()));
+    Cores::Shared(better)
+}
+
+fn to_vec(cpus: &CpuSet) -> Vec<u32> {
+    cpus.iter().collect()
+}
+
+/// The CPUs of one core; the CPU alone where the kernel does not say.
+fn hardware_threads(cpu: u32) -> CpuSet {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    let listed = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+    listed.unwrap_or_else(|| [cpu].into_iter().collect())
+}
+
+/// Where idle time can be read.
+pub(super) fn idle_time() -> Finding {
+    let name = "idle-time";
+    let words = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let ticking = words.split_whitespace().any(|word| word == "nohz=off");
+    let readable = fs::File::open("/proc/timer_list").is_ok();
+    let tick = format!("{} ms", PROC_STAT_TICK.as_millis());
+    match (procstat::timer_list_is_readable(), readable && !ticking, ticking) {
+        (true, ..) => Finding::good(name, "to the nanosecond (/proc/timer_list); idle is tickless"),
+        (false, true, _) | (_, _, true) => Finding::limited(
+            name,
+            format!("sampled by a tick that never stops, in steps of {tick}"),
+            "boot without nohz=off, on a kernel with CONFIG_NO_HZ_IDLE",
+        ),
+        _ => Finding::limited(
+            name,
+            format!("in steps of {tick} (/proc/stat): 0.5 % of a run of 2 s"),
+            "run as root, which reads it to the nanosecond; or take runs of 10 s",
+        ),
+    }
+}
+
+/// What one CPU did without us, in per cent of the window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Load {
+    cpu: u32,
+    busy: f64,
+    steal: f64,
+}
+
+/// Watches the CPUs: the load that others make, and what the hypervisor takes.
+pub(super) fn load_findings(placement: &Placement, stop: &AtomicBool) -> Vec<Finding> {
+    let cpus: CpuSet = placement.sut.iter().chain(placement.clients.iter()).collect();
+    let precise = procstat::timer_list_is_readable();
+    match watch(&cpus, precise, stop) {
+        Ok(loads) => vec![background(&loads, precise), steal(&loads, steal_since_boot(&cpus))],
+        Err(error) => {
+            let remedy = "mount /proc, and allow this process to read /proc/stat";
+            vec![Finding::missing("background", error.to_string(), remedy)]
+        }
+    }
+}
+
+fn watch(cpus: &CpuSet, precise: bool, stop: &AtomicBool) -> Result<Vec<Load>, SysError> {
+    let opened = read(cpus, precise)?;
+    let end_ns = monotonic_ns() + WINDOW.as_nanos() as u64;
+    while monotonic_ns() < end_ns && !stop.load(Ordering::Relaxed) {
+        sleep_until_ns(end_ns.min(monotonic_ns() + GLANCE.as_nanos() as u64));
+    }
+    let closed = read(cpus, precise)?;
+    Ok(opened.iter().zip(&closed).map(|(before, after)| load(before, after)).collect())
+}
+
+/// Reads each CPU, where it counts from that CPU itself: `/proc/timer_list` leaves out an idle
+/// period that is still under way.
+fn read(cpus: &CpuSet, precise: bool) -> Result<Vec<CpuTimes>, SysError> {
+    if !precise {
+        return cpus.iter().map(procstat::read_coarse).collect();
+    }
+    let thread = sched::current_thread();
+    let home = sched::affinity(thread)?;
+    let times: Result<Vec<_>, _> = cpus
+        .iter()
+        .map(|cpu| {
+            sched::set_affinity(thread, &[cpu].into_iter().collect())?;
+            procstat::read_precise(cpu)
+        })
+        .collect();
+    sched::set_affinity(thread, &home)?;
+    times
+}
+
+fn load(before: &CpuTimes, after: &CpuTimes) -> Load {
+    let window = after.at_ns.saturating_sub(before.at_ns).max(1) as f64;
+    let share = |before: u64, after: u64| after.saturating_sub(before) as f64 / window * 100.0;
+    let steal = share(before.steal_ns, after.steal_ns);
+    let busy = (100.0 - share(before.idle_ns, after.idle_ns) - steal).max(0.0);
+    Load { cpu: before.cpu, busy, steal }
+}
+
+fn background(loads: &[Load], precise: bool) -> Finding {
+    let name = "background";
+    let mean = mean(loads.iter().map(|load| load.busy));
+    let Some(worst) = loads.iter().max_by(|a, b| a.busy.total_cmp(&b.busy)) else {
+        return Finding::good(name, "no CPU to watch");
+    };
+    let detail = match loads {
+        [only] => format!("CPU {} was {:.1} % busy without us", only.cpu, only.busy),
+        _ => format!(
+            "CPUs were {mean:.1} % busy without us, the busiest {:.1} % (CPU {})",
+            worst.busy, worst.cpu
+        ),
+    };
+    // one tick more or less is no load
+    let tick = PROC_STAT_TICK.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
+    let allowed = BACKGROUND_CPU_PERCENT + if precise { 0.0 } else { tick };
+    if worst.busy <= allowed {
+        return Finding::good(name, detail);
+    }
+    let remedy = "stop what else is running (`top` shows it), or bind it to other CPUs with \
+                  `taskset`";
+    Finding::limited(name, detail, remedy)
+}
+
+/// Per cent of all CPU time since boot.
+fn steal_since_boot(cpus: &CpuSet) -> f64 {
+    let times: Vec<CpuTimes> =
+        cpus.iter().filter_map(|cpu| procstat::read_coarse(cpu).ok()).collect();
+    mean(times.iter().map(|time| time.steal_ns as f64 / time.at_ns.max(1) as f64 * 100.0))
+}
+
+fn steal(loads: &[Load], since_boot: f64) -> Finding {
+    let name = "steal";
+    let now = mean(loads.iter().map(|load| load.steal));
+    let detail = format!("hypervisor took {now:.1} % of CPU time now, {since_boot:.1} % since boot");
+    if now > STEAL_PERCENT || since_boot > STEAL_PERCENT {
+        let remedy = "measure when the machine's neighbours are quiet, or on a machine of your own";
+        return Finding::limited(name, detail, remedy);
+    }
+    match virtual_machine() || since_boot > 0.0 {
+        true => Finding::good(name, detail),
+        false => Finding::good(name, "none: no hypervisor seen"),
+    }
+}
+
+fn virtual_machine() -> bool {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
+}
+
+/// Whether the clock rate of the CPUs stands still.
+pub(super) fn frequency(placement: &Placement) -> Finding {
+    let cpus = placement.sut.iter().chain(placement.clients.iter());
+    let governors = cpus.filter_map(|cpu| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+        fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    });
+    frequency_of(&governors.collect())
+}
+
+fn frequency_of(governors: &BTreeSet<String>) -> Finding {
+    let name = "frequency";
+    if governors.is_empty() {
+        return Finding::good(name, "this kernel does not choose the CPUs' clock rate");
+    }
+    let list = governors.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    if governors.iter().all(|governor| governor == "performance") {
+        return Finding::good(name, format!("governor {list}"));
+    }
+    Finding::limited(
+        name,
+        format!("governor {list}: the clock rate, and with it every CPU cost, varies with load"),
+        "cpupower frequency-set --governor performance",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::State;
+
+    fn cpus(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    #[test]
+    fn roles_on_one_core_get_a_better_placement_where_there_is_one() {
+        let pairs = |cpu: u32| [cpu / 2 * 2, cpu / 2 * 2 + 1].into_iter().collect::<CpuSet>();
+        let place = |sut, clients| Placement { sut: cpus(sut), clients: cpus(clients) };
+        let better = Cores::Shared(Some((cpus("0-1"), cpus("2-3"))));
+        assert_eq!(separate_cores(&place("0", "1-3"), pairs), better);
+        assert_eq!(separate_cores(&place("0", "1"), pairs), Cores::Shared(None));
+        assert_eq!(separate_cores(&place("0-1", "2-7"), pairs), Cores::Separate);
+    }
+
+    #[test]
+    fn what_is_neither_idle_nor_stolen_is_load() {
+        let times = |at_ns, idle_ns, steal_ns| CpuTimes { cpu: 3, at_ns, idle_ns, steal_ns };
+        let seen = load(&times(1000, 500, 10), &times(2000, 1400, 60));
+        assert!((seen.busy - 5.0).abs() < 1e-9 && (seen.steal - 5.0).abs() < 1e-9, "{seen:?}");
+        // ticks may add up to more than the window
+        assert_eq!(load(&times(0, 0, 0), &times(100, 95, 10)).busy, 0.0);
+    }
+
+    #[test]
+    fn one_tick_is_a_load_only_where_ticks_are_not_the_measure() {
+        let loads = [Load { cpu: 0, busy: 0.1, steal: 0.0 }, Load { cpu: 1, busy: 3.0, steal: 2.5 }];
+        assert_eq!(background(&loads, true).state, State::Limited);
+        assert_eq!(background(&loads, false).state, State::Good);
+        assert!(background(&loads, true).detail.contains("3.0 % (CPU 1)"));
+        assert_eq!(steal(&loads, 0.0).state, State::Limited);
+        assert_eq!(steal(&loads[..1], 0.4).state, State::Good);
+    }
+
+    #[test]
+    fn only_one_governor_stands_still() {
+        let of = |names: &[&str]| frequency_of(&names.iter().map(|n| (*n).to_owned()).collect());
+        assert_eq!(of(&[]).state, State::Good);
+        assert_eq!(of(&["performance"]).state, State::Good);
+        assert_eq!(of(&["performance", "powersave"]).state, State::Limited);
+    }
+
+    #[test]
+    fn this_host_can_be_watched() {
+        let placement = Placement::choose(&linkrate_terms::TestbedSpec::default()).unwrap();
+        let home = sched::affinity(sched::current_thread()).unwrap();
+        let findings = load_findings(&placement, &AtomicBool::new(true));
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert_eq!(sched::affinity(sched::current_thread()).unwrap(), home);
+    }
+}

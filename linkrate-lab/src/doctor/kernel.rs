@@ -1,0 +1,234 @@
+//! What the kernel and the system around it offer.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use linkrate_terms::{ByteSize, SocketKnobs};
+
+use super::Finding;
+
+/// Socket buffers up to here fill any link of a lab: 100 Gb/s over a round trip of 80 µs.
+const AMPLE_BUFFER_BYTES: u64 = 1 << 20;
+
+/// Capabilities that lift `perf_event_paranoid`, include/uapi/linux/capability.h.
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+/// Lifts `rmem_max` and `wmem_max`, in the first user namespace only.
+const CAP_NET_ADMIN: u32 = 12;
+
+/// Everything here.
+pub(super) fn findings() -> Vec<Finding> {
+    let network = "/proc/sys/net/ipv4";
+    let capabilities = capabilities();
+    vec![
+        congestion(
+            read(&format!("{network}/tcp_available_congestion_control")),
+            read(&format!("{network}/tcp_congestion_control")),
+        ),
+        buffers(
+            number("/proc/sys/net/core/wmem_max"),
+            number("/proc/sys/net/core/rmem_max"),
+            capable(capabilities, CAP_NET_ADMIN) && first_user_namespace(),
+        ),
+        tun(OpenOptions::new().read(true).write(true).open("/dev/net/tun").err()),
+        perf(
+            number("/proc/sys/kernel/perf_event_paranoid"),
+            capable(capabilities, CAP_PERFMON) || capable(capabilities, CAP_SYS_ADMIN),
+        ),
+        ssh(find_program("ssh")),
+    ]
+}
+
+fn congestion(available: Option<String>, default: Option<String>) -> Finding {
+    let name = "congestion";
+    let (Some(available), Some(default)) = (available, default) else {
+        return Finding::limited(
+            name,
+            "the kernel does not say which congestion control algorithms it has",
+            "mount /proc with its sys directory",
+        );
+    };
+    let detail = format!("{available}; default {default}");
+    let asked = SocketKnobs::default().congestion;
+    if !available.split_whitespace().any(|algorithm| algorithm == asked) {
+        return Finding::limited(
+            name,
+            format!("{detail}; without {asked}, which runs use unless told otherwise"),
+            format!("modprobe tcp_{asked}, or name one of these with --congestion"),
+        );
+    }
+    if default == "bbr" {
+        return Finding::limited(
+            name,
+            format!(
+                "{detail}. linkrate's sockets choose before they connect and are not concerned; \
+                 a program that changes later keeps bbr's pacing"
+            ),
+            format!(
+                "to measure other programs, sysctl -w net.ipv4.tcp_congestion_control={asked}"
+            ),
+        );
+    }
+    Finding::good(name, detail)
+}
+
+fn buffers(send: Option<u64>, receive: Option<u64>, unbound: bool) -> Finding {
+    let name = "buffers";
+    if unbound {
+        return Finding::good(name, "sockets get the buffers they ask for: no maximum for root");
+    }
+    let remedy = "sysctl -w net.core.wmem_max=4194304 net.core.rmem_max=4194304, or leave the \
+                  kernel's autotuning on (--socket auto)";
+    let (Some(send), Some(receive)) = (send, receive) else {
+        let detail = "the kernel does not say how large socket buffers can be";
+        return Finding::limited(name, detail, remedy);
+    };
+    let detail = format!("at most {} to send, {} to receive", ByteSize(send), ByteSize(receive));
+    match send.min(receive) {
+        smallest if smallest >= AMPLE_BUFFER_BYTES => Finding::good(name, detail),
+        _ => Finding::limited(name, detail, remedy),
+    }
+}
+
+fn tun(refused: Option<io::Error>) -> Finding {
+    let name = "tun";
+    match refused {
+        None => Finding::good(name, "/dev/net/tun opens: what virtual adapters stand on"),
+        Some(error) if error.kind() == io::ErrorKind::PermissionDenied => Finding::limited(
+            name,
+            "/dev/net/tun is not this user's to open: no virtual adapters",
+            "run as root, or let an administrator run `chmod 666 /dev/net/tun` (it gives no \
+             privilege over the host's own network)",
+        ),
+        Some(error) => Finding::missing(
+            name,
+            format!("/dev/net/tun: {error}: no virtual adapters"),
+            "modprobe tun; in a container, start it with --device /dev/net/tun",
+        ),
+    }
+}
+
+fn perf(paranoid: Option<u64>, capable: bool) -> Finding {
+    let name = "perf";
+    match paranoid {
+        None => match read("/proc/sys/kernel/perf_event_paranoid") {
+            // -1 is no u64
+            Some(_) => Finding::good(name, "where the CPU time goes can be sampled, kernel included"),
+            None => Finding::missing(
+                name,
+                "this kernel has no performance events: CPU time cannot be traced to functions",
+                "a kernel with CONFIG_PERF_EVENTS",
+            ),
+        },
+        Some(level) if capable || level == 0 => Finding::good(
+            name,
+            format!("where the CPU time goes can be sampled, kernel included (level {level})"),
+        ),
+        Some(level) => Finding::limited(
+            name,
+            format!("kernel.perf_event_paranoid is {level}: no sampling of the kernel's functions"),
+            "run as root, or sysctl -w kernel.perf_event_paranoid=0",
+        ),
+    }
+}
+
+fn ssh(found: Option<PathBuf>) -> Finding {
+    match found {
+        Some(path) => Finding::good("ssh", format!("{} reaches other machines", path.display())),
+        None => Finding::limited(
+            "ssh",
+            "no ssh client: hosts on this machine only",
+            "install an ssh client (package openssh-client)",
+        ),
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn number(path: &str) -> Option<u64> {
+    read(path)?.parse().ok()
+}
+
+/// The effective capabilities of this process, as proc_pid_status(5) prints them.
+fn capabilities() -> u64 {
+    let status = read("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn capable(capabilities: u64, capability: u32) -> bool {
+    capabilities >> capability & 1 == 1
+}
+
+/// The first user namespace maps every user to itself, user_namespaces(7).
+fn first_user_namespace() -> bool {
+    let map = read("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    let directories = std::env::var_os("PATH")?;
+    std::env::split_paths(&directories).map(|directory| directory.join(name)).find(|path| {
+        path.metadata()
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::State::{self, Good, Limited, Missing};
+
+    fn congested(available: &str, default: &str) -> Finding {
+        congestion(Some(available.to_owned()), Some(default.to_owned()))
+    }
+
+    #[test]
+    fn a_default_that_paces_and_a_missing_cubic_are_told() {
+        assert_eq!(congested("reno cubic", "cubic").state, Good);
+        let bbr = congested("reno bbr cubic", "bbr");
+        assert_eq!(bbr.state, Limited);
+        assert!(bbr.remedy.unwrap().contains("tcp_congestion_control=cubic"));
+        let absent = congested("reno", "reno");
+        assert!(absent.remedy.unwrap().contains("modprobe tcp_cubic"));
+        assert_eq!(congestion(None, None).state, Limited);
+    }
+
+    #[test]
+    fn small_buffers_matter_to_those_they_bind() {
+        assert_eq!(buffers(Some(212_992), Some(212_992), true).state, Good);
+        assert_eq!(buffers(Some(4 << 20), Some(212_992), false).state, Limited);
+        let ample = buffers(Some(4 << 20), Some(1 << 20), false);
+        assert_eq!((ample.state, ample.detail.as_str()), (
+            Good,
+            "at most 4 MiB to send, 1 MiB to receive"
+        ));
+    }
+
+    #[test]
+    fn a_device_that_is_shut_is_not_one_that_is_absent() {
+        let state = |kind: io::ErrorKind| tun(Some(kind.into())).state;
+        assert_eq!(tun(None).state, Good);
+        assert_eq!(state(io::ErrorKind::PermissionDenied), Limited);
+        assert_eq!(state(io::ErrorKind::NotFound), Missing);
+    }
+
+    #[test]
+    fn sampling_needs_a_capability_or_a_low_level() {
+        let states: Vec<State> =
+            [(2, true), (0, false), (2, false)].map(|(l, c)| perf(Some(l), c).state).into();
+        assert_eq!(states, [Good, Good, Limited]);
+        assert!(capable(1 << 38, CAP_PERFMON) && !capable(1 << 37, CAP_PERFMON));
+    }
+
+    #[test]
+    fn programs_are_found_as_a_shell_finds_them() {
+        assert!(find_program("sh").is_some());
+        assert_eq!(find_program("no-such-program-at-all"), None);
+        assert_eq!((ssh(None).state, ssh(Some("/bin/ssh".into())).state), (Limited, Good));
+    }
+}

@@ -1,0 +1,411 @@
+//! What theory allows, as a table of many cases, as the account of one, and as JSON.
+//!
+//! Limits have more digits than measurements: they are exact, and two of them that differ by one
+//! header must not look the same.
+
+use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle};
+use linkrate_terms::{BitRate, ByteSize};
+use linkrate_wire::limits::{
+    AtmLink, AtmService, Cut, Encapsulation, EthernetLink, Limit, LimitError, Traffic, Transport,
+};
+use serde::Serialize;
+
+use crate::number;
+use crate::terminal::Style;
+
+/// Version of the JSON document.
+pub const LIMIT_FORMAT: u32 = 1;
+
+/// The Classical IP MTU (RFC 2225), beside which the published formula is put.
+const CLASSICAL_IP_MTU: u32 = 9180;
+
+/// Either kind of link.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Link {
+    /// Ethernet.
+    Ethernet(EthernetLink),
+    /// ATM over SONET.
+    Atm(AtmLink),
+}
+
+/// A link, what it carries, and the limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    link: Link,
+    traffic: Traffic,
+    limit: Limit,
+}
+
+impl Case {
+    /// Computes the limit.
+    ///
+    /// # Errors
+    /// A line rate, number of tags, MTU or message out of range.
+    pub fn new(link: Link, traffic: Traffic) -> Result<Self, LimitError> {
+        let limit = match link {
+            Link::Ethernet(ethernet) => ethernet.limit(&traffic)?,
+            Link::Atm(atm) => atm.limit(&traffic)?,
+        };
+        Ok(Self { link, traffic, limit })
+    }
+
+    fn message(&self) -> Option<ByteSize> {
+        match self.traffic.cut {
+            Cut::Full => None,
+            Cut::Message(size) => Some(size),
+        }
+    }
+}
+
+/// The published formula for one message, and the limit of real packets beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Formula {
+    line_rate: BitRate,
+    message: ByteSize,
+    rate: BitRate,
+    limit: Limit,
+}
+
+impl Formula {
+    /// Computes both.
+    ///
+    /// # Errors
+    /// A line rate or message out of range.
+    pub fn new(line_rate: BitRate, message: ByteSize) -> Result<Self, LimitError> {
+        let link = AtmLink::classical_ip(line_rate);
+        let traffic = Traffic {
+            transport: Transport::Tcp { timestamps: false },
+            cut: Cut::Message(message),
+            ..Traffic::tcp(CLASSICAL_IP_MTU)
+        };
+        let rate = link.published_formula(message.0)?;
+        Ok(Self { line_rate, message, rate, limit: link.limit(&traffic)? })
+    }
+}
+
+/// One case with its whole account, or many as a table.
+pub fn text(cases: &[Case], style: Style) -> String {
+    match cases {
+        [] => String::new(),
+        [case] => account(case, style),
+        [first, ..] => {
+            let title = format!("{}, {}", traffic_name(&first.traffic), link_name(&first.link));
+            page(&[bold(&title, style), table(cases)])
+        }
+    }
+}
+
+fn table(cases: &[Case]) -> String {
+    let with_messages = cases.iter().any(|case| case.message().is_some());
+    let with_cells = cases.iter().any(|case| case.limit.cells.is_some());
+    let mut header = vec!["line rate", "MTU"];
+    header.extend(with_messages.then_some("message"));
+    header.extend(["limit", "efficiency", "packets/s"]);
+    header.extend(with_cells.then_some("cells/s"));
+    let rows = cases.iter().map(|case| {
+        let limit = &case.limit;
+        let mut row = vec![line_rate(limit.line_rate), case.traffic.mtu.to_string()];
+        if with_messages {
+            row.push(case.message().map_or_else(|| "full".to_owned(), |size| size.to_string()));
+        }
+        row.extend([
+            megabits(limit.payload_rate()),
+            percent(limit.efficiency()),
+            per_second(limit.packets_per_second()),
+        ]);
+        row.extend(limit.cells_per_second().map(per_second));
+        row
+    });
+    lay_out(&header, rows, 0)
+}
+
+/// The limit and what it counts, then every byte of one unit.
+fn account(case: &Case, style: Style) -> String {
+    let limit = &case.limit;
+    let title = format!(
+        "{} in packets of up to {} bytes, {} at {}",
+        traffic_name(&case.traffic),
+        case.traffic.mtu,
+        link_name(&case.link),
+        line_rate(limit.line_rate)
+    );
+    let efficiency = percent(limit.efficiency());
+    let mut figures = vec![(
+        "limit",
+        format!("{}, {efficiency} of the line rate", megabits(limit.payload_rate())),
+    )];
+    if let Some(size) = case.message() {
+        let rate = per_second(limit.units_per_second());
+        figures.push(("messages", format!("{rate} per second, of {size}")));
+    }
+    let mut counted = |word, rate: f64, count: u64| {
+        let each = match case.message() {
+            Some(_) => format!(", {} to a message", number::grouped(count as f64)),
+            None if word == "cells" => format!(", {count} to a packet"),
+            None => String::new(),
+        };
+        figures.push((word, format!("{} per second{each}", per_second(rate))));
+    };
+    counted("packets", limit.packets_per_second(), limit.packets);
+    if let (Some(rate), Some(count)) = (limit.cells_per_second(), limit.cells) {
+        counted("cells", rate, count);
+    }
+    let figures: Vec<String> =
+        figures.iter().map(|(word, figure)| format!("{word:<10}{figure}")).collect();
+
+    let row = |name: &str, bytes: f64, share: f64| {
+        vec![name.to_owned(), bytes_of(bytes), percent(share)]
+    };
+    let unit = if case.message().is_some() { "bytes of a message" } else { "bytes of a packet" };
+    let rows = std::iter::once(row("payload", limit.payload as f64, limit.efficiency()))
+        .chain(limit.layers.iter().map(|layer| row(layer.name, layer.bytes, limit.share(layer))))
+        .chain([row("all on the line", limit.line_bytes(), 1.0)]);
+    let layers = lay_out(&["layer", unit, "share"], rows, 1);
+    page(&[bold(&title, style), figures.join("\n"), layers])
+}
+
+/// The published formula as a table beside what real packets allow.
+pub fn formula_text(formulas: &[Formula], style: Style) -> String {
+    let rows = formulas.iter().map(|formula| {
+        vec![
+            line_rate(formula.line_rate),
+            formula.message.to_string(),
+            megabits(formula.rate),
+            megabits(formula.limit.payload_rate()),
+        ]
+    });
+    let title = "The ATM paper's formula: D / (D + 56 + p) × 48/53 × 26/27 × line rate";
+    let notes = "formula  one packet for each message of D bytes, however large; p pads it to \
+                 whole cells\nlimit    the same message in packets of at most 9180 bytes, the \
+                 Classical IP MTU";
+    let table = lay_out(&["line rate", "message", "formula", "limit"], rows, 0);
+    page(&[bold(title, style), table, notes.to_owned()])
+}
+
+fn page(sections: &[String]) -> String {
+    let mut text = sections.join("\n\n");
+    text.push('\n');
+    text
+}
+
+fn bold(text: &str, style: Style) -> String {
+    if style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+fn traffic_name(traffic: &Traffic) -> String {
+    let ip = traffic.ip;
+    match traffic.transport {
+        Transport::Tcp { timestamps: true } => format!("TCP over {ip} with timestamps"),
+        Transport::Tcp { timestamps: false } => format!("TCP over {ip} without timestamps"),
+        Transport::Udp => format!("UDP over {ip}"),
+    }
+}
+
+fn link_name(link: &Link) -> String {
+    match link {
+        Link::Ethernet(ethernet) => {
+            let snap = match ethernet.encapsulation {
+                Encapsulation::EthernetII => None,
+                Encapsulation::Snap => Some("LLC/SNAP".to_owned()),
+            };
+            let tags = match ethernet.vlan_tags {
+                0 => None,
+                1 => Some("a VLAN tag".to_owned()),
+                tags => Some(format!("{tags} VLAN tags")),
+            };
+            let extras: Vec<String> = [snap, tags].into_iter().flatten().collect();
+            let with = if extras.is_empty() { "" } else { " with " };
+            format!("Ethernet{with}{}", extras.join(" and "))
+        }
+        Link::Atm(AtmLink { service: AtmService::ClassicalIp, .. }) => "ATM, Classical IP".into(),
+        Link::Atm(AtmLink { service: AtmService::LanEmulation, .. }) => "ATM, LAN Emulation".into(),
+    }
+}
+
+/// Columns of figures to the right, except the first `names`.
+fn lay_out(header: &[&str], rows: impl Iterator<Item = Vec<String>>, names: usize) -> String {
+    let rule = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+    let mut table = Table::new();
+    table.load_style(rule);
+    table.set_header(header);
+    table.add_rows(rows);
+    for index in 0..header.len() {
+        if let Some(column) = table.column_mut(index) {
+            // a figure is never broken, however narrow the terminal
+            column.set_constraint(ColumnConstraint::ContentWidth);
+            column.set_padding((0, if index + 1 == header.len() { 0 } else { 2 }));
+            if index >= names {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// A line rate with all its digits: `155.52 Mb/s`, `10 Gb/s`.
+fn line_rate(rate: BitRate) -> String {
+    let (value, unit) = match rate.0 {
+        rate if rate >= 1e12 => (rate / 1e12, "Tb/s"),
+        rate if rate >= 1e9 => (rate / 1e9, "Gb/s"),
+        rate if rate >= 1e6 => (rate / 1e6, "Mb/s"),
+        rate if rate >= 1e3 => (rate / 1e3, "kb/s"),
+        rate => (rate, "b/s"),
+    };
+    // a quotient has digits that nobody gave
+    let rounded = (value * 1e6).round() / 1e6;
+    format!("{rounded} {unit}")
+}
+
+/// Always in Mb/s, so that a column can be compared: two decimals, more below 100 Mb/s.
+fn megabits(rate: BitRate) -> String {
+    let value = rate.0 / 1e6;
+    let decimals = match value {
+        v if v >= 100.0 => 2,
+        v if v >= 10.0 => 3,
+        v if v >= 1.0 => 4,
+        _ => 6,
+    };
+    let text = format!("{value:.decimals$}");
+    match text.split_once('.') {
+        Some((whole, rest)) => {
+            let whole = whole.parse().map_or(whole.to_owned(), number::grouped);
+            format!("{whole}.{rest} Mb/s")
+        }
+        None => format!("{text} Mb/s"),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
+fn per_second(rate: f64) -> String {
+    if rate >= 1000.0 { number::grouped(rate) } else { number::significant(rate, 4) }
+}
+
+/// Bytes are whole but for the share of a SONET frame.
+fn bytes_of(bytes: f64) -> String {
+    if bytes.fract() == 0.0 { number::grouped(bytes) } else { format!("{bytes:.2}") }
+}
+
+#[derive(Serialize)]
+struct Document<T> {
+    format: u32,
+    limits: Vec<T>,
+}
+
+#[derive(Serialize)]
+struct JsonCase<'a> {
+    link: &'static str,
+    encapsulation: &'static str,
+    vlan_tags: Option<u8>,
+    line_rate_bits_per_second: f64,
+    ip: String,
+    transport: &'static str,
+    timestamps: bool,
+    mtu_bytes: u32,
+    /// `null` for full packets.
+    message_bytes: Option<u64>,
+    limit_bits_per_second: f64,
+    efficiency: f64,
+    messages_per_second: Option<f64>,
+    packets_per_second: f64,
+    cells_per_second: Option<f64>,
+    unit: JsonUnit<'a>,
+}
+
+/// One packet, or one message with all its packets.
+#[derive(Serialize)]
+struct JsonUnit<'a> {
+    payload_bytes: u64,
+    line_bytes: f64,
+    packets: u64,
+    cells: Option<u64>,
+    layers: Vec<JsonLayer<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonLayer<'a> {
+    name: &'a str,
+    bytes: f64,
+    share: f64,
+}
+
+#[derive(Serialize)]
+struct JsonFormula {
+    line_rate_bits_per_second: f64,
+    message_bytes: u64,
+    published_formula_bits_per_second: f64,
+    limit_bits_per_second: f64,
+}
+
+/// The one JSON document of the cases. Keys are only ever added within a format; shares and
+/// efficiency are fractions of the line rate.
+pub fn document(cases: &[Case]) -> String {
+    to_json(cases.iter().map(json_case).collect())
+}
+
+/// The one JSON document of the published formula.
+pub fn formula_document(formulas: &[Formula]) -> String {
+    let entry = |formula: &Formula| JsonFormula {
+        line_rate_bits_per_second: formula.line_rate.0,
+        message_bytes: formula.message.0,
+        published_formula_bits_per_second: formula.rate.0,
+        limit_bits_per_second: formula.limit.payload_rate().0,
+    };
+    to_json(formulas.iter().map(entry).collect())
+}
+
+fn to_json<T: Serialize>(limits: Vec<T>) -> String {
+    let document = Document { format: LIMIT_FORMAT, limits };
+    let mut text = serde_json::to_string_pretty(&document).expect("no map without string keys");
+    text.push('\n');
+    text
+}
+
+fn json_case(case: &Case) -> JsonCase<'_> {
+    let limit = &case.limit;
+    let (link, encapsulation, vlan_tags) = match case.link {
+        Link::Ethernet(EthernetLink { encapsulation, vlan_tags, .. }) => {
+            let name = match encapsulation {
+                Encapsulation::EthernetII => "ethernet-ii",
+                Encapsulation::Snap => "snap",
+            };
+            ("ethernet", name, Some(vlan_tags))
+        }
+        Link::Atm(AtmLink { service: AtmService::ClassicalIp, .. }) => {
+            ("atm", "classical-ip", None)
+        }
+        Link::Atm(AtmLink { service: AtmService::LanEmulation, .. }) => {
+            ("atm", "lan-emulation", None)
+        }
+    };
+    let layers = limit.layers.iter().map(|layer| JsonLayer {
+        name: layer.name,
+        bytes: layer.bytes,
+        share: limit.share(layer),
+    });
+    JsonCase {
+        link,
+        encapsulation,
+        vlan_tags,
+        line_rate_bits_per_second: limit.line_rate.0,
+        ip: case.traffic.ip.to_string(),
+        transport: if case.traffic.transport == Transport::Udp { "udp" } else { "tcp" },
+        timestamps: case.traffic.transport == Transport::Tcp { timestamps: true },
+        mtu_bytes: case.traffic.mtu,
+        message_bytes: case.message().map(|size| size.0),
+        limit_bits_per_second: limit.payload_rate().0,
+        efficiency: limit.efficiency(),
+        messages_per_second: case.message().map(|_| limit.units_per_second()),
+        packets_per_second: limit.packets_per_second(),
+        cells_per_second: limit.cells_per_second(),
+        unit: JsonUnit {
+            payload_bytes: limit.payload,
+            line_bytes: limit.line_bytes(),
+            packets: limit.packets,
+            cells: limit.cells,
+            layers: layers.collect(),
+        },
+    }
+}
