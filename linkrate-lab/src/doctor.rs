@@ -65,20 +65,12 @@ impl Finding {
         Self { name, state: State::Good, detail: detail.into(), remedy: None }
     }
 
-    fn limited(
-        name: &'static str,
-        detail: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
+    fn limited(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         let remedy = Some(remedy.into());
         Self { name, state: State::Limited, detail: detail.into(), remedy }
     }
 
-    fn missing(
-        name: &'static str,
-        detail: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
+    fn missing(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { state: State::Missing, ..Self::limited(name, detail, remedy) }
     }
 }
@@ -101,9 +93,15 @@ pub fn examine(program: &Path, stop: Arc<AtomicBool>) -> Vec<Finding> {
     };
     // before the testbed, whose own end would be part of the load
     let load = cpus::load_findings(&placement, &stop);
-    let mut findings = Vec::new();
-    findings.push(isolation());
-    findings.extend(trial(program, stop, &placement));
+    let isolation = isolation();
+    let trial = match isolation.state {
+        State::Missing => {
+            vec![Finding::missing(TESTBED, "not tried without isolation", "the one for isolation")]
+        }
+        State::Good | State::Limited => trial(program, stop, &placement),
+    };
+    let mut findings = vec![isolation];
+    findings.extend(trial);
     findings.push(cpus::placement_finding(&placement));
     findings.push(cpus::idle_time());
     findings.extend(load);
@@ -147,11 +145,16 @@ fn trial(program: &Path, stop: Arc<AtomicBool>, placement: &Placement) -> Vec<Fi
 
 fn refused(error: &LabError) -> Finding {
     let remedy = error.hint().unwrap_or_else(|| {
-        "run as root on a kernel with veth (modprobe veth), with at least 64 processes allowed \
-         (ulimit -u)"
+        "run as root on a kernel with veth (`modprobe veth`), with at least 64 processes allowed \
+         (`ulimit -u`)"
             .to_owned()
     });
-    Finding::missing(TESTBED, error.to_string(), remedy)
+    let detail = match error {
+        // "cannot measure here" is for the summary to say
+        LabError::CannotMeasure { what, .. } => what.clone(),
+        _ => error.to_string(),
+    };
+    Finding::missing(TESTBED, detail, remedy)
 }
 
 fn steering(steering: &ReceiveSteering) -> Finding {

@@ -122,18 +122,12 @@ fn table(cases: &[Case]) -> String {
 /// The limit and what it counts, then every byte of one unit.
 fn account(case: &Case, style: Style) -> String {
     let limit = &case.limit;
-    let title = format!(
-        "{} in packets of up to {} bytes, {} at {}",
-        traffic_name(&case.traffic),
-        case.traffic.mtu,
-        link_name(&case.link),
-        line_rate(limit.line_rate)
-    );
-    let efficiency = percent(limit.efficiency());
-    let mut figures = vec![(
-        "limit",
-        format!("{}, {efficiency} of the line rate", megabits(limit.payload_rate())),
-    )];
+    let title = format!("{}, MTU {}", traffic_name(&case.traffic), case.traffic.mtu);
+    let (rate, efficiency) = (megabits(limit.payload_rate()), percent(limit.efficiency()));
+    let mut figures = vec![
+        ("link", format!("{} at {}", link_name(&case.link), line_rate(limit.line_rate))),
+        ("limit", format!("{rate}, {efficiency} of the line rate")),
+    ];
     if let Some(size) = case.message() {
         let rate = per_second(limit.units_per_second());
         figures.push(("messages", format!("{rate} per second, of {size}")));
@@ -153,9 +147,8 @@ fn account(case: &Case, style: Style) -> String {
     let figures: Vec<String> =
         figures.iter().map(|(word, figure)| format!("{word:<10}{figure}")).collect();
 
-    let row = |name: &str, bytes: f64, share: f64| {
-        vec![name.to_owned(), bytes_of(bytes), percent(share)]
-    };
+    let row =
+        |name: &str, bytes: f64, share: f64| vec![name.to_owned(), bytes_of(bytes), percent(share)];
     let unit = if case.message().is_some() { "bytes of a message" } else { "bytes of a packet" };
     let rows = std::iter::once(row("payload", limit.payload as f64, limit.efficiency()))
         .chain(limit.layers.iter().map(|layer| row(layer.name, layer.bytes, limit.share(layer))))
@@ -175,9 +168,8 @@ pub fn formula_text(formulas: &[Formula], style: Style) -> String {
         ]
     });
     let title = "The ATM paper's formula: D / (D + 56 + p) × 48/53 × 26/27 × line rate";
-    let notes = "formula  one packet for each message of D bytes, however large; p pads it to \
-                 whole cells\nlimit    the same message in packets of at most 9180 bytes, the \
-                 Classical IP MTU";
+    let notes = "formula  each message of D bytes is one packet, however large; p pads to cells\n\
+                 limit    the same in packets of at most 9180 bytes, the Classical IP MTU";
     let table = lay_out(&["line rate", "message", "formula", "limit"], rows, 0);
     page(&[bold(title, style), table, notes.to_owned()])
 }
@@ -256,23 +248,18 @@ fn line_rate(rate: BitRate) -> String {
     format!("{rounded} {unit}")
 }
 
-/// Always in Mb/s, so that a column can be compared: two decimals, more below 100 Mb/s.
+/// Always in Mb/s, so that a column can be compared: two decimals, four below 10 Mb/s.
 fn megabits(rate: BitRate) -> String {
     let value = rate.0 / 1e6;
-    let decimals = match value {
-        v if v >= 100.0 => 2,
-        v if v >= 10.0 => 3,
-        v if v >= 1.0 => 4,
-        _ => 6,
-    };
+    format!("{} Mb/s", with_decimals(value, if value < 10.0 { 4 } else { 2 }))
+}
+
+/// With commas between thousands, as whole numbers have them.
+fn with_decimals(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
-    match text.split_once('.') {
-        Some((whole, rest)) => {
-            let whole = whole.parse().map_or(whole.to_owned(), number::grouped);
-            format!("{whole}.{rest} Mb/s")
-        }
-        None => format!("{text} Mb/s"),
-    }
+    let Some((whole, rest)) = text.split_once('.') else { return text };
+    let whole = whole.parse().map_or_else(|_| whole.to_owned(), number::grouped);
+    format!("{whole}.{rest}")
 }
 
 fn percent(share: f64) -> String {
@@ -285,7 +272,7 @@ fn per_second(rate: f64) -> String {
 
 /// Bytes are whole but for the share of a SONET frame.
 fn bytes_of(bytes: f64) -> String {
-    if bytes.fract() == 0.0 { number::grouped(bytes) } else { format!("{bytes:.2}") }
+    if bytes.fract() == 0.0 { number::grouped(bytes) } else { with_decimals(bytes, 2) }
 }
 
 #[derive(Serialize)]

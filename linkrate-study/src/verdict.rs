@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::analysis::figures::is_transactional;
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
 
@@ -35,6 +36,8 @@ pub struct VerdictInput {
     pub client_busiest_percent: Option<f64>,
     /// Whether the SUT and the clients run on the same CPUs.
     pub shared_cpus: bool,
+    /// Whether the workload is made of transactions.
+    pub transactional: bool,
     /// Share of sending time limited by the receiver's window, in per cent.
     pub rwnd_limited_percent: Option<f64>,
     /// Share of sending time limited by the send buffer, in per cent.
@@ -87,10 +90,21 @@ pub enum Verdict {
         /// Whether the SUT and the clients share CPUs.
         shared_cpus: bool,
     },
-    /// None of these: the workload itself waits, as a request does for its response.
-    Workload {
+    /// None of these, and every request waits for its response.
+    RoundTrip {
         /// Busiest CPU of the SUT.
         sut: Option<f64>,
+        /// Whether the SUT and the clients share CPUs.
+        shared_cpus: bool,
+    },
+    /// None of these: each end waits for the other a part of the time, and no part is the larger.
+    NoSingleResource {
+        /// Busiest CPU of the SUT.
+        sut: Option<f64>,
+        /// Busiest CPU of the clients.
+        client: Option<f64>,
+        /// Of sending time, limited by the receiver's window.
+        rwnd: Option<f64>,
         /// Whether the SUT and the clients share CPUs.
         shared_cpus: bool,
     },
@@ -99,7 +113,9 @@ pub enum Verdict {
 impl VerdictInput {
     /// The evidence in the good runs among `runs`. `link_percent` is left `None`.
     pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>) -> Self {
-        let good: Vec<_> = runs.into_iter().filter_map(StoredRun::measurement).collect();
+        let good_runs: Vec<_> =
+            runs.into_iter().filter(|run| run.measurement().is_some()).collect();
+        let good: Vec<_> = good_runs.iter().filter_map(|run| run.measurement()).collect();
         let busiest =
             |pick: fn(&linkrate_terms::Measurement) -> &linkrate_terms::measurement::CpuUse| {
                 let values: Vec<f64> = good
@@ -125,6 +141,7 @@ impl VerdictInput {
             sut_busiest_percent: busiest(|run| &run.sut_cpu),
             client_busiest_percent: busiest(|run| &run.client_cpu),
             shared_cpus: good.iter().any(|run| run.sut_cpu.shared),
+            transactional: good_runs.iter().any(|run| is_transactional(&run.spec)),
             rwnd_limited_percent: limited(|senders| senders.rwnd_limited_us),
             sndbuf_limited_percent: limited(|senders| senders.sndbuf_limited_us),
         }
@@ -158,7 +175,16 @@ pub fn judge(input: &VerdictInput) -> Verdict {
     if let Some(percent) = at_least(input.sndbuf_limited_percent, SENDER_LIMITED_PERCENT) {
         return Verdict::SendBuffer { percent, shared_cpus };
     }
-    Verdict::Workload { sut: input.sut_busiest_percent, shared_cpus }
+    let sut = input.sut_busiest_percent;
+    if input.transactional {
+        return Verdict::RoundTrip { sut, shared_cpus };
+    }
+    Verdict::NoSingleResource {
+        sut,
+        client: input.client_busiest_percent,
+        rwnd: input.rwnd_limited_percent,
+        shared_cpus,
+    }
 }
 
 impl fmt::Display for Verdict {
@@ -190,10 +216,23 @@ impl fmt::Display for Verdict {
                 write!(f, "bound by the send buffer ({percent:.1} % of sending time)")?;
                 shared_after = *shared_cpus;
             }
-            Self::Workload { sut, shared_cpus } => {
-                f.write_str("bound by nothing measured here: the workload itself waits")?;
+            Self::RoundTrip { sut, shared_cpus } => {
+                f.write_str("bound by the round trip: every request waits for its response")?;
                 if let Some(percent) = sut {
                     write!(f, " (SUT CPU {percent:.1} % busy)")?;
+                }
+                shared_after = *shared_cpus;
+            }
+            Self::NoSingleResource { sut, client, rwnd, shared_cpus } => {
+                f.write_str("bound by no single resource: the ends wait for each other")?;
+                let parts = [
+                    sut.map(|percent| format!("SUT CPU {percent:.1} % busy")),
+                    client.map(|percent| format!("clients {percent:.1} %")),
+                    rwnd.map(|percent| format!("window-limited {percent:.1} % of sending time")),
+                ];
+                let parts: Vec<String> = parts.into_iter().flatten().collect();
+                if !parts.is_empty() {
+                    write!(f, " ({})", parts.join(", "))?;
                 }
                 shared_after = *shared_cpus;
             }
@@ -214,6 +253,7 @@ mod tests {
         sut_busiest_percent: Some(12.04),
         client_busiest_percent: Some(10.0),
         shared_cpus: false,
+        transactional: false,
         rwnd_limited_percent: Some(3.0),
         sndbuf_limited_percent: Some(1.0),
     };
@@ -242,7 +282,7 @@ mod tests {
         let at = |percent| VerdictInput { sut_busiest_percent: Some(percent), ..CALM };
         assert_eq!(said(at(99.21)), "bound by the SUT's CPU (99.2 % busy)");
         assert_eq!(judge(&at(95.0)), Verdict::SutCpu { percent: 95.0 });
-        assert!(matches!(judge(&at(94.9)), Verdict::Workload { .. }));
+        assert!(matches!(judge(&at(94.9)), Verdict::NoSingleResource { .. }));
     }
 
     #[test]
@@ -298,13 +338,23 @@ mod tests {
     }
 
     #[test]
-    fn the_workload_itself() {
+    fn round_trip() {
+        let input = VerdictInput { transactional: true, ..CALM };
+        assert_eq!(
+            said(input),
+            "bound by the round trip: every request waits for its response (SUT CPU 12.0 % busy)"
+        );
+    }
+
+    #[test]
+    fn no_single_resource() {
         assert_eq!(
             said(CALM),
-            "bound by nothing measured here: the workload itself waits (SUT CPU 12.0 % busy)"
+            "bound by no single resource: the ends wait for each other (SUT CPU 12.0 % busy, \
+             clients 10.0 %, window-limited 3.0 % of sending time)"
         );
         let blind = VerdictInput { good_runs: 1, ..VerdictInput::default() };
-        assert_eq!(said(blind), "bound by nothing measured here: the workload itself waits");
+        assert_eq!(said(blind), "bound by no single resource: the ends wait for each other");
     }
 
     #[test]

@@ -5,9 +5,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use linkrate_study::analysis::warnings::{
-    BACKGROUND_CPU_PERCENT, PROC_STAT_TICK, STEAL_PERCENT,
-};
+use linkrate_study::analysis::warnings::{BACKGROUND_CPU_PERCENT, PROC_STAT_TICK, STEAL_PERCENT};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::procstat::{self, CpuTimes};
@@ -35,13 +33,13 @@ pub(super) fn placement_finding(placement: &Placement) -> Finding {
         );
     }
     let owners = format!("system under test on CPU {sut}, clients on {clients}");
-    let cores = separate_cores(placement, |cpu| hardware_threads(cpu));
+    let cores = separate_cores(placement, hardware_threads);
     match cores {
         Cores::Separate => Finding::good(name, owners),
         Cores::Shared(Some((sut, clients))) => Finding::limited(
             name,
             format!("{owners}; they share a core, so that each slows the other"),
-            format!("measure with --sut-cpu {sut} --client-cpu {clients}"),
+            format!("measure with `--sut-cpu {sut} --client-cpu {clients}`"),
         ),
         Cores::Shared(None) => Finding::limited(
             name,
@@ -196,7 +194,8 @@ fn steal_since_boot(cpus: &CpuSet) -> f64 {
 fn steal(loads: &[Load], since_boot: f64) -> Finding {
     let name = "steal";
     let now = mean(loads.iter().map(|load| load.steal));
-    let detail = format!("hypervisor took {now:.1} % of CPU time now, {since_boot:.1} % since boot");
+    let detail =
+        format!("hypervisor took {now:.1} % of CPU time now, {since_boot:.1} % since boot");
     if now > STEAL_PERCENT || since_boot > STEAL_PERCENT {
         let remedy = "measure when the machine's neighbours are quiet, or on a machine of your own";
         return Finding::limited(name, detail, remedy);
@@ -240,7 +239,7 @@ fn frequency_of(governors: &BTreeSet<String>) -> Finding {
     Finding::limited(
         name,
         format!("governor {list}: the clock rate, and with it every CPU cost, varies with load"),
-        "cpupower frequency-set --governor performance",
+        "`cpupower frequency-set --governor performance`",
     )
 }
 
@@ -274,7 +273,8 @@ mod tests {
 
     #[test]
     fn one_tick_is_a_load_only_where_ticks_are_not_the_measure() {
-        let loads = [Load { cpu: 0, busy: 0.1, steal: 0.0 }, Load { cpu: 1, busy: 3.0, steal: 2.5 }];
+        let loads =
+            [Load { cpu: 0, busy: 0.1, steal: 0.0 }, Load { cpu: 1, busy: 3.0, steal: 2.5 }];
         assert_eq!(background(&loads, true).state, State::Limited);
         assert_eq!(background(&loads, false).state, State::Good);
         assert!(background(&loads, true).detail.contains("3.0 % (CPU 1)"));

@@ -15,13 +15,14 @@ const AMPLE_BUFFER_BYTES: u64 = 1 << 20;
 /// Capabilities that lift `perf_event_paranoid`, include/uapi/linux/capability.h.
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
-/// Lifts `rmem_max` and `wmem_max`, in the first user namespace only.
+/// Lifts `rmem_max` and `wmem_max`.
 const CAP_NET_ADMIN: u32 = 12;
 
 /// Everything here.
 pub(super) fn findings() -> Vec<Finding> {
     let network = "/proc/sys/net/ipv4";
-    let capabilities = capabilities();
+    // those of another user namespace's root do not count for what all namespaces share
+    let capabilities = if first_user_namespace() { capabilities() } else { 0 };
     vec![
         congestion(
             read(&format!("{network}/tcp_available_congestion_control")),
@@ -30,7 +31,7 @@ pub(super) fn findings() -> Vec<Finding> {
         buffers(
             number("/proc/sys/net/core/wmem_max"),
             number("/proc/sys/net/core/rmem_max"),
-            capable(capabilities, CAP_NET_ADMIN) && first_user_namespace(),
+            capable(capabilities, CAP_NET_ADMIN),
         ),
         tun(OpenOptions::new().read(true).write(true).open("/dev/net/tun").err()),
         perf(
@@ -56,7 +57,7 @@ fn congestion(available: Option<String>, default: Option<String>) -> Finding {
         return Finding::limited(
             name,
             format!("{detail}; without {asked}, which runs use unless told otherwise"),
-            format!("modprobe tcp_{asked}, or name one of these with --congestion"),
+            format!("`modprobe tcp_{asked}`, or name one of these with --congestion"),
         );
     }
     if default == "bbr" {
@@ -67,7 +68,7 @@ fn congestion(available: Option<String>, default: Option<String>) -> Finding {
                  a program that changes later keeps bbr's pacing"
             ),
             format!(
-                "to measure other programs, sysctl -w net.ipv4.tcp_congestion_control={asked}"
+                "to measure other programs, `sysctl -w net.ipv4.tcp_congestion_control={asked}`"
             ),
         );
     }
@@ -79,7 +80,7 @@ fn buffers(send: Option<u64>, receive: Option<u64>, unbound: bool) -> Finding {
     if unbound {
         return Finding::good(name, "sockets get the buffers they ask for: no maximum for root");
     }
-    let remedy = "sysctl -w net.core.wmem_max=4194304 net.core.rmem_max=4194304, or leave the \
+    let remedy = "`sysctl -w net.core.wmem_max=4194304` and the same for rmem_max, or leave the \
                   kernel's autotuning on (--socket auto)";
     let (Some(send), Some(receive)) = (send, receive) else {
         let detail = "the kernel does not say how large socket buffers can be";
@@ -105,7 +106,7 @@ fn tun(refused: Option<io::Error>) -> Finding {
         Some(error) => Finding::missing(
             name,
             format!("/dev/net/tun: {error}: no virtual adapters"),
-            "modprobe tun; in a container, start it with --device /dev/net/tun",
+            "`modprobe tun`; in a container, start it with --device /dev/net/tun",
         ),
     }
 }
@@ -115,7 +116,9 @@ fn perf(paranoid: Option<u64>, capable: bool) -> Finding {
     match paranoid {
         None => match read("/proc/sys/kernel/perf_event_paranoid") {
             // -1 is no u64
-            Some(_) => Finding::good(name, "where the CPU time goes can be sampled, kernel included"),
+            Some(_) => {
+                Finding::good(name, "where the CPU time goes can be sampled, kernel included")
+            }
             None => Finding::missing(
                 name,
                 "this kernel has no performance events: CPU time cannot be traced to functions",
@@ -129,7 +132,7 @@ fn perf(paranoid: Option<u64>, capable: bool) -> Finding {
         Some(level) => Finding::limited(
             name,
             format!("kernel.perf_event_paranoid is {level}: no sampling of the kernel's functions"),
-            "run as root, or sysctl -w kernel.perf_event_paranoid=0",
+            "run as root, or `sysctl -w kernel.perf_event_paranoid=0`",
         ),
     }
 }
@@ -173,8 +176,7 @@ fn first_user_namespace() -> bool {
 fn find_program(name: &str) -> Option<PathBuf> {
     let directories = std::env::var_os("PATH")?;
     std::env::split_paths(&directories).map(|directory| directory.join(name)).find(|path| {
-        path.metadata()
-            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
     })
 }
 
@@ -203,10 +205,10 @@ mod tests {
         assert_eq!(buffers(Some(212_992), Some(212_992), true).state, Good);
         assert_eq!(buffers(Some(4 << 20), Some(212_992), false).state, Limited);
         let ample = buffers(Some(4 << 20), Some(1 << 20), false);
-        assert_eq!((ample.state, ample.detail.as_str()), (
-            Good,
-            "at most 4 MiB to send, 1 MiB to receive"
-        ));
+        assert_eq!(
+            (ample.state, ample.detail.as_str()),
+            (Good, "at most 4 MiB to send, 1 MiB to receive")
+        );
     }
 
     #[test]

@@ -5,4 +5,5 @@ mod csv;
 mod fixture;
 mod html;
 mod json;
+mod limit;
 mod terminal;

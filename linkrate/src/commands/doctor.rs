@@ -59,7 +59,8 @@ fn text(findings: &[Finding], can_measure: bool, width: usize, color: bool) -> S
     let mut text = String::new();
     for finding in findings {
         let state = dressed(finding.state, color);
-        let remedy = finding.remedy.iter().flat_map(|remedy| wrap(&format!("hint: {remedy}"), room));
+        let remedy =
+            finding.remedy.iter().flat_map(|remedy| wrap(&format!("hint: {remedy}"), room));
         for (index, line) in wrap(&finding.detail, room).into_iter().chain(remedy).enumerate() {
             // writing to a String does not fail
             let _ = match index {
@@ -105,24 +106,45 @@ fn summary(findings: &[Finding], can_measure: bool) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// Breaks at blanks; control characters, which a kernel message should not have, become blanks.
+/// Breaks at blanks, but never inside a command in backquotes that fits on a line: it is there to
+/// be copied. Control characters, which a kernel message should not have, become blanks.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        if word.is_empty() {
-            continue;
-        }
+    for piece in pieces(text, width) {
         let line = lines.last_mut().expect("never empty");
         if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= width {
+            line.push_str(&piece);
+        } else if line.chars().count() + 1 + piece.chars().count() <= width {
             line.push(' ');
-            line.push_str(word);
+            line.push_str(&piece);
         } else {
-            lines.push(word.to_owned());
+            lines.push(piece);
         }
     }
     lines
+}
+
+/// Words, and whole commands in backquotes.
+fn pieces(text: &str, width: usize) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    let mut command: Vec<&str> = Vec::new();
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    for word in words.filter(|word| !word.is_empty()) {
+        let was_open = !command.is_empty();
+        let toggles = word.matches('`').count() % 2 == 1;
+        command.push(word);
+        if was_open == toggles {
+            let whole = command.join(" ");
+            match whole.chars().count() <= width {
+                true => pieces.push(whole),
+                false => pieces.extend(command.iter().map(|word| (*word).to_owned())),
+            }
+            command.clear();
+        }
+    }
+    // a quote that was never closed
+    pieces.extend(command.into_iter().map(str::to_owned));
+    pieces
 }
 
 #[cfg(test)]
@@ -141,7 +163,18 @@ mod tests {
             finding("steering", State::Limited, Some("run as root")),
             finding("tun", State::Missing, Some("modprobe tun")),
         ];
-        insta::assert_snapshot!(text(&findings, true, 60, false), @"");
+        insta::assert_snapshot!(text(&findings, true, 60, false), @r"
+        testbed   good     receive processing stays where the sender
+                           runs, whatever was asked for
+        steering  limited  receive processing stays where the sender
+                           runs, whatever was asked for
+                           hint: run as root
+        tun       missing  receive processing stays where the sender
+                           runs, whatever was asked for
+                           hint: modprobe tun
+
+        This host can measure; limited: steering; missing: tun.
+        ");
         let colored = text(&findings, true, 60, true);
         assert!(colored.contains("\u{1b}[1;31mmissing\u{1b}[0m"));
     }
@@ -151,5 +184,12 @@ mod tests {
         assert_eq!(wrap("a\u{1b}[31m b\nc", 80), ["a [31m b c"]);
         assert_eq!(wrap("", 80), [""]);
         assert_eq!(wrap("wider-than-the-room x", 5), ["wider-than-the-room", "x"]);
+    }
+
+    #[test]
+    fn a_command_stays_in_one_piece_where_it_fits() {
+        assert_eq!(wrap("run `a -b c`, then `d`", 10), ["run", "`a -b c`,", "then `d`"]);
+        assert_eq!(wrap("run `a -b c` now", 6), ["run `a", "-b c`", "now"]);
+        assert_eq!(wrap("it`s one quote", 9), ["it`s one", "quote"]);
     }
 }

@@ -38,7 +38,7 @@ const ETHERNET_EXAMPLES: &str = "Examples:
 const ATM_EXAMPLES: &str = "Examples:
   linkrate limit atm                               OC-3c and OC-12c, common MTUs
   linkrate limit atm --rate oc3c --mtu 9180        where every byte goes
-  linkrate limit atm --published-formula           the ten values of the ATM paper
+  linkrate limit atm --published-formula           the ATM paper's ten values
   linkrate limit atm --rate oc3c --published-formula --message 128,64K";
 
 /// `linkrate limit`
@@ -154,8 +154,7 @@ fn ethernet(arguments: &EthernetArgs) -> Result<Exit, Failure> {
 }
 
 fn atm(arguments: &AtmArgs) -> Result<Exit, Failure> {
-    let service =
-        if arguments.lane { AtmService::LanEmulation } else { AtmService::ClassicalIp };
+    let service = if arguments.lane { AtmService::LanEmulation } else { AtmService::ClassicalIp };
     let link = |line_rate| Link::Atm(AtmLink { line_rate, service });
     let mtus = if arguments.lane { LANE_MTUS } else { CLASSICAL_IP_MTUS };
     let rates = or(&arguments.rate, &ATM_RATES);
@@ -228,7 +227,11 @@ fn refused(error: LimitError) -> Failure {
 
 fn ethernet_rate(given: &str) -> Result<BitRate, String> {
     if given.trim().parse::<f64>().is_ok() {
-        return Err("a rate needs a unit; expected for example 10G or 100 Mb/s".to_owned());
+        return Err("a rate needs a unit; expected for example 10G or 100M".to_owned());
+    }
+    if given.contains('B') {
+        // units are read whatever their case, but who writes B means eight times b
+        return Err("rates are bits per second; expected for example 10G or 10Gb/s".to_owned());
     }
     given.parse().map_err(|error: linkrate_terms::units::UnitError| error.to_string())
 }
