@@ -93,7 +93,11 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
         tx_checksum: Some(TX_CHECKSUM_FEATURES.iter().any(|name| features.is_active(name))),
         rx_checksum: Some(features.is_active(RX_CHECKSUM)),
         mtu: Some(link.mtu),
-        gso_max_size: Some(link.gso_ipv4_max_size),
+        // kernels before 6.3 have one limit for both IP versions
+        gso_max_size: Some(match link.gso_ipv4_max_size {
+            0 => link.gso_max_size,
+            bytes => bytes,
+        }),
         queues: Some(queues),
     }
 }
@@ -107,7 +111,7 @@ fn set(interface: &str, knobs: &InterfaceKnobs) -> Result<(), KnobError> {
         route.set_mtu(interface, mtu).map_err(refuse("mtu"))?;
     }
     if let Some(queues) = knobs.queues {
-        set_queues(&mut ethtool, interface, queues)?;
+        set_queues(&mut ethtool, interface, queues).map_err(refuse("queues"))?;
     }
     let mut wanted: Vec<(&str, bool)> = Vec::new();
     // checksum offload first in the list: segmentation offload depends on it
@@ -159,9 +163,12 @@ fn present<'a>(
         .map(move |name| (*name, on))
 }
 
-fn set_queues(ethtool: &mut Ethtool, interface: &str, queues: u32) -> Result<(), KnobError> {
-    let refuse = |cause| refused("queues", interface, cause);
-    let now: Channels = ethtool.channels(interface).map_err(refuse)?;
+/// Sets how many queues of an interface are in use.
+///
+/// # Errors
+/// As the driver's; a device without channels refuses.
+pub fn set_queues(ethtool: &mut Ethtool, interface: &str, queues: u32) -> Result<(), SysError> {
+    let now: Channels = ethtool.channels(interface)?;
     let (rx, tx, combined) =
         if now.combined_max > 0 { (0, 0, queues) } else { (queues, queues, 0) };
     if (now.rx, now.tx, now.combined) == (rx, tx, combined) {
@@ -169,14 +176,12 @@ fn set_queues(ethtool: &mut Ethtool, interface: &str, queues: u32) -> Result<(),
         return Ok(());
     }
     let wanted = |maximum: u32, count: u32| (maximum > 0).then_some(count);
-    ethtool
-        .set_channels(
-            interface,
-            wanted(now.rx_max, rx),
-            wanted(now.tx_max, tx),
-            wanted(now.combined_max, combined),
-        )
-        .map_err(refuse)
+    ethtool.set_channels(
+        interface,
+        wanted(now.rx_max, rx),
+        wanted(now.tx_max, tx),
+        wanted(now.combined_max, combined),
+    )
 }
 
 fn refused(knob: &'static str, interface: &str, cause: SysError) -> KnobError {

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
+use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::{host, procstat, sched, socket, sysfs};
-use linkrate_terms::InterfaceKnobs;
+use linkrate_terms::{CpuSet, InterfaceKnobs};
 
 use crate::framing::{read_frame, write_frame};
 use crate::knobs;
@@ -43,6 +44,7 @@ pub fn serve(
         listening: None,
         session: None,
         fresh: BTreeMap::new(),
+        steered: BTreeMap::new(),
     };
     while let Some(frame) = read_frame(input)? {
         let reply = match decode_request(&frame) {
@@ -61,6 +63,8 @@ struct Agent<'a> {
     session: Option<Session>,
     /// What each interface had before the first run touched it.
     fresh: BTreeMap<String, InterfaceKnobs>,
+    /// Which CPUs process what each steered interface receives.
+    steered: BTreeMap<String, CpuSet>,
 }
 
 impl From<SysError> for Refusal {
@@ -101,9 +105,8 @@ impl Agent<'_> {
                 Ok(Reply::Done)
             }
             Request::SteerReceive { name, cpus } => {
-                for queue in 0..sysfs::rx_queue_count(&name)? {
-                    sysfs::set_receive_steering(&name, queue, &cpus)?;
-                }
+                steer(&name, &cpus)?;
+                self.steered.insert(name, cpus);
                 Ok(Reply::Done)
             }
             Request::SetKnobs { interfaces, knobs } => self.set_knobs(&interfaces, &knobs),
@@ -176,6 +179,10 @@ impl Agent<'_> {
             };
             effective =
                 knobs::apply(interface, &knobs::defaults(asked, &fresh)).map_err(knob_refusal)?;
+            if let Some(cpus) = self.steered.get(interface) {
+                // a queue that was off comes back without its steering
+                steer(interface, cpus)?;
+            }
         }
         Ok(Reply::Knobs(effective))
     }
@@ -228,12 +235,24 @@ impl Agent<'_> {
     }
 }
 
+/// Steers every receive queue in use that is not steered so already.
+fn steer(interface: &str, cpus: &CpuSet) -> Result<(), SysError> {
+    for queue in 0..sysfs::rx_queue_count(interface)? {
+        if sysfs::receive_steering(interface, queue)? != *cpus {
+            sysfs::set_receive_steering(interface, queue, cpus)?;
+        }
+    }
+    Ok(())
+}
+
 fn configure_interface(setup: &InterfaceSetup) -> Result<Reply, Refusal> {
     let mut route = RouteSocket::open()?;
     // no router solicitation disturbs a measurement; the testbed is IPv4
     route.disable_ipv6(&setup.name)?;
     route.add_address(&setup.name, setup.address, setup.prefix_length)?;
     route.set_up("lo")?;
+    // a wire is made with as many queues as any run needs; a run that does not ask has one
+    knobs::set_queues(&mut Ethtool::open()?, &setup.name, 1)?;
     route.set_up(&setup.name)?;
     if let Some(congestion) = &setup.route_congestion {
         let mask = u32::MAX.checked_shl(32 - u32::from(setup.prefix_length)).unwrap_or(0);

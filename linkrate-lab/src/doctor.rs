@@ -1,7 +1,7 @@
 //! What this host can and cannot measure, each finding with its remedy.
 //!
 //! Everything is found out by trying it or by reading what the kernel says; nothing on the host is
-//! changed. [`cpus`] is about who runs where and how busy that is, [`kernel`] about what the
+//! changed. `cpus` is about who runs where and how busy that is, `kernel` about what the
 //! kernel offers; that a testbed can be built is seen by building one.
 
 mod cpus;

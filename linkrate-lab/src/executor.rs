@@ -172,7 +172,7 @@ fn participants(testbed: &mut Testbed, clients: usize) -> impl Iterator<Item = &
         .chain(testbed.clients.iter_mut().take(clients).map(|client| &mut client.host))
 }
 
-/// Sets the SUT's interfaces as asked. The far end of each wire gets the same MTU, and, when the
+/// Sets the SUT's interfaces as asked. The far end of each wire gets the same MTU and queues, and, when the
 /// run is about GRO, cuts its superframes itself: over veth they would otherwise arrive whole and
 /// leave GRO nothing to merge.
 fn set_knobs(
@@ -185,6 +185,7 @@ fn set_knobs(
         testbed.clients.iter().take(clients).map(|client| client.sut_interface.clone()).collect();
     let far_end = InterfaceKnobs {
         mtu: spec.interface.mtu,
+        queues: spec.interface.queues,
         offload: spec.interface.gro.map(|_| Offload::Gso),
         ..InterfaceKnobs::default()
     };
@@ -352,13 +353,6 @@ fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
             "receive processing could not be steered to the receiving host's CPUs, so the sender's \
              CPU pays for it: {reason}"
         ));
-    }
-    if !hello.precise_idle {
-        warnings.push(
-            "idle time comes in steps of 10 ms from /proc/stat; root reads it in nanoseconds from \
-             /proc/timer_list"
-                .to_owned(),
-        );
     }
     Facts { facts, warnings }
 }

@@ -5,7 +5,7 @@ use linkrate_agent::protocol::{FlowFacts, WindowReport};
 use linkrate_terms::measurement::{
     CpuUse, Effective, Evidence, Latency, SenderTimes, ThreadTime, Traffic,
 };
-use linkrate_terms::{InterfaceKnobs, Measurement, SocketKnobs, Workload};
+use linkrate_terms::{InterfaceKnobs, Measurement, Protocol, SocketKnobs, Workload};
 
 /// Everything the hosts reported of one run.
 #[derive(Debug)]
@@ -154,6 +154,14 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
             "the kernel copied {copied} of {completed} sends that asked for MSG_ZEROCOPY: \
              packets that stay on this machine are copied for their receiver"
         ));
+    }
+    let sent: u64 = ends().map(|report| report.sent_bytes).sum();
+    let received: u64 = ends().map(|report| report.received_bytes).sum();
+    if workload.is_some_and(|workload| workload.kind == Protocol::UdpStream)
+        && received * 1000 < sent * 999
+    {
+        let percent = (sent - received) as f64 * 100.0 / sent as f64;
+        remarks.push(format!("{percent:.1} % of the bytes sent in datagrams were lost"));
     }
     let timeouts: u64 = reports.clients.iter().map(|report| report.timeouts).sum();
     if timeouts > 0 && workload.is_some_and(|workload| workload.kind.is_udp()) {

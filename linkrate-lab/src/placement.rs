@@ -96,7 +96,7 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
 }
 
 /// Hardware threads of the same core; the CPU alone where the kernel does not say.
-fn siblings_of(cpu: u32) -> CpuSet {
+pub(crate) fn siblings_of(cpu: u32) -> CpuSet {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     let listed = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
     listed.unwrap_or_else(|| [cpu].into_iter().collect())

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use linkrate_agent::protocol::{Hello, InterfaceSetup, PROTOCOL_VERSION, Reply, Request};
 use linkrate_sys::host::{HostProcess, Isolation, Privilege, can_isolate, spawn};
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
+use linkrate_terms::{CpuSet, TestbedSpec};
 
 use crate::LabError;
 use crate::connection::{AgentError, Connection, expect_reply};
@@ -236,16 +236,6 @@ fn wire(sut: &mut Host, client: &mut Client, queues: u32) -> Result<(), LabError
         queues: queues.max(1),
     };
     expect_reply!(sut.connection, request, Reply::Done => ())?;
-    if queues > 1 {
-        // made with as many queues as any cell needs; cells that do not ask have one
-        let one = InterfaceKnobs { queues: Some(1), ..InterfaceKnobs::default() };
-        for (host, name) in
-            [(&mut *sut, &client.sut_interface), (&mut client.host, &client.interface)]
-        {
-            let request = Request::SetKnobs { interfaces: vec![name.clone()], knobs: one.clone() };
-            expect_reply!(host.connection, request, Reply::Knobs(_) => ())?;
-        }
-    }
     Ok(())
 }
 

@@ -192,17 +192,15 @@ impl Page<'_> {
             table.add_row(["idle".to_owned(), text]);
         }
         if !results.stopped.is_empty() {
-            let blocks = words::count(results.blocks as usize, "block");
             let word = if results.complete { "stopped" } else { "incomplete" };
-            table.add_row([word.to_owned(), format!("{} ({blocks})", clean(&results.stopped))]);
+            table.add_row([word.to_owned(), clean(&results.stopped)]);
         }
         if !results.results.is_empty() {
             table.add_row(["results".to_owned(), clean(&results.results)]);
         }
         for failed in &results.failures {
-            let levels = clean(&failed.levels.to_string());
-            let who = if failed.levels.0.is_empty() { "idle run" } else { levels.as_str() };
-            let text = format!("block {}, {who}: {}", failed.block, clean(&failed.reason));
+            let who = clean(&words::failed_run(failed));
+            let text = format!("block {}, {who}: {}", failed.block + 1, clean(&failed.reason));
             table.add_row(["failed".to_owned(), text]);
         }
         for warning in words::warnings(results) {

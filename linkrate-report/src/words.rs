@@ -1,6 +1,6 @@
 //! Effects, reasons and highlights in words.
 
-use linkrate_study::results::{Effect, Level, Measure, StudyResults};
+use linkrate_study::results::{Effect, FailedRun, Level, Measure, StudyResults};
 
 use crate::number;
 
@@ -160,6 +160,15 @@ pub fn count(number: usize, thing: &str) -> String {
 pub fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Which run of its block has failed.
+pub fn failed_run(failed: &FailedRun) -> String {
+    match (failed.idle, failed.levels.0.is_empty()) {
+        (true, _) => "idle run".to_owned(),
+        (false, true) => "the only cell".to_owned(),
+        (false, false) => failed.levels.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -97,6 +97,7 @@ fn failures(stored: &StoredStudy) -> Vec<FailedRun> {
         .filter_map(|run| {
             Some(FailedRun {
                 block: run.block,
+                idle: run.cell.is_none(),
                 levels: run
                     .cell
                     .and_then(|cell| cells.get(cell as usize))

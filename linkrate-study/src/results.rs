@@ -252,7 +252,9 @@ pub struct Effect {
 pub struct FailedRun {
     /// Block, from 0.
     pub block: u32,
-    /// The cell's levels; empty for the idle run.
+    /// Whether it was the block's idle run.
+    pub idle: bool,
+    /// The cell's levels; empty for the idle run, and in a study without factors.
     pub levels: Levels,
     /// The reason.
     pub reason: String,

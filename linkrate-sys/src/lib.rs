@@ -1,4 +1,13 @@
-//! Every Linux system interface linkrate uses, and every unsafe block
+//! Every Linux system interface linkrate uses, and every unsafe block.
+//!
+//! One file per facility. Descriptors are owned the line after they are opened; what the kernel
+//! refuses comes back as [`error::SysError`] with what was tried, on what, and a remedy.
+//!
+//! - [`host`]: child processes in namespaces of their own
+//! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
+//! - [`procstat`], [`sched`], [`clock`]: CPU time, affinity, time
+//! - [`netstat`], [`tcp_info`]: protocol counters, connections
+//! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
 
 pub mod clock;
 pub mod error;

@@ -80,8 +80,7 @@ impl PagePipes {
                 tee(&self.store.read_end, &self.way.write_end, length, SpliceFlags::empty())?;
         }
         let length = self.pending.min(length);
-        let sent =
-            splice(&self.way.read_end, None, socket, None, length, SpliceFlags::empty())?;
+        let sent = splice(&self.way.read_end, None, socket, None, length, SpliceFlags::empty())?;
         self.pending -= sent;
         Ok(sent)
     }

@@ -59,8 +59,8 @@ fn number_and_factor(
     let unit = text[end..].trim();
     let factor = units
         .iter()
+        // case counts: a b is a bit and a B a byte
         .find(|(name, _)| *name == unit)
-        .or_else(|| units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)))
         .map(|(_, factor)| *factor)
         .ok_or_else(|| {
             let names: Vec<&str> =
@@ -91,10 +91,13 @@ const BYTE_UNITS: &[(&str, f64)] = &[
     ("kB", 1e3),
     ("MB", 1e6),
     ("GB", 1e9),
-    // iperf3 and netperf write a bare K for 1024
+    // iperf3 and netperf write a bare K or k for 1024
     ("K", 1024.0),
     ("M", 1_048_576.0),
     ("G", 1_073_741_824.0),
+    ("k", 1024.0),
+    ("m", 1_048_576.0),
+    ("g", 1_073_741_824.0),
 ];
 
 impl FromStr for ByteSize {
@@ -259,6 +262,7 @@ mod tests {
         assert!("KiB".parse::<ByteSize>().is_err());
         assert!("0.3 B".parse::<ByteSize>().is_err());
         assert!("-5 B".parse::<ByteSize>().is_err());
+        assert!("9 kb".parse::<ByteSize>().is_err());
     }
 
     #[test]
@@ -266,6 +270,7 @@ mod tests {
         assert_eq!("155.52 Mbit/s".parse(), Ok(BitRate(155.52e6)));
         assert_eq!("10G".parse(), Ok(BitRate(10e9)));
         assert!("10".parse::<BitRate>().is_err());
+        assert!("10 GB/s".parse::<BitRate>().is_err());
         assert!("0 Gbit/s".parse::<BitRate>().is_err());
     }
 

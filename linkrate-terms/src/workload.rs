@@ -57,7 +57,7 @@ pub enum SendPath {
     MsgZerocopy,
     /// `sendfile(2)` from a file in memory.
     Sendfile,
-    /// `splice(2)` from a pipe filled from a file in memory.
+    /// `tee(2)` from a pipe that keeps the pages, `splice(2)` to the socket.
     Splice,
 }
 

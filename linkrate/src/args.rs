@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
-use linkrate_study::keys::KEYS;
+use linkrate_study::keys::{KEYS, Values};
 
 use crate::commands::limit::LimitArgs;
 use crate::exit::EXIT_CODES;
@@ -137,12 +137,21 @@ pub struct Settings(pub Vec<(&'static str, String)>);
 impl Args for Settings {
     fn augment_args(mut command: clap::Command) -> clap::Command {
         for key in KEYS {
-            let values = key.values.words().join("|").replace(' ', "-");
-            let value_name = if values.is_empty() { "VALUE".to_owned() } else { values };
+            let words = key.values.words();
+            let value_name = match key.values {
+                Values::Word(_) | Values::Switch(_) => words.join("|"),
+                Values::Count { .. } => "NUMBER".to_owned(),
+                Values::Size { .. } | Values::Message { .. } => {
+                    ["SIZE"].into_iter().chain(words).collect::<Vec<_>>().join("|")
+                }
+                Values::Congestion(_) => "NAME".to_owned(),
+            };
             let expected = key.values.expected();
             command = command.arg(
                 clap::Arg::new(key.name)
                     .long(key.name)
+                    // refused with what would be right, not taken for an option
+                    .allow_negative_numbers(true)
                     .help(format!("{} [{expected}]", key.help))
                     .value_name(value_name)
                     .help_heading("Settings"),

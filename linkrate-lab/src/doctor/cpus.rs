@@ -13,7 +13,7 @@ use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
 
 use super::Finding;
-use crate::placement::Placement;
+use crate::placement::{Placement, siblings_of};
 
 /// How long CPUs are watched.
 const WINDOW: Duration = Duration::from_millis(500);
@@ -33,7 +33,7 @@ pub(super) fn placement_finding(placement: &Placement) -> Finding {
         );
     }
     let owners = format!("system under test on CPU {sut}, clients on {clients}");
-    let cores = separate_cores(placement, hardware_threads);
+    let cores = separate_cores(placement, siblings_of);
     match cores {
         Cores::Separate => Finding::good(name, owners),
         Cores::Shared(Some((sut, clients))) => Finding::limited(
@@ -73,33 +73,28 @@ fn to_vec(cpus: &CpuSet) -> Vec<u32> {
     cpus.iter().collect()
 }
 
-/// The CPUs of one core; the CPU alone where the kernel does not say.
-fn hardware_threads(cpu: u32) -> CpuSet {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    let listed = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
-    listed.unwrap_or_else(|| [cpu].into_iter().collect())
-}
-
 /// Where idle time can be read.
 pub(super) fn idle_time() -> Finding {
     let name = "idle-time";
-    let words = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    let ticking = words.split_whitespace().any(|word| word == "nohz=off");
-    let readable = fs::File::open("/proc/timer_list").is_ok();
     let tick = format!("{} ms", PROC_STAT_TICK.as_millis());
-    match (procstat::timer_list_is_readable(), readable && !ticking, ticking) {
-        (true, ..) => Finding::good(name, "to the nanosecond (/proc/timer_list); idle is tickless"),
-        (false, true, _) | (_, _, true) => Finding::limited(
+    if procstat::timer_list_is_readable() {
+        return Finding::good(name, "to the nanosecond (/proc/timer_list); idle is tickless");
+    }
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let told_to_tick = command_line.split_whitespace().any(|word| word == "nohz=off");
+    // a list that can be read and has no idle times is that of a kernel that counts ticks
+    if told_to_tick || fs::File::open("/proc/timer_list").is_ok() {
+        return Finding::limited(
             name,
             format!("sampled by a tick that never stops, in steps of {tick}"),
             "boot without nohz=off, on a kernel with CONFIG_NO_HZ_IDLE",
-        ),
-        _ => Finding::limited(
-            name,
-            format!("in steps of {tick} (/proc/stat): 0.5 % of a run of 2 s"),
-            "run as root, which reads it to the nanosecond; or take runs of 10 s",
-        ),
+        );
     }
+    Finding::limited(
+        name,
+        format!("in steps of {tick} (/proc/stat): 0.5 % of a run of 2 s"),
+        "run as root, which reads it to the nanosecond; or take runs of 10 s",
+    )
 }
 
 /// What one CPU did without us, in per cent of the window.

@@ -150,8 +150,8 @@ impl<'a> View<'a> {
                 .failures
                 .iter()
                 .map(|failed| Failure {
-                    block: failed.block,
-                    cell: name(&failed.levels, "idle run"),
+                    block: failed.block + 1,
+                    cell: words::failed_run(failed),
                     reason: &failed.reason,
                 })
                 .collect(),

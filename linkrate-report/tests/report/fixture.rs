@@ -245,6 +245,7 @@ pub fn stream() -> StudyResults {
         facts: facts(),
         failures: vec![FailedRun {
             block: 3,
+            idle: false,
             levels: levels(&[("offload", text("tso")), ("direction", text("bidirectional"))]),
             reason: format!("knob: {failure}"),
         }],

@@ -40,6 +40,11 @@ fn present(results: &linkrate_study::results::StudyResults, json: bool) -> Resul
 }
 
 fn store_failure(error: StoreError) -> Failure {
+    let exit = match &error {
+        // the wrong directory was named, and nothing was run
+        StoreError::NotAStore { .. } | StoreError::NotEmpty { .. } => Exit::Usage,
+        _ => Exit::Failure,
+    };
     let hint = error.hint();
-    Failure::from_error(Exit::Failure, &error).with_hint(hint)
+    Failure::from_error(exit, &error).with_hint(hint)
 }

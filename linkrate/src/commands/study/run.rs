@@ -39,6 +39,13 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
             *cpus = Some(given);
         }
     }
+    if let Some(path) = &arguments.output
+        && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
+    {
+        let message = format!("--output: {} is not empty", path.display());
+        let hint = format!("name a new directory, or: linkrate study resume {}", path.display());
+        return Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)));
+    }
     let stop = signals()?;
     let mut lab = lab(&study, &stop)?;
     let clock = SystemClock::start();

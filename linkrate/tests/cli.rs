@@ -1,0 +1,403 @@
+//! The command line as people and scripts meet it: help, plans, and what wrong input gets. Nothing
+//! here measures, so it needs no privilege; what would have measured must be refused before.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use common::{Finished, LINKRATE, Running, command, linkrate, linkrate_with};
+use insta::assert_snapshot;
+use linkrate_agent::framing::{MAX_FRAME_BYTES, read_frame, write_frame};
+use linkrate_agent::protocol::{MeasureSpec, PROTOCOL_VERSION, Reply, Request, decode_reply};
+use serde_json::json;
+
+/// Standard output of a command that succeeds without a word on standard error.
+#[track_caller]
+fn printed(words: &str) -> String {
+    let finished = linkrate(words).expect_code(0);
+    assert_eq!(finished.stderr, "", "{words}");
+    finished.stdout
+}
+
+/// Standard error of a command that is refused as wrong, with nothing on standard output.
+#[track_caller]
+fn refused(finished: Finished) -> String {
+    let finished = finished.expect_code(2);
+    assert_eq!(finished.stdout, "");
+    finished.stderr
+}
+
+/// What `linkrate WORDS` says when it refuses.
+#[track_caller]
+fn refusal(words: &str) -> String {
+    refused(linkrate(words))
+}
+
+/// What `study show` and `study run`, which must agree, say to a study file.
+fn refusal_of_study(text: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("asked.toml"), text).unwrap();
+    let said = ["study show asked.toml", "study run asked.toml --output results"].map(|words| {
+        refused(Running::start(command(LINKRATE, words).current_dir(directory.path())).wait())
+    });
+    assert_eq!(said[0], said[1]);
+    assert!(!directory.path().join("results").exists());
+    said[0].clone()
+}
+
+#[test]
+fn help_names_every_command_and_exit_code() {
+    assert_snapshot!("help", printed("--help"));
+    assert_snapshot!("help_study", printed("study --help"));
+    assert_snapshot!("help_study_show", printed("study show --help"));
+    assert_snapshot!("help_study_run", printed("study run --help"));
+    assert_snapshot!("help_study_resume", printed("study resume --help"));
+    assert_snapshot!("help_study_report", printed("study report --help"));
+    assert_snapshot!("help_measure", printed("measure --help"));
+}
+
+#[test]
+fn studies_are_listed_for_people_and_scripts() {
+    assert_snapshot!("study_list", printed("study list"));
+    assert_snapshot!("study_list_json", printed("study list --json"));
+    let document: serde_json::Value = serde_json::from_str(&printed("study list --json")).unwrap();
+    for study in document["studies"].as_array().unwrap() {
+        printed(&format!("study show {}", study["study"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn a_plan_is_shown_without_running_anything() {
+    assert_snapshot!("study_show", printed("study show tso"));
+    assert_snapshot!("study_show_quick", printed("study show tso --quick"));
+}
+
+#[test]
+fn a_plan_as_a_document_says_the_same() {
+    let document =
+        |words: &str| -> serde_json::Value { serde_json::from_str(&printed(words)).unwrap() };
+    let (full, quick) =
+        (document("study show tso --json"), document("study show tso --quick --json"));
+    for plan in [&full, &quick] {
+        assert_eq!((&plan["format"], &plan["study"]), (&1.into(), &"tso".into()));
+        assert_eq!(plan["cells"].as_array().unwrap().len(), 6);
+        assert_eq!(plan["cells"][0]["offload"], "none");
+        // one idle run in each block
+        assert_eq!(plan["runs_per_block"], 7);
+        let seconds = |key: &str| plan[key].as_f64().unwrap();
+        assert!(seconds("shortest_seconds") <= seconds("longest_seconds"));
+    }
+    // what the project promises of this study
+    assert!(full["longest_seconds"].as_f64().unwrap() < 300.0);
+    assert!(quick["longest_seconds"].as_f64().unwrap() < 60.0);
+}
+
+#[test]
+fn a_study_that_is_not_there() {
+    assert_snapshot!("unknown_study", refusal("study show tos"));
+    assert_eq!(refusal("study run tos"), refusal("study show tos"));
+    assert_snapshot!("missing_file", refusal("study show absent/study.toml"));
+    assert_eq!(refusal("study run absent/study.toml"), refusal("study show absent/study.toml"));
+}
+
+#[test]
+fn every_error_of_a_study_file_has_its_place() {
+    assert_snapshot!(
+        "study_errors",
+        refusal_of_study(
+            "title = \"Wrong in many ways\"\n\
+             tilte = \"twice\"\n\
+             \n\
+             [testbed]\n\
+             adapter = \"vteh\"\n\
+             clients = 0\n\
+             \n\
+             [factors]\n\
+             offload = [\"none\", \"tos\"]\n\
+             ofload = [\"none\"]\n\
+             \n\
+             [workload]\n\
+             message = \"32 KiBi\"\n\
+             socket = \"1 B\"\n\
+             \n\
+             [method]\n\
+             run = \"2 parsecs\"\n\
+             blocks = { min = 9, max = 3 }\n"
+        )
+    );
+    assert_snapshot!("study_without_cells", refusal_of_study("title = \"Nothing varies\"\n"));
+    assert_snapshot!(
+        "study_empty_factor",
+        refusal_of_study("title = \"No levels\"\n[factors]\noffload = []\n")
+    );
+    assert_snapshot!(
+        "study_impossible_cell",
+        refusal_of_study(
+            "title = \"TSO needs checksums\"\n[factors]\noffload = [\"gso\", \"tso\"]\n\
+             [workload]\ntx-checksum = false\n"
+        )
+    );
+    assert_snapshot!("study_no_toml", refusal_of_study("title = \"half a line\n"));
+}
+
+#[test]
+fn a_study_file_of_absurd_size_is_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("huge.toml");
+    // sparse: nothing of it is on the disk
+    fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    let said = refused(linkrate_with("study show", &[path.to_str().unwrap()]));
+    assert!(said.contains("huge.toml: 1099511627776 bytes, expected a study file of at most"));
+}
+
+#[test]
+fn a_study_file_may_be_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = refused(linkrate_with("study show", &[&format!("{}/", directory.path().display())]));
+    assert!(said.contains("directory"), "{said}");
+    let binary = directory.path().join("binary.toml");
+    fs::write(&binary, [0xff; 64]).unwrap();
+    let said = refused(linkrate_with("study show", &[binary.to_str().unwrap()]));
+    assert!(said.contains("binary.toml: ") && said.contains("UTF-8"), "{said}");
+}
+
+#[test]
+fn measure_refuses_wrong_values() {
+    let refusals: String = [
+        ("--message 0", None),
+        ("--message", Some("64 KiB to 1 KiB")),
+        ("--message 65MiB", None),
+        ("--connections 99999", None),
+        ("--connections -1", None),
+        ("--congestion", Some("a b")),
+        ("--adapter vteh", None),
+        ("--offload tos", None),
+        ("--gro maybe", None),
+        ("--mtu 10", None),
+        ("--runs 0", None),
+        ("--time 1ms", None),
+        ("--time", Some("2 lightyears")),
+        ("--warm-up soon", None),
+        ("--sut-cpu x", None),
+        ("--sut-cpu 99999999", None),
+        ("--client-cpu 3-1", None),
+        ("--ofload tso", None),
+    ]
+    .into_iter()
+    .map(|(option, value)| {
+        let said = refused(linkrate_with(&format!("measure {option}"), value.as_slice()));
+        format!("{option} {}\n{said}\n", value.unwrap_or_default())
+    })
+    .collect();
+    assert_snapshot!("measure_values", refusals);
+}
+
+#[test]
+fn measure_refuses_what_cannot_stand_together() {
+    let refusals: String = [
+        "--offload tso --tx-checksum off",
+        "--offload none --gso-max-size 16000",
+        "--gso-max-size 1500 --mtu 9000",
+        "--kind udp-stream --message 65508",
+        "--kind udp-stream --udp-segment 1473",
+        "--kind udp-stream --udp-segment 100 --message 65000",
+        "--zero-copy --send-path splice",
+        "--kind request-response --zero-copy",
+        "--burst 4",
+        "--request 4",
+        "--udp-gro on",
+        "--kind request-response --direction receive",
+        "--kind request-response --message 4",
+        "--kind connect-request-response --burst 2",
+        "--kind udp-stream --congestion cubic",
+        "--kind udp-request-response --nodelay on",
+    ]
+    .map(|options| format!("{options}\n{}\n", refusal(&format!("measure {options}"))))
+    .concat();
+    assert_snapshot!("measure_combinations", refusals);
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_refused() {
+    for words in [
+        "measure --sut-cpu 4000",
+        "measure --client-cpu 4000",
+        "study run tso --output absent/results --sut-cpu 4000",
+    ] {
+        let said = refusal(words);
+        assert!(said.contains("CPU 4000, which this process may not use"), "{said}");
+        assert!(said.contains("\nhint: usable here: "), "{said}");
+    }
+}
+
+#[test]
+fn a_directory_without_results_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let absent = format!("{path}/absent");
+    for words in ["study report", "study resume"] {
+        for there in [path, &absent] {
+            let said = refused(linkrate_with(words, &[there]));
+            assert!(said.contains("is not a results directory"), "{said}");
+            assert!(said.contains("hint: "), "{said}");
+        }
+    }
+    assert_eq!(fs::read_dir(path).unwrap().count(), 0);
+}
+
+#[test]
+fn an_agent_is_not_for_people() {
+    assert_snapshot!("agent_alone", refusal("agent"));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    // as `linkrate study list | head -0`
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = command(LINKRATE, "study list").stdout(writer).status().unwrap();
+    assert_eq!(status.code(), Some(0));
+}
+
+/// An agent over plain pipes, as `ssh` would carry it.
+struct Agent {
+    child: Child,
+    requests: Option<ChildStdin>,
+    replies: Receiver<Reply>,
+}
+
+impl Agent {
+    fn start() -> Self {
+        let mut child = command(LINKRATE, "agent --stdio")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let requests = child.stdin.take();
+        let mut stdout = child.stdout.take().unwrap();
+        let (sender, replies) = channel();
+        std::thread::spawn(move || {
+            while let Ok(Some(frame)) = read_frame(&mut stdout) {
+                if sender.send(decode_reply(&frame).unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, requests, replies }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.requests.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    /// What it answers; a test in which it does not answer fails rather than hangs.
+    #[track_caller]
+    fn answer(&mut self) -> Reply {
+        self.replies.recv_timeout(Duration::from_secs(20)).expect("an answer")
+    }
+
+    #[track_caller]
+    fn ask(&mut self, message: &impl serde::Serialize) -> Reply {
+        write_frame(self.requests.as_mut().unwrap(), message).unwrap();
+        self.answer()
+    }
+
+    #[track_caller]
+    fn refuses(&mut self, message: &impl serde::Serialize) -> String {
+        match self.ask(message) {
+            Reply::Refused(refusal) => refusal.reason,
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+
+    /// Ends its input; its exit code and what it said on standard error.
+    #[track_caller]
+    fn end(mut self) -> (Option<i32>, String) {
+        self.requests = None;
+        let ended = common::wait_until(Duration::from_secs(20), || {
+            self.child.try_wait().unwrap().is_some()
+        });
+        // it must not outlive the test either way
+        let _ = self.child.kill();
+        assert!(ended, "the agent hangs");
+        let output = self.child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+#[test]
+fn an_agent_answers_over_plain_pipes_until_its_input_ends() {
+    let mut agent = Agent::start();
+    let Reply::Hello(hello) = agent.ask(&Request::Hello { version: PROTOCOL_VERSION }) else {
+        panic!("no hello");
+    };
+    assert_eq!((hello.version, hello.pid), (PROTOCOL_VERSION, agent.child.id()));
+    let mut clock = || match agent.ask(&Request::Clock) {
+        Reply::Clock { monotonic_ns } => monotonic_ns,
+        other => panic!("no clock: {other:?}"),
+    };
+    assert!(clock() < clock());
+    assert_eq!(agent.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn an_agent_refuses_another_version_with_both_numbers() {
+    let mut agent = Agent::start();
+    let reason = agent.refuses(&Request::Hello { version: PROTOCOL_VERSION + 1 });
+    assert_eq!(
+        reason,
+        format!("protocol version {}, this agent speaks {PROTOCOL_VERSION}", PROTOCOL_VERSION + 1)
+    );
+    assert_eq!(agent.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn an_agent_refuses_nonsense_and_goes_on() {
+    let mut agent = Agent::start();
+    let far = MeasureSpec {
+        start_ns: 0,
+        end_ns: u64::MAX,
+        interfaces: Vec::new(),
+        cpus: Default::default(),
+    };
+    for (message, reason) in [
+        (json!("no-such-request"), "message is not understood: unknown variant"),
+        (json!({"hello": {"version": -1}}), "message is not understood: invalid value"),
+        (json!({"await-link": {"name": "../etc"}}), "interface name is"),
+        (json!({"await-link": {"name": "a name of more than fifteen bytes"}}), "interface name is"),
+        (json!({"place": {"cpus": "4000"}}), "4000"),
+        (json!(Request::Measure(far)), "expected at most"),
+        (json!("await-flows"), "await-flows before listen"),
+        (json!("begin"), "begin before flows"),
+        (json!("finish"), "finish before flows"),
+    ] {
+        let said = agent.refuses(&message);
+        assert!(said.contains(reason), "{message}: {said}");
+    }
+    for garbage in [&b"\0\0\0\0"[..], b"\0\0\0\x04{{{{", b"\0\0\0\x02\xff\xfe"] {
+        agent.send(garbage);
+        assert!(matches!(agent.answer(), Reply::Refused(_)), "{garbage:?}");
+    }
+    assert!(matches!(agent.ask(&Request::Clock), Reply::Clock { .. }));
+    assert_eq!(agent.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn an_agent_ends_when_the_stream_makes_no_sense() {
+    let mut oversized = Agent::start();
+    oversized.send(&(MAX_FRAME_BYTES as u32 + 1).to_be_bytes());
+    let (code, said) = oversized.end();
+    assert_eq!(code, Some(1));
+    assert!(said.contains(&format!("frame of {} bytes", MAX_FRAME_BYTES + 1)), "{said}");
+
+    let mut torn = Agent::start();
+    torn.send(b"\0\0\0\x20{\"hello\":");
+    let (code, said) = torn.end();
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with("error: agent: "), "{said}");
+}

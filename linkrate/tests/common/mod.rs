@@ -1,0 +1,193 @@
+//! What the integration tests share: running the program under a hang guard, finding the hosts it
+//! started, and saying visibly what could not be tested.
+
+#![allow(dead_code, reason = "every test binary uses a part of it")]
+
+pub mod processes;
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
+
+/// The program under test.
+pub const LINKRATE: &str = env!("CARGO_BIN_EXE_linkrate");
+
+/// No command of these tests takes half as long on the slowest machine; one that does hangs.
+const HANG: Duration = Duration::from_secs(120);
+
+/// Says that a test did not run, in the form that `cargo xtask test` counts.
+pub fn skip(test: &str, reason: &str) {
+    println!("SKIPPED {test}: {reason}");
+}
+
+/// Whether this process may do what the tests with privilege need; says so if not.
+pub fn is_root_or_skips(test: &str) -> bool {
+    let root = geteuid().is_root();
+    if !root {
+        skip(test, "needs root; run the tests as root");
+    }
+    root
+}
+
+/// Whether `program` is installed; says so if not.
+pub fn has_or_skips(test: &str, program: &str, package: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok();
+    if !found {
+        skip(test, &format!("{program} is not installed; apt-get install {package}"));
+    }
+    found
+}
+
+/// What a command left.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+}
+
+impl Finished {
+    /// The exit code, unless a signal ended it.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The number of the signal that ended it.
+    pub fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+
+    /// The same, which must have ended with `code`.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(self.code(), Some(code), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// The one JSON document on standard output; anything beside it fails the test.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// A command under way; killed when the test is done with it.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: Receiver<Vec<u8>>,
+    stderr: Receiver<Vec<u8>>,
+}
+
+impl Running {
+    /// Starts `command` with nothing on its standard input.
+    pub fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child =
+            command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        Self {
+            child,
+            stdout: collect(stdout.expect("stdout is a pipe")),
+            stderr: collect(stderr.expect("stderr is a pipe")),
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal);
+    }
+
+    /// Waits for its end, and for that of all who hold its output.
+    #[track_caller]
+    pub fn wait(mut self) -> Finished {
+        let deadline = Instant::now() + HANG;
+        let status = loop {
+            match self.child.try_wait().expect("the child is this process's own") {
+                Some(status) => break status,
+                None if Instant::now() > deadline => panic!("process {} hangs", self.pid()),
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let mut text = |receiver: &Receiver<Vec<u8>>| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let bytes = receiver.recv_timeout(left).expect("somebody still holds its output");
+            String::from_utf8(bytes).expect("its output is text")
+        };
+        Finished { status, stdout: text(&self.stdout), stderr: text(&self.stderr) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // both fail for a process that has been waited for
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn collect(stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let (mut stream, mut bytes) = (stream, Vec::new());
+        // what was read before an error is what there is
+        let _ = stream.read_to_end(&mut bytes);
+        // a test that has failed no longer listens
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+/// Sends a signal; the process may be gone already.
+pub fn kill(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// A command line: words are split at spaces, so arguments with spaces are added by the caller.
+pub fn command(program: impl AsRef<Path>, words: &str) -> Command {
+    let mut command = Command::new(program.as_ref());
+    // a terminal's width or colours would be in the output
+    command.env_remove("COLUMNS").env("NO_COLOR", "1").args(words.split_whitespace());
+    command
+}
+
+/// Runs linkrate to its end.
+#[track_caller]
+pub fn linkrate(words: &str) -> Finished {
+    linkrate_with(words, &[])
+}
+
+/// Runs linkrate with further arguments that may have spaces in them.
+#[track_caller]
+pub fn linkrate_with(words: &str, more: &[&str]) -> Finished {
+    Running::start(command(LINKRATE, words).args(more)).wait()
+}
+
+/// Waits until `condition` holds; false when it does not in `limit`.
+pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    while !condition() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
