@@ -11,7 +11,7 @@ use linkrate_sys::socket;
 use linkrate_terms::{Direction, MessageSize, Protocol, SocketKnobs, Workload};
 
 use crate::flow::preamble::{ClientRole, PREAMBLE_BYTES, Preamble};
-use crate::flow::sizes::Sizes;
+use crate::flow::sizes::{ConnectionSizes, Sizes};
 use crate::flow::transact::Exchange;
 use crate::flow::{Control, Flow, datagram, latency_histogram, stream, transact};
 use crate::protocol::{ConnectSpec, Finished, FlowFacts, ListenSpec};
@@ -61,6 +61,10 @@ fn exchange(workload: &Workload, seed: u64) -> Exchange {
     }
 }
 
+fn connection_sizes(workload: &Workload, seed: u64) -> ConnectionSizes {
+    ConnectionSizes { requests: workload.request, responses: workload.response, seed }
+}
+
 impl Session {
     fn new(expected: usize) -> Self {
         Self {
@@ -91,14 +95,14 @@ impl Session {
             sockets::add_facts(&mut session.facts, &listener, false)?;
             for number in 0..expected {
                 let listener = Arc::clone(&listener);
-                let exchange = exchange(&spec.workload, spec.seed);
+                let sizes = connection_sizes(&spec.workload, spec.seed);
                 let name = format!("respond {number}");
                 session.flows.push(Flow::spawn(
                     name,
                     &session.control,
                     None,
                     false,
-                    move |flow| transact::accept_and_respond(flow, &listener, exchange),
+                    move |flow| transact::accept_and_respond(flow, &listener, sizes),
                 )?);
             }
             return Ok((session, vec![port]));
@@ -218,10 +222,10 @@ impl Session {
     ) -> io::Result<()> {
         let knobs: SocketKnobs = spec.socket.clone();
         sockets::add_facts(&mut self.facts, &sockets::tcp(&knobs)?, false)?;
-        let exchange = exchange(&spec.workload, spec.seed);
+        let sizes = connection_sizes(&spec.workload, spec.seed);
         let name = format!("request {number}");
         self.flows.push(Flow::spawn(name, &self.control, None, false, move |flow| {
-            transact::connect_and_request(flow, far_end, &knobs, exchange)
+            transact::connect_and_request(flow, far_end, &knobs, sizes)
         })?);
         Ok(())
     }

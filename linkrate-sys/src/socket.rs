@@ -216,6 +216,15 @@ pub fn local_port(socket: impl AsFd) -> io::Result<u16> {
     Ok(address.port())
 }
 
+/// The port of the far end of a connected IPv4 socket.
+///
+/// # Errors
+/// As getpeername(2), or `InvalidData` when it is no IPv4 socket.
+pub fn peer_port(socket: impl AsFd) -> io::Result<u16> {
+    let address = rustix::net::getpeername(socket)?.ok_or(io::ErrorKind::NotConnected)?;
+    Ok(SocketAddrV4::try_from(address)?.port())
+}
+
 /// Receives a datagram and connects the socket to its sender.
 ///
 /// # Errors

@@ -19,13 +19,9 @@ impl Sizes {
     pub fn new(size: MessageSize, seed: u64) -> Self {
         let table = match size {
             MessageSize::Fixed(bytes) => vec![bytes.0 as usize],
-            MessageSize::Uniform { low, high } => {
-                let span = high.0.saturating_sub(low.0) + 1;
+            MessageSize::Uniform { .. } => {
                 let mut random = ChaCha8Rng::seed_from_u64(seed);
-                // the upper half of a 128-bit product maps 64 random bits to the span with a bias
-                // below 2^-38 for any span a message can have
-                let draw = |bits: u64| low.0 + ((u128::from(bits) * u128::from(span)) >> 64) as u64;
-                (0..DRAWN).map(|_| draw(random.next_u64()) as usize).collect()
+                (0..DRAWN).map(|_| drawn(size, random.next_u64())).collect()
             }
         };
         Self { table, next: 0 }
@@ -48,6 +44,42 @@ impl Sizes {
     }
 }
 
+/// The sizes of connections that each carry one exchange. Both ends know the client's port, so
+/// each works out from it what the other will send.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionSizes {
+    /// Request sizes.
+    pub requests: MessageSize,
+    /// Response sizes.
+    pub responses: MessageSize,
+    /// The run's seed.
+    pub seed: u64,
+}
+
+impl ConnectionSizes {
+    /// Whether every connection has the same sizes, so that the port need not be asked for.
+    pub fn are_fixed(&self) -> bool {
+        let fixed = |size| matches!(size, MessageSize::Fixed(_));
+        fixed(self.requests) && fixed(self.responses)
+    }
+
+    /// The request's and the response's size on the connection from `client_port`.
+    pub fn of(&self, client_port: u16) -> (usize, usize) {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed ^ u64::from(client_port));
+        let request = drawn(self.requests, random.next_u64());
+        (request, drawn(self.responses, random.next_u64()))
+    }
+}
+
+/// The size that 64 random bits choose.
+fn drawn(size: MessageSize, bits: u64) -> usize {
+    let (low, high) = (size.smallest().0, size.largest().0);
+    let span = high.saturating_sub(low) + 1;
+    // the upper half of a 128-bit product maps 64 random bits to the span with a bias below 2^-38
+    // for any span a message can have
+    (low + ((u128::from(bits) * u128::from(span)) >> 64) as u64) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use linkrate_terms::ByteSize;
@@ -64,6 +96,20 @@ mod tests {
         let mean = drawn.iter().sum::<usize>() as f64 / drawn.len() as f64;
         assert!((mean - 2112.0).abs() < 60.0, "{mean}");
         assert_ne!(drawn[..50], Sizes::new(size, 8).table[..50]);
+    }
+
+    #[test]
+    fn a_connection_has_the_sizes_of_its_port() {
+        let range = MessageSize::Uniform { low: ByteSize(1), high: ByteSize(100) };
+        let one = MessageSize::Fixed(ByteSize(1));
+        let sizes = ConnectionSizes { requests: range, responses: one, seed: 3 };
+        assert!(!sizes.are_fixed());
+        let requests: Vec<usize> = (1024..3024).map(|port| sizes.of(port).0).collect();
+        assert!(requests.iter().all(|size| (1..=100).contains(size)));
+        let mean = requests.iter().sum::<usize>() as f64 / requests.len() as f64;
+        assert!((mean - 50.5).abs() < 2.5, "{mean}");
+        assert_eq!(sizes.of(4000), sizes.of(4000));
+        assert_eq!(sizes.of(4000).1, 1);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use linkrate_terms::SocketKnobs;
 
 use super::FlowContext;
 use super::send_path::payload;
-use super::sizes::Sizes;
+use super::sizes::{ConnectionSizes, Sizes};
 use crate::sockets;
 
 /// The sizes of one flow's requests and responses, in step at both ends.
@@ -141,16 +141,21 @@ pub fn connect_and_request(
     flow: &mut FlowContext,
     far_end: SocketAddrV4,
     knobs: &SocketKnobs,
-    mut exchange: Exchange,
+    sizes: ConnectionSizes,
 ) -> io::Result<()> {
-    let out = payload(exchange.requests.largest());
-    let mut buffer = vec![0; exchange.responses.largest()];
+    let out = payload(sizes.requests.largest().0 as usize);
+    let mut buffer = vec![0; sizes.responses.largest().0 as usize];
+    let fixed = sizes.are_fixed().then(|| sizes.of(0));
     while !flow.control.stopped() {
         let begun = monotonic_ns();
         let socket = sockets::tcp(knobs)?;
         socket::connect(&socket, far_end)?;
-        send_all(flow, &socket, &out[..exchange.requests.draw()])?;
-        receive_exactly(flow, &socket, &mut buffer, exchange.responses.draw())?;
+        let (request, response) = match fixed {
+            Some(sizes) => sizes,
+            None => sizes.of(socket::local_port(&socket)?),
+        };
+        send_all(flow, &socket, &out[..request])?;
+        receive_exactly(flow, &socket, &mut buffer, response)?;
         // the far end closes first, so that it and not this host's port range holds TIME_WAIT
         if socket::receive(&socket, &mut buffer)? != 0 {
             let reason = "a response longer than the workload's";
@@ -162,21 +167,25 @@ pub fn connect_and_request(
 }
 
 /// Accepts connections, answers one request on each and closes it, until told to stop.
-/// Requests must all be of one size: connections of different clients share the listener.
 ///
 /// # Errors
 /// As the sockets'.
 pub fn accept_and_respond(
     flow: &mut FlowContext,
     listener: &OwnedFd,
-    mut exchange: Exchange,
+    sizes: ConnectionSizes,
 ) -> io::Result<()> {
-    let out = payload(exchange.responses.largest());
-    let mut buffer = vec![0; exchange.requests.largest()];
+    let out = payload(sizes.responses.largest().0 as usize);
+    let mut buffer = vec![0; sizes.requests.largest().0 as usize];
+    let fixed = sizes.are_fixed().then(|| sizes.of(0));
     while !flow.control.stopped() {
         let socket = socket::accept(listener)?;
-        receive_exactly(flow, &socket, &mut buffer, exchange.requests.draw())?;
-        send_all(flow, &socket, &out[..exchange.responses.draw()])?;
+        let (request, response) = match fixed {
+            Some(sizes) => sizes,
+            None => sizes.of(socket::peer_port(&socket)?),
+        };
+        receive_exactly(flow, &socket, &mut buffer, request)?;
+        send_all(flow, &socket, &out[..response])?;
     }
     Ok(())
 }
