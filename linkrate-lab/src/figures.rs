@@ -5,7 +5,7 @@ use linkrate_agent::protocol::{FlowFacts, WindowReport};
 use linkrate_terms::measurement::{
     CpuUse, Effective, Evidence, Latency, SenderTimes, ThreadTime, Traffic,
 };
-use linkrate_terms::{InterfaceKnobs, Measurement, Protocol, SocketKnobs, Workload};
+use linkrate_terms::{InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
 /// Everything the hosts reported of one run.
 #[derive(Debug)]
@@ -89,8 +89,10 @@ fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
     let received: u64 = clients.iter().map(|report| report.received_bytes).sum();
     let sent: u64 = clients.iter().map(|report| report.sent_bytes).sum();
     let transactional = workload.kind.is_transactional();
-    let lost_bytes = received_less(reports.sut.sent_bytes, received)
-        + received_less(sent, reports.sut.received_bytes);
+    let udp_stream = workload.kind.is_udp() && !transactional;
+    let sent_bytes = if udp_stream { reports.sut.sent_bytes + sent } else { 0 };
+    let lost_bytes = reports.sut.sent_bytes.saturating_sub(received)
+        + sent.saturating_sub(reports.sut.received_bytes);
     let datagram = workload.udp_segment.map_or_else(
         || (workload.message.smallest().0 + workload.message.largest().0) / 2,
         |segment| segment.0,
@@ -108,11 +110,8 @@ fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
             (true, true) => timeouts,
             (true, false) => lost_bytes / datagram.max(1),
         },
+        sent_datagrams: sent_bytes / datagram.max(1),
     }
-}
-
-fn received_less(sent: u64, received: u64) -> u64 {
-    sent.saturating_sub(received)
 }
 
 fn add_senders(sum: SenderTimes, more: SenderTimes) -> SenderTimes {
@@ -154,14 +153,6 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
             "the kernel copied {copied} of {completed} sends that asked for MSG_ZEROCOPY: \
              packets that stay on this machine are copied for their receiver"
         ));
-    }
-    let sent: u64 = ends().map(|report| report.sent_bytes).sum();
-    let received: u64 = ends().map(|report| report.received_bytes).sum();
-    if workload.is_some_and(|workload| workload.kind == Protocol::UdpStream)
-        && received * 1000 < sent * 999
-    {
-        let percent = (sent - received) as f64 * 100.0 / sent as f64;
-        remarks.push(format!("{percent:.1} % of the bytes sent in datagrams were lost"));
     }
     let timeouts: u64 = reports.clients.iter().map(|report| report.timeouts).sum();
     if timeouts > 0 && workload.is_some_and(|workload| workload.kind.is_udp()) {

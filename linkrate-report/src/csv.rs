@@ -81,8 +81,10 @@ const TRANSACTIONS: &[Column<Measurement>] = &[
 ];
 
 /// Empty for TCP, which loses no datagrams, and for idle runs.
-const DATAGRAMS: &[Column<Measurement>] =
-    &[("lost_datagrams", |run| text(run.traffic.lost_datagrams))];
+const DATAGRAMS: &[Column<Measurement>] = &[
+    ("sent_datagrams", |run| text(run.traffic.sent_datagrams)),
+    ("lost_datagrams", |run| text(run.traffic.lost_datagrams)),
+];
 
 const CPU: &[Column<Measurement>] = &[
     ("sut_cpu_percent", |run| figure(run.sut_cpu.percent())),

@@ -202,6 +202,8 @@ pub struct CellEvidence {
     pub sndbuf_limited_percent: Option<f64>,
     /// Retransmitted segments per run.
     pub retransmits: Option<f64>,
+    /// Datagrams sent but not received, in per cent of those sent; absent for TCP.
+    pub lost_percent: Option<f64>,
     /// Packets dropped by the SUT's interface per run.
     pub drops: Option<f64>,
     /// SO_SNDBUF as granted, bytes.

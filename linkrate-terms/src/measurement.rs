@@ -49,6 +49,9 @@ pub struct Traffic {
     pub transactions: u64,
     /// Seconds over which transactions were counted.
     pub transaction_seconds: f64,
+    /// Datagrams sent in the window; zero for TCP.
+    #[serde(default)]
+    pub sent_datagrams: u64,
     /// Datagrams sent but not received in the window; zero for TCP.
     pub lost_datagrams: u64,
 }

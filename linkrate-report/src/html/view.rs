@@ -206,12 +206,15 @@ fn effect(effect: &Effect, results: &StudyResults) -> EffectRow {
 /// What the counters prove, without the columns that no cell has.
 fn evidence(cells: &[CellResult]) -> Table {
     type Field = fn(&CellResult) -> Option<String>;
-    let columns: [(&'static str, Field); 11] = [
+    let columns: [(&'static str, Field); 12] = [
         ("packet built by TCP", |cell| cell.evidence.stack_packet_bytes.map(bytes)),
         ("packet given to driver", |cell| cell.evidence.driver_packet_bytes.map(bytes)),
         ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
         ("limited by receive window", |cell| cell.evidence.rwnd_limited_percent.map(percentage)),
         ("limited by send buffer", |cell| cell.evidence.sndbuf_limited_percent.map(percentage)),
+        ("datagrams lost", |cell| {
+            cell.evidence.lost_percent.map(|lost| number::percent(lost / 100.0))
+        }),
         ("retransmits a run", |cell| cell.evidence.retransmits.map(plain)),
         ("drops a run", |cell| cell.evidence.drops.map(plain)),
         ("send buffer", |cell| cell.evidence.granted_send_buffer_bytes.map(size)),

@@ -42,6 +42,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         rwnd_limited_percent: Some(rwnd),
         sndbuf_limited_percent: Some(0.4),
         retransmits: Some(0.0),
+        lost_percent: None,
         drops: Some(0.0),
         granted_send_buffer_bytes: Some(262_144),
         granted_receive_buffer_bytes: Some(262_144),

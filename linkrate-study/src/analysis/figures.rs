@@ -183,6 +183,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
             let senders = &run.evidence.senders;
             (senders.sockets > 0).then_some(senders.retransmits as f64)
         }),
+        lost_percent: mean_of(lost_percent),
         drops: mean_of(|run| Some(drops(run) as f64)),
         granted_send_buffer_bytes: rounded(|run| {
             Some(run.effective.granted_send_buffer_bytes as f64)
@@ -199,6 +200,12 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
             good.first().map(|run| run.sut_cpu.source)
         },
     }
+}
+
+/// Datagrams lost in per cent of those sent; `None` when none were sent, as over TCP.
+pub fn lost_percent(run: &Measurement) -> Option<f64> {
+    let sent = run.traffic.sent_datagrams;
+    (sent > 0).then(|| run.traffic.lost_datagrams as f64 * 100.0 / sent as f64)
 }
 
 /// Packets that the SUT's interfaces dropped, both ways.

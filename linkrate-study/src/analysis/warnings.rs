@@ -9,7 +9,7 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::units::format_duration;
 use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
 
-use crate::analysis::figures::{RunsByCell, drops};
+use crate::analysis::figures::{RunsByCell, drops, lost_percent};
 use crate::analysis::watched::cell_name;
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
@@ -27,6 +27,9 @@ pub const PROC_STAT_TICK: Duration = Duration::from_millis(10);
 /// Share of a window, in per cent, from which the tick is told: at half a per cent it is a good
 /// part of the precision that studies ask for.
 pub const COARSE_TICK_PERCENT: f64 = 0.5;
+
+/// Share of datagrams, in per cent, from which a loss is told.
+pub const LOST_PERCENT: f64 = 0.1;
 
 /// Ethernet header and 802.1Q tag: what a driver's packet has around its IP packet.
 const LINK_HEADER_BYTES: f64 = 18.0;
@@ -49,6 +52,7 @@ pub fn warnings(
         let name = cell_name(&cell.levels);
         found.extend(contradiction(&name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));
+        found.extend(lost(&name, runs.cell(index)));
     }
     found.extend(remarks(runs));
     found
@@ -222,6 +226,14 @@ fn dropped(name: &str, runs: &[&StoredRun]) -> Option<String> {
             count(counts.len(), "run")
         )
     })
+}
+
+/// UDP has no flow control: what the receiver has no room for is lost, and throughput is what it
+/// got.
+fn lost(name: &str, runs: &[&StoredRun]) -> Option<String> {
+    let shares: Vec<f64> = runs.iter().filter_map(|run| lost_percent(run.measurement()?)).collect();
+    let percent = mean(&shares).filter(|percent| *percent >= LOST_PERCENT)?;
+    Some(format!("{name}: {percent:.1} % of the datagrams sent were lost."))
 }
 
 /// What the runs themselves remarked, each remark once.

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
 pub mod processes;
+pub mod small;
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -124,7 +125,7 @@ impl Running {
                 None => std::thread::sleep(Duration::from_millis(20)),
             }
         };
-        let mut text = |receiver: &Receiver<Vec<u8>>| {
+        let text = |receiver: &Receiver<Vec<u8>>| {
             let left = deadline.saturating_duration_since(Instant::now());
             let bytes = receiver.recv_timeout(left).expect("somebody still holds its output");
             String::from_utf8(bytes).expect("its output is text")
