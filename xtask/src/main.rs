@@ -1,4 +1,4 @@
-//! The workspace's tasks: `cargo xtask test`, `lint`, `fuzz`, `docs`.
+//! The workspace's tasks: `cargo xtask test`, `lint`, `fuzz`, `docs`, `bench`.
 //!
 //! `test` runs everything that must pass, on a developer's machine and in continuous integration
 //! alike. A task is a row of steps; a step that fails does not keep the next from running.
@@ -8,11 +8,13 @@
 //! - [`cargo`]: cargo, and what it knows of the workspace
 //! - [`checks`]: formatting, lints, dependencies, tests, documentation
 //! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
+//! - [`bench`]: ratios to third-party peers
 //! - [`book`]: the manual, and whether its links lead anywhere
 //! - [`peers`]: third-party programs that tests measure against
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod book;
 mod cargo;
 mod checks;
@@ -56,6 +58,12 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         seed: u32,
     },
+    /// Print how linkrate compares with iperf3, side by side in one run.
+    Bench {
+        /// Leave missing Debian packages missing, and skip what needs them.
+        #[arg(long)]
+        no_install: bool,
+    },
     /// Build the API documentation and the manual, and check the manual's links.
     Docs,
 }
@@ -77,6 +85,12 @@ fn main() -> ExitCode {
             fuzz::run(&mut summary, &targets, fuzz::Budget { seconds, seed });
         }
         Task::Docs => docs(&mut summary),
+        Task::Bench { no_install } => {
+            return bench::run(!no_install).unwrap_or_else(|error| {
+                eprintln!("error: bench: {error}");
+                ExitCode::FAILURE
+            });
+        }
     }
     summary.finish()
 }
