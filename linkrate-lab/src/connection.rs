@@ -57,10 +57,7 @@ impl Connection {
     /// # Errors
     /// [`AgentError::Lost`] when the agent is gone.
     pub fn send(&mut self, request: &Request) -> Result<(), AgentError> {
-        write_frame(&mut self.writer, request).map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => self.lost("died"),
-            _ => self.lost(error),
-        })
+        write_frame(&mut self.writer, request).map_err(|error| self.broken(error))
     }
 
     /// Waits for a reply.
@@ -86,7 +83,7 @@ impl Connection {
         let frame = match read_frame(&mut self.reader) {
             Ok(Some(frame)) => frame,
             Ok(None) => return Err(self.lost("died")),
-            Err(error) => return Err(self.lost(error)),
+            Err(error) => return Err(self.broken(error)),
         };
         match decode_reply(&frame) {
             Ok(Reply::Refused(refusal)) => Err(AgentError::Refused(refusal)),
@@ -107,6 +104,17 @@ impl Connection {
     /// The error for a reply of the wrong kind.
     pub fn unexpected(&self, asked: &str) -> AgentError {
         self.lost(format!("answered {asked} with another kind of reply"))
+    }
+
+    /// The carrier of an agent that died breaks in one of several ways: a socket is reset when a
+    /// request was still unread.
+    fn broken(&self, error: io::Error) -> AgentError {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::UnexpectedEof => self.lost("died"),
+            _ => self.lost(error),
+        }
     }
 
     fn lost(&self, reason: impl std::fmt::Display) -> AgentError {
@@ -145,6 +153,24 @@ mod tests {
         let (mut connection, there) = pair(false);
         drop(there);
         let error = connection.ask(&Request::Clock).unwrap_err();
+        assert_eq!(error.to_string(), "agent of sut: died");
+    }
+
+    #[test]
+    fn an_agent_that_dies_with_a_request_unread_is_lost_by_the_same_name() {
+        let (mut connection, there) = pair(false);
+        connection.send(&Request::Clock).unwrap();
+        drop(there);
+        let error = connection.receive(PATIENCE).unwrap_err();
+        assert_eq!(error.to_string(), "agent of sut: died");
+    }
+
+    #[test]
+    fn an_agent_that_dies_in_the_middle_of_a_reply_is_lost_by_the_same_name() {
+        let (mut connection, mut there) = pair(false);
+        there.write_all(&[0, 0, 0, 9, b'{']).unwrap();
+        drop(there);
+        let error = connection.receive(PATIENCE).unwrap_err();
         assert_eq!(error.to_string(), "agent of sut: died");
     }
 

@@ -125,7 +125,7 @@ fn streams(name: &str, sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
             stream(&mut lab, SendPath::Plain, ReceivePath::Plain)?,
             iperf3(&mut lab, false)?,
             iperf3(&mut lab, true)?,
-            stream(&mut lab, SendPath::Sendfile, ReceivePath::Truncate)?,
+            stream(&mut lab, SendPath::Splice, ReceivePath::Truncate)?,
         ];
         let best = round[1].max(round[2]);
         plain.push(round[0] / best);

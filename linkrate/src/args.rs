@@ -111,7 +111,7 @@ pub struct MeasureArgs {
     /// CPUs of the clients and of linkrate itself
     #[arg(long, value_name = "CPUS")]
     pub client_cpu: Option<String>,
-    /// Send by sendfile, receive with MSG_TRUNC: no copy at either end
+    /// Send by splice, receive with MSG_TRUNC: no copy at either end
     #[arg(long)]
     pub zero_copy: bool,
     /// Runs, each one a measurement of its own

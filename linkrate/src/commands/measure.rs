@@ -154,7 +154,7 @@ fn setup_of(arguments: &MeasureArgs) -> Result<Setup, Failure> {
     let given = &arguments.settings.0;
     let names = |key: &str| given.iter().any(|(name, _)| *name == key);
     if arguments.zero_copy {
-        for (key, word) in [("send-path", "sendfile"), ("receive-path", "truncate")] {
+        for (key, word) in [("send-path", "splice"), ("receive-path", "truncate")] {
             if names(key) {
                 return Err(usage(format!("--zero-copy sets {key}; give one of the two")));
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use linkrate_study::store::{RUNS_FILE, Store, StoredRun};
+use linkrate_study::store::{PLAN_FILE, RUNS_FILE, Store, StoredRun};
 
 use super::processes::OwnCopy;
 use super::{command, wait_until};
@@ -70,6 +70,13 @@ impl SmallStudy {
         let mut again = command(self.own.program(), &format!("study {what} --json"));
         again.arg(self.results());
         again
+    }
+
+    /// Waits until there is a store.
+    #[track_caller]
+    pub fn await_plan(&self) {
+        let plan = self.results().join(PLAN_FILE);
+        assert!(wait_until(Duration::from_secs(60), || plan.exists()), "no {}", plan.display());
     }
 
     /// Waits until that many runs are stored.
