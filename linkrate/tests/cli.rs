@@ -4,15 +4,12 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
+use common::agent::Agent;
 use common::{Finished, LINKRATE, Running, command, linkrate, linkrate_with};
 use insta::assert_snapshot;
-use linkrate_agent::framing::{MAX_FRAME_BYTES, read_frame, write_frame};
-use linkrate_agent::protocol::{MeasureSpec, PROTOCOL_VERSION, Reply, Request, decode_reply};
+use linkrate_agent::framing::MAX_FRAME_BYTES;
+use linkrate_agent::protocol::{MeasureSpec, PROTOCOL_VERSION, Reply, Request};
 use serde_json::json;
 
 /// Standard output of a command that succeeds without a word on standard error.
@@ -263,80 +260,13 @@ fn a_reader_that_leaves_is_no_failure() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// An agent over plain pipes, as `ssh` would carry it.
-struct Agent {
-    child: Child,
-    requests: Option<ChildStdin>,
-    replies: Receiver<Reply>,
-}
-
-impl Agent {
-    fn start() -> Self {
-        let mut child = command(LINKRATE, "agent --stdio")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let requests = child.stdin.take();
-        let mut stdout = child.stdout.take().unwrap();
-        let (sender, replies) = channel();
-        std::thread::spawn(move || {
-            while let Ok(Some(frame)) = read_frame(&mut stdout) {
-                if sender.send(decode_reply(&frame).unwrap()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { child, requests, replies }
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        self.requests.as_mut().unwrap().write_all(bytes).unwrap();
-    }
-
-    /// What it answers; a test in which it does not answer fails rather than hangs.
-    #[track_caller]
-    fn answer(&mut self) -> Reply {
-        self.replies.recv_timeout(Duration::from_secs(20)).expect("an answer")
-    }
-
-    #[track_caller]
-    fn ask(&mut self, message: &impl serde::Serialize) -> Reply {
-        write_frame(self.requests.as_mut().unwrap(), message).unwrap();
-        self.answer()
-    }
-
-    #[track_caller]
-    fn refuses(&mut self, message: &impl serde::Serialize) -> String {
-        match self.ask(message) {
-            Reply::Refused(refusal) => refusal.reason,
-            other => panic!("not refused: {other:?}"),
-        }
-    }
-
-    /// Ends its input; its exit code and what it said on standard error.
-    #[track_caller]
-    fn end(mut self) -> (Option<i32>, String) {
-        self.requests = None;
-        let ended = common::wait_until(Duration::from_secs(20), || {
-            self.child.try_wait().unwrap().is_some()
-        });
-        // it must not outlive the test either way
-        let _ = self.child.kill();
-        assert!(ended, "the agent hangs");
-        let output = self.child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    }
-}
-
 #[test]
 fn an_agent_answers_over_plain_pipes_until_its_input_ends() {
     let mut agent = Agent::start();
     let Reply::Hello(hello) = agent.ask(&Request::Hello { version: PROTOCOL_VERSION }) else {
         panic!("no hello");
     };
-    assert_eq!((hello.version, hello.pid), (PROTOCOL_VERSION, agent.child.id()));
+    assert_eq!((hello.version, hello.pid), (PROTOCOL_VERSION, agent.pid()));
     let mut clock = || match agent.ask(&Request::Clock) {
         Reply::Clock { monotonic_ns } => monotonic_ns,
         other => panic!("no clock: {other:?}"),

@@ -4,10 +4,12 @@
 mod common;
 
 use std::fs;
+use std::time::Duration;
 
+use common::lab::{lab, measured};
 use common::{LINKRATE, Running, command, is_root_or_skips};
 use linkrate_study::store::{Store, StoredStudy};
-use linkrate_terms::{ByteSize, Measurement, Offload};
+use linkrate_terms::{ByteSize, InterfaceKnobs, Measurement, Offload, Workload};
 
 /// Ethernet's header, which a device counts and IP does not.
 const HEADER: f64 = 14.0;
@@ -191,17 +193,25 @@ fn a_knob_left_out_does_not_inherit_the_run_before() {
     if !is_root_or_skips("a_knob_left_out_does_not_inherit_the_run_before") {
         return;
     }
-    // the second factor's levels alternate within a block, in random order
-    let stored = study("offload = [\"none\", \"tso\"]\nmtu = [\"1500 B\", \"4000 B\"]", "");
-    for (number, offload, mtu) in [
-        (0, Offload::None, 1500),
-        (1, Offload::None, 4000),
-        (2, Offload::Tso, 1500),
-        (3, Offload::Tso, 4000),
-    ] {
-        for run in cell(&stored, number) {
-            assert_eq!(run.effective.interface.offload, Some(offload));
-            assert_eq!(run.effective.interface.mtu, Some(mtu));
-        }
-    }
+    let mut lab = lab(None);
+    let mut effective = |knobs: InterfaceKnobs| {
+        let workload = Workload::default();
+        let window = Duration::from_millis(100);
+        measured(&mut lab, workload, knobs, window).effective.interface
+    };
+    let fresh = effective(InterfaceKnobs::default());
+    let changed = InterfaceKnobs {
+        offload: Some(Offload::Gso),
+        gro: fresh.gro.map(|on| !on),
+        tx_checksum: fresh.tx_checksum.map(|on| !on),
+        rx_checksum: fresh.rx_checksum.map(|on| !on),
+        mtu: Some(4000),
+        gso_max_size: Some(16_000),
+        queues: Some(2),
+    };
+    assert_eq!(effective(changed.clone()), changed);
+    assert_eq!(effective(InterfaceKnobs::default()), fresh);
+    assert_eq!(effective(InterfaceKnobs { mtu: Some(4000), ..InterfaceKnobs::default() }), {
+        InterfaceKnobs { mtu: Some(4000), ..fresh.clone() }
+    });
 }

@@ -4,8 +4,11 @@
 mod common;
 
 use std::process::Command;
+use std::time::Duration;
 
+use common::processes::OwnCopy;
 use common::{LINKRATE, Running, command, is_root_or_skips};
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// The shortest measurement that is still one.
@@ -161,8 +164,14 @@ fn datagrams_flow_and_are_answered() {
     for direction in ["transmit", "receive", "bidirectional"] {
         stream(&format!("--kind udp-stream --direction {direction}"));
     }
+    // the kernel cuts below the stack what the stack passed as one
+    let packet = |options: &str| {
+        let cell = stream(&format!("--kind udp-stream {options}"));
+        cell["evidence"]["stack_packet_bytes"].as_f64().expect("packets")
+    };
+    assert!(packet("--udp-segment 1472 --message 64768") > 3000.0);
+    assert!(packet("--message 1472") <= 1500.0);
     for options in [
-        "--udp-segment 1472 --message 64768",
         "--udp-gro on",
         "--udp-segment 1472 --message 64768 --udp-gro on",
         "--message 65507",
@@ -203,6 +212,28 @@ fn several_runs_have_an_interval() {
         let value = |end: &str| cell[figure][end].as_f64().expect("a number");
         assert!(value("low") <= value("mean") && value("mean") <= value("high"), "{cell}");
     }
+}
+
+#[test]
+fn ctrl_c_ends_with_what_was_measured() {
+    if !is_root_or_skips("ctrl_c_ends_with_what_was_measured") {
+        return;
+    }
+    let own = OwnCopy::new();
+    let words = "measure --json --runs 100 --time 200ms --warm-up 0s";
+    let running = Running::start(&mut command(own.program(), words));
+    own.await_traffic(2);
+    std::thread::sleep(Duration::from_secs(1));
+    running.signal(Signal::INT);
+    let document = running.wait().expect_code(130).json();
+    assert_eq!(
+        (&document["complete"], &document["stopped"]),
+        (&false.into(), &"interrupted".into())
+    );
+    let runs = document["cells"][0]["runs"].as_u64().expect("a count");
+    assert!((1..100).contains(&runs), "{runs}");
+    assert_eq!(document["failures"], Value::Array(Vec::new()));
+    own.expect_nothing_left();
 }
 
 #[test]

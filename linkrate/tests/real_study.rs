@@ -29,9 +29,7 @@ fn check_document(document: &Value, results: &str) {
         assert_eq!(cell["levels"]["offload"], offload);
         assert_eq!(cell["levels"]["direction"], "transmit");
         assert_eq!(cell["runs"], BLOCKS);
-        for (figure, unit) in
-            [("throughput", "bit/s"), ("service_demand", "us/KB"), ("cpu", "%")]
-        {
+        for (figure, unit) in [("throughput", "bit/s"), ("service_demand", "us/KB"), ("cpu", "%")] {
             check_interval(&cell[figure]);
             assert_eq!(cell[figure]["unit"], unit);
         }
@@ -139,7 +137,10 @@ fn ctrl_c_keeps_what_was_measured_and_resume_makes_the_rest() {
     let finished = running.wait().expect_code(130);
     study.own.expect_nothing_left();
     let document = finished.json();
-    assert_eq!((&document["complete"], &document["stopped"]), (&false.into(), &"interrupted".into()));
+    assert_eq!(
+        (&document["complete"], &document["stopped"]),
+        (&false.into(), &"interrupted".into())
+    );
     assert_eq!(document["failures"], Value::Array(Vec::new()), "an interruption is no failure");
     let hint = format!("hint: linkrate study resume {}\n", study.results().display());
     assert!(finished.stderr.ends_with(&hint), "{}", finished.stderr);

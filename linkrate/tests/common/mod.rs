@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
+pub mod agent;
+pub mod lab;
 pub mod processes;
 pub mod small;
 

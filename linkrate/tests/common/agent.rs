@@ -1,0 +1,88 @@
+//! An agent as the far end of a connection sees it.
+
+use std::io::Write;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use linkrate_agent::framing::{read_frame, write_frame};
+use linkrate_agent::protocol::{Reply, decode_reply};
+
+use super::{LINKRATE, command, wait_until};
+
+/// An agent over plain pipes, as `ssh` would carry it.
+#[derive(Debug)]
+pub struct Agent {
+    child: Child,
+    requests: Option<ChildStdin>,
+    replies: Receiver<Reply>,
+}
+
+impl Agent {
+    /// Starts one.
+    pub fn start() -> Self {
+        let mut child = command(LINKRATE, "agent --stdio")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start the program");
+        let requests = child.stdin.take();
+        let mut stdout = child.stdout.take().expect("stdout is a pipe");
+        let (sender, replies) = channel();
+        std::thread::spawn(move || {
+            while let Ok(Some(frame)) = read_frame(&mut stdout) {
+                if sender.send(decode_reply(&frame).expect("a reply")).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, requests, replies }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.requests.as_mut().expect("its input is open").write_all(bytes).expect("it reads");
+    }
+
+    /// What it answers; a test in which it does not answer fails rather than hangs.
+    #[track_caller]
+    pub fn answer(&mut self) -> Reply {
+        self.replies.recv_timeout(Duration::from_secs(20)).expect("an answer")
+    }
+
+    /// Sends it a message and waits for its answer.
+    #[track_caller]
+    pub fn ask(&mut self, message: &impl serde::Serialize) -> Reply {
+        write_frame(self.requests.as_mut().expect("its input is open"), message).expect("it reads");
+        self.answer()
+    }
+
+    /// Why it refuses a message, which it must.
+    #[track_caller]
+    pub fn refuses(&mut self, message: &impl serde::Serialize) -> String {
+        match self.ask(message) {
+            Reply::Refused(refusal) => refusal.reason,
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+
+    /// Ends its input; its exit code and what it said on standard error.
+    #[track_caller]
+    pub fn end(mut self) -> (Option<i32>, String) {
+        self.requests = None;
+        let ended = wait_until(Duration::from_secs(20), || {
+            self.child.try_wait().expect("the child is this process's own").is_some()
+        });
+        // it must not outlive the test either way
+        let _ = self.child.kill();
+        assert!(ended, "the agent hangs");
+        let output = self.child.wait_with_output().expect("read its output");
+        (output.status.code(), String::from_utf8(output.stderr).expect("its words are text"))
+    }
+}

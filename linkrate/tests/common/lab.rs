@@ -1,0 +1,64 @@
+//! A lab of the library's own, for tests that look into its namespaces.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use linkrate_lab::{Lab, LabOptions};
+use linkrate_study::executor::Executor;
+use linkrate_terms::{
+    InterfaceKnobs, Measurement, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
+};
+
+use super::LINKRATE;
+
+/// The end of client 0's wire in the system under test.
+pub const SUT_INTERFACE: &str = "eth0";
+/// The other end.
+pub const CLIENT_INTERFACE: &str = "eth0";
+
+/// One client, wired with two queues. `congestion` is for foreign programs.
+#[track_caller]
+pub fn lab(congestion: Option<&str>) -> Lab {
+    let options = LabOptions {
+        program: PathBuf::from(LINKRATE),
+        stop: Arc::new(AtomicBool::new(false)),
+        route_congestion: congestion.map(str::to_owned),
+    };
+    let spec = TestbedSpec { queues: 2, ..TestbedSpec::default() };
+    Lab::build(&spec, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A run of `task` with everything else as it comes.
+pub fn run_spec(task: Task, interface: InterfaceKnobs, window: Duration) -> RunSpec {
+    RunSpec {
+        task,
+        interface,
+        socket: SocketKnobs::default(),
+        clients: 1,
+        warm_up: Duration::ZERO,
+        window,
+        seed: 1,
+    }
+}
+
+/// One run of `workload`.
+#[track_caller]
+pub fn measured(
+    lab: &mut Lab,
+    workload: Workload,
+    interface: InterfaceKnobs,
+    window: Duration,
+) -> Measurement {
+    let spec = run_spec(Task::Workload(workload), interface, window);
+    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// A program in the network namespace of process `pid`.
+pub fn inside(pid: u32, program: &str) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{pid}/ns/net")).arg(program);
+    command
+}
