@@ -106,6 +106,8 @@ pub struct ListenSpec {
     pub nonce: u64,
     /// Seed of everything random in the run.
     pub seed: u64,
+    /// Whether both ends run on the same CPUs, so that streams take turns.
+    pub shared_cpus: bool,
 }
 
 /// What a client is to connect.
@@ -126,6 +128,8 @@ pub struct ConnectSpec {
     pub nonce: u64,
     /// As in [`ListenSpec`].
     pub seed: u64,
+    /// As in [`ListenSpec`].
+    pub shared_cpus: bool,
 }
 
 /// What to measure, and when.
@@ -453,6 +457,7 @@ mod tests {
             clients: 1,
             nonce: 1,
             seed: 1,
+            shared_cpus: false,
         })
     }
 

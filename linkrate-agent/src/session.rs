@@ -39,6 +39,13 @@ struct Connection {
     socket: OwnedFd,
 }
 
+/// What all flows of a run know.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    seed: u64,
+    shared_cpus: bool,
+}
+
 /// The clients' roles in a workload; bidirectional streams have one connection for each way.
 fn client_roles(workload: &Workload) -> &'static [ClientRole] {
     match (workload.kind.is_transactional(), workload.direction) {
@@ -146,6 +153,7 @@ impl Session {
     /// `TimedOut` with the number that did arrive, or a connection that is none of this run's.
     pub fn await_flows(&mut self, spec: &ListenSpec) -> io::Result<FlowFacts> {
         let Some(arrivals) = self.arrivals.take() else { return Ok(self.facts.clone()) };
+        let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus };
         let deadline = Instant::now() + ARRIVAL;
         while self.flows.len() < self.expected {
             let patience = deadline.saturating_duration_since(Instant::now());
@@ -157,7 +165,7 @@ impl Session {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, message));
                 }
             };
-            self.add_flow(arrival, &spec.workload, spec.seed, false)?;
+            self.add_flow(arrival, &spec.workload, run, false)?;
         }
         Ok(self.facts.clone())
     }
@@ -169,6 +177,7 @@ impl Session {
     pub fn connect(spec: &ConnectSpec) -> io::Result<Self> {
         let workload = &spec.workload;
         let per_client = flows_per_client(workload);
+        let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus };
         let mut session = Self::new(per_client);
         let port = |index: usize| {
             spec.ports.get(index).copied().ok_or_else(|| {
@@ -195,14 +204,14 @@ impl Session {
                     socket::connect(&socket, SocketAddrV4::new(spec.address, port(index)?))?;
                     datagram::introduce(&socket, preamble)?;
                     let connection = Connection { preamble, socket };
-                    session.add_flow(connection, workload, spec.seed, true)?;
+                    session.add_flow(connection, workload, run, true)?;
                 } else {
                     let socket = sockets::tcp(&spec.socket)?;
                     socket::connect(&socket, SocketAddrV4::new(spec.address, port(0)?))?;
                     let mut connection = TcpStream::from(socket);
                     connection.write_all(&preamble.to_bytes())?;
                     let connection = Connection { preamble, socket: connection.into() };
-                    session.add_flow(connection, workload, spec.seed, true)?;
+                    session.add_flow(connection, workload, run, true)?;
                 }
             }
         }
@@ -235,15 +244,16 @@ impl Session {
         &mut self,
         connection: Connection,
         workload: &Workload,
-        run_seed: u64,
+        run: Run,
         client: bool,
     ) -> io::Result<()> {
+        let shared_cpus = run.shared_cpus;
         let Connection { preamble, socket } = connection;
         let udp = workload.kind.is_udp();
         sockets::add_facts(&mut self.facts, &socket, udp)?;
         let socket = Arc::new(socket);
         let shared = Some(Arc::clone(&socket));
-        let seed = preamble.size_seed(run_seed);
+        let seed = preamble.size_seed(run.seed);
         let number = format!("{}.{}", preamble.client, preamble.flow);
         let (control, workload) = (&self.control, workload.clone());
         let sends = match preamble.role {
@@ -283,7 +293,7 @@ impl Session {
                     if udp {
                         datagram::transmit(flow, &socket, sizes)
                     } else {
-                        stream::transmit(flow, socket, workload.send_path, sizes)
+                        stream::transmit(flow, socket, workload.send_path, sizes, shared_cpus)
                     }
                 })
             }
@@ -292,7 +302,7 @@ impl Session {
                     if udp {
                         datagram::receive(flow, &socket)
                     } else {
-                        stream::receive(flow, &socket, workload.receive_path)
+                        stream::receive(flow, &socket, workload.receive_path, shared_cpus)
                     }
                 })
             }

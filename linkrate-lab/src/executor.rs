@@ -209,12 +209,14 @@ fn connect(
 ) -> Result<FlowFacts, AgentError> {
     // any number that a stray connection does not guess
     let nonce = spec.seed ^ monotonic_ns().rotate_left(32);
+    let shared_cpus = testbed.placement.is_shared();
     let listen = Request::Listen(ListenSpec {
         workload: workload.clone(),
         socket: spec.socket.clone(),
         clients: clients as u32,
         nonce,
         seed: spec.seed,
+        shared_cpus,
     });
     let ports = expect_reply!(
         testbed.sut.connection, listen, Reply::Listening { ports } => ports
@@ -228,6 +230,7 @@ fn connect(
             ports: ports.clone(),
             nonce,
             seed: spec.seed,
+            shared_cpus,
         });
         expect_reply!(client.host.connection, connect, Reply::Flows(_) => ())?;
     }

@@ -41,6 +41,26 @@ pub fn affinity(thread: ThreadId) -> Result<CpuSet, SysError> {
     Ok(cpus.filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect())
 }
 
+/// Makes the calling thread a batch thread, sched(7): when it wakes it waits for the running one
+/// instead of taking its CPU.
+///
+/// # Errors
+/// As sched_setscheduler(2).
+pub fn become_batch() -> Result<(), SysError> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `parameters` is valid for the duration of the call; 0 is the calling thread.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(SysError::new(
+            "make a batch thread of",
+            "the calling thread",
+            io::Error::last_os_error(),
+        ))
+    }
+}
+
 /// CPU time of `thread` of this process, user and system, in nanoseconds. Softirqs that ran on
 /// its back are in it where the kernel does not account interrupts apart.
 ///
