@@ -50,6 +50,42 @@ pub fn read_frame(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     if body.len() < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(Some(body)) }
 }
 
+/// Collects a frame from a stream that gives it in parts, so that the reader never waits inside
+/// one.
+#[derive(Debug, Default)]
+pub struct FrameBuffer(Vec<u8>);
+
+impl FrameBuffer {
+    /// Adds what has arrived.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Whether a part of a frame is waiting for its rest.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes the first frame out, if it is whole.
+    ///
+    /// # Errors
+    /// `InvalidData` for a length above [`MAX_FRAME_BYTES`].
+    pub fn take(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let Some(length) = self.0.first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > MAX_FRAME_BYTES {
+            return Err(too_long(length));
+        }
+        if self.0.len() < 4 + length {
+            return Ok(None);
+        }
+        let rest = self.0.split_off(4 + length);
+        let mut frame = std::mem::replace(&mut self.0, rest);
+        frame.drain(..4);
+        Ok(Some(frame))
+    }
+}
+
 fn too_long(length: usize) -> io::Error {
     let message = format!("frame of {length} bytes, expected at most {MAX_FRAME_BYTES}");
     io::Error::new(io::ErrorKind::InvalidData, message)
@@ -68,6 +104,22 @@ mod tests {
         assert_eq!(read_frame(&mut stream).unwrap().unwrap(), b"\"one\"");
         assert_eq!(read_frame(&mut stream).unwrap().unwrap(), b"2");
         assert!(read_frame(&mut stream).unwrap().is_none());
+    }
+
+    #[test]
+    fn frames_are_collected_from_parts() {
+        let mut stream = Vec::new();
+        write_frame(&mut stream, &"one").unwrap();
+        write_frame(&mut stream, &2).unwrap();
+        let (mut buffer, mut frames) = (FrameBuffer::default(), Vec::new());
+        for byte in stream {
+            buffer.add(&[byte]);
+            frames.extend(buffer.take().unwrap());
+        }
+        assert_eq!(frames, [b"\"one\"".to_vec(), b"2".to_vec()]);
+        assert!(buffer.is_empty());
+        buffer.add(&[0xff; 4]);
+        assert!(buffer.take().is_err());
     }
 
     #[test]

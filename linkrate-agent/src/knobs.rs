@@ -21,6 +21,8 @@ use linkrate_terms::{InterfaceKnobs, Offload};
 const TSO_FEATURES: &[&str] = &["tx-tcp-segmentation", "tx-tcp6-segmentation"];
 const TX_CHECKSUM_FEATURES: &[&str] =
     &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+/// Either of these covers IPv4, which the testbed is.
+const IPV4_CHECKSUM_FEATURES: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4"];
 const RX_CHECKSUM: &str = "rx-checksum";
 const GRO: &str = "rx-gro";
 /// The kernel's GSO_LEGACY_MAX_SIZE, the default of every device.
@@ -81,7 +83,8 @@ pub fn read(interface: &str) -> Result<InterfaceKnobs, KnobError> {
 }
 
 fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKnobs {
-    let tso = TSO_FEATURES.iter().any(|name| features.is_active(name));
+    // the testbed is IPv4: what only IPv6 has is not on
+    let tso = features.is_active("tx-tcp-segmentation");
     let offload = match (link.gso_max_segs, tso) {
         (1, _) => Offload::None,
         (_, false) => Offload::Gso,
@@ -90,7 +93,7 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
     InterfaceKnobs {
         offload: Some(offload),
         gro: Some(features.is_active(GRO)),
-        tx_checksum: Some(TX_CHECKSUM_FEATURES.iter().any(|name| features.is_active(name))),
+        tx_checksum: Some(IPV4_CHECKSUM_FEATURES.iter().any(|name| features.is_active(name))),
         rx_checksum: Some(features.is_active(RX_CHECKSUM)),
         mtu: Some(link.mtu),
         // kernels before 6.3 have one limit for both IP versions
@@ -141,8 +144,13 @@ fn set(interface: &str, knobs: &InterfaceKnobs) -> Result<(), KnobError> {
 /// Puts back what a fresh interface has, so that a knob left out of one run does not inherit the
 /// run before.
 pub fn defaults(knobs: &InterfaceKnobs, fresh: &InterfaceKnobs) -> InterfaceKnobs {
+    // without transmit checksums the kernel takes segmentation offload away as well
+    let offload = match (knobs.tx_checksum, fresh.offload) {
+        (Some(false), Some(Offload::Tso)) => Some(Offload::Gso),
+        (_, fresh) => fresh,
+    };
     InterfaceKnobs {
-        offload: knobs.offload.or(fresh.offload),
+        offload: knobs.offload.or(offload),
         gro: knobs.gro.or(fresh.gro),
         tx_checksum: knobs.tx_checksum.or(fresh.tx_checksum),
         rx_checksum: knobs.rx_checksum.or(fresh.rx_checksum),

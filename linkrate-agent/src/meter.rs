@@ -46,7 +46,8 @@ struct Slow {
     interface: InterfaceCounts,
     protocol: BTreeMap<String, u64>,
     receive_packets: BTreeMap<u32, u64>,
-    senders: Vec<TcpInfo>,
+    /// By the number of the flow.
+    senders: BTreeMap<usize, TcpInfo>,
 }
 
 /// The meters of one agent.
@@ -144,8 +145,10 @@ impl<'a> Meters<'a> {
             interface.tx_dropped += counters.tx_dropped;
             interface.rx_dropped += counters.rx_dropped;
         }
-        let sending = self.flows.iter().filter(|flow| flow.sends);
-        let senders = sending.filter_map(|flow| tcp_info(flow.socket.as_deref()?).ok()).collect();
+        let sending = self.flows.iter().enumerate().filter(|(_, flow)| flow.sends);
+        let senders = sending
+            .filter_map(|(number, flow)| Some((number, tcp_info(flow.socket.as_deref()?).ok()?)))
+            .collect();
         Ok(Slow {
             interface,
             protocol: netstat::protocol_counters()?,
@@ -227,8 +230,12 @@ fn map_difference<K: Ord + Clone>(a: &BTreeMap<K, u64>, b: &BTreeMap<K, u64>) ->
         .collect()
 }
 
-fn sender_times(a: &[TcpInfo], b: &[TcpInfo]) -> SenderTimes {
-    a.iter().zip(b).fold(SenderTimes::default(), |sum, (a, b)| SenderTimes {
+fn sender_times(
+    before: &BTreeMap<usize, TcpInfo>,
+    after: &BTreeMap<usize, TcpInfo>,
+) -> SenderTimes {
+    let both = after.iter().filter_map(|(flow, after)| Some((before.get(flow)?, after)));
+    both.fold(SenderTimes::default(), |sum, (a, b)| SenderTimes {
         sockets: sum.sockets + 1,
         busy_us: sum.busy_us + b.busy_time_us.saturating_sub(a.busy_time_us),
         rwnd_limited_us: sum.rwnd_limited_us + b.rwnd_limited_us.saturating_sub(a.rwnd_limited_us),

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use linkrate_terms::measurement::{CpuUse, InterfaceCounts, SenderTimes};
+use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
 use linkrate_terms::{CpuSet, InterfaceKnobs, SocketKnobs, Workload};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub const PROTOCOL_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Who are you? Always the first request.
+    /// Who are you? The controller's first request.
     Hello {
         /// The controller's [`PROTOCOL_VERSION`].
         version: u32,
@@ -273,8 +274,6 @@ pub struct Refusal {
 
 /// Bounds on what the far end may ask; each is far above what a testbed needs.
 pub mod bounds {
-    /// Flows of one agent.
-    pub const FLOWS: u64 = 4096;
     /// One message, bytes.
     pub const MESSAGE_BYTES: u64 = 64 << 20;
     /// One socket buffer, bytes.
@@ -360,7 +359,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         }
         Request::Connect(spec) => {
             check_workload(&spec.workload, 1)?;
-            at_most("ports", spec.ports.len() as u64, bounds::FLOWS)?;
+            at_most("ports", spec.ports.len() as u64, MAX_FLOWS)?;
             at_least("ports", spec.ports.len() as u64, 1)?;
             check_buffer(&spec.socket)
         }
@@ -372,11 +371,10 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
 }
 
 fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> {
-    // bidirectional streams have two flows where others have one
-    let flows = (u64::from(workload.connections) * u64::from(clients)).saturating_mul(2);
     at_least("connections", u64::from(workload.connections), 1)?;
     at_least("clients", u64::from(clients), 1)?;
-    at_most("flows", flows, bounds::FLOWS)?;
+    at_most("flows", workload.flows(clients), MAX_FLOWS)?;
+    at_most("payload memory", workload.payload_memory(clients), MAX_PAYLOAD_MEMORY)?;
     at_least("burst", u64::from(workload.burst), 1)?;
     at_most("burst", u64::from(workload.burst), u64::from(bounds::BURST))?;
     for (field, size) in [

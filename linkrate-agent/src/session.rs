@@ -20,6 +20,9 @@ use crate::sockets;
 /// How long flows may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
+/// How long an accepted connection may take to say which flow it is.
+const GREETING: Duration = Duration::from_secs(2);
+
 /// One run's flows.
 #[derive(Debug)]
 pub struct Session {
@@ -117,10 +120,20 @@ impl Session {
         let (arrived, arrivals) = channel();
         let nonce = spec.nonce;
         std::thread::Builder::new().name("accept".to_owned()).spawn(move || {
-            for _ in 0..expected {
-                let arrival = socket::accept(&listener).and_then(|socket| greet(socket, nonce));
-                // a closed channel means the session has ended
-                if arrived.send(arrival).is_err() {
+            let mut left = expected;
+            while left > 0 {
+                let socket = match socket::accept(&listener) {
+                    Ok(socket) => socket,
+                    Err(error) => {
+                        // a closed channel means the session has ended
+                        let _ = arrived.send(Err(error));
+                        return;
+                    }
+                };
+                // a stranger, or one that says nothing, is none of this run's flows
+                let Ok(connection) = greet(socket, nonce) else { continue };
+                left -= 1;
+                if arrived.send(Ok(connection)).is_err() {
                     return;
                 }
             }
@@ -344,7 +357,7 @@ impl Session {
 /// Reads the preamble of an accepted connection.
 fn greet(socket: OwnedFd, nonce: u64) -> io::Result<Connection> {
     let mut stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(ARRIVAL))?;
+    stream.set_read_timeout(Some(GREETING))?;
     let mut bytes = [0; PREAMBLE_BYTES];
     stream.read_exact(&mut bytes)?;
     stream.set_read_timeout(None)?;

@@ -1,14 +1,15 @@
 //! The controller's end of the protocol.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use linkrate_agent::framing::{read_frame, write_frame};
+use linkrate_agent::framing::{FrameBuffer, write_frame};
 use linkrate_agent::protocol::{Refusal, Reply, Request, decode_reply};
+use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket::wait_ready;
 
 /// How long an agent may take for anything but a window.
@@ -42,6 +43,7 @@ pub struct Connection {
     host: String,
     reader: File,
     writer: File,
+    arrived: FrameBuffer,
     stop: Arc<AtomicBool>,
 }
 
@@ -49,7 +51,8 @@ impl Connection {
     /// A connection over `reader` and `writer`, which may be the two ends of one socket or the
     /// stdio of any program that reaches an agent. `stop` ends every wait.
     pub fn new(host: String, reader: OwnedFd, writer: OwnedFd, stop: Arc<AtomicBool>) -> Self {
-        Self { host, reader: reader.into(), writer: writer.into(), stop }
+        let arrived = FrameBuffer::default();
+        Self { host, reader: reader.into(), writer: writer.into(), arrived, stop }
     }
 
     /// Sends a request without waiting for its reply.
@@ -66,6 +69,23 @@ impl Connection {
     /// As [`AgentError`] says.
     pub fn receive(&mut self, patience: Duration) -> Result<Reply, AgentError> {
         let deadline = Instant::now() + patience;
+        let frame = loop {
+            match self.arrived.take() {
+                Ok(Some(frame)) => break frame,
+                Ok(None) => self.await_more(deadline, patience)?,
+                Err(error) => return Err(self.broken(error)),
+            }
+        };
+        match decode_reply(&frame) {
+            Ok(Reply::Refused(refusal)) => Err(AgentError::Refused(refusal)),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(self.lost(error)),
+        }
+    }
+
+    /// Waits until more of a frame has arrived. Never blocks inside one, so that an agent that
+    /// stalls there neither holds up the person's wish to stop nor outlives the deadline.
+    fn await_more(&mut self, deadline: Instant, patience: Duration) -> Result<(), AgentError> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(AgentError::Interrupted);
@@ -80,15 +100,37 @@ impl Connection {
                 Err(error) => return Err(self.lost(error)),
             }
         }
-        let frame = match read_frame(&mut self.reader) {
-            Ok(Some(frame)) => frame,
-            Ok(None) => return Err(self.lost("died")),
-            Err(error) => return Err(self.broken(error)),
-        };
-        match decode_reply(&frame) {
-            Ok(Reply::Refused(refusal)) => Err(AgentError::Refused(refusal)),
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(self.lost(error)),
+        let mut part = [0; 16 << 10];
+        match self.reader.read(&mut part) {
+            Ok(0) => Err(self.lost("died")),
+            Ok(count) => {
+                self.arrived.add(&part[..count]);
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    /// Waits until `deadline_ns` of CLOCK_MONOTONIC; wakes early when the person asks to stop or
+    /// the agent says something unasked or dies.
+    ///
+    /// # Errors
+    /// [`AgentError::Interrupted`] or [`AgentError::Lost`].
+    pub fn pause_until(&mut self, deadline_ns: u64) -> Result<(), AgentError> {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(AgentError::Interrupted);
+            }
+            let left = Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
+            if left.is_zero() {
+                return Ok(());
+            }
+            match wait_ready(self.reader.as_fd(), false, left.min(GLANCE)) {
+                Ok(true) => return Err(self.lost("died")),
+                Ok(false) => {}
+                Err(error) => return Err(self.lost(error)),
+            }
         }
     }
 
@@ -187,6 +229,22 @@ mod tests {
         let (mut connection, _there) = pair(false);
         let error = connection.receive(Duration::from_millis(1)).unwrap_err();
         assert!(matches!(error, AgentError::Lost { .. }));
+    }
+
+    #[test]
+    fn an_agent_that_stalls_inside_a_frame_runs_out_of_patience_too() {
+        let (mut connection, mut there) = pair(false);
+        there.write_all(&[0, 0, 0, 9, b'{']).unwrap();
+        let error = connection.receive(Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("no answer"), "{error}");
+    }
+
+    #[test]
+    fn a_pause_ends_when_the_agent_dies() {
+        let (mut connection, there) = pair(false);
+        drop(there);
+        let error = connection.pause_until(u64::MAX).unwrap_err();
+        assert_eq!(error.to_string(), "agent of sut: died");
     }
 
     #[test]

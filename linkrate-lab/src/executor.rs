@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use linkrate_agent::protocol::{
-    ConnectSpec, FlowFacts, ListenSpec, MeasureSpec, Reply, Request, WindowReport,
+    ConnectSpec, FlowFacts, ListenSpec, MeasureSpec, Refusal, Reply, Request, WindowReport,
 };
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
-use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
+use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::sched;
 use linkrate_terms::{
     CpuSet, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
@@ -24,6 +24,10 @@ use crate::testbed::{Host, LabOptions, ReceiveSteering, Testbed};
 /// Time between the request to measure and the start of the window, so that every agent has the
 /// request in hand when the window opens.
 const LEAD: Duration = Duration::from_millis(15);
+
+/// How far an agent's window may be off, or a hundredth of the window where that is more: reading
+/// the slow counters takes some milliseconds on a busy CPU, and a tick of the scheduler is four.
+const SLACK: Duration = Duration::from_millis(30);
 
 /// A lab: a testbed that is built anew when a run has lost it.
 #[derive(Debug)]
@@ -163,7 +167,24 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         interface,
         shared_cpus: testbed.placement.is_shared(),
     };
-    Ok(figures::measurement(workload, &spec.socket, reports))
+    let measurement = figures::measurement(workload, &spec.socket, reports);
+    match workload {
+        Some(workload) if !has_traffic(workload, &measurement) => {
+            let reason = "nothing arrived in the window".to_owned();
+            Err(RunFailure { stage: Stage::Measure, reason, fatal: false })
+        }
+        _ => Ok(measurement),
+    }
+}
+
+/// Whether there is anything to divide by: a run that gave nothing has no figures, not zeros.
+fn has_traffic(workload: &Workload, measurement: &Measurement) -> bool {
+    let traffic = &measurement.traffic;
+    if workload.kind.is_transactional() {
+        traffic.transactions > 0
+    } else {
+        traffic.transmit_bytes + traffic.receive_bytes > 0
+    }
 }
 
 /// The hosts of a run, the system under test first.
@@ -268,7 +289,7 @@ fn window(
     let warm_up = if spec.task == Task::Idle { Duration::ZERO } else { spec.warm_up };
     let begun = monotonic_ns();
     // the warm-up is slept here, the agents get their request just before the window
-    sleep_until_ns(begun + warm_up.saturating_sub(LEAD).as_nanos() as u64);
+    testbed.sut.connection.pause_until(begun + warm_up.saturating_sub(LEAD).as_nanos() as u64)?;
     let start_ns = (begun + warm_up.as_nanos() as u64).max(monotonic_ns() + LEAD.as_nanos() as u64);
     let end_ns = start_ns + spec.window.as_nanos() as u64;
     let sut_interfaces: Vec<String> =
@@ -291,9 +312,25 @@ fn window(
         }))?;
     }
     let patience = spec.window + PATIENCE;
+    let slack_ns = (spec.window.as_nanos() as u64 / 100).max(SLACK.as_nanos() as u64);
     participants(testbed, clients)
         .map(|host| match host.connection.receive(patience)? {
-            Reply::Window(report) => Ok(*report),
+            Reply::Window(report) => {
+                let late_ns = report
+                    .started_ns
+                    .abs_diff(local(start_ns, host))
+                    .max(report.ended_ns.abs_diff(local(end_ns, host)));
+                if late_ns > slack_ns {
+                    let (late, slack) = (late_ns / 1_000_000, slack_ns / 1_000_000);
+                    let reason = format!(
+                        "{}: its window is {late} ms off the common one, expected at most {slack} \
+                         ms",
+                        host.name
+                    );
+                    return Err(AgentError::Refused(Refusal { reason, hint: None }));
+                }
+                Ok(*report)
+            }
             _ => Err(host.connection.unexpected("measure")),
         })
         .collect()

@@ -86,24 +86,32 @@ fn seconds(report: &WindowReport) -> f64 {
 fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
     let clients = &reports.clients;
     let mean_seconds = clients.iter().map(seconds).sum::<f64>() / clients.len().max(1) as f64;
-    let received: u64 = clients.iter().map(|report| report.received_bytes).sum();
-    let sent: u64 = clients.iter().map(|report| report.sent_bytes).sum();
+    let received: u64 = total(clients, |report| report.received_bytes);
+    let sent: u64 = total(clients, |report| report.sent_bytes);
     let transactional = workload.kind.is_transactional();
     let udp_stream = workload.kind.is_udp() && !transactional;
-    let sent_bytes = if udp_stream { reports.sut.sent_bytes + sent } else { 0 };
-    let lost_bytes = reports.sut.sent_bytes.saturating_sub(received)
-        + sent.saturating_sub(reports.sut.received_bytes);
+    // the hosts' windows differ by some milliseconds, in which many datagrams fit: what was sent is
+    // scaled to the window of who received
+    let scaled = |bytes: u64, from: f64, to: f64| {
+        if from > 0.0 { bytes as f64 * to / from } else { 0.0 }
+    };
+    let (sut_seconds, sut) = (seconds(&reports.sut), &reports.sut);
+    let sent_down = scaled(sut.sent_bytes, sut_seconds, mean_seconds);
+    let sent_up = scaled(sent, mean_seconds, sut_seconds);
+    let sent_bytes = if udp_stream { (sent_down + sent_up) as u64 } else { 0 };
+    let lost_bytes = ((sent_down - received as f64).max(0.0)
+        + (sent_up - sut.received_bytes as f64).max(0.0)) as u64;
     let datagram = workload.udp_segment.map_or_else(
         || (workload.message.smallest().0 + workload.message.largest().0) / 2,
         |segment| segment.0,
     );
-    let timeouts: u64 = clients.iter().map(|report| report.timeouts).sum();
+    let timeouts: u64 = total(clients, |report| report.timeouts);
     Traffic {
         transmit_bytes: received,
         receive_bytes: reports.sut.received_bytes,
         transmit_seconds: mean_seconds,
         receive_seconds: seconds(&reports.sut),
-        transactions: clients.iter().map(|report| report.transactions).sum(),
+        transactions: total(clients, |report| report.transactions),
         transaction_seconds: if transactional { mean_seconds } else { 0.0 },
         lost_datagrams: match (workload.kind.is_udp(), transactional) {
             (false, _) => 0,
@@ -114,13 +122,19 @@ fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
     }
 }
 
+/// A counter of all hosts, never past the largest number whatever they say.
+fn total(reports: &[WindowReport], counter: fn(&WindowReport) -> u64) -> u64 {
+    reports.iter().map(counter).fold(0, u64::saturating_add)
+}
+
 fn add_senders(sum: SenderTimes, more: SenderTimes) -> SenderTimes {
     SenderTimes {
-        sockets: sum.sockets + more.sockets,
-        busy_us: sum.busy_us + more.busy_us,
-        rwnd_limited_us: sum.rwnd_limited_us + more.rwnd_limited_us,
-        sndbuf_limited_us: sum.sndbuf_limited_us + more.sndbuf_limited_us,
-        retransmits: sum.retransmits + more.retransmits,
+        // what the far end says is not trusted to add up
+        sockets: sum.sockets.saturating_add(more.sockets),
+        busy_us: sum.busy_us.saturating_add(more.busy_us),
+        rwnd_limited_us: sum.rwnd_limited_us.saturating_add(more.rwnd_limited_us),
+        sndbuf_limited_us: sum.sndbuf_limited_us.saturating_add(more.sndbuf_limited_us),
+        retransmits: sum.retransmits.saturating_add(more.retransmits),
     }
 }
 
@@ -146,15 +160,15 @@ fn percentiles(latency: &[(u64, u64)]) -> Option<Latency> {
 fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
     let mut remarks = Vec::new();
     let ends = || std::iter::once(&reports.sut).chain(&reports.clients);
-    let completed: u64 = ends().map(|report| report.zerocopy_completed).sum();
-    let copied: u64 = ends().map(|report| report.zerocopy_copied).sum();
+    let completed = ends().map(|report| report.zerocopy_completed).fold(0, u64::saturating_add);
+    let copied = ends().map(|report| report.zerocopy_copied).fold(0, u64::saturating_add);
     if copied > 0 {
         remarks.push(format!(
             "the kernel copied {copied} of {completed} sends that asked for MSG_ZEROCOPY: \
              packets that stay on this machine are copied for their receiver"
         ));
     }
-    let timeouts: u64 = reports.clients.iter().map(|report| report.timeouts).sum();
+    let timeouts = total(&reports.clients, |report| report.timeouts);
     if timeouts > 0 && workload.is_some_and(|workload| workload.kind.is_udp()) {
         remarks.push(format!("{timeouts} requests were not answered in time and asked again"));
     }

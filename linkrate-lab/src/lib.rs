@@ -3,10 +3,11 @@
 //! A run's way: [`executor`] sets knobs on the hosts of a [`testbed`], lets flows connect, opens
 //! the window on all of them at once and makes one measurement of their reports ([`figures`]).
 //! [`placement`] decides who owns which CPU, [`connection`] is the controller's end of the agents'
-//! protocol, [`doctor`] says what this host can and cannot measure.
+//! protocol, [`congestion`] knows which algorithms the kernel has, [`doctor`] says what this host can and cannot measure.
 
 #![forbid(unsafe_code)]
 
+pub mod congestion;
 pub mod connection;
 pub mod doctor;
 pub mod executor;

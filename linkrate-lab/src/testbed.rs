@@ -218,7 +218,10 @@ fn clock_offset(connection: &mut Connection) -> Result<i64, AgentError> {
         let there = expect_reply!(connection, Request::Clock, Reply::Clock { monotonic_ns } => monotonic_ns)?;
         let answered = linkrate_sys::clock::monotonic_ns();
         let round_trip = answered - asked;
-        let offset = there as i64 - (asked + round_trip / 2) as i64;
+        let here = asked + round_trip / 2;
+        // clocks that are further apart than an i64 of nanoseconds, 292 years, are no clocks
+        let distance = i64::try_from(there.abs_diff(here)).unwrap_or(i64::MAX);
+        let offset = if there >= here { distance } else { -distance };
         if round_trip < best.0 {
             let within_error = offset.unsigned_abs() <= round_trip / 2 + 1;
             best = (round_trip, if within_error { 0 } else { offset });

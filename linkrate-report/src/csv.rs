@@ -87,6 +87,14 @@ const DATAGRAMS: &[Column<Measurement>] = &[
 ];
 
 const CPU: &[Column<Measurement>] = &[
+    ("shared_cpus", |run| text(run.sut_cpu.shared)),
+    // the instrument's own threads on the SUT's CPUs; user time comes in ticks of 10 ms
+    ("sut_threads_cpu_ns", |run| {
+        text(run.sut_cpu.threads.iter().map(|thread| thread.cpu_ns).sum::<u64>())
+    }),
+    ("sut_threads_user_ns", |run| {
+        text(run.sut_cpu.threads.iter().map(|thread| thread.user_ns).sum::<u64>())
+    }),
     ("sut_cpu_percent", |run| figure(run.sut_cpu.percent())),
     ("sut_busiest_cpu_percent", |run| figure(run.sut_cpu.busiest_percent())),
     ("sut_busy_cpus", |run| figure(run.sut_cpu.busy_cpus())),

@@ -183,6 +183,10 @@ impl Page<'_> {
                 ),
             ]);
         }
+        if results.cells.iter().any(|cell| cell.shared_cpus) {
+            let text = "of the system under test and its clients together: they share their CPUs";
+            table.add_row(["†".to_owned(), text.to_owned()]);
+        }
         if let Some(runs) = same_runs(results) {
             table.add_row(["runs".to_owned(), format!("{runs} of each cell")]);
         }
@@ -293,8 +297,10 @@ fn columns(cells: &[&CellResult], transactional: bool, separator: &str) -> Vec<C
     } else {
         columns.push(figure("throughput", |cell| cell.throughput));
     }
-    columns.push(figure("CPU", |cell| cell.cpu));
-    columns.push(figure("service demand", |cell| cell.service_demand));
+    let shared = cells.iter().any(|cell| cell.shared_cpus);
+    columns.push(figure(if shared { "CPU †" } else { "CPU" }, |cell| cell.cpu));
+    let demand = if shared { "service demand †" } else { "service demand" };
+    columns.push(figure(demand, |cell| cell.service_demand));
     // a column of one and the same number is a note
     let first = cells.first().map(|cell| cell.runs);
     if cells.iter().any(|cell| cell.failed > 0 || Some(cell.runs) != first) {

@@ -74,6 +74,10 @@ fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> Cel
         levels: cell.levels.clone(),
         runs: count(good),
         failed: count(of_cell.len() - good),
+        shared_cpus: of_cell
+            .iter()
+            .filter_map(|run| run.measurement())
+            .any(|measurement| measurement.sut_cpu.shared),
         throughput: quantity(|run, _| figures::throughput(run), "bit/s"),
         transactions: if transactional {
             quantity(|run, _| figures::transactions(run), "transaction/s")

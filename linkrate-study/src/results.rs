@@ -171,6 +171,9 @@ pub struct CellResult {
     pub runs: u32,
     /// Runs that failed.
     pub failed: u32,
+    /// Whether the SUT and its clients ran on the same CPUs, so that `cpu` and `service_demand`
+    /// are of both together.
+    pub shared_cpus: bool,
     /// Received payload; absent without a good run.
     pub throughput: Option<Quantity>,
     /// Transactions per second; absent for streams.

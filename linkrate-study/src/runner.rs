@@ -280,7 +280,7 @@ impl<'a> Session<'a> {
         let began = self.clock.elapsed();
         let outcome = match executor.run(&spec) {
             Ok(measurement) => Outcome::Measured(Box::new(measurement)),
-            // Ctrl-C reaches agents as well: what fails after it says nothing about the cell
+            // what fails after the person asked to stop says nothing about the cell
             Err(failure) if failure.stage == Stage::Interrupted || stop() => {
                 return Ok(Some(Ended::Interrupted));
             }

@@ -254,6 +254,9 @@ const PARTS: usize = 64;
 /// # Errors
 /// As sendmsg(2); an error instead of SIGPIPE when the peer is gone.
 pub fn send_repeated(socket: impl AsFd, region: &[u8], length: usize) -> io::Result<usize> {
+    if region.is_empty() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let mut parts = repeated(region.as_ptr().cast_mut(), region.len(), length);
     let message = message_of(&mut parts);
     // SAFETY: every part lies in `region`, which is borrowed for the call, and is only read.
@@ -267,6 +270,9 @@ pub fn send_repeated(socket: impl AsFd, region: &[u8], length: usize) -> io::Res
 /// # Errors
 /// As recvmsg(2).
 pub fn receive_repeated(socket: impl AsFd, region: &mut [u8], length: usize) -> io::Result<usize> {
+    if region.is_empty() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let mut parts = repeated(region.as_mut_ptr(), region.len(), length);
     let mut message = message_of(&mut parts);
     // SAFETY: every part lies in `region`, which is borrowed alone for the call; the kernel fills
@@ -275,9 +281,9 @@ pub fn receive_repeated(socket: impl AsFd, region: &mut [u8], length: usize) -> 
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// `length` bytes as parts that all begin at `base`, the last one shorter if need be.
+/// `length` bytes as parts that all begin at `base`, the last one shorter if need be. `region`,
+/// the length of a part, is above zero.
 fn repeated(base: *mut u8, region: usize, length: usize) -> Vec<libc::iovec> {
-    let region = region.max(1);
     let length = length.min(region * PARTS);
     (0..length.div_ceil(region))
         .map(|part| libc::iovec {

@@ -141,6 +141,33 @@ pub struct Workload {
     pub udp_gro: bool,
 }
 
+/// Most flows of one run. Each is a thread at both ends.
+pub const MAX_FLOWS: u64 = 4096;
+
+/// Most bytes that all flows of a run may need for their largest messages, at one end.
+pub const MAX_PAYLOAD_MEMORY: u64 = 4 << 30;
+
+impl Workload {
+    /// Flows of a run with that many clients: bidirectional streams have one each way.
+    pub fn flows(&self, clients: u32) -> u64 {
+        let ways = match (self.kind.is_transactional(), self.direction) {
+            (false, Direction::Bidirectional) => 2,
+            _ => 1,
+        };
+        u64::from(self.connections).saturating_mul(u64::from(clients)).saturating_mul(ways)
+    }
+
+    /// Bytes that the flows of a run need for their largest messages, at one end.
+    pub fn payload_memory(&self, clients: u32) -> u64 {
+        let each = if self.kind.is_transactional() {
+            self.request.largest().0.saturating_add(self.response.largest().0)
+        } else {
+            self.message.largest().0
+        };
+        self.flows(clients).saturating_mul(each)
+    }
+}
+
 impl Default for Workload {
     fn default() -> Self {
         let one_byte = MessageSize::Fixed(ByteSize(1));

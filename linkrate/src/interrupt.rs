@@ -9,8 +9,8 @@ use signal_hook::flag;
 
 use crate::exit::Exit;
 
-/// A flag that the first of these signals sets. Agents see neither signal: the lab gives each a
-/// session of its own, so that they live until the controller has kept what they measured.
+/// A flag that the first of these signals sets. Agents see none of the terminal's signals: each
+/// leads a session of its own, and lives until the controller has kept what it measured.
 ///
 /// # Errors
 /// When the handlers cannot be installed.

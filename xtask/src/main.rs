@@ -8,7 +8,7 @@
 //! - [`cargo`]: cargo, and what it knows of the workspace
 //! - [`checks`]: formatting, lints, dependencies, tests, documentation
 //! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
-//! - [`bench`]: ratios to third-party peers
+//! - [`mod@bench`]: ratios to third-party peers
 //! - [`book`]: the manual, and whether its links lead anywhere
 //! - [`peers`]: third-party programs that tests measure against
 

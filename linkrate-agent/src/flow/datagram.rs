@@ -113,6 +113,7 @@ pub fn request(
     let out = payload(exchange.requests.largest());
     let mut buffer = vec![0; LARGEST_DATAGRAM];
     let mut outstanding: VecDeque<u64> = VecDeque::with_capacity(burst as usize);
+    drain(socket, &mut buffer);
     while !flow.control.stopped() {
         while outstanding.len() < burst as usize {
             outstanding.push_back(monotonic_ns());
@@ -129,6 +130,8 @@ pub fn request(
             Err(error) if transient(&error) => {
                 flow.counters.add_timeouts(outstanding.len() as u64);
                 outstanding.clear();
+                // what comes after all must not be taken for the answer to the next request
+                drain(socket, &mut buffer);
             }
             Err(error) => return Err(error),
         }
@@ -144,6 +147,7 @@ pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -
     socket::set_receive_timeout(socket, PATIENCE)?;
     let out = payload(responses.largest());
     let mut buffer = vec![0; LARGEST_DATAGRAM];
+    drain(socket, &mut buffer);
     while !flow.control.stopped() {
         match socket::receive(socket, &mut buffer) {
             Ok(received) => {
@@ -160,6 +164,11 @@ pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -
         }
     }
     Ok(())
+}
+
+/// Throws away what is there: introductions made twice, answers that came too late.
+fn drain(socket: &OwnedFd, buffer: &mut [u8]) {
+    while socket::receive_now(socket, buffer).is_ok() {}
 }
 
 /// A time-out, a full queue, or the far end's socket not open yet (an ICMP of an earlier send).

@@ -116,6 +116,8 @@ impl Sender {
                     // too many completions outstanding: reap, and send this one by copy
                     Err(error) if error.raw_os_error() == Some(ENOBUFS) => {
                         *outstanding = REAP_EVERY;
+                        counters.add_completed(1);
+                        counters.add_copied(1);
                         socket::send(socket, &payload[from..from + length])?
                     }
                     Err(error) => return Err(error),

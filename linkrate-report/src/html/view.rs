@@ -29,6 +29,8 @@ pub struct View<'a> {
     columns: Columns,
     evidence: Table,
     effects: Vec<EffectRow>,
+    /// Behind figures that are of the SUT and its clients together.
+    shared_mark: &'static str,
     background: Option<String>,
     facts: Vec<(&'a str, &'a str)>,
     warnings: Vec<&'a str>,
@@ -143,6 +145,11 @@ impl<'a> View<'a> {
             },
             evidence: evidence(&results.cells),
             effects: results.effects.iter().map(|e| effect(e, results)).collect(),
+            shared_mark: if results.cells.iter().any(|cell| cell.shared_cpus) {
+                " †"
+            } else {
+                ""
+            },
             background: results.background_cpu.as_ref().map(number::with_margin),
             facts: results.facts.facts.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
             warnings: words::warnings(results),

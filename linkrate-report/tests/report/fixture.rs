@@ -183,6 +183,7 @@ pub fn stream() -> StudyResults {
                 if index < 4 { 1514.0 } else { packet + 14.0 },
                 wobble * 100.0,
             ),
+            shared_cpus: false,
             verdict: verdict.to_owned(),
         });
     }
@@ -283,6 +284,7 @@ pub fn request_response() -> StudyResults {
             cpu: Some(quantity(cpu, 0.8, "%")),
             latency: Some(latency),
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
+            shared_cpus: false,
             verdict: verdict.to_owned(),
         };
     let cells = vec![

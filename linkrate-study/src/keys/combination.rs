@@ -1,5 +1,6 @@
 //! Settings that cannot stand together.
 
+use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
 use linkrate_terms::{ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath};
 
 use super::{MAX_DATAGRAM, Setup};
@@ -47,7 +48,40 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
 pub fn check(setup: &Setup) -> Result<(), Combination> {
     against_kind(setup)?;
     datagrams(setup)?;
-    interface(setup)
+    interface(setup)?;
+    size(setup)
+}
+
+/// How much one run may be altogether.
+fn size(setup: &Setup) -> Result<(), Combination> {
+    let (workload, clients) = (&setup.workload, setup.clients);
+    let flows = workload.flows(clients);
+    if flows > MAX_FLOWS {
+        return refuse(
+            "connections",
+            "clients",
+            format!(
+                "connections {} of {clients} clients make {flows} flows; at most {MAX_FLOWS} are \
+                 possible",
+                workload.connections
+            ),
+        );
+    }
+    let memory = workload.payload_memory(clients);
+    if memory > MAX_PAYLOAD_MEMORY {
+        let key = if workload.kind.is_transactional() { "request" } else { "message" };
+        return refuse(
+            key,
+            "connections",
+            format!(
+                "{flows} flows with messages this large need {} of memory at each end; at most \
+                 {} are possible",
+                ByteSize(memory),
+                ByteSize(MAX_PAYLOAD_MEMORY)
+            ),
+        );
+    }
+    Ok(())
 }
 
 fn refuse(key: &'static str, other: &'static str, sentence: String) -> Result<(), Combination> {

@@ -25,6 +25,7 @@ use crate::progress::RunBar;
 /// Runs the workload and prints what it gave.
 pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     let study = study_of(arguments)?;
+    linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     let options =
@@ -105,6 +106,11 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     let warm_up = duration("--warm-up", &arguments.warm_up)?;
     if !(0.1..=3600.0).contains(&window.as_secs_f64()) {
         let message = format!("--time: {} is out of range; expected 100 ms to 1 h", arguments.time);
+        return Err(usage(message));
+    }
+    if warm_up.as_secs_f64() > 3600.0 {
+        let message =
+            format!("--warm-up: {} is out of range; expected at most 1 h", arguments.warm_up);
         return Err(usage(message));
     }
     let setup = setup_of(arguments)?;

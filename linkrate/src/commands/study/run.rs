@@ -46,6 +46,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
         let hint = format!("name a new directory, or: linkrate study resume {}", path.display());
         return Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)));
     }
+    linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = signals()?;
     let mut lab = lab(&study, &stop)?;
     let clock = SystemClock::start();
