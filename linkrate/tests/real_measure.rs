@@ -250,14 +250,20 @@ fn people_get_a_table() {
 }
 
 #[test]
-fn what_the_kernel_does_not_have_fails_the_run_with_its_reason() {
-    if !is_root_or_skips("what_the_kernel_does_not_have_fails_the_run_with_its_reason") {
+fn a_congestion_control_the_kernel_lacks_is_refused_before_anything_runs() {
+    let options = "--congestion cubbic";
+    let finished = Running::start(&mut measure(options)).wait().expect_code(2);
+    assert_eq!(finished.stdout, "");
+    assert!(finished.stderr.contains("no \"cubbic\""), "{}", finished.stderr);
+}
+
+#[test]
+fn checksum_offload_that_is_off_takes_segmentation_offload_with_it() {
+    if !is_root_or_skips("checksum_offload_that_is_off_takes_segmentation_offload_with_it") {
         return;
     }
-    let options = "--congestion no-such-one";
-    let document = Running::start(&mut measure(options)).wait().expect_code(4).json();
-    assert_eq!(document["cells"][0]["runs"], 0);
-    assert_eq!(document["cells"][0]["throughput"], Value::Null, "never a zero");
-    let reason = document["failures"][0]["reason"].as_str().expect("a reason");
-    assert!(reason.contains("no-such-one"), "{reason}");
+    let options = "--tx-checksum off";
+    let document = Running::start(&mut measure(options)).wait().expect_code(0).json();
+    let driver = document["cells"][0]["evidence"]["driver_packet_bytes"].as_f64().expect("bytes");
+    assert!(driver <= 1514.0, "{driver}");
 }
