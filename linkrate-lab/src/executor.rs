@@ -169,7 +169,10 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         interface,
         shared_cpus: testbed.placement.is_shared(),
     };
-    let measurement = figures::measurement(workload, &spec.socket, reports);
+    let steered = testbed.receive_steering == ReceiveSteering::Rps;
+    let astray = steered.then(|| packets_astray(&testbed.placement.sut, &reports.sut)).flatten();
+    let mut measurement = figures::measurement(workload, &spec.socket, reports);
+    measurement.remarks.extend(astray);
     match workload {
         Some(workload) if !has_traffic(workload, &measurement) => {
             let reason = "nothing arrived in the window".to_owned();
@@ -177,6 +180,23 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         }
         _ => Ok(measurement),
     }
+}
+
+/// Steering that is set may still not steer: the packets that receive processing handled on the
+/// SUT's CPUs must be those its interfaces received, within a twentieth.
+fn packets_astray(sut: &CpuSet, report: &WindowReport) -> Option<String> {
+    let handled: u64 = report
+        .receive_packets_by_cpu
+        .iter()
+        .filter(|(cpu, _)| sut.contains(**cpu))
+        .fold(0, |sum, (_, packets)| sum.saturating_add(*packets));
+    let received = report.interface.rx_packets;
+    // a few stray packets of the host's own are no sign of anything
+    (received > 1000 && handled.abs_diff(received) > received / 20).then(|| {
+        "Receive processing on the CPUs of the system under test did not match what its interfaces \
+         received: its CPU use may be another's, or part of it elsewhere."
+            .to_owned()
+    })
 }
 
 /// Whether there is anything to divide by: a run that gave nothing has no figures, not zeros.
@@ -376,6 +396,19 @@ fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
             ("client-cpus", testbed.placement.clients.to_string()),
             ("clients", spec.clients.to_string()),
             ("adapter", "veth".to_owned()),
+            (
+                "plain-payload",
+                "sent from and received into one region of 16 KiB, over and over".to_owned(),
+            ),
+            (
+                "shared-cpus",
+                if testbed.placement.is_shared() {
+                    "yes: stream receivers are batch threads, plain senders yield every 512 KiB"
+                } else {
+                    "no"
+                }
+                .to_owned(),
+            ),
             ("receive-processing", steering.to_owned()),
             (
                 "idle-time",
