@@ -3,7 +3,19 @@
 //! Values go in and values come out, so that property tests and fuzzers reach everything.
 //!
 //! - [`limits`]: what theory allows on an Ethernet or ATM link, and where the other bytes go
+//! - [`frame`]: where the headers of a frame are, every length checked
+//! - [`checksum`]: the Internet checksum in pieces, pseudo-headers
+//! - [`segment`]: what cutting superframes has in common; [`tso`] cuts TCP, [`uso`] cuts UDP
+//! - [`lro`]: frames of a TCP flow into superframes, with nothing lost
+//! - [`toeplitz`]: the hash of receive-side scaling
 
 #![forbid(unsafe_code)]
 
+pub mod checksum;
+pub mod frame;
 pub mod limits;
+pub mod lro;
+pub mod segment;
+pub mod toeplitz;
+pub mod tso;
+pub mod uso;

@@ -1,0 +1,64 @@
+//! Why a frame was refused.
+
+use std::fmt;
+
+/// A field whose value contradicts what is around it.
+///
+/// Shows as `TCP header length at byte 46 is 12, expected 20 to 60`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameError {
+    /// The field or header.
+    pub field: &'static str,
+    /// Where it is in the frame, in bytes.
+    pub at: usize,
+    /// The smallest value that would be right.
+    pub lowest: usize,
+    /// The largest value that would be right, if there is one.
+    pub highest: Option<usize>,
+    /// The value found.
+    pub found: usize,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { field, at, lowest, highest, found } = self;
+        write!(formatter, "{field} at byte {at} is {found}, expected ")?;
+        match highest {
+            Some(highest) if highest == lowest => write!(formatter, "{lowest}"),
+            Some(highest) => write!(formatter, "{lowest} to {highest}"),
+            None => write!(formatter, "at least {lowest}"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// Demands that `found` is in a range.
+pub(super) fn within(
+    field: &'static str,
+    at: usize,
+    found: usize,
+    lowest: usize,
+    highest: usize,
+) -> Result<usize, FrameError> {
+    if (lowest..=highest).contains(&found) {
+        Ok(found)
+    } else {
+        Err(FrameError { field, at, lowest, highest: Some(highest), found })
+    }
+}
+
+/// Demands that `frame` has at least `length` bytes from `at` on. `field` says "bytes of ...".
+pub(super) fn has(
+    field: &'static str,
+    frame: &[u8],
+    at: usize,
+    length: usize,
+) -> Result<(), FrameError> {
+    let found = frame.len().saturating_sub(at);
+    if found >= length {
+        Ok(())
+    } else {
+        Err(FrameError { field, at, lowest: length, highest: None, found })
+    }
+}

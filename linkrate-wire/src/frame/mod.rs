@@ -1,0 +1,196 @@
+//! Where the headers of a frame are: one pass from Ethernet to the transport header.
+//!
+//! [`Headers::parse`] checks every length against the buffer and against the lengths around it,
+//! and keeps offsets. The fields an offload needs are then read from the same bytes with
+//! [`ipv4`], [`ipv6`] and [`tcp`], so a frame is never copied to be looked at.
+//!
+//! What is not IP, or is IP but neither TCP nor UDP, is no error: an adapter carries it as it is.
+//! An error is a frame whose lengths contradict each other.
+
+mod error;
+pub mod ipv4;
+pub mod ipv6;
+pub mod link;
+pub mod tcp;
+pub mod udp;
+
+pub use error::FrameError;
+pub use ipv4::Ipv4;
+pub use ipv6::Ipv6;
+pub use link::Link;
+
+use crate::checksum::Sum;
+use std::ops::Range;
+
+/// The IP protocol number of TCP.
+pub const TCP: u8 = 6;
+/// The IP protocol number of UDP.
+pub const UDP: u8 = 17;
+
+/// The headers of one frame, as offsets into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headers {
+    /// Ethernet, VLAN tags, LLC/SNAP.
+    pub link: Link,
+    /// What the link layer carries.
+    pub network: Network,
+    /// What IP carries.
+    pub transport: Transport,
+    /// Where the transport payload begins; where the IP payload begins if the transport is
+    /// unknown.
+    pub payload: usize,
+    /// Where the packet ends. What the frame has after it is Ethernet padding.
+    pub end: usize,
+}
+
+/// The network layer of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// IPv4.
+    V4(Ipv4),
+    /// IPv6.
+    V6(Ipv6),
+    /// Neither; the link header has its EtherType.
+    Other,
+}
+
+/// The transport layer of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP with its header at this offset.
+    Tcp {
+        /// Bytes before the TCP header.
+        at: usize,
+    },
+    /// UDP with its header at this offset.
+    Udp {
+        /// Bytes before the UDP header.
+        at: usize,
+    },
+    /// A piece of a fragmented packet, first or not: it has no transport header to rely on.
+    Fragment,
+    /// Another protocol of IP, or no IP at all.
+    Other,
+}
+
+impl Headers {
+    /// Finds the headers of `frame`, which begins with the destination address and has no FCS.
+    ///
+    /// # Errors
+    /// A header that is cut off or a length that the bytes around it contradict.
+    pub fn parse(frame: &[u8]) -> Result<Self, FrameError> {
+        let (link, end) = link::parse(frame)?;
+        let frame = &frame[..end];
+        let (network, protocol, at, end) = match link.ether_type {
+            ipv4::ETHER_TYPE => {
+                let (ip, end) = ipv4::parse(frame, link.length)?;
+                let protocol = (!ip.fragment).then(|| frame[link.length + 9]);
+                (Network::V4(ip), protocol, ip.at + ip.length, end)
+            }
+            ipv6::ETHER_TYPE => {
+                let (ip, protocol, end) = ipv6::parse(frame, link.length)?;
+                (Network::V6(ip), protocol, ip.at + ip.length, end)
+            }
+            _ => {
+                let (network, transport) = (Network::Other, Transport::Other);
+                return Ok(Self { link, network, transport, payload: link.length, end });
+            }
+        };
+        let packet = &frame[..end];
+        let (transport, length) = match protocol {
+            None => (Transport::Fragment, 0),
+            Some(TCP) => (Transport::Tcp { at }, tcp::parse(packet, at)?),
+            Some(UDP) => (Transport::Udp { at }, udp::parse(packet, at)?),
+            Some(_) => (Transport::Other, 0),
+        };
+        Ok(Self { link, network, transport, payload: at + length, end })
+    }
+
+    /// Where the transport payload is in the frame.
+    #[must_use]
+    pub const fn payload_range(&self) -> Range<usize> {
+        self.payload..self.end
+    }
+
+    /// Whether the IP header checksum is right. IPv6 has none, so it always is.
+    ///
+    /// `frame` must be the one that was parsed; of a shorter one the answer is no.
+    #[must_use]
+    pub fn network_checksum_verifies(&self, frame: &[u8]) -> bool {
+        match self.network {
+            Network::V4(ip) => {
+                frame.get(ip.at..ip.at + ip.length).is_some_and(|header| Sum::of(header).verifies())
+            }
+            Network::V6(_) | Network::Other => true,
+        }
+    }
+
+    /// Whether the TCP or UDP checksum is right, or why that cannot be told. `frame` must be the
+    /// one that was parsed.
+    #[must_use]
+    pub fn transport_checksum(&self, frame: &[u8]) -> Verification {
+        let (at, protocol) = match self.transport {
+            Transport::Tcp { at } => (at, TCP),
+            Transport::Udp { at } => (at, UDP),
+            Transport::Fragment | Transport::Other => return Verification::None,
+        };
+        let Some(mut datagram) = frame.get(at..self.end) else {
+            return Verification::Wrong;
+        };
+        if protocol == UDP {
+            // what IP carries beyond the UDP length is not covered
+            let length = usize::from(udp::length(frame, at));
+            datagram = datagram.get(..length).unwrap_or(datagram);
+            if udp::checksum(frame, at) == 0 {
+                return match self.network {
+                    Network::V4(_) => Verification::None,
+                    // RFC 8200, 8.1
+                    _ => Verification::Wrong,
+                };
+            }
+        }
+        match self.pseudo_header(frame, protocol, datagram.len()) {
+            Some(pseudo) if pseudo.and(datagram).verifies() => Verification::Right,
+            Some(_) => Verification::Wrong,
+            None => Verification::None,
+        }
+    }
+
+    /// The sum of the pseudo-header for `length` bytes of transport header and payload, if the
+    /// packet has one: not when a routing header names another final destination.
+    #[must_use]
+    pub fn pseudo_header(&self, frame: &[u8], protocol: u8, length: usize) -> Option<Sum> {
+        match self.network {
+            Network::V4(ip) => ip.pseudo_header(frame, protocol, length),
+            Network::V6(ip) => ip.pseudo_header(frame, protocol, length),
+            Network::Other => None,
+        }
+    }
+}
+
+/// What a checksum says about a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verification {
+    /// It was computed and is right.
+    Right,
+    /// It was computed and is wrong.
+    Wrong,
+    /// There is none, or it cannot be computed from this packet alone.
+    None,
+}
+
+pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}
