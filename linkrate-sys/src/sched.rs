@@ -41,6 +41,16 @@ pub fn affinity(thread: ThreadId) -> Result<CpuSet, SysError> {
     Ok(cpus.filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect())
 }
 
+/// Sets the nice value of the calling thread, -20 (most CPU time) to 19.
+///
+/// # Errors
+/// `EACCES` or `EPERM` below the current value without CAP_SYS_NICE on the host.
+pub fn set_nice(nice: i32) -> Result<(), SysError> {
+    rustix::process::setpriority_process(Some(rustix::thread::gettid()), nice).map_err(|error| {
+        SysError::new(format!("set nice value {nice} of"), "the calling thread", error)
+    })
+}
+
 /// Makes the calling thread a batch thread, sched(7): when it wakes it waits for the running one
 /// instead of taking its CPU.
 ///
