@@ -25,8 +25,6 @@ const TX_CHECKSUM_FEATURES: &[&str] =
 const IPV4_CHECKSUM_FEATURES: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4"];
 const RX_CHECKSUM: &str = "rx-checksum";
 const GRO: &str = "rx-gro";
-/// The kernel's GSO_LEGACY_MAX_SIZE, the default of every device.
-const DEFAULT_GSO_MAX_SIZE: u32 = 65536;
 /// The kernel's GSO_MAX_SEGS, the default of every device.
 const DEFAULT_GSO_MAX_SEGS: u32 = 65535;
 
@@ -155,7 +153,7 @@ pub fn defaults(knobs: &InterfaceKnobs, fresh: &InterfaceKnobs) -> InterfaceKnob
         tx_checksum: knobs.tx_checksum.or(fresh.tx_checksum),
         rx_checksum: knobs.rx_checksum.or(fresh.rx_checksum),
         mtu: knobs.mtu.or(fresh.mtu),
-        gso_max_size: knobs.gso_max_size.or(fresh.gso_max_size).or(Some(DEFAULT_GSO_MAX_SIZE)),
+        gso_max_size: knobs.gso_max_size.or(fresh.gso_max_size),
         queues: knobs.queues.or(fresh.queues),
     }
 }

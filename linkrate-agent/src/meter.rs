@@ -137,13 +137,7 @@ impl<'a> Meters<'a> {
         let mut interface = InterfaceCounts::default();
         let mut route = RouteSocket::open()?;
         for name in &self.spec.interfaces {
-            let counters = route.link(name)?.counters;
-            interface.tx_packets += counters.tx_packets;
-            interface.tx_bytes += counters.tx_bytes;
-            interface.rx_packets += counters.rx_packets;
-            interface.rx_bytes += counters.rx_bytes;
-            interface.tx_dropped += counters.tx_dropped;
-            interface.rx_dropped += counters.rx_dropped;
+            interface = interface.plus(route.link(name)?.counters);
         }
         let sending = self.flows.iter().enumerate().filter(|(_, flow)| flow.sends);
         let senders = sending
@@ -173,7 +167,7 @@ impl<'a> Meters<'a> {
             transactions: after.transactions - before.transactions,
             timeouts: after.timeouts - before.timeouts,
             cpu: self.cpu_use(opened, closed),
-            interface: interface_difference(&opened.slow.interface, &closed.slow.interface),
+            interface: closed.slow.interface.since(opened.slow.interface),
             protocol: map_difference(&opened.slow.protocol, &closed.slow.protocol),
             senders: sender_times(&opened.slow.senders, &closed.slow.senders),
             receive_packets_by_cpu: map_difference(
@@ -209,17 +203,6 @@ fn busy(opened: &CpuTimes, closed: &CpuTimes) -> CpuTime {
     let steal_ns = closed.steal_ns.saturating_sub(opened.steal_ns);
     let busy_ns = window_ns.saturating_sub(idle_ns).saturating_sub(steal_ns);
     CpuTime { cpu: opened.cpu, window_ns, busy_ns, steal_ns }
-}
-
-fn interface_difference(a: &InterfaceCounts, b: &InterfaceCounts) -> InterfaceCounts {
-    InterfaceCounts {
-        tx_packets: b.tx_packets.saturating_sub(a.tx_packets),
-        tx_bytes: b.tx_bytes.saturating_sub(a.tx_bytes),
-        rx_packets: b.rx_packets.saturating_sub(a.rx_packets),
-        rx_bytes: b.rx_bytes.saturating_sub(a.rx_bytes),
-        tx_dropped: b.tx_dropped.saturating_sub(a.tx_dropped),
-        rx_dropped: b.rx_dropped.saturating_sub(a.rx_dropped),
-    }
 }
 
 /// Counters that did not move are left out.

@@ -59,11 +59,6 @@ fn client_roles(workload: &Workload) -> &'static [ClientRole] {
     }
 }
 
-/// Flows of one client.
-fn flows_per_client(workload: &Workload) -> usize {
-    client_roles(workload).len() * workload.connections as usize
-}
-
 fn exchange(workload: &Workload, seed: u64) -> Exchange {
     Exchange {
         requests: Sizes::new(workload.request, seed),
@@ -92,7 +87,7 @@ impl Session {
     /// # Errors
     /// A socket option that was refused, or the socket's own error.
     pub fn listen(spec: &ListenSpec) -> io::Result<(Self, Vec<u16>)> {
-        let expected = flows_per_client(&spec.workload) * spec.clients as usize;
+        let expected = spec.workload.flows(spec.clients) as usize;
         let mut session = Self::new(expected);
         if spec.workload.kind.is_udp() {
             let ports = session.listen_udp(spec)?;
@@ -189,7 +184,7 @@ impl Session {
     /// A socket option that was refused, or the connection's own error.
     pub fn connect(spec: &ConnectSpec) -> io::Result<Self> {
         let workload = &spec.workload;
-        let per_client = flows_per_client(workload);
+        let per_client = workload.flows(1) as usize;
         let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus };
         let mut session = Self::new(per_client);
         let port = |index: usize| {

@@ -22,7 +22,7 @@ use crate::error::{SysError, SysResult};
 pub(crate) mod exchange;
 mod link;
 
-pub use link::{Link, LinkCounters};
+pub use link::Link;
 
 use exchange::{Exchange, Refusal};
 

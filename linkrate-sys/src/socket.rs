@@ -116,14 +116,6 @@ pub fn listen(socket: impl AsFd, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(socket, backlog)?)
 }
 
-/// Closes with a reset instead of a FIN, so that no TIME_WAIT is left behind.
-///
-/// # Errors
-/// As setsockopt(2).
-pub fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
-    Ok(sockopt::set_socket_linger(socket, Some(Duration::ZERO))?)
-}
-
 /// Takes up to `length` bytes off a TCP socket without copying them: MSG_TRUNC, tcp(7).
 /// Returns zero at the end of the stream.
 ///
@@ -257,8 +249,8 @@ pub fn send_repeated(socket: impl AsFd, region: &[u8], length: usize) -> io::Res
     if region.is_empty() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let mut parts = repeated(region.as_ptr().cast_mut(), region.len(), length);
-    let message = message_of(&mut parts);
+    let (mut parts, count) = repeated(region.as_ptr().cast_mut(), region.len(), length);
+    let message = message_of(&mut parts[..count]);
     // SAFETY: every part lies in `region`, which is borrowed for the call, and is only read.
     let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
@@ -273,24 +265,25 @@ pub fn receive_repeated(socket: impl AsFd, region: &mut [u8], length: usize) -> 
     if region.is_empty() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let mut parts = repeated(region.as_mut_ptr(), region.len(), length);
-    let mut message = message_of(&mut parts);
+    let (mut parts, count) = repeated(region.as_mut_ptr(), region.len(), length);
+    let mut message = message_of(&mut parts[..count]);
     // SAFETY: every part lies in `region`, which is borrowed alone for the call; the kernel fills
     // the parts one after the other, so that they may overlap.
     let received = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut message, 0) };
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// `length` bytes as parts that all begin at `base`, the last one shorter if need be. `region`,
-/// the length of a part, is above zero.
-fn repeated(base: *mut u8, region: usize, length: usize) -> Vec<libc::iovec> {
+/// `length` bytes as parts that all begin at `base`, the last one shorter if need be, and how many
+/// parts there are. `region`, the length of a part, is above zero. On the stack: this is the data
+/// path, where nothing is allocated.
+fn repeated(base: *mut u8, region: usize, length: usize) -> ([libc::iovec; PARTS], usize) {
     let length = length.min(region * PARTS);
-    (0..length.div_ceil(region))
-        .map(|part| libc::iovec {
-            iov_base: base.cast(),
-            iov_len: region.min(length - part * region),
-        })
-        .collect()
+    let count = length.div_ceil(region);
+    let mut parts = [libc::iovec { iov_base: base.cast(), iov_len: region }; PARTS];
+    if let Some(last) = parts[..count].last_mut() {
+        last.iov_len = length - (count - 1) * region;
+    }
+    (parts, count)
 }
 
 fn message_of(parts: &mut [libc::iovec]) -> libc::msghdr {
@@ -317,6 +310,12 @@ pub fn enable_zerocopy(socket: impl AsFd) -> io::Result<()> {
 pub fn send_zerocopy(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = SendFlags::NOSIGNAL | SendFlags::from_bits_retain(libc::MSG_ZEROCOPY as u32);
     Ok(rustix::net::send(socket, bytes, flags)?)
+}
+
+/// Whether a send failed because the device's queue or the socket's completions are full
+/// (`ENOBUFS`), which passes.
+pub fn is_out_of_buffers(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
 /// Completions of MSG_ZEROCOPY taken off the error queue.

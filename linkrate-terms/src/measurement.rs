@@ -239,6 +239,29 @@ pub struct InterfaceCounts {
     pub rx_dropped: u64,
 }
 
+impl InterfaceCounts {
+    /// The counts of two interfaces together.
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// What was counted since `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        self.with(earlier, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, count: fn(u64, u64) -> u64) -> Self {
+        Self {
+            tx_packets: count(self.tx_packets, other.tx_packets),
+            tx_bytes: count(self.tx_bytes, other.tx_bytes),
+            rx_packets: count(self.rx_packets, other.rx_packets),
+            rx_bytes: count(self.rx_bytes, other.rx_bytes),
+            tx_dropped: count(self.tx_dropped, other.tx_dropped),
+            rx_dropped: count(self.rx_dropped, other.rx_dropped),
+        }
+    }
+}
+
 /// TCP_INFO times of sending sockets, summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SenderTimes {

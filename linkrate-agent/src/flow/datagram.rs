@@ -173,9 +173,8 @@ fn drain(socket: &OwnedFd, buffer: &mut [u8]) {
 
 /// A time-out, a full queue, or the far end's socket not open yet (an ICMP of an earlier send).
 fn transient(error: &io::Error) -> bool {
-    const ENOBUFS: i32 = 105;
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused
-    ) || error.raw_os_error() == Some(ENOBUFS)
+    ) || socket::is_out_of_buffers(error)
 }

@@ -114,7 +114,7 @@ impl Sender {
                         sent
                     }
                     // too many completions outstanding: reap, and send this one by copy
-                    Err(error) if error.raw_os_error() == Some(ENOBUFS) => {
+                    Err(error) if socket::is_out_of_buffers(&error) => {
                         *outstanding = REAP_EVERY;
                         counters.add_completed(1);
                         counters.add_copied(1);
@@ -135,9 +135,6 @@ impl Sender {
         }
     }
 }
-
-/// errno(3) on every Linux architecture that Rust supports but MIPS and SPARC.
-const ENOBUFS: i32 = 105;
 
 #[cfg(test)]
 mod tests {

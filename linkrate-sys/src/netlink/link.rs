@@ -1,5 +1,6 @@
 //! One interface as the kernel describes it.
 
+use linkrate_terms::measurement::InterfaceCounts;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Stats64};
 
 /// What the kernel says about one interface (`RTM_NEWLINK`, linux/if_link.h).
@@ -37,29 +38,7 @@ pub struct Link {
     /// Receive queues allocated.
     pub rx_queues: u32,
     /// Packets, bytes and drops since the interface was made.
-    pub counters: LinkCounters,
-}
-
-/// Counters of one interface since it was made (`struct rtnl_link_stats64`). Bytes include the
-/// Ethernet header; on veth one superframe counts as one packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LinkCounters {
-    /// Packets handed to the driver.
-    pub tx_packets: u64,
-    /// Their bytes.
-    pub tx_bytes: u64,
-    /// Packets the driver handed up.
-    pub rx_packets: u64,
-    /// Their bytes.
-    pub rx_bytes: u64,
-    /// Packets dropped on transmit.
-    pub tx_dropped: u64,
-    /// Packets dropped on receive.
-    pub rx_dropped: u64,
-    /// Other failures on transmit.
-    pub tx_errors: u64,
-    /// Other failures on receive.
-    pub rx_errors: u64,
+    pub counters: InterfaceCounts,
 }
 
 impl From<&LinkMessage> for Link {
@@ -83,7 +62,7 @@ impl From<&LinkMessage> for Link {
                 LinkAttribute::TsoMaxSegs(value) => link.tso_max_segs = *value,
                 LinkAttribute::NumTxQueues(value) => link.tx_queues = *value,
                 LinkAttribute::NumRxQueues(value) => link.rx_queues = *value,
-                LinkAttribute::Stats64(stats) => link.counters = LinkCounters::from(stats),
+                LinkAttribute::Stats64(stats) => link.counters = counts_of(stats),
                 _ => {}
             }
         }
@@ -91,18 +70,15 @@ impl From<&LinkMessage> for Link {
     }
 }
 
-impl From<&Stats64> for LinkCounters {
-    fn from(stats: &Stats64) -> Self {
-        Self {
-            tx_packets: stats.tx_packets,
-            tx_bytes: stats.tx_bytes,
-            rx_packets: stats.rx_packets,
-            rx_bytes: stats.rx_bytes,
-            tx_dropped: stats.tx_dropped,
-            rx_dropped: stats.rx_dropped,
-            tx_errors: stats.tx_errors,
-            rx_errors: stats.rx_errors,
-        }
+/// Counters since the interface was made (`struct rtnl_link_stats64`).
+fn counts_of(stats: &Stats64) -> InterfaceCounts {
+    InterfaceCounts {
+        tx_packets: stats.tx_packets,
+        tx_bytes: stats.tx_bytes,
+        rx_packets: stats.rx_packets,
+        rx_bytes: stats.rx_bytes,
+        tx_dropped: stats.tx_dropped,
+        rx_dropped: stats.rx_dropped,
     }
 }
 
