@@ -15,6 +15,7 @@
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
 use linkrate_sys::netlink::{Link, RouteSocket};
+use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::{InterfaceKnobs, Offload};
 
 /// Features that make up "TSO" for the ladder; those a device lacks are left out.
@@ -100,6 +101,8 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
             bytes => bytes,
         }),
         queues: Some(queues),
+        // the adapter's own, of which its host's kernel knows nothing
+        port: PortRequest::default(),
     }
 }
 
@@ -155,6 +158,7 @@ pub fn defaults(knobs: &InterfaceKnobs, fresh: &InterfaceKnobs) -> InterfaceKnob
         mtu: knobs.mtu.or(fresh.mtu),
         gso_max_size: knobs.gso_max_size.or(fresh.gso_max_size),
         queues: knobs.queues.or(fresh.queues),
+        port: PortRequest::default(),
     }
 }
 

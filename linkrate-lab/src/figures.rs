@@ -68,6 +68,7 @@ pub fn measurement(
             protocol: reports.sut.protocol,
             senders,
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
+            adapter: None,
         },
         remarks,
     }

@@ -128,7 +128,12 @@ impl Testbed {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<Self, LabError> {
-        let Adapter::Veth = spec.adapter;
+        if let Adapter::Model(model) = &spec.adapter {
+            return Err(LabError::Invalid {
+                what: format!("adapter {} is not wired yet", model.name),
+                hint: "choose veth".to_owned(),
+            });
+        }
         let privilege = can_isolate().map_err(LabError::cannot_measure)?;
         let mut sut = start("sut", privilege.isolation(), &placement.sut, options)?;
         let user_namespace = match privilege {

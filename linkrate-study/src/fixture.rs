@@ -26,6 +26,7 @@ pub(crate) fn ladder() -> Study {
             interface: InterfaceKnobs { offload: Some(rung), ..InterfaceKnobs::default() },
             socket: SocketKnobs::default(),
             clients: 1,
+            ports: None,
             warm_up: Duration::from_millis(300),
             window: Duration::from_secs(2),
             seed: 0,
@@ -121,6 +122,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 1_900_000, ..SenderTimes::default() },
             receive_packets_by_cpu: BTreeMap::new(),
+            adapter: None,
         },
         remarks: Vec::new(),
     }

@@ -323,6 +323,7 @@ impl<'a> Session<'a> {
                     interface: InterfaceKnobs::default(),
                     socket: SocketKnobs::default(),
                     clients: 0,
+                    ports: None,
                     warm_up: Duration::ZERO,
                     window: self.study.method.idle,
                     seed: slot.seed,

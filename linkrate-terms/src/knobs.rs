@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::{PortKnobs, Steering};
 use crate::units::ByteSize;
 
 /// The transmit offload ladder. Since Linux 4.17 TCP always builds large segments, so "TSO off"
@@ -56,6 +57,71 @@ pub struct InterfaceKnobs {
     /// Receive and transmit queue pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<u32>,
+    /// Knobs of a virtual adapter's port, which its host's kernel does not know.
+    #[serde(default, skip_serializing_if = "PortRequest::is_empty")]
+    pub port: PortRequest,
+}
+
+/// What is asked of a virtual adapter's port; [`PortKnobs`] says what each means. The port's
+/// receive checksum is [`InterfaceKnobs::rx_checksum`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PortRequest {
+    /// Merging of received TCP segments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lro: Option<bool>,
+    /// How received frames are shared out to queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steering: Option<Steering>,
+    /// Receive interrupts by time, µs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_usecs: Option<u32>,
+    /// Receive interrupts by number of frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rx_frames: Option<u32>,
+    /// Transmit completion interrupts by time, µs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tx_usecs: Option<u32>,
+    /// VLAN on the wire; 0 for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// LLC/SNAP on the wire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snap: Option<bool>,
+}
+
+impl PortRequest {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What a port has that had `fresh` before it was asked.
+    pub fn over(&self, fresh: &PortKnobs, rx_checksum: Option<bool>) -> PortKnobs {
+        PortKnobs {
+            lro: self.lro.unwrap_or(fresh.lro),
+            rx_checksum: rx_checksum.unwrap_or(fresh.rx_checksum),
+            steering: self.steering.unwrap_or(fresh.steering),
+            rx_usecs: self.rx_usecs.unwrap_or(fresh.rx_usecs),
+            rx_frames: self.rx_frames.unwrap_or(fresh.rx_frames),
+            tx_usecs: self.tx_usecs.unwrap_or(fresh.tx_usecs),
+            vlan: self.vlan.unwrap_or(fresh.vlan),
+            snap: self.snap.unwrap_or(fresh.snap),
+        }
+    }
+
+    /// What a port has, as the request that would set all of it.
+    pub fn of(knobs: &PortKnobs) -> Self {
+        Self {
+            lro: Some(knobs.lro),
+            steering: Some(knobs.steering),
+            rx_usecs: Some(knobs.rx_usecs),
+            rx_frames: Some(knobs.rx_frames),
+            tx_usecs: Some(knobs.tx_usecs),
+            vlan: Some(knobs.vlan),
+            snap: Some(knobs.snap),
+        }
+    }
 }
 
 /// Options of every test socket, on both ends.

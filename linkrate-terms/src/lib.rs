@@ -8,6 +8,7 @@
 //! - [`cpus`]: sets of CPUs in the kernel's list format
 //! - [`workload`]: what traffic flows
 //! - [`knobs`]: what is set on the interface and on the sockets
+//! - [`model`]: what a virtual adapter is made like
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`measurement`]: what one run gave
 //! - [`nearest`]: "did you mean" for every name a person can mistype
@@ -17,6 +18,7 @@
 pub mod cpus;
 pub mod knobs;
 pub mod measurement;
+pub mod model;
 pub mod nearest;
 pub mod spec;
 pub mod units;
@@ -25,6 +27,7 @@ pub mod workload;
 pub use cpus::CpuSet;
 pub use knobs::{InterfaceKnobs, Offload, SocketKnobs};
 pub use measurement::Measurement;
+pub use model::{Model, PortKnobs, Steering};
 pub use spec::{RunSpec, Task, TestbedSpec};
 pub use units::{BitRate, ByteSize};
 pub use workload::{Direction, MessageSize, Protocol, ReceivePath, SendPath, Workload};

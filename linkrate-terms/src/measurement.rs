@@ -220,6 +220,73 @@ pub struct Evidence {
     pub senders: SenderTimes,
     /// Packets that receive processing handled, by CPU, over the window (`/proc/net/softnet_stat`).
     pub receive_packets_by_cpu: BTreeMap<u32, u64>,
+    /// What the SUT's virtual adapters counted; absent on other adapters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<Box<AdapterEvidence>>,
+}
+
+/// What the SUT's virtual adapters counted over the window.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct AdapterEvidence {
+    /// Length of the window as the adapters' meter saw it.
+    pub window_ns: u64,
+    /// The ports that took part, in order.
+    pub ports: Vec<PortEvidence>,
+    /// Busy share of each adapter's bus in per cent; absent where the bus does not limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bus_percent: Vec<f64>,
+    /// CPU time of the device threads (segmentation, checksums, wires), which run on adapter CPUs
+    /// and not on the SUT's.
+    pub device_threads: Vec<ThreadTime>,
+    /// CPU time of the SUT's driver threads; part of the SUT's own.
+    pub driver_threads: Vec<ThreadTime>,
+}
+
+/// One port over the window.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PortEvidence {
+    /// The port (`eth0`).
+    pub name: String,
+    /// Share of the window in which the link was occupied outwards, per cent; absent without a
+    /// rate.
+    pub tx_link_percent: Option<f64>,
+    /// The same inwards.
+    pub rx_link_percent: Option<f64>,
+    /// Counters by name: those of RFC 2863 and RFC 3635 (`ifHCOutOctets`), and linkrate's own
+    /// (`txSuperframes`, `txSegments`, `rxMergedFrames`, `rxSuperframes`, ...).
+    pub counters: BTreeMap<String, u64>,
+}
+
+impl AdapterEvidence {
+    /// A counter of all ports together.
+    pub fn total(&self, counter: &str) -> u64 {
+        let counts = self.ports.iter().filter_map(|port| port.counters.get(counter));
+        counts.fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    /// CPU time of the device in CPUs: 0.5 means half a CPU's worth of time was used.
+    pub fn device_cpus(&self) -> f64 {
+        let cpu_ns = self.device_threads.iter().fold(0u64, |sum, t| sum.saturating_add(t.cpu_ns));
+        if self.window_ns == 0 { 0.0 } else { cpu_ns as f64 / self.window_ns as f64 }
+    }
+
+    /// Mean bytes of a frame the ports sent, Ethernet header and FCS included: one MTU and its
+    /// headers, whatever the host handed over.
+    pub fn mean_wire_frame_bytes(&self) -> Option<f64> {
+        let frames = ["ifHCOutUcastPkts", "ifHCOutMulticastPkts", "ifHCOutBroadcastPkts"];
+        let frames: u64 = frames.iter().map(|name| self.total(name)).sum();
+        ratio(Some(&self.total("ifHCOutOctets")), Some(&frames))
+    }
+
+    /// Mean frames that a superframe of the host was cut into.
+    pub fn segments_per_superframe(&self) -> Option<f64> {
+        ratio(Some(&self.total("txSegments")), Some(&self.total("txSuperframes")))
+    }
+
+    /// Mean frames that were merged into a superframe for the host.
+    pub fn merges_per_superframe(&self) -> Option<f64> {
+        ratio(Some(&self.total("rxMergedFrames")), Some(&self.total("rxSuperframes")))
+    }
 }
 
 /// Interface counters over the window. On veth one superframe counts as one packet.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
+use crate::model::Model;
 use crate::workload::Workload;
 
 /// What the hosts do during a run.
@@ -30,6 +31,10 @@ pub struct RunSpec {
     pub socket: SocketKnobs,
     /// How many of the testbed's clients take part, from the first.
     pub clients: u32,
+    /// How many ports of virtual adapters take part, from the first, each with
+    /// [`TestbedSpec::clients_per_port`] clients; `None` on a veth, where `clients` says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports: Option<u32>,
     /// Traffic before the window opens.
     pub warm_up: Duration,
     /// The length of the common window in which both ends count.
@@ -39,21 +44,43 @@ pub struct RunSpec {
 }
 
 /// The adapters a testbed can be built on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adapter {
     /// A veth pair per client.
     Veth,
+    /// Virtual adapters of this model, as many as the ports need.
+    Model(Box<Model>),
+}
+
+impl Adapter {
+    /// The word for it, as study files have it.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Veth => "veth",
+            Self::Model(model) => &model.name,
+        }
+    }
 }
 
 /// What a study asks of its testbed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TestbedSpec {
     /// What joins the hosts.
     pub adapter: Adapter,
-    /// Number of client hosts.
+    /// Number of client hosts; on virtual adapters `ports` times `clients_per_port`.
     pub clients: u32,
+    /// Most ports any run asks for; unused on a veth.
+    #[serde(default = "one")]
+    pub ports: u32,
+    /// Clients behind each port, on a switch where there is more than one; unused on a veth.
+    #[serde(default = "one")]
+    pub clients_per_port: u32,
+    /// Links and buses run at this share of their rates: 1, or less on a machine that is too
+    /// small for the model.
+    #[serde(default = "whole")]
+    pub scale: f64,
     /// Most queue pairs any run asks for; a wire is made with so many and uses one by default.
     pub queues: u32,
     /// CPUs of the system under test; `None` lets the lab choose.
@@ -62,8 +89,25 @@ pub struct TestbedSpec {
     pub client_cpus: Option<CpuSet>,
 }
 
+fn one() -> u32 {
+    1
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
 impl Default for TestbedSpec {
     fn default() -> Self {
-        Self { adapter: Adapter::Veth, clients: 1, queues: 1, sut_cpus: None, client_cpus: None }
+        Self {
+            adapter: Adapter::Veth,
+            clients: 1,
+            ports: 1,
+            clients_per_port: 1,
+            scale: 1.0,
+            queues: 1,
+            sut_cpus: None,
+            client_cpus: None,
+        }
     }
 }

@@ -68,6 +68,7 @@ fn measured(lab: &mut Lab, workload: Workload) -> Result<Measurement, Failed> {
         interface: InterfaceKnobs::default(),
         socket: SocketKnobs::default(),
         clients: 1,
+        ports: None,
         warm_up: Duration::from_millis(500),
         window: Duration::from_secs(SECONDS),
         seed: 1,

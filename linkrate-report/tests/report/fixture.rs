@@ -114,6 +114,7 @@ fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 1_990_000, ..SenderTimes::default() },
             receive_packets_by_cpu: BTreeMap::from([(0, 64_000)]),
+            adapter: None,
         },
         remarks: Vec::new(),
     }
@@ -130,6 +131,7 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
             interface: InterfaceKnobs::default(),
             socket: SocketKnobs::default(),
             clients: 1,
+            ports: None,
             warm_up: Duration::from_millis(500),
             window: Duration::from_secs(2),
             seed: 1000 + u64::from(sequence),

@@ -50,6 +50,7 @@ pub(super) fn read(
                 interface: setup.interface,
                 socket: setup.socket,
                 clients: setup.clients,
+                ports: None,
                 warm_up: method.warm_up,
                 window: method.run,
                 seed: 0,

@@ -119,6 +119,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         interface: setup.interface,
         socket: setup.socket,
         clients: setup.clients,
+        ports: None,
         warm_up,
         window,
         seed: 1,

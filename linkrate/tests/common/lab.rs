@@ -38,6 +38,7 @@ pub fn run_spec(task: Task, interface: InterfaceKnobs, window: Duration) -> RunS
         interface,
         socket: SocketKnobs::default(),
         clients: 1,
+        ports: None,
         warm_up: Duration::ZERO,
         window,
         seed: 1,

@@ -1,0 +1,302 @@
+//! Models of adapters: what a virtual adapter is made like, as data.
+//!
+//! A model is a TOML file. The built-in ones lie in `linkrate-terms/models/`; anyone can write
+//! another. The whole model travels with a testbed, so that results say what they were measured
+//! on even after the file has changed.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::nearest::did_you_mean;
+use crate::units::BitRate;
+
+/// Smallest MTU an IPv4 host must accept (RFC 791).
+pub const SMALLEST_MTU: u32 = 68;
+/// Largest MTU: an IP packet's length field holds no more.
+pub const LARGEST_MTU: u32 = 65_535;
+/// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
+pub const LARGEST_SUPERFRAME: u32 = 65_535;
+
+/// What an adapter is made like.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Model {
+    /// Short name (`gigabit`).
+    pub name: String,
+    /// One line that says what it is.
+    pub title: String,
+    /// Where its figures come from.
+    pub source: String,
+    /// Ports of one adapter.
+    pub ports: u32,
+    /// Bits per second of each port's link, in each direction; absent: as fast as it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
+    pub rate: Option<BitRate>,
+    /// Bits per second that the bus carries for all ports and both directions together; absent:
+    /// the bus never limits.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
+    pub bus: Option<BitRate>,
+    /// Queue pairs of each port.
+    pub queues: u32,
+    /// Largest IP packet the host may hand over to be cut (the virtual MTU), bytes.
+    pub superframe: u32,
+    /// Largest MTU, bytes.
+    pub max_mtu: u32,
+    /// Descriptors of each transmit queue; one holds a superframe.
+    pub transmit_ring: u32,
+    /// Descriptors of each receive queue; one holds a frame, or a superframe that was merged.
+    pub receive_ring: u32,
+    /// What a fresh port has set.
+    #[serde(default)]
+    pub defaults: PortKnobs,
+}
+
+/// How received frames are shared out to queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Steering {
+    /// Everything to queue 0.
+    Off,
+    /// By the Toeplitz hash of addresses and ports (receive-side scaling).
+    Rss,
+    /// By destination port, through a table that the driver keeps current.
+    DestinationPort,
+}
+
+impl Steering {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Rss => "rss",
+            Self::DestinationPort => "destination-port",
+        }
+    }
+}
+
+/// What can be set on a port of a virtual adapter beside what `ethtool -k` shows; effective values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct PortKnobs {
+    /// Merging of received TCP segments (large receive offload, packet reassembly).
+    pub lro: bool,
+    /// Verification of received checksums; off leaves it to the host.
+    pub rx_checksum: bool,
+    /// How received frames are shared out to queues.
+    pub steering: Steering,
+    /// A receive interrupt is raised so many µs after the first frame that waits; 0: at once.
+    pub rx_usecs: u32,
+    /// A receive interrupt is raised when so many frames wait; 0: only by time.
+    pub rx_frames: u32,
+    /// A transmit completion interrupt is raised so many µs after the first completion.
+    pub tx_usecs: u32,
+    /// 802.1Q VLAN on the wire, 1 to 4094; 0: no tag.
+    pub vlan: u16,
+    /// 802.3 with LLC/SNAP instead of Ethernet II on the wire, for frames that fit its length.
+    pub snap: bool,
+}
+
+impl Default for PortKnobs {
+    fn default() -> Self {
+        Self {
+            lro: false,
+            rx_checksum: true,
+            steering: Steering::Rss,
+            rx_usecs: 20,
+            rx_frames: 64,
+            tx_usecs: 50,
+            vlan: 0,
+            snap: false,
+        }
+    }
+}
+
+/// A model that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// There is no such built-in model.
+    #[error("unknown model {given:?}; {}", did_you_mean(.given, built_in_names()))]
+    Unknown {
+        /// What was given.
+        given: String,
+    },
+    /// The file is no model; the message has line and key.
+    #[error("{0}")]
+    Malformed(String),
+    /// A value makes no adapter.
+    #[error("{key} is {value}, expected {expected}")]
+    OutOfRange {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+}
+
+const BUILT_IN: [&str; 2] =
+    [include_str!("../models/gigabit.toml"), include_str!("../models/ten-gigabit.toml")];
+
+/// The built-in models.
+pub fn built_in() -> impl Iterator<Item = Model> {
+    // a test reads every one of them
+    BUILT_IN.iter().filter_map(|text| Model::parse(text).ok())
+}
+
+fn built_in_names() -> [&'static str; 2] {
+    ["gigabit", "ten-gigabit"]
+}
+
+/// The built-in model of that name.
+///
+/// # Errors
+/// [`ModelError::Unknown`] with the nearest name.
+pub fn find(name: &str) -> Result<Model, ModelError> {
+    built_in()
+        .find(|model| model.name == name)
+        .ok_or_else(|| ModelError::Unknown { given: name.to_owned() })
+}
+
+impl Model {
+    /// Reads a model from TOML.
+    ///
+    /// # Errors
+    /// [`ModelError`] with the key, and the line where the text is no model.
+    pub fn parse(text: &str) -> Result<Self, ModelError> {
+        let model: Self =
+            toml::from_str(text).map_err(|error| ModelError::Malformed(error.to_string()))?;
+        model.check()?;
+        Ok(model)
+    }
+
+    /// The model with its link and bus at `scale` of their rates.
+    #[must_use]
+    pub fn scaled(mut self, scale: f64) -> Self {
+        let scaled = |rate: BitRate| BitRate(rate.0 * scale);
+        self.rate = self.rate.map(scaled);
+        self.bus = self.bus.map(scaled);
+        self
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        let name = !self.name.is_empty()
+            && self.name.len() <= 32
+            && self.name != "veth"
+            && self.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        if !name {
+            return Err(ModelError::OutOfRange {
+                key: "name",
+                value: format!("{:?}", self.name),
+                expected: "1 to 32 letters, digits, '-' and '_', and not \"veth\"".to_owned(),
+            });
+        }
+        let ranges = [
+            ("ports", self.ports, 1, 64),
+            ("queues", self.queues, 1, 64),
+            ("superframe", self.superframe, 2 * SMALLEST_MTU, LARGEST_SUPERFRAME),
+            ("max-mtu", self.max_mtu, SMALLEST_MTU, LARGEST_MTU),
+            ("transmit-ring", self.transmit_ring, 2, 4096),
+            ("receive-ring", self.receive_ring, 2, 16_384),
+            ("defaults.vlan", u32::from(self.defaults.vlan), 0, 4094),
+            ("defaults.rx-usecs", self.defaults.rx_usecs, 0, 10_000),
+            ("defaults.rx-frames", self.defaults.rx_frames, 0, 16_384),
+            ("defaults.tx-usecs", self.defaults.tx_usecs, 0, 10_000),
+        ];
+        for (key, value, low, high) in ranges {
+            if !(low..=high).contains(&value) {
+                let expected = format!("{low} to {high}");
+                return Err(ModelError::OutOfRange { key, value: value.to_string(), expected });
+            }
+        }
+        for (key, rate) in [("rate", self.rate), ("bus", self.bus)] {
+            let Some(rate) = rate else { continue };
+            if !(1e3..=1e12).contains(&rate.0) {
+                let expected = "1 kbit/s to 1000 Gbit/s".to_owned();
+                return Err(ModelError::OutOfRange { key, value: rate.to_string(), expected });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Steering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Rates as people write them (`10 Gbit/s`); a number is bits per second.
+mod rate_text {
+    use super::{BitRate, Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(f64),
+        Text(String),
+    }
+
+    #[expect(clippy::ref_option, reason = "serde's signature")]
+    pub(super) fn serialize<S: Serializer>(
+        rate: &Option<BitRate>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        rate.map(|rate| rate.0).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<BitRate>, D::Error> {
+        Ok(Some(match Written::deserialize(from)? {
+            Written::Number(bits) => BitRate(bits),
+            Written::Text(text) => text.parse().map_err(serde::de::Error::custom)?,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_models_are_sound() {
+        assert_eq!(BUILT_IN.len(), built_in_names().len());
+        for (text, name) in BUILT_IN.iter().zip(built_in_names()) {
+            let model = Model::parse(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(model.name, name);
+            assert_eq!(find(name), Ok(model));
+        }
+        assert_eq!(find("gigabit").unwrap().superframe, 32_160);
+        let scaled = find("ten-gigabit").unwrap().scaled(0.1);
+        assert_eq!(scaled.rate, Some(BitRate(1e9)));
+    }
+
+    #[test]
+    fn what_is_no_model_is_refused_by_key() {
+        let good = BUILT_IN[0];
+        let cases = [
+            ("ports = 2", "ports = 0", "ports is 0, expected 1 to 64"),
+            ("ports = 2", "prots = 2", "unknown field `prots`"),
+            ("\"1 Gbit/s\"", "\"1 furlong\"", "1 furlong"),
+            ("name = \"gigabit\"", "name = \"veth\"", "name is \"veth\""),
+        ];
+        for (from, to, expected) in cases {
+            let text = good.replace(from, to);
+            assert_ne!(text, good, "{from}");
+            let error = Model::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let error = find("gigabti").unwrap_err().to_string();
+        assert!(error.contains("gigabit"), "{error}");
+    }
+
+    #[test]
+    fn a_model_survives_json() {
+        for model in built_in() {
+            let text = serde_json::to_string(&model).unwrap();
+            assert_eq!(serde_json::from_str::<Model>(&text).unwrap(), model);
+        }
+    }
+}
