@@ -11,6 +11,12 @@
 //! | gro, tx-checksum, rx-checksum | features `rx-gro`, `tx-checksum-ip-generic` or the per-protocol ones, `rx-checksum` |
 //! | mtu, gso-max-size | `IFLA_MTU`, `IFLA_GSO_MAX_SIZE` with `IFLA_GSO_IPV4_MAX_SIZE` |
 //! | queues | ethtool channels |
+//!
+//! A TAP is such an interface too, with these differences. Its features can be switched as far as
+//! its reader offers them (`tun_net_fix_features`, drivers/net/tun.c). Its channels are the queues
+//! that its reader attached; they are read here and cannot be set (`tun_ethtool_ops`). What it
+//! receives was checked by the adapter behind it or not at all, so there is no `rx-checksum`.
+//! `rx-gro` can be switched and does nothing ([`linkrate_sys::tap`]).
 
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
@@ -81,6 +87,20 @@ pub fn read(interface: &str) -> Result<InterfaceKnobs, KnobError> {
     Ok(effective_knobs(&link, &features, queues))
 }
 
+/// Reads the knobs of `interface` to which later runs [return](defaults): those it has, and that
+/// can be set.
+///
+/// # Errors
+/// When the interface cannot be read.
+pub fn fresh(interface: &str) -> Result<InterfaceKnobs, KnobError> {
+    let refused = |cause| refused("read-back", interface, cause);
+    let fresh = read(interface)?;
+    match Ethtool::open().and_then(|mut s| s.can_set_channels(interface)).map_err(refused)? {
+        true => Ok(fresh),
+        false => Ok(InterfaceKnobs { queues: None, ..fresh }),
+    }
+}
+
 fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKnobs {
     // the testbed is IPv4: what only IPv6 has is not on
     let tso = features.is_active("tx-tcp-segmentation");
@@ -93,7 +113,10 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
         offload: Some(offload),
         gro: Some(features.is_active(GRO)),
         tx_checksum: Some(IPV4_CHECKSUM_FEATURES.iter().any(|name| features.is_active(name))),
-        rx_checksum: Some(features.is_active(RX_CHECKSUM)),
+        rx_checksum: features
+            .get(RX_CHECKSUM)
+            .filter(|feature| feature.active || feature.changeable)
+            .map(|feature| feature.active),
         mtu: Some(link.mtu),
         // kernels before 6.3 have one limit for both IP versions
         gso_max_size: Some(match link.gso_ipv4_max_size {
@@ -176,7 +199,7 @@ fn present<'a>(
 /// Sets how many queues of an interface are in use.
 ///
 /// # Errors
-/// As the driver's; a device without channels refuses.
+/// As the driver's; a device without channels, or whose reader alone changes them, refuses.
 pub fn set_queues(ethtool: &mut Ethtool, interface: &str, queues: u32) -> Result<(), SysError> {
     let now: Channels = ethtool.channels(interface)?;
     let (rx, tx, combined) =
@@ -186,12 +209,18 @@ pub fn set_queues(ethtool: &mut Ethtool, interface: &str, queues: u32) -> Result
         return Ok(());
     }
     let wanted = |maximum: u32, count: u32| (maximum > 0).then_some(count);
-    ethtool.set_channels(
+    let set = ethtool.set_channels(
         interface,
         wanted(now.rx_max, rx),
         wanted(now.tx_max, tx),
         wanted(now.combined_max, combined),
-    )
+    );
+    set.map_err(|error| match error.is_unsupported() {
+        true => error
+            .with_detail(format!("it uses {}", now.rx.max(now.combined)))
+            .with_hint("the queues of a virtual adapter are changed at the adapter"),
+        false => error,
+    })
 }
 
 fn refused(knob: &'static str, interface: &str, cause: SysError) -> KnobError {

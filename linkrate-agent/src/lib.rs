@@ -3,7 +3,8 @@
 //! A request's way: [`framing`] cuts it out of the stream, [`protocol`] decodes and checks it,
 //! [`server`] carries it out. Traffic's way: [`session`] makes sockets ([`sockets`]) and gives
 //! each connection a thread ([`flow`]); [`meter`] reads counters and CPU time at the two ends of
-//! the window. [`knobs`] sets an interface and reads it back.
+//! the window. [`knobs`] sets an interface and reads it back. [`taps`] makes the interfaces of
+//! virtual adapters and gives them away.
 
 #![forbid(unsafe_code)]
 
@@ -15,3 +16,4 @@ pub mod protocol;
 pub mod server;
 pub mod session;
 pub mod sockets;
+pub mod taps;

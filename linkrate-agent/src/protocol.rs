@@ -5,7 +5,7 @@
 //! their [`PROTOCOL_VERSION`] first and refuse another one. Nothing the far end says is trusted:
 //! frames are bounded, and [`decode_request`] refuses counts and names that no testbed needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use linkrate_terms::measurement::{CpuUse, InterfaceCounts, SenderTimes};
@@ -14,7 +14,7 @@ use linkrate_terms::{CpuSet, InterfaceKnobs, SocketKnobs, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// What the controller asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,22 @@ pub enum Request {
         peer_pid: u32,
         /// Queue pairs the wire's ends can have at most.
         queues: u32,
+    },
+    /// Create a TAP in this host, with every offload left to whoever reads it. It is down.
+    CreateTap {
+        /// Interface name.
+        name: String,
+        /// Queue pairs.
+        queues: u32,
+        /// Its Ethernet address; the kernel makes one up if `None`.
+        address: Option<[u8; 6]>,
+        /// Frames that wait to be read from each queue, at most.
+        tx_queue_length: u32,
+    },
+    /// Close this agent's descriptors of a TAP, which then lives as long as those who took them.
+    ReleaseTap {
+        /// Interface name.
+        name: String,
     },
     /// Give an interface its address and bring it up.
     ConfigureInterface(InterfaceSetup),
@@ -162,6 +178,11 @@ pub enum Reply {
     Placed {
         /// The CPUs.
         cpus: CpuSet,
+    },
+    /// To [`Request::CreateTap`].
+    Tap {
+        /// The agent's descriptors of it, a queue each, for the agent's parent to take.
+        descriptors: Vec<i32>,
     },
     /// Done, with nothing to tell.
     Done,
@@ -286,6 +307,8 @@ pub mod bounds {
     pub const NAME_BYTES: usize = 15;
     /// Queue pairs.
     pub const QUEUES: u32 = 256;
+    /// Frames that wait in one transmit queue.
+    pub const QUEUE_LENGTH: u32 = 1 << 16;
 }
 
 /// Why a message was refused.
@@ -322,16 +345,33 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, DecodeError> {
 /// [`DecodeError`] when it is no reply.
 pub fn decode_reply(bytes: &[u8]) -> Result<Reply, DecodeError> {
     let reply: Reply = serde_json::from_slice(bytes)?;
-    if let Reply::Window(report) = &reply
-        && report.ended_ns < report.started_ns
-    {
-        return Err(DecodeError::OutOfBounds {
-            field: "ended-ns",
-            value: report.ended_ns.to_string(),
-            expected: "a time after started-ns".to_owned(),
-        });
-    }
+    check_reply(&reply)?;
     Ok(reply)
+}
+
+fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
+    match reply {
+        Reply::Window(report) if report.ended_ns < report.started_ns => {
+            Err(DecodeError::OutOfBounds {
+                field: "ended-ns",
+                value: report.ended_ns.to_string(),
+                expected: "a time after started-ns".to_owned(),
+            })
+        }
+        Reply::Tap { descriptors } => {
+            at_least("descriptors", descriptors.len() as u64, 1)?;
+            at_most("descriptors", descriptors.len() as u64, u64::from(bounds::QUEUES))?;
+            match descriptors.iter().find(|descriptor| **descriptor < 0) {
+                Some(descriptor) => Err(DecodeError::OutOfBounds {
+                    field: "descriptors",
+                    value: descriptor.to_string(),
+                    expected: "0 or more".to_owned(),
+                }),
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_request(request: &Request) -> Result<(), DecodeError> {
@@ -347,11 +387,25 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             check_name(peer_name)?;
             at_most("queues", u64::from(*queues), u64::from(bounds::QUEUES))
         }
+        Request::CreateTap { name, queues, address, tx_queue_length } => {
+            check_name(name)?;
+            at_least("queues", u64::from(*queues), 1)?;
+            at_most("queues", u64::from(*queues), u64::from(bounds::QUEUES))?;
+            at_least("tx-queue-length", u64::from(*tx_queue_length), 1)?;
+            at_most(
+                "tx-queue-length",
+                u64::from(*tx_queue_length),
+                u64::from(bounds::QUEUE_LENGTH),
+            )?;
+            address.as_ref().map_or(Ok(()), check_address)
+        }
         Request::ConfigureInterface(setup) => {
             check_name(&setup.name)?;
             at_most("prefix-length", u64::from(setup.prefix_length), 32)
         }
-        Request::SteerReceive { name, .. } | Request::AwaitLink { name } => check_name(name),
+        Request::SteerReceive { name, .. }
+        | Request::AwaitLink { name }
+        | Request::ReleaseTap { name } => check_name(name),
         Request::SetKnobs { interfaces, .. } => check_names(interfaces),
         Request::Listen(spec) => {
             check_workload(&spec.workload, spec.clients)?;
@@ -400,9 +454,33 @@ fn check_buffer(socket: &SocketKnobs) -> Result<(), DecodeError> {
     }
 }
 
+/// Hosts behind one switch reach the SUT through one interface, which must not count twice.
 fn check_names(names: &[String]) -> Result<(), DecodeError> {
     at_most("interfaces", names.len() as u64, bounds::INTERFACES as u64)?;
-    names.iter().try_for_each(|name| check_name(name))
+    let mut seen = BTreeSet::new();
+    for name in names {
+        check_name(name)?;
+        if !seen.insert(name) {
+            return Err(DecodeError::OutOfBounds {
+                field: "interfaces",
+                value: format!("{name:?} twice"),
+                expected: "each interface once".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// As the kernel's is_valid_ether_addr (include/linux/etherdevice.h).
+fn check_address(address: &[u8; 6]) -> Result<(), DecodeError> {
+    if address[0] & 1 == 0 && *address != [0; 6] {
+        return Ok(());
+    }
+    Err(DecodeError::OutOfBounds {
+        field: "address",
+        value: address.map(|byte| format!("{byte:02x}")).join(":"),
+        expected: "the address of one station, such as 02:00:00:00:00:01".to_owned(),
+    })
 }
 
 /// As the kernel's dev_valid_name (net/core/dev.c).
@@ -492,6 +570,52 @@ mod tests {
             };
             assert!(decoded(&request).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn an_interface_is_named_once() {
+        let measure = |interfaces: &[&str]| {
+            decoded(&Request::Measure(MeasureSpec {
+                start_ns: 0,
+                end_ns: 1,
+                interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),
+                cpus: CpuSet::default(),
+            }))
+        };
+        assert!(measure(&["p0", "p1"]).is_ok());
+        let error = measure(&["p0", "p1", "p0"]).unwrap_err().to_string();
+        assert_eq!(error, "interfaces is \"p0\" twice, expected each interface once");
+    }
+
+    #[test]
+    fn a_tap_is_asked_for_within_bounds() {
+        let tap = |queues, address, tx_queue_length| {
+            let name = "p0".to_owned();
+            let request = Request::CreateTap { name, queues, address, tx_queue_length };
+            decoded(&request).map(|again| assert_eq!(again, request)).map_err(|e| e.to_string())
+        };
+        assert_eq!(tap(1, None, 512), Ok(()));
+        assert_eq!(tap(256, Some([2, 0, 0, 0, 0, 1]), 1 << 16), Ok(()));
+        for (answer, field) in [
+            (tap(0, None, 512), "queues is 0"),
+            (tap(257, None, 512), "queues is 257"),
+            (tap(1, None, 0), "tx-queue-length is 0"),
+            (tap(1, None, u32::MAX), "tx-queue-length is 4294967295"),
+            (tap(1, Some([0; 6]), 512), "address is 00:00:00:00:00:00"),
+            (tap(1, Some([1, 0, 94, 0, 0, 1]), 512), "address is 01:00:5e:00:00:01"),
+        ] {
+            let error = answer.unwrap_err();
+            assert!(error.starts_with(field), "{error}");
+        }
+    }
+
+    #[test]
+    fn descriptors_that_cannot_be_are_refused() {
+        let answer = |descriptors| {
+            decode_reply(&serde_json::to_vec(&Reply::Tap { descriptors }).unwrap()).is_ok()
+        };
+        assert!(answer(vec![5, 6]));
+        assert!(!answer(vec![]) && !answer(vec![5, -1]) && !answer(vec![5; 257]));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::protocol::{
     decode_request,
 };
 use crate::session::Session;
+use crate::taps::Taps;
 
 /// The longest window an agent measures.
 const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -48,6 +49,7 @@ pub fn serve(
         session: None,
         fresh: BTreeMap::new(),
         steered: BTreeMap::new(),
+        taps: Taps::default(),
     };
     while let Some(frame) = read_frame(input)? {
         let reply = match decode_request(&frame) {
@@ -68,6 +70,7 @@ struct Agent<'a> {
     fresh: BTreeMap<String, InterfaceKnobs>,
     /// Which CPUs process what each steered interface receives.
     steered: BTreeMap<String, CpuSet>,
+    taps: Taps,
 }
 
 impl From<SysError> for Refusal {
@@ -102,6 +105,14 @@ impl Agent<'_> {
                 RouteSocket::open()?.create_veth(&name, &peer_name, peer.as_fd(), queues)?;
                 Ok(Reply::Done)
             }
+            Request::CreateTap { name, queues, address, tx_queue_length } => {
+                let descriptors = self.taps.create(&name, queues, address, tx_queue_length)?;
+                Ok(Reply::Tap { descriptors })
+            }
+            Request::ReleaseTap { name } => match self.taps.release(&name) {
+                true => Ok(Reply::Done),
+                false => Err(refusal(format!("no TAP {name:?} is held here"))),
+            },
             Request::ConfigureInterface(setup) => configure_interface(&setup),
             Request::AwaitLink { name } => {
                 RouteSocket::open()?.wait_running(&name, LINK_UP)?;
@@ -175,7 +186,7 @@ impl Agent<'_> {
             let fresh = match self.fresh.get(interface) {
                 Some(fresh) => fresh.clone(),
                 None => {
-                    let fresh = knobs::read(interface).map_err(knob_refusal)?;
+                    let fresh = knobs::fresh(interface).map_err(knob_refusal)?;
                     self.fresh.insert(interface.clone(), fresh.clone());
                     fresh
                 }
@@ -268,7 +279,10 @@ fn configure_interface(setup: &InterfaceSetup) -> Result<Reply, Refusal> {
     route.add_address(&setup.name, setup.address, setup.prefix_length)?;
     route.set_up("lo")?;
     // a wire is made with as many queues as any run needs; a run that does not ask has one
-    knobs::set_queues(&mut Ethtool::open()?, &setup.name, 1)?;
+    let mut ethtool = Ethtool::open()?;
+    if ethtool.can_set_channels(&setup.name)? {
+        knobs::set_queues(&mut ethtool, &setup.name, 1)?;
+    }
     route.set_up(&setup.name)?;
     if let Some(congestion) = &setup.route_congestion {
         let mask = u32::MAX.checked_shl(32 - u32::from(setup.prefix_length)).unwrap_or(0);

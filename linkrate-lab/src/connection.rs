@@ -134,6 +134,23 @@ impl Connection {
         }
     }
 
+    /// Sleeps until `deadline_ns` of CLOCK_MONOTONIC; wakes early when the person asks to stop.
+    ///
+    /// # Errors
+    /// [`AgentError::Interrupted`].
+    pub fn sleep_until(&self, deadline_ns: u64) -> Result<(), AgentError> {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(AgentError::Interrupted);
+            }
+            let left = Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(GLANCE));
+        }
+    }
+
     /// Sends a request and waits for its reply.
     ///
     /// # Errors

@@ -11,11 +11,14 @@ use linkrate_agent::protocol::{
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::sched;
+use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{
     CpuSet, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
 };
 
 use crate::LabError;
+use crate::adapters;
 use crate::connection::{AgentError, PATIENCE, expect_reply};
 use crate::figures::{self, Reports};
 use crate::placement::Placement;
@@ -141,7 +144,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
             expect_reply!(host.connection, Request::Begin, Reply::Done => ()).map_err(measured)?;
         }
     }
-    let mut reports = window(testbed, spec, clients).map_err(measured)?;
+    let (mut reports, adapter) = window(testbed, spec, clients).map_err(measured)?;
     let mut latency = Vec::new();
     let mut broken = reports.iter().find_map(|report| report.broken.clone());
     if workload.is_some() {
@@ -161,12 +164,17 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
     check_placement(testbed, &reports, clients)?;
+    if let Some(port) = testbed.adapters.as_ref().and_then(|adapters| adapters.broken()) {
+        let reason = format!("the drivers of port {port} have ended");
+        return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
+    }
     let reports = Reports {
         sut: reports.remove(0),
         clients: reports,
         latency,
         flows,
         interface,
+        adapter,
         shared_cpus: testbed.placement.is_shared(),
     };
     let steered = testbed.receive_steering == ReceiveSteering::Rps;
@@ -224,12 +232,13 @@ fn set_knobs(
     clients: usize,
 ) -> Result<InterfaceKnobs, RunFailure> {
     let knob = |error| failure(Stage::Knob, error);
-    let interfaces: Vec<String> =
-        testbed.clients.iter().take(clients).map(|client| client.sut_interface.clone()).collect();
+    let interfaces = testbed.sut_interfaces(clients);
+    let ports = interfaces.len();
+    let virtual_adapter = testbed.adapters.is_some();
     let far_end = InterfaceKnobs {
         mtu: spec.interface.mtu,
-        queues: spec.interface.queues,
-        offload: spec.interface.gro.map(|_| Offload::Gso),
+        queues: spec.interface.queues.filter(|_| !virtual_adapter),
+        offload: spec.interface.gro.filter(|_| !virtual_adapter).map(|_| Offload::Gso),
         ..InterfaceKnobs::default()
     };
     for client in testbed.clients.iter_mut().take(clients) {
@@ -239,8 +248,19 @@ fn set_knobs(
         };
         expect_reply!(client.host.connection, request, Reply::Knobs(_) => ()).map_err(knob)?;
     }
-    let request = Request::SetKnobs { interfaces, knobs: spec.interface.clone() };
-    expect_reply!(testbed.sut.connection, request, Reply::Knobs(knobs) => knobs).map_err(knob)
+    let mut knobs = spec.interface.clone();
+    if let Some(adapters) = &testbed.adapters {
+        // what the port itself knows is not the kernel's to set; the virtual MTU is the model's
+        knobs.port = PortRequest::default();
+        knobs.rx_checksum = None;
+        knobs.gso_max_size = knobs.gso_max_size.or(Some(adapters.model().superframe));
+    }
+    let request = Request::SetKnobs { interfaces, knobs };
+    let effective =
+        expect_reply!(testbed.sut.connection, request, Reply::Knobs(knobs) => knobs).map_err(knob)?;
+    let Some(adapters) = &testbed.adapters else { return Ok(effective) };
+    let port = adapters.set_knobs(ports, &spec.interface);
+    Ok(InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, ..effective })
 }
 
 /// Lets the SUT listen and every client connect. Returns what the SUT's sockets have.
@@ -302,20 +322,20 @@ fn check_sockets(
     Ok(())
 }
 
-/// Warms up and measures on all hosts at once. The SUT's report comes first.
+/// Warms up and measures on all hosts and adapters at once. The SUT's report comes first.
 fn window(
     testbed: &mut Testbed,
     spec: &RunSpec,
     clients: usize,
-) -> Result<Vec<WindowReport>, AgentError> {
+) -> Result<(Vec<WindowReport>, Option<AdapterEvidence>), AgentError> {
     let warm_up = if spec.task == Task::Idle { Duration::ZERO } else { spec.warm_up };
     let begun = monotonic_ns();
     // the warm-up is slept here, the agents get their request just before the window
     testbed.sut.connection.pause_until(begun + warm_up.saturating_sub(LEAD).as_nanos() as u64)?;
     let start_ns = (begun + warm_up.as_nanos() as u64).max(monotonic_ns() + LEAD.as_nanos() as u64);
     let end_ns = start_ns + spec.window.as_nanos() as u64;
-    let sut_interfaces: Vec<String> =
-        testbed.clients.iter().take(clients).map(|client| client.sut_interface.clone()).collect();
+    let sut_interfaces = testbed.sut_interfaces(clients);
+    let ports = sut_interfaces.len();
     let interfaces: Vec<Vec<String>> = std::iter::once(sut_interfaces)
         .chain(testbed.clients.iter().take(clients).map(|client| vec![client.interface.clone()]))
         .collect();
@@ -333,9 +353,20 @@ fn window(
             cpus,
         }))?;
     }
+    let adapter = match &testbed.adapters {
+        Some(adapters) => {
+            let connection = &testbed.sut.connection;
+            connection.sleep_until(start_ns)?;
+            let opened = adapters.read();
+            connection.sleep_until(end_ns)?;
+            let closed = adapters.read();
+            Some(adapters::evidence(&opened, &closed, ports, adapters.model().rate.is_some()))
+        }
+        None => None,
+    };
     let patience = spec.window + PATIENCE;
     let slack_ns = (spec.window.as_nanos() as u64 / 10).max(SLACK.as_nanos() as u64);
-    participants(testbed, clients)
+    let reports: Result<Vec<_>, _> = participants(testbed, clients)
         .map(|host| match host.connection.receive(patience)? {
             Reply::Window(report) => {
                 let late_ns = report
@@ -355,7 +386,8 @@ fn window(
             }
             _ => Err(host.connection.unexpected("measure")),
         })
-        .collect()
+        .collect();
+    Ok((reports?, adapter))
 }
 
 /// Every thread must have stayed on the CPUs of its role.
@@ -376,7 +408,11 @@ fn check_placement(
             return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
         }
     }
-    Ok(())
+    let adapters = testbed.adapters.as_ref();
+    match adapters.and_then(|adapters| adapters.strayed(&testbed.placement)) {
+        Some(reason) => Err(RunFailure { stage: Stage::Measure, reason, fatal: false }),
+        None => Ok(()),
+    }
 }
 
 fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
@@ -384,6 +420,9 @@ fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
     let hello = &testbed.sut.hello;
     let steering = match &testbed.receive_steering {
         ReceiveSteering::Rps => "receive packet steering to the CPUs of the receiving host",
+        ReceiveSteering::NotNeeded if testbed.adapters.is_some() => {
+            "in the driver threads, on the CPUs of the receiving host"
+        }
         ReceiveSteering::NotNeeded => "not steered: all on the same CPUs",
         ReceiveSteering::Unavailable(_) => "not steered: on the CPU of the sender",
     };
@@ -395,7 +434,7 @@ fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
             ("sut-cpus", testbed.placement.sut.to_string()),
             ("client-cpus", testbed.placement.clients.to_string()),
             ("clients", spec.clients.to_string()),
-            ("adapter", "veth".to_owned()),
+            ("adapter", spec.adapter.name().to_owned()),
             (
                 "plain-payload",
                 "sent from and received into one region of 16 KiB, over and over".to_owned(),

@@ -3,7 +3,7 @@
 use linkrate_agent::flow::latency_histogram;
 use linkrate_agent::protocol::{FlowFacts, WindowReport};
 use linkrate_terms::measurement::{
-    CpuUse, Effective, Evidence, Latency, SenderTimes, ThreadTime, Traffic,
+    AdapterEvidence, CpuUse, Effective, Evidence, Latency, SenderTimes, ThreadTime, Traffic,
 };
 use linkrate_terms::{InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
@@ -20,6 +20,8 @@ pub struct Reports {
     pub flows: Option<FlowFacts>,
     /// Interface knobs as read back.
     pub interface: InterfaceKnobs,
+    /// What virtual adapters counted.
+    pub adapter: Option<AdapterEvidence>,
     /// Whether both roles share their CPUs.
     pub shared_cpus: bool,
 }
@@ -68,7 +70,7 @@ pub fn measurement(
             protocol: reports.sut.protocol,
             senders,
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
-            adapter: None,
+            adapter: reports.adapter.map(Box::new),
         },
         remarks,
     }

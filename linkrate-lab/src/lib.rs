@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adapters;
 pub mod congestion;
 pub mod connection;
 pub mod doctor;

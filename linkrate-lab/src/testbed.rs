@@ -1,5 +1,6 @@
 //! A testbed: hosts as agent processes in namespaces of their own, wired and placed.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::net::Ipv4Addr;
@@ -9,11 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use linkrate_agent::protocol::{Hello, InterfaceSetup, PROTOCOL_VERSION, Reply, Request};
+use linkrate_sys::error::SysResult;
 use linkrate_sys::host::{HostProcess, Isolation, Privilege, can_isolate, spawn};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{CpuSet, TestbedSpec};
 
 use crate::LabError;
+use crate::adapters::Adapters;
 use crate::connection::{AgentError, Connection, expect_reply};
 use crate::placement::Placement;
 
@@ -57,6 +60,14 @@ impl Host {
         self.process.network_namespace()
     }
 
+    /// A copy of one of its descriptors.
+    ///
+    /// # Errors
+    /// When the host has died or has no such descriptor.
+    pub fn take_descriptor(&self, descriptor: i32) -> SysResult<OwnedFd> {
+        self.process.take_descriptor(descriptor)
+    }
+
     /// The user namespace that owns it.
     ///
     /// # Errors
@@ -84,6 +95,9 @@ pub struct Client {
 /// Hosts, wires and placement, up and ready.
 #[derive(Debug)]
 pub struct Testbed {
+    /// Virtual adapters, unless the wires are veths. They end before the hosts whose interfaces
+    /// they are.
+    pub adapters: Option<Adapters>,
     /// The system under test.
     pub sut: Host,
     /// Its clients.
@@ -112,10 +126,11 @@ fn sut_interface(number: u32) -> String {
     format!("eth{number}")
 }
 
-/// RFC 2544's benchmarking network 198.18.0.0/15, one /24 a wire.
-fn addresses(number: u32) -> (Ipv4Addr, Ipv4Addr) {
-    let (second, third) = (18 + (number / 256) as u8, (number % 256) as u8);
-    (Ipv4Addr::new(198, second, third, 1), Ipv4Addr::new(198, second, third, 2))
+/// RFC 2544's benchmarking network 198.18.0.0/15, one /24 a wire; client `index` of the wire.
+fn addresses(wire: u32, index: u32) -> (Ipv4Addr, Ipv4Addr) {
+    let (second, third) = (18 + (wire / 256) as u8, (wire % 256) as u8);
+    let client = 2 + index as u8;
+    (Ipv4Addr::new(198, second, third, 1), Ipv4Addr::new(198, second, third, client))
 }
 
 impl Testbed {
@@ -128,20 +143,16 @@ impl Testbed {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<Self, LabError> {
-        if let Adapter::Model(model) = &spec.adapter {
-            return Err(LabError::Invalid {
-                what: format!("adapter {} is not wired yet", model.name),
-                hint: "choose veth".to_owned(),
-            });
-        }
         let privilege = can_isolate().map_err(LabError::cannot_measure)?;
         let mut sut = start("sut", privilege.isolation(), &placement.sut, options)?;
         let user_namespace = match privilege {
             Privilege::Root => None,
             Privilege::UserNamespace => Some(sut.user_namespace()?),
         };
-        let mut receive_steering =
-            if placement.is_shared() { ReceiveSteering::NotNeeded } else { ReceiveSteering::Rps };
+        let per_wire = match &spec.adapter {
+            Adapter::Veth => 1,
+            Adapter::Model(_) => spec.clients_per_port.max(1),
+        };
         let mut clients = Vec::new();
         for number in 0..spec.clients.max(1) {
             let isolation = match &user_namespace {
@@ -150,19 +161,50 @@ impl Testbed {
             };
             let name = format!("client {number}");
             let host = start(&name, isolation, &placement.clients, options)?;
-            let (sut_address, address) = addresses(number);
-            let mut client = Client {
+            let wire = number / per_wire;
+            let (sut_address, address) = addresses(wire, number % per_wire);
+            clients.push(Client {
                 host,
-                sut_interface: sut_interface(number),
+                sut_interface: sut_interface(wire),
                 interface: "eth0".to_owned(),
                 sut_address,
                 address,
-            };
-            wire(&mut sut, &mut client, spec.queues)?;
+            });
+        }
+        let adapters = match &spec.adapter {
+            Adapter::Veth => {
+                for client in &mut clients {
+                    wire(&mut sut, client, spec.queues)?;
+                }
+                None
+            }
+            Adapter::Model(model) => {
+                let mut adapters = Adapters::new(model.as_ref().clone().scaled(spec.scale));
+                for clients in clients.chunks_mut(per_wire as usize) {
+                    let name = clients[0].sut_interface.clone();
+                    let mut hosts: Vec<_> = clients
+                        .iter_mut()
+                        .map(|client| (&mut client.host, client.interface.as_str()))
+                        .collect();
+                    adapters.add_port(&mut sut, &name, &mut hosts, placement)?;
+                }
+                Some(adapters)
+            }
+        };
+        // a driver thread runs its host's receive processing itself, where it was put
+        let mut receive_steering = match (placement.is_shared(), &adapters) {
+            (true, _) | (_, Some(_)) => ReceiveSteering::NotNeeded,
+            (false, None) => ReceiveSteering::Rps,
+        };
+        let mut configured = BTreeSet::new();
+        for client in &mut clients {
             for (host, name, address, cpus) in [
-                (&mut sut, &client.sut_interface, sut_address, &placement.sut),
-                (&mut client.host, &client.interface, address, &placement.clients),
+                (&mut sut, &client.sut_interface, client.sut_address, &placement.sut),
+                (&mut client.host, &client.interface, client.address, &placement.clients),
             ] {
+                if !configured.insert((host.pid(), name.clone())) {
+                    continue;
+                }
                 let steered = configure(
                     host,
                     name,
@@ -174,15 +216,25 @@ impl Testbed {
                     receive_steering = ReceiveSteering::Unavailable(reason);
                 }
             }
+        }
+        for client in &mut clients {
             for (host, name) in
                 [(&mut sut, &client.sut_interface), (&mut client.host, &client.interface)]
             {
                 let request = Request::AwaitLink { name: name.clone() };
                 expect_reply!(host.connection, request, Reply::Done => ())?;
             }
-            clients.push(client);
         }
-        Ok(Self { sut, clients, placement: placement.clone(), privilege, receive_steering })
+        let placement = placement.clone();
+        Ok(Self { adapters, sut, clients, placement, privilege, receive_steering })
+    }
+
+    /// The interfaces of the system under test that lead to its first `clients` clients.
+    pub fn sut_interfaces(&self, clients: usize) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.clients.iter().take(clients).map(|client| client.sut_interface.clone()).collect();
+        names.dedup();
+        names
     }
 }
 

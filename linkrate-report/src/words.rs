@@ -10,13 +10,14 @@ pub fn measure(measure: Measure) -> &'static str {
         Measure::Throughput => "throughput",
         Measure::ServiceDemand => "service demand",
         Measure::Transactions => "transactions per second",
+        Measure::Cpu => "CPU use",
     }
 }
 
 /// Which way a reader wants the measure to go.
 pub fn better(measure: Measure) -> &'static str {
     match measure {
-        Measure::ServiceDemand => "less is better",
+        Measure::ServiceDemand | Measure::Cpu => "less is better",
         Measure::Throughput | Measure::Transactions => "more is better",
     }
 }

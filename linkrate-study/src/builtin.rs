@@ -42,6 +42,8 @@ fn remedy(nearest: Option<&str>) -> String {
 pub fn all() -> &'static [Builtin] {
     &[
         Builtin { name: "tso", text: include_str!("../../studies/tso.toml") },
+        Builtin { name: "ten-gigabit", text: include_str!("../../studies/ten-gigabit.toml") },
+        Builtin { name: "offload-ladder", text: include_str!("../../studies/offload-ladder.toml") },
         Builtin { name: "message-size", text: include_str!("../../studies/message-size.toml") },
         Builtin {
             name: "request-response",
@@ -67,9 +69,13 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
+    use linkrate_terms::{ByteSize, MessageSize, Protocol, Task};
+
     use super::*;
-    use crate::file::parse;
+    use crate::file::{parse, quick};
     use crate::plan::estimate;
+    use crate::results::Level;
+    use crate::study::{Cell, PART};
 
     #[test]
     fn every_file_of_the_directory_is_built_in_and_parses() {
@@ -105,16 +111,49 @@ mod tests {
     fn the_paper_study_asks_what_the_paper_asked() {
         let study = parse("tso", "studies/tso.toml", find("tso").unwrap().text).unwrap();
         assert_eq!(study.paper.as_deref(), Some("tso"));
-        let cells: Vec<String> = study.cells.iter().map(|cell| cell.levels.to_string()).collect();
-        let expected = [
-            "none, transmit",
-            "none, bidirectional",
-            "gso, transmit",
-            "gso, bidirectional",
-            "tso, transmit",
-            "tso, bidirectional",
-        ];
+        assert_eq!((study.testbed.ports, study.testbed.clients), (4, 8));
+        assert_eq!((study.cells.len(), study.published.len()), (18, 11));
+        assert_eq!(study.cells[17].levels.to_string(), "tso, bidirectional, ports 4");
+        assert!(study.cells.iter().all(|cell| Some(cell.spec.clients) == cell.spec.ports.map(|n| n * 2)));
+    }
+
+    #[test]
+    fn the_ten_gigabit_study_asks_in_parts() {
+        let text = find("ten-gigabit").unwrap().text;
+        let study = parse("ten-gigabit", "studies/ten-gigabit.toml", text).unwrap();
+        let cells: Vec<(&str, usize)> = study
+            .parts
+            .iter()
+            .map(|part| {
+                let name = Level::Text(part.name.clone());
+                let of_part = |cell: &&Cell| cell.levels.get(PART) == Some(&name);
+                (part.name.as_str(), study.cells.iter().filter(of_part).count())
+            })
+            .collect();
+        let expected =
+            [("jumbo frames", 6), ("reassembly", 2), ("steering", 2), ("adapters", 9), ("requests", 3)];
         assert_eq!(cells, expected);
+        for cell in &study.cells {
+            let Task::Workload(workload) = &cell.spec.task else { panic!("idle cell") };
+            let jumbo = cell.spec.interface.mtu == Some(9000);
+            let size = ByteSize(if jumbo { 128 << 10 } else { 64 << 10 });
+            if workload.kind == Protocol::Stream {
+                assert_eq!(workload.message, MessageSize::Fixed(size), "{}", cell.levels);
+                assert_eq!(cell.spec.socket.buffer, Some(ByteSize(size.0 * 4)), "{}", cell.levels);
+            }
+        }
+        assert_eq!((study.testbed.ports, study.testbed.queues), (4, 4));
+    }
+
+    #[test]
+    fn a_quick_run_of_any_takes_less_than_a_minute() {
+        for builtin in all() {
+            let mut study = parse(builtin.name, &builtin.path(), builtin.text).unwrap();
+            quick(&mut study);
+            let estimate = estimate(&study, Duration::from_millis(320));
+            let longest = estimate.longest.max(estimate.block * study.method.min_blocks);
+            assert!(longest < Duration::from_secs(50), "{}: {longest:?}", builtin.name);
+        }
     }
 
     #[test]

@@ -4,6 +4,10 @@
 //! measured. [`parse`] turns one into a [`Study`] or into every error it has, each with its line
 //! and column. The settings of `[workload]` and `[factors]` are those of [`crate::keys`].
 //!
+//! `[[when]]` lets a level bring other settings along, `[[part]]` asks several questions in one
+//! study, `[[published]]` holds what a paper found. A study file that names the file of an
+//! adapter's model is read by [`parse_with`], which asks its caller for that file.
+//!
 //! ```toml
 //! title = "Does TSO pay?"
 //! [factors]
@@ -16,15 +20,21 @@
 
 mod cells;
 mod method;
+mod published;
+mod question;
 mod reader;
 mod testbed;
+mod when;
 
 use std::fmt;
 
+use crate::adapter::LoadFile;
+use crate::keys::shortened;
 use crate::study::Study;
 use reader::Reader;
 
 pub use method::quick;
+pub use testbed::{SCALES, SCALE_EXPECTED};
 
 /// Largest study file, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
@@ -91,74 +101,96 @@ impl fmt::Display for FileErrors {
 
 impl std::error::Error for FileErrors {}
 
-/// Reads a study. `name` becomes [`Study::name`]; `path_for_messages` opens every error.
+/// Reads a study that needs no other file. `name` becomes [`Study::name`]; `path_for_messages`
+/// opens every error.
 ///
 /// # Errors
 /// Every error of the file, as far as they can be told apart; at most 64 of them.
 pub fn parse(name: &str, path_for_messages: &str, text: &str) -> Result<Study, FileErrors> {
+    let mut none = |path: &str| Err(format!("{}: no file can be read here", shortened(path)));
+    parse_with(name, path_for_messages, text, &mut none)
+}
+
+/// As [`parse`]; the file of an adapter's model is read by `load`, which takes the path as the
+/// study file has it.
+///
+/// # Errors
+/// As [`parse`], and what `load` says.
+pub fn parse_with(
+    name: &str,
+    path_for_messages: &str,
+    text: &str,
+    load: &mut LoadFile<'_>,
+) -> Result<Study, FileErrors> {
     let mut reader = Reader::new(path_for_messages, text);
     if text.len() > MAX_FILE_BYTES {
         let message = format!("the file has {} bytes, more than {MAX_FILE_BYTES}", text.len());
         reader.error(0, "", message, None);
         return Err(reader.into_errors());
     }
-    match read(name, text, &mut reader) {
+    match read(name, text, &mut reader, load) {
         Some(study) if !reader.has_errors() => Ok(study),
         _ => Err(reader.into_errors()),
     }
 }
 
 /// `None` only after at least one error was recorded.
-fn read<'t>(name: &str, text: &'t str, reader: &mut Reader<'t>) -> Option<Study> {
+fn read<'t>(
+    name: &str,
+    text: &'t str,
+    reader: &mut Reader<'t>,
+    load: &mut LoadFile<'_>,
+) -> Option<Study> {
     let mut top = reader.document(text)?;
     let title = title(reader, &mut top);
     let paper = top.take("paper").and_then(|entry| reader.word(&entry, &PAPERS));
     let testbed = top.table(reader, "testbed");
-    let testbed = testbed::read(reader, testbed);
-    let factors = top.table(reader, "factors");
-    let workload = top.table(reader, "workload");
+    let testbed = testbed::read(reader, testbed, load);
+    let tables = cells::Tables {
+        factors: top.table(reader, "factors"),
+        workload: top.table(reader, "workload"),
+        whens: top.tables(reader, "when"),
+        parts: top.tables(reader, "part"),
+    };
+    let published = top.tables(reader, "published");
     let method = top.table(reader, "method");
     let method = method::read(reader, method);
     top.finish(reader);
-    let (factors, cells) = cells::read(reader, factors, workload, &testbed, &method.method);
-    if let (Some(factors), false) = (&factors, reader.has_errors()) {
-        method.check_budget(reader, cells.len());
-        let clients = cells.iter().map(|cell| cell.spec.clients).max().unwrap_or(1);
-        let queues = cells.iter().filter_map(|cell| cell.spec.interface.queues).max().unwrap_or(1);
-        return Some(Study {
-            name: name.to_owned(),
-            title,
-            paper: paper.map(str::to_owned),
-            testbed: linkrate_terms::TestbedSpec { clients, queues, ..testbed },
-            factors: factors.clone(),
-            cells,
-            method: method.method,
-            source: text.to_owned(),
-        });
+    let cells = cells::read(reader, tables, &testbed, &method.method)?;
+    let published = published::read(reader, published, &cells);
+    if reader.has_errors() {
+        return None;
     }
-    None
+    let specs = || cells.cells.iter().map(|cell| &cell.spec);
+    method.check_budget(reader, cells.cells.len());
+    let testbed = linkrate_terms::TestbedSpec {
+        clients: specs().map(|spec| spec.clients).max().unwrap_or(1),
+        ports: specs().filter_map(|spec| spec.ports).max().unwrap_or(1),
+        queues: specs().filter_map(|spec| spec.interface.queues).max().unwrap_or(1),
+        ..testbed
+    };
+    Some(Study {
+        name: name.to_owned(),
+        title,
+        paper: paper.map(str::to_owned),
+        testbed,
+        factors: cells.factors,
+        parts: cells.parts,
+        cells: cells.cells,
+        published,
+        method: method.method,
+        source: text.to_owned(),
+    })
 }
 
 /// The required title: one line that can head a report.
 fn title(reader: &mut Reader<'_>, top: &mut reader::Table<'_>) -> String {
+    let hint = "say in one line what the study asks";
     let Some(entry) = top.take("title") else {
-        let hint = "say in one line what the study asks".to_owned();
-        reader.error(0, "title", "missing".to_owned(), Some(hint));
+        reader.error(0, "title", "missing".to_owned(), Some(hint.to_owned()));
         return String::new();
     };
-    let Some(title) = reader.text(&entry, "a line of text") else { return String::new() };
-    let title = title.trim();
-    let right = match title {
-        "" => Some("is empty"),
-        _ if title.chars().count() > 200 => Some("is longer than 200 characters"),
-        _ if title.chars().any(char::is_control) => Some("has a line break or control character"),
-        _ => None,
-    };
-    if let Some(wrong) = right {
-        let hint = "say in one line what the study asks".to_owned();
-        reader.error(entry.value_at(), &entry.path(), format!("the title {wrong}"), Some(hint));
-    }
-    title.to_owned()
+    reader.line(&entry, 200, hint).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -41,7 +41,9 @@ pub(crate) fn ladder() -> Study {
             name: "offload".to_owned(),
             levels: rungs.map(|rung| Level::Text(rung.name().to_owned())).to_vec(),
         }],
+        parts: Vec::new(),
         cells: cells.to_vec(),
+        published: Vec::new(),
         method: Method {
             confidence: 0.95,
             precision: 0.025,

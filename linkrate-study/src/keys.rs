@@ -2,9 +2,11 @@
 //!
 //! A key of [`KEYS`] may stand in `[workload]`, be a factor, or be given on the command line;
 //! everywhere it has the same name, the same values and the same help, because all of them go
-//! through [`apply`]. What settings cannot stand together is in [`check`].
+//! through [`apply`]. What settings cannot stand together is in [`check`]; what an adapter does not
+//! have is in [`misplaced`].
 
 mod combination;
+mod port;
 mod table;
 
 use std::ops::RangeInclusive;
@@ -16,6 +18,7 @@ use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workloa
 use crate::results::Level;
 
 pub use combination::{Combination, check, is_used, kind_name};
+pub use port::{MAX_CLIENTS, misplaced};
 pub use table::KEYS;
 
 /// Text longer than this is no value of any key; it is cut in messages and not searched for a
@@ -31,8 +34,10 @@ pub struct Setup {
     pub interface: InterfaceKnobs,
     /// Options of the test sockets.
     pub socket: SocketKnobs,
-    /// Clients that take part.
+    /// Clients that take part; on a model of an adapter [`settle`](Self::settle) computes it.
     pub clients: u32,
+    /// Ports that take part; `None` until [`settle`](Self::settle), and on a veth.
+    pub ports: Option<u32>,
 }
 
 impl Default for Setup {
@@ -42,6 +47,7 @@ impl Default for Setup {
             interface: InterfaceKnobs::default(),
             socket: SocketKnobs::default(),
             clients: 1,
+            ports: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Study files, design, run order, statistics, run store.
 //!
+//! - [`adapter`]: what joins the hosts, by name or by file
 //! - [`builtin`]: the studies that come with the program
 //! - [`executor`]: what a study needs of a testbed, and no more
 //! - [`stats`]: means, intervals, paired effects, the stop rule
@@ -8,6 +9,7 @@
 //! - [`mod@file`]: study files
 //! - [`keys`]: every setting of a cell, in one table
 //! - [`plan`]: the order of runs
+//! - [`published`]: what papers found, to stand beside it
 //! - [`runner`]: block after block until it is enough
 //! - [`results`]: what a study found
 //! - [`analysis`]: from stored runs to results
@@ -15,12 +17,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adapter;
 pub mod analysis;
 pub mod builtin;
 pub mod executor;
 pub mod file;
 pub mod keys;
 pub mod plan;
+pub mod published;
 pub mod results;
 pub mod runner;
 pub mod stats;

@@ -47,6 +47,14 @@ impl Levels {
         self.0.iter().find(|(name, _)| name == factor).map(|(_, level)| level)
     }
 
+    /// The same levels with another one of `factor`.
+    pub fn with(&self, factor: &str, level: &Level) -> Self {
+        let replaced = self.0.iter().map(|(name, old)| {
+            (name.clone(), if name == factor { level.clone() } else { old.clone() })
+        });
+        Self(replaced.collect())
+    }
+
     /// The same levels without `factor`.
     pub fn without(&self, factor: &str) -> Self {
         Self(self.0.iter().filter(|(name, _)| name != factor).cloned().collect())
@@ -220,7 +228,7 @@ pub struct CellEvidence {
 }
 
 /// What an effect is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Received payload per second.
@@ -229,6 +237,8 @@ pub enum Measure {
     ServiceDemand,
     /// Completed transactions per second.
     Transactions,
+    /// Busy share of the SUT's CPUs. No effect is computed of it; papers publish it.
+    Cpu,
 }
 
 /// A ratio between two levels of one factor, all else equal, paired within blocks.

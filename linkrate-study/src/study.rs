@@ -8,6 +8,7 @@ use std::time::Duration;
 use linkrate_terms::{RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
+use crate::published::Published;
 use crate::results::{Level, Levels};
 
 /// A validated study.
@@ -19,16 +20,35 @@ pub struct Study {
     pub title: String,
     /// The paper whose figures stand beside the measured ones.
     pub paper: Option<String>,
-    /// The testbed all runs share. `clients` is the most that any cell needs.
+    /// The testbed all runs share. `clients` and `ports` are the most that any cell needs.
     pub testbed: TestbedSpec,
-    /// What is varied, in the file's order.
+    /// What is varied, in the file's order. With several parts the first is [`PART`], and the
+    /// others are those of all parts, each with every level that some part has.
     pub factors: Vec<Factor>,
-    /// Every combination of levels, the last factor varying fastest. Never empty.
+    /// The questions of a study that has several; empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// Every combination of levels, part after part, the last factor varying fastest. Never empty.
     pub cells: Vec<Cell>,
+    /// What was published about these cells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
     /// How it is measured.
     pub method: Method,
     /// The file's text, kept with the results.
     pub source: String,
+}
+
+/// What stands in a cell's levels for the name of its part.
+pub const PART: &str = "part";
+
+/// One of several questions that share a testbed and a method.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its name, the level of [`PART`] in its cells.
+    pub name: String,
+    /// What it varies, in the file's order.
+    pub factors: Vec<Factor>,
 }
 
 /// One factor.

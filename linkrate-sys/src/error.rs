@@ -92,6 +92,11 @@ impl SysError {
         self.cause.kind()
     }
 
+    /// Whether this kernel or this interface has no notion of what was asked.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self.errno(), Some(libc::EOPNOTSUPP | libc::ENOSYS))
+    }
+
     /// The error number, if the kernel gave one.
     pub fn errno(&self) -> Option<i32> {
         self.cause.raw_os_error()
@@ -137,6 +142,8 @@ mod tests {
             "set mtu of \"v0\" to 99999: Numerical result out of range (os error 34)"
         );
         assert_eq!(error.errno(), Some(libc::ERANGE));
+        assert!(!error.is_unsupported());
+        assert!(SysError::new("open", "", errno(libc::EOPNOTSUPP)).is_unsupported());
         assert_eq!(error.hint(), None);
     }
 

@@ -180,6 +180,21 @@ impl Ethtool {
         Ok(channels)
     }
 
+    /// Whether the driver lets channels be set at all: a TAP has them, and only its reader changes
+    /// them.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of that name here.
+    pub fn can_set_channels(&mut self, name: &str) -> SysResult<bool> {
+        // a change of nothing succeeds where there is an operation for it (ethnl_set_channels,
+        // net/ethtool/channels.c)
+        match self.set_channels(name, None, None, None) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_unsupported() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Sets how many queues are in use (`ETHTOOL_MSG_CHANNELS_SET`); `None` leaves a kind as it
     /// is. Drivers refuse kinds they do not count.
     ///

@@ -8,12 +8,14 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use crate::error::{SysError, SysResult};
 
@@ -108,6 +110,33 @@ impl HostProcess {
     /// As for [`network_namespace`](Self::network_namespace).
     pub fn user_namespace(&self) -> io::Result<OwnedFd> {
         File::open(format!("/proc/{}/ns/user", self.pid())).map(OwnedFd::from)
+    }
+
+    /// Takes a descriptor that the host has open under the number `descriptor`, close-on-exec:
+    /// both then hold the same file (pidfd_getfd(2)). The host must not close it meanwhile.
+    ///
+    /// It needs what tracing the host would need: the same user, or CAP_SYS_PTRACE over it. Who
+    /// made a user namespace has every capability in it, so the parent of a host has both.
+    ///
+    /// # Errors
+    /// `EBADF` when the host has no such descriptor, `ESRCH` when it has ended, `EPERM` where
+    /// tracing is forbidden, `ENOSYS` on kernels before 5.6.
+    pub fn take_descriptor(&self, descriptor: RawFd) -> SysResult<OwnedFd> {
+        let refused = |error| {
+            let subject = format!("{descriptor} of host process {}", self.pid());
+            let error = SysError::new("take descriptor", subject, error);
+            match error.errno() {
+                Some(libc::EPERM) => error.with_hint(
+                    "tracing is restricted here: allow it with `sysctl -w \
+                     kernel.yama.ptrace_scope=1`, or run as root",
+                ),
+                Some(libc::ENOSYS) => error.with_hint("it needs Linux 5.6 or later"),
+                _ => error,
+            }
+        };
+        let process = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty());
+        let process = process.map_err(refused)?;
+        pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty()).map_err(refused)
     }
 
     /// The exit status, if the host has ended.

@@ -7,9 +7,11 @@
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`procstat`], [`sched`], [`clock`]: CPU time, affinity, time
 //! - [`netstat`], [`tcp_info`]: protocol counters, connections
+//! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
 
 pub mod clock;
+pub mod doorbell;
 pub mod error;
 pub mod ethtool;
 pub mod host;
@@ -22,4 +24,6 @@ pub mod sched;
 pub mod socket;
 pub mod splice;
 pub mod sysfs;
+pub mod tap;
 pub mod tcp_info;
+pub mod wait;

@@ -109,6 +109,40 @@ impl RouteSocket {
         self.set("set mtu of", name, Some(bytes), vec![LinkAttribute::Mtu(bytes)])
     }
 
+    /// Sets how many packets a transmit queue holds (`txqueuelen`); on a TAP, how many wait to be
+    /// read from each of its queues.
+    ///
+    /// # Errors
+    /// `EPERM` from a TAP that finds no memory for as many.
+    pub fn set_tx_queue_length(&mut self, name: &str, packets: u32) -> SysResult<()> {
+        let attributes = vec![LinkAttribute::TxQueueLen(packets)];
+        self.set("set txqueuelen of", name, Some(packets), attributes).map_err(|error| {
+            match error.errno() {
+                // so does NOTIFY_BAD of tun_device_event (drivers/net/tun.c) read
+                Some(libc::EPERM) => error.with_hint(
+                    "it takes CAP_NET_ADMIN, and a TAP refuses more than it finds memory for",
+                ),
+                _ => error,
+            }
+        })
+    }
+
+    /// Sets the Ethernet address.
+    ///
+    /// # Errors
+    /// `EADDRNOTAVAIL` for a group address or one of zeroes, `EBUSY` while the interface is up and
+    /// its driver cannot change it then.
+    pub fn set_hardware_address(&mut self, name: &str, address: [u8; 6]) -> SysResult<()> {
+        const OPERATION: &str = "set hardware address of";
+        check_name(OPERATION, name)?;
+        let mut message = link_message(vec![LinkAttribute::Address(address.to_vec())]);
+        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        self.act(RouteNetlinkMessage::SetLink(message), 0).map_err(|refusal| {
+            let address = address.map(|byte| format!("{byte:02x}")).join(":");
+            refusal.during(OPERATION, format!("{} to {address}", quoted(name)))
+        })
+    }
+
     /// Brings the interface up.
     ///
     /// # Errors
@@ -293,7 +327,7 @@ fn quoted(name: &str) -> String {
 
 /// Refuses what cannot be an interface's name (`dev_valid_name`, net/core/dev.c), since netlink
 /// would only say "out of range".
-fn check_name(operation: &str, name: &str) -> SysResult<()> {
+pub(crate) fn check_name(operation: &str, name: &str) -> SysResult<()> {
     let allowed = |c: char| !c.is_whitespace() && c != '/' && c != ':' && c != '\0';
     let valid = !name.is_empty()
         && name.len() < NAME_SIZE

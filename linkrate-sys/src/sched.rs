@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZeroU64;
 
 use linkrate_terms::CpuSet;
 use rustix::thread::{Pid, sched_getaffinity, sched_setaffinity};
@@ -69,6 +70,18 @@ pub fn become_batch() -> Result<(), SysError> {
             io::Error::last_os_error(),
         ))
     }
+}
+
+/// Sets how late the kernel may wake the calling thread to spare wake-ups, in nanoseconds
+/// (`PR_SET_TIMERSLACK`, prctl(2)); zero restores what the thread began with, as a rule 50 µs.
+/// Threads that it starts inherit it.
+///
+/// # Errors
+/// As prctl(2).
+pub fn set_timer_slack_ns(ns: u64) -> Result<(), SysError> {
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(ns)).map_err(|error| {
+        SysError::new(format!("set timer slack {ns} ns of"), "the calling thread", error)
+    })
 }
 
 /// CPU time of `thread` of this process, user and system, in nanoseconds. Softirqs that ran on

@@ -174,7 +174,7 @@ fn a_limit_that_forbids_namespaces_is_named() {
     }
 }
 
-/// Runs both test binaries as an ordinary user.
+/// Runs the test binaries as an ordinary user.
 #[test]
 fn an_ordinary_user_can_do_it_all() {
     const NAME: &str = "an_ordinary_user_can_do_it_all";
@@ -194,7 +194,7 @@ fn an_ordinary_user_can_do_it_all() {
         });
         candidates.max_by_key(|entry| entry.metadata().unwrap().modified().unwrap())
     };
-    for binary in ["hosts-", "interfaces-"] {
+    for binary in ["hosts-", "interfaces-", "taps-"] {
         let Some(binary) = newest(binary) else { continue };
         fs::copy(binary.path(), &program).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();

@@ -169,6 +169,10 @@ mod inside {
         let mut ethtool = Ethtool::open().unwrap();
         let channels = ethtool.channels("v0").unwrap();
         assert_eq!((channels.rx_max, channels.tx_max, channels.combined_max), (4, 4, 0));
+        assert!(ethtool.can_set_channels("v0").unwrap());
+        assert!(!ethtool.can_set_channels("lo").unwrap());
+        assert!(ethtool.can_set_channels("no-such-if").is_err());
+        assert_eq!(ethtool.channels("v0").unwrap(), channels);
         for count in [1, 2, 4, 1] {
             ethtool.set_channels("v0", Some(count), Some(count), None).unwrap();
             let expected = Channels { rx: count, tx: count, ..channels };

@@ -121,12 +121,19 @@ pub enum ModelError {
         /// What was given.
         given: String,
     },
-    /// The file is no model; the message has line and key.
-    #[error("{0}")]
-    Malformed(String),
+    /// The file is no model; the message names the key.
+    #[error("line {line}: {message}")]
+    Malformed {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        message: String,
+    },
     /// A value makes no adapter.
-    #[error("{key} is {value}, expected {expected}")]
+    #[error("line {line}: {key} is {value}, expected {expected}")]
     OutOfRange {
+        /// The line, from 1: that of the key, or the first where a default is refused.
+        line: usize,
         /// The key.
         key: &'static str,
         /// Its value.
@@ -165,9 +172,16 @@ impl Model {
     /// # Errors
     /// [`ModelError`] with the key, and the line where the text is no model.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
-        let model: Self =
-            toml::from_str(text).map_err(|error| ModelError::Malformed(error.to_string()))?;
-        model.check()?;
+        let model: Self = toml::from_str(text).map_err(|error| ModelError::Malformed {
+            line: error.span().map_or(1, |span| line_at(text, span.start)),
+            message: error.message().trim().replace('\n', " "),
+        })?;
+        model.check().map_err(|(key, value, expected)| ModelError::OutOfRange {
+            line: line_of(text, key),
+            key,
+            value,
+            expected,
+        })?;
         Ok(model)
     }
 
@@ -180,17 +194,15 @@ impl Model {
         self
     }
 
-    fn check(&self) -> Result<(), ModelError> {
+    /// The first key whose value makes no adapter, with the value and what would be right.
+    fn check(&self) -> Result<(), (&'static str, String, String)> {
         let name = !self.name.is_empty()
             && self.name.len() <= 32
             && self.name != "veth"
             && self.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if !name {
-            return Err(ModelError::OutOfRange {
-                key: "name",
-                value: format!("{:?}", self.name),
-                expected: "1 to 32 letters, digits, '-' and '_', and not \"veth\"".to_owned(),
-            });
+            let expected = "1 to 32 letters, digits, '-' and '_', and not \"veth\"".to_owned();
+            return Err(("name", format!("{:?}", self.name), expected));
         }
         let ranges = [
             ("ports", self.ports, 1, 64),
@@ -206,19 +218,37 @@ impl Model {
         ];
         for (key, value, low, high) in ranges {
             if !(low..=high).contains(&value) {
-                let expected = format!("{low} to {high}");
-                return Err(ModelError::OutOfRange { key, value: value.to_string(), expected });
+                return Err((key, value.to_string(), format!("{low} to {high}")));
             }
         }
         for (key, rate) in [("rate", self.rate), ("bus", self.bus)] {
             let Some(rate) = rate else { continue };
             if !(1e3..=1e12).contains(&rate.0) {
-                let expected = "1 kbit/s to 1000 Gbit/s".to_owned();
-                return Err(ModelError::OutOfRange { key, value: rate.to_string(), expected });
+                return Err((key, rate.to_string(), "1 kbit/s to 1000 Gbit/s".to_owned()));
             }
         }
         Ok(())
     }
+}
+
+/// The line of a byte offset, from 1.
+fn line_at(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// The line on which a key of the model stands (`defaults.vlan`); the first without it.
+fn line_of(text: &str, key: &str) -> usize {
+    let Ok(document) = toml::de::DeTable::parse(text) else { return 1 };
+    let mut table = document.into_inner();
+    let mut names = key.split('.').peekable();
+    while let Some(name) = names.next() {
+        let Some((found, value)) = table.remove_entry(name) else { return 1 };
+        match value.into_inner() {
+            toml::de::DeValue::Table(inner) if names.peek().is_some() => table = inner,
+            _ => return line_at(text, found.span().start),
+        }
+    }
+    1
 }
 
 impl fmt::Display for Steering {
@@ -277,8 +307,10 @@ mod tests {
     fn what_is_no_model_is_refused_by_key() {
         let good = BUILT_IN[0];
         let cases = [
-            ("ports = 2", "ports = 0", "ports is 0, expected 1 to 64"),
-            ("ports = 2", "prots = 2", "unknown field `prots`"),
+            ("ports = 2", "ports = 0", "line 8: ports is 0, expected 1 to 64"),
+            ("ports = 2", "prots = 2", "line 8: unknown field `prots`"),
+            ("rx-usecs = 50", "vlan = 5000", "line 20: defaults.vlan is 5000, expected 0 to 4094"),
+            ("ports = 2", "ports = ", "line 8: "),
             ("\"1 Gbit/s\"", "\"1 furlong\"", "1 furlong"),
             ("name = \"gigabit\"", "name = \"veth\"", "name is \"veth\""),
         ];

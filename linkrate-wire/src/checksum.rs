@@ -4,12 +4,17 @@
 //! they lie and put together later, in order. Headers and payload of a segment are summed apart,
 //! and the payload of a superframe is never copied for its checksum.
 //!
+//! Long pieces are summed with the widest vectors the processor has. Which these are is found out
+//! at run time, since a program for all x86-64 processors may only count on the oldest ones.
+//!
 //! ```
 //! use linkrate_wire::checksum::Sum;
 //!
 //! let whole = Sum::of(b"odd and even");
 //! assert_eq!(Sum::of(b"odd").then(Sum::of(b" and even")), whole);
 //! ```
+
+use fearless_simd::{Level, Simd, dispatch};
 
 /// The sum of some bytes in ones' complement arithmetic, and whether their number is odd.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +48,12 @@ impl Sum {
     #[must_use]
     pub const fn word(word: u16) -> Self {
         Self { folded: word, odd: false }
+    }
+
+    /// Of two 16-bit words, the upper one first: a number of 32 bits as it is on the wire.
+    #[must_use]
+    pub const fn words(words: u32) -> Self {
+        Self { folded: fold(words as u64), odd: false }
     }
 
     /// The sum of the bytes of `self` followed by those of `next`.
@@ -100,17 +111,17 @@ impl Sum {
 /// payload.
 #[must_use]
 pub fn pseudo_v4(source: [u8; 4], destination: [u8; 4], protocol: u8, length: u16) -> Sum {
-    Sum::of(&source).and(&destination).then(Sum::word(u16::from(protocol))).then(Sum::word(length))
+    Sum::words(u32::from_be_bytes(source))
+        .then(Sum::words(u32::from_be_bytes(destination)))
+        .then(Sum::word(u16::from(protocol)))
+        .then(Sum::word(length))
 }
 
 /// The pseudo-header of IPv6 (RFC 8200, 8.1): `length` is that of the transport header with its
 /// payload, without extension headers, and `destination` the final one.
 #[must_use]
 pub fn pseudo_v6(source: [u8; 16], destination: [u8; 16], protocol: u8, length: u32) -> Sum {
-    Sum::of(&source)
-        .and(&destination)
-        .and(&length.to_be_bytes())
-        .then(Sum::word(u16::from(protocol)))
+    Sum::of(&source).and(&destination).then(Sum::words(length)).then(Sum::word(u16::from(protocol)))
 }
 
 const fn add(a: u16, b: u16) -> u16 {
@@ -119,30 +130,63 @@ const fn add(a: u16, b: u16) -> u16 {
     sum + carry as u16
 }
 
+/// Numbers that are added at a time: two vectors of AVX2, one of AVX-512.
 const LANES: usize = 8;
-/// Each lane takes four bytes at a time.
-const BLOCK: usize = LANES * 4;
+const BLOCK: usize = LANES * 8;
 
 /// The words are added in the order of this machine and swapped once at the end, which comes to
-/// the same (RFC 1071, 2 (B)). 32-bit pieces in 64-bit lanes would overflow after 2³² of them.
+/// the same (RFC 1071, 2 (B)).
 fn sum(bytes: &[u8]) -> u16 {
-    let mut lanes = [0u64; LANES];
-    let mut blocks = bytes.chunks_exact(BLOCK);
-    for block in &mut blocks {
+    // headers are too short to gain from vectors
+    u16::from_be(fold(if bytes.len() < BLOCK { rest(bytes) } else { long(bytes) }))
+}
+
+/// The sum of many bytes. It is kept apart since the code for the oldest vectors becomes part of
+/// it, whose registers the sum of a header would have to save.
+#[inline(never)]
+fn long(bytes: &[u8]) -> u64 {
+    dispatch!(Level::new(), simd => blocks(simd, bytes))
+}
+
+/// The sum of many bytes, compiled once for each kind of vector.
+#[inline(always)]
+fn blocks<S: Simd>(_: S, bytes: &[u8]) -> u64 {
+    let (numbers, _) = bytes.as_chunks::<8>();
+    let (blocks, _) = numbers.as_chunks::<LANES>();
+    let (mut lanes, mut carries) = ([0u64; LANES], [0u64; LANES]);
+    for block in blocks {
         // independent lanes with a fixed count are what lets this become vector code
-        for (lane, piece) in lanes.iter_mut().zip(block.chunks_exact(4)) {
-            *lane += u64::from(u32::from_ne_bytes([piece[0], piece[1], piece[2], piece[3]]));
+        for (lane, (carry, number)) in lanes.iter_mut().zip(carries.iter_mut().zip(block)) {
+            let number = u64::from_ne_bytes(*number);
+            *lane = lane.wrapping_add(number);
+            *carry += u64::from(*lane < number);
         }
     }
-    let mut total = lanes.iter().fold(0u64, |total, lane| total + fold_once(*lane));
-    let mut words = blocks.remainder().chunks_exact(2);
-    for word in &mut words {
-        total += u64::from(u16::from_ne_bytes([word[0], word[1]]));
+    // 2^64 is one in ones' complement arithmetic of 16 bits
+    let total = lanes.iter().zip(carries).map(|(lane, carry)| fold_once(*lane) + carry);
+    total.sum::<u64>() + rest(&bytes[blocks.len() * BLOCK..])
+}
+
+/// The sum of less than a block.
+#[inline(always)]
+fn rest(bytes: &[u8]) -> u64 {
+    let (numbers, mut bytes) = bytes.as_chunks::<8>();
+    let mut total = 0;
+    for number in numbers {
+        let (sum, carry) = u64::overflowing_add(total, u64::from_ne_bytes(*number));
+        // after a carry, the sum is not the largest number
+        total = sum + u64::from(carry);
     }
-    if let [last] = words.remainder() {
-        total += u64::from(u16::from_ne_bytes([*last, 0]));
+    let mut total = fold_once(total);
+    if let Some((number, after)) = bytes.split_first_chunk() {
+        total += u64::from(u32::from_ne_bytes(*number));
+        bytes = after;
     }
-    u16::from_be(fold(total))
+    if let Some((word, after)) = bytes.split_first_chunk() {
+        total += u64::from(u16::from_ne_bytes(*word));
+        bytes = after;
+    }
+    total + bytes.first().map_or(0, |last| u64::from(u16::from_ne_bytes([*last, 0])))
 }
 
 const fn fold_once(sum: u64) -> u64 {
@@ -219,6 +263,22 @@ mod tests {
         ) {
             let bytes = &bytes[from.min(bytes.len())..];
             prop_assert_eq!(Sum::of(bytes).folded(), naive(bytes));
+        }
+
+        #[test]
+        fn every_kind_of_vector_gives_the_same(
+            bytes in prop::collection::vec(any::<u8>(), 0..400), from in 0usize..40, ones: bool,
+        ) {
+            let bytes = if ones { vec![0xff; bytes.len()] } else { bytes };
+            let bytes = &bytes[from.min(bytes.len())..];
+            let level = Level::new();
+            let mut sums = vec![rest(bytes), dispatch!(Level::baseline(), simd => blocks(simd, bytes))];
+            sums.push(dispatch!(level, simd => blocks(simd, bytes)));
+            #[cfg(target_arch = "x86_64")]
+            sums.extend(level.as_avx2().map(|avx2| avx2.vectorize(|| blocks(avx2, bytes))));
+            for sum in sums {
+                prop_assert_eq!(u16::from_be(fold(sum)), naive(bytes));
+            }
         }
 
         #[test]

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod encapsulation;
 pub mod frame;
 pub mod limits;
 pub mod lro;
@@ -19,3 +20,4 @@ pub mod segment;
 pub mod toeplitz;
 pub mod tso;
 pub mod uso;
+pub mod vnet;

@@ -1,8 +1,14 @@
 //! What cutting TCP and UDP superframes has in common: what is asked, what comes out, and the
 //! headers below the transport.
+//!
+//! Segments come out in two forms. One by one, each [`Segment`] owns its headers. All at once, the
+//! headers of many segments are written one after the other into memory of the caller, and a
+//! [`Cut`] says which of them and which payload make a frame; nothing is allocated once that memory
+//! has grown, and several superframes may share it.
 
 use crate::checksum::Sum;
-use crate::frame::{FrameError, Headers, Network, be16, ipv4, ipv6, link, put16};
+use crate::encapsulation::{Encapsulation, EncapsulationError, link_header};
+use crate::frame::{FrameError, Headers, Network, ipv4, ipv6, link, put16};
 use std::ops::{Deref, Range};
 
 /// The longest headers that are cut. Ethernet with two tags and SNAP, IPv4 and TCP with all
@@ -18,8 +24,12 @@ pub struct Request {
     pub identification: Identification,
     /// What becomes of the TCP flag CWR.
     pub cwr: Cwr,
+    /// Insert an 802.1Q tag (0x8100) with this tag control information (priority, drop eligible,
+    /// VLAN) before all others.
+    pub vlan: Option<u16>,
     /// Turn the Ethernet II header of the superframe into 802.3 with LLC/SNAP. A superframe that
-    /// has SNAP keeps it either way.
+    /// has SNAP keeps it either way; one with segments too long for an 802.3 length stays
+    /// Ethernet II ([`encapsulation`](crate::encapsulation)).
     pub snap: bool,
 }
 
@@ -31,6 +41,7 @@ impl Request {
             segment_size,
             identification: Identification::Increments,
             cwr: Cwr::FirstOnly,
+            vlan: None,
             snap: false,
         }
     }
@@ -92,10 +103,13 @@ pub enum SegmentError {
         /// Bytes of headers.
         found: usize,
     },
-    /// A segment would not fit the 802.3 length field.
-    #[error("802.3 length of a segment is {found}, expected at most {}", link::LARGEST_LENGTH)]
-    SnapLength {
-        /// The length it would have.
+    /// The VLAN tag cannot be inserted.
+    #[error(transparent)]
+    Encapsulation(#[from] EncapsulationError),
+    /// The caller's memory for headers would pass what a [`Cut`] can point at.
+    #[error("batch would have {found} bytes of headers, expected at most {}", u32::MAX)]
+    Batch {
+        /// Bytes it would have.
         found: usize,
     },
 }
@@ -118,17 +132,65 @@ impl Segment {
     }
 }
 
-/// The headers of a frame, owned without an allocation.
+/// One frame of a batch: where its headers are in the caller's memory, and which bytes of the
+/// superframe follow them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// From the destination address to the end of the transport header, complete.
+    pub header: Range<u32>,
+    /// The payload, in the superframe.
+    pub payload: Range<u32>,
+}
+
+impl Cut {
+    /// The headers, in what was written.
+    #[must_use]
+    pub fn header<'a>(&self, headers: &'a [u8]) -> &'a [u8] {
+        headers.get(widened(&self.header)).unwrap_or_default()
+    }
+
+    /// The payload, in the superframe.
+    #[must_use]
+    pub fn payload<'a>(&self, superframe: &'a [u8]) -> &'a [u8] {
+        superframe.get(widened(&self.payload)).unwrap_or_default()
+    }
+
+    /// Appends `header` to `headers`, to be followed by `payload` of the superframe.
+    pub(crate) fn append(
+        headers: &mut Vec<u8>,
+        header: &[&[u8]],
+        payload: &Range<usize>,
+    ) -> Option<Self> {
+        let start = u32::try_from(headers.len()).ok()?;
+        let length = header.iter().map(|part| part.len()).sum::<usize>();
+        let end = u32::try_from(headers.len() + length).ok()?;
+        let payload = u32::try_from(payload.start).ok()?..u32::try_from(payload.end).ok()?;
+        header.iter().for_each(|part| headers.extend_from_slice(part));
+        Some(Self { header: start..end, payload })
+    }
+}
+
+fn widened(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
+
+/// The headers of a frame, or some of them, owned without an allocation.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Header {
-    bytes: [u8; LONGEST_HEADER],
+pub struct Header<const LONGEST: usize = LONGEST_HEADER> {
+    bytes: [u8; LONGEST],
     length: usize,
 }
 
-impl Header {
+impl<const LONGEST: usize> Default for Header<LONGEST> {
+    fn default() -> Self {
+        Self { bytes: [0; LONGEST], length: 0 }
+    }
+}
+
+impl<const LONGEST: usize> Header<LONGEST> {
     /// The bytes of `parts`, one after the other, or none if they are too many.
     pub(crate) fn concat(parts: &[&[u8]]) -> Option<Self> {
-        let mut header = Self { bytes: [0; LONGEST_HEADER], length: 0 };
+        let mut header = Self::default();
         for part in parts {
             let end = header.length + part.len();
             header.bytes.get_mut(header.length..end)?.copy_from_slice(part);
@@ -142,7 +204,7 @@ impl Header {
     }
 }
 
-impl Deref for Header {
+impl<const LONGEST: usize> Deref for Header<LONGEST> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -150,7 +212,7 @@ impl Deref for Header {
     }
 }
 
-impl std::fmt::Debug for Header {
+impl<const LONGEST: usize> std::fmt::Debug for Header<LONGEST> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_tuple("Header").field(&&**self).finish()
     }
@@ -160,17 +222,19 @@ impl std::fmt::Debug for Header {
 /// not is already summed, so that a segment costs a copy and a few additions.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
-    pub(crate) header: Header,
-    /// The superframe's headers with the link header it is to have.
-    pub(crate) headers: Headers,
+    header: Header,
+    /// The superframe's headers behind the link header that the segments have.
+    headers: Headers,
     /// The payload in the superframe.
     pub(crate) payload: Range<usize>,
     /// Where the transport header is.
     pub(crate) transport: usize,
     /// Pseudo-header without its length, and transport header as it stands.
-    pub(crate) transport_sum: Sum,
+    transport_sum: Sum,
     ip_sum: Sum,
     increments: bool,
+    /// Bytes of payload in each segment but the last.
+    size: usize,
 }
 
 impl Template {
@@ -178,7 +242,7 @@ impl Template {
     /// given as ranges from there, zeroed.
     pub(crate) fn new(
         superframe: &[u8],
-        mut headers: Headers,
+        headers: &Headers,
         request: &Request,
         (transport, protocol): (usize, u8),
         varying: &[Range<usize>],
@@ -193,16 +257,16 @@ impl Template {
         let payload = headers.payload_range();
         let pseudo = headers.pseudo_header(superframe, protocol, 0).ok_or(SegmentError::Routed)?;
 
-        let mut header = encapsulate(superframe, &mut headers, request.snap)
-            .ok_or(SegmentError::Headers { found: payload.start })?;
-        let transport = transport + header.len() - payload.start;
-        if headers.link.snap {
-            let largest = payload.len().min(usize::from(request.segment_size));
-            let found = header.len() - (headers.link.length - link::SNAP) + largest;
-            if found > link::LARGEST_LENGTH {
-                return Err(SegmentError::SnapLength { found });
-            }
-        }
+        let size = usize::from(request.segment_size);
+        let packet = payload.start - headers.link.length;
+        let wanted = Encapsulation { vlan: request.vlan, snap: request.snap };
+        let longest = packet + payload.len().min(size);
+        let (ethernet, link) = link_header(superframe, &headers.link, wanted, longest)?;
+        let parts = [&*ethernet, &superframe[headers.link.length..payload.start]];
+        let mut header =
+            Header::concat(&parts).ok_or(SegmentError::Headers { found: link.length + packet })?;
+        let transport = transport - headers.link.length + link.length;
+        let headers = headers.behind(link);
         let bytes = header.as_mut();
         for range in varying {
             bytes[transport + range.start..transport + range.end].fill(0);
@@ -217,38 +281,102 @@ impl Template {
             increments = request.identification == Identification::Increments || !ip.dont_fragment;
         }
         let transport_sum = pseudo.and(&bytes[transport..]);
-        Ok(Self { header, headers, payload, transport, transport_sum, ip_sum, increments })
+        Ok(Self { header, headers, payload, transport, transport_sum, ip_sum, increments, size })
     }
 
-    /// The headers of segment `index` with `payload` bytes, complete but for the transport, and
-    /// the sum of the transport so far: it lacks the payload and the varying fields.
-    pub(crate) fn instance(&self, index: usize, payload: usize) -> (Header, Sum) {
-        let mut header = self.header.clone();
-        let total = header.len() + payload;
-        let bytes = header.as_mut();
+    /// Part `index`, if there is one. A superframe without payload is one segment.
+    fn part(&self, index: usize) -> Option<Part> {
+        let start = self.payload.start + index * self.size;
+        if start >= self.payload.end && index > 0 {
+            return None;
+        }
+        let end = self.payload.end.min(start + self.size);
+        Some(Part { index, payload: start..end, last: end == self.payload.end })
+    }
+
+    /// How many segments there are.
+    fn parts(&self) -> usize {
+        self.payload.len().div_ceil(self.size).max(1)
+    }
+
+    /// Completes the headers of a segment but for the transport. `header` is a copy of the
+    /// template's. The sum is that of the transport so far: it lacks the payload and the varying
+    /// fields.
+    pub(crate) fn complete(&self, part: &Part, header: &mut [u8]) -> Sum {
+        let total = header.len() + part.payload.len();
         let link = &self.headers.link;
         if link.snap {
-            put16(bytes, link.type_or_length_at(), narrow(total + link::SNAP - link.length));
+            put16(header, link.type_or_length_at(), narrow(total + link::SNAP - link.length));
         }
         match &self.headers.network {
             Network::V4(ip) => {
                 let length = narrow(total - ip.at);
-                let step = if self.increments { narrow(index & 0xffff) } else { 0 };
+                let step = if self.increments { narrow(part.index & 0xffff) } else { 0 };
                 let identification = ip.identification.wrapping_add(step);
                 let sum = self.ip_sum.then(Sum::word(length)).then(Sum::word(identification));
-                put16(bytes, ip.at + ipv4::TOTAL_LENGTH, length);
-                put16(bytes, ip.at + ipv4::IDENTIFICATION, identification);
-                put16(bytes, ip.at + ipv4::CHECKSUM, sum.checksum());
+                put16(header, ip.at + ipv4::TOTAL_LENGTH, length);
+                put16(header, ip.at + ipv4::IDENTIFICATION, identification);
+                put16(header, ip.at + ipv4::CHECKSUM, sum.checksum());
             }
             Network::V6(ip) => {
                 let length = narrow(total - ip.at - ipv6::HEADER);
-                put16(bytes, ip.at + ipv6::PAYLOAD_LENGTH, length);
+                put16(header, ip.at + ipv6::PAYLOAD_LENGTH, length);
             }
             Network::Other => {}
         }
         let covered = narrow(total - self.transport);
-        (header, self.transport_sum.then(Sum::word(covered)))
+        self.transport_sum.then(Sum::word(covered))
     }
+}
+
+/// Which payload a segment carries.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) index: usize,
+    /// In the superframe.
+    pub(crate) payload: Range<usize>,
+    pub(crate) last: bool,
+}
+
+/// How a superframe of one protocol is cut.
+pub(crate) trait Cutter {
+    fn template(&self) -> &Template;
+
+    /// Makes all headers of a segment of a copy of the template's.
+    fn complete(&self, superframe: &[u8], part: &Part, header: &mut [u8]);
+}
+
+/// Segment `index`, if there is one.
+pub(crate) fn segment(cutter: &impl Cutter, superframe: &[u8], index: usize) -> Option<Segment> {
+    let template = cutter.template();
+    let part = template.part(index)?;
+    let mut header = template.header.clone();
+    cutter.complete(superframe, &part, header.as_mut());
+    Some(Segment { header, payload: part.payload })
+}
+
+/// All segments.
+pub(crate) fn cut_into(
+    cutter: &impl Cutter,
+    superframe: &[u8],
+    headers: &mut Vec<u8>,
+    cuts: &mut Vec<Cut>,
+) -> Result<(), SegmentError> {
+    let template = cutter.template();
+    let found = headers.len().saturating_add(template.parts() * template.header.len());
+    if u32::try_from(found).is_err() {
+        return Err(SegmentError::Batch { found });
+    }
+    headers.reserve(template.parts() * template.header.len());
+    cuts.reserve(template.parts());
+    let mut index = 0;
+    while let Some(part) = template.part(index) {
+        let start = headers.len();
+        cuts.extend(Cut::append(headers, &[&template.header], &part.payload));
+        cutter.complete(superframe, &part, &mut headers[start..]);
+        index += 1;
+    }
+    Ok(())
 }
 
 /// A segment is never longer than its superframe, whose lengths are 16 bits wide.
@@ -256,37 +384,4 @@ impl Template {
 pub(crate) const fn narrow(length: usize) -> u16 {
     debug_assert!(length <= 0xffff);
     length as u16
-}
-
-/// The headers of a frame, with SNAP inserted if it is wanted; `headers` moves along.
-fn encapsulate(frame: &[u8], headers: &mut Headers, snap: bool) -> Option<Header> {
-    let bytes = &frame[..headers.payload];
-    if !snap || headers.link.snap {
-        return Header::concat(&[bytes]);
-    }
-    let type_at = headers.link.type_or_length_at();
-    let (before, after) = bytes.split_at(type_at);
-    let header = Header::concat(&[before, &[0, 0], &link::SNAP_PREFIX, after])?;
-    headers.link.snap = true;
-    headers.link.length += link::SNAP;
-    headers.payload += link::SNAP;
-    match &mut headers.network {
-        Network::V4(ip) => ip.at += link::SNAP,
-        Network::V6(ip) => ip.at += link::SNAP,
-        Network::Other => {}
-    }
-    debug_assert_eq!(be16(&header, headers.link.length - 2), headers.link.ether_type);
-    Some(header)
-}
-
-/// Which part of `payload` segment `index` carries, if there is such a segment. A superframe
-/// without payload is one segment.
-pub(crate) fn cut(payload: &Range<usize>, size: u16, index: usize) -> Option<(Range<usize>, bool)> {
-    let size = usize::from(size);
-    let start = payload.start + index * size;
-    if start >= payload.end && index > 0 {
-        return None;
-    }
-    let end = payload.end.min(start + size);
-    Some((start..end, end == payload.end))
 }

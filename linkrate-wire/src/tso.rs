@@ -16,20 +16,19 @@
 //! }
 //! # Ok::<(), linkrate_wire::segment::SegmentError>(())
 //! ```
+//!
+//! [`cut_into`] does the same for all segments at once, into memory that is used over and over.
 
 use crate::checksum::Sum;
 use crate::frame::tcp::{CHECKSUM, CWR, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};
 use crate::frame::{Headers, TCP, Transport, be16, be32, put16, put32};
-use crate::segment::{Cwr, Request, Segment, SegmentError, Template, cut};
+use crate::segment::{self, Cut, Cutter, Cwr, Part, Request, Segment, SegmentError, Template};
 
 /// The segments of a TCP superframe, in order.
 #[derive(Debug, Clone)]
 pub struct Segments<'a> {
     superframe: &'a [u8],
-    template: Template,
-    request: Request,
-    sequence: u32,
-    offset_and_flags: u16,
+    tcp: Tcp,
     index: usize,
 }
 
@@ -39,54 +38,87 @@ pub struct Segments<'a> {
 /// It is no whole TCP packet, it is a fragment, its lengths contradict each other, or the request
 /// cannot be met.
 pub fn segments<'a>(superframe: &'a [u8], request: &Request) -> Result<Segments<'a>, SegmentError> {
-    let headers = Headers::parse(superframe)?;
-    let at = match headers.transport {
-        Transport::Tcp { at } => at,
-        Transport::Fragment => return Err(SegmentError::Fragment),
-        _ => return Err(SegmentError::Protocol { expected: "TCP" }),
-    };
-    // sequence number, flags with data offset, checksum
-    let varying = [SEQUENCE..SEQUENCE + 4, 12..14, CHECKSUM..CHECKSUM + 2];
-    Ok(Segments {
-        superframe,
-        template: Template::new(superframe, headers, request, (at, TCP), &varying)?,
-        request: *request,
-        sequence: be32(superframe, at + SEQUENCE),
-        offset_and_flags: be16(superframe, at + OFFSET_AND_FLAGS),
-        index: 0,
-    })
+    Ok(Segments { superframe, tcp: Tcp::new(superframe, request)?, index: 0 })
+}
+
+/// Cuts `superframe`, appends the headers of all segments to `headers`, and tells in `cuts` what
+/// makes each segment: exactly what [`segments`] gives.
+///
+/// # Errors
+/// As [`segments`]. Then `headers` and `cuts` are as they were.
+pub fn cut_into(
+    superframe: &[u8],
+    request: &Request,
+    headers: &mut Vec<u8>,
+    cuts: &mut Vec<Cut>,
+) -> Result<(), SegmentError> {
+    segment::cut_into(&Tcp::new(superframe, request)?, superframe, headers, cuts)
 }
 
 impl Iterator for Segments<'_> {
     type Item = Segment;
 
     fn next(&mut self) -> Option<Segment> {
-        let Self { template, request, index, .. } = self;
-        let (payload, last) = cut(&template.payload, request.segment_size, *index)?;
+        let segment = segment::segment(&self.tcp, self.superframe, self.index)?;
+        self.index += 1;
+        Some(segment)
+    }
+}
 
+#[derive(Debug, Clone)]
+struct Tcp {
+    template: Template,
+    cwr: Cwr,
+    sequence: u32,
+    offset_and_flags: u16,
+}
+
+impl Tcp {
+    fn new(superframe: &[u8], request: &Request) -> Result<Self, SegmentError> {
+        let headers = Headers::parse(superframe)?;
+        let at = match headers.transport {
+            Transport::Tcp { at } => at,
+            Transport::Fragment => return Err(SegmentError::Fragment),
+            _ => return Err(SegmentError::Protocol { expected: "TCP" }),
+        };
+        // sequence number, flags with data offset, checksum
+        let varying = [SEQUENCE..SEQUENCE + 4, 12..14, CHECKSUM..CHECKSUM + 2];
+        Ok(Self {
+            template: Template::new(superframe, &headers, request, (at, TCP), &varying)?,
+            cwr: request.cwr,
+            sequence: be32(superframe, at + SEQUENCE),
+            offset_and_flags: be16(superframe, at + OFFSET_AND_FLAGS),
+        })
+    }
+}
+
+impl Cutter for Tcp {
+    fn template(&self) -> &Template {
+        &self.template
+    }
+
+    fn complete(&self, superframe: &[u8], part: &Part, header: &mut [u8]) {
+        let Self { template, .. } = self;
         let mut flags = self.offset_and_flags;
-        if !last {
+        if !part.last {
             flags &= !(FIN | PSH);
         }
-        if *index > 0 && request.cwr == Cwr::FirstOnly {
+        if part.index > 0 && self.cwr == Cwr::FirstOnly {
             flags &= !CWR;
         }
+        let offset = part.payload.start - template.payload.start;
         #[expect(clippy::cast_possible_truncation, reason = "a superframe is far below 4 GiB")]
-        let sequence = self.sequence.wrapping_add((payload.start - template.payload.start) as u32);
+        let sequence = self.sequence.wrapping_add(offset as u32);
 
-        let (mut header, sum) = template.instance(*index, payload.len());
-        let sum = sum
-            .and(&sequence.to_be_bytes())
+        let sum = template
+            .complete(part, header)
+            .then(Sum::words(sequence))
             .then(Sum::word(flags))
             // even, whatever the payload is: headers are whole words
-            .and(&self.superframe[payload.clone()]);
+            .and(&superframe[part.payload.clone()]);
         let at = template.transport;
-        let bytes = header.as_mut();
-        put32(bytes, at + SEQUENCE, sequence);
-        put16(bytes, at + OFFSET_AND_FLAGS, flags);
-        put16(bytes, at + CHECKSUM, sum.checksum());
-
-        self.index += 1;
-        Some(Segment { header, payload })
+        put32(header, at + SEQUENCE, sequence);
+        put16(header, at + OFFSET_AND_FLAGS, flags);
+        put16(header, at + CHECKSUM, sum.checksum());
     }
 }

@@ -5,14 +5,13 @@
 use crate::checksum::Sum;
 use crate::frame::udp::{CHECKSUM, HEADER, LENGTH, length};
 use crate::frame::{Headers, Transport, UDP, put16};
-use crate::segment::{Request, Segment, SegmentError, Template, cut, narrow};
+use crate::segment::{self, Cut, Cutter, Part, Request, Segment, SegmentError, Template, narrow};
 
 /// The datagrams of a UDP superframe, in order.
 #[derive(Debug, Clone)]
 pub struct Segments<'a> {
     superframe: &'a [u8],
-    template: Template,
-    request: Request,
+    udp: Udp,
     index: usize,
 }
 
@@ -22,7 +21,50 @@ pub struct Segments<'a> {
 /// It is no whole UDP packet, it is a fragment, its lengths contradict each other, or the request
 /// cannot be met.
 pub fn segments<'a>(superframe: &'a [u8], request: &Request) -> Result<Segments<'a>, SegmentError> {
-    let headers = Headers::parse(superframe)?;
+    Ok(Segments { superframe, udp: Udp::new(superframe, request)?, index: 0 })
+}
+
+/// Cuts `superframe`, appends the headers of all datagrams to `headers`, and tells in `cuts` what
+/// makes each datagram: exactly what [`segments`] gives.
+///
+/// # Errors
+/// As [`segments`]. Then `headers` and `cuts` are as they were.
+pub fn cut_into(
+    superframe: &[u8],
+    request: &Request,
+    headers: &mut Vec<u8>,
+    cuts: &mut Vec<Cut>,
+) -> Result<(), SegmentError> {
+    segment::cut_into(&Udp::new(superframe, request)?, superframe, headers, cuts)
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        let segment = segment::segment(&self.udp, self.superframe, self.index)?;
+        self.index += 1;
+        Some(segment)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Udp {
+    template: Template,
+}
+
+impl Udp {
+    fn new(superframe: &[u8], request: &Request) -> Result<Self, SegmentError> {
+        let headers = Headers::parse(superframe)?;
+        let at = datagram(superframe, &headers)?;
+        let varying = [LENGTH..LENGTH + 2, CHECKSUM..CHECKSUM + 2];
+        let template = Template::new(superframe, &headers, request, (at, UDP), &varying)?;
+        Ok(Self { template })
+    }
+}
+
+/// Where the UDP header of a superframe is, if it is that of one whole datagram.
+pub(crate) fn datagram(superframe: &[u8], headers: &Headers) -> Result<usize, SegmentError> {
     let at = match headers.transport {
         Transport::Udp { at } => at,
         Transport::Fragment => return Err(SegmentError::Fragment),
@@ -32,27 +74,23 @@ pub fn segments<'a>(superframe: &'a [u8], request: &Request) -> Result<Segments<
     if expected != headers.end {
         return Err(SegmentError::Length { found: headers.end, expected, of: "UDP" });
     }
-    let varying = [LENGTH..LENGTH + 2, CHECKSUM..CHECKSUM + 2];
-    let template = Template::new(superframe, headers, request, (at, UDP), &varying)?;
-    Ok(Segments { superframe, template, request: *request, index: 0 })
+    Ok(at)
 }
 
-impl Iterator for Segments<'_> {
-    type Item = Segment;
+impl Cutter for Udp {
+    fn template(&self) -> &Template {
+        &self.template
+    }
 
-    fn next(&mut self) -> Option<Segment> {
-        let Self { template, request, index, .. } = self;
-        let (payload, _) = cut(&template.payload, request.segment_size, *index)?;
-        let length = narrow(HEADER + payload.len());
-
-        let (mut header, sum) = template.instance(*index, payload.len());
-        let sum = sum.then(Sum::word(length)).and(&self.superframe[payload.clone()]);
+    fn complete(&self, superframe: &[u8], part: &Part, header: &mut [u8]) {
+        let Self { template } = self;
+        let length = narrow(HEADER + part.payload.len());
+        let sum = template
+            .complete(part, header)
+            .then(Sum::word(length))
+            .and(&superframe[part.payload.clone()]);
         let at = template.transport;
-        let bytes = header.as_mut();
-        put16(bytes, at + LENGTH, length);
-        put16(bytes, at + CHECKSUM, sum.udp_checksum());
-
-        self.index += 1;
-        Some(Segment { header, payload })
+        put16(header, at + LENGTH, length);
+        put16(header, at + CHECKSUM, sum.udp_checksum());
     }
 }

@@ -156,6 +156,47 @@ proptest! {
     }
 
     #[test]
+    fn a_frame_in_two_parts_is_the_same_frame(
+        packet in strategy::packet(60),
+        padding in 0usize..9,
+        changes in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..3),
+        length: prop::sample::Index,
+    ) {
+        let mut frame = Packet { padding, ..packet }.frame();
+        for (at, value) in changes {
+            let at = at.index(frame.len());
+            frame[at] = value;
+        }
+        frame.truncate(length.index(frame.len()) + 1);
+        let whole = Headers::parse(&frame);
+        for split in 0..=frame.len() {
+            let (head, tail) = frame.split_at(split);
+            let parts = Headers::parse_parts(head, tail.len());
+            let Ok(headers) = whole else {
+                prop_assert!(parts.is_err());
+                continue;
+            };
+            // eight bytes more: LLC that could be SNAP, or the fragment header
+            prop_assert!(parts.is_ok() || split < frame.len().min(headers.payload + 8));
+            if let Ok(parts) = parts {
+                prop_assert_eq!(parts, headers);
+                prop_assert!(split >= headers.payload);
+                prop_assert_eq!(
+                    headers.transport_checksum_parts(head, tail),
+                    headers.transport_checksum(&frame)
+                );
+                prop_assert_eq!(
+                    headers.network_checksum_verifies(head),
+                    headers.network_checksum_verifies(&frame)
+                );
+            } else {
+                // headers of other bytes give an answer, but no panic
+                let _ = headers.transport_checksum_parts(head, tail);
+            }
+        }
+    }
+
+    #[test]
     fn a_changed_or_shortened_frame_never_lies(
         packet in strategy::packet(60),
         changes in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 1..6),

@@ -8,6 +8,7 @@ use linkrate_wire::frame::{Headers, Network, Transport};
 use linkrate_wire::lro::{Coalescer, Delivery, Reason, Superframe};
 use linkrate_wire::segment::{Identification, Request};
 use linkrate_wire::tso;
+use linkrate_wire::vnet::{Checksum, complete_checksum};
 use proptest::prelude::*;
 
 type Out = Vec<Delivery<Vec<u8>>>;
@@ -138,6 +139,34 @@ fn padding_is_stripped_before_merging() {
 }
 
 #[test]
+fn a_superframe_gives_its_tag_and_its_room_back() {
+    let tags = vec![(0x8100, 0x6005), (0x8100, 9)];
+    let whole = Packet { tags, flags: 0x18, ..Packet::tcp6(bytes(900)) };
+    let mut coalescer = Coalescer::new(1);
+    for _ in 0..3 {
+        let mut frames = whole.cut(400);
+        let last = frames.pop().expect("three frames");
+        for frame in frames {
+            assert!(coalescer.offer(frame).kept);
+        }
+        let mut out = coalescer.offer(last).flushed;
+        let Some(Delivery::Superframe { mut superframe, .. }) = out.pop() else {
+            panic!("one superframe");
+        };
+        assert_eq!(superframe.strip_tag(), Some(0x6005));
+        assert_eq!(superframe.strip_tag(), Some(9));
+        assert_eq!(superframe.strip_tag(), None);
+        let header = superframe.vnet_header();
+        let Checksum { start, offset } = header.checksum.expect("to be completed");
+        assert_eq!((start, offset, header.header_length), (54, 16, 74));
+        let mut frame = superframe.to_frame();
+        complete_checksum(&mut frame, start.into(), offset.into()).expect("a field");
+        assert_eq!(frame, Packet { tags: Vec::new(), ..whole.clone() }.frame());
+        coalescer.recycle(superframe);
+    }
+}
+
+#[test]
 fn what_is_not_tcp_passes_and_flushes_nothing() {
     let mut coalescer = Coalescer::new(4);
     assert!(coalescer.offer(Packet::tcp4(bytes(100)).frame()).kept);
@@ -174,6 +203,73 @@ proptest! {
         let checksum = Sum::of(&whole[merged.transport..]).checksum();
         whole[merged.transport + 16..][..2].copy_from_slice(&checksum.to_be_bytes());
         prop_assert_eq!(whole, Packet { snap: false, ..packet }.frame());
+    }
+
+    #[test]
+    fn frames_in_two_parts_merge_as_whole_ones(
+        packet in strategy::packet(1200),
+        size in 20usize..200,
+        splits in prop::collection::vec(any::<prop::sample::Index>(), 64),
+        verified: bool,
+    ) {
+        let flags = packet.flags & !0xa6 | ACK;
+        let packet = Packet { udp: false, flags, ip_options: Vec::new(), padding: 2, ..packet };
+        let frames = packet.cut(size);
+        let (mut whole, mut parts) = (Coalescer::new(1), Coalescer::new(1));
+        let (mut expected, mut out) = (Vec::new(), Vec::new());
+        for (index, frame) in frames.iter().enumerate() {
+            expected.extend(whole.offer(&frame[..]).flushed);
+            // anywhere in the payload or its padding
+            let headers = Headers::parse(frame).expect("a good frame");
+            let split = splits[index % 64].index(frame.len() - headers.payload + 1);
+            let frame = frame.split_at(headers.payload + split);
+            let offered =
+                if verified { parts.offer_verified(frame, &headers) } else { parts.offer(frame) };
+            out.extend(offered.flushed);
+        }
+        expected.extend(whole.flush());
+        out.extend(parts.flush());
+        prop_assert_eq!(out.len(), expected.len());
+        for (out, expected) in out.iter().zip(&expected) {
+            match (out, expected) {
+                (
+                    Delivery::Superframe { superframe: out, reason },
+                    Delivery::Superframe { superframe: expected, reason: why },
+                ) => {
+                    prop_assert_eq!(reason, why);
+                    prop_assert_eq!(out.to_frame(), expected.to_frame());
+                    prop_assert_eq!(out.vnet_header(), expected.vnet_header());
+                }
+                (
+                    Delivery::Frame { frame: (head, tail), reason },
+                    Delivery::Frame { frame, reason: why },
+                ) => {
+                    prop_assert_eq!(reason, why);
+                    prop_assert_eq!([*head, *tail].concat(), *frame);
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+    }
+
+    #[test]
+    fn headers_of_another_frame_do_no_harm(
+        packets in prop::collection::vec(strategy::packet(90), 2..5),
+        length: prop::sample::Index,
+    ) {
+        let frames: Vec<Vec<u8>> = packets.iter().map(Packet::frame).collect();
+        let mut coalescer = Coalescer::new(2);
+        for headers in &frames {
+            let headers = Headers::parse(headers).expect("a good frame");
+            for frame in &frames {
+                coalescer.offer_verified(&frame[..length.index(frame.len() + 1)], &headers);
+            }
+        }
+        for delivery in coalescer.flush() {
+            if let Delivery::Superframe { superframe, .. } = delivery {
+                let _ = superframe.to_frame();
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Packet, bytes, strategy, timestamps};
 use linkrate_wire::frame::{Headers, Verification, link};
-use linkrate_wire::segment::{Cwr, Identification, Request, SegmentError};
+use linkrate_wire::segment::{Cut, Cwr, Identification, Request, SegmentError};
 use linkrate_wire::{tso, uso};
 use proptest::prelude::*;
 
@@ -16,6 +16,20 @@ fn tcp(superframe: &[u8], request: &Request) -> Vec<Vec<u8>> {
 fn udp(superframe: &[u8], request: &Request) -> Vec<Vec<u8>> {
     let segments = uso::segments(superframe, request).expect("a superframe");
     segments.map(|segment| segment.to_frame(superframe)).collect()
+}
+
+/// The frames of the batch form, which leaves alone what is there already.
+fn batch(
+    superframe: &[u8],
+    cut_into: impl Fn(&mut Vec<u8>, &mut Vec<Cut>) -> Result<(), SegmentError>,
+) -> Result<Vec<Vec<u8>>, SegmentError> {
+    let (mut headers, mut cuts) = (vec![0xee; 3], vec![Cut { header: 0..3, payload: 0..0 }]);
+    if let Err(error) = cut_into(&mut headers, &mut cuts) {
+        assert_eq!((headers.len(), cuts.len()), (3, 1));
+        return Err(error);
+    }
+    assert_eq!((&headers[..3], cuts.remove(0).header), (&[0xee; 3][..], 0..3));
+    Ok(cuts.iter().map(|cut| [cut.header(&headers), cut.payload(superframe)].concat()).collect())
 }
 
 fn refusal(packet: &Packet, size: u16) -> String {
@@ -99,11 +113,24 @@ fn snap_can_be_put_on_while_cutting() {
     let snap = Packet { snap: true, ..plain };
     // too long for one 802.3 frame, but not its segments
     assert_eq!(frames, snap.cut(1432));
+    // longer segments, the short last one too, stay as they are
+    let plain = Packet { snap: false, ..snap };
     let too_long = Request { snap: true, ..Request::new(1433) };
-    let frame = Packet { snap: false, ..snap }.frame();
-    let error = tso::segments(&frame, &too_long).expect_err("refused");
-    assert_eq!(error, SegmentError::SnapLength { found: 1501 });
-    assert_eq!(error.to_string(), "802.3 length of a segment is 1501, expected at most 1500");
+    assert_eq!(tcp(&plain.frame(), &too_long), plain.cut(1433));
+}
+
+#[test]
+fn a_vlan_tag_is_inserted_before_all_others() {
+    let plain = Packet { tags: vec![(0x88a8, 7)], ..Packet::tcp4(bytes(3000)) };
+    let both = Packet { tags: vec![(0x8100, 0xa02a), (0x88a8, 7)], ..plain.clone() };
+    for snap in [false, true] {
+        let request = Request { vlan: Some(0xa02a), snap, ..Request::new(1400) };
+        let expected = Packet { snap, ..both.clone() };
+        assert_eq!(tcp(&plain.frame(), &request), expected.cut(1400));
+    }
+    let request = Request { vlan: Some(1), ..Request::new(1400) };
+    let error = tso::segments(&both.frame(), &request).expect_err("refused");
+    assert_eq!(error.to_string(), "frame has 2 VLAN tags, expected fewer where one is inserted");
 }
 
 #[test]
@@ -205,19 +232,46 @@ proptest! {
     }
 
     #[test]
+    fn the_batch_form_gives_the_same_frames(
+        packet in strategy::packet(1200),
+        change: Option<(prop::sample::Index, u8)>,
+        (size, snap, vlan, fixed) in any::<(u8, bool, Option<u16>, bool)>(),
+    ) {
+        let mut frame = packet.frame();
+        if let Some((at, value)) = change {
+            let at = at.index(frame.len());
+            frame[at] = value;
+        }
+        let identification =
+            if fixed { Identification::Fixed } else { Identification::Increments };
+        let request = Request { identification, snap, vlan, ..Request::new(size.into()) };
+        let whole = |segments: tso::Segments<'_>| -> Vec<_> {
+            segments.map(|segment| segment.to_frame(&frame)).collect()
+        };
+        let cut = batch(&frame, |headers, cuts| tso::cut_into(&frame, &request, headers, cuts));
+        prop_assert_eq!(cut, tso::segments(&frame, &request).map(whole));
+        let whole = |segments: uso::Segments<'_>| -> Vec<_> {
+            segments.map(|segment| segment.to_frame(&frame)).collect()
+        };
+        let cut = batch(&frame, |headers, cuts| uso::cut_into(&frame, &request, headers, cuts));
+        prop_assert_eq!(cut, uso::segments(&frame, &request).map(whole));
+    }
+
+    #[test]
     fn anything_is_cut_or_refused(
         packet in strategy::packet(60),
         changes in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 1..6),
         size: u16,
         snap: bool,
+        vlan: Option<u16>,
     ) {
         let mut frame = packet.frame();
         for (at, value) in changes {
             let at = at.index(frame.len());
             frame[at] = value;
         }
-        let request = Request { snap, ..Request::new(size) };
-        let longest = frame.len() + link::SNAP;
+        let request = Request { snap, vlan, ..Request::new(size) };
+        let longest = frame.len() + link::SNAP + link::TAG;
         if let Ok(segments) = tso::segments(&frame, &request) {
             prop_assert!(segments.map(|s| s.to_frame(&frame).len()).max() <= Some(longest));
         }

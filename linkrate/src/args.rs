@@ -102,9 +102,15 @@ pub struct StudyRunArgs {
 /// `linkrate measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// What joins the system under test and its clients
+    /// What joins the system under test and its clients: veth, a model, or the file of one
     #[arg(long, default_value = "veth", value_name = "ADAPTER")]
     pub adapter: String,
+    /// Clients behind each port of a model [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub clients_per_port: Option<u32>,
+    /// Links and bus of a model at this share of their rates [default: 1]
+    #[arg(long, value_name = "SHARE")]
+    pub scale: Option<f64>,
     /// CPUs of the system under test, for example 0 or 0-3
     #[arg(long, value_name = "CPUS")]
     pub sut_cpu: Option<String>,

@@ -6,7 +6,7 @@ use crate::analysis::figures::{RunsByCell, is_transactional};
 use crate::results::{Effect, Level, Levels, Measure};
 use crate::stats::interval::excludes;
 use crate::stats::paired;
-use crate::study::{Method, Study};
+use crate::study::{Factor, Method, PART, Study};
 
 /// Two cells that differ in one factor only.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,19 +29,35 @@ pub struct Comparison {
 
 /// Every comparison of a study: for each factor the first level, its baseline, with each other
 /// one, and each level with the next; at every combination of the other factors. Cells whose
-/// figures have different units (a stream and transactions) are not compared.
+/// figures have different units (a stream and transactions) are not compared, and neither are
+/// cells of different parts, which differ in more than a level.
 pub fn comparisons(study: &Study) -> Vec<Comparison> {
     let cells: HashMap<&Levels, usize> =
         study.cells.iter().enumerate().map(|(index, cell)| (&cell.levels, index)).collect();
+    if study.parts.is_empty() {
+        return within(study, &cells, &study.factors, None);
+    }
+    let parts = study.parts.iter().map(|part| (&part.factors, Level::Text(part.name.clone())));
+    parts.flat_map(|(factors, part)| within(study, &cells, factors, Some(&part))).collect()
+}
+
+/// The comparisons among the cells of one part, or of a study without parts.
+fn within(
+    study: &Study,
+    cells: &HashMap<&Levels, usize>,
+    factors: &[Factor],
+    part: Option<&Level>,
+) -> Vec<Comparison> {
     let mut found = Vec::new();
-    for factor in &study.factors {
+    for factor in factors {
         for (from, to) in pairs(factor.levels.len()) {
             let (from, to) = (&factor.levels[from], &factor.levels[to]);
             for (from_cell, cell) in study.cells.iter().enumerate() {
-                if cell.levels.get(&factor.name) != Some(from) {
+                let elsewhere = part.is_some() && cell.levels.get(PART) != part;
+                if elsewhere || cell.levels.get(&factor.name) != Some(from) {
                     continue;
                 }
-                let counterpart = with_level(&cell.levels, &factor.name, to);
+                let counterpart = cell.levels.with(&factor.name, to);
                 let Some(&to_cell) = cells.get(&counterpart) else { continue };
                 let transactional = is_transactional(&cell.spec);
                 if transactional != is_transactional(&study.cells[to_cell].spec) {
@@ -68,13 +84,6 @@ pub fn comparisons(study: &Study) -> Vec<Comparison> {
 /// First with each, then each with its next; every pair once.
 fn pairs(levels: usize) -> impl Iterator<Item = (usize, usize)> {
     (1..levels).map(|to| (0, to)).chain((2..levels).map(|to| (to - 1, to)))
-}
-
-fn with_level(levels: &Levels, factor: &str, level: &Level) -> Levels {
-    let replaced = levels.0.iter().map(|(name, old)| {
-        (name.clone(), if name == factor { level.clone() } else { old.clone() })
-    });
-    Levels(replaced.collect())
 }
 
 /// The effects of a comparison; those without a single pair of runs are left out.

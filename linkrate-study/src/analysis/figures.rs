@@ -91,6 +91,7 @@ pub fn figure(measure: Measure, run: &StoredRun) -> Option<f64> {
         Measure::Throughput => throughput(measurement),
         Measure::Transactions => transactions(measurement),
         Measure::ServiceDemand => service_demand(measurement, is_transactional(&run.spec)),
+        Measure::Cpu => sut_cpu_percent(measurement),
     }
 }
 

@@ -91,6 +91,7 @@ fn word(measure: Measure) -> &'static str {
         Measure::Throughput => "throughput",
         Measure::ServiceDemand => "service demand",
         Measure::Transactions => "transactions per second",
+        Measure::Cpu => "CPU use",
     }
 }
 

@@ -15,6 +15,9 @@ use crate::results::Level;
 /// A file of nonsense has a nonsense in every line; nobody reads past the first few.
 const MAX_ERRORS: usize = 64;
 
+/// Most tables of one name.
+const MAX_TABLES: usize = 256;
+
 /// Longest text that is read as a quantity.
 const LONGEST_QUANTITY: usize = 256;
 
@@ -98,11 +101,16 @@ impl<'t> Table<'t> {
         name: &'static str,
     ) -> Option<Table<'t>> {
         let entry = self.take(name)?;
-        let prefix = match name {
-            "testbed" => "testbed.",
-            "factors" => "factors.",
-            "workload" => "workload.",
-            "method" => "method.",
+        let prefix = match (self.prefix, name) {
+            (_, "testbed") => "testbed.",
+            ("part.", "factors") => "part.factors.",
+            ("part.", _) => "part.workload.",
+            (_, "factors") => "factors.",
+            (_, "workload") => "workload.",
+            (_, "method") => "method.",
+            (_, "is") => "when.is.",
+            (_, "set") => "when.set.",
+            (_, "at") => "published.at.",
             _ => "method.blocks.",
         };
         let (at, path) = (entry.key_at, entry.path());
@@ -112,12 +120,48 @@ impl<'t> Table<'t> {
                 let message = format!("{} is not a table", described(&other));
                 let hint = match prefix {
                     "method.blocks." => "expected for example { min = 5, max = 30 }".to_owned(),
-                    _ => format!("expected [{name}]"),
+                    "when.is." => "expected for example { mtu = 9000 }".to_owned(),
+                    "when.set." => "expected for example { message = \"128 KiB\" }".to_owned(),
+                    "published.at." => "expected for example { direction = \"transmit\" }".into(),
+                    _ => format!("expected [{}]", prefix.trim_end_matches('.')),
                 };
                 reader.error(at, &path, message, Some(hint));
                 None
             }
         }
+    }
+
+    /// Takes the tables of that name out: `[[part]]`, as often as it stands there.
+    pub(super) fn tables(&mut self, reader: &mut Reader<'_>, name: &'static str) -> Vec<Table<'t>> {
+        let Some(entry) = self.take(name) else { return Vec::new() };
+        let prefix = match name {
+            "part" => "part.",
+            "when" => "when.",
+            _ => "published.",
+        };
+        let (at, path) = (entry.key_at, entry.path());
+        let hint = || Some(format!("expected [[{name}]]"));
+        let DeValue::Array(array) = entry.value.into_inner() else {
+            reader.error(at, &path, "stands for no list of tables".to_owned(), hint());
+            return Vec::new();
+        };
+        if array.len() > MAX_TABLES {
+            let message = format!("{} of them are more than {MAX_TABLES}", array.len());
+            reader.error(at, &path, message, Some("leave some out".to_owned()));
+            return Vec::new();
+        }
+        let mut tables = Vec::new();
+        for value in array {
+            let at = value.span().start;
+            match value.into_inner() {
+                DeValue::Table(map) => tables.push(Table::new(prefix, at, map)),
+                other => {
+                    let message = format!("{} is not a table", described(&other));
+                    reader.error(at, &path, message, hint());
+                }
+            }
+        }
+        tables
     }
 
     /// Reports every entry that nobody took.
@@ -184,6 +228,11 @@ impl<'t> Reader<'t> {
         self.error(entry.value_at(), &entry.path(), message, Some(hint.to_string()));
     }
 
+    /// How many errors there are so far.
+    pub(super) fn errors(&self) -> usize {
+        self.errors.len()
+    }
+
     pub(super) fn has_errors(&self) -> bool {
         !self.errors.is_empty()
     }
@@ -201,6 +250,22 @@ impl<'t> Reader<'t> {
     pub(super) fn into_errors(mut self) -> FileErrors {
         self.errors.sort_by_key(|error| (error.line, error.column));
         FileErrors(self.errors)
+    }
+
+    /// A text of one line, with up to `most` characters.
+    pub(super) fn line(&mut self, entry: &Entry<'_>, most: usize, hint: &str) -> Option<String> {
+        let line = self.text(entry, "a line of text")?.trim();
+        let wrong = match line {
+            "" => "is empty".to_owned(),
+            _ if line.chars().count() > most => format!("is longer than {most} characters"),
+            _ if line.chars().any(char::is_control) => {
+                "has a line break or control character".to_owned()
+            }
+            _ => return Some(line.to_owned()),
+        };
+        let message = format!("the {} {wrong}", entry.name);
+        self.refuse(entry, message, hint);
+        None
     }
 
     /// A text value.

@@ -5,23 +5,56 @@ use linkrate_terms::{CpuSet, TestbedSpec};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
+use crate::adapter::{self, AdapterError, LoadFile};
+use crate::keys::MAX_CLIENTS;
+
+/// What [`TestbedSpec::scale`] may be.
+pub const SCALES: std::ops::RangeInclusive<f64> = 0.001..=1.0;
+
+/// [`SCALES`] in words.
+pub const SCALE_EXPECTED: &str = "expected a number from 0.001 to 1, for example 0.1";
 
 /// Longest CPU list that is read: a short text may stand for many CPUs many times over.
 const LONGEST_LIST: usize = 1024;
 
-/// The testbed; `clients` is what each cell takes that sets none itself.
-pub(super) fn read(reader: &mut Reader<'_>, table: Option<Table<'_>>) -> TestbedSpec {
+/// The testbed; `clients` and `ports` are what each cell takes that sets none itself.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    table: Option<Table<'_>>,
+    load: &mut LoadFile<'_>,
+) -> TestbedSpec {
     let mut testbed = TestbedSpec::default();
     let Some(mut table) = table else { return testbed };
-    if let Some(entry) = table.take("adapter")
-        && reader.word(&entry, &["veth"]).is_some()
-    {
-        testbed.adapter = Adapter::Veth;
+    // an adapter that was refused is neither, and nothing is said against what belongs to one
+    let mut known = true;
+    if let Some(entry) = table.take("adapter") {
+        match adapter(reader, &entry, load) {
+            Some(adapter) => testbed.adapter = adapter,
+            None => known = false,
+        }
     }
-    if let Some(entry) = table.take("clients")
-        && let Some(clients) = reader.number(&entry, 1, 64)
+    let on_model = matches!(testbed.adapter, Adapter::Model(_));
+    for (key, of_model, high) in
+        [("clients", false, MAX_CLIENTS), ("ports", true, 16), ("clients-per-port", true, 16)]
     {
-        testbed.clients = u32::try_from(clients).unwrap_or(1);
+        let Some(entry) = table.take(key) else { continue };
+        if known && of_model != on_model {
+            refuse_key(reader, &entry, &testbed.adapter);
+        } else if let Some(number) = reader.number(&entry, 1, u64::from(high)) {
+            let number = u32::try_from(number).unwrap_or(high);
+            match key {
+                "clients" => testbed.clients = number,
+                "ports" => testbed.ports = number,
+                _ => testbed.clients_per_port = number,
+            }
+        }
+    }
+    if let Some(entry) = table.take("scale") {
+        if known && !on_model {
+            refuse_key(reader, &entry, &testbed.adapter);
+        } else if let Some(scale) = scale(reader, &entry) {
+            testbed.scale = scale;
+        }
     }
     let sut = table.take("sut-cpus");
     let client = table.take("client-cpus");
@@ -39,6 +72,55 @@ pub(super) fn read(reader: &mut Reader<'_>, table: Option<Table<'_>>) -> Testbed
     }
     table.finish(reader);
     testbed
+}
+
+/// The adapter; `None` after an error.
+fn adapter(
+    reader: &mut Reader<'_>,
+    entry: &Entry<'_>,
+    load: &mut LoadFile<'_>,
+) -> Option<Adapter> {
+    let given = reader.text(entry, "veth, or a model such as \"gigabit\"")?;
+    match adapter::find(given, load) {
+        Ok(adapter) => Some(adapter),
+        Err(error) => {
+            let message = match &error {
+                AdapterError::Unknown { given, .. } => format!("unknown adapter {given:?}"),
+                _ => error.to_string(),
+            };
+            reader.error(entry.value_at(), &entry.path(), message, error.hint());
+            None
+        }
+    }
+}
+
+fn refuse_key(reader: &mut Reader<'_>, entry: &Entry<'_>, adapter: &Adapter) {
+    let (message, hint) = match adapter {
+        Adapter::Veth => (
+            format!("a veth has no {}", entry.name),
+            "set clients, or choose a model for the adapter, for example \"gigabit\"",
+        ),
+        Adapter::Model(model) => (
+            format!("on adapter {} the clients follow from the ports", model.name),
+            "set ports and clients-per-port",
+        ),
+    };
+    reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
+}
+
+/// A share of the model's rates.
+fn scale(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<f64> {
+    let number = match entry.value() {
+        DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
+        DeValue::Integer(integer) if integer.as_str() == "1" => Some(1.0),
+        _ => None,
+    };
+    let valid = number.filter(|number| SCALES.contains(number));
+    if valid.is_none() {
+        let message = format!("{} is no share of the model's rates", described(entry.value()));
+        reader.refuse(entry, message, SCALE_EXPECTED);
+    }
+    valid
 }
 
 fn cpus(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<CpuSet> {

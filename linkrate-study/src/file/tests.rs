@@ -198,7 +198,17 @@ fn one_error_at_a_time_is_explained() {
 #[test]
 fn testbed_errors_are_explained() {
     for (line, message) in [
-        ("adapter = \"gigabit\"", "unknown value \"gigabit\"; expected one of veth"),
+        ("adapter = \"gigabti\"", "unknown adapter \"gigabti\"; did you mean \"gigabit\"?"),
+        ("adapter = 3", "3 is not text; expected veth, or a model"),
+        ("adapter = \"gigabti\"\nscale = 0.5\nclients = 2", "did you mean \"gigabit\"?"),
+        ("adapter = \"mine.toml\"", "testbed.adapter: mine.toml: no file can be read here"),
+        ("adapter = \"gigabit\"\nclients = 2", "testbed.clients: on adapter gigabit the clients"),
+        ("adapter = \"gigabit\"\nscale = 2", "2 is no share of the model's rates; expected a nu"),
+        ("adapter = \"gigabit\"\nscale = nan", "nan is no share"),
+        ("adapter = \"gigabit\"\nclients-per-port = 17", "17 is out of range; expected a number"),
+        ("scale = 0.5", "testbed.scale: a veth has no scale; set clients, or choose a model"),
+        ("ports = 2", "testbed.ports: a veth has no ports; set clients"),
+        ("clients-per-port = 2", "a veth has no clients-per-port"),
         ("clients = 65", "65 is out of range; expected a number from 1 to 64"),
         ("clients = \"two\"", "\"two\" is not a whole number"),
         ("sut-cpus = \"3-1\"", "\"3-1\" is not a CPU list"),
@@ -308,8 +318,253 @@ fn a_quick_study_is_short_and_never_longer_than_its_file() {
     quick(&mut already);
     assert_eq!((already.method.min_blocks, already.method.max_blocks), (2, 3));
     assert_eq!(already.cells[0].spec.warm_up, Duration::from_millis(100));
-    // 24 cells do not fit two blocks into 40 s
-    assert!(already.method.budget > Some(Duration::from_secs(40)));
+    // 24 cells fit two blocks into 40 s with shorter windows, 64 do not
+    assert_eq!(already.method.budget, Some(Duration::from_secs(40)));
+    assert!(already.method.run < Duration::from_millis(500), "{:?}", already.method.run);
+    assert_eq!(already.cells[0].spec.window, already.method.run);
+    let many: Vec<String> = (1..=64).map(|size| size.to_string()).collect();
+    let mut many = parse("t", "t", &with(&format!("message = [{}]", many.join(",")), "", "")).unwrap();
+    quick(&mut many);
+    assert_eq!((many.method.min_blocks, many.method.max_blocks), (2, 7));
+    assert_eq!(many.method.run, Duration::from_millis(300));
+    assert!(many.method.budget > Some(Duration::from_secs(40)));
+}
+
+fn on_model(testbed: &str, rest: &str) -> String {
+    format!("title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n{testbed}\n{rest}")
+}
+
+#[test]
+fn cells_on_a_model_have_ports_and_their_clients() {
+    let text = on_model(
+        "clients-per-port = 2\nscale = 0.1\nports = 2",
+        "[factors]\nlro = [false, true]\n[workload]\nvlan = 7\nsteering = \"rss\"",
+    );
+    let study = parse("t", "t", &text).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!((study.testbed.ports, study.testbed.clients), (2, 4));
+    assert_eq!((study.testbed.clients_per_port, study.testbed.scale), (2, 0.1));
+    let spec = &study.cells[1].spec;
+    assert_eq!((spec.ports, spec.clients), (Some(2), 4));
+    let port = &spec.interface.port;
+    assert_eq!((port.lro, port.vlan, port.rx_usecs), (Some(true), Some(7), None));
+    let study = parse("t", "t", &on_model("", "[factors]\nports = [1, 4, 2]")).unwrap();
+    assert_eq!((study.testbed.ports, study.testbed.clients), (4, 4));
+    assert_eq!(study.cells[2].spec.clients, 2);
+    let veth = parse("t", "t", &with("gro = [true]", "", "")).unwrap();
+    assert_eq!((veth.cells[0].spec.ports, veth.testbed.ports), (None, 1));
+}
+
+#[test]
+fn what_the_adapter_lacks_is_refused() {
+    for (text, message) in [
+        (with("lro = [true, false]", "", ""), "factors.lro: a veth has no lro; leave it out, or"),
+        (with("gro = [true]", "vlan = 3", ""), "workload.vlan: a veth has no vlan"),
+        (on_model("", "[factors]\nclients = [1]"), "factors.clients: on adapter gigabit the clients"),
+        (on_model("", "[factors]\nmtu = [9001]"), "mtu 9001 is more than adapter gigabit takes; set"),
+        (on_model("", "[factors]\nqueues = [2]"), "queues 2 is more than a port of adapter gigabit"),
+        (
+            on_model("", "[factors]\ngso-max-size = [32161]"),
+            "gso-max-size 32161 is more than the superframe of adapter gigabit; set at most 32160",
+        ),
+        (on_model("", "[factors]\nsnap = [false, true]"), "snap on cannot go with mtu 1500"),
+        (
+            on_model("clients-per-port = 16", "[factors]\nports = [1, 5]"),
+            "ports 5 with 16 clients each are 80 clients; at most 64",
+        ),
+        (on_model("", "[factors]\nlro = [true]\n[workload]\nkind = \"udp-stream\"\nmessage = 99"),
+         "factors.lro: means nothing to kind udp-stream"),
+    ] {
+        let errors = errors(&text);
+        assert_eq!(errors.len(), 1, "{text}: {errors:?}");
+        assert!(errors[0].contains(message), "{text}: {errors:?}");
+    }
+    let snap = "[factors]\nsnap = [false, true]\n[workload]\nmtu = 1492";
+    assert_eq!(errors(&on_model("", snap)), Vec::<String>::new());
+}
+
+#[test]
+fn a_model_comes_from_the_file_that_is_named() {
+    let model = "name = \"mine\"\ntitle = \"m\"\nsource = \"s\"\nports = 3\nqueues = 1\n\
+                 superframe = 65535\nmax-mtu = 9000\ntransmit-ring = 9\nreceive-ring = 9\n";
+    let text = "title = \"t\"\n[testbed]\nadapter = \"m/mine.toml\"\n[factors]\nports = [1]";
+    let mut asked = Vec::new();
+    let study = parse_with("t", "t", text, &mut |path| {
+        asked.push(path.to_owned());
+        Ok(model.to_owned())
+    });
+    assert_eq!(study.unwrap().testbed.adapter.name(), "mine");
+    assert_eq!(asked, ["m/mine.toml"]);
+    let errors = parse_with("t", "t.toml", text, &mut |_| Ok(model.replace("= 3", "= 99")));
+    assert_eq!(
+        errors.unwrap_err().to_string(),
+        "t.toml:3:11: testbed.adapter: m/mine.toml: line 4: ports is 99, expected 1 to 64"
+    );
+}
+
+/// A file with `mtu` and `gro` as factors, and these lines after them.
+fn coupled(rest: &str) -> String {
+    format!("{}\n{rest}", with("mtu = [1500, 9000]\ngro = [true, false]", "message = 1024", ""))
+}
+
+#[test]
+fn a_level_brings_other_settings_along() {
+    let text = coupled("[[when]]\nis = { mtu = \"9000 B\" }\nset = { message = \"128 KiB\", socket = 8192 }");
+    let study = parse("t", "t", &text).unwrap_or_else(|errors| panic!("{errors}"));
+    let of = |index: usize| {
+        let spec = &study.cells[index].spec;
+        let Task::Workload(workload) = &spec.task else { panic!("idle cell") };
+        (workload.message, spec.socket.buffer)
+    };
+    for (cell, message, socket) in [(0, 1024, None), (1, 1024, None), (2, 131_072, Some(8192))] {
+        assert_eq!(of(cell), (MessageSize::Fixed(ByteSize(message)), socket.map(ByteSize)));
+    }
+    assert_eq!(study.cells[2].levels.to_string(), "mtu 9000, gro on");
+    // two may set the same
+    let twice = "[[when]]\nis = { mtu = 9000 }\nset = { socket = \"8 KiB\" }\n\
+                 [[when]]\nis = { gro = true, message = \"1 KiB\" }\nset = { socket = 8192 }";
+    assert_eq!(errors(&coupled(twice)), Vec::<String>::new());
+}
+
+#[test]
+fn a_when_that_cannot_be_is_explained() {
+    for (rest, message) in [
+        ("[[when]]\nset = { socket = 8192 }", "t.toml:10:1: when.is: missing; say of which cells"),
+        ("[[when]]\nis = { mtu = 9000 }", "when.set: missing; say what they have"),
+        ("[[when]]\nis = {}\nset = { socket = 8192 }", "when.is: missing"),
+        ("[[when]]\nis = 3\nset = { socket = 8192 }", "when.is: 3 is not a table; expected for"),
+        ("[[when]]\nis = { mtu = 1501 }\nset = { socket = 8192 }", "when.is.mtu: no cell has mtu 1501"),
+        ("[[when]]\nis = { burst = 3 }\nset = { socket = 8192 }", "no cell has burst 3"),
+        ("[[when]]\nis = { mut = 3 }\nset = { socket = 8192 }", "when.is: unknown key \"mut\"; did you"),
+        ("[[when]]\nis = { mtu = 9000 }\nset = { sokcet = 8192 }", "when.set: unknown key \"sokcet\""),
+        ("[[when]]\nis = { mtu = 9000 }\nset = { gro = true }", "when.set.gro: is a factor; what"),
+        ("[[when]]\nis = { mtu = 9000 }\nset = { mtu = 1500 }", "mtu is itself set by a [[when]]"),
+        ("[[when]]\nis = { mtu = 9000 }\nset = { vlan = 3 }", "when.set.vlan: a veth has no vlan"),
+        ("[[when]]\nis = { mtu = 9000 }\nset = { burst = 1 }", "burst: means nothing to kind stream"),
+        (
+            "[[when]]\nis = { mtu = 9000 }\nset = { gso-max-size = 2000 }",
+            "factors.mtu: cell \"mtu 9000, gro on\" and 1 other: gso-max-size 2000 is below mtu 9000",
+        ),
+        (
+            "[[when]]\nis = { mtu = 9000 }\nset = { socket = 8192 }\n\
+             [[when]]\nis = { gro = true }\nset = { socket = 4096 }",
+            "t.toml:15:9: when.set.socket: cell \"mtu 9000, gro on\": another [[when]] sets socket to \
+             8192, this one to 4096",
+        ),
+        ("when = 3", "method: unknown key \"when\""),
+        ("[[when]]\nis = { mtu = 9000 }\nset = { socket = 8192 }\nthen = 3", "when: unknown key"),
+    ] {
+        let errors = errors(&coupled(rest));
+        assert_eq!(errors.len(), 1, "{rest}: {errors:?}");
+        assert!(errors[0].contains(message), "{rest}: {errors:?} {message}");
+    }
+}
+
+const PARTS: &str = r#"title = "t"
+
+[workload]
+message = "1 KiB"
+socket = "64 KiB"
+
+[[when]]
+is = { mtu = 9000 }
+set = { message = "2 KiB" }
+
+[[part]]
+name = "frames"
+[part.factors]
+mtu = [1500, 9000]
+gro = [true, false]
+
+[[part]]
+name = "one of them"
+[part.workload]
+mtu = 9000
+socket = "auto"
+
+[[part]]
+name = "requests"
+[part.factors]
+mtu = [9000, 1500]
+[part.workload]
+kind = "request-response"
+"#;
+
+#[test]
+fn parts_are_questions_of_their_own() {
+    let study = parse("t", "t", PARTS).unwrap_or_else(|errors| panic!("{errors}"));
+    let cells: Vec<String> = study.cells.iter().map(|cell| cell.levels.to_string()).collect();
+    let expected = [
+        "frames, mtu 1500, gro on",
+        "frames, mtu 1500, gro off",
+        "frames, mtu 9000, gro on",
+        "frames, mtu 9000, gro off",
+        "one of them",
+        "requests, mtu 9000",
+        "requests, mtu 1500",
+    ];
+    assert_eq!(cells, expected);
+    let of = |index: usize| {
+        let spec = &study.cells[index].spec;
+        let Task::Workload(workload) = &spec.task else { panic!("idle cell") };
+        (workload.message, spec.socket.buffer, spec.interface.mtu)
+    };
+    let message = |bytes| MessageSize::Fixed(ByteSize(bytes));
+    assert_eq!(of(3), (message(2048), Some(ByteSize(65_536)), Some(9000)));
+    assert_eq!(of(4), (message(2048), None, Some(9000)));
+    let names: Vec<&str> = study.factors.iter().map(|factor| factor.name.as_str()).collect();
+    assert_eq!(names, ["part", "mtu", "gro"]);
+    assert_eq!(study.parts[2].factors[0].levels, [Level::Number(9000), Level::Number(1500)]);
+    // effects stay within a part, from its own first level
+    let comparisons = crate::analysis::effects::comparisons(&study);
+    let steps: Vec<String> = comparisons
+        .iter()
+        .map(|c| format!("{} {}-{} ({})", c.factor, c.from_cell, c.to_cell, c.at))
+        .collect();
+    let expected = [
+        "mtu 0-2 (frames, gro on)",
+        "mtu 1-3 (frames, gro off)",
+        "gro 0-1 (frames, mtu 1500)",
+        "gro 2-3 (frames, mtu 9000)",
+        "mtu 5-6 (requests)",
+    ];
+    assert_eq!(steps, expected);
+    let json = serde_json::to_string(&study).unwrap();
+    assert_eq!(serde_json::from_str::<Study>(&json).unwrap(), study);
+}
+
+#[test]
+fn one_part_is_a_study_without_parts() {
+    let one = "title = \"t\"\n[[part]]\nname = \"only\"\n[part.factors]\ngro = [true, false]";
+    let study = parse("t", "t", one).unwrap();
+    assert!(study.parts.is_empty());
+    assert_eq!(study.cells[1].levels.to_string(), "gro off");
+    assert_eq!(study.factors.len(), 1);
+}
+
+#[test]
+fn a_part_that_cannot_be_is_explained() {
+    for (from, to, message) in [
+        ("name = \"requests\"", "", "t.toml:23:1: part.name: missing; say in a few words"),
+        ("name = \"requests\"", "name = \"frames\"", "t.toml:24:8: part.name: another part has"),
+        ("name = \"requests\"", "name = \"\"", "part.name: the name is empty"),
+        ("[part.workload]\nkind", "[part.wrkload]\nkind", "part: unknown key \"wrkload\"; did you"),
+        ("gro = [true, false]", "gro = true", "part.factors.gro: true is not an array of levels"),
+        ("mtu = [9000, 1500]", "kind = [\"stream\"]", "is both a factor and set in [part.workload]"),
+        ("[workload]", "[factors]\ngro = [true]\n[workload]", "factors: stands beside [[part]]"),
+        ("kind = \"request-response\"", "request = 2", "part.workload.request: means nothing to kind s"),
+        ("name = \"requests\"", "name = 3", "part.name: 3 is not text"),
+    ] {
+        let text = PARTS.replacen(from, to, 1);
+        assert_ne!(text, PARTS, "{from}");
+        let errors = errors(&text);
+        assert_eq!(errors.len(), 1, "{to}: {errors:?}");
+        assert!(errors[0].contains(message), "{to}: {errors:?}");
+    }
+    // a common setting that no part takes says nothing
+    let text = PARTS.replace("gro = [true, false]", "socket = [\"1 MiB\"]");
+    let text = text.replace("kind = \"request", "socket = \"2 MiB\"\nkind = \"request");
+    let error = errors(&text);
+    assert_eq!(error, ["t.toml:5:1: workload.socket: every part has it otherwise; leave it out here"]);
 }
 
 proptest! {
@@ -325,13 +580,17 @@ proptest! {
                 prop::sample::select(vec![
                     "title", "paper", "offload", "message", "kind", "clients", "run", "budget",
                     "blocks", "sut-cpus", "confidence", "precision", "[factors]", "[workload]",
-                    "[method]", "[testbed]", "[[factors]]", "factors.mtu",
+                    "[method]", "[testbed]", "[[factors]]", "factors.mtu", "[[when]]", "is", "set",
+                    "[[part]]", "name", "[part.factors]", "[part.workload]", "[[published]]",
+                    "measure", "at", "factor", "from", "to", "effect", "value", "difference",
+                    "adapter", "scale", "ports", "clients-per-port", "part", "when",
                 ]),
                 prop::sample::select(vec![
                     "1", "-1", "0x10", "1e400", "nan", "true", "\"\"", "\"1e9 s\"", "\"99 %\"",
                     "[\"tso\"]", "[]", "[[1]]", "{ min = 2 }", "\"0-8191\"", "\"1 B to 2 B\"",
                     "18446744073709551615", "99999999999999999999", "1979-05-27", "[1, 1.5, {}]",
-                    "\"999999999999999999999999999999 h\"", "'''\n'''", "[1, 9000]",
+                    "\"999999999999999999999999999999 h\"", "'''\n'''", "[1, 9000]", "{ mtu = 9000 }", "\"gigabit\"",
+                    "\"mtu\"", "\"throughput\"", "\"1 Gb/s\"", "\"-47 %\"", "0.5",
                 ]),
             ),
             0..12,

@@ -1,12 +1,13 @@
 //! Settings that cannot stand together.
 
+use linkrate_terms::spec::Adapter;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
-use linkrate_terms::{ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath};
+use linkrate_terms::{ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, TestbedSpec};
 
-use super::{MAX_DATAGRAM, Setup};
+use super::{MAX_DATAGRAM, Setup, port};
 
 /// The MTU a testbed makes its links with when none is set.
-const DEFAULT_MTU: u32 = 1500;
+pub(super) const DEFAULT_MTU: u32 = 1500;
 
 /// IPv4 and UDP headers in front of a datagram's payload.
 const DATAGRAM_HEADERS: u64 = 28;
@@ -35,31 +36,36 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
         "burst" => matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse),
         "send-path" | "receive-path" => kind == Protocol::Stream,
         "udp-segment" | "udp-gro" => kind == Protocol::UdpStream,
-        "congestion" | "nodelay" => !kind.is_udp(),
+        // reassembly is of TCP segments
+        "congestion" | "nodelay" | "lro" => !kind.is_udp(),
         _ => super::KEYS.iter().any(|known| known.name == key),
     }
 }
 
 /// Refuses a setup that no host could carry out, or whose figure would not mean what its
-/// settings say.
+/// settings say. The setup is one that was [settled](Setup::settle) on the testbed.
 ///
 /// # Errors
 /// The first impossible [`Combination`].
-pub fn check(setup: &Setup) -> Result<(), Combination> {
+pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     against_kind(setup)?;
     datagrams(setup)?;
     interface(setup)?;
+    if let Adapter::Model(model) = &testbed.adapter {
+        port::check(setup, model, testbed)?;
+    }
     size(setup)
 }
 
 /// How much one run may be altogether.
 fn size(setup: &Setup) -> Result<(), Combination> {
     let (workload, clients) = (&setup.workload, setup.clients);
+    let key = if setup.ports.is_some() { "ports" } else { "clients" };
     let flows = workload.flows(clients);
     if flows > MAX_FLOWS {
         return refuse(
             "connections",
-            "clients",
+            key,
             format!(
                 "connections {} of {clients} clients make {flows} flows; at most {MAX_FLOWS} are \
                  possible",
@@ -84,7 +90,11 @@ fn size(setup: &Setup) -> Result<(), Combination> {
     Ok(())
 }
 
-fn refuse(key: &'static str, other: &'static str, sentence: String) -> Result<(), Combination> {
+pub(super) fn refuse(
+    key: &'static str,
+    other: &'static str,
+    sentence: String,
+) -> Result<(), Combination> {
     Err(Combination { key, other, sentence })
 }
 

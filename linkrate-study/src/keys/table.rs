@@ -1,8 +1,10 @@
 //! The table itself.
 
-use linkrate_terms::{ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath};
+use linkrate_terms::{
+    ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, Steering,
+};
 
-use super::{Key, MAX_DATAGRAM, Values};
+use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
 
 /// One byte to 64 MiB.
 const MESSAGE: (u64, u64) = (1, 64 << 20);
@@ -42,7 +44,12 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "clients",
         help: "how many client hosts take part",
-        values: Values::Count { range: (1, 64), set: |s, n| s.clients = n },
+        values: Values::Count { range: (1, MAX_CLIENTS), set: |s, n| s.clients = n },
+    },
+    Key {
+        name: "ports",
+        help: "how many ports of virtual adapters take part",
+        values: Values::Count { range: (1, 16), set: |s, n| s.ports = Some(n) },
     },
     Key {
         name: "message",
@@ -144,6 +151,60 @@ pub const KEYS: &[Key] = &[
         name: "queues",
         help: "receive and transmit queue pairs of the SUT's interface",
         values: Values::Count { range: (1, 64), set: |s, n| s.interface.queues = Some(n) },
+    },
+    Key {
+        name: "lro",
+        help: "the adapter merges received TCP segments (packet reassembly)",
+        values: Values::Switch(|s, on| s.interface.port.lro = Some(on)),
+    },
+    Key {
+        name: "steering",
+        help: "how the adapter shares out received frames to queues",
+        values: Values::Word(&[
+            ("off", |s| s.interface.port.steering = Some(Steering::Off)),
+            ("rss", |s| s.interface.port.steering = Some(Steering::Rss)),
+            ("destination-port", |s| {
+                s.interface.port.steering = Some(Steering::DestinationPort);
+            }),
+        ]),
+    },
+    Key {
+        name: "rx-usecs",
+        help: "microseconds from a received frame to its interrupt; 0 for at once",
+        values: Values::Count {
+            range: (0, 10_000),
+            set: |s, n| s.interface.port.rx_usecs = Some(n),
+        },
+    },
+    Key {
+        name: "rx-frames",
+        help: "received frames that raise an interrupt before its time; 0 for by time only",
+        values: Values::Count {
+            range: (0, 16_384),
+            set: |s, n| s.interface.port.rx_frames = Some(n),
+        },
+    },
+    Key {
+        name: "tx-usecs",
+        help: "microseconds from a sent frame to its completion interrupt",
+        values: Values::Count {
+            range: (0, 10_000),
+            set: |s, n| s.interface.port.tx_usecs = Some(n),
+        },
+    },
+    Key {
+        name: "vlan",
+        help: "802.1Q VLAN on the wire; 0 for no tag",
+        values: Values::Count {
+            range: (0, 4094),
+            // the range ends below 2^16
+            set: |s, n| s.interface.port.vlan = Some(u16::try_from(n).unwrap_or(0)),
+        },
+    },
+    Key {
+        name: "snap",
+        help: "LLC/SNAP frames on the wire instead of Ethernet II",
+        values: Values::Switch(|s, on| s.interface.port.snap = Some(on)),
     },
     Key {
         name: "socket",

@@ -1,6 +1,9 @@
 //! Tests of the key table and of the combinations.
 
-use linkrate_terms::{Direction, Offload, Protocol, ReceivePath, SendPath};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    Direction, Offload, Protocol, ReceivePath, SendPath, Steering, TestbedSpec, model,
+};
 
 use super::*;
 
@@ -132,7 +135,7 @@ fn the_default_setup_and_usual_ones_stand() {
         &[("kind", "udp-stream"), ("message", "8 KiB"), ("mtu", "9000"), ("udp-segment", "8972")],
         &[("kind", "udp-request-response"), ("burst", "4")],
     ] {
-        assert_eq!(check(&setup(settings)), Ok(()), "{settings:?}");
+        assert_eq!(check(&setup(settings), &TestbedSpec::default()), Ok(()), "{settings:?}");
     }
 }
 
@@ -161,7 +164,7 @@ fn impossible_combinations_name_both_keys() {
         &[("burst", "2"), ("kind", "connect-request-response")],
         &[("nodelay", "on"), ("kind", "udp-stream"), ("message", "1 KiB")],
     ] {
-        let refused = check(&setup(settings)).unwrap_err();
+        let refused = check(&setup(settings), &TestbedSpec::default()).unwrap_err();
         let [first, second] = [settings[0].0, settings[1].0];
         assert!([first, second].contains(&refused.key), "{settings:?}: {refused}");
         assert!([first, second].contains(&refused.other), "{settings:?}: {refused}");
@@ -181,4 +184,47 @@ fn keys_are_used_by_the_kinds_they_mean_something_to() {
     assert!(!is_used("message", Protocol::RequestResponse));
     assert!(!is_used("congestion", Protocol::UdpStream));
     assert!(!is_used("colour", Protocol::Stream));
+}
+
+#[test]
+fn keys_of_a_port_ask_for_what_they_say() {
+    let setup = setup(&[
+        ("ports", "4"),
+        ("lro", "on"),
+        ("steering", "destination-port"),
+        ("rx-usecs", "0"),
+        ("rx-frames", "16384"),
+        ("tx-usecs", "100"),
+        ("vlan", "4094"),
+        ("snap", "off"),
+    ]);
+    let port = &setup.interface.port;
+    assert_eq!((setup.ports, port.lro, port.snap), (Some(4), Some(true), Some(false)));
+    assert_eq!(port.steering, Some(Steering::DestinationPort));
+    assert_eq!((port.rx_usecs, port.rx_frames, port.tx_usecs), (Some(0), Some(16_384), Some(100)));
+    assert_eq!(port.vlan, Some(4094));
+    assert!(refusal("vlan", &text("4095")).contains("4095 is out of range"));
+    assert!(refusal("steering", &text("toeplitz")).contains("one of off, rss, destination-port"));
+}
+
+#[test]
+fn a_setup_is_settled_on_its_testbed() {
+    let model = Box::new(model::find("gigabit").unwrap());
+    let testbed = TestbedSpec {
+        adapter: Adapter::Model(model),
+        ports: 2,
+        clients_per_port: 3,
+        ..TestbedSpec::default()
+    };
+    let mut given = setup(&[("ports", "4")]);
+    given.settle(&testbed);
+    assert_eq!((given.ports, given.clients), (Some(4), 12));
+    let mut left_out = Setup::default();
+    left_out.settle(&testbed);
+    assert_eq!((left_out.ports, left_out.clients), (Some(2), 6));
+    let mut veth = Setup { clients: 5, ..Setup::default() };
+    veth.settle(&TestbedSpec::default());
+    assert_eq!((veth.ports, veth.clients), (None, 5));
+    let many = Setup { ports: Some(16), clients: 16 * 5, ..Setup::default() };
+    assert_eq!(check(&many, &testbed).unwrap_err().key, "ports");
 }

@@ -10,6 +10,10 @@ pub struct Link {
     pub index: u32,
     /// Largest IP packet in bytes.
     pub mtu: u32,
+    /// The Ethernet address; `None` for interfaces whose addresses are of another kind.
+    pub hardware_address: Option<[u8; 6]>,
+    /// Packets that a transmit queue holds (`txqueuelen`).
+    pub tx_queue_length: u32,
     /// Administratively up (`IFF_UP`).
     pub up: bool,
     /// A carrier is there (`IFF_LOWER_UP`): for veth, the peer is up too.
@@ -53,6 +57,10 @@ impl From<&LinkMessage> for Link {
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::Mtu(value) => link.mtu = *value,
+                LinkAttribute::Address(value) => {
+                    link.hardware_address = value.as_slice().try_into().ok();
+                }
+                LinkAttribute::TxQueueLen(value) => link.tx_queue_length = *value,
                 LinkAttribute::GsoMaxSize(value) => link.gso_max_size = *value,
                 LinkAttribute::GsoIpv4MaxSize(value) => link.gso_ipv4_max_size = *value,
                 LinkAttribute::GsoMaxSegs(value) => link.gso_max_segs = *value,

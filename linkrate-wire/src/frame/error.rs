@@ -1,5 +1,6 @@
 //! Why a frame was refused.
 
+use super::Extent;
 use std::fmt;
 
 /// A field whose value contradicts what is around it.
@@ -48,14 +49,15 @@ pub(super) fn within(
     }
 }
 
-/// Demands that `frame` has at least `length` bytes from `at` on. `field` says "bytes of ...".
+/// Demands that at least `length` bytes from `at` on lie in the head of `frame`. `field` says "bytes
+/// of ...".
 pub(super) fn has(
     field: &'static str,
-    frame: &[u8],
+    frame: Extent<'_>,
     at: usize,
     length: usize,
 ) -> Result<(), FrameError> {
-    let found = frame.len().saturating_sub(at);
+    let found = frame.head.len().saturating_sub(at);
     if found >= length {
         Ok(())
     } else {

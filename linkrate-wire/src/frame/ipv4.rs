@@ -1,7 +1,7 @@
 //! The IPv4 header (RFC 791), with options.
 
-use super::be16;
 use super::error::{FrameError, has, within};
+use super::{Extent, be16};
 use crate::checksum::{Sum, pseudo_v4};
 
 /// The EtherType.
@@ -47,12 +47,14 @@ impl Ipv4 {
 }
 
 /// The header, and where the packet ends.
-pub(super) fn parse(frame: &[u8], at: usize) -> Result<(Ipv4, usize), FrameError> {
-    has("bytes of IPv4 header", frame, at, HEADER)?;
+pub(super) fn parse(extent: Extent<'_>, at: usize) -> Result<(Ipv4, usize), FrameError> {
+    has("bytes of IPv4 header", extent, at, HEADER)?;
+    let frame = extent.head;
     within("IP version", at, usize::from(frame[at] >> 4), 4, 4)?;
-    let room = frame.len() - at;
+    let room = extent.length - at;
     let length = usize::from(frame[at] & 15) * 4;
     within("IPv4 header length", at, length, HEADER, room.min(60))?;
+    has("bytes of IPv4 header", extent, at, length)?;
     let total = usize::from(be16(frame, at + TOTAL_LENGTH));
     within("IPv4 total length", at + TOTAL_LENGTH, total, length, room)?;
     let flags = be16(frame, at + FRAGMENT);

@@ -1,7 +1,7 @@
 //! The IPv6 header (RFC 8200) and its extension headers, walked to the transport.
 
-use super::be16;
 use super::error::{FrameError, has, within};
+use super::{Extent, be16};
 use crate::checksum::{Sum, pseudo_v6};
 
 /// The EtherType.
@@ -50,14 +50,18 @@ impl Ipv6 {
 }
 
 /// The header, the protocol after its extensions (none for a fragment), and where the packet ends.
-pub(super) fn parse(frame: &[u8], at: usize) -> Result<(Ipv6, Option<u8>, usize), FrameError> {
-    has("bytes of IPv6 header", frame, at, HEADER)?;
+pub(super) fn parse(
+    extent: Extent<'_>,
+    at: usize,
+) -> Result<(Ipv6, Option<u8>, usize), FrameError> {
+    has("bytes of IPv6 header", extent, at, HEADER)?;
+    let frame = extent.head;
     within("IP version", at, usize::from(frame[at] >> 4), 6, 6)?;
     let payload = usize::from(be16(frame, at + PAYLOAD_LENGTH));
-    let room = frame.len() - at - HEADER;
+    let room = extent.length - at - HEADER;
     within("IPv6 payload length", at + PAYLOAD_LENGTH, payload, 0, room)?;
     let end = at + HEADER + payload;
-    let packet = &frame[..end];
+    let packet = extent.until(end);
 
     let mut ip = Ipv6 { at, length: HEADER, fragment: false, routed: false };
     let mut next = frame[at + 6];
@@ -72,13 +76,14 @@ pub(super) fn parse(frame: &[u8], at: usize) -> Result<(Ipv6, Option<u8>, usize)
             ip.fragment = true;
             return Ok((ip, None, end));
         }
-        let units = usize::from(packet[header + 1]);
+        let units = usize::from(frame[header + 1]);
         // RFC 4302 counts the authentication header in words of 4 bytes
         let length = if next == AUTHENTICATION { (units + 2) * 4 } else { (units + 1) * 8 };
         within("IPv6 extension header length", header + 1, length, 8, end - header)?;
-        ip.routed |= next == ROUTING && packet[header + 3] != 0;
-        next = packet[header];
+        ip.routed |= next == ROUTING && frame[header + 3] != 0;
+        next = frame[header];
         ip.length += length;
     }
+    has("bytes of IPv6 headers", packet, at, ip.length)?;
     Ok((ip, Some(next), end))
 }

@@ -2,7 +2,8 @@
 //!
 //! [`Headers::parse`] checks every length against the buffer and against the lengths around it,
 //! and keeps offsets. The fields an offload needs are then read from the same bytes with
-//! [`ipv4`], [`ipv6`] and [`tcp`], so a frame is never copied to be looked at.
+//! [`ipv4`], [`ipv6`] and [`tcp`], so a frame is never copied to be looked at. A frame may be in two
+//! parts, the second of which is payload only and may stay where it was cut from.
 //!
 //! What is not IP, or is IP but neither TCP nor UDP, is no error: an adapter carries it as it is.
 //! An error is a frame whose lengths contradict each other.
@@ -79,12 +80,23 @@ impl Headers {
     /// # Errors
     /// A header that is cut off or a length that the bytes around it contradict.
     pub fn parse(frame: &[u8]) -> Result<Self, FrameError> {
+        Self::parse_parts(frame, 0)
+    }
+
+    /// Finds the headers of a frame that begins with `head` and goes on elsewhere for `tail` bytes.
+    /// Offsets count through both.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), or a header that is not all in `head`. An 802.3 frame needs the
+    /// eight bytes there that could be LLC and SNAP.
+    pub fn parse_parts(head: &[u8], tail: usize) -> Result<Self, FrameError> {
+        let frame = Extent { head, length: head.len().saturating_add(tail) };
         let (link, end) = link::parse(frame)?;
-        let frame = &frame[..end];
+        let frame = frame.until(end);
         let (network, protocol, at, end) = match link.ether_type {
             ipv4::ETHER_TYPE => {
                 let (ip, end) = ipv4::parse(frame, link.length)?;
-                let protocol = (!ip.fragment).then(|| frame[link.length + 9]);
+                let protocol = (!ip.fragment).then(|| head[link.length + 9]);
                 (Network::V4(ip), protocol, ip.at + ip.length, end)
             }
             ipv6::ETHER_TYPE => {
@@ -96,7 +108,7 @@ impl Headers {
                 return Ok(Self { link, network, transport, payload: link.length, end });
             }
         };
-        let packet = &frame[..end];
+        let packet = frame.until(end);
         let (transport, length) = match protocol {
             None => (Transport::Fragment, 0),
             Some(TCP) => (Transport::Tcp { at }, tcp::parse(packet, at)?),
@@ -110,6 +122,21 @@ impl Headers {
     #[must_use]
     pub const fn payload_range(&self) -> Range<usize> {
         self.payload..self.end
+    }
+
+    /// The same packet behind another link header.
+    pub(crate) fn behind(mut self, link: Link) -> Self {
+        let moved = |at: usize| at - self.link.length + link.length;
+        match &mut self.network {
+            Network::V4(ip) => ip.at = moved(ip.at),
+            Network::V6(ip) => ip.at = moved(ip.at),
+            Network::Other => {}
+        }
+        match &mut self.transport {
+            Transport::Tcp { at } | Transport::Udp { at } => *at = moved(*at),
+            Transport::Fragment | Transport::Other => {}
+        }
+        Self { payload: moved(self.payload), end: moved(self.end), link, ..self }
     }
 
     /// Whether the IP header checksum is right. IPv6 has none, so it always is.
@@ -129,19 +156,29 @@ impl Headers {
     /// one that was parsed.
     #[must_use]
     pub fn transport_checksum(&self, frame: &[u8]) -> Verification {
+        self.transport_checksum_parts(frame, &[])
+    }
+
+    /// [`transport_checksum`](Self::transport_checksum) of a frame in two parts, which must be
+    /// those that were parsed.
+    #[must_use]
+    pub fn transport_checksum_parts(&self, head: &[u8], tail: &[u8]) -> Verification {
         let (at, protocol) = match self.transport {
             Transport::Tcp { at } => (at, TCP),
             Transport::Udp { at } => (at, UDP),
             Transport::Fragment | Transport::Other => return Verification::None,
         };
-        let Some(mut datagram) = frame.get(at..self.end) else {
+        let mut end = self.end;
+        if self.payload > head.len() || end < at || end > head.len() + tail.len() {
             return Verification::Wrong;
-        };
+        }
         if protocol == UDP {
+            if at + udp::HEADER > head.len() {
+                return Verification::Wrong;
+            }
             // what IP carries beyond the UDP length is not covered
-            let length = usize::from(udp::length(frame, at));
-            datagram = datagram.get(..length).unwrap_or(datagram);
-            if udp::checksum(frame, at) == 0 {
+            end = end.min(at + usize::from(udp::length(head, at)));
+            if udp::checksum(head, at) == 0 {
                 return match self.network {
                     Network::V4(_) => Verification::None,
                     // RFC 8200, 8.1
@@ -149,8 +186,9 @@ impl Headers {
                 };
             }
         }
-        match self.pseudo_header(frame, protocol, datagram.len()) {
-            Some(pseudo) if pseudo.and(datagram).verifies() => Verification::Right,
+        let [first, second] = slices(head, tail, at..end);
+        match self.pseudo_header(head, protocol, end - at) {
+            Some(pseudo) if pseudo.and(first).and(second).verifies() => Verification::Right,
             Some(_) => Verification::Wrong,
             None => Verification::None,
         }
@@ -177,6 +215,31 @@ pub enum Verification {
     Wrong,
     /// There is none, or it cannot be computed from this packet alone.
     None,
+}
+
+/// A frame up to some end, of which what `head` does not have lies elsewhere.
+#[derive(Debug, Clone, Copy)]
+struct Extent<'a> {
+    head: &'a [u8],
+    /// Bytes up to the end, those elsewhere included.
+    length: usize,
+}
+
+impl Extent<'_> {
+    /// The same up to `end`, which is not beyond its end.
+    fn until(self, end: usize) -> Self {
+        Self { head: &self.head[..end.min(self.head.len())], length: end }
+    }
+}
+
+/// Bytes `range` of a frame in two parts; what is beyond its end is left out.
+pub(crate) fn slices<'a>(head: &'a [u8], tail: &'a [u8], range: Range<usize>) -> [&'a [u8]; 2] {
+    let part = |bytes: &'a [u8], before: usize| {
+        let from = range.start.saturating_sub(before).min(bytes.len());
+        let to = range.end.saturating_sub(before).min(bytes.len());
+        bytes.get(from..to).unwrap_or_default()
+    };
+    [part(head, 0), part(tail, head.len())]
 }
 
 pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {

@@ -1,7 +1,7 @@
 //! The TCP header (RFC 9293): offsets, and the flags as bits.
 
-use super::be16;
 use super::error::{FrameError, has, within};
+use super::{Extent, be16};
 
 /// Bytes of a header without options.
 pub const HEADER: usize = 20;
@@ -41,8 +41,11 @@ pub(crate) fn flags(frame: &[u8], at: usize) -> u16 {
 }
 
 /// The length of the header at `at`, options included.
-pub(super) fn parse(packet: &[u8], at: usize) -> Result<usize, FrameError> {
+pub(super) fn parse(packet: Extent<'_>, at: usize) -> Result<usize, FrameError> {
     has("bytes of TCP header", packet, at, HEADER)?;
-    let length = usize::from(packet[at + OFFSET_AND_FLAGS] >> 4) * 4;
-    within("TCP header length", at + OFFSET_AND_FLAGS, length, HEADER, (packet.len() - at).min(60))
+    let length = usize::from(packet.head[at + OFFSET_AND_FLAGS] >> 4) * 4;
+    let room = (packet.length - at).min(60);
+    within("TCP header length", at + OFFSET_AND_FLAGS, length, HEADER, room)?;
+    has("bytes of TCP header", packet, at, length)?;
+    Ok(length)
 }

@@ -1,7 +1,7 @@
 //! The UDP header (RFC 768).
 
-use super::be16;
 use super::error::{FrameError, has, within};
+use super::{Extent, be16};
 
 /// Bytes of the header.
 pub const HEADER: usize = 8;
@@ -21,9 +21,9 @@ pub(crate) fn checksum(frame: &[u8], at: usize) -> u16 {
 }
 
 /// The length of the header, once the length field is known to fit the packet.
-pub(super) fn parse(packet: &[u8], at: usize) -> Result<usize, FrameError> {
+pub(super) fn parse(packet: Extent<'_>, at: usize) -> Result<usize, FrameError> {
     has("bytes of UDP header", packet, at, HEADER)?;
-    let found = usize::from(length(packet, at));
-    within("UDP length", at + LENGTH, found, HEADER, packet.len() - at)?;
+    let found = usize::from(length(packet.head, at));
+    within("UDP length", at + LENGTH, found, HEADER, packet.length - at)?;
     Ok(HEADER)
 }

@@ -1,16 +1,17 @@
 //! One flow that is held: which frame may be added, and what is handed up in the end.
 
-use super::{Delivery, Reason};
+use super::{Delivery, Parts, Reason};
 use crate::checksum::Sum;
-use crate::frame::tcp::{
-    ACKNOWLEDGEMENT, CHECKSUM, FIN, HEADER, OFFSET_AND_FLAGS, PSH, SEQUENCE, WINDOW,
+use crate::frame::tcp::{ACKNOWLEDGEMENT, CHECKSUM, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE, WINDOW};
+use crate::frame::{
+    Headers, Network, TCP, Transport, be16, be32, ipv4, ipv6, link, put16, put32, slices, tcp,
 };
-use crate::frame::{Headers, Network, TCP, Transport, be16, be32, ipv4, ipv6, link, put16, tcp};
-use crate::segment::{Header, narrow};
+use crate::segment::{Header, LONGEST_HEADER, narrow};
+use crate::vnet::{Checksum, Gso, GsoKind, VnetHeader};
 use std::ops::Range;
 
 /// The largest IP packet: what its length field can hold.
-const LARGEST_PACKET: usize = 65_535;
+pub(super) const LARGEST_PACKET: usize = 65_535;
 
 /// Frames merged into one.
 ///
@@ -40,23 +41,52 @@ pub struct Superframe<F> {
 pub struct Piece<F> {
     /// The frame that came in.
     pub frame: F,
-    /// Its payload.
+    /// Where its payload is: an offset that counts through head and tail.
     pub payload: Range<usize>,
 }
 
-impl<F: AsRef<[u8]>> Piece<F> {
-    /// The payload.
+impl<F: Parts> Piece<F> {
+    /// The payload: what the head has of it, then what the tail has, either of which may be empty.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        self.frame.as_ref().get(self.payload.clone()).unwrap_or_default()
+    pub fn slices(&self) -> [&[u8]; 2] {
+        slices(self.frame.head(), self.frame.tail(), self.payload.clone())
     }
 }
 
-impl<F: AsRef<[u8]>> Superframe<F> {
+impl<F: Parts> Superframe<F> {
     /// How many frames were merged.
     #[must_use]
     pub fn segments(&self) -> usize {
         self.pieces.len()
+    }
+
+    /// What stands before it at a TAP: its checksum waits for completion, so the host does not
+    /// verify it again.
+    #[must_use]
+    pub fn vnet_header(&self) -> VnetHeader {
+        let kind = if self.ipv6 { GsoKind::Tcp6 } else { GsoKind::Tcp4 };
+        VnetHeader {
+            // a frame with CWR is never merged
+            gso: Some(Gso { kind, ecn: false }),
+            header_length: narrow(self.header.len()),
+            segment_size: self.segment_size,
+            checksum: Some(Checksum { start: narrow(self.transport), offset: narrow(CHECKSUM) }),
+            ..VnetHeader::default()
+        }
+    }
+
+    /// Takes off the outermost VLAN tag if it is one of 802.1Q, and says what its tag control
+    /// information was.
+    pub fn strip_tag(&mut self) -> Option<u16> {
+        let (addresses, rest) = self.header.split_at_checked(link::ADDRESSES)?;
+        let (tag, rest) = rest.split_first_chunk::<{ link::TAG }>()?;
+        if be16(tag, 0) != link::CUSTOMER_TAG {
+            return None;
+        }
+        let tci = be16(tag, 2);
+        self.header = Header::concat(&[addresses, rest])?;
+        self.transport -= link::TAG;
+        Some(tci)
     }
 
     /// The whole superframe, copied together.
@@ -64,7 +94,7 @@ impl<F: AsRef<[u8]>> Superframe<F> {
     pub fn to_frame(&self) -> Vec<u8> {
         let mut frame = self.header.to_vec();
         for piece in &self.pieces {
-            frame.extend_from_slice(piece.bytes());
+            piece.slices().into_iter().for_each(|slice| frame.extend_from_slice(slice));
         }
         frame
     }
@@ -82,23 +112,23 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// Of an IP packet.
-    pub(super) fn of(frame: &[u8], headers: &Headers) -> Option<Self> {
+    pub(super) fn of(head: &[u8], headers: &Headers) -> Option<Self> {
         let mut ip = [0; 32];
         let ipv6 = match headers.network {
             Network::V4(header) => {
                 let from = header.at + ipv4::SOURCE;
-                ip[..8].copy_from_slice(&frame[from..from + 8]);
+                ip[..8].copy_from_slice(head.get(from..from + 8)?);
                 false
             }
             Network::V6(header) => {
                 let from = header.at + ipv6::SOURCE;
-                ip.copy_from_slice(&frame[from..from + 32]);
+                ip.copy_from_slice(head.get(from..from + 32)?);
                 true
             }
             Network::Other => return None,
         };
         let ports = match headers.transport {
-            Transport::Tcp { at } => Some(be32(frame, at)),
+            Transport::Tcp { at } => Some(be32(head.get(at..at + 4)?, 0)),
             Transport::Fragment => None,
             Transport::Udp { .. } | Transport::Other => return None,
         };
@@ -118,39 +148,35 @@ pub(super) fn has_ipv4_options(headers: &Headers) -> bool {
     matches!(headers.network, Network::V4(ip) if ip.length != ipv4::HEADER)
 }
 
-/// A frame that could be part of a superframe.
+/// A frame that could be part of a superframe, without the frame.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate<F> {
-    frame: F,
+pub(super) struct Candidate {
     headers: Headers,
     /// Where the TCP header is.
     at: usize,
     addresses: Addresses,
+    sequence: u32,
+    flags: u16,
 }
 
-impl<F: AsRef<[u8]>> Candidate<F> {
-    pub(super) fn new(frame: F, headers: Headers, at: usize, addresses: Addresses) -> Self {
-        Self { frame, headers, at, addresses }
+impl Candidate {
+    /// Of a frame with this head, which has all `headers`.
+    pub(super) fn new(head: &[u8], headers: &Headers, at: usize, addresses: Addresses) -> Self {
+        let (sequence, flags) = (be32(head, at + SEQUENCE), tcp::flags(head, at));
+        Self { headers: *headers, at, addresses, sequence, flags }
     }
 
     pub(super) fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    pub(super) fn flags(&self) -> u16 {
-        tcp::flags(self.bytes(), self.at)
+    /// Whether PSH or FIN ends what it is part of.
+    pub(super) fn ends(&self) -> bool {
+        self.flags & (PSH | FIN) != 0
     }
 
-    pub(super) fn into_frame(self) -> F {
-        self.frame
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.frame.as_ref()
-    }
-
-    fn sequence(&self) -> u32 {
-        be32(self.bytes(), self.at + SEQUENCE)
+    fn payload(&self) -> usize {
+        self.headers.payload_range().len()
     }
 
     fn identification(&self) -> Option<u16> {
@@ -160,55 +186,56 @@ impl<F: AsRef<[u8]>> Candidate<F> {
         }
     }
 
-    /// Whether all header bytes are the same, but for those that a segmentation makes anew.
-    fn same_headers(&self, other: &Self) -> bool {
-        let (ours, theirs) = (&self.headers, &other.headers);
-        if ours.payload != theirs.payload || self.at != other.at || ours.link != theirs.link {
-            return false;
+    /// What must not differ in another frame of the same superframe: all header bytes but those
+    /// that a segmentation makes anew. The headers must fit a mask.
+    fn mask(&self) -> [u8; LONGEST_HEADER] {
+        let Headers { link, network, payload, .. } = &self.headers;
+        let mut mask = [0; LONGEST_HEADER];
+        mask[..*payload].fill(0xff);
+        if link.snap {
+            put16(&mut mask, link.type_or_length_at(), 0);
         }
-        let (a, b) = (self.bytes(), other.bytes());
-        let same = |range: Range<usize>| a[range.clone()] == b[range];
-        let length_at = ours.link.type_or_length_at();
-        let link = same(0..length_at) && same(length_at + 2..ours.link.length);
-        let network = match (&ours.network, &theirs.network) {
-            (Network::V4(ip), Network::V4(_)) => {
-                let at = ip.at;
-                same(at..at + ipv4::TOTAL_LENGTH)
-                    && same(at + ipv4::FRAGMENT..at + ipv4::CHECKSUM)
-                    && same(at + ipv4::SOURCE..at + ip.length)
+        match network {
+            Network::V4(ip) => {
+                for field in [ipv4::TOTAL_LENGTH, ipv4::IDENTIFICATION, ipv4::CHECKSUM] {
+                    put16(&mut mask, ip.at + field, 0);
+                }
             }
-            (Network::V6(ip), Network::V6(_)) => {
-                let at = ip.at;
-                same(at..at + ipv6::PAYLOAD_LENGTH)
-                    && same(at + ipv6::PAYLOAD_LENGTH + 2..at + ip.length)
-            }
-            _ => false,
-        };
-        let at = self.at;
-        let flags = (self.flags() ^ other.flags()) & !(FIN | PSH);
-        link && network
-            && flags == 0
-            && same(at..at + SEQUENCE)
-            && same(at + ACKNOWLEDGEMENT..at + OFFSET_AND_FLAGS)
-            && same(at + WINDOW..at + CHECKSUM)
-            // the urgent pointer and all options
-            && same(at + CHECKSUM + 2..ours.payload)
-            && ours.payload >= at + HEADER
+            Network::V6(ip) => put16(&mut mask, ip.at + ipv6::PAYLOAD_LENGTH, 0),
+            Network::Other => {}
+        }
+        put32(&mut mask, self.at + SEQUENCE, 0);
+        put16(&mut mask, self.at + OFFSET_AND_FLAGS, !(FIN | PSH));
+        put16(&mut mask, self.at + CHECKSUM, 0);
+        mask
     }
+}
+
+/// Whether `a` and `b` are the same where `mask` has ones. All are as long as `a`.
+fn same(a: &[u8], b: &[u8], mask: &[u8]) -> bool {
+    let (Some(b), Some(mask)) = (b.get(..a.len()), mask.get(..a.len())) else {
+        return false;
+    };
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let (mask, mask_rest) = mask.as_chunks::<8>();
+    let number = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+    let numbers = a.iter().zip(b).zip(mask);
+    let differs =
+        numbers.fold(0, |all, ((a, b), mask)| all | ((number(a) ^ number(b)) & number(mask)));
+    let rest = a_rest.iter().zip(b_rest).zip(mask_rest);
+    differs == 0 && rest.fold(0, |all, ((a, b), mask)| all | ((a ^ b) & mask)) == 0
 }
 
 /// A flow that is held.
 #[derive(Debug, Clone)]
 pub(super) struct Held<F> {
-    first: Candidate<F>,
-    /// Its headers as Ethernet II.
-    header: Header,
-    /// Where TCP begins in them.
-    transport: usize,
+    first: Candidate,
+    /// Of the first frame.
+    mask: [u8; LONGEST_HEADER],
     /// The sum of the pseudo-header without its length.
     pseudo: Sum,
-    /// The frames after the first.
-    more: Vec<Piece<F>>,
+    /// All frames, at least one.
+    pieces: Vec<Piece<F>>,
     /// Bytes of payload so far.
     payload: usize,
     /// What FIN and PSH the last frame brought.
@@ -217,30 +244,33 @@ pub(super) struct Held<F> {
     step: Option<u16>,
 }
 
-impl<F: AsRef<[u8]>> Held<F> {
-    /// Gives the frame back if its headers are too long to be kept.
-    pub(super) fn new(first: Candidate<F>) -> Result<Self, F> {
-        let (headers, bytes) = (&first.headers, first.bytes());
-        let length_at = headers.link.type_or_length_at();
-        let removed = if headers.link.snap { link::SNAP } else { 0 };
-        let parts = [&bytes[..length_at], &bytes[length_at + removed..headers.payload]];
-        let (Some(header), Some(pseudo)) =
-            (Header::concat(&parts), headers.pseudo_header(bytes, TCP, 0))
-        else {
-            return Err(first.frame);
+impl<F: Parts> Held<F> {
+    /// Gives the frame back if its headers are too long to be kept. `room`, which is empty, is
+    /// where the frames go.
+    pub(super) fn new(frame: F, first: Candidate, mut room: Vec<Piece<F>>) -> Result<Self, F> {
+        let headers = &first.headers;
+        if headers.payload > LONGEST_HEADER {
+            return Err(frame);
+        }
+        let Some(pseudo) = headers.pseudo_header(frame.head(), TCP, 0) else {
+            return Err(frame);
         };
-        let payload = headers.payload_range().len();
-        let transport = first.at - removed;
-        let more = Vec::new();
-        Ok(Self { first, header, transport, pseudo, more, payload, last_flags: 0, step: None })
+        let payload = headers.payload_range();
+        let length = payload.len();
+        room.push(Piece { frame, payload });
+        Ok(Self {
+            mask: first.mask(),
+            first,
+            pseudo,
+            pieces: room,
+            payload: length,
+            last_flags: 0,
+            step: None,
+        })
     }
 
     pub(super) fn addresses(&self) -> &Addresses {
         &self.first.addresses
-    }
-
-    fn segment_size(&self) -> usize {
-        self.first.headers.payload_range().len()
     }
 
     /// The IP packet with `payload` bytes.
@@ -248,14 +278,15 @@ impl<F: AsRef<[u8]>> Held<F> {
         self.first.headers.payload - self.first.headers.link.length + payload
     }
 
-    /// Whether `next` may be added.
-    pub(super) fn admits(&self, next: &Candidate<F>) -> Result<(), Reason> {
-        let length = next.headers.payload_range().len();
+    /// Whether `next`, with this head, may be added.
+    pub(super) fn admits(&self, head: &[u8], next: &Candidate) -> Result<(), Reason> {
+        let length = next.payload();
         #[expect(clippy::cast_possible_truncation, reason = "at most 65535")]
-        let expected = self.first.sequence().wrapping_add(self.payload as u32);
-        if next.sequence() != expected
-            || length > self.segment_size()
-            || !self.first.same_headers(next)
+        let expected = self.first.sequence.wrapping_add(self.payload as u32);
+        if next.sequence != expected
+            || length > self.first.payload()
+            || next.headers.payload != self.first.headers.payload
+            || !self.same_headers(head)
             || self.step_to(next).is_err()
         {
             return Err(Reason::Mismatch);
@@ -266,13 +297,20 @@ impl<F: AsRef<[u8]>> Held<F> {
         Ok(())
     }
 
+    /// Whether a frame with this head has all fields that must not differ. Then its headers are at
+    /// the same places, too.
+    fn same_headers(&self, head: &[u8]) -> bool {
+        let first = self.pieces[0].frame.head();
+        first.get(..self.first.headers.payload).is_some_and(|first| same(first, head, &self.mask))
+    }
+
     /// What the identification grows by if `next` comes next.
-    fn step_to(&self, next: &Candidate<F>) -> Result<Option<u16>, Reason> {
+    fn step_to(&self, next: &Candidate) -> Result<Option<u16>, Reason> {
         let (Some(first), Some(next)) = (self.first.identification(), next.identification()) else {
             return Ok(None);
         };
         let distance = next.wrapping_sub(first);
-        let count = narrow(self.more.len() + 1);
+        let count = narrow(self.pieces.len());
         let atomic = matches!(self.first.headers.network, Network::V4(ip) if ip.dont_fragment);
         match (self.step, distance) {
             (None | Some(0), 0) if atomic => Ok(Some(0)),
@@ -282,51 +320,55 @@ impl<F: AsRef<[u8]>> Held<F> {
     }
 
     /// Adds a frame that is admitted, and says whether it is the last one.
-    pub(super) fn push(&mut self, next: Candidate<F>) -> Option<Reason> {
-        self.step = self.step_to(&next).unwrap_or(self.step);
+    pub(super) fn push(&mut self, frame: F, next: &Candidate) -> Option<Reason> {
+        self.step = self.step_to(next).unwrap_or(self.step);
         let payload = next.headers.payload_range();
-        let (length, flags) = (payload.len(), next.flags() & (FIN | PSH));
+        let (length, flags) = (payload.len(), next.flags & (FIN | PSH));
         self.payload += length;
         self.last_flags = flags;
-        self.more.push(Piece { frame: next.frame, payload });
+        self.pieces.push(Piece { frame, payload });
         if flags != 0 {
             return Some(Reason::Pushed);
         }
-        (length < self.segment_size()).then_some(Reason::Short)
+        (length < self.first.payload()).then_some(Reason::Short)
     }
 
-    /// Hands up: as it came if it is only one frame.
-    pub(super) fn deliver(self, reason: Reason) -> Delivery<F> {
-        if self.more.is_empty() {
-            return Delivery::Frame { frame: self.first.frame, reason };
+    /// Hands up: as it came if it is only one frame. Then the room for frames is left over, and
+    /// goes to `spare`.
+    pub(super) fn deliver(mut self, reason: Reason, spare: &mut Spare<F>) -> Delivery<F> {
+        if self.pieces.len() == 1
+            && let Some(only) = self.pieces.pop()
+        {
+            spare.put(self.pieces);
+            return Delivery::Frame { frame: only.frame, reason };
         }
-        let headers = self.first.headers;
-        let segment_size = narrow(self.segment_size());
-        let header = self.complete_header();
-        let mut pieces = Vec::with_capacity(self.more.len() + 1);
-        pieces.push(Piece { frame: self.first.frame, payload: headers.payload_range() });
-        pieces.extend(self.more);
+        let headers = &self.first.headers;
+        let (header, transport) = self.header();
         let superframe = Box::new(Superframe {
             header,
-            pieces,
-            segment_size,
+            segment_size: narrow(self.first.payload()),
             ipv6: matches!(headers.network, Network::V6(_)),
-            transport: self.transport,
+            transport,
             snap: headers.link.snap,
             fixed_identification: self.step == Some(0),
+            pieces: self.pieces,
         });
         Delivery::Superframe { superframe, reason }
     }
 
-    /// The header of all frames together.
-    fn complete_header(&self) -> Header {
-        let mut header = self.header.clone();
-        let transport = self.transport;
+    /// The header of all frames together as Ethernet II, and where TCP begins in it.
+    fn header(&self) -> (Header, usize) {
+        let Candidate { headers, at, .. } = &self.first;
+        let head = self.pieces[0].frame.head();
+        let length_at = headers.link.type_or_length_at();
+        let removed = if headers.link.snap { link::SNAP } else { 0 };
+        let parts = [&head[..length_at], &head[length_at + removed..headers.payload]];
+        let mut header = Header::concat(&parts).unwrap_or_default();
+        let transport = at - removed;
         let covered = narrow(header.len() - transport + self.payload);
         let packet = self.packet(self.payload);
-        let removed = self.first.at - transport;
         let out = header.as_mut();
-        match self.first.headers.network {
+        match headers.network {
             Network::V4(ip) => {
                 let ip_header = &mut out[ip.at - removed..transport];
                 put16(ip_header, ipv4::TOTAL_LENGTH, narrow(packet));
@@ -343,6 +385,31 @@ impl<F: AsRef<[u8]>> Held<F> {
         let flags = be16(out, transport + OFFSET_AND_FLAGS) | self.last_flags;
         put16(out, transport + OFFSET_AND_FLAGS, flags);
         put16(out, transport + CHECKSUM, self.pseudo.then(Sum::word(covered)).folded());
-        header
+        (header, transport)
+    }
+}
+
+/// Room for the frames of superframes to come, so that none is allocated when many are merged.
+#[derive(Debug, Clone)]
+pub(super) struct Spare<F> {
+    rooms: Vec<Vec<Piece<F>>>,
+    most: usize,
+}
+
+impl<F> Spare<F> {
+    /// Keeps room for at most `most` superframes.
+    pub(super) fn new(most: usize) -> Self {
+        Self { rooms: Vec::new(), most }
+    }
+
+    pub(super) fn put(&mut self, mut room: Vec<Piece<F>>) {
+        if self.rooms.len() < self.most {
+            room.clear();
+            self.rooms.push(room);
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Piece<F>> {
+        self.rooms.pop().unwrap_or_default()
     }
 }

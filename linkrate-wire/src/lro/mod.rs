@@ -8,14 +8,20 @@
 //!
 //! A [`Coalescer`] is bounded: it holds a fixed number of flows, each up to an IP packet of 65535
 //! bytes. It knows no time: the caller flushes it at the end of a batch or when its timer says so.
+//!
+//! Frames are anything with [`Parts`], so payload may lie apart from its headers, and it is merged
+//! without being moved. An adapter that drops what is malformed or has a wrong checksum has parsed
+//! and verified each frame already, and offers it with [`Coalescer::offer_verified`].
 
 mod merge;
+mod parts;
 
 pub use merge::{Piece, Superframe};
+pub use parts::Parts;
 
-use crate::frame::tcp::{ACK, CWR, FIN, PSH, RST, SYN, URG};
-use crate::frame::{Headers, Transport, Verification, tcp};
-use merge::{Addresses, Candidate, Held};
+use crate::frame::tcp::{ACK, CWR, HEADER, RST, SYN, URG};
+use crate::frame::{Headers, Network, Transport, Verification, ipv4, ipv6, link, tcp};
+use merge::{Addresses, Candidate, Held, LARGEST_PACKET, Spare};
 
 /// Why frames were handed up rather than held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,15 +87,16 @@ pub struct Coalescer<F> {
     flows: usize,
     /// The one held longest comes first.
     held: Vec<Held<F>>,
+    spare: Spare<F>,
 }
 
-impl<F: AsRef<[u8]>> Coalescer<F> {
+impl<F: Parts> Coalescer<F> {
     /// Holds at most `flows` flows, at least one. Eight is what Linux holds per hash bucket
     /// (`MAX_GRO_SKBS`).
     #[must_use]
     pub fn new(flows: usize) -> Self {
         let flows = flows.max(1);
-        Self { flows, held: Vec::with_capacity(flows) }
+        Self { flows, held: Vec::with_capacity(flows), spare: Spare::new(flows * 2) }
     }
 
     /// How many flows are held.
@@ -106,17 +113,42 @@ impl<F: AsRef<[u8]>> Coalescer<F> {
 
     /// Takes a frame as it came from the wire, without FCS.
     pub fn offer(&mut self, frame: F) -> Offered<F> {
-        let headers = match Headers::parse(frame.as_ref()) {
-            Ok(headers) => headers,
-            Err(_) => return passed(Vec::new(), frame, Reason::Malformed),
-        };
-        let Some(addresses) = Addresses::of(frame.as_ref(), &headers) else {
+        match Headers::parse_parts(frame.head(), frame.tail().len()) {
+            Ok(headers) => self.take(frame, &headers, false),
+            Err(_) => passed(Vec::new(), frame, Reason::Malformed),
+        }
+    }
+
+    /// Takes a frame whose headers the caller has parsed and whose checksums it has found right;
+    /// neither is done again.
+    ///
+    /// A frame whose checksum is wrong must not come this way: it would get a right one. Headers
+    /// of another frame give the frame back as malformed, or merge what does not belong together.
+    pub fn offer_verified(&mut self, frame: F, headers: &Headers) -> Offered<F> {
+        self.take(frame, headers, true)
+    }
+
+    /// Hands up all that is held, the longest held first.
+    pub fn flush(&mut self) -> Vec<Delivery<F>> {
+        let Self { held, spare, .. } = self;
+        held.drain(..).map(|held| held.deliver(Reason::Flushed, spare)).collect()
+    }
+
+    /// Gives back a superframe that was handed up, so that the room for its pieces need not be
+    /// allocated again.
+    pub fn recycle(&mut self, superframe: Box<Superframe<F>>) {
+        self.spare.put(superframe.pieces);
+    }
+
+    fn take(&mut self, frame: F, headers: &Headers, verified: bool) -> Offered<F> {
+        let head = frame.head();
+        let Some(addresses) = Addresses::of(head, headers) else {
             return passed(Vec::new(), frame, Reason::NotTcp);
         };
-        match examine(frame.as_ref(), &headers) {
+        match examine(&frame, headers, verified) {
             Ok(at) => {
-                let candidate = Candidate::new(frame, headers, at, addresses);
-                self.take(candidate)
+                let candidate = Candidate::new(head, headers, at, addresses);
+                self.add(frame, candidate)
             }
             Err(reason) => {
                 // what is held of the flow must not be overtaken
@@ -126,51 +158,51 @@ impl<F: AsRef<[u8]>> Coalescer<F> {
         }
     }
 
-    /// Hands up all that is held, the longest held first.
-    pub fn flush(&mut self) -> Vec<Delivery<F>> {
-        self.held.drain(..).map(|held| held.deliver(Reason::Flushed)).collect()
-    }
-
-    fn take(&mut self, candidate: Candidate<F>) -> Offered<F> {
+    fn add(&mut self, frame: F, candidate: Candidate) -> Offered<F> {
         let mut flushed = Vec::new();
         if let Some(place) =
             self.held.iter().position(|held| held.addresses() == candidate.addresses())
         {
-            match self.held[place].admits(&candidate) {
+            match self.held[place].admits(frame.head(), &candidate) {
                 Ok(()) => {
-                    let held = &mut self.held[place];
-                    let Some(reason) = held.push(candidate) else {
+                    let Some(reason) = self.held[place].push(frame, &candidate) else {
                         return Offered { flushed, kept: true };
                     };
-                    flushed.push(self.held.remove(place).deliver(reason));
+                    flushed.push(self.hand_up(place, reason));
                     return Offered { flushed, kept: false };
                 }
-                Err(reason) => flushed.push(self.held.remove(place).deliver(reason)),
+                Err(reason) => flushed.push(self.hand_up(place, reason)),
             }
         }
-        if candidate.flags() & (PSH | FIN) != 0 {
-            return passed(flushed, candidate.into_frame(), Reason::Pushed);
+        if candidate.ends() {
+            return passed(flushed, frame, Reason::Pushed);
         }
-        let held = match Held::new(candidate) {
+        let held = match Held::new(frame, candidate, self.spare.take()) {
             Ok(held) => held,
             Err(frame) => return passed(flushed, frame, Reason::NotTcp),
         };
         if self.held.len() == self.flows {
-            flushed.push(self.held.remove(0).deliver(Reason::Evicted));
+            flushed.push(self.hand_up(0, Reason::Evicted));
         }
         self.held.push(held);
         Offered { flushed, kept: true }
     }
 
+    fn hand_up(&mut self, place: usize, reason: Reason) -> Delivery<F> {
+        self.held.remove(place).deliver(reason, &mut self.spare)
+    }
+
     fn release(&mut self, reason: Reason, which: impl Fn(&Held<F>) -> bool) -> Vec<Delivery<F>> {
-        // nothing is moved or allocated in the usual case
-        if !self.held.iter().any(&which) {
-            return Vec::new();
+        let mut out = Vec::new();
+        let mut place = 0;
+        while place < self.held.len() {
+            if which(&self.held[place]) {
+                out.push(self.hand_up(place, reason));
+            } else {
+                place += 1;
+            }
         }
-        let (out, kept) = self.held.drain(..).partition(which);
-        self.held = kept;
-        let out: Vec<Held<F>> = out;
-        out.into_iter().map(|held| held.deliver(reason)).collect()
+        out
     }
 }
 
@@ -180,7 +212,8 @@ fn passed<F>(mut flushed: Vec<Delivery<F>>, frame: F, reason: Reason) -> Offered
 }
 
 /// Where the TCP header is, if the frame by itself could be part of a superframe.
-fn examine(frame: &[u8], headers: &Headers) -> Result<usize, Reason> {
+fn examine(frame: &impl Parts, headers: &Headers, verified: bool) -> Result<usize, Reason> {
+    let (head, tail) = (frame.head(), frame.tail());
     let at = match headers.transport {
         Transport::Tcp { at } => at,
         Transport::Fragment => return Err(Reason::Fragment),
@@ -189,7 +222,10 @@ fn examine(frame: &[u8], headers: &Headers) -> Result<usize, Reason> {
     if merge::has_ipv4_options(headers) {
         return Err(Reason::NotTcp);
     }
-    let flags = tcp::flags(frame, at);
+    if !belong(headers, at, head.len(), tail.len()) {
+        return Err(Reason::Malformed);
+    }
+    let flags = tcp::flags(head, at);
     if flags & (SYN | RST | URG | CWR) != 0 || flags & ACK == 0 {
         return Err(Reason::Flags);
     }
@@ -197,10 +233,32 @@ fn examine(frame: &[u8], headers: &Headers) -> Result<usize, Reason> {
         return Err(Reason::NoPayload);
     }
     // last, because it costs most
-    if !headers.network_checksum_verifies(frame)
-        || headers.transport_checksum(frame) != Verification::Right
+    if !verified
+        && (!headers.network_checksum_verifies(head)
+            || headers.transport_checksum_parts(head, tail) != Verification::Right)
     {
         return Err(Reason::Checksum);
     }
     Ok(at)
+}
+
+/// Whether these can be the headers of a frame with so many bytes, in their order. It is always so
+/// unless a caller offers a frame with the headers of another one.
+fn belong(headers: &Headers, at: usize, head: usize, tail: usize) -> bool {
+    let Headers { link: ethernet, payload, end, .. } = *headers;
+    let (ip, length, shortest) = match headers.network {
+        Network::V4(ip) => (ip.at, ip.length, ipv4::HEADER),
+        Network::V6(ip) => (ip.at, ip.length, ipv6::HEADER),
+        Network::Other => return false,
+    };
+    let room = payload..=payload.saturating_add(LARGEST_PACKET);
+    let link_header = ethernet.type_or_length_at() + 2 + if ethernet.snap { link::SNAP } else { 0 };
+    link_header == ethernet.length
+        && ethernet.length == ip
+        && length >= shortest
+        && ip.saturating_add(length) == at
+        && at.saturating_add(HEADER) <= payload
+        && payload <= head
+        && room.contains(&end)
+        && end <= head.saturating_add(tail)
 }

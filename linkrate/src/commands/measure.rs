@@ -1,21 +1,24 @@
 //! `linkrate measure`: one workload, one cell.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use linkrate_lab::{Lab, LabOptions};
+use linkrate_study::adapter;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{Executor, Stage};
+use linkrate_study::file::{SCALE_EXPECTED, SCALES};
 use linkrate_study::keys::{self, Setup};
 use linkrate_study::plan::block_order;
 use linkrate_study::results::{Level, Levels};
 use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
 use linkrate_study::study::{Cell, Method, OnFailure, Study};
-use linkrate_terms::nearest::did_you_mean;
+use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::parse_duration;
 use linkrate_terms::{ByteSize, MessageSize, RunSpec, Task, TestbedSpec};
 
+use super::study::load_model;
 use super::{parse_cpus, print, terminal_style, this_program};
 use crate::args::MeasureArgs;
 use crate::exit::{Exit, Failure};
@@ -92,13 +95,7 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
 /// A study of one cell from the arguments.
 fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
-    if arguments.adapter != "veth" {
-        return Err(usage(format!(
-            "--adapter: unknown adapter \"{}\"; expected veth{}",
-            arguments.adapter,
-            did_you_mean(&arguments.adapter, ["veth"])
-        )));
-    }
+    let testbed = testbed_of(arguments)?;
     let duration = |option: &str, text: &str| {
         parse_duration(text).map_err(|error| usage(format!("{option}: {error}")))
     };
@@ -113,13 +110,13 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             format!("--warm-up: {} is out of range; expected at most 1 h", arguments.warm_up);
         return Err(usage(message));
     }
-    let setup = setup_of(arguments)?;
+    let setup = setup_of(arguments, &testbed)?;
     let spec = RunSpec {
         task: Task::Workload(setup.workload),
         interface: setup.interface,
         socket: setup.socket,
         clients: setup.clients,
-        ports: None,
+        ports: setup.ports,
         warm_up,
         window,
         seed: 1,
@@ -130,12 +127,15 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         paper: None,
         testbed: TestbedSpec {
             clients: setup.clients,
+            ports: setup.ports.unwrap_or(1),
             queues: spec.interface.queues.unwrap_or(1),
             sut_cpus: parse_cpus("--sut-cpu", &arguments.sut_cpu)?,
             client_cpus: parse_cpus("--client-cpu", &arguments.client_cpu)?,
-            ..TestbedSpec::default()
+            ..testbed
         },
         factors: Vec::new(),
+        parts: Vec::new(),
+        published: Vec::new(),
         cells: vec![Cell { levels: Levels::default(), spec }],
         method: Method {
             confidence: 0.95,
@@ -154,8 +154,31 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     })
 }
 
+/// The adapter and how it is used.
+fn testbed_of(arguments: &MeasureArgs) -> Result<TestbedSpec, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, message);
+    let adapter = adapter::find(&arguments.adapter, &mut |path| load_model(Path::new(path)))
+        .map_err(|error| usage(format!("--adapter: {error}")))?;
+    if let Adapter::Veth = adapter {
+        let given = [
+            ("--clients-per-port", arguments.clients_per_port.is_some()),
+            ("--scale", arguments.scale.is_some()),
+        ];
+        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+            let hint = "leave it out, or choose a model: --adapter gigabit";
+            return Err(usage(format!("{option}: a veth has none; {hint}")));
+        }
+    }
+    let scale = arguments.scale.unwrap_or(1.0);
+    if !SCALES.contains(&scale) {
+        return Err(usage(format!("--scale: {scale} is out of range; {SCALE_EXPECTED}")));
+    }
+    let clients_per_port = arguments.clients_per_port.unwrap_or(1);
+    Ok(TestbedSpec { adapter, clients_per_port, scale, ..TestbedSpec::default() })
+}
+
 /// The settings of the one cell.
-fn setup_of(arguments: &MeasureArgs) -> Result<Setup, Failure> {
+fn setup_of(arguments: &MeasureArgs, testbed: &TestbedSpec) -> Result<Setup, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let mut setup = Setup::default();
     let given = &arguments.settings.0;
@@ -170,6 +193,9 @@ fn setup_of(arguments: &MeasureArgs) -> Result<Setup, Failure> {
         }
     }
     for (key, value) in given {
+        if let Some((message, hint)) = keys::misplaced(key, &testbed.adapter) {
+            return Err(usage(format!("--{key}: {message}; {hint}")));
+        }
         keys::apply(&mut setup, key, &Level::Text(value.clone()))
             .map_err(|error| usage(format!("--{key}: {error}")))?;
     }
@@ -183,6 +209,7 @@ fn setup_of(arguments: &MeasureArgs) -> Result<Setup, Failure> {
             return Err(usage(format!("--{key} means nothing to a {kind} workload")));
         }
     }
-    keys::check(&setup).map_err(|error| usage(error.to_string()))?;
+    setup.settle(testbed);
+    keys::check(&setup, testbed).map_err(|error| usage(error.to_string()))?;
     Ok(setup)
 }

@@ -12,6 +12,8 @@ use super::{print, terminal_style};
 use crate::args::StudyCommand;
 use crate::exit::{Exit, Failure};
 
+pub use source::load_model;
+
 /// Carries out a study command.
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {

@@ -1,8 +1,10 @@
-//! Where a study comes from: a built-in name, or a file.
+//! Where a study comes from: a built-in name, or a file. And the file of an adapter's model, which
+//! either may name.
 
 use std::fs;
 use std::path::Path;
 
+use linkrate_study::adapter::MAX_MODEL_BYTES;
 use linkrate_study::study::Study;
 use linkrate_study::{builtin, file};
 
@@ -16,23 +18,30 @@ pub fn load(given: &str) -> Result<Study, Failure> {
         let found = builtin::find(given).map_err(|error| {
             Failure::new(Exit::Usage, error.to_string()).with_hint(Some("linkrate study list"))
         })?;
-        return parse(found.name, &found.path(), found.text);
+        return parse(found.name, &found.path(), found.text, Path::new(""));
     }
-    let refused = |reason: String| Failure::new(Exit::Usage, format!("{given}: {reason}"));
-    let metadata = fs::metadata(path).map_err(|error| refused(error.to_string()))?;
-    if metadata.len() > file::MAX_FILE_BYTES as u64 {
-        return Err(refused(format!(
-            "{} bytes, expected a study file of at most {} bytes",
-            metadata.len(),
-            file::MAX_FILE_BYTES
-        )));
-    }
-    let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let text = read(path, file::MAX_FILE_BYTES as u64, "study file")
+        .map_err(|reason| Failure::new(Exit::Usage, format!("{given}: {reason}")))?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-    parse(&name, given, &text)
+    parse(&name, given, &text, path.parent().unwrap_or(Path::new("")))
 }
 
-fn parse(name: &str, path: &str, text: &str) -> Result<Study, Failure> {
-    file::parse(name, path, text)
+fn parse(name: &str, path: &str, text: &str, beside: &Path) -> Result<Study, Failure> {
+    file::parse_with(name, path, text, &mut |model| load_model(&beside.join(model)))
         .map_err(|errors| Failure::new(Exit::Usage, errors.to_string().trim_end().to_owned()))
+}
+
+/// The text of a model's file; the error names the file.
+pub fn load_model(path: &Path) -> Result<String, String> {
+    read(path, MAX_MODEL_BYTES, "model").map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+/// A text file of at most so many bytes.
+fn read(path: &Path, most: u64, what: &str) -> Result<String, String> {
+    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
+    if metadata.len() > most {
+        let bytes = metadata.len();
+        return Err(format!("{bytes} bytes, expected a {what} of at most {most} bytes"));
+    }
+    fs::read_to_string(path).map_err(|error| error.to_string())
 }

@@ -1,0 +1,241 @@
+//! What a port counts: 64 bits wide, by the names of RFC 2863 (ifTable, ifXTable) and RFC 3635
+//! (EtherLike) where they have one, and of linkrate's own where they have none.
+//!
+//! Each counter has one writer, the device thread or one driver thread, so that counting takes no
+//! locked instruction.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use linkrate_wire::lro::Reason;
+
+/// A counter with one writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts `more`. Only one thread may.
+    pub fn add(&self, more: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+
+    /// Makes it `value`. Only its writer may.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// What was counted so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($(#[$doc:meta])* $group:ident { $($(#[$about:meta])* $field:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $group {
+            $($(#[$about])* pub $field: Counter,)*
+        }
+
+        impl $group {
+            /// Names and values, in the order of their declaration.
+            pub fn values(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$(($name, self.$field.get()),)*].into_iter()
+            }
+
+            /// The names.
+            pub const NAMES: &[&str] = &[$($name,)*];
+        }
+    };
+}
+
+counters! {
+    /// Written by the device thread.
+    DeviceCounters {
+        /// Octets sent, framing characters and FCS included (RFC 2863).
+        out_octets = "ifHCOutOctets",
+        /// Unicast frames sent.
+        out_unicast = "ifHCOutUcastPkts",
+        /// Multicast frames sent.
+        out_multicast = "ifHCOutMulticastPkts",
+        /// Broadcast frames sent.
+        out_broadcast = "ifHCOutBroadcastPkts",
+        /// Packets that were not sent though nothing was wrong with them: the link was down.
+        out_discards = "ifOutDiscards",
+        /// Packets that could not be sent because of errors in them.
+        out_errors = "ifOutErrors",
+        /// Octets received.
+        in_octets = "ifHCInOctets",
+        /// Unicast frames received.
+        in_unicast = "ifHCInUcastPkts",
+        /// Multicast frames received.
+        in_multicast = "ifHCInMulticastPkts",
+        /// Broadcast frames received.
+        in_broadcast = "ifHCInBroadcastPkts",
+        /// Frames without error that were dropped for want of room.
+        in_discards = "ifInDiscards",
+        /// Frames with errors.
+        in_errors = "ifInErrors",
+        /// Frames whose check sequence was wrong (RFC 3635).
+        fcs_errors = "dot3HCStatsFCSErrors",
+        /// Frames sent that an error on the line made worthless.
+        lost_to_fcs = "txLineErrors",
+        /// Frames longer than the port takes (RFC 3635).
+        too_long = "dot3HCStatsFrameTooLongs",
+        /// Nanoseconds the link was occupied outwards.
+        out_busy_ns = "txLinkBusyNs",
+        /// Nanoseconds the link was occupied inwards.
+        in_busy_ns = "rxLinkBusyNs",
+        /// Superframes of the host that were cut.
+        tx_superframes = "txSuperframes",
+        /// Frames they became.
+        tx_segments = "txSegments",
+        /// Octets the host handed over, Ethernet header included.
+        tx_host_octets = "txHostOctets",
+        /// Packets the host handed over.
+        tx_host_packets = "txHostPackets",
+        /// Packets not to be cut whose checksum was completed.
+        tx_checksums = "txChecksums",
+        /// Dropped: headers or vnet header contradict the packet.
+        tx_drop_malformed = "txDropMalformed",
+        /// Dropped: longer than the port sends.
+        tx_drop_oversized = "txDropOversized",
+        /// Dropped: the link was down.
+        tx_drop_link_down = "txDropLinkDown",
+        /// Frames whose checksums were verified and right.
+        rx_checksum_good = "rxChecksumGood",
+        /// Frames with a wrong checksum, handed up without a word about it.
+        rx_checksum_bad = "rxChecksumBad",
+        /// Frames merged.
+        rx_merged = "rxMergedFrames",
+        /// Superframes they became.
+        rx_superframes = "rxSuperframes",
+        /// Merging ended: the frame was shorter.
+        rx_flush_short = "rxFlushShort",
+        /// Merging ended: PSH or FIN.
+        rx_flush_pushed = "rxFlushPushed",
+        /// Merging ended: as large as an IP packet can be.
+        rx_flush_full = "rxFlushFull",
+        /// Merging ended: the next frame of the flow did not fit.
+        rx_flush_mismatch = "rxFlushMismatch",
+        /// Merging ended: another flow needed the place.
+        rx_flush_evicted = "rxFlushEvicted",
+        /// Merging ended: the batch was over.
+        rx_flush_batch = "rxFlushBatch",
+        /// Not merged: a flag forbids it, or there is no data.
+        rx_unmerged_flags = "rxUnmergedFlags",
+        /// Not merged: no TCP, a fragment, or options of IPv4.
+        rx_unmerged_kind = "rxUnmergedKind",
+        /// Dropped: lengths contradict each other.
+        rx_drop_malformed = "rxDropMalformed",
+        /// Dropped: another VLAN's.
+        rx_drop_vlan = "rxDropVlan",
+        /// Dropped: no receive descriptor was free.
+        rx_drop_ring = "rxDropRingFull",
+        /// Dropped: the bus was behind by more than the receive FIFO holds.
+        rx_drop_fifo = "rxDropFifoFull",
+        /// Frames that went where the steering table or the hash said.
+        steering_hits = "steeringHits",
+        /// Frames whose destination port was in no table.
+        steering_misses = "steeringMisses",
+        /// Receive interrupts.
+        rx_interrupts = "rxInterrupts",
+        /// Transmit completion interrupts.
+        tx_interrupts = "txInterrupts",
+        /// Frames that did not fit the queue of captures.
+        capture_lost = "captureLost",
+    }
+}
+
+counters! {
+    /// Written by one driver thread.
+    DriverCounters {
+        /// Packets taken from the host.
+        tx_packets = "txPackets",
+        /// Packets handed to the host.
+        rx_packets = "rxPackets",
+        /// Packets the host refused.
+        rx_refused = "rxHostRefused",
+        /// Times the device's doorbell was rung.
+        doorbells = "txDoorbells",
+        /// Times the driver slept.
+        sleeps = "driverSleeps",
+        /// Changes of the destination-port steering table.
+        steering_updates = "steeringUpdates",
+    }
+}
+
+impl DeviceCounters {
+    /// Counts why merging ended at a superframe.
+    pub fn flushed(&self, reason: Reason) {
+        match reason {
+            Reason::Short => &self.rx_flush_short,
+            Reason::Pushed => &self.rx_flush_pushed,
+            Reason::Full => &self.rx_flush_full,
+            Reason::Mismatch => &self.rx_flush_mismatch,
+            Reason::Evicted => &self.rx_flush_evicted,
+            Reason::Flushed => &self.rx_flush_batch,
+            Reason::Flags | Reason::NoPayload => &self.rx_unmerged_flags,
+            Reason::NotTcp | Reason::Fragment | Reason::Malformed | Reason::Checksum => {
+                &self.rx_unmerged_kind
+            }
+        }
+        .add(1);
+    }
+
+    /// Counts a frame that was sent.
+    pub fn sent(&self, destination: &[u8], octets: usize) {
+        self.out_octets.add(octets as u64);
+        kind(destination, &self.out_unicast, &self.out_multicast, &self.out_broadcast).add(1);
+    }
+
+    /// Counts a frame that was received.
+    pub fn received(&self, destination: &[u8], octets: usize) {
+        self.in_octets.add(octets as u64);
+        kind(destination, &self.in_unicast, &self.in_multicast, &self.in_broadcast).add(1);
+    }
+}
+
+/// By the first bytes of a frame: the group bit, or all ones.
+fn kind<'a>(
+    frame: &[u8],
+    unicast: &'a Counter,
+    multicast: &'a Counter,
+    broadcast: &'a Counter,
+) -> &'a Counter {
+    match frame.first() {
+        Some(first) if first & 1 == 0 => unicast,
+        _ if frame.starts_with(&[0xff; 6]) => broadcast,
+        _ => multicast,
+    }
+}
+
+/// Counters by name.
+pub type Snapshot = BTreeMap<String, u64>;
+
+/// What was counted between two snapshots.
+#[must_use]
+pub fn since(later: &Snapshot, earlier: &Snapshot) -> Snapshot {
+    let before = |name: &str| earlier.get(name).copied().unwrap_or(0);
+    later.iter().map(|(name, value)| (name.clone(), value.wrapping_sub(before(name)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_counted_by_kind() {
+        let counters = DeviceCounters::default();
+        counters.sent(&[2, 0, 0, 0, 0, 1], 64);
+        counters.sent(&[3, 0, 0, 0, 0, 1], 64);
+        counters.sent(&[0xff; 6], 64);
+        let values: Snapshot = counters.values().map(|(name, n)| (name.to_owned(), n)).collect();
+        assert_eq!(values["ifHCOutOctets"], 192);
+        for name in ["ifHCOutUcastPkts", "ifHCOutMulticastPkts", "ifHCOutBroadcastPkts"] {
+            assert_eq!(values[name], 1, "{name}");
+        }
+        assert_eq!(since(&values, &values)["ifHCOutOctets"], 0);
+    }
+}

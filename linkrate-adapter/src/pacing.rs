@@ -1,0 +1,220 @@
+//! A line that frames occupy one after the other, each for its own time: a link, or a bus.
+//!
+//! The line keeps the time at which it is free again. A frame begins when it is ready and the line
+//! is free, and no time that passed unused is ever given back, so there is no burst above the
+//! rate, not even of two frames. A device thread that was kept from its CPU loses nothing: what
+//! was ready meanwhile still has its place on the line, one frame after the other.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use linkrate_terms::BitRate;
+
+/// What Ethernet adds to a frame on the line beside its FCS: preamble with start delimiter, and
+/// the gap (IEEE 802.3, 3.1.1 and 4.4.2).
+pub const PREAMBLE_AND_GAP: usize = 8 + 12;
+/// Bytes of the frame check sequence.
+pub const FCS: usize = 4;
+/// Bytes of the smallest frame without FCS; shorter ones are padded.
+pub const SMALLEST_FRAME: usize = 60;
+
+/// Bytes a frame without FCS occupies on an Ethernet link.
+#[must_use]
+pub fn line_bytes(frame: usize) -> usize {
+    frame.max(SMALLEST_FRAME) + FCS + PREAMBLE_AND_GAP
+}
+
+/// The time something takes on a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occupied {
+    /// When its first bit is on the line.
+    pub start_ps: u64,
+    /// When its last one has left it.
+    pub end_ps: u64,
+}
+
+/// How long bytes take.
+#[derive(Debug, Clone, Copy)]
+struct Speed {
+    /// Absent: no time at all.
+    ps_per_byte: Option<f64>,
+}
+
+impl Speed {
+    fn of(rate: Option<BitRate>) -> Self {
+        Self { ps_per_byte: rate.map(|rate| 8e12 / rate.0) }
+    }
+
+    fn time_ps(self, bytes: usize) -> u64 {
+        // rounded to 1 ps, some 10^-6 of the shortest frame at 10 Gb/s
+        self.ps_per_byte.map_or(0, |ps| (bytes as f64 * ps).round() as u64)
+    }
+}
+
+/// One direction of a link.
+#[derive(Debug, Clone)]
+pub struct Line {
+    speed: Speed,
+    free_at_ps: u64,
+    busy_ps: u64,
+}
+
+impl Line {
+    /// A line of that rate; without one nothing takes any time.
+    #[must_use]
+    pub fn new(rate: Option<BitRate>) -> Self {
+        Self { speed: Speed::of(rate), free_at_ps: 0, busy_ps: 0 }
+    }
+
+    /// Puts `bytes` on the line, as soon as they are ready and it is free.
+    pub fn occupy(&mut self, ready_ps: u64, bytes: usize) -> Occupied {
+        let start_ps = ready_ps.max(self.free_at_ps);
+        let time_ps = self.speed.time_ps(bytes);
+        self.free_at_ps = start_ps + time_ps;
+        self.busy_ps += time_ps;
+        Occupied { start_ps, end_ps: self.free_at_ps }
+    }
+
+    /// How long `bytes` take.
+    #[must_use]
+    pub fn time_ps(&self, bytes: usize) -> u64 {
+        self.speed.time_ps(bytes)
+    }
+
+    /// When it is free.
+    #[must_use]
+    pub fn free_at_ps(&self) -> u64 {
+        self.free_at_ps
+    }
+
+    /// Time it was occupied so far.
+    #[must_use]
+    pub fn busy_ps(&self) -> u64 {
+        self.busy_ps
+    }
+}
+
+/// The bus of an adapter: one budget for all its ports and both directions, whichever thread
+/// serves them.
+#[derive(Debug)]
+pub struct Bus {
+    speed: Speed,
+    epoch_ns: u64,
+    free_at_ps: AtomicU64,
+    busy_ps: AtomicU64,
+}
+
+/// What one descriptor costs the bus beside the data: it is read and written back, 16 bytes as in
+/// most adapters.
+pub const DESCRIPTOR_BYTES: usize = 16;
+
+impl Bus {
+    /// A bus of that rate.
+    #[must_use]
+    pub fn new(rate: BitRate) -> Self {
+        Self {
+            speed: Speed::of(Some(rate)),
+            epoch_ns: linkrate_sys::clock::monotonic_ns(),
+            free_at_ps: AtomicU64::new(0),
+            busy_ps: AtomicU64::new(0),
+        }
+    }
+
+    /// Transfers `bytes` that are ready at `ready_ns` of CLOCK_MONOTONIC, and says how many
+    /// picoseconds after that the transfer is complete.
+    pub fn transfer(&self, ready_ns: u64, bytes: usize) -> u64 {
+        let ready_ps = ready_ns.saturating_sub(self.epoch_ns).saturating_mul(1000);
+        let time_ps = self.speed.time_ps(bytes);
+        self.busy_ps.fetch_add(time_ps, Ordering::Relaxed);
+        let mut done_ps = 0;
+        // nothing else is published with it
+        let update = |free_at_ps: u64| {
+            done_ps = free_at_ps.max(ready_ps) + time_ps;
+            Some(done_ps)
+        };
+        // the closure never declines
+        let _ = self.free_at_ps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+        done_ps - ready_ps
+    }
+
+    /// How long something that is ready at `ready_ns` would wait.
+    #[must_use]
+    pub fn backlog_ps(&self, ready_ns: u64) -> u64 {
+        let ready_ps = ready_ns.saturating_sub(self.epoch_ns).saturating_mul(1000);
+        self.free_at_ps.load(Ordering::Relaxed).saturating_sub(ready_ps)
+    }
+
+    /// Time it was occupied so far, ns.
+    #[must_use]
+    pub fn busy_ns(&self) -> u64 {
+        self.busy_ps.load(Ordering::Relaxed) / 1000
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linkrate_sys::clock::monotonic_ns;
+    use proptest::prelude::*;
+
+    #[test]
+    fn full_frames_at_a_gigabit_take_12_304_ns() {
+        let mut line = Line::new(Some(BitRate(1e9)));
+        // MTU 1500: 14 of header, and 24 more on the line
+        let first = line.occupy(0, line_bytes(1514));
+        assert_eq!((first.start_ps, first.end_ps), (0, 12_304_000));
+        assert_eq!(line.occupy(0, line_bytes(1514)).start_ps, 12_304_000);
+        assert_eq!(line_bytes(42), line_bytes(60));
+        assert_eq!(line_bytes(60), 84);
+    }
+
+    #[test]
+    fn an_idle_line_earns_no_credit() {
+        let mut line = Line::new(Some(BitRate(1e9)));
+        line.occupy(0, 1000);
+        let later = 1_000_000_000_000;
+        assert_eq!(line.occupy(later, 1000).start_ps, later);
+        assert_eq!(line.occupy(later, 1000).start_ps, later + 8_000_000);
+        assert_eq!(line.busy_ps(), 24_000_000);
+    }
+
+    #[test]
+    fn without_a_rate_nothing_takes_time() {
+        let mut line = Line::new(None);
+        assert_eq!(line.occupy(7, 1 << 20), Occupied { start_ps: 7, end_ps: 7 });
+    }
+
+    #[test]
+    fn a_bus_is_shared() {
+        let bus = Bus::new(BitRate(8e9));
+        let now = monotonic_ns();
+        assert_eq!(bus.transfer(now, 1000), 1_000_000);
+        assert_eq!(bus.transfer(now, 1000), 2_000_000);
+        assert_eq!(bus.busy_ns(), 2000);
+    }
+
+    proptest! {
+        /// Over any stretch of traffic, no more bits pass than the rate allows.
+        #[test]
+        fn a_line_never_exceeds_its_rate(
+            frames in prop::collection::vec((0u64..50_000_000, 60usize..9014), 1..200),
+            megabits in 1u32..40_000,
+        ) {
+            let rate = f64::from(megabits) * 1e6;
+            let mut line = Line::new(Some(BitRate(rate)));
+            let (mut ready, mut placed) = (0, Vec::new());
+            for (pause, bytes) in frames {
+                ready += pause;
+                let at = line.occupy(ready, line_bytes(bytes));
+                prop_assert!(at.start_ps >= ready);
+                placed.push((at, line_bytes(bytes)));
+            }
+            for pair in placed.windows(2) {
+                prop_assert!(pair[1].0.start_ps >= pair[0].0.end_ps);
+            }
+            for (at, bytes) in placed {
+                let exact = bytes as f64 * 8e12 / rate;
+                prop_assert!(((at.end_ps - at.start_ps) as f64 - exact).abs() <= 0.5);
+            }
+        }
+    }
+}

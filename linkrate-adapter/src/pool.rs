@@ -1,0 +1,105 @@
+//! Memory that is used again and again.
+//!
+//! An item is lent out by sharing it. When every other holder has let go, it is free, and the next
+//! [`Pool::with_free`] takes it. Items that were free first are used first, so that as few as
+//! possible go through the cache.
+
+use std::sync::Arc;
+
+/// How many items are looked at from the front, where what is free soonest is, and again from
+/// where the last look ended, before the pool grows.
+const PROBES: usize = 16;
+
+/// Items that are shared while in use.
+#[derive(Debug)]
+pub struct Pool<T> {
+    items: Vec<Arc<T>>,
+    most: usize,
+    /// Where the next look at the long-lent items begins.
+    cursor: usize,
+    make: fn() -> T,
+}
+
+impl<T> Pool<T> {
+    /// Keeps at most `most` items; more than that are made and not kept.
+    pub fn new(most: usize, make: fn() -> T) -> Self {
+        Self { items: Vec::new(), most: most.max(1), cursor: 0, make }
+    }
+
+    /// Lets `fill` write into a free item, and shares it when it says so.
+    ///
+    /// # Errors
+    /// As `fill`; the item stays free.
+    pub fn with_free<R, E>(
+        &mut self,
+        fill: impl FnOnce(&mut T) -> Result<R, E>,
+    ) -> Result<(Arc<T>, R), E> {
+        if let Some(at) = self.free() {
+            let item = &mut self.items[at];
+            // only the pool can share what nobody else holds
+            if let Some(unshared) = Arc::get_mut(item) {
+                let result = fill(unshared)?;
+                return Ok((Arc::clone(item), result));
+            }
+        }
+        let mut fresh = (self.make)();
+        let result = fill(&mut fresh);
+        // kept even when nothing was written, or an idle reader would make one each time
+        let fresh = Arc::new(fresh);
+        if self.items.len() < self.most {
+            self.items.push(Arc::clone(&fresh));
+        }
+        Ok((fresh, result?))
+    }
+
+    fn free(&mut self) -> Option<usize> {
+        let length = self.items.len();
+        let mut is_free = |at: usize| Arc::get_mut(&mut self.items[at]).is_some();
+        if let Some(at) = (0..length.min(PROBES)).find(|at| is_free(*at)) {
+            return Some(at);
+        }
+        let looks = if length < self.most { PROBES } else { length };
+        let found = (0..looks.min(length))
+            .map(|step| (self.cursor + step) % length)
+            .find(|at| is_free(*at));
+        self.cursor = found.unwrap_or(self.cursor + looks) % length.max(1);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(pool: &mut Pool<u32>, value: u32) -> Arc<u32> {
+        let filled: Result<_, ()> = pool.with_free(|item| {
+            *item = value;
+            Ok(())
+        });
+        filled.unwrap().0
+    }
+
+    #[test]
+    fn what_is_held_is_never_written() {
+        let mut pool = Pool::new(4, || 0);
+        let held: Vec<_> = (0..200).map(|value| number(&mut pool, value)).collect();
+        assert!(held.iter().zip(0..).all(|(item, value)| **item == value));
+    }
+
+    #[test]
+    fn what_is_let_go_is_used_again() {
+        let mut pool = Pool::new(1000, || 0);
+        for value in 0..100 {
+            drop(number(&mut pool, value));
+        }
+        assert_eq!(pool.items.len(), 1);
+    }
+
+    #[test]
+    fn a_fill_that_fails_leaves_the_item_free() {
+        let mut pool = Pool::new(4, || 0);
+        assert_eq!(pool.with_free(|_| Err::<(), _>("empty")).unwrap_err(), "empty");
+        drop(number(&mut pool, 1));
+        assert_eq!(pool.items.len(), 1);
+    }
+}

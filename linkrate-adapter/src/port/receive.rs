@@ -1,0 +1,242 @@
+//! The receive half of a port: frames from the link become packets for the host.
+
+use std::sync::Arc;
+
+use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
+use linkrate_wire::frame::{Headers, Verification};
+use linkrate_wire::lro::{Delivery, Parts, Reason, Superframe};
+use linkrate_wire::vnet::{Checksum, Gso, GsoKind, VnetHeader};
+
+use super::DevicePort;
+use crate::frame::WireFrame;
+use crate::pacing::{DESCRIPTOR_BYTES, FCS, SMALLEST_FRAME};
+use crate::ring::RxDescriptor;
+
+/// How long a frame may wait for the bus: what the receive FIFO holds, at 10 Gb/s some 256 KB.
+const FIFO_PS: u64 = 200_000_000;
+
+/// Where the TCP checksum is in its header.
+const TCP_CHECKSUM: u16 = 16;
+
+impl DevicePort {
+    /// Takes a frame whose last bit came at `at_ps`.
+    pub(crate) fn receive(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
+        let shared = Arc::clone(&self.shared);
+        let counters = &shared.counters;
+        if !shared.link_up() {
+            return;
+        }
+        counters.received(frame.head(), frame.len().max(SMALLEST_FRAME) + FCS);
+        let line_ps = self.line.time_ps(crate::pacing::line_bytes(frame.len()));
+        self.in_busy_ps += line_ps;
+        counters.in_busy_ns.set(self.in_busy_ps / 1000);
+        shared.capture.wire(self.clock.monotonic_ns(at_ps), false, &frame, counters);
+        let Some(bus) = &self.bus else {
+            self.take(frame, at_ps);
+            return;
+        };
+        let at_ns = self.clock.monotonic_ns(at_ps);
+        if bus.backlog_ps(at_ns) > FIFO_PS {
+            counters.rx_drop_fifo.add(1);
+            counters.in_discards.add(1);
+            return;
+        }
+        let done_ps = at_ps + bus.transfer(at_ns, frame.len() + DESCRIPTOR_BYTES);
+        if done_ps <= now_ps && self.on_bus.is_empty() {
+            self.take(frame, done_ps);
+        } else {
+            self.on_bus.push_back((done_ps, frame));
+        }
+    }
+
+    /// Takes what the bus has carried by now.
+    pub(crate) fn carried(&mut self, now_ps: u64) -> bool {
+        let mut any = false;
+        while let Some((_, _)) = self.on_bus.front().filter(|(done_ps, _)| *done_ps <= now_ps) {
+            if let Some((done_ps, frame)) = self.on_bus.pop_front() {
+                self.take(frame, done_ps);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// A frame that is in the adapter's hands.
+    fn take(&mut self, frame: WireFrame, at_ps: u64) {
+        let shared = Arc::clone(&self.shared);
+        let counters = &shared.counters;
+        if let Some(vnet) = frame.untouched().copied() {
+            let queue = self.steer.queue_of_hash(&frame);
+            let delivery = Delivery::Frame { frame, reason: Reason::Flushed };
+            self.push(queue, RxDescriptor { vnet, delivery, replaced: None }, at_ps);
+            return;
+        }
+        let Ok(headers) = Headers::parse_parts(frame.head(), frame.tail().len()) else {
+            counters.rx_drop_malformed.add(1);
+            counters.in_errors.add(1);
+            return;
+        };
+        let encapsulated = headers.link.length.saturating_sub(linkrate_wire::frame::link::ETHERNET);
+        if frame.len() > self.limits.largest_frame + encapsulated {
+            counters.too_long.add(1);
+            counters.in_errors.add(1);
+            return;
+        }
+        if !self.is_of_its_vlan(&frame, &headers) {
+            counters.rx_drop_vlan.add(1);
+            counters.in_discards.add(1);
+            return;
+        }
+        let verified = self.knobs.rx_checksum && self.verify(&frame, &headers);
+        let queue = self.steer(&frame, &headers, at_ps);
+        self.waits(queue, at_ps);
+        if !self.knobs.lro {
+            let delivery = Delivery::Frame { frame, reason: Reason::Flushed };
+            let vnet = VnetHeader { data_valid: verified, ..VnetHeader::default() };
+            self.hand_up(queue, vnet, delivery, at_ps);
+            return;
+        }
+        let coalescer = &mut self.queues[queue].coalescer;
+        let offered = if verified {
+            coalescer.offer_verified(frame, &headers)
+        } else {
+            // verifies by itself, and hands up what is held of the flow first
+            coalescer.offer(frame)
+        };
+        for delivery in offered.flushed {
+            self.deliver(queue, delivery, verified, at_ps);
+        }
+    }
+
+    /// A port with a VLAN takes its own frames alone; one without takes all, tags and all.
+    fn is_of_its_vlan(&self, frame: &WireFrame, headers: &Headers) -> bool {
+        self.knobs.vlan == 0
+            || (headers.link.tags > 0
+                && frame
+                    .head()
+                    .get(14..16)
+                    .is_some_and(|tci| u16::from_be_bytes([tci[0], tci[1]]) & 0xfff == self.knobs.vlan))
+    }
+
+    /// The link header of a packet without SNAP and the port's own tag, and how much of the packet
+    /// it stands for. `None` where there is nothing to take off.
+    fn plain(&self, head: &[u8], tail: usize) -> Option<(LinkHeader, usize)> {
+        let tag = if self.knobs.vlan == 0 { Tag::Keep } else { Tag::Strip };
+        let headers = Headers::parse_parts(head, tail).ok()?;
+        if tag == Tag::Keep && !headers.link.snap {
+            return None;
+        }
+        let plain = encapsulation::decapsulate(head, &headers, tag).ok()?;
+        Some((plain.link, headers.link.length))
+    }
+
+    /// Hands a packet up, without the port's own tag and SNAP.
+    fn hand_up(
+        &mut self,
+        queue: usize,
+        mut vnet: VnetHeader,
+        delivery: Delivery<WireFrame>,
+        at_ps: u64,
+    ) {
+        let replaced = match &delivery {
+            Delivery::Frame { frame, .. } => self.plain(frame.head(), frame.tail().len()),
+            // it is Ethernet II already
+            Delivery::Superframe { .. } if self.knobs.vlan == 0 => None,
+            Delivery::Superframe { superframe, .. } => {
+                let payload = superframe.pieces.iter().map(|piece| piece.payload.len()).sum();
+                self.plain(&superframe.header, payload)
+            }
+        };
+        if let (Some((link, covered)), Some(checksum)) = (&replaced, &mut vnet.checksum) {
+            checksum.start -= (covered - link.len()) as u16;
+        }
+        self.push(queue, RxDescriptor { vnet, delivery, replaced }, at_ps);
+    }
+
+    /// Verifies all checksums of a frame. True when there are some and all are right.
+    fn verify(&self, frame: &WireFrame, headers: &Headers) -> bool {
+        let counters = &self.shared.counters;
+        let network = headers.network_checksum_verifies(frame.head());
+        match headers.transport_checksum_parts(frame.head(), frame.tail()) {
+            Verification::Right if network => {
+                counters.rx_checksum_good.add(1);
+                true
+            }
+            Verification::None if network => false,
+            _ => {
+                // the host looks for itself, and counts it too
+                counters.rx_checksum_bad.add(1);
+                false
+            }
+        }
+    }
+
+    /// A frame waits for the next interrupt of its queue.
+    fn waits(&mut self, queue: usize, at_ps: u64) {
+        let queue = &mut self.queues[queue];
+        if queue.waiting == 0 {
+            queue.waiting_since_ps = at_ps;
+        }
+        queue.waiting += 1;
+    }
+
+    /// Hands up what merging gave.
+    pub(crate) fn deliver(
+        &mut self,
+        queue: usize,
+        delivery: Delivery<WireFrame>,
+        verified: bool,
+        at_ps: u64,
+    ) {
+        let counters = &self.shared.counters;
+        let vnet = match &delivery {
+            Delivery::Frame { reason, .. } => {
+                // what was held was verified, or it would not have been
+                let held = !matches!(
+                    reason,
+                    Reason::NotTcp | Reason::Fragment | Reason::Checksum | Reason::Malformed
+                );
+                VnetHeader { data_valid: verified || held, ..VnetHeader::default() }
+            }
+            Delivery::Superframe { superframe, reason } => {
+                counters.rx_merged.add(superframe.segments() as u64);
+                counters.rx_superframes.add(1);
+                counters.flushed(*reason);
+                superframe_header(superframe)
+            }
+        };
+        self.hand_up(queue, vnet, delivery, at_ps);
+    }
+
+    fn push(&mut self, queue: usize, descriptor: RxDescriptor, at_ps: u64) {
+        let counters = &self.shared.counters;
+        if self.shared.capture.is_on() {
+            let mut pieces: Vec<&[u8]> = Vec::new();
+            descriptor.for_each_piece(|piece| pieces.push(piece));
+            let at_ns = self.clock.monotonic_ns(at_ps);
+            self.shared.capture.host(at_ns, false, &pieces, counters);
+        }
+        if descriptor.is_untouched() {
+            self.waits(queue, at_ps);
+        }
+        self.shared.queue_frames[queue].add(1);
+        if self.queues[queue].rx.push(descriptor).is_err() {
+            let counters = &self.shared.counters;
+            counters.rx_drop_ring.add(1);
+            counters.in_discards.add(1);
+        }
+    }
+}
+
+/// What a host is told of a superframe: it may forward it, and its checksum is still to be made.
+fn superframe_header(superframe: &Superframe<WireFrame>) -> VnetHeader {
+    let kind = if superframe.ipv6 { GsoKind::Tcp6 } else { GsoKind::Tcp4 };
+    VnetHeader {
+        gso: Some(Gso { kind, ecn: false }),
+        header_length: superframe.header.len() as u16,
+        segment_size: superframe.segment_size,
+        checksum: Some(Checksum { start: superframe.transport as u16, offset: TCP_CHECKSUM }),
+        data_valid: false,
+        buffers: 0,
+    }
+}

@@ -1,0 +1,253 @@
+//! The transmit half of a port: packets of the host become frames on the link.
+
+use std::sync::Arc;
+
+use linkrate_wire::frame::{FrameError, Headers};
+use linkrate_wire::lro::Parts;
+use linkrate_wire::segment::{Cut, Request, SegmentError};
+use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
+use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
+use linkrate_wire::{tso, uso};
+
+use super::DevicePort;
+use crate::frame::{Block, Train, VNET_BYTES, WireFrame};
+use crate::pacing::{DESCRIPTOR_BYTES, FCS, SMALLEST_FRAME, line_bytes};
+use crate::ring::TxDescriptor;
+
+/// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more
+/// when half of it is sent.
+const FIFO_BYTES: usize = 64 << 10;
+
+/// Packets of the host in one turn of the device.
+const BUDGET: usize = 64;
+
+/// A frame no longer than this lies with its headers, so that its block is free at once.
+const SHORT: usize = 256;
+
+/// Why a packet of the host is not sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unsendable {
+    #[error(transparent)]
+    Vnet(#[from] VnetError),
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Encapsulation(#[from] EncapsulationError),
+    #[error("frame of {found} bytes, expected at most {largest}")]
+    Oversized { found: usize, largest: usize },
+}
+
+impl DevicePort {
+    /// Sends what is posted, as far ahead as the FIFO reaches. Each frame goes to `wire` with the
+    /// time at which its last bit is on the link. Says whether anything was sent.
+    pub(crate) fn transmit(&mut self, now_ps: u64, wire: &mut impl FnMut(WireFrame, u64)) -> bool {
+        let mut sent = false;
+        let full_ps = now_ps + self.line.time_ps(FIFO_BYTES);
+        for _ in 0..BUDGET {
+            if self.line.free_at_ps() > full_ps {
+                break;
+            }
+            let Some((queue, descriptor)) = self.next_posted() else { break };
+            sent = true;
+            let end_ps = self.send(&descriptor, wire);
+            self.queues[queue].completions.push_back(end_ps);
+        }
+        sent
+    }
+
+    /// Whether anything is posted, and when it may be fetched.
+    pub(crate) fn transmit_due_ps(&self) -> Option<u64> {
+        let posted = self.queues.iter().any(|queue| !queue.tx.is_empty());
+        posted.then(|| self.line.free_at_ps().saturating_sub(self.line.time_ps(FIFO_BYTES / 2)))
+    }
+
+    /// The next packet, queue by queue in turn.
+    fn next_posted(&mut self) -> Option<(usize, TxDescriptor)> {
+        let count = self.queues.len();
+        for step in 0..count {
+            let queue = (self.turn + step) % count;
+            if let Ok(descriptor) = self.queues[queue].tx.pop() {
+                self.turn = (queue + 1) % count;
+                return Some((queue, descriptor));
+            }
+        }
+        None
+    }
+
+    /// Sends one packet of the host, and says when its last bit has left.
+    fn send(&mut self, descriptor: &TxDescriptor, wire: &mut impl FnMut(WireFrame, u64)) -> u64 {
+        let shared = Arc::clone(&self.shared);
+        let counters = &shared.counters;
+        let ready_ps = self.clock.at_ps(descriptor.posted_ns);
+        let octets = descriptor.length.saturating_sub(VNET_BYTES);
+        counters.tx_host_octets.add(octets as u64);
+        counters.tx_host_packets.add(1);
+        shared.capture.host(descriptor.posted_ns, true, &[
+            descriptor.block.bytes(VNET_BYTES..descriptor.length)
+        ], counters);
+        if !shared.link_up() {
+            counters.tx_drop_link_down.add(1);
+            counters.out_discards.add(1);
+            return ready_ps;
+        }
+        let (block, limits, knobs) = (&descriptor.block, &self.limits, &self.knobs);
+        let cut = self.trains.with_free(|train| {
+            cut(train, block, descriptor.length, limits, knobs)
+        });
+        let (train, kind) = match cut {
+            Ok(cut) => cut,
+            Err(error) => {
+                let drop = match error {
+                    Unsendable::Oversized { .. } => &counters.tx_drop_oversized,
+                    _ => &counters.tx_drop_malformed,
+                };
+                drop.add(1);
+                counters.out_errors.add(1);
+                return ready_ps;
+            }
+        };
+        match kind {
+            Kind::Whole => {}
+            Kind::Completed => counters.tx_checksums.add(1),
+            Kind::Cut => {
+                counters.tx_superframes.add(1);
+                counters.tx_segments.add(train.cuts.len() as u64);
+            }
+        }
+        let mut end_ps = ready_ps;
+        let mut descriptor_bytes = DESCRIPTOR_BYTES;
+        for frame in WireFrame::of(&train) {
+            let length = frame.len();
+            let on_bus_ps = match &self.bus {
+                // headers and the descriptor come over the bus once, payload with its frame
+                Some(bus) => {
+                    bus.transfer(descriptor.posted_ns, frame.tail().len() + descriptor_bytes)
+                }
+                None => 0,
+            };
+            descriptor_bytes = 0;
+            let at = self.line.occupy(ready_ps + on_bus_ps, line_bytes(length));
+            end_ps = at.end_ps;
+            counters.sent(frame.head(), length.max(SMALLEST_FRAME) + FCS);
+            shared.capture.wire(self.clock.monotonic_ns(at.start_ps), true, &frame, counters);
+            wire(frame, end_ps);
+        }
+        counters.out_busy_ns.set(self.line.busy_ps() / 1000);
+        end_ps
+    }
+}
+
+/// What was done to a packet.
+enum Kind {
+    /// Nothing.
+    Whole,
+    /// Its checksum was completed.
+    Completed,
+    /// It was cut.
+    Cut,
+}
+
+/// Makes a train of a packet of the host.
+fn cut(
+    train: &mut Train,
+    block: &Arc<Block>,
+    length: usize,
+    limits: &super::PortLimits,
+    knobs: &linkrate_terms::PortKnobs,
+) -> Result<Kind, Unsendable> {
+    train.clear();
+    let (vnet, packet) = VnetHeader::parse(block.bytes(0..length), Form::Plain)?;
+    if limits.hand_through {
+        return hand_through(train, block, packet, vnet);
+    }
+    let tci = (knobs.vlan != 0).then_some(knobs.vlan);
+    let Some(gso) = vnet.gso else {
+        let largest = limits.largest_frame;
+        if packet.len() > largest {
+            return Err(Unsendable::Oversized { found: packet.len(), largest });
+        }
+        return single(train, block, packet, &vnet, Encapsulation { vlan: tci, snap: knobs.snap });
+    };
+    let request = Request { snap: knobs.snap, vlan: tci, ..Request::new(vnet.segment_size) };
+    let (headers, cuts) = (&mut train.headers, &mut train.cuts);
+    match gso.kind {
+        GsoKind::Tcp4 | GsoKind::Tcp6 => tso::cut_into(packet, &request, headers, cuts)?,
+        GsoKind::UdpL4 => uso::cut_into(packet, &request, headers, cuts)?,
+        GsoKind::Udp => todo!(),
+    }
+    let parsed = Headers::parse(packet)?;
+    let ip = packet.len() - parsed.link.length;
+    if ip > limits.superframe {
+        return Err(Unsendable::Oversized { found: ip, largest: limits.superframe });
+    }
+    let found = train.cuts.iter().map(|cut| cut.header.len() + cut.payload.len()).max();
+    // tags and SNAP are the adapter's own and not counted against the MTU
+    let room = limits.largest_frame + 4 * usize::from(tci.is_some()) + 8 * usize::from(knobs.snap);
+    if let Some(found) = found.filter(|found| *found > room) {
+        return Err(Unsendable::Oversized { found, largest: room });
+    }
+    train.block = Some(Arc::clone(block));
+    train.base = VNET_BYTES;
+    Ok(Kind::Cut)
+}
+
+/// A packet that is one frame: its checksum is completed where the host left that to the adapter.
+fn single(
+    train: &mut Train,
+    block: &Arc<Block>,
+    packet: &[u8],
+    vnet: &VnetHeader,
+    wanted: Encapsulation,
+) -> Result<Kind, Unsendable> {
+    let encapsulated = wanted != Encapsulation::default();
+    let headers = match Headers::parse(packet) {
+        Ok(headers) => Some(headers),
+        // what the host asks something for must make sense; the rest is its own business
+        Err(error) if vnet.checksum.is_some() || encapsulated => return Err(error.into()),
+        Err(_) => None,
+    };
+    // the headers are rewritten, the payload stays where it is
+    let split = match &headers {
+        Some(headers) if packet.len() > SHORT => headers.payload.min(packet.len()),
+        _ => packet.len(),
+    };
+    train.headers.extend_from_slice(&packet[..split]);
+    let mut kind = Kind::Whole;
+    if let Some(vnet::Checksum { start, offset }) = vnet.checksum {
+        let tail = &packet[split..];
+        vnet::complete_checksum_parts(&mut train.headers, tail, start.into(), offset.into())?;
+        kind = Kind::Completed;
+    }
+    if let Some(headers) = headers.filter(|_| encapsulated) {
+        let link = encapsulation::encapsulate(packet, &headers, wanted)?;
+        train.headers.splice(..headers.link.length, link.iter().copied());
+    }
+    if split == packet.len() && train.headers.len() < SMALLEST_FRAME {
+        train.headers.resize(SMALLEST_FRAME, 0);
+    }
+    if split < packet.len() {
+        train.block = Some(Arc::clone(block));
+        train.base = VNET_BYTES;
+    }
+    let header = 0..train.headers.len() as u32;
+    train.cuts.push(Cut { header, payload: split as u32..packet.len() as u32 });
+    Ok(kind)
+}
+
+/// A packet that stays as the host made it.
+fn hand_through(
+    train: &mut Train,
+    block: &Arc<Block>,
+    packet: &[u8],
+    vnet: VnetHeader,
+) -> Result<Kind, Unsendable> {
+    let split = Headers::parse(packet).map_or(packet.len(), |headers| headers.payload);
+    train.headers.extend_from_slice(&packet[..split]);
+    train.cuts.push(Cut { header: 0..split as u32, payload: split as u32..packet.len() as u32 });
+    train.block = Some(Arc::clone(block));
+    train.base = VNET_BYTES;
+    train.untouched = Some(vnet);
+    Ok(Kind::Whole)
+}

@@ -1,0 +1,203 @@
+//! The device thread of a wire: it sends, carries and receives for all its ports, each thing at
+//! its time, and sleeps in between.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use linkrate_sys::wait::wait;
+
+use super::cable::Cable;
+use super::faults::{Fate, FaultInjector, Faults};
+use super::flight::Flight;
+use super::switch::Switch;
+use super::WireKind;
+use crate::clock::{DeviceClock, PS_PER_US};
+use crate::frame::WireFrame;
+use crate::port::DevicePort;
+use crate::ring::Waker;
+
+/// A wait shorter than this is not worth a system call.
+const SPIN_NS: u64 = 3_000;
+
+/// Frames that a port receives in one turn.
+const BUDGET: usize = 256;
+
+/// What the device thread is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// A port, and its number.
+    Attach(usize, Box<DevicePort>),
+    /// The port of that number is gone.
+    Detach(usize),
+    /// Faults from now on.
+    Faults(Box<Faults>),
+    /// The end.
+    End,
+}
+
+#[derive(Debug)]
+enum Medium {
+    Cable(Cable),
+    Switch(Switch),
+}
+
+impl Medium {
+    fn enter(&mut self, from: usize, frame: WireFrame, at_ps: u64) {
+        match self {
+            Self::Cable(cable) => cable.enter(from, frame, at_ps),
+            Self::Switch(switch) => switch.enter(from, frame, at_ps),
+        }
+    }
+
+    fn to(&mut self, port: usize) -> Option<&mut Flight> {
+        match self {
+            Self::Cable(cable) => cable.to(port),
+            Self::Switch(switch) => switch.to(port),
+        }
+    }
+}
+
+/// Everything the thread owns.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    clock: DeviceClock,
+    doorbell: Arc<Waker>,
+    commands: Receiver<Command>,
+    /// By number; a port that was detached leaves its place.
+    ports: Vec<Option<DevicePort>>,
+    medium: Medium,
+    faults: FaultInjector,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        kind: WireKind,
+        clock: DeviceClock,
+        doorbell: Arc<Waker>,
+        commands: Receiver<Command>,
+    ) -> Self {
+        let medium = match kind {
+            WireKind::Cable => Medium::Cable(Cable::default()),
+            WireKind::Switch => Medium::Switch(Switch::default()),
+        };
+        let faults = FaultInjector::new(Faults::default());
+        Self { clock, doorbell, commands, ports: Vec::new(), medium, faults }
+    }
+
+    /// Runs until it is told to end.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while self.obey() {
+            if self.turn() {
+                continue;
+            }
+            self.doorbell.will_sleep();
+            let slept = self.sleep();
+            self.doorbell.woken();
+            slept?;
+        }
+        Ok(())
+    }
+
+    /// Carries out what it was told. False at the end.
+    fn obey(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Attach(number, port)) => self.attach(number, *port),
+                Ok(Command::Detach(number)) => {
+                    if let Some(place) = self.ports.get_mut(number) {
+                        *place = None;
+                    }
+                    if let Medium::Switch(switch) = &mut self.medium {
+                        switch.detach(number);
+                    }
+                }
+                Ok(Command::Faults(faults)) => self.faults = FaultInjector::new(*faults),
+                Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => return true,
+            }
+        }
+    }
+
+    fn attach(&mut self, number: usize, port: DevicePort) {
+        if let Medium::Switch(switch) = &mut self.medium {
+            switch.attach(number, port.limits.rate);
+        }
+        if self.ports.len() <= number {
+            self.ports.resize_with(number + 1, || None);
+        }
+        self.ports[number] = Some(port);
+    }
+
+    /// Does everything that is due now. False when there was nothing.
+    fn turn(&mut self) -> bool {
+        let Self { clock, ports, medium, faults, .. } = self;
+        let mut any = false;
+        let now_ps = clock.now_ps();
+        for (number, port) in ports.iter_mut().enumerate() {
+            let Some(port) = port else { continue };
+            port.refresh();
+            let counters = Arc::clone(&port.shared);
+            any |= port.transmit(now_ps, &mut |frame, at_ps| {
+                faults.pass(frame, |fate| match fate {
+                    Fate::Arrives(frame, later_ps) => medium.enter(number, frame, at_ps + later_ps),
+                    // counted where it was sent from: the far end is not known yet
+                    Fate::FcsError => counters.counters.lost_to_fcs.add(1),
+                });
+            });
+        }
+        if let Medium::Switch(switch) = medium {
+            any |= switch.forward(now_ps);
+        }
+        for (number, port) in ports.iter_mut().enumerate() {
+            let (Some(port), Some(flight)) = (port, medium.to(number)) else { continue };
+            any |= port.carried(now_ps);
+            for _ in 0..BUDGET {
+                let Some((at_ps, frame)) = flight.arrived(now_ps) else { break };
+                port.receive(frame, at_ps, now_ps);
+                any = true;
+            }
+            any |= port.interrupt(now_ps);
+        }
+        any
+    }
+
+    /// When there is something to do that no doorbell announces.
+    fn due_ps(&mut self) -> Option<u64> {
+        let mut due_ps = match &self.medium {
+            Medium::Switch(switch) => switch.due_ps(),
+            Medium::Cable(_) => None,
+        };
+        let mut sooner = |other: Option<u64>| {
+            if let Some(other) = other {
+                due_ps = Some(due_ps.map_or(other, |due_ps| due_ps.min(other)));
+            }
+        };
+        for (number, port) in self.ports.iter().enumerate() {
+            let Some(port) = port else { continue };
+            sooner(port.transmit_due_ps());
+            sooner(port.interrupt_due_ps());
+            sooner(port.on_bus.front().map(|(done_ps, _)| *done_ps));
+            // what arrives shows when the host is interrupted, and not before
+            let frames = port.knobs.rx_frames as usize;
+            let batch = if frames == 0 { usize::MAX } else { frames };
+            let patience_ps = u64::from(port.knobs.rx_usecs) * PS_PER_US;
+            if let Some(flight) = self.medium.to(number) {
+                sooner(flight.worth_ps(batch, patience_ps));
+            }
+        }
+        due_ps
+    }
+
+    /// Sleeps until something is due or a driver rings.
+    fn sleep(&mut self) -> io::Result<()> {
+        let due_ps = self.due_ps();
+        let timeout_ns = due_ps.map(|due_ps| DeviceClock::ns_until(self.clock.now_ps(), due_ps));
+        if timeout_ns.is_some_and(|ns| ns < SPIN_NS) {
+            return Ok(());
+        }
+        wait(&[self.doorbell.as_fd()], timeout_ns)?;
+        Ok(())
+    }
+}

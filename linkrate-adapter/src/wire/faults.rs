@@ -1,0 +1,219 @@
+//! What can go wrong on a wire, on purpose.
+
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::frame::WireFrame;
+
+/// Faults of one wire, each as the share of frames it befalls, in both directions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Faults {
+    /// Frames that are lost.
+    pub loss: f64,
+    /// Frames of which one bit is flipped behind the back of the frame check sequence, as bad
+    /// memory in a switch does: only the checksums of IP and TCP can tell.
+    pub corrupt: f64,
+    /// Frames of which a bit is flipped on the line: the check sequence tells, and the port drops
+    /// them.
+    pub fcs_error: f64,
+    /// Frames that come twice.
+    pub duplicate: f64,
+    /// Frames that are overtaken by those behind them.
+    pub reorder: f64,
+    /// How much later an overtaken frame comes.
+    pub reorder_by: Duration,
+    /// How much longer every frame takes.
+    pub delay: Duration,
+    /// What the chances are drawn from.
+    pub seed: u64,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            loss: 0.0,
+            corrupt: 0.0,
+            fcs_error: 0.0,
+            duplicate: 0.0,
+            reorder: 0.0,
+            reorder_by: Duration::from_micros(200),
+            delay: Duration::ZERO,
+            seed: 1,
+        }
+    }
+}
+
+/// Why faults cannot be as asked.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{fault} is {value}, expected {expected}")]
+pub struct FaultError {
+    fault: &'static str,
+    value: String,
+    expected: &'static str,
+}
+
+/// Longest delay: a second more than any round trip on Earth.
+const LONGEST: Duration = Duration::from_secs(10);
+
+impl Faults {
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first that makes no sense.
+    pub fn check(&self) -> Result<(), FaultError> {
+        let shares = [
+            ("loss", self.loss),
+            ("corrupt", self.corrupt),
+            ("fcs-error", self.fcs_error),
+            ("duplicate", self.duplicate),
+            ("reorder", self.reorder),
+        ];
+        for (fault, value) in shares {
+            if !(0.0..=1.0).contains(&value) {
+                let expected = "a share from 0 to 1";
+                return Err(FaultError { fault, value: value.to_string(), expected });
+            }
+        }
+        for (fault, value) in [("delay", self.delay), ("reorder-by", self.reorder_by)] {
+            if value > LONGEST {
+                let value = format!("{value:?}");
+                return Err(FaultError { fault, value, expected: "at most 10 s" });
+            }
+        }
+        Ok(())
+    }
+
+    fn any(&self) -> bool {
+        *self != Self { seed: self.seed, reorder_by: self.reorder_by, ..Self::default() }
+    }
+}
+
+/// What becomes of a frame.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// It arrives, this much later.
+    Arrives(WireFrame, u64),
+    /// It arrives with a wrong check sequence.
+    FcsError,
+}
+
+/// Faults at work.
+#[derive(Debug)]
+pub(crate) struct FaultInjector {
+    faults: Faults,
+    any: bool,
+    random: ChaCha8Rng,
+}
+
+impl FaultInjector {
+    pub(crate) fn new(faults: Faults) -> Self {
+        Self { any: faults.any(), random: ChaCha8Rng::seed_from_u64(faults.seed), faults }
+    }
+
+    /// Calls `fate` for each frame that leaves the wire for one that entered it.
+    pub(crate) fn pass(&mut self, frame: WireFrame, mut fate: impl FnMut(Fate)) {
+        if !self.any {
+            fate(Fate::Arrives(frame, 0));
+            return;
+        }
+        let faults = self.faults;
+        if self.chance(faults.loss) {
+            return;
+        }
+        if self.chance(faults.fcs_error) {
+            fate(Fate::FcsError);
+            return;
+        }
+        let frame = if self.chance(faults.corrupt) { self.flipped(&frame) } else { frame };
+        let mut later_ps = duration_ps(faults.delay);
+        if self.chance(faults.reorder) {
+            later_ps += duration_ps(faults.reorder_by);
+        }
+        if self.chance(faults.duplicate) {
+            fate(Fate::Arrives(frame.clone(), later_ps));
+        }
+        fate(Fate::Arrives(frame, later_ps));
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        // no draw for what cannot happen, so that one fault's pattern does not depend on others
+        share > 0.0 && (self.random.next_u64() >> 11) as f64 / ((1u64 << 53) as f64) < share
+    }
+
+    fn flipped(&mut self, frame: &WireFrame) -> WireFrame {
+        let mut bytes = frame.to_vec();
+        let bit = self.random.next_u64() as usize % (bytes.len() * 8).max(1);
+        if let Some(byte) = bytes.get_mut(bit / 8) {
+            *byte ^= 1 << (bit % 8);
+        }
+        WireFrame::copied(bytes)
+    }
+}
+
+fn duration_ps(duration: Duration) -> u64 {
+    // at most `LONGEST`
+    duration.as_nanos() as u64 * 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pass(faults: Faults, frames: usize) -> Vec<Fate> {
+        let mut injector = FaultInjector::new(faults);
+        let mut out = Vec::new();
+        for _ in 0..frames {
+            injector.pass(WireFrame::copied(vec![0; 100]), |fate| out.push(fate));
+        }
+        out
+    }
+
+    #[test]
+    fn a_wire_without_faults_changes_nothing() {
+        let out = pass(Faults::default(), 10);
+        let whole = |fate: &Fate| matches!(fate, Fate::Arrives(f, 0) if f.to_vec() == [0; 100]);
+        assert!(out.len() == 10 && out.iter().all(whole));
+    }
+
+    #[test]
+    fn shares_come_out_as_asked_and_the_same_for_one_seed() {
+        let faults = Faults { loss: 0.1, duplicate: 0.05, corrupt: 0.2, ..Faults::default() };
+        let out = pass(faults, 10_000);
+        let expected = 10_000.0 * 0.9 * 1.05;
+        assert!((out.len() as f64 - expected).abs() < 200.0, "{}", out.len());
+        let flipped = |fate: &&Fate| match fate {
+            Fate::Arrives(frame, _) => {
+                let bits: u32 = frame.to_vec().iter().map(|byte| byte.count_ones()).sum();
+                assert!(bits <= 1);
+                bits == 1
+            }
+            Fate::FcsError => false,
+        };
+        let corrupted = out.iter().filter(flipped).count() as f64;
+        assert!((corrupted / out.len() as f64 - 0.2).abs() < 0.02, "{corrupted}");
+        assert_eq!(format!("{:?}", pass(faults, 50)), format!("{:?}", pass(faults, 50)));
+    }
+
+    #[test]
+    fn delays_add_up() {
+        let faults = Faults {
+            delay: Duration::from_millis(2),
+            reorder: 1.0,
+            reorder_by: Duration::from_micros(5),
+            ..Faults::default()
+        };
+        assert!(matches!(pass(faults, 1)[..], [Fate::Arrives(_, 2_005_000_000)]));
+    }
+
+    #[test]
+    fn what_is_no_share_is_refused_by_name() {
+        let error = Faults { reorder: 1.5, ..Faults::default() }.check().unwrap_err();
+        assert_eq!(error.to_string(), "reorder is 1.5, expected a share from 0 to 1");
+        let error = Faults { loss: f64::NAN, ..Faults::default() }.check().unwrap_err();
+        assert!(error.to_string().starts_with("loss is NaN"));
+        let faults = Faults { delay: Duration::from_secs(60), ..Faults::default() };
+        assert!(faults.check().unwrap_err().to_string().contains("at most 10 s"));
+    }
+}

@@ -1,0 +1,252 @@
+//! Virtual adapters in a testbed: who has which ports, what is set on them, what they counted.
+//!
+//! Ports of the system under test are numbered through all its adapters. Behind each is a wire of
+//! its own with the port's clients: a cable where there is one, a switch where there are more.
+
+use std::sync::Arc;
+
+use linkrate_adapter::{
+    Bus, Faults, Port, PortLimits, PortSpec, Snapshot, Wire, WireError, WireKind, since,
+};
+use linkrate_agent::protocol::{Reply, Request};
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_terms::{CpuSet, InterfaceKnobs, Model, PortKnobs};
+
+use crate::LabError;
+use crate::connection::expect_reply;
+use crate::placement::Placement;
+use crate::testbed::Host;
+
+/// Packets that wait at each queue of a TAP. A full one drops, where the queue discipline of a
+/// real adapter would hold the sender back, so it takes more than a run's sockets can have under
+/// way.
+const TAP_QUEUE: u32 = 16_384;
+
+/// The ports of one wire.
+#[derive(Debug)]
+pub struct Line {
+    /// The port of the system under test.
+    pub sut: Port,
+    /// Those of its clients.
+    pub clients: Vec<Port>,
+    /// What joins them.
+    pub wire: Wire,
+}
+
+/// All virtual adapters of a testbed.
+#[derive(Debug)]
+pub struct Adapters {
+    model: Model,
+    buses: Vec<Arc<Bus>>,
+    lines: Vec<Line>,
+}
+
+/// Everything that counts, at one moment.
+#[derive(Debug)]
+pub struct Reading {
+    at_ns: u64,
+    ports: Vec<Snapshot>,
+    buses_busy_ns: Vec<u64>,
+    device: Vec<ThreadTime>,
+    drivers: Vec<ThreadTime>,
+}
+
+impl Adapters {
+    /// Adapters of `model`, without ports yet.
+    pub fn new(model: Model) -> Self {
+        Self { model, buses: Vec::new(), lines: Vec::new() }
+    }
+
+    /// The model, at the testbed's scale.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The wires, by port of the system under test.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// Adds the system under test's next port, with `clients` behind it.
+    ///
+    /// # Errors
+    /// A host refuses the TAP, or a thread cannot be started.
+    pub fn add_port(
+        &mut self,
+        sut: &mut Host,
+        name: &str,
+        clients: &mut [(&mut Host, &str)],
+        placement: &Placement,
+    ) -> Result<(), LabError> {
+        let number = self.lines.len();
+        let adapter = number / self.model.ports as usize;
+        if let (Some(rate), true) = (self.model.bus, self.buses.len() == adapter) {
+            self.buses.push(Arc::new(Bus::new(rate)));
+        }
+        let kind = if clients.len() == 1 { WireKind::Cable } else { WireKind::Switch };
+        let mut wire = Wire::start(&format!("wire{number}"), kind, &placement.clients)?;
+        let queues = self.model.queues;
+        let address = |host: u8| [0x02, 0, 0, (number >> 8) as u8, number as u8, host];
+        let sut = wire.attach(PortSpec {
+            name: name.to_owned(),
+            queues: tap(sut, name, queues, address(1))?,
+            limits: PortLimits::of(&self.model),
+            knobs: self.model.defaults.clone(),
+            bus: self.buses.get(adapter).cloned(),
+            driver_cpus: placement.sut.clone(),
+        })?;
+        let mut ports = Vec::new();
+        for (index, (host, interface)) in clients.iter_mut().enumerate() {
+            ports.push(wire.attach(PortSpec {
+                name: format!("client {}", host.name),
+                queues: tap(host, interface, 1, address(2 + index as u8))?,
+                limits: PortLimits { superframe: 65_535, ..PortLimits::of(&self.model) },
+                knobs: client_knobs(&self.model.defaults),
+                bus: None,
+                driver_cpus: placement.clients.clone(),
+            })?);
+        }
+        self.lines.push(Line { sut, clients: ports, wire });
+        Ok(())
+    }
+
+    /// Sets the knobs of the first `ports` ports, and of what lies behind them what must be the
+    /// same there. Returns what is effective.
+    pub fn set_knobs(&self, ports: usize, asked: &InterfaceKnobs) -> InterfaceKnobs {
+        let knobs = asked.port.over(&self.model.defaults, asked.rx_checksum);
+        let mut effective = InterfaceKnobs::default();
+        for line in self.lines.iter().take(ports) {
+            line.sut.set_knobs(knobs.clone());
+            for client in &line.clients {
+                let common = client_knobs(&self.model.defaults);
+                client.set_knobs(PortKnobs { vlan: knobs.vlan, snap: knobs.snap, ..common });
+            }
+            let now = line.sut.shared.knobs();
+            effective.rx_checksum = Some(now.rx_checksum);
+            effective.port = PortRequest::of(&now);
+        }
+        effective
+    }
+
+    /// Sets the faults of every wire.
+    ///
+    /// # Errors
+    /// A device thread has ended.
+    pub fn set_faults(&self, faults: Faults) -> Result<(), LabError> {
+        for line in &self.lines {
+            line.wire.set_faults(faults)?;
+        }
+        Ok(())
+    }
+
+    /// Reads every counter and clock.
+    pub fn read(&self) -> Reading {
+        Reading {
+            at_ns: monotonic_ns(),
+            ports: self.lines.iter().map(|line| line.sut.counters()).collect(),
+            buses_busy_ns: self.buses.iter().map(|bus| bus.busy_ns()).collect(),
+            device: self.lines.iter().filter_map(|line| line.wire.device_time()).collect(),
+            drivers: self.lines.iter().flat_map(|line| line.sut.driver_times()).collect(),
+        }
+    }
+
+    /// A thread that is not where it was put, as a sentence.
+    pub fn strayed(&self, placement: &Placement) -> Option<String> {
+        let now = self.read();
+        let astray = |threads: &[ThreadTime], cpus: &CpuSet| {
+            let thread = threads.iter().find(|thread| thread.affinity != *cpus)?;
+            Some(format!(
+                "placement: thread \"{}\" was to run on CPUs {cpus} and may run on {}",
+                thread.name, thread.affinity
+            ))
+        };
+        astray(&now.drivers, &placement.sut).or_else(|| astray(&now.device, &placement.clients))
+    }
+
+    /// A port whose drivers have ended, by name.
+    pub fn broken(&self) -> Option<&str> {
+        let ports = self.lines.iter().flat_map(|line| std::iter::once(&line.sut).chain(&line.clients));
+        ports.into_iter().find(|port| port.is_broken()).map(|port| port.shared.name())
+    }
+}
+
+/// What happened between two readings, on the first `ports` ports.
+pub fn evidence(from: &Reading, to: &Reading, ports: usize, has_rate: bool) -> AdapterEvidence {
+    let window_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
+    let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / window_ns as f64;
+    let port = |(number, (to, from)): (usize, (&Snapshot, &Snapshot))| {
+        let counters = since(to, from);
+        let busy = |name: &str| {
+            has_rate.then(|| percent(counters.get(name).copied().unwrap_or(0)))
+        };
+        PortEvidence {
+            name: format!("eth{number}"),
+            tx_link_percent: busy("txLinkBusyNs"),
+            rx_link_percent: busy("rxLinkBusyNs"),
+            counters,
+        }
+    };
+    let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
+    AdapterEvidence {
+        window_ns,
+        ports: to.ports.iter().zip(&from.ports).enumerate().take(ports).map(port).collect(),
+        bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
+        device_threads: times_since(&to.device, &from.device),
+        driver_threads: times_since(&to.drivers, &from.drivers),
+    }
+}
+
+fn times_since(to: &[ThreadTime], from: &[ThreadTime]) -> Vec<ThreadTime> {
+    let earlier = |name: &str| from.iter().find(|thread| thread.name == name);
+    to.iter()
+        .map(|thread| {
+            let (cpu_ns, user_ns) =
+                earlier(&thread.name).map_or((0, 0), |thread| (thread.cpu_ns, thread.user_ns));
+            ThreadTime {
+                cpu_ns: thread.cpu_ns.saturating_sub(cpu_ns),
+                user_ns: thread.user_ns.saturating_sub(user_ns),
+                ..thread.clone()
+            }
+        })
+        .collect()
+}
+
+/// A client is to be no limit: it merges what it receives, whatever the adapter under test does.
+fn client_knobs(model: &PortKnobs) -> PortKnobs {
+    PortKnobs { lro: true, rx_checksum: true, ..model.clone() }
+}
+
+/// Makes a TAP in a host and takes its descriptors; with the last of them the interface goes.
+fn tap(
+    host: &mut Host,
+    name: &str,
+    queues: u32,
+    address: [u8; 6],
+) -> Result<Vec<std::os::fd::OwnedFd>, LabError> {
+    let create = Request::CreateTap {
+        name: name.to_owned(),
+        queues,
+        address: Some(address),
+        tx_queue_length: TAP_QUEUE,
+    };
+    let descriptors =
+        expect_reply!(host.connection, create, Reply::Tap { descriptors } => descriptors)?;
+    let mut taken = Vec::with_capacity(descriptors.len());
+    for descriptor in descriptors {
+        taken.push(host.take_descriptor(descriptor)?);
+    }
+    let release = Request::ReleaseTap { name: name.to_owned() };
+    expect_reply!(host.connection, release, Reply::Done => ())?;
+    Ok(taken)
+}
+
+impl From<WireError> for LabError {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::System(error) => Self::System(error),
+            other => Self::Io(std::io::Error::other(other.to_string())),
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! `[[published]]`: what a paper found about these cells.
+
+use linkrate_terms::BitRate;
+use linkrate_terms::spec::Task;
+use linkrate_terms::units::parse_percent;
+
+use super::cells::Cells;
+use super::question::same;
+use super::reader::{Entry, Reader, Table, described};
+use crate::keys::{nearest_name, shortened};
+use crate::published::{Figure, Published, Step, cells_at, pairs_at};
+use crate::results::{Level, Levels, Measure};
+use crate::study::PART;
+
+const MEASURES: [(&str, Measure); 4] = [
+    ("throughput", Measure::Throughput),
+    ("service-demand", Measure::ServiceDemand),
+    ("transactions", Measure::Transactions),
+    ("cpu", Measure::Cpu),
+];
+
+/// The published figures, each about cells that there are; those that are refused are left out,
+/// with an error.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    tables: Vec<Table<'_>>,
+    cells: &Cells,
+) -> Vec<Published> {
+    let mut all = Vec::new();
+    for table in tables {
+        if reader.is_full() {
+            break;
+        }
+        all.extend(one(reader, table, cells));
+    }
+    all
+}
+
+/// One of them; `None` after an error.
+fn one(reader: &mut Reader<'_>, mut table: Table<'_>, cells: &Cells) -> Option<Published> {
+    let table_at = table.at;
+    let measure = table.take("measure");
+    let at = table.table(reader, "at");
+    let (factor, from, to) = (table.take("factor"), table.take("from"), table.take("to"));
+    let figures = [table.take("effect"), table.take("difference"), table.take("value")];
+    table.finish(reader);
+    let missing = |reader: &mut Reader<'_>, key: &str, hint: &str| {
+        reader.error(table_at, &format!("published.{key}"), "missing".into(), Some(hint.into()));
+    };
+    let at = match at {
+        Some(table) => levels(reader, table, cells),
+        None => Some(Levels::default()),
+    };
+    let Some(measure) = measure else {
+        missing(reader, "measure", "expected one of throughput, service-demand, transactions, cpu");
+        return None;
+    };
+    let words = MEASURES.map(|(word, _)| word);
+    let word = reader.word(&measure, &words)?;
+    let measure = MEASURES.iter().find(|(known, _)| *known == word).map(|(_, measure)| *measure)?;
+    let at = at?;
+    let mut given = figures.iter().flatten();
+    let (Some(entry), None) = (given.next(), given.next()) else {
+        missing(reader, "effect", "give one of effect, difference and value");
+        return None;
+    };
+    let step = if entry.name == "value" {
+        if let Some(entry) = [&factor, &from, &to].into_iter().flatten().next() {
+            let message = "means nothing to a value".to_owned();
+            let hint = "a value is of one cell; what changes has an effect or a difference";
+            reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
+            return None;
+        }
+        None
+    } else {
+        let (Some(factor), Some(from), Some(to)) = (&factor, &from, &to) else {
+            missing(reader, "factor", "give factor, from and to of what changes");
+            return None;
+        };
+        Some(step(reader, [factor, from, to], &at, cells)?)
+    };
+    let found = matching(reader, entry, step.as_ref(), &at, cells)?;
+    let transactional = kinds(reader, entry, measure, &found, cells)?;
+    let figure = figure(reader, entry, measure, transactional, step)?;
+    Some(Published { measure, at, figure })
+}
+
+/// The levels of `at`, as the factors have them; `None` after an error.
+fn levels(reader: &mut Reader<'_>, table: Table<'_>, cells: &Cells) -> Option<Levels> {
+    let mut found = Vec::new();
+    let mut sound = true;
+    for entry in &table.entries {
+        if known_factor(reader, entry, entry.key_at(), &entry.name, cells)
+            && let Some(level) = level(reader, entry, &entry.name, cells)
+        {
+            found.push((entry.name.clone(), level));
+        } else {
+            sound = false;
+        }
+    }
+    sound.then_some(Levels(found))
+}
+
+/// Whether `name` is a factor of the study; an error if not.
+fn known_factor(
+    reader: &mut Reader<'_>,
+    entry: &Entry<'_>,
+    at: usize,
+    name: &str,
+    cells: &Cells,
+) -> bool {
+    if cells.factors.iter().any(|factor| factor.name == name) {
+        return true;
+    }
+    let names: Vec<&str> = cells.factors.iter().map(|factor| factor.name.as_str()).collect();
+    let hint = match nearest_name(name, names.iter().copied()) {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => format!("expected one of {}", names.join(", ")),
+    };
+    let message = format!("{:?} is no factor of this study", shortened(name));
+    reader.error(at, &entry.path(), message, Some(hint));
+    false
+}
+
+/// A level of that factor, as the factor has it; `None` after an error.
+fn level(
+    reader: &mut Reader<'_>,
+    entry: &Entry<'_>,
+    factor: &str,
+    cells: &Cells,
+) -> Option<Level> {
+    let given = reader.level(entry.value(), &entry.path(), entry.value_at())?;
+    let levels =
+        cells.factors.iter().filter(|known| known.name == factor).flat_map(|known| &known.levels);
+    let found = levels.clone().find(|level| match factor {
+        PART => **level == given,
+        _ => same(factor, level, &given),
+    });
+    if found.is_none() {
+        let names: Vec<String> = levels.map(ToString::to_string).collect();
+        let nearest = match &given {
+            Level::Text(text) => nearest_name(text, names.iter().map(String::as_str)),
+            _ => None,
+        };
+        let hint = match nearest {
+            Some(nearest) => format!("did you mean {nearest:?}?"),
+            None => format!("expected one of {}", names.join(", ")),
+        };
+        let message = format!("{} is no level of {factor}", described(entry.value()));
+        reader.refuse(entry, message, hint);
+    }
+    found.cloned()
+}
+
+/// What changes; `None` after an error.
+fn step(
+    reader: &mut Reader<'_>,
+    [factor, from, to]: [&Entry<'_>; 3],
+    at: &Levels,
+    cells: &Cells,
+) -> Option<Step> {
+    let name = reader.text(factor, "the name of a factor")?.to_owned();
+    if !known_factor(reader, factor, factor.value_at(), &name, cells) {
+        return None;
+    }
+    if at.get(&name).is_some() || name == PART {
+        let message = format!("{name} cannot change where it stays the same");
+        reader.refuse(factor, message, "leave it out of at, and compare within one part");
+        return None;
+    }
+    let (before, after) = (level(reader, from, &name, cells), level(reader, to, &name, cells));
+    let (before, after) = (before?, after?);
+    if before == after {
+        reader.refuse(to, format!("{after} is also from"), "name two levels");
+        return None;
+    }
+    Some(Step { factor: name, from: before, to: after })
+}
+
+/// Indices of the cells it is about; `None` after an error.
+fn matching(
+    reader: &mut Reader<'_>,
+    entry: &Entry<'_>,
+    step: Option<&Step>,
+    at: &Levels,
+    cells: &Cells,
+) -> Option<Vec<usize>> {
+    let all: Vec<&Levels> = cells.cells.iter().map(|cell| &cell.levels).collect();
+    let (found, what): (Vec<usize>, _) = match step {
+        Some(step) => {
+            (pairs_at(at, step, &all).iter().map(|(from, _)| *from).collect(), "pair of cells")
+        }
+        None => (cells_at(at, all.iter().copied()).collect(), "cell"),
+    };
+    // a ratio has a mean over ports or parts; bits per second of unlike cells have none
+    if found.len() > 1 && entry.name != "effect" {
+        let message = format!("{} is of one {what}, and at fits {}", entry.name, found.len());
+        let hint = "name the levels of the other factors too".to_owned();
+        reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+        return None;
+    }
+    if found.is_empty() {
+        let hint = Some("name levels that stand together in a cell".to_owned());
+        reader.error(entry.key_at(), &entry.path(), format!("at fits no {what}"), hint);
+        return None;
+    }
+    Some(found)
+}
+
+/// Whether the cells are made of transactions; `None` after an error, as when the measure is not
+/// of their kind.
+fn kinds(
+    reader: &mut Reader<'_>,
+    entry: &Entry<'_>,
+    measure: Measure,
+    found: &[usize],
+    cells: &Cells,
+) -> Option<bool> {
+    let transactional = |index: &usize| match &cells.cells[*index].spec.task {
+        Task::Workload(workload) => workload.kind.is_transactional(),
+        Task::Idle => false,
+    };
+    let some = found.iter().any(transactional);
+    let wrong = match measure {
+        Measure::Throughput if some => "throughput is of streams, and these are transactions",
+        Measure::Transactions if !some => "transactions are of request/response, and this is none",
+        _ if some != found.iter().all(transactional) => "at fits streams and transactions together",
+        _ => return Some(some),
+    };
+    let hint = Some("choose another measure, or name other levels".to_owned());
+    reader.error(entry.key_at(), &entry.path(), wrong.to_owned(), hint);
+    None
+}
+
+/// The figure; `None` after an error.
+fn figure(
+    reader: &mut Reader<'_>,
+    entry: &Entry<'_>,
+    measure: Measure,
+    transactional: bool,
+    step: Option<Step>,
+) -> Option<Figure> {
+    let example = match (entry.name.as_str(), measure) {
+        ("effect", _) => "a change such as \"-47 %\"",
+        (_, Measure::Throughput) => "a rate such as \"9.47 Gb/s\"",
+        (_, Measure::Transactions) => "a rate such as \"12000 /s\"",
+        (_, Measure::Cpu) => "a percentage such as \"6.5 %\"",
+        (_, Measure::ServiceDemand) if transactional => "a cost such as \"17.1 us/transaction\"",
+        (_, Measure::ServiceDemand) => "a cost such as \"1.35 us/KB\"",
+    };
+    let text = reader.text(entry, example)?.trim();
+    // papers print a minus sign, keyboards have a hyphen
+    let (sign, size) = match text.strip_prefix(['-', '−']) {
+        Some(size) => (-1.0, size),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let number = if text.len() > 64 {
+        None
+    } else if entry.name == "effect" {
+        parse_percent(size).ok()
+    } else {
+        match measure {
+            Measure::Throughput => size.parse::<BitRate>().ok().map(|rate| rate.0),
+            Measure::Transactions => number(size, &["/s", "transaction/s"]),
+            Measure::Cpu => parse_percent(size).ok().map(|fraction| fraction * 100.0),
+            Measure::ServiceDemand if transactional => {
+                number(size, &["us/transaction", "µs/transaction"])
+            }
+            Measure::ServiceDemand => number(size, &["us/KB", "µs/KB"]),
+        }
+    };
+    let number = number.map(|number| sign * number).filter(|number| {
+        number.is_finite()
+            && match entry.name.as_str() {
+                "effect" => *number > -1.0,
+                "value" => *number >= 0.0,
+                _ => true,
+            }
+    });
+    let Some(number) = number else {
+        let message = format!("{} is no {} of this measure", described(entry.value()), entry.name);
+        reader.refuse(entry, message, format_args!("expected {example}"));
+        return None;
+    };
+    Some(match step {
+        None => Figure::Value(number),
+        Some(step) if entry.name == "effect" => Figure::Effect(step, 1.0 + number),
+        Some(step) => Figure::Difference(step, number),
+    })
+}
+
+/// A number in one of these units, the longer name of a unit last.
+fn number(text: &str, units: &[&str]) -> Option<f64> {
+    units.iter().rev().find_map(|unit| text.strip_suffix(unit))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::parse;
+
+    fn text(published: &str) -> String {
+        format!(
+            "title = \"t\"\n[factors]\noffload = [\"none\", \"tso\"]\nmtu = [1500, \"9000 B\"]\n\
+             [workload]\ncongestion = \"cubic\"\n[[published]]\n{published}\n"
+        )
+    }
+
+    fn read_one(published: &str) -> Result<Published, String> {
+        let study = parse("t", "t.toml", &text(published)).map_err(|errors| errors.to_string())?;
+        Ok(study.published[0].clone())
+    }
+
+    const STEP: &str = "factor = \"offload\"\nfrom = \"none\"\nto = \"tso\"\n";
+
+    #[test]
+    fn figures_are_read_in_their_units() {
+        for (measure, line, expected) in [
+            ("throughput", "value = \"9.47 Gb/s\"", 9.47e9),
+            ("service-demand", "value = \"1.35 us/KB\"", 1.35),
+            ("service-demand", "value = \"2.20 µs/KB\"", 2.2),
+            ("cpu", "value = \"57.1 %\"", 57.1),
+        ] {
+            let at = "at = { offload = \"tso\", mtu = 9000 }";
+            let found = read_one(&format!("measure = \"{measure}\"\n{at}\n{line}")).unwrap();
+            let Figure::Value(value) = found.figure else { panic!("{found:?}") };
+            assert!((value - expected).abs() <= expected * 1e-12, "{value}");
+            // as the factor has it
+            assert_eq!(found.at.get("mtu"), Some(&Level::Text("9000 B".to_owned())));
+        }
+        let found =
+            read_one(&format!("measure = \"service-demand\"\n{STEP}effect = \"−47 %\"")).unwrap();
+        let Figure::Effect(step, ratio) = &found.figure else { panic!("{found:?}") };
+        assert_eq!((step.factor.as_str(), &step.to), ("offload", &Level::Text("tso".to_owned())));
+        assert!((ratio - 0.53).abs() < 1e-12);
+        let line = "at = { mtu = 1500 }\ndifference = \"+178.63 Mb/s\"";
+        let found = read_one(&format!("measure = \"throughput\"\n{STEP}{line}")).unwrap();
+        assert!(matches!(found.figure, Figure::Difference(_, bits) if (bits - 178.63e6).abs() < 1.0));
+    }
+
+    #[test]
+    fn what_fits_no_cell_is_explained() {
+        let step = |rest: &str| format!("measure = \"throughput\"\n{STEP}{rest}");
+        for (published, message) in [
+            (String::new(), "t.toml:7:1: published.measure: missing; expected one of throughput"),
+            ("measure = \"speed\"\nvalue = \"1 Gb/s\"".to_owned(), "unknown value \"speed\""),
+            (step(""), "published.effect: missing; give one of effect, difference and value"),
+            (step("effect = \"1 %\"\nvalue = \"1 Gb/s\""), "give one of effect, difference"),
+            (step("value = \"1 Gb/s\""), "published.factor: means nothing to a value"),
+            (step("effect = 3"), "3 is not text; expected a change such as"),
+            (step("effect = \"-100 %\""), "\"-100 %\" is no effect of this measure"),
+            (step("at = { mtu = 1500 }\ndifference = \"3 %\""), "expected a rate such as"),
+            (step("difference = \"1 Mb/s\""), "difference is of one pair of cells, and at fits 2"),
+            (step("at = { mtu = 1501 }\neffect = \"1 %\""), "1501 is no level of mtu; expected one"),
+            (step("at = { mut = 1 }\neffect = \"1 %\""), "\"mut\" is no factor of this study; did you"),
+            (step("at = 3\neffect = \"1 %\""), "published.at: 3 is not a table"),
+            (step("at = { offload = \"tso\" }\neffect = \"1 %\""), "offload cannot change where it"),
+            (step("colour = 3\neffect = \"1 %\""), "published: unknown key \"colour\""),
+            (
+                "measure = \"throughput\"\nfactor = \"offload\"\nfrom = \"tso\"\nto = \"tso\"\n\
+                 effect = \"1 %\""
+                    .to_owned(),
+                "published.to: tso is also from; name two levels",
+            ),
+            (
+                "measure = \"throughput\"\neffect = \"1 %\"".to_owned(),
+                "published.factor: missing; give factor, from and to",
+            ),
+            (
+                "measure = \"throughput\"\nat = { mtu = 1500 }\nvalue = \"1 Gb/s\"".to_owned(),
+                "published.value: value is of one cell, and at fits 2; name the levels",
+            ),
+            (
+                "measure = \"transactions\"\nat = { mtu = 1500 }\nvalue = \"1 /s\"".to_owned(),
+                "value is of one cell",
+            ),
+            (
+                "measure = \"transactions\"\nat = { mtu = 1500, offload = \"tso\" }\nvalue = \"1 /s\""
+                    .to_owned(),
+                "transactions are of request/response, and this is none",
+            ),
+        ] {
+            let error = read_one(&published).unwrap_err();
+            assert_eq!(error.lines().count(), 1, "{published}: {error}");
+            assert!(error.contains(message), "{published}: {error}");
+        }
+    }
+
+    #[test]
+    fn of_transactions_too() {
+        let study = |lines: &str| {
+            let text = format!(
+                "title = \"t\"\n[factors]\nburst = [1, 8]\n[workload]\nkind = \"request-response\"\n\
+                 [[published]]\nat = {{ burst = 8 }}\n{lines}"
+            );
+            parse("t", "t.toml", &text).map(|study| study.published[0].figure.clone())
+        };
+        let value = Figure::Value(12_000.0);
+        assert_eq!(study("measure = \"transactions\"\nvalue = \"12000 /s\""), Ok(value));
+        let value = Figure::Value(17.1);
+        let cost = "measure = \"service-demand\"\nvalue = \"17.1 us/transaction\"";
+        assert_eq!(study(cost), Ok(value));
+        let error = study("measure = \"throughput\"\nvalue = \"1 Gb/s\"").unwrap_err();
+        assert!(error.to_string().contains("throughput is of streams"), "{error}");
+        assert!(study("measure = \"service-demand\"\nvalue = \"17.1 us/KB\"").is_err());
+    }
+}

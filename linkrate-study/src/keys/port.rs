@@ -1,0 +1,98 @@
+//! Settings against the adapter: which keys it has, and what its model allows.
+
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{Model, TestbedSpec};
+
+use super::combination::{Combination, DEFAULT_MTU, refuse};
+use super::Setup;
+
+/// Most client hosts of a testbed. Each is a process with a namespace of its own.
+pub const MAX_CLIENTS: u32 = 64;
+
+/// What an 802.3 length says at most, less the 8 bytes of LLC and SNAP: by the letter there is no
+/// larger packet in such a frame (RFC 1042).
+const LARGEST_SNAP_MTU: u32 = 1492;
+
+/// Keys of a virtual adapter's port, which a veth does not have.
+const OF_A_PORT: [&str; 8] =
+    ["ports", "lro", "steering", "rx-usecs", "rx-frames", "tx-usecs", "vlan", "snap"];
+
+impl Setup {
+    /// Fills in what follows from the testbed: on a model of an adapter the ports of a cell that
+    /// names none, and the clients behind its ports.
+    pub fn settle(&mut self, testbed: &TestbedSpec) {
+        if let Adapter::Model(_) = testbed.adapter {
+            let ports = self.ports.unwrap_or(testbed.ports);
+            self.ports = Some(ports);
+            self.clients = ports.saturating_mul(testbed.clients_per_port);
+        }
+    }
+}
+
+/// Why `key` means nothing on the adapter, and what to do; `None` where it is at home.
+pub fn misplaced(key: &str, adapter: &Adapter) -> Option<(String, String)> {
+    match adapter {
+        Adapter::Veth if OF_A_PORT.contains(&key) => Some((
+            format!("a veth has no {key}"),
+            "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),
+        )),
+        Adapter::Model(model) if key == "clients" => Some((
+            format!("on adapter {} the clients follow from the ports", model.name),
+            "set ports, and clients-per-port of the testbed".to_owned(),
+        )),
+        _ => None,
+    }
+}
+
+/// What the model allows.
+pub(super) fn check(
+    setup: &Setup,
+    model: &Model,
+    testbed: &TestbedSpec,
+) -> Result<(), Combination> {
+    let (knobs, name) = (&setup.interface, &model.name);
+    if let Some(mtu) = knobs.mtu
+        && mtu > model.max_mtu
+    {
+        let sentence =
+            format!("mtu {mtu} is more than adapter {name} takes; set at most {}", model.max_mtu);
+        return refuse("mtu", "adapter", sentence);
+    }
+    if let Some(queues) = knobs.queues
+        && queues > model.queues
+    {
+        let sentence = format!(
+            "queues {queues} is more than a port of adapter {name} has; set at most {}",
+            model.queues
+        );
+        return refuse("queues", "adapter", sentence);
+    }
+    if let Some(size) = knobs.gso_max_size
+        && size > model.superframe
+    {
+        let sentence = format!(
+            "gso-max-size {size} is more than the superframe of adapter {name}; set at most {}",
+            model.superframe
+        );
+        return refuse("gso-max-size", "adapter", sentence);
+    }
+    let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU);
+    if knobs.port.snap.unwrap_or(model.defaults.snap) && mtu > LARGEST_SNAP_MTU {
+        let sentence = format!(
+            "snap on cannot go with mtu {mtu}; the length field of an 802.3 frame holds no larger \
+             packet than {LARGEST_SNAP_MTU}, and what is larger would go without SNAP, so set mtu \
+             to at most {LARGEST_SNAP_MTU}"
+        );
+        return refuse("snap", "mtu", sentence);
+    }
+    if setup.clients > MAX_CLIENTS {
+        let sentence = format!(
+            "ports {} with {} clients each are {} clients; at most {MAX_CLIENTS} are possible",
+            setup.ports.unwrap_or(1),
+            testbed.clients_per_port,
+            setup.clients
+        );
+        return refuse("ports", "clients-per-port", sentence);
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! What was published, to stand beside what is measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::results::{Level, Levels, Measure};
+use crate::study::Study;
+
+/// One published figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// What was measured.
+    pub measure: Measure,
+    /// The cells it is about: all that have these levels.
+    pub at: Levels,
+    /// What was found.
+    pub figure: Figure,
+}
+
+/// The figure, in the unit of [`Published::unit`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// Of one cell.
+    Value(f64),
+    /// From one level to another, as a ratio: 0.53 for −47 %. Over several combinations of the
+    /// other factors it is their mean.
+    Effect(Step, f64),
+    /// From one level to another at one combination of the other factors, as a difference.
+    Difference(Step, f64),
+}
+
+/// From one level of a factor to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// The factor that changes.
+    pub factor: String,
+    /// The level before.
+    pub from: Level,
+    /// The level after.
+    pub to: Level,
+}
+
+impl Published {
+    /// The unit of a value or a difference.
+    pub fn unit(&self, transactional: bool) -> &'static str {
+        match self.measure {
+            Measure::Throughput => "bit/s",
+            Measure::Transactions => "transaction/s",
+            Measure::Cpu => "%",
+            Measure::ServiceDemand if transactional => "us/transaction",
+            Measure::ServiceDemand => "us/KB",
+        }
+    }
+
+    /// The step, unless it is a value.
+    pub fn step(&self) -> Option<&Step> {
+        match &self.figure {
+            Figure::Value(_) => None,
+            Figure::Effect(step, _) | Figure::Difference(step, _) => Some(step),
+        }
+    }
+
+    /// Indices of the cells that have the levels of `at`.
+    pub fn cells(&self, study: &Study) -> Vec<usize> {
+        cells_at(&self.at, study.cells.iter().map(|cell| &cell.levels)).collect()
+    }
+
+    /// Pairs of cells that differ in the step alone, before and after.
+    pub fn pairs(&self, study: &Study) -> Vec<(usize, usize)> {
+        let levels: Vec<&Levels> = study.cells.iter().map(|cell| &cell.levels).collect();
+        self.step().map(|step| pairs_at(&self.at, step, &levels)).unwrap_or_default()
+    }
+}
+
+/// Indices of the cells that have the levels of `at`.
+pub(crate) fn cells_at<'c>(
+    at: &Levels,
+    cells: impl IntoIterator<Item = &'c Levels>,
+) -> impl Iterator<Item = usize> {
+    let all = move |levels: &Levels| at.0.iter().all(|(key, level)| levels.get(key) == Some(level));
+    cells.into_iter().enumerate().filter(move |(_, levels)| all(levels)).map(|(index, _)| index)
+}
+
+/// Pairs of cells that have the levels of `at` and differ in `step` alone.
+pub(crate) fn pairs_at(at: &Levels, step: &Step, cells: &[&Levels]) -> Vec<(usize, usize)> {
+    cells_at(at, cells.iter().copied())
+        .filter(|from| cells[*from].get(&step.factor) == Some(&step.from))
+        .filter_map(|from| {
+            let wanted = cells[from].with(&step.factor, &step.to);
+            Some((from, cells.iter().position(|levels| **levels == wanted)?))
+        })
+        .collect()
+}

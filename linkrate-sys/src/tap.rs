@@ -1,0 +1,363 @@
+//! TAP devices: an interface of the host at one end, descriptors at the other
+//! (Documentation/networking/tuntap.rst, drivers/net/tun.c).
+//!
+//! What the host transmits is read, what is written the host receives; each read and each write is
+//! one Ethernet frame behind a virtio-net header of [`VNET_HEADER_BYTES`].
+//!
+//! A TAP lives as long as a descriptor of it, whichever process holds it, and keeps its network
+//! namespace alive with it (`tun_chr_open`), even without a process in there.
+//!
+//! Each queue is a descriptor. The host picks the queue a flow is transmitted on, and learns it
+//! from the queue on which the other direction of that flow was last written. A frame that finds
+//! its queue full (its length is the interface's `txqueuelen`) is dropped by the kernel and
+//! counted as `tx_dropped` of the interface; nothing stops the sender.
+//!
+//! # Generic receive offload
+//!
+//! The host's GRO (`rx-gro`) does nothing here, although it reads as on. A write takes its frame
+//! through the host's receive processing by itself, in the writing thread, and GRO is not on that
+//! way (`tun_get_user`). `IFF_NAPI` puts it there, but each write then makes a poll of its own
+//! that ends with everything it holds handed up (`napi_complete_done`, net/core/dev.c): eight
+//! segments of a connection in eight writes arrived as eight, on Linux 6.18. Only with
+//! `gro_flush_timeout` set do segments wait for each other over several polls: with 1 ms the same
+//! eight arrived as one of 8000 bytes, with 20 µs as eight, the writer being slower than that.
+//! The price is that time on the last segment of each burst, and a timer. TAPs are therefore made
+//! without `IFF_NAPI`, and merging is the adapter's.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::error::{SysError, SysResult};
+use crate::netlink::check_name;
+
+const DEVICE: &str = "/dev/net/tun";
+
+/// Bytes before each frame: `struct virtio_net_hdr`, include/uapi/linux/virtio_net.h. The longer
+/// forms add what a TAP has no use for (a buffer count, a hash, tunnels); this one also leaves
+/// the IP header behind an untagged Ethernet header aligned to eight bytes.
+pub const VNET_HEADER_BYTES: usize = 10;
+
+/// Most bytes that one read returns: the header, and the largest packet that a TAP of the
+/// default `gso_max_size` is given.
+pub const LARGEST_READ: usize = VNET_HEADER_BYTES + 65_589;
+
+/// Most queues of one TAP: `MAX_TAP_QUEUES`, drivers/net/tun.c.
+pub const MOST_QUEUES: u32 = 256;
+
+/// A TAP in the network namespace of the thread that opened it. It is down.
+#[derive(Debug)]
+pub struct Tap {
+    name: String,
+    queues: Vec<OwnedFd>,
+}
+
+/// What the host may leave to the reader of a TAP (`TUNSETOFFLOAD`).
+///
+/// The kernel refuses segmentation without checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offloads {
+    /// Checksums of TCP and UDP (`TUN_F_CSUM`).
+    pub checksum: bool,
+    /// Superframes of TCP over IPv4 (`TUN_F_TSO4`).
+    pub tso4: bool,
+    /// Superframes of TCP over IPv6 (`TUN_F_TSO6`).
+    pub tso6: bool,
+    /// Superframes with CWR set, as ECN makes them (`TUN_F_TSO_ECN`).
+    pub tso_ecn: bool,
+    /// IP packets to be fragmented (`TUN_F_UFO`); kernels since 4.14 accept it and send none.
+    pub ufo: bool,
+    /// Superframes of UDP over both IP versions (`TUN_F_USO4` with `TUN_F_USO6`, never one
+    /// alone); since 6.2.
+    pub uso: bool,
+}
+
+impl Offloads {
+    /// Everything a kernel of today hands over.
+    pub const ALL: Self =
+        Self { checksum: true, tso4: true, tso6: true, tso_ecn: true, ufo: false, uso: true };
+
+    /// Nothing: every frame is complete and fits the MTU.
+    pub const NONE: Self =
+        Self { checksum: false, tso4: false, tso6: false, tso_ecn: false, ufo: false, uso: false };
+
+    fn bits(self) -> libc::c_uint {
+        [
+            (self.checksum, libc::TUN_F_CSUM),
+            (self.tso4, libc::TUN_F_TSO4),
+            (self.tso6, libc::TUN_F_TSO6),
+            (self.tso_ecn, libc::TUN_F_TSO_ECN),
+            (self.ufo, libc::TUN_F_UFO),
+            (self.uso, libc::TUN_F_USO4 | libc::TUN_F_USO6),
+        ]
+        .into_iter()
+        .filter(|(on, _)| *on)
+        .fold(0, |bits, (_, bit)| bits | bit)
+    }
+}
+
+impl std::fmt::Display for Offloads {
+    /// The names that are on, as `checksum, tso4`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = [
+            (self.checksum, "checksum"),
+            (self.tso4, "tso4"),
+            (self.tso6, "tso6"),
+            (self.tso_ecn, "tso-ecn"),
+            (self.ufo, "ufo"),
+            (self.uso, "uso"),
+        ];
+        let on: Vec<&str> = names.into_iter().filter_map(|(on, name)| on.then_some(name)).collect();
+        f.write_str(if on.is_empty() { "none".to_owned() } else { on.join(", ") }.as_str())
+    }
+}
+
+impl Tap {
+    /// Makes the TAP `name` with `queues` queues in the calling thread's network namespace,
+    /// without offloads. Its descriptors are close-on-exec and never wait.
+    ///
+    /// # Errors
+    /// `ENOENT` or `EACCES` when `/dev/net/tun` is missing or not the caller's to open, `EPERM`
+    /// without CAP_NET_ADMIN over the namespace, `EBUSY` when the name is taken.
+    pub fn open(name: &str, queues: u32) -> SysResult<Self> {
+        const OPERATION: &str = "create TAP";
+        check_name(OPERATION, name)?;
+        let subject = || format!("\"{name}\" (queues: {queues})");
+        if !(1..=MOST_QUEUES).contains(&queues) {
+            let cause = io::Error::from_raw_os_error(libc::EINVAL);
+            return Err(SysError::new(OPERATION, subject(), cause)
+                .with_detail(format!("a TAP has 1 to {MOST_QUEUES} queues")));
+        }
+        let mut tap = Self { name: name.to_owned(), queues: Vec::new() };
+        for _ in 0..queues {
+            let queue = open_device()?;
+            tap.set_interface(&queue).map_err(|error| {
+                let error = SysError::new(OPERATION, subject(), error);
+                match error.errno() {
+                    Some(libc::EBUSY) => error.with_hint("choose another name, this one is taken"),
+                    _ => error,
+                }
+            })?;
+            tap.queues.push(queue);
+        }
+        let header_bytes = VNET_HEADER_BYTES as libc::c_int;
+        let queue = &tap.queues[0];
+        // SAFETY: TUNSETVNETHDRSZ reads one int, which lives through the call.
+        unsafe { pass_int(queue, libc::TUNSETVNETHDRSZ, header_bytes) }
+            .map_err(|error| SysError::new("set header size of TAP", subject(), error))?;
+        Ok(tap)
+    }
+
+    /// The name of the interface.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The queues, the first first.
+    pub fn queues(&self) -> &[OwnedFd] {
+        &self.queues
+    }
+
+    /// The queues, for those who serve them apart.
+    pub fn into_queues(self) -> Vec<OwnedFd> {
+        self.queues
+    }
+
+    fn set_interface(&self, queue: &OwnedFd) -> io::Result<()> {
+        // multi-queue even for one, so that more can be attached
+        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE;
+        // the first makes the TAP and is not to become a further queue of one that exists
+        let first = if self.queues.is_empty() { libc::IFF_TUN_EXCL } else { 0 };
+        let mut request = interface_request(flags | first);
+        // zeroes follow: the name was checked to be shorter
+        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        // SAFETY: TUNSETIFF reads and writes one ifreq, which lives through the call.
+        unsafe { pass(queue, libc::TUNSETIFF, (&raw mut request).cast()) }
+    }
+}
+
+/// Tells the kernel what the reader of the TAP does itself, which changes what `ethtool -k` shows
+/// as on and lets `ethtool -K` switch it. Holds for all queues of the TAP.
+///
+/// # Errors
+/// `EINVAL` for segmentation without checksums, or for what this kernel does not know.
+pub fn set_offloads(queue: impl AsFd, offloads: Offloads) -> SysResult<()> {
+    // SAFETY: TUNSETOFFLOAD takes the bits themselves and follows no pointer.
+    let result = unsafe {
+        libc::ioctl(
+            queue.as_fd().as_raw_fd(),
+            libc::TUNSETOFFLOAD,
+            libc::c_ulong::from(offloads.bits()),
+        )
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = SysError::last_os("set offloads of TAP to", offloads.to_string());
+    Err(match error.errno() {
+        Some(libc::EINVAL) => error.with_hint(
+            "segmentation needs checksum, tso-ecn needs tso4 or tso6, and uso Linux 6.2 or later",
+        ),
+        _ => error,
+    })
+}
+
+/// Puts the carrier of the interface on or off, as a cable that is plugged or pulled. Holds for
+/// the whole TAP.
+///
+/// # Errors
+/// `EINVAL` on kernels before 5.0, `EPERM` when no queue is attached.
+pub fn set_carrier(queue: impl AsFd, on: bool) -> SysResult<()> {
+    // SAFETY: TUNSETCARRIER reads one int, which lives through the call.
+    unsafe { pass_int(queue, libc::TUNSETCARRIER, libc::c_int::from(on)) }.map_err(|error| {
+        SysError::new("set carrier of TAP to", if on { "on" } else { "off" }, error)
+    })
+}
+
+/// Gives a detached queue back to its TAP.
+///
+/// # Errors
+/// `EINVAL` when it is attached.
+pub fn attach_queue(queue: impl AsFd) -> SysResult<()> {
+    set_queue(queue, libc::IFF_ATTACH_QUEUE)
+        .map_err(|error| SysError::new("attach queue of TAP", "", error))
+}
+
+/// Takes a queue out of use: the host spreads its flows over the others, and what waited in it is
+/// lost. Until it is [attached](attach_queue) there is nothing to read from it; frames written to
+/// it still reach the host, which learns no flow's queue from them.
+///
+/// # Errors
+/// `EINVAL` when it is detached.
+pub fn detach_queue(queue: impl AsFd) -> SysResult<()> {
+    set_queue(queue, libc::IFF_DETACH_QUEUE)
+        .map_err(|error| SysError::new("detach queue of TAP", "", error))
+}
+
+/// Bounds the bytes, as the kernel accounts for them, that were written and that the host has not
+/// processed yet; writes beyond are refused with `WouldBlock`. Without it there is no bound. Holds
+/// for all queues of the TAP, each on its own.
+///
+/// # Errors
+/// `EINVAL` for zero, or more than an `int` holds.
+pub fn set_send_buffer(queue: impl AsFd, bytes: u32) -> SysResult<()> {
+    // what is too large becomes negative, and is refused with the rest
+    let value = libc::c_int::try_from(bytes).unwrap_or(-1);
+    // SAFETY: TUNSETSNDBUF reads one int, which lives through the call.
+    unsafe { pass_int(queue, libc::TUNSETSNDBUF, value) }
+        .map_err(|error| SysError::new("set send buffer of TAP to", bytes.to_string(), error))
+}
+
+/// Reads one frame that the host transmits, behind its header. What does not fit into `buffer` is
+/// lost.
+///
+/// # Errors
+/// `WouldBlock` when there is none; `EBADFD` when the host has removed the interface.
+pub fn read(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(queue, buffer)?)
+}
+
+/// Writes one frame for the host to receive, behind its header; `parts` follow each other.
+///
+/// # Errors
+/// `WouldBlock` when the [send buffer](set_send_buffer) is full; `EINVAL` for a frame that the
+/// kernel does not accept, `EIO` when the interface is down, `EBADFD` when the host has removed it.
+pub fn write_vectored(queue: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    Ok(rustix::io::writev(queue, parts)?)
+}
+
+fn open_device() -> SysResult<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(DEVICE, flags, Mode::empty()).map_err(|error| not_opened(error.into()))
+}
+
+fn not_opened(cause: io::Error) -> SysError {
+    let error = SysError::new("open", DEVICE, cause);
+    match error.errno() {
+        Some(libc::EACCES | libc::EPERM) => error.with_hint(
+            "run as root, or let an administrator run `chmod 666 /dev/net/tun` (it gives no \
+             privilege over the host's own network)",
+        ),
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+            error.with_hint("`modprobe tun`; in a container, start it with --device /dev/net/tun")
+        }
+        _ => error,
+    }
+}
+
+fn set_queue(queue: impl AsFd, flag: libc::c_int) -> io::Result<()> {
+    let mut request = interface_request(flag);
+    // SAFETY: TUNSETQUEUE reads one ifreq, which lives through the call.
+    unsafe { pass(queue, libc::TUNSETQUEUE, (&raw mut request).cast()) }
+}
+
+fn interface_request(flags: libc::c_int) -> libc::ifreq {
+    // SAFETY: ifreq is plain data for which all zeroes is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    // 16 bits, the highest of which is a flag too
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    request
+}
+
+/// # Safety
+/// `operation` reads no more than one int.
+unsafe fn pass_int(
+    queue: impl AsFd,
+    operation: libc::Ioctl,
+    mut value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: by the caller.
+    unsafe { pass(queue, operation, (&raw mut value).cast()) }
+}
+
+/// # Safety
+/// `argument` points to what `operation` reads and writes.
+unsafe fn pass(
+    queue: impl AsFd,
+    operation: libc::Ioctl,
+    argument: *mut libc::c_void,
+) -> io::Result<()> {
+    // SAFETY: by the caller.
+    let result = unsafe { libc::ioctl(queue.as_fd().as_raw_fd(), operation, argument) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offloads_are_the_kernels_bits() {
+        assert_eq!(Offloads::NONE.bits(), 0);
+        assert_eq!(Offloads::ALL.bits(), 0x6f);
+        // include/uapi/linux/if_tun.h
+        assert_eq!(Offloads { ufo: true, ..Offloads::NONE }.bits(), 0x10);
+        assert_eq!(Offloads { uso: true, ..Offloads::NONE }.bits(), 0x60);
+        assert_eq!(Offloads::NONE.to_string(), "none");
+        assert_eq!(Offloads::ALL.to_string(), "checksum, tso4, tso6, tso-ecn, uso");
+    }
+
+    #[test]
+    fn what_cannot_be_a_tap_is_refused_before_the_kernel_sees_it() {
+        for (name, queues) in [("sixteen-letters!", 1), ("a/b", 1), ("t0", 0), ("t0", 257)] {
+            let error = Tap::open(name, queues).unwrap_err();
+            assert!(error.to_string().starts_with("create TAP "), "{error}");
+            assert_eq!(error.errno(), Some(libc::EINVAL));
+        }
+    }
+
+    #[test]
+    fn a_device_that_does_not_open_comes_with_its_remedy() {
+        let hint = |errno| {
+            let error = not_opened(io::Error::from_raw_os_error(errno));
+            assert!(error.to_string().starts_with("open /dev/net/tun: "), "{error}");
+            error.hint().unwrap().to_owned()
+        };
+        assert!(hint(libc::EACCES).contains("chmod 666"));
+        assert!(hint(libc::ENOENT).contains("modprobe tun"));
+        assert!(hint(libc::EMFILE).contains("ulimit"));
+    }
+}

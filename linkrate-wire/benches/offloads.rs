@@ -1,0 +1,197 @@
+//! What one core does of each offload, in memory that is in its cache: `cargo bench -p
+//! linkrate-wire`. Takes a few seconds and judges nothing.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use linkrate_wire::checksum::Sum;
+use linkrate_wire::frame::{Headers, Verification};
+use linkrate_wire::lro::{Coalescer, Delivery};
+use linkrate_wire::segment::{Cut, Request};
+use linkrate_wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
+use linkrate_wire::tso;
+
+/// Repetitions, of which the median is shown.
+const REPETITIONS: usize = 15;
+const REPETITION: Duration = Duration::from_millis(30);
+
+/// Together they fit the second-level cache of most cores.
+const SUPERFRAMES: usize = 4;
+/// Payload of a superframe: what an IP packet holds beside its headers, in whole segments.
+const LARGEST: usize = 65_535 - 40 - 12;
+
+/// What one call did.
+struct Done {
+    bytes: usize,
+    /// Frames, or hashes.
+    pieces: usize,
+}
+
+fn main() {
+    println!(
+        "one core, median of {REPETITIONS} repetitions of {} ms\n\n{:44} {:>9} {:>13} {:>10}",
+        REPETITION.as_millis(),
+        "",
+        "GB/s",
+        "pieces/s",
+        "ns/piece"
+    );
+    checksums();
+    for segment in [1448, 8948] {
+        segmentation(segment);
+        reassembly(segment);
+    }
+    hashes();
+}
+
+/// Runs `work` over and over and prints a line.
+fn measure(what: &str, mut work: impl FnMut() -> Done) {
+    let mut rates: Vec<(f64, f64)> = (0..REPETITIONS)
+        .map(|_| {
+            let (mut bytes, mut pieces) = (0, 0);
+            let begun = Instant::now();
+            let mut seconds = 0.0;
+            while seconds < REPETITION.as_secs_f64() {
+                for _ in 0..16 {
+                    let done = work();
+                    bytes += done.bytes;
+                    pieces += done.pieces;
+                }
+                seconds = begun.elapsed().as_secs_f64();
+            }
+            (pieces as f64 / seconds, bytes as f64 / seconds)
+        })
+        .collect();
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (pieces, bytes) = rates[REPETITIONS / 2];
+    println!("{what:44} {:9.2} {pieces:13.0} {:10.1}", bytes / 1e9, 1e9 / pieces);
+}
+
+fn checksums() {
+    let bytes: Vec<u8> = (0..0x10000).map(|at| (at * 7 + at / 251) as u8).collect();
+    for length in [20, 64, 1448, 0x10000] {
+        measure(&format!("checksum of {length} bytes"), || {
+            for _ in 0..32 {
+                black_box(Sum::of(black_box(&bytes[..length])));
+            }
+            Done { bytes: 32 * length, pieces: 32 }
+        });
+    }
+}
+
+/// TCP over IPv4 with timestamps, the payload a multiple of `segment`.
+fn superframes(segment: usize) -> Vec<Vec<u8>> {
+    let payload = LARGEST / segment * segment;
+    let superframe = |index: usize| {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00, 0x45, 0];
+        frame.extend(u16::try_from(20 + 32 + payload).expect("an IP packet").to_be_bytes());
+        frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0x30, 0x39, 0x14, 0x51]);
+        let sequence = u32::try_from(index * payload).expect("few bytes");
+        frame.extend(sequence.to_be_bytes());
+        frame.extend([0, 0, 0, 1, 0x80, 0x10, 1, 0xf5, 0, 0, 0, 0]);
+        frame.extend([1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
+        frame.extend((0..payload).map(|at| (at * 7 + at / 251 + index) as u8));
+        frame
+    };
+    (0..SUPERFRAMES).map(superframe).collect()
+}
+
+fn cut(superframe: &[u8], segment: usize, headers: &mut Vec<u8>, cuts: &mut Vec<Cut>) {
+    headers.clear();
+    cuts.clear();
+    let request = Request::new(u16::try_from(segment).expect("a segment size"));
+    tso::cut_into(superframe, &request, headers, cuts).expect("a good superframe");
+}
+
+fn segmentation(segment: usize) {
+    let superframes = superframes(segment);
+    let (mut headers, mut cuts, mut next) = (Vec::new(), Vec::new(), 0);
+    measure(&format!("cut and checksum, segments of {segment}"), || {
+        let superframe = &superframes[next % SUPERFRAMES];
+        next += 1;
+        cut(superframe, segment, &mut headers, &mut cuts);
+        black_box((&headers, &cuts));
+        Done { bytes: superframe.len(), pieces: cuts.len() }
+    });
+}
+
+fn reassembly(segment: usize) {
+    let superframes = superframes(segment);
+    let cut_up: Vec<(Vec<u8>, Vec<Cut>)> = superframes
+        .iter()
+        .map(|superframe| {
+            let (mut headers, mut cuts) = (Vec::new(), Vec::new());
+            cut(superframe, segment, &mut headers, &mut cuts);
+            (headers, cuts)
+        })
+        .collect();
+    let frames = |next: usize| {
+        let (headers, cuts) = &cut_up[next % SUPERFRAMES];
+        let superframe = &superframes[next % SUPERFRAMES];
+        cuts.iter().map(move |cut| (cut.header(headers), cut.payload(superframe)))
+    };
+
+    let mut next = 0;
+    measure(&format!("parse, segments of {segment}"), || {
+        next += 1;
+        let mut done = Done { bytes: 0, pieces: 0 };
+        for (head, tail) in frames(next) {
+            black_box(Headers::parse_parts(head, tail.len()).expect("a good frame"));
+            done.bytes += head.len() + tail.len();
+            done.pieces += 1;
+        }
+        done
+    });
+    let (mut coalescer, mut next) = (Coalescer::new(8), 0);
+    measure(&format!("parse and merge, segments of {segment}"), || {
+        next += 1;
+        merge(&mut coalescer, frames(next), false)
+    });
+    let (mut coalescer, mut next) = (Coalescer::new(8), 0);
+    measure(&format!("parse, verify and merge, segments of {segment}"), || {
+        next += 1;
+        merge(&mut coalescer, frames(next), true)
+    });
+}
+
+fn merge<'a>(
+    coalescer: &mut Coalescer<(&'a [u8], &'a [u8])>,
+    frames: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    verify: bool,
+) -> Done {
+    let mut done = Done { bytes: 0, pieces: 0 };
+    for (head, tail) in frames {
+        let headers = Headers::parse_parts(head, tail.len()).expect("a good frame");
+        if verify {
+            assert!(headers.network_checksum_verifies(head));
+            assert_eq!(headers.transport_checksum_parts(head, tail), Verification::Right);
+        }
+        let offered = coalescer.offer_verified((head, tail), &headers);
+        assert!(offered.flushed.is_empty());
+        done.bytes += head.len() + tail.len();
+        done.pieces += 1;
+    }
+    for delivery in coalescer.flush() {
+        let Delivery::Superframe { superframe, .. } = black_box(delivery) else {
+            panic!("frames that merge");
+        };
+        assert_eq!(superframe.segments(), done.pieces);
+        coalescer.recycle(superframe);
+    }
+    done
+}
+
+fn hashes() {
+    let toeplitz = Toeplitz::new(&MICROSOFT_KEY);
+    for (what, length) in [("IPv4 and ports", 12), ("IPv6 and ports", 36)] {
+        let mut input = [7u8; 36];
+        measure(&format!("Toeplitz, {what}"), || {
+            for _ in 0..64 {
+                input[0] = input[0].wrapping_add(1);
+                black_box(toeplitz.hash(black_box(&input[..length])));
+            }
+            Done { bytes: 64 * length, pieces: 64 }
+        });
+    }
+}

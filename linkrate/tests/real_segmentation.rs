@@ -1,0 +1,491 @@
+//! The same superframe cut by this TSO and USO and by the kernel's own: identical, frame for frame.
+//!
+//! Two TAPs are joined by a bridge. A superframe is written into one with the header that makes it
+//! one; the other takes no superframes, so that the kernel cuts it in software on the way out
+//! (`skb_segment`, net/core/skbuff.c; `tcp_gso_segment`, net/ipv4/tcp_offload.c;
+//! `__udp_gso_segment`, net/ipv4/udp_offload.c; `inet_gso_segment`, `ipv6_gso_segment`). A bridge
+//! changes nothing in a frame, unlike a router.
+//!
+//! Two things may differ, and do:
+//!
+//! - A TCP checksum that comes out as zero is written as zero by segmentation on both sides, and as
+//!   0xffff, which is the same number, by `skb_checksum_help`, which the kernel uses for a frame
+//!   that was small enough to be none.
+//! - A packet that is longer than one segment only with its TCP options counted is a superframe to
+//!   `virtio_net_hdr_to_skb` (include/linux/virtio_net.h), which knows no options, and none to
+//!   `tcp_gso_segment`, which refuses it: the kernel loses it. Here it goes out as the one frame
+//!   that it is.
+
+#[path = "../../linkrate-wire/tests/common/mod.rs"]
+mod packets;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, IoSlice, Read};
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use std::time::Duration;
+
+use linkrate_sys::host;
+use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::tap::{self, Offloads, Tap, VNET_HEADER_BYTES};
+use linkrate_wire::frame::{Headers, TCP, Transport, UDP};
+use linkrate_wire::segment::Request;
+use linkrate_wire::vnet::{Checksum, Form, Gso, GsoKind, VnetHeader};
+use linkrate_wire::{tso, uso};
+use packets::{Packet, timestamps};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+/// Tells a test that it runs in a host of its own. To the harness it is one more name to run.
+const MARKER: &str = "in-a-host";
+
+/// Most frames that one superframe is cut into here, which the TAP must hold.
+const MOST_SEGMENTS: usize = 600;
+
+/// Cases of each test.
+const CASES: u32 = 400;
+
+/// A superframe to be cut, small enough to be printed.
+#[derive(Debug, Clone)]
+struct Superframe {
+    /// Everything but the payload.
+    packet: Packet,
+    payload_bytes: usize,
+    /// What the payload is made of.
+    fill: u64,
+    segment_size: u16,
+    /// The bit of the header that goes with CWR; it must make no difference.
+    ecn: bool,
+}
+
+impl Superframe {
+    fn frame(&self) -> Vec<u8> {
+        let mut state = self.fill | 1;
+        let mut next = || {
+            // Marsaglia's xorshift
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        };
+        let payload = (0..self.payload_bytes).map(|_| next()).collect();
+        Packet { payload, ..self.packet.clone() }.frame()
+    }
+
+    fn request(&self) -> Request {
+        Request::new(self.segment_size)
+    }
+
+    fn expected(&self, frame: &[u8]) -> Vec<Vec<u8>> {
+        let request = self.request();
+        let cut = |segment: linkrate_wire::segment::Segment| segment.to_frame(frame);
+        if self.packet.udp {
+            uso::segments(frame, &request).expect("a superframe").map(cut).collect()
+        } else {
+            tso::segments(frame, &request).expect("a superframe").map(cut).collect()
+        }
+    }
+
+    /// Longer than one segment only with its TCP options counted.
+    fn is_lost_by_the_kernel(&self) -> bool {
+        let size = usize::from(self.segment_size);
+        self.payload_bytes <= size && size < self.payload_bytes + self.packet.options.len()
+    }
+
+    /// The header that makes `frame` a superframe, and the frame with the sum of its pseudo-header
+    /// in the checksum field, as a host hands it over.
+    fn to_write(&self, frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let mut frame = frame.to_vec();
+        let headers = Headers::parse(&frame).expect("a frame");
+        let (kind, at, protocol, offset) = match headers.transport {
+            Transport::Tcp { at } if self.packet.v6 => (GsoKind::Tcp6, at, TCP, 16),
+            Transport::Tcp { at } => (GsoKind::Tcp4, at, TCP, 16),
+            Transport::Udp { at } => (GsoKind::UdpL4, at, UDP, 6),
+            other => panic!("{other:?}"),
+        };
+        let sum = headers.pseudo_header(&frame, protocol, frame.len() - at).expect("a sum");
+        frame[at + offset..at + offset + 2].copy_from_slice(&sum.folded().to_be_bytes());
+        let header = VnetHeader {
+            gso: Some(Gso { kind, ecn: self.ecn && !self.packet.udp }),
+            header_length: headers.payload as u16,
+            segment_size: self.segment_size,
+            checksum: Some(Checksum { start: at as u16, offset: offset as u16 }),
+            ..VnetHeader::default()
+        };
+        (header.emit()[..VNET_HEADER_BYTES].to_vec(), frame)
+    }
+}
+
+/// Two TAPs and the bridge between them.
+struct Kernel {
+    entry: OwnedFd,
+    exit: OwnedFd,
+}
+
+impl Kernel {
+    fn new() -> Self {
+        assert_eq!(VNET_HEADER_BYTES, Form::Plain.length());
+        let open = |name| Tap::open(name, 1).expect("a TAP").into_queues().remove(0);
+        let (entry, exit) = (open("entry"), open("exit"));
+        tap::set_offloads(&exit, Offloads::NONE).expect("no offloads");
+        let mut route = RouteSocket::open().expect("netlink");
+        ip("link add bridge type bridge stp_state 0 forward_delay 0 mcast_snooping 0");
+        for name in ["entry", "exit"] {
+            ip(&format!("link set {name} master bridge"));
+            route.set_tx_queue_length(name, MOST_SEGMENTS as u32).expect("room");
+        }
+        for name in ["entry", "exit", "bridge"] {
+            route.disable_ipv6(name).expect("silence");
+            route.set_mtu(name, 65_521).expect("the largest MTU of a TAP");
+            route.set_up(name).expect("up");
+            route.wait_running(name, Duration::from_secs(5)).expect("running");
+        }
+        // the port of the bridge may follow its link a moment later
+        let kernel = Self { entry, exit };
+        let probe = packets::Packet::udp4(packets::bytes(100)).frame();
+        for _ in 0..1000 {
+            let parts = [&[0; VNET_HEADER_BYTES][..], &probe].map(IoSlice::new);
+            tap::write_vectored(&kernel.entry, &parts).expect("written");
+            if !kernel.read().is_empty() {
+                return kernel;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("the bridge forwards nothing");
+    }
+
+    /// What comes out for a superframe. The kernel has done all its work when the write returns.
+    fn cut(&self, superframe: &Superframe, frame: &[u8]) -> std::io::Result<Vec<Vec<u8>>> {
+        let (header, frame) = superframe.to_write(frame);
+        tap::write_vectored(&self.entry, &[IoSlice::new(&header), IoSlice::new(&frame)])?;
+        Ok(self.read())
+    }
+
+    fn read(&self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        let mut buffer = vec![0; tap::LARGEST_READ];
+        loop {
+            match tap::read(&self.exit, &mut buffer) {
+                Ok(length) => {
+                    let (header, frame) = buffer[..length].split_at(VNET_HEADER_BYTES);
+                    // complete, and nothing left to do
+                    assert_eq!(header, [0; VNET_HEADER_BYTES]);
+                    frames.push(frame.to_vec());
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return frames,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
+    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What was compared.
+#[derive(Debug, Default)]
+struct Tally(BTreeMap<&'static str, u32>);
+
+impl Tally {
+    fn count(&mut self, superframe: &Superframe, segments: usize) {
+        let packet = &superframe.packet;
+        let payload = superframe.payload_bytes;
+        for (name, holds) in [
+            ("superframes", segments > 1),
+            ("frames that are none", segments == 1),
+            ("exact multiples", payload.is_multiple_of(usize::from(superframe.segment_size))),
+            ("with tags", !packet.tags.is_empty()),
+            ("with IP options or extensions", has_ip_options(packet)),
+            ("with CWR, ECN bit set", packet.flags & 0x80 != 0 && superframe.ecn),
+            ("with CWR, ECN bit not set", packet.flags & 0x80 != 0 && !superframe.ecn),
+            ("with FIN or PSH", packet.flags & 0x09 != 0),
+            ("with TCP options", !packet.options.is_empty()),
+            ("with DF", packet.fragment != 0),
+            ("identification wraps", wraps(packet, segments)),
+        ] {
+            *self.0.entry(name).or_default() += u32::from(holds);
+        }
+        *self.0.entry("segments").or_default() += segments as u32;
+    }
+
+    fn refuse(&mut self, reason: &'static str) {
+        *self.0.entry(reason).or_default() += 1;
+    }
+
+    #[track_caller]
+    fn expect(&self, name: &str, least: u32) {
+        let found = self.0.get(name).copied().unwrap_or(0);
+        assert!(found >= least, "{name}: {found}, expected at least {least}: {self:?}");
+    }
+}
+
+fn has_ip_options(packet: &Packet) -> bool {
+    if packet.v6 { !packet.extensions.is_empty() } else { !packet.ip_options.is_empty() }
+}
+
+fn wraps(packet: &Packet, segments: usize) -> bool {
+    !packet.v6 && usize::from(packet.identification) + segments > 0x1_0000
+}
+
+/// Fails with what differs, the frame's number and the place in it.
+fn compare(ours: &[Vec<u8>], kernel: &[Vec<u8>]) -> Result<(), TestCaseError> {
+    let lengths = |frames: &[Vec<u8>]| frames.iter().map(Vec::len).collect::<Vec<_>>();
+    prop_assert_eq!(lengths(ours), lengths(kernel), "lengths of frames");
+    for (number, (ours, kernel)) in ours.iter().zip(kernel).enumerate() {
+        if ours != kernel && !differ_in_the_name_of_zero(ours, kernel) {
+            let at = ours.iter().zip(kernel).position(|(ours, theirs)| ours != theirs);
+            let headers = Headers::parse(ours);
+            prop_assert!(
+                false,
+                "frame {number} of {} differs at byte {at:?}: ours {:02x?}, kernel's {:02x?}, {headers:?}",
+                ours.len(),
+                &ours[..ours.len().min(160)],
+                &kernel[..kernel.len().min(160)]
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A TCP checksum of zero, which the kernel writes as 0xffff when the frame was no superframe.
+fn differ_in_the_name_of_zero(ours: &[u8], kernel: &[u8]) -> bool {
+    let Ok(Headers { transport: Transport::Tcp { at }, .. }) = Headers::parse(ours) else {
+        return false;
+    };
+    let mut renamed = ours.to_vec();
+    renamed[at + 16..at + 18].copy_from_slice(&[0xff, 0xff]);
+    ours[at + 16..at + 18] == [0, 0] && renamed == kernel
+}
+
+/// Cuts `cases` superframes both ways and returns what was compared.
+fn compare_all(superframes: impl Strategy<Value = Superframe>) -> Tally {
+    let kernel = Kernel::new();
+    let tally = RefCell::new(Tally::default());
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let outcome = TestRunner::new_with_rng(config, rng).run(&superframes, |superframe| {
+        let frame = superframe.frame();
+        let ours = superframe.expected(&frame);
+        match kernel.cut(&superframe, &frame) {
+            Ok(theirs) if theirs.is_empty() && superframe.is_lost_by_the_kernel() => {
+                tally.borrow_mut().refuse("lost by the kernel");
+            }
+            Ok(theirs) => {
+                compare(&ours, &theirs)?;
+                tally.borrow_mut().count(&superframe, ours.len());
+            }
+            Err(error) => prop_assert!(false, "the kernel refuses it: {error}"),
+        }
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+    let tally = tally.into_inner();
+    println!("{tally:#?}");
+    tally
+}
+
+/// TCP options as connections have them, and odd ones, padded to whole words.
+fn options() -> impl Strategy<Value = Vec<u8>> {
+    let option = prop_oneof![
+        any::<u32>().prop_map(timestamps),
+        (1usize..=3, any::<u8>()).prop_map(|(blocks, fill)| {
+            let mut sack = vec![5, 2 + 8 * blocks as u8];
+            sack.resize(2 + 8 * blocks, fill);
+            sack
+        }),
+        any::<[u8; 2]>().prop_map(|mss| vec![2, 4, mss[0], mss[1]]),
+        any::<u8>().prop_map(|shift| vec![3, 3, shift]),
+        (prop::collection::vec(any::<u8>(), 0..9)).prop_map(|body| {
+            let mut experiment = vec![253, 2 + body.len() as u8];
+            experiment.extend(body);
+            experiment
+        }),
+        Just(vec![1]),
+    ];
+    (prop::collection::vec(option, 0..4), 0u8..=1).prop_map(|(options, padding)| {
+        let mut bytes = Vec::new();
+        for option in options {
+            if bytes.len() + option.len() <= 40 {
+                bytes.extend(option);
+            }
+        }
+        bytes.resize(bytes.len().next_multiple_of(4), padding);
+        bytes
+    })
+}
+
+/// What a bridged superframe can be. SNAP is left out: the kernel cuts none.
+fn superframe(v6: bool, udp: bool) -> impl Strategy<Value = Superframe> {
+    let segment_size = prop_oneof![1u16..64, 500u16..1500, Just(1448), Just(8948), 1u16..20_000];
+    let sizes = segment_size.prop_flat_map(|size| {
+        let most = (usize::from(size) * MOST_SEGMENTS).min(65_000);
+        let whole = 1..=(most / usize::from(size)).clamp(1, 60);
+        let payload = prop_oneof![
+            3 => 1..=most,
+            1 => 1..=most.min(3 * usize::from(size)),
+            1 => whole.prop_map(move |segments| segments * usize::from(size)),
+        ];
+        (Just(size), payload)
+    });
+    // hop-by-hop and destination options, which the kernel looks behind
+    let body = (0usize..3).prop_flat_map(|units| prop::collection::vec(any::<u8>(), 6 + 8 * units));
+    let extensions = prop::collection::vec(
+        (prop_oneof![Just(0u8), Just(60)], body),
+        if v6 { 0..3 } else { 0..1 },
+    );
+    let ip_options =
+        (0usize..=10).prop_flat_map(|words| prop::collection::vec(any::<u8>(), 4 * words));
+    let link = prop_oneof![
+        2 => Just(Vec::new()),
+        1 => any::<u16>().prop_map(|tag| vec![(0x8100, tag)]),
+        1 => any::<(u16, u16)>().prop_map(|(outer, inner)| vec![(0x8100, outer), (0x8100, inner)]),
+    ];
+    let ip = (any::<u8>(), any::<u8>(), any::<u16>(), any::<bool>());
+    let ip_rest = (prop_oneof![1 => Just(Vec::new()), 1 => ip_options], extensions);
+    let transport =
+        (any::<(u16, u16)>(), any::<(u32, u32)>(), 0u16..0x1000, any::<u16>(), options());
+    (sizes, link, ip, ip_rest, transport, any::<u64>(), any::<bool>()).prop_map(
+        move |((segment_size, payload_bytes), tags, ip, ip_rest, transport, fill, ecn)| {
+            let packet = Packet {
+                tags,
+                v6,
+                udp,
+                tos: ip.0,
+                ttl: ip.1,
+                identification: ip.2,
+                fragment: if ip.3 { 0x4000 } else { 0 },
+                ip_options: ip_rest.0,
+                extensions: ip_rest.1,
+                ports: transport.0,
+                sequence: transport.1.0,
+                acknowledgement: transport.1.1,
+                flags: transport.2,
+                window: transport.3,
+                options: if udp { Vec::new() } else { transport.4 },
+                ..Packet::tcp4(Vec::new())
+            };
+            Superframe { packet, payload_bytes, fill, segment_size, ecn }
+        },
+    )
+}
+
+/// Runs `test` in a host of its own, or says why it cannot.
+fn in_a_host(name: &str, test: impl FnOnce()) {
+    if std::env::args().any(|argument| argument == MARKER) {
+        test();
+        return;
+    }
+    let isolation = match host::can_isolate() {
+        Ok(privilege) => privilege.isolation(),
+        Err(error) => return println!("SKIPPED {name}: {error}"),
+    };
+    if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        return println!("SKIPPED {name}: /dev/net/tun: {error}; run the tests as root");
+    }
+    if Command::new("ip").arg("-V").output().is_err() {
+        return println!("SKIPPED {name}: ip is not installed; apt-get install iproute2");
+    }
+    let program = std::env::current_exe().expect("a test binary");
+    let arguments = ["--exact", "--nocapture", "--test-threads=1", name, MARKER].map(OsStr::new);
+    let mut host = host::spawn(&program, &arguments, isolation).expect("a host");
+    let mut output = String::new();
+    host.socket().read_to_string(&mut output).expect("its output");
+    let status = host.end(Duration::from_secs(10)).expect("its end");
+    println!("{output}");
+    assert!(status.success() && output.contains("1 passed"), "{name}: {status}");
+}
+
+#[test]
+fn tcp_over_ipv4_is_cut_as_the_kernel_cuts_it() {
+    in_a_host("tcp_over_ipv4_is_cut_as_the_kernel_cuts_it", || {
+        let tally = compare_all(superframe(false, false));
+        tally.expect("superframes", 250);
+        tally.expect("identification wraps", 1);
+        tally.expect("with DF", 100);
+        expect_tcp(&tally);
+    });
+}
+
+#[test]
+fn tcp_over_ipv6_is_cut_as_the_kernel_cuts_it() {
+    in_a_host("tcp_over_ipv6_is_cut_as_the_kernel_cuts_it", || {
+        let tally = compare_all(superframe(true, false));
+        tally.expect("superframes", 250);
+        expect_tcp(&tally);
+    });
+}
+
+#[track_caller]
+fn expect_tcp(tally: &Tally) {
+    for name in [
+        "exact multiples",
+        "with tags",
+        "with IP options or extensions",
+        "with CWR, ECN bit set",
+        "with CWR, ECN bit not set",
+        "with FIN or PSH",
+        "with TCP options",
+    ] {
+        tally.expect(name, 50);
+    }
+    tally.expect("frames that are none", 10);
+    tally.expect("segments", 10_000);
+}
+
+#[test]
+fn udp_is_cut_as_the_kernel_cuts_it() {
+    in_a_host("udp_is_cut_as_the_kernel_cuts_it", || {
+        for v6 in [false, true] {
+            let tally = compare_all(superframe(v6, true));
+            tally.expect("superframes", 250);
+            tally.expect("frames that are none", 10);
+            tally.expect("exact multiples", 50);
+            tally.expect("with tags", 50);
+            tally.expect("with IP options or extensions", 50);
+            tally.expect("segments", 10_000);
+        }
+    });
+}
+
+/// A checksum of zero, which comes up once in 65536 segments, in the first segment, the second and
+/// the last.
+#[test]
+fn checksums_of_zero_are_what_the_kernel_makes_them() {
+    in_a_host("checksums_of_zero_are_what_the_kernel_makes_them", || {
+        let kernel = Kernel::new();
+        for (v6, udp) in [(false, false), (true, false), (false, true), (true, true)] {
+            for chosen in 0..3 {
+                let superframe = Superframe {
+                    packet: Packet { v6, udp, ..Packet::tcp4(Vec::new()) },
+                    payload_bytes: 3 * 100,
+                    fill: 7,
+                    segment_size: 100,
+                    ecn: false,
+                };
+                let mut frame = superframe.frame();
+                let headers = Headers::parse(&frame).expect("a frame");
+                let field = headers.payload - if udp { 2 } else { 4 };
+                // the word at the end of its payload takes what its checksum would have been
+                let word = headers.payload + 100 * chosen + 98;
+                frame[word..word + 2].fill(0);
+                let rest: [u8; 2] = superframe.expected(&frame)[chosen][field..field + 2]
+                    .try_into()
+                    .expect("a checksum");
+                frame[word..word + 2].copy_from_slice(&rest);
+                let ours = superframe.expected(&frame);
+                let expected = if udp { [0xff, 0xff] } else { [0, 0] };
+                assert_eq!(ours[chosen][field..field + 2], expected, "v6 {v6}, udp {udp}");
+                let theirs = kernel.cut(&superframe, &frame).expect("a superframe");
+                // here there is no difference at all
+                assert_eq!(ours, theirs, "v6 {v6}, udp {udp}, segment {chosen}");
+            }
+        }
+    });
+}
