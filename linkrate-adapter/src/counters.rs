@@ -173,15 +173,21 @@ impl DeviceCounters {
             Reason::Short => &self.rx_flush_short,
             Reason::Pushed => &self.rx_flush_pushed,
             Reason::Full => &self.rx_flush_full,
-            Reason::Mismatch => &self.rx_flush_mismatch,
             Reason::Evicted => &self.rx_flush_evicted,
             Reason::Flushed => &self.rx_flush_batch,
-            Reason::Flags | Reason::NoPayload => &self.rx_unmerged_flags,
-            Reason::NotTcp | Reason::Fragment | Reason::Malformed | Reason::Checksum => {
-                &self.rx_unmerged_kind
-            }
+            // another frame of the flow that does not fit, for whatever reason of its own
+            _ => &self.rx_flush_mismatch,
         }
         .add(1);
+    }
+
+    /// Counts why a frame was not merged, where that is for reasons of its own.
+    pub fn unmerged(&self, reason: Reason) {
+        match reason {
+            Reason::Flags | Reason::NoPayload => self.rx_unmerged_flags.add(1),
+            Reason::NotTcp | Reason::Fragment | Reason::Malformed => self.rx_unmerged_kind.add(1),
+            _ => {}
+        }
     }
 
     /// Counts a frame that was sent.

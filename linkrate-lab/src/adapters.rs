@@ -112,6 +112,24 @@ impl Adapters {
         Ok(())
     }
 
+    /// Lets the first `ports` ports use so many of their queue pairs; all if `None`.
+    ///
+    /// # Errors
+    /// More than there are, or an interface that is gone.
+    pub fn use_queues(&self, ports: usize, queues: Option<u32>) -> Result<(), LabError> {
+        if let Some(queues) = queues.filter(|queues| *queues > self.model.queues) {
+            return Err(LabError::Invalid {
+                what: format!("queues is {queues}"),
+                hint: format!("{} has {}", self.model.name, self.model.queues),
+            });
+        }
+        let queues = queues.unwrap_or(self.model.queues) as usize;
+        for line in self.lines.iter().take(ports) {
+            line.sut.shared.use_queues(queues)?;
+        }
+        Ok(())
+    }
+
     /// Sets the knobs of the first `ports` ports, and of what lies behind them what must be the
     /// same there. Returns what is effective.
     pub fn set_knobs(&self, ports: usize, asked: &InterfaceKnobs) -> InterfaceKnobs {

@@ -254,6 +254,11 @@ fn set_knobs(
         knobs.port = PortRequest::default();
         knobs.rx_checksum = None;
         knobs.gso_max_size = knobs.gso_max_size.or(Some(adapters.model().superframe));
+        adapters.use_queues(ports, knobs.queues.take()).map_err(|error| RunFailure {
+            stage: Stage::Knob,
+            reason: format!("knob \"queues\": {error}"),
+            fatal: false,
+        })?;
     }
     let request = Request::SetKnobs { interfaces, knobs };
     let effective =

@@ -3,6 +3,9 @@
 //! A pure function of the results directory: the same runs give the same document, byte for byte,
 //! whenever and wherever it is made.
 //!
+//! - [`adapter`]: what virtual adapters counted
+//! - [`limit`]: what a cell's links can carry
+//! - [`published`]: published figures beside the measured ones
 //! - [`figures`]: the figures of one run, and of the runs of one cell
 //! - [`effects`]: which levels are compared, and how they compare
 //! - [`watched`]: what the stop rule looks at
@@ -13,10 +16,13 @@ use crate::results::{
 };
 use crate::stats::interval::of_mean;
 use crate::store::{Ended, StoredStudy};
-use crate::verdict::{VerdictInput, judge};
+use crate::verdict::VerdictInput;
 
+pub mod adapter;
 pub mod effects;
 pub mod figures;
+pub mod limit;
+pub mod published;
 pub mod warnings;
 pub mod watched;
 
@@ -40,6 +46,8 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         results: stored.directory.display().to_string(),
         confidence: method.confidence,
         minimum_effect: method.minimum_effect,
+        adapter: study.testbed.adapter.name().to_owned(),
+        scale: study.testbed.scale,
         complete: stored.ended.as_ref().is_some_and(Ended::is_complete),
         stopped: stored.ended.as_ref().map_or_else(
             || "still running, or killed before it could say why it ended".to_owned(),
@@ -48,6 +56,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         blocks: runs.complete_blocks(study),
         cells,
         effects,
+        published: published::beside(study, &runs),
         background_cpu: background.map(|interval| Quantity { interval, unit: "%" }),
         facts: stored.plan.facts.clone(),
         failures: failures(stored),
@@ -69,6 +78,9 @@ fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> Cel
         let interval: Option<Interval> = of_mean(&values, study.method.confidence);
         interval.map(|interval| Quantity { interval, unit })
     };
+    let mut input = VerdictInput::of_runs(of_cell.iter().copied());
+    input.scale = study.testbed.scale;
+    let limit = limit::of_cell(&cell.spec, &study.testbed);
     let demand_unit = if transactional { "us/transaction" } else { "us/KB" };
     CellResult {
         levels: cell.levels.clone(),
@@ -79,6 +91,10 @@ fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> Cel
             .filter_map(|run| run.measurement())
             .any(|measurement| measurement.sut_cpu.shared),
         throughput: quantity(|run, _| figures::throughput(run), "bit/s"),
+        limit: limit.map(|mean| Quantity {
+            interval: Interval { mean, low: None, high: None },
+            unit: "bit/s",
+        }),
         transactions: if transactional {
             quantity(|run, _| figures::transactions(run), "transaction/s")
         } else {
@@ -88,8 +104,7 @@ fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> Cel
         cpu: quantity(|run, _| figures::sut_cpu_percent(run), "%"),
         latency: figures::latency(of_cell),
         evidence: figures::evidence(of_cell),
-        // veth has no rate of its own, so there is no link to be bound by
-        verdict: judge(&VerdictInput::of_runs(of_cell.iter().copied())).to_string(),
+        verdict: input.sentence(),
     }
 }
 

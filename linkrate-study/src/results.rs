@@ -1,6 +1,7 @@
 //! What a study found: the document that the terminal table, `--json`, CSV and the report are
 //! made from. It is derived from the stored runs alone.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use linkrate_terms::measurement::Latency;
@@ -147,6 +148,10 @@ pub struct StudyResults {
     pub confidence: f64,
     /// Smallest effect that is claimed, as a fraction, for example 0.02.
     pub minimum_effect: f64,
+    /// What joins the hosts: `veth`, or the name of a model.
+    pub adapter: String,
+    /// Links and buses ran at this share of their rates: 1, or less on a scaled testbed.
+    pub scale: f64,
     /// Whether the study ran to its stop rule.
     pub complete: bool,
     /// Why it stopped: precision reached, budget spent, interrupted, ..., as a sentence.
@@ -157,6 +162,8 @@ pub struct StudyResults {
     pub cells: Vec<CellResult>,
     /// Ratios between levels.
     pub effects: Vec<Effect>,
+    /// Published figures beside the measured ones, in the order of the study file.
+    pub published: Vec<PublishedResult>,
     /// The SUT's CPU use without load, in per cent; absent without an idle run.
     pub background_cpu: Option<Quantity>,
     /// Facts about the testbed.
@@ -184,6 +191,9 @@ pub struct CellResult {
     pub shared_cpus: bool,
     /// Received payload; absent without a good run.
     pub throughput: Option<Quantity>,
+    /// Payload that the cell's links and buses can carry at most, without an interval; absent on
+    /// adapters without a rate, and for transactions.
+    pub limit: Option<Quantity>,
     /// Transactions per second; absent for streams.
     pub transactions: Option<Quantity>,
     /// SUT CPU time per KB, or per transaction for request/response.
@@ -225,6 +235,51 @@ pub struct CellEvidence {
     pub mss_bytes: Option<u32>,
     /// Where the CPU figure came from.
     pub idle_source: Option<linkrate_terms::measurement::IdleSource>,
+    /// What the SUT's virtual adapters counted; absent on other adapters.
+    pub adapter: Option<AdapterFigures>,
+}
+
+/// What the virtual adapters of one cell's runs counted; means over the runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct AdapterFigures {
+    /// Mean bytes of a frame the SUT's ports sent, Ethernet header and FCS included.
+    pub sent_frame_bytes: Option<f64>,
+    /// Mean bytes of a frame they received, before any were merged.
+    pub received_frame_bytes: Option<f64>,
+    /// Mean frames that a superframe of the host was cut into.
+    pub segments_per_superframe: Option<f64>,
+    /// Mean received frames that were merged into a superframe for the host.
+    pub merges_per_superframe: Option<f64>,
+    /// Share of time in which the links were occupied outwards, in per cent, mean over the ports.
+    pub tx_link_percent: Option<f64>,
+    /// The same inwards.
+    pub rx_link_percent: Option<f64>,
+    /// Each port's own shares.
+    pub ports: Vec<PortFigures>,
+    /// Share of time in which the busiest adapter's bus was occupied, in per cent; absent where
+    /// the bus does not limit.
+    pub bus_percent: Option<f64>,
+    /// CPU time of the device threads, in CPUs.
+    pub device_cpus: Option<f64>,
+    /// CPU time of the busiest device thread, in per cent of one CPU.
+    pub device_busiest_percent: Option<f64>,
+    /// Whether device threads may run on CPUs that the clients have too.
+    pub device_shares_cpus: bool,
+    /// Frames dropped per run, by reason; reasons without a drop are left out.
+    pub drops: BTreeMap<String, f64>,
+    /// Received frames with a wrong checksum, per run.
+    pub checksum_failures: Option<f64>,
+}
+
+/// One port's share of [`AdapterFigures`].
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct PortFigures {
+    /// The port (`eth0`).
+    pub port: String,
+    /// Share of time in which its link was occupied outwards, in per cent.
+    pub tx_link_percent: Option<f64>,
+    /// The same inwards.
+    pub rx_link_percent: Option<f64>,
 }
 
 /// What an effect is about.
@@ -260,6 +315,44 @@ pub struct Effect {
     pub pairs: u32,
     /// Whether the interval excludes 1 and the effect is larger than the study's minimum.
     pub claimed: bool,
+}
+
+/// A published figure beside the measured one.
+///
+/// They stand by themselves rather than in cells and effects, because most of them are neither:
+/// a difference in throughput, a mean over several combinations of levels.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PublishedResult {
+    /// What was measured.
+    pub measure: Measure,
+    /// The levels of the cells it is about.
+    pub at: Levels,
+    /// The factor that changes; absent for a value.
+    pub factor: Option<String>,
+    /// The level before; absent for a value.
+    pub from: Option<Level>,
+    /// The level after; absent for a value.
+    pub to: Option<Level>,
+    /// What kind of figure it is.
+    pub kind: PublishedKind,
+    /// The published figure; an effect is a ratio, 0.53 for −47 %.
+    pub published: f64,
+    /// The measured one in the same unit; absent without runs to make it of.
+    pub measured: Option<Interval>,
+    /// Unit of both; `ratio` for an effect.
+    pub unit: &'static str,
+}
+
+/// What a published figure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PublishedKind {
+    /// The figure of one cell.
+    Value,
+    /// The ratio of two levels; over several combinations of the others their geometric mean.
+    Effect,
+    /// The difference of two cells.
+    Difference,
 }
 
 /// A run without figures.

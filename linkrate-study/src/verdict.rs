@@ -1,35 +1,56 @@
 //! What bound a cell, from evidence.
 //!
-//! The checks go from the outside in, and the first that holds is the verdict: link, CPUs,
-//! receiver's window, send buffer. Thresholds are constants with their reason. When none holds,
-//! the verdict says so; it never names a culprit for want of a better one.
+//! The checks go from the outside in, and the first that holds is the verdict: link, bus, CPUs of
+//! the hosts, CPU of the adapter's device, receiver's window, send buffer. Thresholds are constants
+//! with their reason. When none holds, the verdict says so; it never names a culprit for want of a
+//! better one.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
+use linkrate_terms::measurement::AdapterEvidence;
+
+use crate::analysis::adapter;
 use crate::analysis::figures::is_transactional;
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
 
-/// Per cent of what the link can carry from which the link is the bound. Measured at the receiver
-/// over a window whose ends cut into bursts, a saturated link reads a little below its limit.
-pub const LINK_BOUND_PERCENT: f64 = 98.0;
+/// Per cent of time in which the links are occupied, in the direction that is loaded, from which
+/// they are the bound. A sender that fills its link still loses a little at the ends of the window
+/// and whenever TCP recovers from a loss.
+pub const LINK_BOUND_PERCENT: f64 = 97.0;
+
+/// The same of an adapter's bus.
+pub const BUS_BOUND_PERCENT: f64 = 97.0;
 
 /// Per cent busy from which a CPU is the bound. A thread that never waits still shares its CPU
 /// with a few per cent of timers and housekeeping, so 100 is never reached.
 pub const CPU_BOUND_PERCENT: f64 = 95.0;
+
+/// Per cent of one CPU from which a device thread is the bound, for the same reason.
+pub const DEVICE_BOUND_PERCENT: f64 = 95.0;
 
 /// Per cent of sending time limited by the receiver's window, or by the send buffer, from which
 /// that is the bound: half the time means that it limited more than anything else did.
 pub const SENDER_LIMITED_PERCENT: f64 = 50.0;
 
 /// The evidence a verdict rests on; means over the good runs of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VerdictInput {
     /// Runs with figures.
     pub good_runs: u32,
-    /// Throughput in per cent of what the link can carry; `None` where the adapter has no rate
-    /// of its own, as veth.
+    /// Share of time in which the links were occupied in the direction that is loaded, in per
+    /// cent; `None` where the adapter has no rate of its own, as veth.
     pub link_percent: Option<f64>,
+    /// The same of the busiest adapter's bus.
+    pub bus_percent: Option<f64>,
+    /// The busiest thread of the adapters' devices, in per cent of one CPU.
+    pub device_busiest_percent: Option<f64>,
+    /// CPU time of the adapters' devices, in CPUs.
+    pub device_cpus: Option<f64>,
+    /// Whether devices and clients may run on the same CPUs.
+    pub device_shares_cpus: bool,
+    /// Links and buses run at this share of their rates.
+    pub scale: f64,
     /// The busiest CPU of the SUT, in per cent of one CPU.
     pub sut_busiest_percent: Option<f64>,
     /// The busiest CPU of the clients, in per cent of one CPU.
@@ -49,9 +70,19 @@ pub struct VerdictInput {
 pub enum Verdict {
     /// There is nothing to judge.
     NoGoodRun,
-    /// The link carries all it can.
+    /// The links carry all they can.
     Link {
-        /// Of what it can carry.
+        /// Of the time.
+        percent: f64,
+    },
+    /// An adapter's bus carries all it can.
+    Bus {
+        /// Of the time.
+        percent: f64,
+    },
+    /// A thread of the adapters' devices is busy all the time.
+    DeviceCpu {
+        /// Of one CPU.
         percent: f64,
     },
     /// A CPU of the SUT is busy all the time.
@@ -110,8 +141,29 @@ pub enum Verdict {
     },
 }
 
+impl Default for VerdictInput {
+    /// No runs, on links at full rate.
+    fn default() -> Self {
+        Self {
+            good_runs: 0,
+            link_percent: None,
+            bus_percent: None,
+            device_busiest_percent: None,
+            device_cpus: None,
+            device_shares_cpus: false,
+            scale: 1.0,
+            sut_busiest_percent: None,
+            client_busiest_percent: None,
+            shared_cpus: false,
+            transactional: false,
+            rwnd_limited_percent: None,
+            sndbuf_limited_percent: None,
+        }
+    }
+}
+
 impl VerdictInput {
-    /// The evidence in the good runs among `runs`. `link_percent` is left `None`.
+    /// The evidence in the good runs among `runs`; the scale is left at 1.
     pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>) -> Self {
         let good_runs: Vec<_> =
             runs.into_iter().filter(|run| run.measurement().is_some()).collect();
@@ -135,9 +187,23 @@ impl VerdictInput {
                 .collect();
             mean(&values)
         };
+        let counted = |pick: fn(&AdapterEvidence) -> Option<f64>| {
+            let values: Vec<f64> =
+                good.iter().filter_map(|run| pick(adapter::evidence(run)?)).collect();
+            mean(&values)
+        };
+        let links: Vec<f64> = good_runs
+            .iter()
+            .filter_map(|run| adapter::loaded_link_percent(&run.spec, run.measurement()?))
+            .collect();
         Self {
             good_runs: u32::try_from(good.len()).unwrap_or(u32::MAX),
-            link_percent: None,
+            link_percent: mean(&links),
+            bus_percent: counted(adapter::bus_percent),
+            device_busiest_percent: counted(AdapterEvidence::busiest_device_percent),
+            device_cpus: counted(|adapter| Some(adapter.device_cpus())),
+            device_shares_cpus: good.iter().any(|run| adapter::device_shares_cpus(run)),
+            scale: 1.0,
             sut_busiest_percent: busiest(|run| &run.sut_cpu),
             client_busiest_percent: busiest(|run| &run.client_cpu),
             shared_cpus: good.iter().any(|run| run.sut_cpu.shared),
@@ -145,6 +211,40 @@ impl VerdictInput {
             rwnd_limited_percent: limited(|senders| senders.rwnd_limited_us),
             sndbuf_limited_percent: limited(|senders| senders.sndbuf_limited_us),
         }
+    }
+
+    /// The verdict as a sentence, with what a reader needs beside it: how far the links were
+    /// filled where something else was the bound, and what shares its CPUs.
+    pub fn sentence(&self) -> String {
+        let verdict = judge(self);
+        let mut text = verdict.to_string();
+        let host = matches!(
+            verdict,
+            Verdict::SutCpu { .. }
+                | Verdict::ClientCpu { .. }
+                | Verdict::BothCpus { .. }
+                | Verdict::SharedCpu { .. }
+        );
+        // nothing is written to but memory
+        if let (Some(cpus), true, true) = (self.device_cpus, self.device_shares_cpus, host)
+            && !matches!(verdict, Verdict::SutCpu { .. })
+        {
+            let _ = write!(text, "; device and clients share CPUs (device {cpus:.2} of a CPU)");
+        }
+        let bound_outside =
+            matches!(verdict, Verdict::NoGoodRun | Verdict::Link { .. } | Verdict::Bus { .. });
+        if let (Some(percent), false) = (self.link_percent, bound_outside) {
+            let who = match verdict {
+                _ if host => "the host is the limit, ",
+                Verdict::DeviceCpu { .. } => "the device is the limit, ",
+                _ => "",
+            };
+            let _ = write!(text, "; {who}links {percent:.1} % occupied");
+        }
+        if self.scale < 1.0 && verdict != Verdict::NoGoodRun {
+            let _ = write!(text, "; links at {} of their rate", self.scale);
+        }
+        text
     }
 }
 
@@ -157,6 +257,10 @@ pub fn judge(input: &VerdictInput) -> Verdict {
     if let Some(percent) = at_least(input.link_percent, LINK_BOUND_PERCENT) {
         return Verdict::Link { percent };
     }
+    if let Some(percent) = at_least(input.bus_percent, BUS_BOUND_PERCENT) {
+        return Verdict::Bus { percent };
+    }
+    let device = at_least(input.device_busiest_percent, DEVICE_BOUND_PERCENT);
     let sut = at_least(input.sut_busiest_percent, CPU_BOUND_PERCENT);
     let client = at_least(input.client_busiest_percent, CPU_BOUND_PERCENT);
     let shared_cpus = input.shared_cpus;
@@ -166,8 +270,13 @@ pub fn judge(input: &VerdictInput) -> Verdict {
         }
         (Some(sut), Some(client)) => return Verdict::BothCpus { sut, client },
         (Some(percent), None) => return Verdict::SutCpu { percent },
+        // a CPU that a device thread fills is busy because of it, whoever else may run there
+        (None, Some(_)) if device.is_some() => {}
         (None, Some(percent)) => return Verdict::ClientCpu { percent },
         (None, None) => {}
+    }
+    if let Some(percent) = device {
+        return Verdict::DeviceCpu { percent };
     }
     if let Some(percent) = at_least(input.rwnd_limited_percent, SENDER_LIMITED_PERCENT) {
         return Verdict::ReceiverWindow { percent, shared_cpus };
@@ -193,8 +302,13 @@ impl fmt::Display for Verdict {
         match self {
             Self::NoGoodRun => f.write_str("nothing to judge: no run succeeded")?,
             Self::Link { percent } => {
-                write!(f, "bound by the link ({percent:.1} % of what it can carry)")?;
+                write!(f, "bound by the link ({percent:.1} % occupied)")?;
             }
+            Self::Bus { percent } => write!(f, "bound by the bus ({percent:.1} % occupied)")?,
+            Self::DeviceCpu { percent } => write!(
+                f,
+                "bound by the CPU of the adapter's device (busiest thread {percent:.1} % of a CPU)"
+            )?,
             Self::SutCpu { percent } => write!(f, "bound by the SUT's CPU ({percent:.1} % busy)")?,
             Self::ClientCpu { percent } => write!(
                 f,
@@ -242,134 +356,4 @@ impl fmt::Display for Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture;
-
-    /// A cell that nothing bounds.
-    const CALM: VerdictInput = VerdictInput {
-        good_runs: 5,
-        link_percent: None,
-        sut_busiest_percent: Some(12.04),
-        client_busiest_percent: Some(10.0),
-        shared_cpus: false,
-        transactional: false,
-        rwnd_limited_percent: Some(3.0),
-        sndbuf_limited_percent: Some(1.0),
-    };
-
-    fn said(input: VerdictInput) -> String {
-        judge(&input).to_string()
-    }
-
-    #[test]
-    fn no_good_run() {
-        let busy = VerdictInput { good_runs: 0, sut_busiest_percent: Some(99.0), ..CALM };
-        assert_eq!(said(busy), "nothing to judge: no run succeeded");
-    }
-
-    #[test]
-    fn the_link_comes_before_the_cpu() {
-        let input =
-            VerdictInput { link_percent: Some(99.3), sut_busiest_percent: Some(99.0), ..CALM };
-        assert_eq!(said(input), "bound by the link (99.3 % of what it can carry)");
-        let input = VerdictInput { link_percent: Some(97.9), ..input };
-        assert_eq!(said(input), "bound by the SUT's CPU (99.0 % busy)");
-    }
-
-    #[test]
-    fn sut_cpu_from_the_threshold_on() {
-        let at = |percent| VerdictInput { sut_busiest_percent: Some(percent), ..CALM };
-        assert_eq!(said(at(99.21)), "bound by the SUT's CPU (99.2 % busy)");
-        assert_eq!(judge(&at(95.0)), Verdict::SutCpu { percent: 95.0 });
-        assert!(matches!(judge(&at(94.9)), Verdict::NoSingleResource { .. }));
-    }
-
-    #[test]
-    fn client_cpu() {
-        let input = VerdictInput { client_busiest_percent: Some(98.0), ..CALM };
-        assert_eq!(
-            said(input),
-            "bound by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients"
-        );
-    }
-
-    #[test]
-    fn both_cpus() {
-        let input = VerdictInput {
-            sut_busiest_percent: Some(99.2),
-            client_busiest_percent: Some(98.1),
-            ..CALM
-        };
-        assert_eq!(said(input), "bound by the CPUs of both ends (SUT 99.2 % busy, clients 98.1 %)");
-    }
-
-    #[test]
-    fn shared_cpus_name_neither_end() {
-        for (sut, client) in [(99.0, 99.0), (99.0, 20.0), (20.0, 99.0)] {
-            let input = VerdictInput {
-                sut_busiest_percent: Some(sut),
-                client_busiest_percent: Some(client),
-                shared_cpus: true,
-                ..CALM
-            };
-            assert_eq!(
-                said(input),
-                "bound by CPU that the SUT and the clients share (99.0 % busy)"
-            );
-        }
-    }
-
-    #[test]
-    fn receiver_window() {
-        let input = VerdictInput { rwnd_limited_percent: Some(72.0), ..CALM };
-        assert_eq!(said(input), "bound by the receiver's window (72.0 % of sending time)");
-        let input = VerdictInput { sndbuf_limited_percent: Some(80.0), ..input };
-        assert!(matches!(judge(&input), Verdict::ReceiverWindow { .. }));
-    }
-
-    #[test]
-    fn send_buffer() {
-        let input = VerdictInput { sndbuf_limited_percent: Some(50.0), shared_cpus: true, ..CALM };
-        assert_eq!(
-            said(input),
-            "bound by the send buffer (50.0 % of sending time); the SUT and the clients share CPUs"
-        );
-    }
-
-    #[test]
-    fn round_trip() {
-        let input = VerdictInput { transactional: true, ..CALM };
-        assert_eq!(
-            said(input),
-            "bound by the round trip: every request waits for its response (SUT CPU 12.0 % busy)"
-        );
-    }
-
-    #[test]
-    fn no_single_resource() {
-        assert_eq!(
-            said(CALM),
-            "bound by no single resource: the ends wait for each other (SUT CPU 12.0 % busy, \
-             clients 10.0 %, window-limited 3.0 % of sending time)"
-        );
-        let blind = VerdictInput { good_runs: 1, ..VerdictInput::default() };
-        assert_eq!(said(blind), "bound by no single resource: the ends wait for each other");
-    }
-
-    #[test]
-    fn evidence_is_taken_from_good_runs_only() {
-        let mut measurement = fixture::stream(1e9, 0.5);
-        measurement.evidence.senders.rwnd_limited_us = 1_900_000;
-        let runs = [
-            fixture::run(0, 0, Some(0), measurement),
-            fixture::run(1, 1, Some(0), fixture::failed("x")),
-            fixture::run(2, 2, Some(0), fixture::stream(1e9, 0.7)),
-        ];
-        let input = VerdictInput::of_runs(&runs);
-        assert_eq!(input.good_runs, 2);
-        assert!((input.sut_busiest_percent.unwrap() - 60.0).abs() < 1e-9);
-        assert!((input.rwnd_limited_percent.unwrap() - 50.0).abs() < 1e-9);
-        assert_eq!(VerdictInput::of_runs(&runs[1..2]), VerdictInput::default());
-    }
-}
+mod tests;

@@ -270,12 +270,46 @@ impl AdapterEvidence {
         if self.window_ns == 0 { 0.0 } else { cpu_ns as f64 / self.window_ns as f64 }
     }
 
+    /// CPU time of the busiest device thread, in per cent of one CPU; `None` without threads.
+    pub fn busiest_device_percent(&self) -> Option<f64> {
+        let busiest = self.device_threads.iter().map(|thread| thread.cpu_ns).max()?;
+        ratio(Some(&busiest), Some(&self.window_ns)).map(|share| share * 100.0)
+    }
+
     /// Mean bytes of a frame the ports sent, Ethernet header and FCS included: one MTU and its
     /// headers, whatever the host handed over.
     pub fn mean_wire_frame_bytes(&self) -> Option<f64> {
-        let frames = ["ifHCOutUcastPkts", "ifHCOutMulticastPkts", "ifHCOutBroadcastPkts"];
-        let frames: u64 = frames.iter().map(|name| self.total(name)).sum();
-        ratio(Some(&self.total("ifHCOutOctets")), Some(&frames))
+        self.mean_frame_bytes("Out")
+    }
+
+    /// The same of the frames the ports received, before any were merged.
+    pub fn mean_received_frame_bytes(&self) -> Option<f64> {
+        self.mean_frame_bytes("In")
+    }
+
+    fn mean_frame_bytes(&self, way: &str) -> Option<f64> {
+        let kinds = ["Ucast", "Multicast", "Broadcast"];
+        let frames = kinds.iter().map(|kind| self.total(&format!("ifHC{way}{kind}Pkts")));
+        let frames = frames.fold(0u64, u64::saturating_add);
+        ratio(Some(&self.total(&format!("ifHC{way}Octets"))), Some(&frames))
+    }
+
+    /// What the ports dropped, by reason; reasons without a drop are left out.
+    pub fn drops(&self) -> BTreeMap<String, u64> {
+        let mut drops: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, count) in self.ports.iter().flat_map(|port| &port.counters) {
+            let is_drop = name.starts_with("txDrop") || name.starts_with("rxDrop");
+            if *count > 0 && (is_drop || name == "rxHostRefused") {
+                let sum = drops.entry(name.clone()).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        drops
+    }
+
+    /// Received frames whose checksums were wrong.
+    pub fn checksum_failures(&self) -> u64 {
+        self.total("rxChecksumBad")
     }
 
     /// Mean frames that a superframe of the host was cut into.

@@ -17,6 +17,7 @@ pub mod frame;
 pub mod limits;
 pub mod lro;
 pub mod segment;
+pub mod steering;
 pub mod toeplitz;
 pub mod tso;
 pub mod uso;

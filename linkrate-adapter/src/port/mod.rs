@@ -7,7 +7,7 @@ pub(crate) mod transmit;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linkrate_sys::tap;
@@ -72,14 +72,16 @@ pub struct PortShared {
     generation: AtomicU64,
     steers: AtomicBool,
     queues: usize,
+    /// Queues in use, from the first.
+    in_use: AtomicUsize,
     link_up: AtomicBool,
     /// What the device counts.
     pub counters: DeviceCounters,
     /// Frames by receive queue.
     pub(crate) queue_frames: Vec<crate::counters::Counter>,
     pub(crate) capture: CaptureSlot,
-    /// Another handle of the TAP's first queue, for its carrier.
-    tap: OwnedFd,
+    /// Handles of the TAP's queues, for carrier and attachment.
+    taps: Vec<OwnedFd>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -88,18 +90,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PortShared {
-    pub(crate) fn new(name: String, knobs: PortKnobs, queues: usize, tap: OwnedFd) -> Self {
+    pub(crate) fn new(name: String, knobs: PortKnobs, queues: usize, taps: Vec<OwnedFd>) -> Self {
         Self {
             name,
             steers: AtomicBool::new(learns(knobs.steering, queues)),
             knobs: Mutex::new(knobs),
             generation: AtomicU64::new(1),
             queues,
+            in_use: AtomicUsize::new(queues),
             link_up: AtomicBool::new(true),
             counters: DeviceCounters::default(),
             queue_frames: (0..queues).map(|_| Default::default()).collect(),
             capture: CaptureSlot::default(),
-            tap,
+            taps,
         }
     }
 
@@ -141,7 +144,37 @@ impl PortShared {
     /// When the TAP is gone.
     pub fn set_link(&self, up: bool) -> linkrate_sys::error::SysResult<()> {
         self.link_up.store(up, Ordering::Relaxed);
-        tap::set_carrier(&self.tap, up)
+        // the carrier is the interface's, whichever queue is asked
+        self.taps.first().map_or(Ok(()), |tap| tap::set_carrier(tap, up))
+    }
+
+    /// Queue pairs it was made with.
+    #[must_use]
+    pub fn queues(&self) -> usize {
+        self.queues
+    }
+
+    /// Queue pairs in use.
+    #[must_use]
+    pub fn queues_in_use(&self) -> usize {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
+    /// Uses the first `count` queue pairs, at least one and at most those it was made with.
+    ///
+    /// # Errors
+    /// When the TAP is gone.
+    pub fn use_queues(&self, count: usize) -> linkrate_sys::error::SysResult<()> {
+        let count = count.clamp(1, self.queues);
+        let before = self.in_use.swap(count, Ordering::Relaxed);
+        for (number, tap) in self.taps.iter().enumerate() {
+            match (number < before, number < count) {
+                (true, false) => tap::detach_queue(tap)?,
+                (false, true) => tap::attach_queue(tap)?,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Every counter of the device.
@@ -254,3 +287,6 @@ impl DevicePort {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
 use linkrate_wire::frame::{Headers, Verification};
-use linkrate_wire::lro::{Delivery, Parts, Reason, Superframe};
-use linkrate_wire::vnet::{Checksum, Gso, GsoKind, VnetHeader};
+use linkrate_wire::lro::{Delivery, Parts, Reason};
+use linkrate_wire::vnet::VnetHeader;
 
 use super::DevicePort;
 use crate::frame::WireFrame;
@@ -14,9 +14,6 @@ use crate::ring::RxDescriptor;
 
 /// How long a frame may wait for the bus: what the receive FIFO holds, at 10 Gb/s some 256 KB.
 const FIFO_PS: u64 = 200_000_000;
-
-/// Where the TCP checksum is in its header.
-const TCP_CHECKSUM: u16 = 16;
 
 impl DevicePort {
     /// Takes a frame whose last bit came at `at_ps`.
@@ -103,8 +100,11 @@ impl DevicePort {
             // verifies by itself, and hands up what is held of the flow first
             coalescer.offer(frame)
         };
-        for delivery in offered.flushed {
-            self.deliver(queue, delivery, verified, at_ps);
+        // what was held was verified before; the last one is this frame, unless it is held now
+        let mut flushed = offered.flushed.into_iter().peekable();
+        while let Some(delivery) = flushed.next() {
+            let held = offered.kept || flushed.peek().is_some();
+            self.deliver(queue, delivery, held || verified, at_ps);
         }
     }
 
@@ -180,7 +180,7 @@ impl DevicePort {
         queue.waiting += 1;
     }
 
-    /// Hands up what merging gave.
+    /// Hands up what merging gave; a frame that stayed alone with what is known of its checksum.
     pub(crate) fn deliver(
         &mut self,
         queue: usize,
@@ -191,18 +191,14 @@ impl DevicePort {
         let counters = &self.shared.counters;
         let vnet = match &delivery {
             Delivery::Frame { reason, .. } => {
-                // what was held was verified, or it would not have been
-                let held = !matches!(
-                    reason,
-                    Reason::NotTcp | Reason::Fragment | Reason::Checksum | Reason::Malformed
-                );
-                VnetHeader { data_valid: verified || held, ..VnetHeader::default() }
+                counters.unmerged(*reason);
+                VnetHeader { data_valid: verified, ..VnetHeader::default() }
             }
             Delivery::Superframe { superframe, reason } => {
                 counters.rx_merged.add(superframe.segments() as u64);
                 counters.rx_superframes.add(1);
                 counters.flushed(*reason);
-                superframe_header(superframe)
+                superframe.vnet_header()
             }
         };
         self.hand_up(queue, vnet, delivery, at_ps);
@@ -225,18 +221,5 @@ impl DevicePort {
             counters.rx_drop_ring.add(1);
             counters.in_discards.add(1);
         }
-    }
-}
-
-/// What a host is told of a superframe: it may forward it, and its checksum is still to be made.
-fn superframe_header(superframe: &Superframe<WireFrame>) -> VnetHeader {
-    let kind = if superframe.ipv6 { GsoKind::Tcp6 } else { GsoKind::Tcp4 };
-    VnetHeader {
-        gso: Some(Gso { kind, ecn: false }),
-        header_length: superframe.header.len() as u16,
-        segment_size: superframe.segment_size,
-        checksum: Some(Checksum { start: superframe.transport as u16, offset: TCP_CHECKSUM }),
-        data_valid: false,
-        buffers: 0,
     }
 }

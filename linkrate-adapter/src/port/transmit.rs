@@ -175,7 +175,7 @@ fn cut(
     match gso.kind {
         GsoKind::Tcp4 | GsoKind::Tcp6 => tso::cut_into(packet, &request, headers, cuts)?,
         GsoKind::UdpL4 => uso::cut_into(packet, &request, headers, cuts)?,
-        GsoKind::Udp => todo!(),
+        GsoKind::Udp => return Err(SegmentError::Protocol { expected: "UFO" }.into()),
     }
     let parsed = Headers::parse(packet)?;
     let ip = packet.len() - parsed.link.length;

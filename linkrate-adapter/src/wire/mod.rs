@@ -268,15 +268,13 @@ impl Wire {
         if self.kind == WireKind::Cable && self.attached == 2 {
             return Err(WireError::CableFull { name: spec.name });
         }
-        let carrier = match spec.queues.first() {
-            Some(queue) => queue.try_clone(),
-            None => Err(io::Error::new(io::ErrorKind::InvalidInput, "no queue")),
+        let taps: io::Result<Vec<_>> = match spec.queues.len() {
+            0 => Err(io::Error::new(io::ErrorKind::InvalidInput, "no queue")),
+            _ => spec.queues.iter().map(OwnedFd::try_clone).collect(),
         };
-        let carrier = carrier
+        let taps = taps
             .map_err(|cause| WireError::Io { what: format!("attach port {}", spec.name), cause })?;
-        let queue_count = spec.queues.len();
-        let shared =
-            Arc::new(PortShared::new(spec.name.clone(), spec.knobs, queue_count, carrier));
+        let shared = Arc::new(PortShared::new(spec.name.clone(), spec.knobs, taps.len(), taps));
         let (mut device_queues, mut queues, mut drivers) = (Vec::new(), Vec::new(), Vec::new());
         for (number, tap) in spec.queues.into_iter().enumerate() {
             let (tx, tx_device) = RingBuffer::new(spec.limits.transmit_ring);

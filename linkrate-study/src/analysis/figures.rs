@@ -6,6 +6,7 @@ use linkrate_terms::measurement::{IdleSource, Latency};
 use linkrate_terms::spec::Task;
 use linkrate_terms::{Measurement, RunSpec};
 
+use crate::analysis::adapter;
 use crate::results::{CellEvidence, Interval, Measure};
 use crate::stats::interval::of_mean;
 use crate::stats::sample::mean;
@@ -200,6 +201,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         } else {
             good.first().map(|run| run.sut_cpu.source)
         },
+        adapter: adapter::figures(&good),
     }
 }
 

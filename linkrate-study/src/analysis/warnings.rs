@@ -9,6 +9,7 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::units::format_duration;
 use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
 
+use crate::analysis::{adapter, limit};
 use crate::analysis::figures::{RunsByCell, drops, lost_percent};
 use crate::analysis::watched::cell_name;
 use crate::stats::sample::mean;
@@ -41,6 +42,7 @@ pub fn warnings(
     background: Option<f64>,
 ) -> Vec<String> {
     let mut found = Vec::new();
+    found.extend(adapter::scaled(&stored.plan.study.testbed));
     found.extend(torn(stored));
     found.extend(changed_testbed(stored));
     found.extend(failed(stored, runs));
@@ -53,6 +55,8 @@ pub fn warnings(
         found.extend(contradiction(&name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));
+        let limit = limit::of_cell(&cell.spec, &stored.plan.study.testbed);
+        found.extend(adapter::warnings(&name, runs.cell(index), limit));
     }
     found.extend(remarks(runs));
     found

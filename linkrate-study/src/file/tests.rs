@@ -319,15 +319,15 @@ fn a_quick_study_is_short_and_never_longer_than_its_file() {
     assert_eq!((already.method.min_blocks, already.method.max_blocks), (2, 3));
     assert_eq!(already.cells[0].spec.warm_up, Duration::from_millis(100));
     // 24 cells fit two blocks into 40 s with shorter windows, 64 do not
-    assert_eq!(already.method.budget, Some(Duration::from_secs(40)));
-    assert!(already.method.run < Duration::from_millis(500), "{:?}", already.method.run);
+    assert!(already.method.budget < Some(Duration::from_secs(50)), "{:?}", already.method.budget);
+    assert_eq!(already.method.run, Duration::from_millis(350));
     assert_eq!(already.cells[0].spec.window, already.method.run);
     let many: Vec<String> = (1..=64).map(|size| size.to_string()).collect();
     let mut many = parse("t", "t", &with(&format!("message = [{}]", many.join(",")), "", "")).unwrap();
     quick(&mut many);
     assert_eq!((many.method.min_blocks, many.method.max_blocks), (2, 7));
     assert_eq!(many.method.run, Duration::from_millis(300));
-    assert!(many.method.budget > Some(Duration::from_secs(40)));
+    assert!(many.method.budget > Some(Duration::from_secs(90)));
 }
 
 fn on_model(testbed: &str, rest: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::{Delivery, Parts, Reason};
 use crate::checksum::Sum;
-use crate::frame::tcp::{ACKNOWLEDGEMENT, CHECKSUM, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE, WINDOW};
+use crate::frame::tcp::{CHECKSUM, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};
 use crate::frame::{
     Headers, Network, TCP, Transport, be16, be32, ipv4, ipv6, link, put16, put32, slices, tcp,
 };

@@ -1,0 +1,454 @@
+//! Two ports back to back, without a TAP and without threads: packets go in, packets come out.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_terms::{BitRate, PortKnobs};
+use linkrate_wire::checksum::{Sum, pseudo_v4};
+use linkrate_wire::frame::{Headers, Verification};
+use linkrate_wire::vnet::{Checksum, Form, Gso, GsoKind, VnetHeader};
+use proptest::prelude::*;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::{DevicePort, PortLimits, PortShared};
+use crate::clock::DeviceClock;
+use crate::frame::{Block, VNET_BYTES, WireFrame};
+use crate::pacing::Bus;
+use crate::ring::{QueueShared, RxDescriptor, TxDescriptor};
+
+const HEADERS: usize = 14 + 20 + 32;
+/// Long after anything that was sent.
+const LATER_PS: u64 = 1 << 62;
+
+fn limits() -> PortLimits {
+    PortLimits {
+        rate: None,
+        largest_frame: 9014,
+        superframe: 65_535,
+        transmit_ring: 64,
+        receive_ring: 256,
+        hand_through: false,
+    }
+}
+
+fn quiet() -> PortKnobs {
+    PortKnobs { rx_usecs: 10, rx_frames: 0, ..PortKnobs::default() }
+}
+
+struct End {
+    device: DevicePort,
+    tx: Vec<Producer<TxDescriptor>>,
+    rx: Vec<Consumer<RxDescriptor>>,
+    queues: Vec<Arc<QueueShared>>,
+}
+
+impl End {
+    fn new(limits: PortLimits, knobs: PortKnobs, queues: usize, bus: Option<Arc<Bus>>) -> Self {
+        let shared = Arc::new(PortShared::new("eth0".to_owned(), knobs, queues, Vec::new()));
+        let (mut tx, mut rx, mut all, mut device) = (vec![], vec![], vec![], vec![]);
+        for _ in 0..queues {
+            let (tx_here, tx_device) = RingBuffer::new(limits.transmit_ring);
+            let (rx_device, rx_here) = RingBuffer::new(limits.receive_ring);
+            let (_, steering) = RingBuffer::new(1);
+            let queue = Arc::new(QueueShared::new().unwrap());
+            device.push(DevicePort::queue(tx_device, rx_device, steering, Arc::clone(&queue)));
+            tx.push(tx_here);
+            rx.push(rx_here);
+            all.push(queue);
+        }
+        let mut device = DevicePort::new(shared, limits, bus, DeviceClock::start(), device);
+        device.refresh();
+        Self { device, tx, rx, queues: all }
+    }
+
+    fn post(&mut self, vnet: VnetHeader, packet: &[u8]) {
+        let mut bytes = vnet.emit()[..VNET_BYTES].to_vec();
+        bytes.extend_from_slice(packet);
+        self.post_raw(&bytes);
+    }
+
+    fn post_raw(&mut self, bytes: &[u8]) {
+        let mut block = Block::new();
+        block.as_mut()[..bytes.len()].copy_from_slice(bytes);
+        let posted_ns = monotonic_ns();
+        let block = Arc::new(block);
+        self.tx[0].push(TxDescriptor { block, length: bytes.len(), posted_ns }).unwrap();
+    }
+
+    /// Everything it has to send, with the times at which it is sent.
+    fn sent(&mut self) -> Vec<(WireFrame, u64)> {
+        let mut frames = Vec::new();
+        while self.device.transmit(LATER_PS, &mut |frame, at_ps| frames.push((frame, at_ps))) {}
+        frames
+    }
+
+    /// What its host gets of these frames.
+    fn received(&mut self, frames: Vec<(WireFrame, u64)>) -> Vec<(VnetHeader, Vec<u8>)> {
+        for (frame, at_ps) in frames {
+            self.device.receive(frame, at_ps, LATER_PS);
+        }
+        self.device.carried(LATER_PS);
+        self.device.interrupt(LATER_PS);
+        self.popped(0)
+    }
+
+    fn popped(&mut self, queue: usize) -> Vec<(VnetHeader, Vec<u8>)> {
+        let all = std::iter::from_fn(|| self.rx[queue].pop().ok());
+        all.map(|descriptor| {
+            let mut bytes = Vec::new();
+            descriptor.for_each_piece(|piece| bytes.extend_from_slice(piece));
+            (descriptor.vnet, bytes)
+        })
+        .collect()
+    }
+
+    fn counted(&self, name: &str) -> u64 {
+        self.device.shared.counters()[name]
+    }
+}
+
+/// Two ends, and the way from one to the other.
+fn across(
+    knobs: PortKnobs,
+    packets: &[(VnetHeader, Vec<u8>)],
+) -> (Vec<(VnetHeader, Vec<u8>)>, End, End) {
+    let mut from = End::new(limits(), knobs.clone(), 1, None);
+    let mut to = End::new(limits(), knobs, 1, None);
+    for (vnet, packet) in packets {
+        from.post(*vnet, packet);
+    }
+    let frames = from.sent();
+    let got = to.received(frames);
+    (got, from, to)
+}
+
+fn payload(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 % 251) as u8).collect()
+}
+
+/// TCP over IPv4 with timestamps, its checksum left to the adapter.
+fn packet(payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    let total = (HEADERS - 14 + payload.len()) as u16;
+    let mut ip = vec![0x45, 0];
+    ip.extend(total.to_be_bytes());
+    ip.extend([0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let checksum = Sum::of(&ip).checksum().to_be_bytes();
+    ip[10..12].copy_from_slice(&checksum);
+    frame.extend(ip);
+    let mut tcp = vec![0x30, 0x39, 0x14, 0x51, 0, 0, 0, 1, 0, 0, 0, 9, 0x80, 0x10, 2, 0];
+    let pseudo = pseudo_v4([10, 0, 0, 1], [10, 0, 0, 2], 6, total - 20);
+    tcp.extend(pseudo.folded().to_be_bytes());
+    tcp.extend([0, 0, 1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 6]);
+    frame.extend(tcp);
+    frame.extend_from_slice(payload);
+    frame
+}
+
+fn needs_checksum() -> VnetHeader {
+    VnetHeader { checksum: Some(Checksum { start: 34, offset: 16 }), ..VnetHeader::default() }
+}
+
+fn superframe(size: u16) -> VnetHeader {
+    VnetHeader {
+        gso: Some(Gso { kind: GsoKind::Tcp4, ecn: false }),
+        segment_size: size,
+        ..needs_checksum()
+    }
+}
+
+fn is_right(frame: &[u8]) -> bool {
+    let headers = Headers::parse(frame).unwrap();
+    headers.network_checksum_verifies(frame)
+        && headers.transport_checksum(frame) == Verification::Right
+}
+
+#[test]
+fn a_superframe_becomes_frames_with_right_checksums() {
+    let data = payload(10_000);
+    let (got, from, to) = across(quiet(), &[(superframe(1448), packet(&data))]);
+    assert_eq!(got.len(), 7);
+    assert!(got.iter().all(|(vnet, frame)| vnet.data_valid && is_right(frame)));
+    let together: Vec<u8> = got.iter().flat_map(|(_, frame)| frame[HEADERS..].to_vec()).collect();
+    assert_eq!(together, data);
+    assert_eq!((from.counted("txSuperframes"), from.counted("txSegments")), (1, 7));
+    assert_eq!(to.counted("rxChecksumGood"), 7);
+    assert_eq!(to.counted("ifHCInOctets"), from.counted("ifHCOutOctets"));
+    assert_eq!(from.counted("ifHCOutOctets") as usize, data.len() + 7 * (HEADERS + 4));
+}
+
+#[test]
+fn what_was_cut_is_merged_again() {
+    let data = payload(20_000);
+    let knobs = PortKnobs { lro: true, ..quiet() };
+    let (got, _, to) = across(knobs, &[(superframe(1448), packet(&data))]);
+    let [(vnet, frame)] = &got[..] else { panic!("{} packets", got.len()) };
+    assert_eq!(frame[HEADERS..], data);
+    assert_eq!((vnet.gso.unwrap().kind, vnet.segment_size), (GsoKind::Tcp4, 1448));
+    assert_eq!(vnet.checksum, Some(Checksum { start: 34, offset: 16 }));
+    assert_eq!((to.counted("rxSuperframes"), to.counted("rxMergedFrames")), (1, 14));
+    assert_eq!(to.counted("rxFlushShort"), 1);
+}
+
+#[test]
+fn tags_and_snap_are_on_the_wire_and_nowhere_else() {
+    let data = payload(5000);
+    for (vlan, snap, more) in [(7, false, 4), (0, true, 8), (9, true, 12)] {
+        for lro in [false, true] {
+            let knobs = PortKnobs { vlan, snap, lro, ..quiet() };
+            let mut from = End::new(limits(), knobs.clone(), 1, None);
+            let mut to = End::new(limits(), knobs, 1, None);
+            from.post(superframe(1400), &packet(&data));
+            from.post(needs_checksum(), &packet(&data[..300]));
+            let frames = from.sent();
+            assert!(frames[0].0.len() == HEADERS + 1400 + more, "{vlan} {snap}");
+            let got = to.received(frames);
+            let together: Vec<u8> = got.iter().flat_map(|(_, f)| f[HEADERS..].to_vec()).collect();
+            assert_eq!(together, [&data[..], &data[..300]].concat(), "{vlan} {snap} {lro}");
+            if lro {
+                assert_eq!(got[0].0.checksum, Some(Checksum { start: 34, offset: 16 }));
+            } else {
+                assert!(got.iter().all(|(_, frame)| is_right(frame)));
+            }
+            // another VLAN's frames stay out
+            let mut other = End::new(limits(), PortKnobs { vlan: 100, ..quiet() }, 1, None);
+            from.post(needs_checksum(), &packet(b"x"));
+            let frames = from.sent();
+            assert!(other.received(frames).is_empty());
+            assert_eq!(other.counted("rxDropVlan"), 1);
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_not_called_valid() {
+    let mut from = End::new(limits(), quiet(), 1, None);
+    let mut to = End::new(limits(), PortKnobs { lro: true, ..quiet() }, 1, None);
+    from.post(superframe(1000), &packet(&payload(4000)));
+    let mut frames = from.sent();
+    let mut bytes = frames[1].0.to_vec();
+    bytes[500] ^= 1;
+    frames[1].0 = WireFrame::copied(bytes.clone());
+    let got = to.received(frames);
+    let bad: Vec<_> = got.iter().filter(|(vnet, _)| !vnet.data_valid && vnet.gso.is_none()).collect();
+    assert_eq!(bad.len(), 1);
+    assert_eq!(bad[0].1, bytes);
+    assert_eq!(to.counted("rxChecksumBad"), 1);
+    // the first frame, the bad one, the two behind it
+    assert_eq!(got.len(), 3);
+}
+
+#[test]
+fn what_contradicts_itself_is_dropped_and_counted() {
+    let mut port = End::new(limits(), quiet(), 1, None);
+    let good = packet(&payload(3000));
+    // longer than its IP length, shorter, no such checksum field, a size of 0, not even a header
+    port.post(superframe(1448), &[&good[..], b"more"].concat());
+    port.post(superframe(1448), &good[..2000]);
+    let far = Some(Checksum { start: 60_000, offset: 16 });
+    port.post(VnetHeader { checksum: far, ..superframe(1448) }, &good);
+    port.post(superframe(0), &good);
+    port.post_raw(&[0; 5]);
+    assert_eq!(port.sent().len(), 0);
+    assert_eq!(port.counted("txDropMalformed"), 5);
+    // not cut and too long; segments too long
+    port.post(needs_checksum(), &packet(&payload(9500)));
+    port.post(superframe(9500), &packet(&payload(30_000)));
+    assert_eq!(port.sent().len(), 0);
+    assert_eq!(port.counted("txDropOversized"), 2);
+    assert_eq!(port.counted("ifOutErrors"), 7);
+    // and the port goes on
+    port.post(superframe(1448), &good);
+    assert_eq!(port.sent().len(), 3);
+}
+
+#[test]
+fn frames_leave_at_the_link_rate() {
+    let rate = BitRate(1e9);
+    let mut port = End::new(PortLimits { rate: Some(rate), ..limits() }, quiet(), 1, None);
+    let mut frames = Vec::new();
+    while frames.len() < 100_000 {
+        for _ in 0..60 {
+            port.post(superframe(1448), &packet(&payload(60_000)));
+        }
+        frames.extend(port.sent());
+    }
+    let (first, last) = (frames[0].1, frames[frames.len() - 1].1);
+    let bytes: usize = frames[1..].iter().map(|(frame, _)| frame.len() + 24).sum();
+    let seconds = (last - first) as f64 / 1e12;
+    let rate = bytes as f64 * 8.0 / seconds;
+    assert!((rate / 1e9 - 1.0).abs() < 1e-6, "{rate}");
+    // and not two of them together
+    let gap = |pair: &[(WireFrame, u64)]| (pair[1].1 - pair[0].1) as usize;
+    assert!(frames.windows(2).all(|pair| gap(pair) >= (pair[1].0.len() + 24) * 8000));
+}
+
+#[test]
+fn both_directions_share_the_bus() {
+    let bus = Arc::new(Bus::new(BitRate(8e9)));
+    let mut port = End::new(limits(), quiet(), 1, Some(Arc::clone(&bus)));
+    port.post(superframe(1000), &packet(&payload(10_000)));
+    let frames = port.sent();
+    let out_ns = bus.busy_ns();
+    assert!((10_000..11_000).contains(&out_ns), "{out_ns}");
+    assert_eq!(port.received(frames).len(), 10);
+    let in_ns = bus.busy_ns() - out_ns;
+    // headers and a descriptor with every frame
+    assert_eq!(in_ns as usize, 10_000 + 10 * (HEADERS + 16));
+}
+
+#[test]
+fn a_full_receive_ring_drops_and_counts() {
+    let mut from = End::new(limits(), quiet(), 1, None);
+    let small = PortLimits { receive_ring: 4, ..limits() };
+    let mut to = End::new(small, quiet(), 1, None);
+    from.post(superframe(1000), &packet(&payload(10_000)));
+    let frames = from.sent();
+    assert_eq!(to.received(frames).len(), 4);
+    assert_eq!((to.counted("rxDropRingFull"), to.counted("ifInDiscards")), (6, 6));
+}
+
+#[test]
+fn interrupts_come_by_time_or_by_number() {
+    let knobs = PortKnobs { rx_usecs: 50, rx_frames: 3, ..PortKnobs::default() };
+    let mut port = End::new(limits(), knobs, 1, None);
+    let queue = Arc::clone(&port.queues[0]);
+    let frame = || WireFrame::copied(packet(b"x"));
+    let start = 1_000_000_000;
+    queue.interrupt.will_sleep();
+    port.device.receive(frame(), start, start);
+    assert_eq!(port.device.interrupt_due_ps(), Some(start + 50_000_000));
+    port.device.interrupt(start + 49_000_000);
+    assert_eq!(port.counted("rxInterrupts"), 0);
+    port.device.interrupt(start + 50_000_000);
+    assert_eq!(port.counted("rxInterrupts"), 1);
+    assert_eq!(port.device.interrupt_due_ps(), None);
+    queue.interrupt.will_sleep();
+    for _ in 0..3 {
+        port.device.receive(frame(), start, start);
+    }
+    port.device.interrupt(start);
+    assert_eq!(port.counted("rxInterrupts"), 2);
+    // a driver that is awake needs none
+    port.device.receive(frame(), start, start);
+    port.device.interrupt(LATER_PS);
+    assert_eq!(port.counted("rxInterrupts"), 2);
+}
+
+#[test]
+fn completions_wait_for_the_link() {
+    let limits = PortLimits { rate: Some(BitRate(1e9)), ..limits() };
+    let mut port = End::new(limits, quiet(), 1, None);
+    port.post(superframe(1448), &packet(&payload(50_000)));
+    let frames = port.sent();
+    let end_ps = frames[frames.len() - 1].1;
+    let completed = |port: &End| port.queues[0].completed.load(Ordering::Relaxed);
+    port.device.interrupt(end_ps - 1);
+    assert_eq!(completed(&port), 0);
+    port.device.interrupt(end_ps);
+    assert_eq!(completed(&port), 1);
+    // nobody waited for it
+    assert_eq!(port.counted("txInterrupts"), 0);
+    port.queues[0].starved.store(true, Ordering::Relaxed);
+    port.queues[0].interrupt.will_sleep();
+    port.post(superframe(1448), &packet(&payload(5000)));
+    let end_ps = port.sent().last().unwrap().1;
+    port.device.interrupt(end_ps);
+    assert_eq!(port.counted("txInterrupts"), 1);
+}
+
+#[test]
+fn a_link_that_is_down_carries_nothing() {
+    let mut port = End::new(limits(), quiet(), 1, None);
+    port.device.shared.set_link(false).unwrap();
+    port.post(needs_checksum(), &packet(b"lost"));
+    assert!(port.sent().is_empty());
+    assert!(port.received(vec![(WireFrame::copied(packet(b"lost")), 1)]).is_empty());
+    assert_eq!((port.counted("txDropLinkDown"), port.counted("ifOutDiscards")), (1, 1));
+    port.device.shared.set_link(true).unwrap();
+    port.post(needs_checksum(), &packet(b"there"));
+    assert_eq!(port.sent().len(), 1);
+}
+
+#[test]
+fn handed_through_means_untouched() {
+    let limits = PortLimits { hand_through: true, ..limits() };
+    let mut from = End::new(limits.clone(), quiet(), 1, None);
+    let mut to = End::new(limits, quiet(), 1, None);
+    let (vnet, packet) = (superframe(1448), packet(&payload(50_000)));
+    from.post(vnet, &packet);
+    let frames = from.sent();
+    assert_eq!(to.received(frames), [(vnet, packet)]);
+}
+
+proptest! {
+    /// Whatever a host hands over, what leaves is whole, and what does not leave is counted.
+    #[test]
+    fn nothing_that_lies_reaches_the_wire(
+        size in 0u16..3000, kind in 0u8..6, start in 0u16..100, offset in 0u16..30,
+        length in 0usize..8000, damage in prop::collection::vec((0usize..120, any::<u8>()), 0..4),
+        cut in 0usize..9000, vlan in prop_oneof![Just(0u16), 1u16..4095], snap: bool,
+    ) {
+        let mut bytes = packet(&payload(length));
+        for (at, value) in damage {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = value;
+            }
+        }
+        bytes.truncate(cut);
+        let mut raw = vec![1, kind, 0, 0];
+        raw.extend(size.to_ne_bytes());
+        raw.extend(start.to_ne_bytes());
+        raw.extend(offset.to_ne_bytes());
+        raw.extend(&bytes);
+        let mut port = End::new(limits(), PortKnobs { vlan, snap, ..quiet() }, 1, None);
+        port.post_raw(&raw);
+        let frames = port.sent();
+        let dropped = port.counted("ifOutErrors");
+        prop_assert_eq!(frames.is_empty(), dropped == 1);
+        for (frame, _) in &frames {
+            let frame = frame.to_vec();
+            prop_assert!(frame.len() <= 9014 + 12);
+            prop_assert!(Headers::parse(&frame).is_ok());
+        }
+        let (header, _) = VnetHeader::parse(&raw, Form::Plain).unwrap_or_default();
+        if header.gso.is_some() {
+            for (frame, _) in &frames {
+                let frame = frame.to_vec();
+                let headers = Headers::parse(&frame).unwrap();
+                prop_assert!(headers.network_checksum_verifies(&frame));
+                prop_assert_ne!(headers.transport_checksum(&frame), Verification::Wrong);
+            }
+        }
+    }
+
+    /// What comes from the wire is handed up as it came, or dropped and counted.
+    #[test]
+    fn nothing_from_the_wire_is_changed(
+        lengths in prop::collection::vec(0usize..2000, 1..20),
+        damage in prop::collection::vec((0usize..20, 0usize..120, any::<u8>()), 0..6), lro: bool,
+    ) {
+        let mut frames: Vec<Vec<u8>> = lengths.iter().map(|length| packet(&payload(*length))).collect();
+        for (frame, at, value) in damage {
+            let frames_here = frames.len();
+            if let Some(byte) = frames[frame % frames_here].get_mut(at) {
+                *byte = value;
+            }
+        }
+        let mut port = End::new(limits(), PortKnobs { lro, ..quiet() }, 1, None);
+        let wire = frames.iter().map(|bytes| (WireFrame::copied(bytes.clone()), 1)).collect();
+        let got = port.received(wire);
+        let dropped = port.counted("ifInErrors") as usize;
+        let merged = port.counted("rxMergedFrames") as usize;
+        let superframes = port.counted("rxSuperframes") as usize;
+        prop_assert_eq!(got.len() + merged - superframes + dropped, frames.len());
+        for (vnet, packet) in got.iter().filter(|(vnet, _)| vnet.gso.is_none()) {
+            // padding and SNAP aside, the very bytes
+            prop_assert!(frames.iter().any(|frame| frame == packet) || packet.len() < 70);
+            if vnet.data_valid {
+                prop_assert!(is_right(packet));
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What virtual adapters counted: figures of a cell, and what of them a reader must know.
+
+use std::collections::BTreeMap;
+
+use linkrate_terms::measurement::{AdapterEvidence, PortEvidence};
+use linkrate_terms::spec::{Adapter, Task};
+use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, TestbedSpec};
+
+use crate::results::{AdapterFigures, PortFigures};
+use crate::stats::sample::mean;
+use crate::store::StoredRun;
+
+/// Per cent of a limit above which a figure is an error of the instrument: the ends of a window
+/// cut into bursts, and no more than that is forgiven.
+pub const IMPOSSIBLE_PERCENT: f64 = 100.5;
+
+/// Ethernet header, 802.1Q tag, LLC/SNAP and FCS: what a frame has around its IP packet at most.
+const FRAME_HEADERS: f64 = 14.0 + 4.0 + 8.0 + 4.0;
+
+/// What the adapter of a run counted.
+pub fn evidence(run: &Measurement) -> Option<&AdapterEvidence> {
+    run.evidence.adapter.as_deref()
+}
+
+fn mean_of<'a, T: 'a>(items: &'a [T], pick: impl Fn(&T) -> Option<f64>) -> Option<f64> {
+    let values: Vec<f64> = items.iter().filter_map(pick).filter(|value| value.is_finite()).collect();
+    mean(&values)
+}
+
+/// Share of time in which the links were occupied outwards, mean over the ports.
+pub fn tx_link_percent(adapter: &AdapterEvidence) -> Option<f64> {
+    mean_of(&adapter.ports, |port| port.tx_link_percent)
+}
+
+/// The same inwards.
+pub fn rx_link_percent(adapter: &AdapterEvidence) -> Option<f64> {
+    mean_of(&adapter.ports, |port| port.rx_link_percent)
+}
+
+/// Share of time in which the busiest adapter's bus was occupied.
+pub fn bus_percent(adapter: &AdapterEvidence) -> Option<f64> {
+    adapter.bus_percent.iter().copied().filter(|share| share.is_finite()).reduce(f64::max)
+}
+
+/// Share of time in which the links were occupied in the direction that the run loads; where both
+/// are, that of the less occupied one, since a link is full only if both are. Of transactions the
+/// more occupied one.
+pub fn loaded_link_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
+    let Task::Workload(workload) = &spec.task else { return None };
+    let adapter = evidence(run)?;
+    let (tx, rx) = (tx_link_percent(adapter), rx_link_percent(adapter));
+    match workload.direction {
+        _ if workload.kind.is_transactional() => Some(tx?.max(rx?)),
+        Direction::Transmit => tx,
+        Direction::Receive => rx,
+        Direction::Bidirectional => Some(tx?.min(rx?)),
+    }
+}
+
+/// Whether device threads may run on CPUs that the clients have too.
+pub fn device_shares_cpus(run: &Measurement) -> bool {
+    let Some(adapter) = evidence(run) else { return false };
+    let clients = &run.client_cpu.cpus;
+    let on_clients = |affinity: &linkrate_terms::CpuSet| {
+        clients.iter().any(|cpu| affinity.contains(cpu.cpu))
+    };
+    adapter.device_threads.iter().any(|thread| on_clients(&thread.affinity))
+}
+
+/// Means over the good runs of a cell; `None` where no adapter counted.
+pub fn figures(good: &[&Measurement]) -> Option<AdapterFigures> {
+    let found: Vec<&AdapterEvidence> = good.iter().filter_map(|run| evidence(run)).collect();
+    if found.is_empty() {
+        return None;
+    }
+    let of = |pick: fn(&AdapterEvidence) -> Option<f64>| mean_of(&found, |adapter| pick(adapter));
+    let mut ports: Vec<&str> = Vec::new();
+    for port in found.iter().flat_map(|adapter| &adapter.ports) {
+        if !ports.contains(&port.name.as_str()) {
+            ports.push(&port.name);
+        }
+    }
+    let share = |name: &str, pick: fn(&PortEvidence) -> Option<f64>| {
+        mean_of(&found, |adapter| pick(adapter.ports.iter().find(|port| port.name == name)?))
+    };
+    let mut drops: BTreeMap<String, f64> = BTreeMap::new();
+    for (reason, count) in found.iter().flat_map(|adapter| adapter.drops()) {
+        *drops.entry(reason).or_default() += count as f64 / found.len() as f64;
+    }
+    Some(AdapterFigures {
+        sent_frame_bytes: of(AdapterEvidence::mean_wire_frame_bytes),
+        received_frame_bytes: of(AdapterEvidence::mean_received_frame_bytes),
+        segments_per_superframe: of(AdapterEvidence::segments_per_superframe),
+        merges_per_superframe: of(AdapterEvidence::merges_per_superframe),
+        tx_link_percent: of(tx_link_percent),
+        rx_link_percent: of(rx_link_percent),
+        ports: ports
+            .into_iter()
+            .map(|name| PortFigures {
+                port: name.to_owned(),
+                tx_link_percent: share(name, |port| port.tx_link_percent),
+                rx_link_percent: share(name, |port| port.rx_link_percent),
+            })
+            .collect(),
+        bus_percent: of(bus_percent),
+        device_cpus: of(|adapter| Some(adapter.device_cpus())),
+        device_busiest_percent: of(AdapterEvidence::busiest_device_percent),
+        device_shares_cpus: good.iter().any(|run| device_shares_cpus(run)),
+        drops,
+        checksum_failures: of(|adapter| Some(adapter.checksum_failures() as f64)),
+    })
+}
+
+/// What a reader must know of a scaled testbed.
+pub fn scaled(testbed: &TestbedSpec) -> Option<String> {
+    let Adapter::Model(model) = &testbed.adapter else { return None };
+    (testbed.scale < 1.0).then(|| {
+        format!(
+            "Links and buses ran at {} of the rates of adapter {}: throughput and verdicts are those \
+             of so slow a link, and service demands contain more waiting than at full rate.",
+            testbed.scale, model.name
+        )
+    })
+}
+
+/// What a reader must know of one cell. `limit` is what its links and buses can carry in bit/s.
+pub fn warnings(name: &str, runs: &[&StoredRun], limit: Option<f64>) -> Vec<String> {
+    let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
+    let Some(figures) = figures(&good) else { return Vec::new() };
+    let mut found = Vec::new();
+    let throughput = mean_of(&good, |run| Some(run.traffic.bits_per_second()));
+    if let (Some(rate), Some(limit)) = (throughput, limit)
+        && rate * 100.0 > limit * IMPOSSIBLE_PERCENT
+    {
+        found.push(format!(
+            "{name}: throughput is {:.1} % of what its links can carry, which cannot be: an error \
+             of the instrument.",
+            rate * 100.0 / limit
+        ));
+    }
+    if !figures.drops.is_empty() {
+        let reasons: Vec<String> = figures
+            .drops
+            .iter()
+            .map(|(reason, count)| format!("{reason} {}", rounded(*count)))
+            .collect();
+        found.push(format!("{name}: the adapter dropped frames, per run: {}.", reasons.join(", ")));
+    }
+    if let Some(count) = figures.checksum_failures.filter(|count| *count > 0.0) {
+        found.push(format!(
+            "{name}: {} received frames per run had a wrong checksum.",
+            rounded(count)
+        ));
+    }
+    if let Some(first) = runs.first() {
+        found.extend(contradictions(name, &first.spec, &good, &figures));
+    }
+    found
+}
+
+/// A mean count: whole where it is, else with the digits that say that it is none.
+fn rounded(count: f64) -> String {
+    if count < 10.0 && count.fract() != 0.0 { format!("{count:.1}") } else { format!("{count:.0}") }
+}
+
+/// Where the adapter's counters deny what was asked for.
+fn contradictions(
+    name: &str,
+    spec: &RunSpec,
+    good: &[&Measurement],
+    figures: &AdapterFigures,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    let Task::Workload(workload) = &spec.task else { return found };
+    let mtu = good.iter().find_map(|run| run.effective.interface.mtu).or(spec.interface.mtu);
+    for (way, bytes) in
+        [("sent", figures.sent_frame_bytes), ("received", figures.received_frame_bytes)]
+    {
+        if let (Some(bytes), Some(mtu)) = (bytes, mtu)
+            && bytes > f64::from(mtu) + FRAME_HEADERS
+        {
+            found.push(format!(
+                "{name}: frames {way} on the wire have {bytes:.0} bytes on average, more than an MTU \
+                 of {mtu} allows."
+            ));
+        }
+    }
+    let bulk = workload.kind == Protocol::Stream && workload.direction != Direction::Transmit;
+    match (spec.interface.port.lro, figures.merges_per_superframe) {
+        (Some(true), None) if bulk => {
+            found.push(format!("{name}: lro on was asked for, but the adapter merged nothing."));
+        }
+        (Some(false), Some(merges)) => found.push(format!(
+            "{name}: lro off was asked for, but the adapter merged {merges:.1} frames into one on \
+             average."
+        )),
+        _ => {}
+    }
+    found
+}

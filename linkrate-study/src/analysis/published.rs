@@ -1,0 +1,91 @@
+//! Published figures beside the measured ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::analysis::figures::{RunsByCell, is_transactional};
+use crate::published::{Figure, Published};
+use crate::results::{Interval, Measure, PublishedKind, PublishedResult};
+use crate::stats::interval::of_mean;
+use crate::stats::paired;
+use crate::study::Study;
+
+/// A cell's figure by block.
+type ByBlock = BTreeMap<u32, f64>;
+
+/// Every published figure with what was measured in its place.
+pub fn beside(study: &Study, runs: &RunsByCell<'_>) -> Vec<PublishedResult> {
+    study.published.iter().map(|published| one(published, study, runs)).collect()
+}
+
+fn one(published: &Published, study: &Study, runs: &RunsByCell<'_>) -> PublishedResult {
+    let (measure, confidence) = (published.measure, study.method.confidence);
+    let cells = published.cells(study);
+    let transactional = cells
+        .first()
+        .and_then(|cell| study.cells.get(*cell))
+        .is_some_and(|cell| is_transactional(&cell.spec));
+    let unit = published.unit(transactional);
+    let (kind, figure, measured, unit) = match &published.figure {
+        Figure::Value(value) => {
+            let measured = cells.first().and_then(|cell| {
+                let values: Vec<f64> = runs.by_block(*cell, measure).into_values().collect();
+                of_mean(&values, confidence)
+            });
+            (PublishedKind::Value, *value, measured, unit)
+        }
+        Figure::Effect(_, ratio) => {
+            let measured = ratio_of(&published.pairs(study), measure, runs, confidence);
+            (PublishedKind::Effect, *ratio, measured, "ratio")
+        }
+        Figure::Difference(_, difference) => {
+            let measured = published.pairs(study).first().and_then(|(from, to)| {
+                let (from, to) = (runs.by_block(*from, measure), runs.by_block(*to, measure));
+                let differences: Vec<f64> = to
+                    .iter()
+                    .filter_map(|(block, to)| Some(to - from.get(block)?))
+                    .collect();
+                of_mean(&differences, confidence)
+            });
+            (PublishedKind::Difference, *difference, measured, unit)
+        }
+    };
+    let step = published.step();
+    PublishedResult {
+        measure,
+        at: published.at.clone(),
+        factor: step.map(|step| step.factor.clone()),
+        from: step.map(|step| step.from.clone()),
+        to: step.map(|step| step.to.clone()),
+        kind,
+        published: figure,
+        measured,
+        unit,
+    }
+}
+
+/// The ratio over all pairs of cells together: the geometric mean of a block's cells before and
+/// after, paired within blocks. A block counts if it has all of them.
+fn ratio_of(
+    pairs: &[(usize, usize)],
+    measure: Measure,
+    runs: &RunsByCell<'_>,
+    confidence: f64,
+) -> Option<Interval> {
+    let figures: Vec<(ByBlock, ByBlock)> = pairs
+        .iter()
+        .map(|(from, to)| (runs.by_block(*from, measure), runs.by_block(*to, measure)))
+        .collect();
+    let blocks: BTreeSet<u32> = figures.iter().flat_map(|(from, _)| from.keys()).copied().collect();
+    let ratios = blocks.into_iter().map(|block| {
+        let mean = |values: Vec<Option<f64>>| {
+            let logs: Option<Vec<f64>> =
+                values.into_iter().map(|value| value.map(f64::ln)).collect();
+            logs.map(|logs| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+        };
+        let side = |pick: fn(&(ByBlock, ByBlock)) -> &ByBlock| {
+            mean(figures.iter().map(|pair| pick(pair).get(&block).copied()).collect())
+        };
+        (side(|pair| &pair.0), side(|pair| &pair.1))
+    });
+    Some(paired::ratio(ratios, confidence)?.ratio)
+}
