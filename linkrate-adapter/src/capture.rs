@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_wire::lro::Parts;
-
+use linkrate_wire::pcapng::{self, Direction, Interface, Packet};
 
 use crate::counters::DeviceCounters;
 use crate::frame::WireFrame;
@@ -57,13 +57,13 @@ impl CaptureSlot {
     pub(crate) fn start(&self, path: &Path, port: &str) -> io::Result<()> {
         self.stop()?;
         let mut file = BufWriter::new(File::create(path)?);
-        let mut head: Vec<u8> = Vec::new();
-        for (side, about) in [
-            ("host", "between the host and the adapter, before and after offloads"),
-            ("wire", "on the wire, without FCS"),
-        ] {
+        let mut head = Vec::new();
+        pcapng::section_header("linkrate", &mut head);
+        // the host's side shows packets before the offloads and after, the wire's what travels
+        for side in ["host", "wire"] {
             let name = format!("{port} {side}");
-            head.extend(format!("{name}{about}").bytes());
+            let side = Interface { name: &name, speed: None, snap_length: 0 };
+            pcapng::interface_description(&side, &mut head);
         }
         file.write_all(&head)?;
         // a reader finds a whole file however early the capture ends
@@ -93,7 +93,13 @@ impl CaptureSlot {
     }
 
     /// A frame on the wire.
-    pub(crate) fn wire(&self, at_ns: u64, sent: bool, frame: &WireFrame, counters: &DeviceCounters) {
+    pub(crate) fn wire(
+        &self,
+        at_ns: u64,
+        sent: bool,
+        frame: &WireFrame,
+        counters: &DeviceCounters,
+    ) {
         if self.is_on() {
             let bytes = [frame.head(), frame.tail()].concat();
             self.put(Captured { interface: WIRE, at_ns, sent, bytes }, counters);
@@ -118,9 +124,19 @@ fn write(mut file: BufWriter<File>, captured: &Receiver<Captured>) -> io::Result
     // CLOCK_MONOTONIC as the time of day
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
     let boot_ns = (since_epoch.as_nanos() as u64).wrapping_sub(monotonic_ns());
-    let mut count = 0;
+    let (mut count, mut block) = (0, Vec::new());
     for packet in captured {
-        let block = packet.bytes;
+        let direction = if packet.sent { Direction::Outbound } else { Direction::Inbound };
+        block.clear();
+        let captured = Packet {
+            interface: packet.interface,
+            time_ns: boot_ns.wrapping_add(packet.at_ns),
+            direction,
+            parts: &[&packet.bytes],
+            comment: None,
+            snap_length: 0,
+        };
+        pcapng::packet(&captured, &mut block);
         file.write_all(&block)?;
         count += 1;
     }

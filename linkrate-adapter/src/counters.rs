@@ -135,10 +135,12 @@ counters! {
         rx_drop_ring = "rxDropRingFull",
         /// Dropped: the bus was behind by more than the receive FIFO holds.
         rx_drop_fifo = "rxDropFifoFull",
-        /// Frames that went where the steering table or the hash said.
+        /// Frames whose destination port was in the steering table.
         steering_hits = "steeringHits",
-        /// Frames whose destination port was in no table.
+        /// Frames whose destination port was not, which the hash steered.
         steering_misses = "steeringMisses",
+        /// Ports whose frames changed their queue.
+        steering_moves = "steeringMoves",
         /// Receive interrupts.
         rx_interrupts = "rxInterrupts",
         /// Transmit completion interrupts.

@@ -98,6 +98,9 @@ impl Driver {
             if !write(&self.tap, &descriptor)? {
                 self.queue.counters.rx_refused.add(1);
             }
+            // only this thread writes it
+            let consumed = self.queue.consumed.load(Ordering::Relaxed) + descriptor.frames();
+            self.queue.consumed.store(consumed, Ordering::Release);
         }
         self.queue.counters.rx_packets.add(count as u64);
         Ok(count)
@@ -112,7 +115,7 @@ impl Driver {
     ) -> io::Result<(usize, bool)> {
         let mut count = 0;
         while count < BUDGET && self.has_room(*posted, ring) {
-            let read = pool.with_free(|block| match tap::read(&self.tap, block.as_mut()) {
+            let read = pool.with_free(|block| match tap::read(&self.tap, block.bytes_mut()) {
                 Ok(length) => Ok(length),
                 Err(error) => Err(error),
             });
@@ -223,4 +226,3 @@ fn write(tap: &OwnedFd, descriptor: &RxDescriptor) -> io::Result<bool> {
 pub(crate) fn learns(steering: Steering, queues: usize) -> bool {
     steering == Steering::DestinationPort && queues > 1
 }
-

@@ -33,7 +33,7 @@ impl Block {
     }
 
     /// To be written.
-    pub fn as_mut(&mut self) -> &mut [u8] {
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
@@ -159,13 +159,10 @@ mod tests {
     #[test]
     fn a_train_is_its_frames() {
         let mut block = Block::new();
-        block.as_mut()[10..22].copy_from_slice(b"hello, world");
+        block.bytes_mut()[10..22].copy_from_slice(b"hello, world");
         let train = Arc::new(Train {
             headers: b"AB".to_vec(),
-            cuts: vec![
-                Cut { header: 0..1, payload: 0..5 },
-                Cut { header: 1..2, payload: 5..12 },
-            ],
+            cuts: vec![Cut { header: 0..1, payload: 0..5 }, Cut { header: 1..2, payload: 5..12 }],
             block: Some(Arc::new(block)),
             base: 10,
             untouched: None,

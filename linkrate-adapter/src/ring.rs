@@ -41,9 +41,12 @@ pub struct RxDescriptor {
 }
 
 impl RxDescriptor {
-    /// Whether it is as another host left it.
-    pub(crate) fn is_untouched(&self) -> bool {
-        matches!(&self.delivery, Delivery::Frame { frame, .. } if frame.untouched().is_some())
+    /// How many frames of the wire it is.
+    pub(crate) fn frames(&self) -> u64 {
+        match &self.delivery {
+            Delivery::Frame { .. } => 1,
+            Delivery::Superframe { superframe, .. } => superframe.segments() as u64,
+        }
     }
 
     /// The pieces the packet is made of after its vnet header, in order.
@@ -149,7 +152,8 @@ impl Waker {
     /// Wakes the other side if it sleeps, and says whether that was needed.
     pub fn wake(&self) -> bool {
         fence(Ordering::SeqCst);
-        let slept = self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed);
+        let slept =
+            self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed);
         if slept {
             self.bell.ring();
         }
@@ -168,6 +172,9 @@ impl AsFd for Waker {
 pub struct QueueShared {
     /// Transmit descriptors whose last bit has left, since the beginning.
     pub completed: AtomicU64,
+    /// Received frames the driver has handed to the host, since the beginning; a superframe counts
+    /// as the frames it was merged of.
+    pub consumed: AtomicU64,
     /// The driver waits for completions: its transmit ring is full.
     pub starved: AtomicBool,
     /// The queue's interrupt.
@@ -186,6 +193,7 @@ impl QueueShared {
     pub fn new() -> SysResult<Self> {
         Ok(Self {
             completed: AtomicU64::new(0),
+            consumed: AtomicU64::new(0),
             starved: AtomicBool::new(false),
             interrupt: Waker::new()?,
             stop: AtomicBool::new(false),

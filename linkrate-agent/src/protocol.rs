@@ -80,6 +80,11 @@ pub enum Request {
         /// The knobs.
         knobs: InterfaceKnobs,
     },
+    /// Read the knobs of an interface and set nothing.
+    ReadKnobs {
+        /// Interface name.
+        name: String,
+    },
     /// Make ready for connections of a workload.
     Listen(ListenSpec),
     /// Connect a client's flows to a listening host.
@@ -186,7 +191,7 @@ pub enum Reply {
     },
     /// Done, with nothing to tell.
     Done,
-    /// To [`Request::SetKnobs`]: every knob as read back.
+    /// To [`Request::SetKnobs`] and [`Request::ReadKnobs`]: every knob as read back.
     Knobs(InterfaceKnobs),
     /// To [`Request::Listen`].
     Listening {
@@ -405,6 +410,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         }
         Request::SteerReceive { name, .. }
         | Request::AwaitLink { name }
+        | Request::ReadKnobs { name }
         | Request::ReleaseTap { name } => check_name(name),
         Request::SetKnobs { interfaces, .. } => check_names(interfaces),
         Request::Listen(spec) => {

@@ -124,6 +124,10 @@ impl Agent<'_> {
                 Ok(Reply::Done)
             }
             Request::SetKnobs { interfaces, knobs } => self.set_knobs(&interfaces, &knobs),
+            Request::ReadKnobs { name } => match knobs::read(&name) {
+                Ok(knobs) => Ok(Reply::Knobs(knobs)),
+                Err(error) => Err(refusal(error.to_string())),
+            },
             Request::Listen(spec) => {
                 self.end_session();
                 let (session, ports) = Session::listen(&spec)?;

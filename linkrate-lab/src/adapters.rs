@@ -27,12 +27,38 @@ const TAP_QUEUE: u32 = 16_384;
 /// The ports of one wire.
 #[derive(Debug)]
 pub struct Line {
+    /// Number of the port of the system under test, through all its adapters.
+    pub number: u32,
     /// The port of the system under test.
     pub sut: Port,
     /// Those of its clients.
     pub clients: Vec<Port>,
     /// What joins them.
     pub wire: Wire,
+}
+
+impl Line {
+    /// Sets the knobs of the port, and of what lies behind it what must be the same there.
+    /// Returns what is effective.
+    pub fn set_knobs(&self, model: &Model, asked: &InterfaceKnobs) -> InterfaceKnobs {
+        let knobs = asked.port.over(&model.defaults, asked.rx_checksum);
+        self.sut.set_knobs(knobs.clone());
+        for client in &self.clients {
+            let common = client_knobs(&model.defaults);
+            client.set_knobs(PortKnobs { vlan: knobs.vlan, snap: knobs.snap, ..common });
+        }
+        effective_knobs(&self.sut)
+    }
+}
+
+/// What a port has, as far as the port itself knows it.
+pub fn effective_knobs(port: &Port) -> InterfaceKnobs {
+    let now = port.shared.knobs();
+    InterfaceKnobs {
+        rx_checksum: Some(now.rx_checksum),
+        port: PortRequest::of(&now),
+        ..InterfaceKnobs::default()
+    }
 }
 
 /// All virtual adapters of a testbed.
@@ -69,6 +95,30 @@ impl Adapters {
         &self.lines
     }
 
+    /// The wire of the system under test's port of that name.
+    pub fn line(&self, port: &str) -> Option<&Line> {
+        self.lines.iter().find(|line| line.sut.shared.name() == port)
+    }
+
+    /// Nanoseconds each adapter's bus was busy; empty where it never limits.
+    pub fn buses_busy_ns(&self) -> Vec<u64> {
+        self.buses.iter().map(|bus| bus.busy_ns()).collect()
+    }
+
+    /// The number of the port that [`add_port`](Self::add_port) adds: the lowest that is free.
+    pub fn next_number(&self) -> u32 {
+        let taken = self.lines.iter().zip(0..).take_while(|(line, number)| line.number == *number);
+        taken.count() as u32
+    }
+
+    /// Takes a port away, with its wire and the ports of its clients; their interfaces go with
+    /// them. False when there is no such port.
+    pub fn remove_port(&mut self, port: &str) -> bool {
+        let before = self.lines.len();
+        self.lines.retain(|line| line.sut.shared.name() != port);
+        self.lines.len() < before
+    }
+
     /// Adds the system under test's next port, with `clients` behind it.
     ///
     /// # Errors
@@ -80,8 +130,8 @@ impl Adapters {
         clients: &mut [(&mut Host, &str)],
         placement: &Placement,
     ) -> Result<(), LabError> {
-        let number = self.lines.len();
-        let adapter = number / self.model.ports as usize;
+        let number = self.next_number();
+        let adapter = (number / self.model.ports) as usize;
         if let (Some(rate), true) = (self.model.bus, self.buses.len() == adapter) {
             self.buses.push(Arc::new(Bus::new(rate)));
         }
@@ -100,7 +150,7 @@ impl Adapters {
         let mut ports = Vec::new();
         for (index, (host, interface)) in clients.iter_mut().enumerate() {
             ports.push(wire.attach(PortSpec {
-                name: format!("client {}", host.name),
+                name: host.name.clone(),
                 queues: tap(host, interface, 1, address(2 + index as u8))?,
                 limits: PortLimits { superframe: 65_535, ..PortLimits::of(&self.model) },
                 knobs: client_knobs(&self.model.defaults),
@@ -108,7 +158,8 @@ impl Adapters {
                 driver_cpus: placement.clients.clone(),
             })?);
         }
-        self.lines.push(Line { sut, clients: ports, wire });
+        // in the order of their numbers; one that was taken away may have left a gap
+        self.lines.insert(number as usize, Line { number, sut, clients: ports, wire });
         Ok(())
     }
 
@@ -133,19 +184,8 @@ impl Adapters {
     /// Sets the knobs of the first `ports` ports, and of what lies behind them what must be the
     /// same there. Returns what is effective.
     pub fn set_knobs(&self, ports: usize, asked: &InterfaceKnobs) -> InterfaceKnobs {
-        let knobs = asked.port.over(&self.model.defaults, asked.rx_checksum);
-        let mut effective = InterfaceKnobs::default();
-        for line in self.lines.iter().take(ports) {
-            line.sut.set_knobs(knobs.clone());
-            for client in &line.clients {
-                let common = client_knobs(&self.model.defaults);
-                client.set_knobs(PortKnobs { vlan: knobs.vlan, snap: knobs.snap, ..common });
-            }
-            let now = line.sut.shared.knobs();
-            effective.rx_checksum = Some(now.rx_checksum);
-            effective.port = PortRequest::of(&now);
-        }
-        effective
+        let lines = self.lines.iter().take(ports);
+        lines.fold(InterfaceKnobs::default(), |_, line| line.set_knobs(&self.model, asked))
     }
 
     /// Sets the faults of every wire.
@@ -164,7 +204,7 @@ impl Adapters {
         Reading {
             at_ns: monotonic_ns(),
             ports: self.lines.iter().map(|line| line.sut.counters()).collect(),
-            buses_busy_ns: self.buses.iter().map(|bus| bus.busy_ns()).collect(),
+            buses_busy_ns: self.buses_busy_ns(),
             device: self.lines.iter().filter_map(|line| line.wire.device_time()).collect(),
             drivers: self.lines.iter().flat_map(|line| line.sut.driver_times()).collect(),
         }
@@ -185,7 +225,8 @@ impl Adapters {
 
     /// A port whose drivers have ended, by name.
     pub fn broken(&self) -> Option<&str> {
-        let ports = self.lines.iter().flat_map(|line| std::iter::once(&line.sut).chain(&line.clients));
+        let ports =
+            self.lines.iter().flat_map(|line| std::iter::once(&line.sut).chain(&line.clients));
         ports.into_iter().find(|port| port.is_broken()).map(|port| port.shared.name())
     }
 }
@@ -196,9 +237,7 @@ pub fn evidence(from: &Reading, to: &Reading, ports: usize, has_rate: bool) -> A
     let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / window_ns as f64;
     let port = |(number, (to, from)): (usize, (&Snapshot, &Snapshot))| {
         let counters = since(to, from);
-        let busy = |name: &str| {
-            has_rate.then(|| percent(counters.get(name).copied().unwrap_or(0)))
-        };
+        let busy = |name: &str| has_rate.then(|| percent(counters.get(name).copied().unwrap_or(0)));
         PortEvidence {
             name: format!("eth{number}"),
             tx_link_percent: busy("txLinkBusyNs"),

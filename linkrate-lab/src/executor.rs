@@ -261,8 +261,8 @@ fn set_knobs(
         })?;
     }
     let request = Request::SetKnobs { interfaces, knobs };
-    let effective =
-        expect_reply!(testbed.sut.connection, request, Reply::Knobs(knobs) => knobs).map_err(knob)?;
+    let effective = expect_reply!(testbed.sut.connection, request, Reply::Knobs(knobs) => knobs)
+        .map_err(knob)?;
     let Some(adapters) = &testbed.adapters else { return Ok(effective) };
     let port = adapters.set_knobs(ports, &spec.interface);
     Ok(InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, ..effective })

@@ -122,12 +122,12 @@ pub enum ReceiveSteering {
 }
 
 /// Name of the interface of client `number`'s wire in the system under test.
-fn sut_interface(number: u32) -> String {
+pub(crate) fn sut_interface(number: u32) -> String {
     format!("eth{number}")
 }
 
 /// RFC 2544's benchmarking network 198.18.0.0/15, one /24 a wire; client `index` of the wire.
-fn addresses(wire: u32, index: u32) -> (Ipv4Addr, Ipv4Addr) {
+pub(crate) fn addresses(wire: u32, index: u32) -> (Ipv4Addr, Ipv4Addr) {
     let (second, third) = (18 + (wire / 256) as u8, (wire % 256) as u8);
     let client = 2 + index as u8;
     (Ipv4Addr::new(198, second, third, 1), Ipv4Addr::new(198, second, third, client))
@@ -239,7 +239,7 @@ impl Testbed {
 }
 
 /// Starts an agent as a host, checks who it is and binds it to its CPUs.
-fn start(
+pub(crate) fn start(
     name: &str,
     isolation: Isolation<'_>,
     cpus: &CpuSet,
@@ -300,7 +300,7 @@ fn wire(sut: &mut Host, client: &mut Client, queues: u32) -> Result<(), LabError
 }
 
 /// Configures one end of a wire. Returns why receive processing could not be steered, if so.
-fn configure(
+pub(crate) fn configure(
     host: &mut Host,
     name: &str,
     address: Ipv4Addr,

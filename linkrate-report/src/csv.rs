@@ -4,9 +4,10 @@
 //! figures of a failed run, traffic of an idle run, transactions of a stream. An idle run has no
 //! cell and `idle` as its kind.
 
+use linkrate_study::analysis::adapter;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::measurement::{AdapterEvidence, IdleSource};
 use linkrate_terms::{Measurement, Task};
 
 use crate::ReportError;
@@ -16,11 +17,13 @@ use crate::ReportError;
 /// # Errors
 /// [`ReportError::Csv`] if the writer refuses a row; in memory it has no reason to.
 pub fn runs(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
-    let factors: Vec<&str> = results
-        .cells
-        .first()
-        .map(|cell| cell.levels.0.iter().map(|(factor, _)| factor.as_str()).collect())
-        .unwrap_or_default();
+    // cells of different parts have different factors
+    let mut factors: Vec<&str> = Vec::new();
+    for (factor, _) in results.cells.iter().flat_map(|cell| &cell.levels.0) {
+        if !factors.contains(&factor.as_str()) {
+            factors.push(factor);
+        }
+    }
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(header(&factors))?;
     for run in &results.runs {
@@ -50,7 +53,12 @@ const OUTCOME: &[Column<StoredRun>] = &[
     ("warm_up_s", |run| figure(run.spec.warm_up.as_secs_f64())),
     ("window_s", |run| figure(run.spec.window.as_secs_f64())),
     ("clients", |run| text(run.spec.clients)),
+    ("ports", |run| run.spec.ports.and_then(text)),
 ];
+
+/// What is the same for all runs, but must not get lost when the file is passed on.
+const TESTBED: &[Column<StudyResults>] =
+    &[("adapter", |results| text(&results.adapter)), ("scale", |results| figure(results.scale))];
 
 /// What flowed; empty for idle runs, where nothing was asked to.
 const TRAFFIC: &[Column<Measurement>] = &[
@@ -124,7 +132,41 @@ const EFFECTIVE: &[Column<Measurement>] = &[
     ("effective_mtu_bytes", |run| run.effective.interface.mtu.and_then(text)),
     ("effective_gso_max_size_bytes", |run| run.effective.interface.gso_max_size.and_then(text)),
     ("effective_queues", |run| run.effective.interface.queues.and_then(text)),
+    ("effective_lro", |run| run.effective.interface.port.lro.and_then(text)),
+    ("effective_steering", |run| run.effective.interface.port.steering.and_then(text)),
+    ("effective_rx_usecs", |run| run.effective.interface.port.rx_usecs.and_then(text)),
+    ("effective_rx_frames", |run| run.effective.interface.port.rx_frames.and_then(text)),
+    ("effective_tx_usecs", |run| run.effective.interface.port.tx_usecs.and_then(text)),
+    ("effective_vlan", |run| run.effective.interface.port.vlan.and_then(text)),
+    ("effective_snap", |run| run.effective.interface.port.snap.and_then(text)),
 ];
+
+/// What virtual adapters counted; empty on other adapters.
+const ADAPTER: &[Column<Measurement>] = &[
+    ("adapter_sent_frame_bytes", |run| counted(run)?.mean_wire_frame_bytes().and_then(figure)),
+    ("adapter_received_frame_bytes", |run| {
+        counted(run)?.mean_received_frame_bytes().and_then(figure)
+    }),
+    ("adapter_segments_per_superframe", |run| {
+        counted(run)?.segments_per_superframe().and_then(figure)
+    }),
+    ("adapter_merges_per_superframe", |run| {
+        counted(run)?.merges_per_superframe().and_then(figure)
+    }),
+    ("adapter_tx_link_percent", |run| adapter::tx_link_percent(counted(run)?).and_then(figure)),
+    ("adapter_rx_link_percent", |run| adapter::rx_link_percent(counted(run)?).and_then(figure)),
+    ("adapter_bus_percent", |run| adapter::bus_percent(counted(run)?).and_then(figure)),
+    ("adapter_device_cpus", |run| figure(counted(run)?.device_cpus())),
+    ("adapter_device_busiest_percent", |run| {
+        counted(run)?.busiest_device_percent().and_then(figure)
+    }),
+    ("adapter_drops", |run| text(counted(run)?.drops().values().sum::<u64>())),
+    ("adapter_checksum_failures", |run| text(counted(run)?.checksum_failures())),
+];
+
+fn counted(run: &Measurement) -> Option<&AdapterEvidence> {
+    adapter::evidence(run)
+}
 
 /// What only test sockets have; empty for idle runs.
 const SOCKETS: &[Column<Measurement>] = &[
@@ -165,13 +207,15 @@ const MEASURED: &[(&[Column<Measurement>], Applies)] = &[
     (DATAGRAMS, |task| matches!(task, Task::Workload(w) if w.kind.is_udp())),
     (CPU, |_| true),
     (EFFECTIVE, |_| true),
+    (ADAPTER, |_| true),
     (SOCKETS, |task| matches!(task, Task::Workload(_))),
     (INTERFACE, |_| true),
 ];
 
 fn header(factors: &[&str]) -> Vec<String> {
     let run = RUN.iter().map(|(name, _)| (*name).to_owned());
-    let outcome = OUTCOME.iter().map(|(name, _)| (*name).to_owned());
+    let testbed = TESTBED.iter().map(|(name, _)| *name);
+    let outcome = OUTCOME.iter().map(|(name, _)| *name).chain(testbed).map(str::to_owned);
     let measured = MEASURED.iter().flat_map(|(columns, _)| *columns).map(|(name, _)| *name);
     let measured: Vec<String> = measured.map(str::to_owned).collect();
     let taken: Vec<String> = run.clone().chain(outcome.clone()).chain(measured.clone()).collect();
@@ -192,6 +236,7 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
     let mut fields: Vec<Field> = RUN.iter().map(|(_, value)| value(run)).collect();
     fields.extend(factors.iter().map(level));
     fields.extend(OUTCOME.iter().map(|(_, value)| value(run)));
+    fields.extend(TESTBED.iter().map(|(_, value)| value(results)));
     for (columns, applies) in MEASURED {
         let measured = match &run.outcome {
             Outcome::Measured(measurement) if applies(&run.spec.task) => Some(measurement),

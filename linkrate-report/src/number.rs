@@ -226,6 +226,22 @@ pub fn change(ratio: &Interval) -> Change {
     }
 }
 
+/// A published figure with all the digits it was published with, up to five, and its unit.
+pub fn published(value: f64, unit: &'static str) -> String {
+    let scale = Scale::of(unit, value);
+    let digits = significant(value / scale.divisor, 5);
+    let shortest = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits.as_str(),
+    };
+    format!("{shortest} {}", scale.unit)
+}
+
+/// A difference with its sign: what [`published`] or [`mean`] made of it.
+pub fn difference(value: f64, text: String) -> String {
+    if value > 0.0 { format!("+{text}") } else { text }
+}
+
 /// The size of a change without its sign, for sentences that say "lower" or "higher".
 pub fn change_size(ratio: f64) -> String {
     let points = ((ratio - 1.0) * 100.0).abs();
@@ -284,6 +300,24 @@ mod tests {
         ] {
             assert_eq!(mean(&quantity(rate, None, "bit/s")), text);
         }
+    }
+
+    #[test]
+    fn published_figures_keep_their_digits() {
+        for (value, unit, text) in [
+            (12.02e9, "bit/s", "12.02 Gb/s"),
+            (9.9e9, "bit/s", "9.9 Gb/s"),
+            (43e9, "bit/s", "43 Gb/s"),
+            (178.63e6, "bit/s", "178.63 Mb/s"),
+            (-3.95e6, "bit/s", "−3.95 Mb/s"),
+            (2.2, "us/KB", "2.2 µs/KB"),
+            (12_000.0, "transaction/s", "12000 transactions/s"),
+            (0.0, "%", "0 %"),
+        ] {
+            assert_eq!(published(value, unit), text);
+        }
+        assert_eq!(difference(1.0, "1 Mb/s".to_owned()), "+1 Mb/s");
+        assert_eq!(difference(-1.0, "−1 Mb/s".to_owned()), "−1 Mb/s");
     }
 
     #[test]

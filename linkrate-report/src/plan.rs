@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use linkrate_study::plan::Estimate;
-use linkrate_study::study::Study;
+use linkrate_study::study::{Factor, Study};
+use linkrate_terms::TestbedSpec;
+use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::format_duration;
 use serde_json::json;
 
@@ -35,15 +37,29 @@ impl Plan<'_> {
             // writing to a String does not fail
             let _ = writeln!(text, "{name:<10} {value}");
         };
-        for factor in &study.factors {
+        let levels = |factor: &Factor| -> String {
             let levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
-            line(&factor.name, levels.join(", "));
+            levels.join(", ")
+        };
+        if study.parts.is_empty() {
+            for factor in &study.factors {
+                line(&factor.name, levels(factor));
+            }
+        }
+        for part in &study.parts {
+            let varied: Vec<String> = part
+                .factors
+                .iter()
+                .map(|factor| format!("{}: {}", factor.name, levels(factor)))
+                .collect();
+            let varied = if varied.is_empty() { "one cell".to_owned() } else { varied.join("; ") };
+            line("part", format!("{} ({varied})", part.name));
         }
         line("cells", study.cells.len().to_string());
         for (number, cell) in study.cells.iter().enumerate() {
             line("", format!("{:>3}  {}", number + 1, cell.levels));
         }
-        line("testbed", format!("veth, {}", count(study.testbed.clients as usize, "client")));
+        line("testbed", testbed(&study.testbed));
         line(
             "block",
             format!(
@@ -95,11 +111,19 @@ impl Plan<'_> {
     pub fn document(&self) -> String {
         let (study, method) = (self.study, &self.study.method);
         let cells: Vec<_> = study.cells.iter().map(|cell| &cell.levels).collect();
-        let factors: Vec<_> = study
-            .factors
+        let factors = |factors: &[Factor]| -> Vec<_> {
+            factors
+                .iter()
+                .map(|factor| json!({ "factor": factor.name, "levels": factor.levels }))
+                .collect()
+        };
+        let parts: Vec<_> = study
+            .parts
             .iter()
-            .map(|factor| json!({ "factor": factor.name, "levels": factor.levels }))
+            .map(|part| json!({ "part": part.name, "factors": factors(&part.factors) }))
             .collect();
+        let factors = factors(&study.factors);
+        let on_model = matches!(study.testbed.adapter, Adapter::Model(_));
         let document = json!({
             "format": FORMAT,
             "study": study.name,
@@ -107,7 +131,13 @@ impl Plan<'_> {
             "paper": study.paper,
             "factors": factors,
             "cells": cells,
+            "parts": parts,
+            "published": study.published.len(),
+            "adapter": study.testbed.adapter.name(),
             "clients": study.testbed.clients,
+            "ports": on_model.then_some(study.testbed.ports),
+            "clients_per_port": on_model.then_some(study.testbed.clients_per_port),
+            "scale": study.testbed.scale,
             "confidence": method.confidence,
             "precision": method.precision,
             "min_blocks": method.min_blocks,
@@ -123,6 +153,23 @@ impl Plan<'_> {
         });
         format!("{document}\n")
     }
+}
+
+/// The testbed in a line: `gigabit, up to 4 ports with 2 clients each, links at 0.1 of their rate`.
+fn testbed(testbed: &TestbedSpec) -> String {
+    let Adapter::Model(model) = &testbed.adapter else {
+        return format!("veth, {}", count(testbed.clients as usize, "client"));
+    };
+    let ports = count(testbed.ports as usize, "port");
+    let most = if testbed.ports > 1 { "up to " } else { "" };
+    let clients = count(testbed.clients_per_port as usize, "client");
+    let each = if testbed.ports > 1 { " each" } else { "" };
+    let scale = if testbed.scale < 1.0 {
+        format!(", links at {} of their rate", testbed.scale)
+    } else {
+        String::new()
+    };
+    format!("{}, {most}{ports} with {clients}{each}{scale}", model.name)
 }
 
 /// The studies, a line each.

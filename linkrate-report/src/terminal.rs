@@ -35,7 +35,11 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     let page = Page { results, width: width.unwrap_or(PIPE_WIDTH).max(40), style };
     let (transactional, streams): (Vec<&CellResult>, Vec<&CellResult>) =
         results.cells.iter().partition(|cell| is_transactional(cell));
-    let mut sections = vec![page.bold(&clean(&results.title))];
+    let mut heading = page.bold(&clean(&results.title));
+    if let Some(scaled) = words::scaled(results) {
+        heading = format!("{heading}\n{}", page.bold(&words::capitalised(&scaled)));
+    }
+    let mut sections = vec![heading];
     if !streams.is_empty() {
         sections.push(page.cells(&streams, false));
     }
@@ -44,6 +48,9 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     }
     if !results.effects.is_empty() {
         sections.push(page.effects());
+    }
+    if !results.published.is_empty() {
+        sections.push(page.published());
     }
     sections.push(page.notes());
     sections.retain(|section| !section.is_empty());
@@ -169,6 +176,26 @@ impl Page<'_> {
         self.print(&table)
     }
 
+    /// Published figures beside the measured ones, under the name of what they are of.
+    fn published(&self) -> String {
+        let mut table = self.new_table();
+        table.set_header(["beside the paper", "published", "measured", "interval"]);
+        let mut measure = None;
+        for published in &self.results.published {
+            if measure != Some(published.measure) {
+                measure = Some(published.measure);
+                table.add_row([words::measure(published.measure)]);
+            }
+            let name = format!("  {}", clean(&words::published_at(published)));
+            table.add_row([name].into_iter().chain(words::beside(published)));
+        }
+        shape(&mut table, 0, false, false);
+        for column in 1..4 {
+            shape(&mut table, column, true, true);
+        }
+        self.print(&table)
+    }
+
     /// What is said in sentences, each behind the word that says what it is.
     fn notes(&self) -> String {
         let results = self.results;
@@ -189,6 +216,9 @@ impl Page<'_> {
         }
         if let Some(runs) = same_runs(results) {
             table.add_row(["runs".to_owned(), format!("{runs} of each cell")]);
+        }
+        if !results.published.is_empty() {
+            table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);
         }
         if let Some(background) = &results.background_cpu {
             let figure = number::with_margin(background);

@@ -1,6 +1,8 @@
 //! Effects, reasons and highlights in words.
 
-use linkrate_study::results::{Effect, FailedRun, Level, Measure, StudyResults};
+use linkrate_study::results::{
+    Effect, FailedRun, Interval, Level, Measure, PublishedKind, PublishedResult, Quantity, StudyResults,
+};
 
 use crate::number;
 
@@ -41,6 +43,58 @@ pub fn step_at(effect: &Effect) -> String {
         true => step(effect),
         false => format!("{}, {}", step(effect), effect.at),
     }
+}
+
+/// What a published figure is about: `tso, transmit`, or `none → tso, transmit`.
+pub fn published_at(published: &PublishedResult) -> String {
+    let at = (!published.at.0.is_empty()).then(|| published.at.to_string());
+    let step = match (&published.factor, &published.from, &published.to) {
+        (Some(factor), Some(from), Some(to)) => Some(format!("{} → {to}", level(factor, from))),
+        _ => None,
+    };
+    let parts: Vec<String> = step.into_iter().chain(at).collect();
+    if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
+}
+
+/// The published figure, the measured one and its interval, as people read them.
+pub fn beside(published: &PublishedResult) -> [String; 3] {
+    let absent = || number::ABSENT.to_owned();
+    let unit = published.unit;
+    let exactly = |mean| Interval { mean, low: None, high: None };
+    match published.kind {
+        PublishedKind::Effect => {
+            let measured = published.measured.as_ref().map(number::change);
+            let (mean, ends) = measured.map_or((None, None), |m| (Some(m.mean), m.ends));
+            [
+                number::change(&exactly(published.published)).mean,
+                mean.unwrap_or_else(absent),
+                ends.unwrap_or_else(absent),
+            ]
+        }
+        PublishedKind::Value | PublishedKind::Difference => {
+            let sign = |value: f64, text: String| match published.kind {
+                PublishedKind::Difference => number::difference(value, text),
+                _ => text,
+            };
+            let measured = published.measured.map(|interval| Quantity { interval, unit });
+            [
+                sign(published.published, number::published(published.published, unit)),
+                measured.as_ref().map_or_else(absent, |quantity| {
+                    sign(quantity.interval.mean, number::mean(quantity))
+                }),
+                measured.as_ref().and_then(number::ends).unwrap_or_else(absent),
+            ]
+        }
+    }
+}
+
+/// What a reader must know of figures beside published ones.
+pub const OF_ANOTHER_MACHINE: &str = "rates and costs are of another machine, and of other years: \
+                                      compare the changes";
+
+/// How a scaled testbed is marked; `None` at full rate.
+pub fn scaled(results: &StudyResults) -> Option<String> {
+    (results.scale < 1.0).then(|| format!("links at {} of their rate", results.scale))
 }
 
 /// Why an effect is not claimed; `None` when it is.
@@ -174,7 +228,7 @@ pub fn failed_run(failed: &FailedRun) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_study::results::{Interval, Levels};
+    use linkrate_study::results::Levels;
 
     use super::*;
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkrate_terms::measurement::{
-    CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, SenderTimes, Traffic,
+    AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts,
+    PortEvidence, SenderTimes, ThreadTime, Traffic,
 };
 use linkrate_terms::spec::Task;
 use linkrate_terms::{
-    InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, TestbedSpec, Workload,
+    CpuSet, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, TestbedSpec, Workload,
 };
 
 use crate::executor::{RunFailure, Stage};
@@ -128,6 +129,41 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
         },
         remarks: Vec::new(),
     }
+}
+
+/// What a two-port adapter counted over two seconds: full frames outwards, and the links occupied
+/// for these shares of the time.
+pub(crate) fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
+    let port = |name: &str| PortEvidence {
+        name: name.to_owned(),
+        tx_link_percent: Some(tx_link),
+        rx_link_percent: Some(rx_link),
+        counters: BTreeMap::from(
+            [
+                ("ifHCOutOctets", 1_518_000),
+                ("ifHCOutUcastPkts", 1000),
+                ("ifHCInOctets", 70_000),
+                ("ifHCInUcastPkts", 1000),
+                ("txSuperframes", 50),
+                ("txSegments", 1000),
+                ("rxChecksumGood", 1000),
+            ]
+            .map(|(name, count)| (name.to_owned(), count)),
+        ),
+    };
+    let thread = ThreadTime {
+        name: "device".to_owned(),
+        affinity: CpuSet::from_iter([1]),
+        cpu_ns: 600_000_000,
+        user_ns: 0,
+    };
+    Box::new(AdapterEvidence {
+        window_ns: 2_000_000_000,
+        ports: vec![port("eth0"), port("eth1")],
+        bus_percent: vec![23.0],
+        device_threads: vec![thread.clone(), ThreadTime { cpu_ns: 200_000_000, ..thread }],
+        driver_threads: Vec::new(),
+    })
 }
 
 /// Why a run has no figures.

@@ -229,7 +229,8 @@ impl VerdictInput {
         if let (Some(cpus), true, true) = (self.device_cpus, self.device_shares_cpus, host)
             && !matches!(verdict, Verdict::SutCpu { .. })
         {
-            let _ = write!(text, "; device and clients share CPUs (device {cpus:.2} of a CPU)");
+            let percent = cpus * 100.0;
+            let _ = write!(text, "; device and clients share CPUs (device {percent:.0} % of a CPU)");
         }
         let bound_outside =
             matches!(verdict, Verdict::NoGoodRun | Verdict::Link { .. } | Verdict::Bus { .. });

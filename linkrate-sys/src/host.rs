@@ -20,6 +20,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use crate::error::{SysError, SysResult};
 
 mod enter;
+pub mod join;
 mod probe;
 
 pub use probe::{Privilege, can_isolate};

@@ -3,11 +3,12 @@
 //! One file per facility. Descriptors are owned the line after they are opened; what the kernel
 //! refuses comes back as [`error::SysError`] with what was tried, on what, and a remedy.
 //!
-//! - [`host`]: child processes in namespaces of their own
+//! - [`host`]: child processes in namespaces of their own; programs that join them
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`procstat`], [`sched`], [`clock`]: CPU time, affinity, time
 //! - [`netstat`], [`tcp_info`]: protocol counters, connections
 //! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
+//! - [`local_socket`]: how processes of one machine find each other
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
 
 pub mod clock;
@@ -15,6 +16,7 @@ pub mod doorbell;
 pub mod error;
 pub mod ethtool;
 pub mod host;
+pub mod local_socket;
 pub mod memory;
 pub mod memory_file;
 pub mod netlink;

@@ -22,13 +22,18 @@ pub fn current_thread() -> ThreadId {
 /// # Errors
 /// `EINVAL` when none of the CPUs is online or allowed.
 pub fn set_affinity(thread: ThreadId, cpus: &CpuSet) -> Result<(), SysError> {
+    sched_setaffinity(Pid::from_raw(thread), &kernel_set(cpus)).map_err(|error| {
+        SysError::new(format!("bind to CPUs {cpus} thread"), thread.to_string(), error)
+    })
+}
+
+/// The set as the kernel takes it.
+pub(crate) fn kernel_set(cpus: &CpuSet) -> rustix::thread::CpuSet {
     let mut set = rustix::thread::CpuSet::new();
     for cpu in cpus.iter().filter(|cpu| (*cpu as usize) < rustix::thread::CpuSet::MAX_CPU) {
         set.set(cpu as usize);
     }
-    sched_setaffinity(Pid::from_raw(thread), &set).map_err(|error| {
-        SysError::new(format!("bind to CPUs {cpus} thread"), thread.to_string(), error)
-    })
+    set
 }
 
 /// The CPUs `thread` may run on.

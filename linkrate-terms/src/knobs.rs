@@ -62,6 +62,32 @@ pub struct InterfaceKnobs {
     pub port: PortRequest,
 }
 
+impl InterfaceKnobs {
+    /// Every knob that is known, by its key, as it is written.
+    pub fn values(&self) -> Vec<(&'static str, String)> {
+        let word = |on: bool| if on { "on" } else { "off" }.to_owned();
+        let number = |number: u32| number.to_string();
+        let port = &self.port;
+        let all = [
+            ("offload", self.offload.map(|offload| offload.name().to_owned())),
+            ("gso-max-size", self.gso_max_size.map(number)),
+            ("tx-checksum", self.tx_checksum.map(word)),
+            ("rx-checksum", self.rx_checksum.map(word)),
+            ("lro", port.lro.map(word)),
+            ("gro", self.gro.map(word)),
+            ("mtu", self.mtu.map(number)),
+            ("vlan", port.vlan.map(u32::from).map(number)),
+            ("snap", port.snap.map(word)),
+            ("queues", self.queues.map(number)),
+            ("steering", port.steering.map(|steering| steering.name().to_owned())),
+            ("rx-usecs", port.rx_usecs.map(number)),
+            ("rx-frames", port.rx_frames.map(number)),
+            ("tx-usecs", port.tx_usecs.map(number)),
+        ];
+        all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+}
+
 /// What is asked of a virtual adapter's port; [`PortKnobs`] says what each means. The port's
 /// receive checksum is [`InterfaceKnobs::rx_checksum`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -11,12 +11,14 @@
 //! - [`model`]: what a virtual adapter is made like
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`measurement`]: what one run gave
+//! - [`lab`]: a running lab, as seen from outside
 //! - [`nearest`]: "did you mean" for every name a person can mistype
 
 #![forbid(unsafe_code)]
 
 pub mod cpus;
 pub mod knobs;
+pub mod lab;
 pub mod measurement;
 pub mod model;
 pub mod nearest;

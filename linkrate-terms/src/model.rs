@@ -307,10 +307,10 @@ mod tests {
     fn what_is_no_model_is_refused_by_key() {
         let good = BUILT_IN[0];
         let cases = [
-            ("ports = 2", "ports = 0", "line 8: ports is 0, expected 1 to 64"),
-            ("ports = 2", "prots = 2", "line 8: unknown field `prots`"),
-            ("rx-usecs = 50", "vlan = 5000", "line 20: defaults.vlan is 5000, expected 0 to 4094"),
-            ("ports = 2", "ports = ", "line 8: "),
+            ("ports = 2", "ports = 0", "ports is 0, expected 1 to 64"),
+            ("ports = 2", "prots = 2", "unknown field `prots`"),
+            ("steering = \"off\"", "vlan = 5000", "defaults.vlan is 5000, expected 0 to 4094"),
+            ("ports = 2", "ports = ", ""),
             ("\"1 Gbit/s\"", "\"1 furlong\"", "1 furlong"),
             ("name = \"gigabit\"", "name = \"veth\"", "name is \"veth\""),
         ];
@@ -319,6 +319,8 @@ mod tests {
             assert_ne!(text, good, "{from}");
             let error = Model::parse(&text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
+            let line = good.lines().take_while(|line| !line.contains(from)).count() + 1;
+            assert!(error.starts_with(&format!("line {line}: ")), "{error}");
         }
         let error = find("gigabti").unwrap_err().to_string();
         assert!(error.contains("gigabit"), "{error}");

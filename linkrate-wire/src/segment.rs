@@ -87,6 +87,14 @@ pub enum SegmentError {
     /// The size of the segments is zero.
     #[error("segment size is 0, expected at least 1")]
     SegmentSize,
+    /// The fragments would be too small.
+    #[error("fragment size is {found}, expected at least {lowest}")]
+    FragmentSize {
+        /// The size that was asked for.
+        found: u16,
+        /// What the first fragment must hold: all headers that are not in every fragment.
+        lowest: usize,
+    },
     /// The frame goes on after the packet, or the datagram ends before it.
     #[error("superframe has {found} bytes, expected {expected} from the length of {of}")]
     Length {

@@ -201,6 +201,9 @@ pub(crate) struct DeviceQueue {
     /// When the first completion came that the driver was not told of.
     pub(crate) completed_since_ps: Option<u64>,
     pub(crate) coalescer: Coalescer<WireFrame>,
+    /// Frames that were ever steered here, and those of them that were dropped after all.
+    pub(crate) placed: u64,
+    pub(crate) dropped: u64,
     /// Frames since the last interrupt, and when the first of them came.
     pub(crate) waiting: u32,
     pub(crate) waiting_since_ps: u64,
@@ -261,9 +264,9 @@ impl DevicePort {
             self.generation = generation;
             self.knobs = self.shared.knobs();
         }
-        for queue in &mut self.queues {
-            while let Ok(update) = queue.steering.pop() {
-                self.steer.learn(update, self.clock.now_ps() / 1000);
+        for queue in 0..self.queues.len() {
+            while let Ok(update) = self.queues[queue].steering.pop() {
+                self.learn(update);
             }
         }
     }
@@ -282,6 +285,8 @@ impl DevicePort {
             completions: VecDeque::new(),
             completed_since_ps: None,
             coalescer: Coalescer::new(FLOWS),
+            placed: 0,
+            dropped: 0,
             waiting: 0,
             waiting_since_ps: 0,
         }

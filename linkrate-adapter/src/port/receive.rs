@@ -33,7 +33,8 @@ impl DevicePort {
             return;
         };
         let at_ns = self.clock.monotonic_ns(at_ps);
-        if bus.backlog_ps(at_ns) > FIFO_PS {
+        // a device thread that is late has kept the frame waiting itself
+        if bus.backlog_ps(self.clock.monotonic_ns(now_ps.max(at_ps))) > FIFO_PS {
             counters.rx_drop_fifo.add(1);
             counters.in_discards.add(1);
             return;
@@ -63,7 +64,11 @@ impl DevicePort {
         let shared = Arc::clone(&self.shared);
         let counters = &shared.counters;
         if let Some(vnet) = frame.untouched().copied() {
-            let queue = self.steer.queue_of_hash(&frame);
+            let queue = match Headers::parse_parts(frame.head(), frame.tail().len()) {
+                Ok(headers) => self.steer(&frame, &headers, at_ps),
+                Err(_) => 0,
+            };
+            self.waits(queue, at_ps);
             let delivery = Delivery::Frame { frame, reason: Reason::Flushed };
             self.push(queue, RxDescriptor { vnet, delivery, replaced: None }, at_ps);
             return;
@@ -112,10 +117,9 @@ impl DevicePort {
     fn is_of_its_vlan(&self, frame: &WireFrame, headers: &Headers) -> bool {
         self.knobs.vlan == 0
             || (headers.link.tags > 0
-                && frame
-                    .head()
-                    .get(14..16)
-                    .is_some_and(|tci| u16::from_be_bytes([tci[0], tci[1]]) & 0xfff == self.knobs.vlan))
+                && frame.head().get(14..16).is_some_and(|tci| {
+                    u16::from_be_bytes([tci[0], tci[1]]) & 0xfff == self.knobs.vlan
+                }))
     }
 
     /// The link header of a packet without SNAP and the port's own tag, and how much of the packet
@@ -171,13 +175,14 @@ impl DevicePort {
         }
     }
 
-    /// A frame waits for the next interrupt of its queue.
+    /// A frame is a queue's from here on, and waits for its next interrupt.
     fn waits(&mut self, queue: usize, at_ps: u64) {
         let queue = &mut self.queues[queue];
         if queue.waiting == 0 {
             queue.waiting_since_ps = at_ps;
         }
         queue.waiting += 1;
+        queue.placed += 1;
     }
 
     /// Hands up what merging gave; a frame that stayed alone with what is known of its checksum.
@@ -212,14 +217,16 @@ impl DevicePort {
             let at_ns = self.clock.monotonic_ns(at_ps);
             self.shared.capture.host(at_ns, false, &pieces, counters);
         }
-        if descriptor.is_untouched() {
-            self.waits(queue, at_ps);
-        }
-        self.shared.queue_frames[queue].add(1);
-        if self.queues[queue].rx.push(descriptor).is_err() {
-            let counters = &self.shared.counters;
-            counters.rx_drop_ring.add(1);
-            counters.in_discards.add(1);
+        let frames = descriptor.frames();
+        let shared = &self.shared;
+        let queue_here = &mut self.queues[queue];
+        match queue_here.rx.push(descriptor) {
+            Ok(()) => shared.queue_frames[queue].add(frames),
+            Err(_) => {
+                queue_here.dropped += frames;
+                shared.counters.rx_drop_ring.add(frames);
+                shared.counters.in_discards.add(frames);
+            }
         }
     }
 }

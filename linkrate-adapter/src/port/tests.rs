@@ -70,7 +70,7 @@ impl End {
 
     fn post_raw(&mut self, bytes: &[u8]) {
         let mut block = Block::new();
-        block.as_mut()[..bytes.len()].copy_from_slice(bytes);
+        block.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         let posted_ns = monotonic_ns();
         let block = Arc::new(block);
         self.tx[0].push(TxDescriptor { block, length: bytes.len(), posted_ns }).unwrap();
@@ -231,7 +231,8 @@ fn a_flipped_bit_is_not_called_valid() {
     bytes[500] ^= 1;
     frames[1].0 = WireFrame::copied(bytes.clone());
     let got = to.received(frames);
-    let bad: Vec<_> = got.iter().filter(|(vnet, _)| !vnet.data_valid && vnet.gso.is_none()).collect();
+    let bad: Vec<_> =
+        got.iter().filter(|(vnet, _)| !vnet.data_valid && vnet.gso.is_none()).collect();
     assert_eq!(bad.len(), 1);
     assert_eq!(bad[0].1, bytes);
     assert_eq!(to.counted("rxChecksumBad"), 1);

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use linkrate_wire::frame::{FrameError, Headers};
+use linkrate_terms::PortKnobs;
+use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
+use linkrate_wire::frame::{FrameError, Headers, Transport};
 use linkrate_wire::lro::Parts;
 use linkrate_wire::segment::{Cut, Request, SegmentError};
-use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
 use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
-use linkrate_wire::{tso, uso};
+use linkrate_wire::{tso, ufo, uso};
 
-use super::DevicePort;
+use super::{DevicePort, PortLimits};
 use crate::frame::{Block, Train, VNET_BYTES, WireFrame};
 use crate::pacing::{DESCRIPTOR_BYTES, FCS, SMALLEST_FRAME, line_bytes};
 use crate::ring::TxDescriptor;
@@ -24,6 +25,10 @@ const BUDGET: usize = 64;
 /// A frame no longer than this lies with its headers, so that its block is free at once.
 const SHORT: usize = 256;
 
+/// Where TCP and UDP have their checksums.
+const TCP_CHECKSUM: u16 = 16;
+const UDP_CHECKSUM: u16 = 6;
+
 /// Why a packet of the host is not sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unsendable {
@@ -35,6 +40,8 @@ pub(crate) enum Unsendable {
     Frame(#[from] FrameError),
     #[error(transparent)]
     Encapsulation(#[from] EncapsulationError),
+    #[error("checksum at {start} + {offset}, expected that of the transport or one behind it")]
+    Checksum { start: u16, offset: u16 },
     #[error("frame of {found} bytes, expected at most {largest}")]
     Oversized { found: usize, largest: usize },
 }
@@ -84,18 +91,23 @@ impl DevicePort {
         let octets = descriptor.length.saturating_sub(VNET_BYTES);
         counters.tx_host_octets.add(octets as u64);
         counters.tx_host_packets.add(1);
-        shared.capture.host(descriptor.posted_ns, true, &[
-            descriptor.block.bytes(VNET_BYTES..descriptor.length)
-        ], counters);
+        shared.capture.host(
+            descriptor.posted_ns,
+            true,
+            &[descriptor.block.bytes(VNET_BYTES..descriptor.length)],
+            counters,
+        );
         if !shared.link_up() {
             counters.tx_drop_link_down.add(1);
             counters.out_discards.add(1);
             return ready_ps;
         }
+        // what fragments of one packet have in common, of IPv6
+        let number = counters.tx_host_packets.get() as u32;
         let (block, limits, knobs) = (&descriptor.block, &self.limits, &self.knobs);
-        let cut = self.trains.with_free(|train| {
-            cut(train, block, descriptor.length, limits, knobs)
-        });
+        let cut = self
+            .trains
+            .with_free(|train| cut(train, block, descriptor.length, limits, knobs, number));
         let (train, kind) = match cut {
             Ok(cut) => cut,
             Err(error) => {
@@ -154,8 +166,9 @@ fn cut(
     train: &mut Train,
     block: &Arc<Block>,
     length: usize,
-    limits: &super::PortLimits,
-    knobs: &linkrate_terms::PortKnobs,
+    limits: &PortLimits,
+    knobs: &PortKnobs,
+    number: u32,
 ) -> Result<Kind, Unsendable> {
     train.clear();
     let (vnet, packet) = VnetHeader::parse(block.bytes(0..length), Form::Plain)?;
@@ -175,7 +188,7 @@ fn cut(
     match gso.kind {
         GsoKind::Tcp4 | GsoKind::Tcp6 => tso::cut_into(packet, &request, headers, cuts)?,
         GsoKind::UdpL4 => uso::cut_into(packet, &request, headers, cuts)?,
-        GsoKind::Udp => return Err(SegmentError::Protocol { expected: "UFO" }.into()),
+        GsoKind::Udp => ufo::cut_into(packet, &request, number, headers, cuts)?,
     }
     let parsed = Headers::parse(packet)?;
     let ip = packet.len() - parsed.link.length;
@@ -208,9 +221,13 @@ fn single(
         Err(error) if vnet.checksum.is_some() || encapsulated => return Err(error.into()),
         Err(_) => None,
     };
+    let inner = match (&headers, vnet.checksum) {
+        (Some(headers), Some(checksum)) => is_inner(headers, checksum)?,
+        _ => false,
+    };
     // the headers are rewritten, the payload stays where it is
     let split = match &headers {
-        Some(headers) if packet.len() > SHORT => headers.payload.min(packet.len()),
+        Some(headers) if packet.len() > SHORT && !inner => headers.payload.min(packet.len()),
         _ => packet.len(),
     };
     train.headers.extend_from_slice(&packet[..split]);
@@ -234,6 +251,24 @@ fn single(
     let header = 0..train.headers.len() as u32;
     train.cuts.push(Cut { header, payload: split as u32..packet.len() as u32 });
     Ok(kind)
+}
+
+/// Whether a checksum is of something inside the payload, a tunnelled packet for one. A field that
+/// is none of the transport's would overwrite other headers.
+fn is_inner(headers: &Headers, checksum: vnet::Checksum) -> Result<bool, Unsendable> {
+    let vnet::Checksum { start, offset } = checksum;
+    let own = match headers.transport {
+        Transport::Tcp { at } => Some((at, TCP_CHECKSUM)),
+        Transport::Udp { at } => Some((at, UDP_CHECKSUM)),
+        Transport::Fragment | Transport::Other => None,
+    };
+    if own == Some((start.into(), offset)) {
+        return Ok(false);
+    }
+    if usize::from(start) >= headers.payload {
+        return Ok(true);
+    }
+    Err(Unsendable::Checksum { start, offset })
 }
 
 /// A packet that stays as the host made it.

@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use linkrate_sys::wait::wait;
 
+use super::WireKind;
 use super::cable::Cable;
 use super::faults::{Fate, FaultInjector, Faults};
 use super::flight::Flight;
 use super::switch::Switch;
-use super::WireKind;
 use crate::clock::{DeviceClock, PS_PER_US};
 use crate::frame::WireFrame;
 use crate::port::DevicePort;

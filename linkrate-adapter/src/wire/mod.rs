@@ -302,13 +302,8 @@ impl Wire {
         }
         let number = self.attached;
         self.attached += 1;
-        let device = DevicePort::new(
-            Arc::clone(&shared),
-            spec.limits,
-            spec.bus,
-            self.clock,
-            device_queues,
-        );
+        let device =
+            DevicePort::new(Arc::clone(&shared), spec.limits, spec.bus, self.clock, device_queues);
         self.tell(Command::Attach(number, Box::new(device)))?;
         let mut threads = Vec::new();
         for (queue, driver) in drivers.into_iter().enumerate() {

@@ -213,9 +213,9 @@ mod tests {
         let mut counts = Vec::new();
         for port in 0..switch.ports.len() {
             let flight = switch.to(port);
-            counts.push(flight.map_or(0, |flight| {
-                std::iter::from_fn(|| flight.arrived(u64::MAX)).count()
-            }));
+            counts.push(
+                flight.map_or(0, |flight| std::iter::from_fn(|| flight.arrived(u64::MAX)).count()),
+            );
         }
         counts
     }

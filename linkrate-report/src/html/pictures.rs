@@ -1,6 +1,7 @@
 //! Which charts a report has, and what is in each.
 
 use linkrate_study::results::{CellResult, Levels, Measure, Quantity, StudyResults};
+use linkrate_study::study::PART;
 use serde::Serialize;
 
 use super::charts::{self, Drawing, Group, Row, Size};
@@ -86,7 +87,9 @@ fn bar_chart(
     let mut kinds: Vec<String> = Vec::new();
     let mut sentences = Vec::new();
     for cell in &results.cells {
-        let Some((factor, level)) = cell.levels.0.first() else { continue };
+        // the part is what all rows below a heading have in common, unless a cell has nothing else
+        let own = cell.levels.0.iter().find(|(factor, _)| factor != PART);
+        let Some((factor, level)) = own.or(cell.levels.0.first()) else { continue };
         let Some(figure) = field(cell) else { continue };
         let row_name = words::level(factor, level);
         let kind = kinds.iter().position(|kind| *kind == row_name).unwrap_or_else(|| {

@@ -1,6 +1,8 @@
 //! Results as the template needs them: strings that are ready to stand on the page.
 
-use linkrate_study::results::{CellResult, Effect, Levels, Quantity, StudyResults};
+use linkrate_study::results::{
+    AdapterFigures, CellResult, Effect, Levels, Quantity, StudyResults,
+};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_terms::Task;
 use serde::Serialize;
@@ -29,6 +31,10 @@ pub struct View<'a> {
     columns: Columns,
     evidence: Table,
     effects: Vec<EffectRow>,
+    published: Vec<PublishedRow>,
+    of_another_machine: String,
+    /// How a scaled testbed is marked.
+    scaled: Option<String>,
     /// Behind figures that are of the SUT and its clients together.
     shared_mark: &'static str,
     background: Option<String>,
@@ -89,6 +95,13 @@ struct EffectRow {
 }
 
 #[derive(Debug, Serialize)]
+struct PublishedRow {
+    measure: &'static str,
+    at: String,
+    figures: [String; 3],
+}
+
+#[derive(Debug, Serialize)]
 struct Failure<'a> {
     block: u32,
     cell: String,
@@ -145,6 +158,17 @@ impl<'a> View<'a> {
             },
             evidence: evidence(&results.cells),
             effects: results.effects.iter().map(|e| effect(e, results)).collect(),
+            published: results
+                .published
+                .iter()
+                .map(|published| PublishedRow {
+                    measure: words::measure(published.measure),
+                    at: words::published_at(published),
+                    figures: words::beside(published),
+                })
+                .collect(),
+            of_another_machine: words::capitalised(words::OF_ANOTHER_MACHINE),
+            scaled: words::scaled(results),
             shared_mark: if results.cells.iter().any(|cell| cell.shared_cpus) {
                 " †"
             } else {
@@ -213,9 +237,22 @@ fn effect(effect: &Effect, results: &StudyResults) -> EffectRow {
 /// What the counters prove, without the columns that no cell has.
 fn evidence(cells: &[CellResult]) -> Table {
     type Field = fn(&CellResult) -> Option<String>;
-    let columns: [(&'static str, Field); 12] = [
+    let columns: [(&'static str, Field); 25] = [
         ("packet built by TCP", |cell| cell.evidence.stack_packet_bytes.map(bytes)),
         ("packet given to driver", |cell| cell.evidence.driver_packet_bytes.map(bytes)),
+        ("frame sent on the wire", |cell| counted(cell)?.sent_frame_bytes.map(bytes)),
+        ("frame received from the wire", |cell| counted(cell)?.received_frame_bytes.map(bytes)),
+        ("frames cut of a superframe", |cell| counted(cell)?.segments_per_superframe.map(plain)),
+        ("frames merged into one", |cell| counted(cell)?.merges_per_superframe.map(plain)),
+        ("links occupied outwards", |cell| counted(cell)?.tx_link_percent.map(percentage)),
+        ("links occupied inwards", |cell| counted(cell)?.rx_link_percent.map(percentage)),
+        ("by port, out and in", |cell| by_port(counted(cell)?)),
+        ("bus occupied", |cell| counted(cell)?.bus_percent.map(percentage)),
+        ("limit of links and bus", |cell| cell.limit.as_ref().map(number::mean)),
+        ("device CPU", |cell| counted(cell)?.device_cpus.map(|cpus| percentage(cpus * 100.0))),
+        ("busiest device thread", |cell| counted(cell)?.device_busiest_percent.map(percentage)),
+        ("adapter drops a run", |cell| Some(plain(counted(cell)?.drops.values().sum()))),
+        ("wrong checksums a run", |cell| counted(cell)?.checksum_failures.map(plain)),
         ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
         ("limited by receive window", |cell| cell.evidence.rwnd_limited_percent.map(percentage)),
         ("limited by send buffer", |cell| cell.evidence.sndbuf_limited_percent.map(percentage)),
@@ -259,6 +296,24 @@ fn evidence(cells: &[CellResult]) -> Table {
         table.rows = cells.iter().map(row).collect();
     }
     table
+}
+
+fn counted(cell: &CellResult) -> Option<&AdapterFigures> {
+    cell.evidence.adapter.as_ref()
+}
+
+/// `eth0 98.2/1.1 %, eth1 97.9/1.0 %`, where there are several ports.
+fn by_port(adapter: &AdapterFigures) -> Option<String> {
+    let share = |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{share:.1}"));
+    let ports: Vec<String> = adapter
+        .ports
+        .iter()
+        .filter(|port| port.tx_link_percent.is_some() || port.rx_link_percent.is_some())
+        .map(|port| {
+            format!("{} {}/{} %", port.port, share(port.tx_link_percent), share(port.rx_link_percent))
+        })
+        .collect();
+    (ports.len() > 1).then(|| ports.join(", "))
 }
 
 fn bytes(value: f64) -> String {

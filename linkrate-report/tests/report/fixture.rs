@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::results::{
-    CellEvidence, CellResult, Effect, FailedRun, Interval, Level, Levels, Measure, Quantity,
-    RESULTS_FORMAT, StudyResults,
+    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, Interval, Level, Levels, Measure,
+    PortFigures, PublishedKind, PublishedResult, Quantity, RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_terms::measurement::{
@@ -48,6 +48,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         granted_receive_buffer_bytes: Some(262_144),
         mss_bytes: Some(1448),
         idle_source: Some(IdleSource::TimerList),
+        adapter: None,
     }
 }
 
@@ -176,6 +177,7 @@ pub fn stream() -> StudyResults {
             runs: if index == 5 { 4 } else { 5 },
             failed: u32::from(index == 5),
             throughput: Some(relative(gigabits * 1e9, wobble, "bit/s")),
+            limit: None,
             transactions: None,
             service_demand: Some(relative(demand, wobble * 1.2, "us/KB")),
             cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, "%")),
@@ -240,11 +242,14 @@ pub fn stream() -> StudyResults {
         results: "results/tso".to_owned(),
         confidence: 0.95,
         minimum_effect: 0.02,
+        adapter: "veth".to_owned(),
+        scale: 1.0,
         complete: true,
         stopped: "Every interval is within 2.5 % of its mean.".to_owned(),
         blocks: 5,
         cells,
         effects,
+        published: Vec::new(),
         background_cpu: Some(quantity(0.42, 0.05, "%")),
         facts: facts(),
         failures: vec![FailedRun {
@@ -281,6 +286,7 @@ pub fn request_response() -> StudyResults {
             runs: 3,
             failed: 0,
             throughput: Some(relative(rate * 16.0, 0.012, "bit/s")),
+            limit: None,
             transactions: Some(relative(rate, 0.012, "transaction/s")),
             service_demand: Some(relative(demand, 0.019, "us/transaction")),
             cpu: Some(quantity(cpu, 0.8, "%")),
@@ -368,6 +374,85 @@ pub fn single() -> StudyResults {
     }
 }
 
+/// Two ports of a modelled adapter at a tenth of their rate, with what a paper found.
+pub fn adapter() -> StudyResults {
+    let mut results = stream();
+    let shares = [(36.1, 1.4), (98.9, 2.2)];
+    results.cells.truncate(1);
+    results.cells.extend(stream().cells.into_iter().skip(4).take(1));
+    for (cell, (tx, rx)) in results.cells.iter_mut().zip(shares) {
+        cell.throughput = Some(relative(tx * 1.88e6, 0.004, "bit/s"));
+        cell.limit = Some(Quantity {
+            interval: Interval { mean: 188_296_489.0, low: None, high: None },
+            unit: "bit/s",
+        });
+        cell.evidence.adapter = Some(AdapterFigures {
+            sent_frame_bytes: Some(1511.3),
+            received_frame_bytes: Some(70.1),
+            segments_per_superframe: (tx > 90.0).then_some(21.4),
+            merges_per_superframe: None,
+            tx_link_percent: Some(tx),
+            rx_link_percent: Some(rx),
+            ports: ["eth0", "eth1"]
+                .map(|port| PortFigures {
+                    port: port.to_owned(),
+                    tx_link_percent: Some(tx),
+                    rx_link_percent: Some(rx),
+                })
+                .into(),
+            bus_percent: Some(tx / 4.0),
+            device_cpus: Some(0.314),
+            device_busiest_percent: Some(18.2),
+            device_shares_cpus: true,
+            drops: BTreeMap::from([("rxDropRingFull".to_owned(), 2.5)]),
+            checksum_failures: Some(0.0),
+        });
+    }
+    let published = |measure, kind, published, measured: [f64; 3], unit| PublishedResult {
+        measure,
+        at: levels(&[("direction", text("transmit"))]),
+        factor: Some("offload".to_owned()),
+        from: Some(text("none")),
+        to: Some(text("tso")),
+        kind,
+        published,
+        measured: Some(Interval {
+            mean: measured[0],
+            low: Some(measured[1]),
+            high: Some(measured[2]),
+        }),
+        unit,
+    };
+    let value = PublishedResult {
+        at: results.cells[0].levels.clone(),
+        factor: None,
+        from: None,
+        to: None,
+        measured: None,
+        ..published(Measure::ServiceDemand, PublishedKind::Value, 1.35, [0.0; 3], "us/KB")
+    };
+    let difference = [118.1e6, 117.2e6, 119.0e6];
+    results.published = vec![
+        published(
+            Measure::ServiceDemand,
+            PublishedKind::Effect,
+            0.53,
+            [0.167, 0.162, 0.172],
+            "ratio",
+        ),
+        value,
+        published(Measure::Throughput, PublishedKind::Difference, 178.63e6, difference, "bit/s"),
+    ];
+    StudyResults {
+        adapter: "gigabit".to_owned(),
+        scale: 0.1,
+        effects: Vec::new(),
+        failures: Vec::new(),
+        runs: Vec::new(),
+        ..results
+    }
+}
+
 /// A study whose every text tries to leave its place.
 pub fn hostile() -> StudyResults {
     let attack = "<script>alert('x')</script>\u{1b}[31m & \"";
@@ -385,6 +470,12 @@ pub fn hostile() -> StudyResults {
     for effect in &mut results.effects {
         effect.factor = attack.to_owned();
         effect.to = text(attack);
+    }
+    results.published = adapter().published;
+    for published in &mut results.published {
+        published.at.0[0] = (attack.to_owned(), text(attack));
+        published.factor = Some(attack.to_owned());
+        (published.from, published.to) = (Some(text(attack)), Some(text(attack)));
     }
     for failure in &mut results.failures {
         failure.reason = attack.to_owned();

@@ -46,6 +46,27 @@ fn figures_verdicts_and_reasons_are_on_the_page() {
 }
 
 #[test]
+fn adapter_figures_and_published_ones_are_on_the_page() {
+    let html = page(&fixture::adapter()).unwrap().replace("&#x2f;", "/");
+    for needle in [
+        "Scaled testbed: links at 0.1 of their rate.",
+        "Figures and verdicts (links at 0.1 of their rate)",
+        "Published beside measured",
+        "−47 %",
+        "−83.3 %",
+        "1.35 µs/KB",
+        "+178.63 Mb/s",
+        "<dt>frame sent on the wire</dt><dd>1,511 B</dd>",
+        "eth0 98.9/2.2 %, eth1 98.9/2.2 %",
+        "compare the changes, not the figures",
+    ] {
+        assert!(html.contains(needle), "{needle}");
+    }
+    let html = page(&fixture::stream()).unwrap();
+    assert!(!html.contains("Published beside measured") && !html.contains("Scaled testbed"));
+}
+
+#[test]
 fn every_chart_has_a_text_alternative_and_unique_names() {
     let html = page(&fixture::stream()).unwrap();
     let charts = html.matches("role=\"img\"").count();
@@ -75,7 +96,7 @@ fn the_style_sheet_knows_every_colour_of_the_charts() {
 
 #[test]
 fn tags_are_closed_in_the_order_in_which_they_were_opened() {
-    for results in [fixture::stream(), fixture::request_response(), fixture::single()] {
+    for results in [fixture::stream(), fixture::request_response(), fixture::single(), fixture::adapter()] {
         let html = page(&results).unwrap();
         let mut open: Vec<&str> = Vec::new();
         for rest in html.split('<').skip(1) {

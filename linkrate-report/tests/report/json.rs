@@ -40,6 +40,28 @@ fn the_document_has_the_promised_shape() {
 }
 
 #[test]
+fn adapters_and_published_figures_have_their_shape() {
+    let value = parsed(&document(&fixture::adapter()));
+    assert_eq!((&value["adapter"], &value["scale"]), (&json!("gigabit"), &json!(0.1)));
+    let cell = &value["cells"][1];
+    assert_eq!(cell["limit"]["unit"], "bit/s");
+    let adapter = &cell["evidence"]["adapter"];
+    assert_eq!(adapter["ports"][1]["port"], "eth1");
+    assert_eq!(adapter["drops"], json!({"rxDropRingFull": 2.5}));
+    assert!(adapter["merges_per_superframe"].is_null());
+    assert_eq!(
+        value["published"][0],
+        json!({
+            "measure": "service_demand", "at": {"direction": "transmit"}, "factor": "offload",
+            "from": "none", "to": "tso", "kind": "effect", "published": 0.53,
+            "measured": {"mean": 0.167, "low": 0.162, "high": 0.172}, "unit": "ratio",
+        })
+    );
+    assert!(value["published"][1]["measured"].is_null());
+    assert!(parsed(&document(&fixture::stream()))["cells"][0]["evidence"]["adapter"].is_null());
+}
+
+#[test]
 fn without_an_interval_its_ends_are_null() {
     let value = parsed(&document(&fixture::single()));
     let throughput = &value["cells"][0]["throughput"];

@@ -39,6 +39,16 @@ fn one_run_80() {
 }
 
 #[test]
+fn adapter_80() {
+    insta::assert_snapshot!(plain(&fixture::adapter(), 80));
+}
+
+#[test]
+fn adapter_120() {
+    insta::assert_snapshot!(plain(&fixture::adapter(), 120));
+}
+
+#[test]
 fn failed_cells_have_dashes() {
     let mut results = fixture::stream();
     results.effects.clear();

@@ -198,3 +198,6 @@ fn contradictions(
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

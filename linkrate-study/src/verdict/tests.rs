@@ -181,7 +181,7 @@ fn where_the_host_is_the_limit_the_sentence_says_so() {
     assert_eq!(
         clients.sentence(),
         "bound by the clients' CPU (99.0 % busy): the SUT may do more with stronger clients; \
-         device and clients share CPUs (device 0.45 of a CPU); the host is the limit, links 43.2 % \
+         device and clients share CPUs (device 45 % of a CPU); the host is the limit, links 43.2 % \
          occupied"
     );
     let calm = VerdictInput { link_percent: Some(43.2), scale: 0.1, ..CALM };

@@ -59,24 +59,28 @@ fn rehearse(isolation: Isolation<'_>) -> Result<(), (Step, io::Error)> {
         // SAFETY: ends the child here; error numbers that matter are below 256.
         unsafe { libc::_exit(errno) };
     }
-    let mut status = 0;
-    loop {
-        // SAFETY: `status` is writable; the child is this function's own and not yet waited for.
-        if unsafe { libc::waitpid(child, &raw mut status, 0) } >= 0 {
-            break;
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(at_fork(error));
-        }
-    }
-    match libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)) {
+    match exit_code_of(child).map_err(at_fork)? {
         Some(0) => Ok(()),
         Some(errno) => {
             let step = report.refused().unwrap_or(Step::Loopback);
             Err((step, io::Error::from_raw_os_error(errno)))
         }
         None => Err(at_fork(io::Error::other("the test child was killed"))),
+    }
+}
+
+/// Waits for a forked child. `None` when a signal ended it.
+pub(super) fn exit_code_of(child: libc::pid_t) -> io::Result<Option<i32>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is writable; the child is the caller's own and not yet waited for.
+        if unsafe { libc::waitpid(child, &raw mut status, 0) } >= 0 {
+            return Ok(libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
     }
 }
 

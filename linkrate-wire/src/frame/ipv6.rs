@@ -10,6 +10,8 @@ pub const ETHER_TYPE: u16 = 0x86dd;
 pub const HEADER: usize = 40;
 /// Offset of the payload length in the header.
 pub const PAYLOAD_LENGTH: usize = 4;
+/// Offset of the field that names what follows the header.
+pub const NEXT_HEADER: usize = 6;
 /// Offset of the source address, which the destination follows.
 pub const SOURCE: usize = 8;
 /// More extension headers than this are not walked: each kind occurs once in a proper packet, but
@@ -18,7 +20,8 @@ pub const MOST_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
+/// What names a fragment header.
+pub const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 const MOBILITY: u8 = 135;
@@ -49,6 +52,32 @@ impl Ipv6 {
     }
 }
 
+impl Ipv6 {
+    /// What every fragment of the packet repeats (RFC 8200, 4.5): the bytes of header and
+    /// extensions up to a hop-by-hop or routing header, and where the field is that names what
+    /// follows them. `frame` must be the one that was parsed.
+    pub(crate) fn unfragmentable(&self, frame: &[u8]) -> (usize, usize) {
+        let (mut length, mut names_next) = (HEADER, NEXT_HEADER);
+        let mut found = (length, self.at + names_next);
+        while length < self.length {
+            let kind = frame[self.at + names_next];
+            names_next = length;
+            length += extension(kind, frame[self.at + length + 1]);
+            if matches!(kind, HOP_BY_HOP | ROUTING) {
+                found = (length, self.at + names_next);
+            }
+        }
+        found
+    }
+}
+
+/// The length of an extension header by its kind and length field.
+fn extension(kind: u8, units: u8) -> usize {
+    let units = usize::from(units);
+    // RFC 4302 counts the authentication header in words of 4 bytes
+    if kind == AUTHENTICATION { (units + 2) * 4 } else { (units + 1) * 8 }
+}
+
 /// The header, the protocol after its extensions (none for a fragment), and where the packet ends.
 pub(super) fn parse(
     extent: Extent<'_>,
@@ -64,7 +93,7 @@ pub(super) fn parse(
     let packet = extent.until(end);
 
     let mut ip = Ipv6 { at, length: HEADER, fragment: false, routed: false };
-    let mut next = frame[at + 6];
+    let mut next = frame[at + NEXT_HEADER];
     let mut extensions = 0;
     while matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION | MOBILITY)
     {
@@ -76,9 +105,7 @@ pub(super) fn parse(
             ip.fragment = true;
             return Ok((ip, None, end));
         }
-        let units = usize::from(frame[header + 1]);
-        // RFC 4302 counts the authentication header in words of 4 bytes
-        let length = if next == AUTHENTICATION { (units + 2) * 4 } else { (units + 1) * 8 };
+        let length = extension(next, frame[header + 1]);
         within("IPv6 extension header length", header + 1, length, 8, end - header)?;
         ip.routed |= next == ROUTING && frame[header + 3] != 0;
         next = frame[header];

@@ -124,6 +124,17 @@ impl Headers {
         self.payload..self.end
     }
 
+    /// Source and destination port, if the packet has any. `head` must be that of the frame that
+    /// was parsed; a fragment has none.
+    #[must_use]
+    pub fn ports(&self, head: &[u8]) -> Option<(u16, u16)> {
+        let (Transport::Tcp { at } | Transport::Udp { at }) = self.transport else {
+            return None;
+        };
+        let ports = head.get(at..)?.first_chunk::<4>()?;
+        Some((be16(ports, 0), be16(ports, 2)))
+    }
+
     /// The same packet behind another link header.
     pub(crate) fn behind(mut self, link: Link) -> Self {
         let moved = |at: usize| at - self.link.length + link.length;

@@ -1,0 +1,170 @@
+//! Tests on runs with chosen counts.
+
+use crate::analysis::analyse;
+use crate::executor::Facts;
+use crate::file::parse;
+use crate::fixture;
+use crate::results::{CellResult, StudyResults};
+use crate::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
+
+use super::*;
+
+/// Two blocks of a study on adapter `gigabit`, whose cells all run at `megabits` and count what
+/// `counted` says.
+fn results(
+    testbed: &str,
+    rest: &str,
+    megabits: f64,
+    counted: impl Fn(&RunSpec) -> Box<AdapterEvidence>,
+) -> StudyResults {
+    let text = format!("title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n{testbed}\n{rest}");
+    let study = parse("t", "t", &text).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut runs: Vec<StoredRun> = Vec::new();
+    for block in 0..2 {
+        for (cell, of_cell) in (0u32..).zip(&study.cells) {
+            let mut measured = fixture::stream(megabits * 1e6, 0.5);
+            measured.evidence.adapter = Some(counted(&of_cell.spec));
+            let mut run = fixture::run(runs.len() as u32, block, Some(0), measured);
+            (run.cell, run.spec) = (Some(cell), of_cell.spec.clone());
+            runs.push(run);
+        }
+    }
+    analyse(&StoredStudy {
+        directory: std::path::PathBuf::new(),
+        plan: StoredPlan::new(study, Facts::default(), 0),
+        runs,
+        torn: false,
+        ended: None,
+    })
+}
+
+const DIRECTIONS: &str = "[factors]\ndirection = [\"transmit\", \"receive\", \"bidirectional\"]";
+
+fn of(results: &StudyResults, cell: usize) -> (&CellResult, &AdapterFigures) {
+    let cell = &results.cells[cell];
+    (cell, cell.evidence.adapter.as_ref().unwrap())
+}
+
+#[test]
+fn counters_become_figures() {
+    let found = results("ports = 2", DIRECTIONS, 900.0, |_| fixture::counted(98.0, 4.0));
+    assert_eq!((found.adapter.as_str(), found.scale), ("gigabit", 1.0));
+    let (cell, figures) = of(&found, 0);
+    assert_eq!(figures.sent_frame_bytes, Some(1518.0));
+    assert_eq!(figures.received_frame_bytes, Some(70.0));
+    assert_eq!((figures.segments_per_superframe, figures.merges_per_superframe), (Some(20.0), None));
+    assert_eq!((figures.tx_link_percent, figures.rx_link_percent), (Some(98.0), Some(4.0)));
+    assert_eq!((figures.ports[1].port.as_str(), figures.ports[1].tx_link_percent), ("eth1", Some(98.0)));
+    assert_eq!(figures.bus_percent, Some(23.0));
+    assert!((figures.device_cpus.unwrap() - 0.4).abs() < 1e-12);
+    assert!((figures.device_busiest_percent.unwrap() - 30.0).abs() < 1e-12);
+    assert!(figures.device_shares_cpus);
+    assert_eq!((figures.drops.len(), figures.checksum_failures), (0, Some(0.0)));
+    let limit = cell.limit.unwrap();
+    assert_eq!(limit.unit, "bit/s");
+    assert!((limit.interval.mean / 2.0 / 941.48e6 - 1.0).abs() < 1e-5);
+    assert_eq!(found.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn a_link_is_full_in_the_direction_that_is_loaded() {
+    let found = results("ports = 2", DIRECTIONS, 900.0, |_| fixture::counted(98.0, 4.0));
+    let verdicts: Vec<&str> = found.cells.iter().map(|cell| cell.verdict.as_str()).collect();
+    assert_eq!(verdicts[0], "bound by the link (98.0 % occupied)");
+    for verdict in &verdicts[1..] {
+        assert!(verdict.ends_with("; links 4.0 % occupied"), "{verdict}");
+    }
+    let both = results("ports = 2", DIRECTIONS, 900.0, |_| fixture::counted(98.0, 97.5));
+    assert_eq!(both.cells[2].verdict, "bound by the link (97.5 % occupied)");
+}
+
+#[test]
+fn a_scaled_testbed_is_marked_wherever_it_is_told() {
+    let found = results("scale = 0.1", DIRECTIONS, 94.0, |_| fixture::counted(99.8, 1.0));
+    assert_eq!(found.scale, 0.1);
+    assert!(found.warnings[0].starts_with("Links and buses ran at 0.1 of the rates of adapter gigabit"));
+    for cell in &found.cells {
+        assert!(cell.verdict.ends_with("; links at 0.1 of their rate"), "{}", cell.verdict);
+    }
+    let limit = found.cells[0].limit.unwrap().interval.mean;
+    assert!((limit / 94.148e6 - 1.0).abs() < 1e-4, "{limit}");
+}
+
+#[test]
+fn more_than_a_link_can_carry_is_an_error_of_the_instrument() {
+    let at = |megabits| {
+        let found = results("", DIRECTIONS, megabits, |_| fixture::counted(99.0, 1.0));
+        found.warnings.iter().filter(|warning| warning.contains("which cannot be")).count()
+    };
+    assert_eq!(at(941.48 * 1.004), 0);
+    // not of the two directions together
+    assert_eq!(at(941.48 * 1.006), 2);
+}
+
+#[test]
+fn what_the_counters_deny_is_told() {
+    let rest = "[factors]\nlro = [false, true]\n[workload]\ndirection = \"receive\"";
+    let found = results("", rest, 900.0, |spec| {
+        let mut counted = fixture::counted(2.0, 90.0);
+        let port = &mut counted.ports[0].counters;
+        if spec.interface.port.lro == Some(false) {
+            port.extend([("rxMergedFrames".to_owned(), 90), ("rxSuperframes".to_owned(), 10)]);
+        }
+        port.insert("rxDropRingFull".to_owned(), 5);
+        port.insert("rxChecksumBad".to_owned(), 1);
+        port.insert("ifHCInOctets".to_owned(), 9_000_000);
+        counted
+    });
+    for (cell, sentence) in [
+        ("lro off", "the adapter dropped frames, per run: rxDropRingFull 5."),
+        ("lro off", "1 received frames per run had a wrong checksum."),
+        ("lro off", "lro off was asked for, but the adapter merged 9.0 frames into one on average."),
+        (
+            "lro off",
+            "frames received on the wire have 4535 bytes on average, more than an MTU of 1500 allows.",
+        ),
+        ("lro on", "lro on was asked for, but the adapter merged nothing."),
+    ] {
+        let expected = format!("{cell}: {sentence}");
+        assert!(found.warnings.contains(&expected), "{expected}: {:#?}", found.warnings);
+    }
+    assert_eq!(found.cells[0].evidence.adapter.as_ref().unwrap().drops["rxDropRingFull"], 5.0);
+}
+
+#[test]
+fn published_figures_stand_beside_measured_ones() {
+    let rest = "[factors]\noffload = [\"none\", \"tso\"]\nports = [1, 2]\n\
+                [[published]]\nmeasure = \"service-demand\"\nfactor = \"offload\"\nfrom = \"none\"\n\
+                to = \"tso\"\neffect = \"-47 %\"\n\
+                [[published]]\nmeasure = \"throughput\"\nat = { ports = 2 }\nfactor = \"offload\"\n\
+                from = \"none\"\nto = \"tso\"\ndifference = \"178.63 Mb/s\"\n\
+                [[published]]\nmeasure = \"cpu\"\nat = { ports = 1, offload = \"tso\" }\n\
+                value = \"20 %\"";
+    let text = format!("title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n{rest}");
+    let study = parse("t", "t", &text).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut runs = Vec::new();
+    for block in 0..3u32 {
+        // cells: none 1, none 2, tso 1, tso 2; the costs are 4, 4, 1 and 2 of busy/rate
+        for (cell, (megabits, busy)) in
+            [(100.0, 0.4), (200.0, 0.8), (100.0, 0.1), (400.0, 0.8)].into_iter().enumerate()
+        {
+            let drift = 1.0 + f64::from(block) * 0.1;
+            let measured = fixture::stream(megabits * 1e6 * drift, busy);
+            let mut run = fixture::run(runs.len() as u32, block, Some(0), Outcome::from(measured));
+            (run.cell, run.spec) = (Some(cell as u32), study.cells[cell].spec.clone());
+            runs.push(run);
+        }
+    }
+    let plan = StoredPlan::new(study, Facts::default(), 0);
+    let directory = std::path::PathBuf::new();
+    let found = analyse(&StoredStudy { directory, plan, runs, torn: false, ended: None });
+    let measured = |index: usize| found.published[index].measured.unwrap();
+    // the mean of 1/4 and 2/4, as ratios have it
+    assert!((measured(0).mean - 0.125f64.sqrt()).abs() < 1e-6, "{:?}", measured(0));
+    assert!((found.published[0].published - 0.53).abs() < 1e-12);
+    assert_eq!(found.published[0].unit, "ratio");
+    assert!((measured(1).mean - 220e6).abs() < 1.0 && measured(1).low.is_some());
+    assert_eq!((found.published[1].unit, found.published[1].published), ("bit/s", 178.63e6));
+    assert!((measured(2).mean - 10.0).abs() < 1e-6);
+    assert_eq!(found.published[2].unit, "%");
+}

@@ -1,0 +1,263 @@
+//! Joining a host that runs: a program in its namespaces, or a socket.
+//!
+//! Namespaces are entered in a process that has one thread, as setns(2) demands of a user
+//! namespace: between fork and exec, or in the calling process just before it becomes another
+//! program.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use linkrate_terms::CpuSet;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::error::{SysError, SysResult};
+use crate::sched;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 16;
+
+/// When a program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// With the thread that started it, by SIGKILL, if not before.
+    OfItsParent,
+    /// When it wants to.
+    ItsOwn,
+}
+
+/// The namespaces of a host.
+#[derive(Debug)]
+pub struct Namespaces {
+    /// None where it is the caller's own: it cannot be joined twice.
+    user: Option<OwnedFd>,
+    network: OwnedFd,
+    mounts: OwnedFd,
+}
+
+impl Namespaces {
+    /// Those of the process `pid`.
+    ///
+    /// # Errors
+    /// When there is no such process, or it may not be looked into.
+    pub fn of(pid: u32) -> SysResult<Self> {
+        let open = |name: &str| {
+            let path = format!("/proc/{pid}/ns/{name}");
+            File::open(&path).map_err(|error| SysError::new("open namespace", path, error))
+        };
+        let user = open("user")?;
+        let failed = |error| SysError::new("look at", "user namespaces", error);
+        let (theirs, own) =
+            (user.metadata().map_err(failed)?, fs::metadata("/proc/self/ns/user").map_err(failed)?);
+        let same = (theirs.dev(), theirs.ino()) == (own.dev(), own.ino());
+        Ok(Self {
+            user: (!same).then(|| user.into()),
+            network: open("net")?.into(),
+            mounts: open("mnt")?.into(),
+        })
+    }
+
+    /// Makes `command` run in them, on `cpus`, in the caller's directory. That holds for starting
+    /// it as a child and for becoming it, which the calling process may do only while it has one
+    /// thread.
+    ///
+    /// # Errors
+    /// When the caller's directory is not known.
+    pub fn enter_with(
+        self,
+        command: &mut Command,
+        cpus: &CpuSet,
+        lifetime: Lifetime,
+    ) -> SysResult<()> {
+        let directory = std::env::current_dir()
+            .map_err(|error| SysError::new("find", "the working directory", error))?;
+        // a path the kernel gave has no zero byte
+        let directory = CString::new(directory.into_os_string().into_vec()).unwrap_or_default();
+        let cpus = sched::kernel_set(cpus);
+        let parent = rustix::process::getpid();
+        let enter = move || {
+            self.enter(true)?;
+            // joining mount namespaces went to their root
+            let _ = rustix::process::chdir(directory.as_c_str());
+            rustix::thread::sched_setaffinity(None, &cpus)?;
+            if lifetime == Lifetime::OfItsParent {
+                // last, because changes of credentials clear it, prctl(2)
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+                if rustix::process::getppid() != Some(parent) {
+                    // the parent died before the signal was asked for
+                    return Err(io::Error::from_raw_os_error(libc::ESRCH));
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: the closure makes raw system calls only: it neither allocates, nor locks, nor
+        // panics, so it may run between fork and exec whatever other threads did at the fork. It
+        // owns its descriptors.
+        unsafe {
+            command.pre_exec(enter);
+        }
+        Ok(())
+    }
+
+    /// Listens in the network namespace under an abstract name, as
+    /// [`local_socket::listen`](crate::local_socket::listen) does in the caller's. Only a process
+    /// inside can make such a socket, so a forked child makes it and hands it over.
+    ///
+    /// # Errors
+    /// `EADDRINUSE` when somebody listens there under that name already; what fork(2) or setns(2)
+    /// refuse.
+    pub fn listen(&self, name: &str) -> SysResult<UnixListener> {
+        let failed = |error| SysError::new("listen in a host on socket", format!("@{name}"), error);
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes())
+            .map_err(|error| failed(error.into()))?;
+        let (here, there) = UnixStream::pair().map_err(failed)?;
+        // a child that cannot be started says nothing
+        here.set_nonblocking(true).map_err(failed)?;
+        // SAFETY: the child makes raw system calls only until it exits without running destructors
+        // or exit handlers; see `make_listener`.
+        let child = unsafe { libc::fork() };
+        if child < 0 {
+            return Err(failed(io::Error::last_os_error()));
+        }
+        if child == 0 {
+            let errno = match self.make_listener(&address, &there) {
+                Ok(()) => 0,
+                Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            };
+            // SAFETY: ends the child here; error numbers that matter are below 256.
+            unsafe { libc::_exit(errno) };
+        }
+        match super::probe::exit_code_of(child).map_err(failed)? {
+            Some(0) => take_descriptor(&here).map(UnixListener::from).map_err(failed),
+            Some(errno) => Err(failed(io::Error::from_raw_os_error(errno))),
+            None => Err(failed(io::Error::other("the child that makes it was killed"))),
+        }
+    }
+
+    /// Async-signal-safe.
+    fn make_listener(&self, address: &SocketAddrUnix, to: &UnixStream) -> io::Result<()> {
+        self.enter(false)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::bind(&socket, address)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [socket.as_fd()];
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        rustix::net::sendmsg(to, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
+        Ok(())
+    }
+
+    /// Enters them with the calling thread. Async-signal-safe.
+    fn enter(&self, mounts: bool) -> io::Result<()> {
+        if let Some(user) = &self.user {
+            move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))?;
+        }
+        move_into_link_name_space(self.network.as_fd(), Some(LinkNameSpaceType::Network))?;
+        if mounts {
+            move_into_link_name_space(self.mounts.as_fd(), Some(LinkNameSpaceType::Mount))?;
+        }
+        Ok(())
+    }
+}
+
+/// A program that runs in a host, a child of the caller. Dropping it ends it.
+#[derive(Debug)]
+pub struct Guest {
+    child: Child,
+    process: OwnedFd,
+}
+
+impl Guest {
+    /// Starts `command`, which [`Namespaces::enter_with`] has prepared.
+    ///
+    /// # Errors
+    /// When it cannot be started; the program is in the message.
+    pub fn start(command: &mut Command) -> SysResult<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let failed = |error: io::Error| SysError::new("start", &name, error);
+        let mut child = command.spawn().map_err(failed)?;
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(process) => Ok(Self { child, process }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(failed(error.into()))
+            }
+        }
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// As waitpid(2).
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Asks it to end by SIGHUP, as a terminal that goes away, and by SIGTERM where that does not
+    /// end it within half of `patience`; at its end it is killed.
+    ///
+    /// # Errors
+    /// As waitpid(2).
+    pub fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+        for signal in [Signal::HUP, Signal::TERM] {
+            // one that has ended was not waited for, so this is no other process
+            let _ = kill_process(Pid::from_child(&self.child), signal);
+            let deadline = Instant::now() + patience / 2;
+            while Instant::now() < deadline {
+                if let Some(status) = self.child.try_wait()? {
+                    return Ok(status);
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        self.child.kill()?;
+        self.child.wait()
+    }
+}
+
+impl AsFd for Guest {
+    /// Readable when it has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.process.as_fd()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            // nobody is left to tell
+            let _ = self.end(Duration::from_secs(2));
+        }
+    }
+}
+
+/// The descriptor that was handed over.
+fn take_descriptor(from: &UnixStream) -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(from, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptor = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    descriptor.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}

@@ -1,0 +1,123 @@
+//! A running lab and its virtual adapters, as whoever looks at them sees them.
+//!
+//! Counters are what was counted since the port was made; two reports give what happened between
+//! them.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpus::CpuSet;
+use crate::knobs::InterfaceKnobs;
+use crate::measurement::ThreadTime;
+use crate::model::Model;
+
+/// The environment variable that names the lab to programs in it.
+pub const LAB_VARIABLE: &str = "LINKRATE_LAB";
+
+/// A lab with its hosts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabReport {
+    /// Its name.
+    pub name: String,
+    /// The process that holds it.
+    pub pid: u32,
+    /// What joins its hosts: `veth` or a model's name.
+    pub adapter: String,
+    /// Share of the model's rates at which links and buses run.
+    pub scale: f64,
+    /// Congestion control of programs that choose none.
+    pub congestion: String,
+    /// The system under test, and its clients.
+    pub hosts: Vec<HostReport>,
+}
+
+/// One host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostReport {
+    /// `sut`, `client-0`, ...
+    pub name: String,
+    /// The process that holds its namespaces.
+    pub pid: u32,
+    /// The CPUs of its role.
+    pub cpus: CpuSet,
+    /// Its interfaces.
+    pub interfaces: Vec<InterfaceReport>,
+}
+
+/// One interface of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceReport {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Prefix length of its network.
+    pub prefix_length: u8,
+}
+
+/// All virtual adapters of a lab at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AdapterReport {
+    /// The lab.
+    pub lab: String,
+    /// CLOCK_MONOTONIC, ns.
+    pub at_ns: u64,
+    /// What the adapters are made like, at the lab's scale.
+    pub model: Model,
+    /// Nanoseconds each adapter's bus was busy; empty where it never limits.
+    pub buses_busy_ns: Vec<u64>,
+    /// The ports of the system under test, and then those of its clients.
+    pub ports: Vec<PortReport>,
+}
+
+impl AdapterReport {
+    /// The port of that name.
+    pub fn port(&self, name: &str) -> Option<&PortReport> {
+        self.ports.iter().find(|port| port.name == name)
+    }
+}
+
+/// One port.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PortReport {
+    /// Its name: that of the interface in the system under test (`eth0`), or that of the client
+    /// (`client-0`).
+    pub name: String,
+    /// The adapter of the system under test that it belongs to; absent for a client's.
+    pub adapter: Option<u32>,
+    /// `cable` or `switch`.
+    pub wire: String,
+    /// The ports it reaches over its wire.
+    pub reaches: Vec<String>,
+    /// Whether its link is up.
+    pub link_up: bool,
+    /// Where its packets are captured to, if they are.
+    pub capture: Option<String>,
+    /// Faults of its wire that are not off, as they are written.
+    pub faults: BTreeMap<String, String>,
+    /// What is set, as read back; only what the adapter itself knows where the kernel was not
+    /// asked.
+    pub knobs: InterfaceKnobs,
+    /// Counters by name, as in
+    /// [`PortEvidence::counters`](crate::measurement::PortEvidence::counters).
+    pub counters: BTreeMap<String, u64>,
+    /// CPU time of its driver threads.
+    pub drivers: Vec<ThreadTime>,
+    /// CPU time of the device thread of its wire, which serves the ports at both ends.
+    pub device: Option<ThreadTime>,
+}
+
+/// What a change of settings came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SettingsReport {
+    /// The port.
+    pub port: String,
+    /// The settings that were named, each with its value as read back.
+    pub settings: BTreeMap<String, String>,
+    /// Those of them that had to be the same at the ports behind the wire, and were set there too.
+    pub shared: Vec<String>,
+    /// These ports.
+    pub shared_with: Vec<String>,
+}

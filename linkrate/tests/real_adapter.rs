@@ -1,0 +1,364 @@
+//! Virtual adapters on real hosts: what they deliver, that every byte of it is right, and that the
+//! evidence says what was on.
+
+mod common;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use common::lab::{measured, run_spec};
+use common::{LINKRATE, is_root_or_skips};
+use linkrate_adapter::Faults;
+use linkrate_lab::{Lab, LabOptions};
+use linkrate_study::executor::Executor;
+use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    Direction, InterfaceKnobs, Measurement, Model, Offload, RunSpec, Steering, Task, TestbedSpec,
+    Workload, model,
+};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// A lab on adapters of `model`, a wire for each port.
+#[track_caller]
+fn adapter_lab(model: Model, ports: u32, clients_per_port: u32) -> Lab {
+    let options = LabOptions {
+        program: PathBuf::from(LINKRATE),
+        stop: Arc::new(AtomicBool::new(false)),
+        route_congestion: Some("cubic".to_owned()),
+    };
+    let spec = TestbedSpec {
+        adapter: Adapter::Model(Box::new(model)),
+        clients: ports * clients_per_port,
+        ports,
+        clients_per_port,
+        ..TestbedSpec::default()
+    };
+    Lab::build(&spec, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn find(name: &str) -> Model {
+    model::find(name).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A model without a rate: as fast as this machine is.
+fn unpaced() -> Model {
+    Model { rate: None, bus: None, ..find("ten-gigabit") }
+}
+
+fn on(offload: Offload, port: PortRequest) -> InterfaceKnobs {
+    InterfaceKnobs { offload: Some(offload), port, ..InterfaceKnobs::default() }
+}
+
+fn lro() -> PortRequest {
+    PortRequest { lro: Some(true), ..PortRequest::default() }
+}
+
+fn stream(direction: Direction) -> Workload {
+    Workload { direction, ..Workload::default() }
+}
+
+/// Runs `act` in a thread of the network namespace of process `pid`.
+fn in_namespace<T: Send + 'static>(
+    pid: u32,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::JoinHandle<T> {
+    std::thread::spawn(move || {
+        let namespace = File::open(format!("/proc/{pid}/ns/net")).expect("open the namespace");
+        move_into_link_name_space(
+            std::os::fd::AsFd::as_fd(&namespace),
+            Some(LinkNameSpaceType::Network),
+        )
+        .expect("enter the namespace");
+        act()
+    })
+}
+
+/// Byte `at` of a stream that repeats after 2^64 bytes at the earliest.
+fn byte(at: u64) -> u8 {
+    let mut word = (at / 8).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (word ^ (word >> 31)).to_le_bytes()[(at % 8) as usize]
+}
+
+/// Sends the stream's first `bytes` bytes, in calls of changing sizes.
+fn send_pattern(mut to: TcpStream, bytes: u64) {
+    let (mut at, mut size) = (0, 1);
+    while at < bytes {
+        let count = (bytes - at).min(size);
+        let part: Vec<u8> = (at..at + count).map(byte).collect();
+        to.write_all(&part).expect("send");
+        at += count;
+        size = size * 7 % 99_991 + 1;
+    }
+}
+
+/// Receives until the end and checks every byte. Returns how many there were.
+fn check_pattern(mut from: TcpStream) -> u64 {
+    let (mut at, mut part) = (0, vec![0; 64 << 10]);
+    loop {
+        let count = from.read(&mut part).expect("receive");
+        if count == 0 {
+            return at;
+        }
+        for (offset, got) in part[..count].iter().enumerate() {
+            let expected = byte(at + offset as u64);
+            assert_eq!(*got, expected, "byte {}", at + offset as u64);
+        }
+        at += count as u64;
+    }
+}
+
+/// Both directions of one connection at once, every byte verified at both ends.
+#[track_caller]
+fn verify_transfer(lab: &mut Lab, bytes: u64) {
+    let testbed = lab.testbed().expect("the testbed is up");
+    let (sut, client) = (testbed.sut.pid(), testbed.clients[0].host.pid());
+    let address: Ipv4Addr = testbed.clients[0].sut_address;
+    let (tell, port) = std::sync::mpsc::channel();
+    let transfer = move |socket: TcpStream| {
+        socket.set_read_timeout(Some(Duration::from_secs(60))).expect("set a time-out");
+        let sender = socket.try_clone().expect("clone the socket");
+        let sending = std::thread::spawn(move || {
+            let to = sender.try_clone().expect("clone the socket");
+            send_pattern(to, bytes);
+            sender.shutdown(std::net::Shutdown::Write).expect("end the stream");
+        });
+        let received = check_pattern(socket);
+        sending.join().expect("sent");
+        received
+    };
+    let server = in_namespace(sut, move || {
+        let listener = TcpListener::bind((address, 0)).expect("listen");
+        tell.send(listener.local_addr().expect("an address").port()).expect("tell the port");
+        transfer(listener.accept().expect("accept").0)
+    });
+    let client = in_namespace(client, move || {
+        let port = port.recv().expect("a port");
+        transfer(TcpStream::connect((address, port)).expect("connect"))
+    });
+    assert_eq!(server.join().expect("the server verified"), bytes);
+    assert_eq!(client.join().expect("the client verified"), bytes);
+}
+
+/// Sets the knobs of a run without running it long.
+#[track_caller]
+fn set(lab: &mut Lab, interface: InterfaceKnobs) {
+    let spec = run_spec(Task::Idle, interface, Duration::from_millis(20));
+    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+fn counter(lab: &mut Lab, name: &str) -> u64 {
+    let testbed = lab.testbed().expect("the testbed is up");
+    let line = &testbed.adapters.as_ref().expect("virtual adapters").lines()[0];
+    let sum = |port: &linkrate_adapter::Port| port.counters().get(name).copied().unwrap_or(0);
+    sum(&line.sut) + line.clients.iter().map(sum).sum::<u64>()
+}
+
+#[track_caller]
+fn verify_under(faults: Faults, evidence: &[&str]) {
+    let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
+    set(&mut lab, on(Offload::Tso, lro()));
+    let adapters = lab.testbed().and_then(|testbed| testbed.adapters.as_ref()).expect("adapters");
+    adapters.set_faults(faults).unwrap_or_else(|error| panic!("{error}"));
+    verify_transfer(&mut lab, 4 << 20);
+    for name in evidence {
+        assert!(counter(&mut lab, name) > 0, "{name} is 0 under {faults:?}");
+    }
+}
+
+#[test]
+fn every_byte_is_right_whatever_is_offloaded() {
+    if !is_root_or_skips("every_byte_is_right_whatever_is_offloaded") {
+        return;
+    }
+    let mut lab = adapter_lab(unpaced(), 1, 1);
+    for offload in [Offload::None, Offload::Gso, Offload::Tso] {
+        for port in [PortRequest::default(), lro()] {
+            set(&mut lab, on(offload, port));
+            verify_transfer(&mut lab, 8 << 20);
+        }
+    }
+    for port in [
+        PortRequest { vlan: Some(7), ..lro() },
+        PortRequest { snap: Some(true), ..lro() },
+        PortRequest { vlan: Some(4094), snap: Some(true), ..PortRequest::default() },
+    ] {
+        set(&mut lab, on(Offload::Tso, port));
+        verify_transfer(&mut lab, 8 << 20);
+    }
+    let jumbo = InterfaceKnobs { mtu: Some(9000), ..on(Offload::Tso, lro()) };
+    set(&mut lab, jumbo);
+    verify_transfer(&mut lab, 8 << 20);
+    for name in ["txSegments", "rxSuperframes", "rxChecksumGood"] {
+        assert!(counter(&mut lab, name) > 0, "{name}");
+    }
+    assert_eq!(counter(&mut lab, "rxChecksumBad"), 0);
+    assert_eq!(counter(&mut lab, "txDropMalformed"), 0);
+    assert_eq!(counter(&mut lab, "rxHostRefused"), 0);
+}
+
+#[test]
+fn every_byte_is_right_when_frames_are_lost() {
+    if is_root_or_skips("every_byte_is_right_when_frames_are_lost") {
+        verify_under(Faults { loss: 0.01, ..Faults::default() }, &[]);
+        verify_under(Faults { fcs_error: 0.01, ..Faults::default() }, &["txLineErrors"]);
+    }
+}
+
+#[test]
+fn every_byte_is_right_when_bits_flip_unseen() {
+    if is_root_or_skips("every_byte_is_right_when_bits_flip_unseen") {
+        verify_under(Faults { corrupt: 0.01, ..Faults::default() }, &["rxChecksumBad"]);
+    }
+}
+
+#[test]
+fn every_byte_is_right_when_frames_come_twice_or_late() {
+    if is_root_or_skips("every_byte_is_right_when_frames_come_twice_or_late") {
+        let evidence = ["rxFlushMismatch"];
+        verify_under(Faults { duplicate: 0.02, ..Faults::default() }, &evidence);
+        verify_under(Faults { reorder: 0.02, ..Faults::default() }, &evidence);
+    }
+}
+
+#[test]
+fn every_byte_is_right_when_everything_happens() {
+    if is_root_or_skips("every_byte_is_right_when_everything_happens") {
+        let faults = Faults {
+            loss: 0.003,
+            corrupt: 0.003,
+            fcs_error: 0.003,
+            duplicate: 0.01,
+            reorder: 0.01,
+            delay: Duration::from_millis(1),
+            ..Faults::default()
+        };
+        verify_under(faults, &["rxChecksumBad", "txLineErrors"]);
+    }
+}
+
+#[track_caller]
+fn evidence(measurement: &Measurement) -> &linkrate_terms::measurement::AdapterEvidence {
+    measurement.evidence.adapter.as_deref().expect("evidence of the adapter")
+}
+
+/// A run of half a second on `ports` ports.
+#[track_caller]
+fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs) -> Measurement {
+    let clients = ports * (lab.testbed().expect("up").clients.len() as u32
+        / lab.testbed().expect("up").adapters.as_ref().expect("adapters").lines().len() as u32);
+    let spec = RunSpec {
+        clients,
+        ports: Some(ports),
+        warm_up: Duration::from_millis(300),
+        ..run_spec(Task::Workload(workload), interface, Duration::from_millis(700))
+    };
+    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+#[test]
+fn the_evidence_says_who_cuts() {
+    if !is_root_or_skips("the_evidence_says_who_cuts") {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 1, 2);
+    let transmit = || stream(Direction::Transmit);
+    for offload in [Offload::None, Offload::Gso] {
+        let measurement = run(&mut lab, 1, transmit(), on(offload, PortRequest::default()));
+        let evidence = evidence(&measurement);
+        assert_eq!(evidence.total("txSuperframes"), 0, "{offload:?}");
+        assert!(evidence.mean_wire_frame_bytes().expect("frames") < 1519.0);
+    }
+    let measurement = run(&mut lab, 1, transmit(), on(Offload::Tso, PortRequest::default()));
+    let tso = evidence(&measurement);
+    // 32160 bytes are 21 full segments and a rest
+    let segments = tso.segments_per_superframe().expect("superframes");
+    assert!((10.0..=22.0).contains(&segments), "{segments}");
+    let bytes = tso.mean_wire_frame_bytes().expect("frames");
+    assert!((1400.0..1519.0).contains(&bytes), "{bytes}");
+    assert_eq!(measurement.effective.interface.gso_max_size, Some(32_160));
+    assert_eq!(measurement.effective.interface.port.lro, Some(false));
+    assert!(tso.device_cpus() > 0.0 && !tso.driver_threads.is_empty());
+}
+
+#[test]
+fn a_gigabit_port_never_exceeds_its_link() {
+    if !is_root_or_skips("a_gigabit_port_never_exceeds_its_link") {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 2, 1);
+    for ports in [1, 2] {
+        let interface = on(Offload::Tso, PortRequest::default());
+        let measurement = run(&mut lab, ports, stream(Direction::Transmit), interface);
+        let limit = 941.5e6 * f64::from(ports);
+        let rate = measurement.traffic.bits_per_second();
+        // what was on its way when the window opened is at most a FIFO and a ring
+        assert!(rate < limit * 1.01, "{rate} on {ports} ports");
+        for port in &evidence(&measurement).ports {
+            let percent = port.tx_link_percent.expect("a rate");
+            assert!(percent < 101.0, "{percent}");
+        }
+    }
+}
+
+#[test]
+fn reassembly_is_seen_and_can_be_switched() {
+    if !is_root_or_skips("reassembly_is_seen_and_can_be_switched") {
+        return;
+    }
+    let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
+    let receive = || stream(Direction::Receive);
+    let off = run(&mut lab, 1, receive(), on(Offload::Tso, PortRequest::default()));
+    assert_eq!(evidence(&off).total("rxSuperframes"), 0);
+    let on = run(&mut lab, 1, receive(), on(Offload::Tso, lro()));
+    let merges = evidence(&on).merges_per_superframe().expect("superframes");
+    assert!(merges > 3.0, "{merges}");
+    assert_eq!(on.effective.interface.port.lro, Some(true));
+}
+
+#[test]
+fn steering_shares_out_what_comes_in() {
+    if !is_root_or_skips("steering_shares_out_what_comes_in") {
+        return;
+    }
+    let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
+    let workload = || Workload { connections: 8, ..stream(Direction::Receive) };
+    let by = |steering| PortRequest { steering: Some(steering), ..PortRequest::default() };
+    let busy = |measurement: &Measurement| {
+        let evidence = evidence(measurement);
+        (0..4).filter(|queue| evidence.total(&format!("rxQueue{queue}Frames")) > 100).count()
+    };
+    let off = run(&mut lab, 1, workload(), on(Offload::Tso, by(Steering::Off)));
+    assert_eq!(busy(&off), 1);
+    let rss = run(&mut lab, 1, workload(), on(Offload::Tso, by(Steering::Rss)));
+    assert!(busy(&rss) > 1, "{:?}", evidence(&rss).ports);
+    let two = InterfaceKnobs { queues: Some(2), ..on(Offload::Tso, by(Steering::Rss)) };
+    let two = run(&mut lab, 1, workload(), two);
+    assert!(busy(&two) <= 2, "{:?}", evidence(&two).ports);
+    assert_eq!(two.effective.interface.queues, Some(2));
+}
+
+#[test]
+fn two_clients_share_a_port_through_a_switch() {
+    if !is_root_or_skips("two_clients_share_a_port_through_a_switch") {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 1, 2);
+    let interface = on(Offload::Tso, PortRequest::default());
+    let measurement = run(&mut lab, 1, stream(Direction::Bidirectional), interface);
+    assert!(measurement.traffic.transmit_bytes > 0 && measurement.traffic.receive_bytes > 0);
+    let idle = measured(
+        &mut lab,
+        Workload { kind: linkrate_terms::Protocol::RequestResponse, ..Workload::default() },
+        InterfaceKnobs::default(),
+        Duration::from_millis(300),
+    );
+    assert!(idle.traffic.transactions > 50, "{}", idle.traffic.transactions);
+}
