@@ -3,13 +3,16 @@
 //! A run's way: [`executor`] sets knobs on the hosts of a [`testbed`], lets flows connect, opens
 //! the window on all of them at once and makes one measurement of their reports ([`figures`]).
 //! [`placement`] decides who owns which CPU, [`connection`] is the controller's end of the agents'
-//! protocol, [`congestion`] knows which algorithms the kernel has, [`doctor`] says what this host can and cannot measure.
+//! protocol, [`adapters`] are the virtual adapters of a testbed, [`congestion`] knows which
+//! algorithms the kernel has, [`doctor`] says what this host can and cannot measure. [`control`]
+//! keeps a lab up for people, and lets other processes look at it and change it.
 
 #![forbid(unsafe_code)]
 
 pub mod adapters;
 pub mod congestion;
 pub mod connection;
+pub mod control;
 pub mod doctor;
 pub mod executor;
 pub mod figures;

@@ -150,9 +150,7 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_segments_per_superframe", |run| {
         counted(run)?.segments_per_superframe().and_then(figure)
     }),
-    ("adapter_merges_per_superframe", |run| {
-        counted(run)?.merges_per_superframe().and_then(figure)
-    }),
+    ("adapter_merges_per_superframe", |run| counted(run)?.merges_per_superframe().and_then(figure)),
     ("adapter_tx_link_percent", |run| adapter::tx_link_percent(counted(run)?).and_then(figure)),
     ("adapter_rx_link_percent", |run| adapter::rx_link_percent(counted(run)?).and_then(figure)),
     ("adapter_bus_percent", |run| adapter::bus_percent(counted(run)?).and_then(figure)),

@@ -8,6 +8,7 @@
 //! - [`json`]: the one document of `--json`
 //! - [`csv`]: `runs.csv`, one row a run, for other people's statistics
 //! - [`html`]: `report.html`, one file that needs no network, with charts
+//! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and what they count
 //! - [`number`]: figures with significant digits, units and intervals; nobody else formats them
 //! - [`words`]: effects, reasons and highlights as sentences, shared by terminal and HTML
 //!
@@ -16,9 +17,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adapter;
 pub mod csv;
 pub mod html;
 pub mod json;
+pub mod lab;
 pub mod limit;
 pub mod number;
 pub mod plan;

@@ -180,7 +180,7 @@ fn page(sections: &[String]) -> String {
     text
 }
 
-fn bold(text: &str, style: Style) -> String {
+pub(crate) fn bold(text: &str, style: Style) -> String {
     if style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
@@ -215,7 +215,11 @@ fn link_name(link: &Link) -> String {
 }
 
 /// Columns of figures to the right, except the first `names`.
-fn lay_out(header: &[&str], rows: impl Iterator<Item = Vec<String>>, names: usize) -> String {
+pub(crate) fn lay_out(
+    header: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+    names: usize,
+) -> String {
     let rule = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
     let mut table = Table::new();
     table.load_style(rule);
@@ -235,7 +239,7 @@ fn lay_out(header: &[&str], rows: impl Iterator<Item = Vec<String>>, names: usiz
 }
 
 /// A line rate with all its digits: `155.52 Mb/s`, `10 Gb/s`.
-fn line_rate(rate: BitRate) -> String {
+pub(crate) fn line_rate(rate: BitRate) -> String {
     let (value, unit) = match rate.0 {
         rate if rate >= 1e12 => (rate / 1e12, "Tb/s"),
         rate if rate >= 1e9 => (rate / 1e9, "Gb/s"),

@@ -1,7 +1,8 @@
 //! Effects, reasons and highlights in words.
 
 use linkrate_study::results::{
-    Effect, FailedRun, Interval, Level, Measure, PublishedKind, PublishedResult, Quantity, StudyResults,
+    Effect, FailedRun, Interval, Level, Measure, PublishedKind, PublishedResult, Quantity,
+    StudyResults,
 };
 
 use crate::number;
@@ -45,14 +46,16 @@ pub fn step_at(effect: &Effect) -> String {
     }
 }
 
-/// What a published figure is about: `tso, transmit`, or `none → tso, transmit`.
+/// What a published figure is about: `tso, transmit`, or `none → tso, transmit`, or
+/// `none → tso, transmit, mean of 3`.
 pub fn published_at(published: &PublishedResult) -> String {
     let at = (!published.at.0.is_empty()).then(|| published.at.to_string());
     let step = match (&published.factor, &published.from, &published.to) {
         (Some(factor), Some(from), Some(to)) => Some(format!("{} → {to}", level(factor, from))),
         _ => None,
     };
-    let parts: Vec<String> = step.into_iter().chain(at).collect();
+    let mean = (published.combinations > 1).then(|| format!("mean of {}", published.combinations));
+    let parts: Vec<String> = step.into_iter().chain(at).chain(mean).collect();
     if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
 }
 

@@ -114,7 +114,12 @@ mod tests {
         assert_eq!((study.testbed.ports, study.testbed.clients), (4, 8));
         assert_eq!((study.cells.len(), study.published.len()), (18, 11));
         assert_eq!(study.cells[17].levels.to_string(), "tso, bidirectional, ports 4");
-        assert!(study.cells.iter().all(|cell| Some(cell.spec.clients) == cell.spec.ports.map(|n| n * 2)));
+        assert!(
+            study
+                .cells
+                .iter()
+                .all(|cell| Some(cell.spec.clients) == cell.spec.ports.map(|n| n * 2))
+        );
     }
 
     #[test]
@@ -130,8 +135,13 @@ mod tests {
                 (part.name.as_str(), study.cells.iter().filter(of_part).count())
             })
             .collect();
-        let expected =
-            [("jumbo frames", 6), ("reassembly", 2), ("steering", 2), ("adapters", 9), ("requests", 3)];
+        let expected = [
+            ("jumbo frames", 6),
+            ("reassembly", 2),
+            ("steering", 2),
+            ("adapters", 9),
+            ("requests", 3),
+        ];
         assert_eq!(cells, expected);
         for cell in &study.cells {
             let Task::Workload(workload) = &cell.spec.task else { panic!("idle cell") };

@@ -34,7 +34,7 @@ use crate::study::Study;
 use reader::Reader;
 
 pub use method::quick;
-pub use testbed::{SCALES, SCALE_EXPECTED};
+pub use testbed::{SCALE_EXPECTED, SCALES};
 
 /// Largest study file, in bytes.
 pub const MAX_FILE_BYTES: usize = 1 << 20;

@@ -335,6 +335,8 @@ pub struct PublishedResult {
     pub to: Option<Level>,
     /// What kind of figure it is.
     pub kind: PublishedKind,
+    /// Cells, or pairs of cells, that it is about: an effect over several is their mean.
+    pub combinations: u32,
     /// The published figure; an effect is a ratio, 0.53 for −47 %.
     pub published: f64,
     /// The measured one in the same unit; absent without runs to make it of.

@@ -45,8 +45,6 @@ pub struct VerdictInput {
     pub bus_percent: Option<f64>,
     /// The busiest thread of the adapters' devices, in per cent of one CPU.
     pub device_busiest_percent: Option<f64>,
-    /// CPU time of the adapters' devices, in CPUs.
-    pub device_cpus: Option<f64>,
     /// Whether devices and clients may run on the same CPUs.
     pub device_shares_cpus: bool,
     /// Links and buses run at this share of their rates.
@@ -149,7 +147,6 @@ impl Default for VerdictInput {
             link_percent: None,
             bus_percent: None,
             device_busiest_percent: None,
-            device_cpus: None,
             device_shares_cpus: false,
             scale: 1.0,
             sut_busiest_percent: None,
@@ -201,7 +198,6 @@ impl VerdictInput {
             link_percent: mean(&links),
             bus_percent: counted(adapter::bus_percent),
             device_busiest_percent: counted(AdapterEvidence::busiest_device_percent),
-            device_cpus: counted(|adapter| Some(adapter.device_cpus())),
             device_shares_cpus: good.iter().any(|run| adapter::device_shares_cpus(run)),
             scale: 1.0,
             sut_busiest_percent: busiest(|run| &run.sut_cpu),
@@ -225,22 +221,19 @@ impl VerdictInput {
                 | Verdict::BothCpus { .. }
                 | Verdict::SharedCpu { .. }
         );
-        // nothing is written to but memory
-        if let (Some(cpus), true, true) = (self.device_cpus, self.device_shares_cpus, host)
-            && !matches!(verdict, Verdict::SutCpu { .. })
-        {
-            let percent = cpus * 100.0;
-            let _ = write!(text, "; device and clients share CPUs (device {percent:.0} % of a CPU)");
-        }
-        let bound_outside =
+        let outside =
             matches!(verdict, Verdict::NoGoodRun | Verdict::Link { .. } | Verdict::Bus { .. });
-        if let (Some(percent), false) = (self.link_percent, bound_outside) {
-            let who = match verdict {
-                _ if host => "the host is the limit, ",
-                Verdict::DeviceCpu { .. } => "the device is the limit, ",
-                _ => "",
-            };
-            let _ = write!(text, "; {who}links {percent:.1} % occupied");
+        let links = self.link_percent.filter(|_| !outside);
+        let shares = host && self.device_shares_cpus && !matches!(verdict, Verdict::SutCpu { .. });
+        let beside = [
+            links.map(|percent| format!("links {percent:.1} % occupied")),
+            shares.then(|| "device and clients share CPUs".to_owned()),
+        ];
+        let beside: Vec<String> = beside.into_iter().flatten().collect();
+        if !beside.is_empty() {
+            let limit = if host { "the host is the limit: " } else { "" };
+            // writing to a String does not fail
+            let _ = write!(text, "; {limit}{}", beside.join(", "));
         }
         if self.scale < 1.0 && verdict != Verdict::NoGoodRun {
             let _ = write!(text, "; links at {} of their rate", self.scale);

@@ -23,6 +23,7 @@ mod enter;
 pub mod join;
 mod probe;
 
+pub(crate) use probe::try_in_a_host;
 pub use probe::{Privilege, can_isolate};
 
 /// How long a host may take to end by itself once its input has ended.

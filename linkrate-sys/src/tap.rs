@@ -34,6 +34,10 @@ use rustix::fs::{Mode, OFlags};
 use crate::error::{SysError, SysResult};
 use crate::netlink::check_name;
 
+mod probe;
+
+pub use probe::{Abilities, abilities};
+
 const DEVICE: &str = "/dev/net/tun";
 
 /// Bytes before each frame: `struct virtio_net_hdr`, include/uapi/linux/virtio_net.h. The longer
@@ -133,8 +137,10 @@ impl Tap {
         }
         let mut tap = Self { name: name.to_owned(), queues: Vec::new() };
         for _ in 0..queues {
-            let queue = open_device()?;
-            tap.set_interface(&queue).map_err(|error| {
+            let queue = open_device().map_err(not_opened)?;
+            // the first makes the TAP and is not to become a further queue of one that exists
+            let first = tap.queues.is_empty();
+            set_interface(&queue, name.as_bytes(), first).map_err(|error| {
                 let error = SysError::new(OPERATION, subject(), error);
                 match error.errno() {
                     Some(libc::EBUSY) => error.with_hint("choose another name, this one is taken"),
@@ -143,10 +149,7 @@ impl Tap {
             })?;
             tap.queues.push(queue);
         }
-        let header_bytes = VNET_HEADER_BYTES as libc::c_int;
-        let queue = &tap.queues[0];
-        // SAFETY: TUNSETVNETHDRSZ reads one int, which lives through the call.
-        unsafe { pass_int(queue, libc::TUNSETVNETHDRSZ, header_bytes) }
+        set_header_size(&tap.queues[0])
             .map_err(|error| SysError::new("set header size of TAP", subject(), error))?;
         Ok(tap)
     }
@@ -165,20 +168,6 @@ impl Tap {
     pub fn into_queues(self) -> Vec<OwnedFd> {
         self.queues
     }
-
-    fn set_interface(&self, queue: &OwnedFd) -> io::Result<()> {
-        // multi-queue even for one, so that more can be attached
-        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE;
-        // the first makes the TAP and is not to become a further queue of one that exists
-        let first = if self.queues.is_empty() { libc::IFF_TUN_EXCL } else { 0 };
-        let mut request = interface_request(flags | first);
-        // zeroes follow: the name was checked to be shorter
-        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        // SAFETY: TUNSETIFF reads and writes one ifreq, which lives through the call.
-        unsafe { pass(queue, libc::TUNSETIFF, (&raw mut request).cast()) }
-    }
 }
 
 /// Tells the kernel what the reader of the TAP does itself, which changes what `ethtool -k` shows
@@ -187,23 +176,15 @@ impl Tap {
 /// # Errors
 /// `EINVAL` for segmentation without checksums, or for what this kernel does not know.
 pub fn set_offloads(queue: impl AsFd, offloads: Offloads) -> SysResult<()> {
-    // SAFETY: TUNSETOFFLOAD takes the bits themselves and follows no pointer.
-    let result = unsafe {
-        libc::ioctl(
-            queue.as_fd().as_raw_fd(),
-            libc::TUNSETOFFLOAD,
-            libc::c_ulong::from(offloads.bits()),
-        )
-    };
-    if result == 0 {
-        return Ok(());
-    }
-    let error = SysError::last_os("set offloads of TAP to", offloads.to_string());
-    Err(match error.errno() {
-        Some(libc::EINVAL) => error.with_hint(
-            "segmentation needs checksum, tso-ecn needs tso4 or tso6, and uso Linux 6.2 or later",
-        ),
-        _ => error,
+    pass_offloads(queue, offloads).map_err(|error| {
+        let error = SysError::new("set offloads of TAP to", offloads.to_string(), error);
+        match error.errno() {
+            Some(libc::EINVAL) => error.with_hint(
+                "segmentation needs checksum, tso-ecn needs tso4 or tso6, and uso Linux 6.2 or \
+                 later",
+            ),
+            _ => error,
+        }
     })
 }
 
@@ -271,23 +252,37 @@ pub fn write_vectored(queue: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usi
     Ok(rustix::io::writev(queue, parts)?)
 }
 
-fn open_device() -> SysResult<OwnedFd> {
+// What follows up to `not_opened` allocates nothing: a forked child calls it.
+
+fn open_device() -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    rustix::fs::open(DEVICE, flags, Mode::empty()).map_err(|error| not_opened(error.into()))
+    Ok(rustix::fs::open(DEVICE, flags, Mode::empty())?)
 }
 
-fn not_opened(cause: io::Error) -> SysError {
-    let error = SysError::new("open", DEVICE, cause);
-    match error.errno() {
-        Some(libc::EACCES | libc::EPERM) => error.with_hint(
-            "run as root, or let an administrator run `chmod 666 /dev/net/tun` (it gives no \
-             privilege over the host's own network)",
-        ),
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-            error.with_hint("`modprobe tun`; in a container, start it with --device /dev/net/tun")
-        }
-        _ => error,
+/// Makes `queue` one of the TAP `name`: the first, or a further one. Bytes of `name` that do not
+/// fit are left out.
+fn set_interface(queue: impl AsFd, name: &[u8], first: bool) -> io::Result<()> {
+    // multi-queue even for one, so that more can be attached
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE;
+    let mut request = interface_request(flags | if first { libc::IFF_TUN_EXCL } else { 0 });
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name) {
+        *to = *from as libc::c_char;
     }
+    // SAFETY: TUNSETIFF reads and writes one ifreq, which lives through the call.
+    unsafe { pass(queue, libc::TUNSETIFF, (&raw mut request).cast()) }
+}
+
+fn set_header_size(queue: impl AsFd) -> io::Result<()> {
+    // SAFETY: TUNSETVNETHDRSZ reads one int, which lives through the call.
+    unsafe { pass_int(queue, libc::TUNSETVNETHDRSZ, VNET_HEADER_BYTES as libc::c_int) }
+}
+
+fn pass_offloads(queue: impl AsFd, offloads: Offloads) -> io::Result<()> {
+    let bits = libc::c_ulong::from(offloads.bits());
+    // SAFETY: TUNSETOFFLOAD takes the bits themselves and follows no pointer.
+    let result = unsafe { libc::ioctl(queue.as_fd().as_raw_fd(), libc::TUNSETOFFLOAD, bits) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn set_queue(queue: impl AsFd, flag: libc::c_int) -> io::Result<()> {
@@ -325,6 +320,20 @@ unsafe fn pass(
     // SAFETY: by the caller.
     let result = unsafe { libc::ioctl(queue.as_fd().as_raw_fd(), operation, argument) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn not_opened(cause: io::Error) -> SysError {
+    let error = SysError::new("open", DEVICE, cause);
+    match error.errno() {
+        Some(libc::EACCES | libc::EPERM) => error.with_hint(
+            "run as root, or let an administrator run `chmod 666 /dev/net/tun` (it gives no \
+             privilege over the host's own network)",
+        ),
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+            error.with_hint("`modprobe tun`; in a container, start it with --device /dev/net/tun")
+        }
+        _ => error,
+    }
 }
 
 #[cfg(test)]

@@ -163,17 +163,20 @@ pub(crate) fn link_header(
         new.tags += 1;
         new.length += TAG;
     }
-    let snap = wanted.snap
-        && !link.snap
-        && matches!(link.ether_type, ipv4::ETHER_TYPE | ipv6::ETHER_TYPE | ARP)
-        && carried + SNAP <= LARGEST_LENGTH;
-    let length = if snap { narrow(carried + SNAP) } else { 0 }.to_be_bytes();
-    let (length, prefix) = if snap { (&length[..], &SNAP_PREFIX[..]) } else { (&[][..], &[][..]) };
-    if snap {
-        new.snap = true;
-        new.length += SNAP;
+    let known = matches!(link.ether_type, ipv4::ETHER_TYPE | ipv6::ETHER_TYPE | ARP);
+    let length = carried.saturating_add(SNAP);
+    if (link.snap || wanted.snap && known) && length <= LARGEST_LENGTH {
+        if !link.snap {
+            new.snap = true;
+            new.length += SNAP;
+        }
+        // also of a frame that had SNAP: its padding is not carried along
+        let length = narrow(length).to_be_bytes();
+        let kind = &ethernet[link.length - 2..];
+        let parts = [addresses, tag, tags, &length, &SNAP_PREFIX, kind];
+        return Ok((Header::concat(&parts).unwrap_or_default(), new));
     }
-    let parts = [addresses, tag, tags, length, prefix, &ethernet[type_at..]];
+    let parts = [addresses, tag, tags, &ethernet[type_at..]];
     Ok((Header::concat(&parts).unwrap_or_default(), new))
 }
 

@@ -60,6 +60,18 @@ fn snap_is_put_on_up_to_the_largest_length() {
     assert_eq!(put_on(&padded.frame(), SNAP).expect("no tag"), expected);
 }
 
+/// Found by fuzzing: the length counted padding that was left behind.
+#[test]
+fn a_snap_frame_loses_its_padding_and_tells_its_length() {
+    let packet = Packet { snap: true, ..Packet::tcp4(vec![1]) };
+    let mut padded = Packet { padding: 30, ..packet.clone() }.frame();
+    padded[13] += 30;
+    assert_eq!(parsed(&padded).end, padded.len() - 30);
+    for wanted in [SNAP, Encapsulation::default()] {
+        assert_eq!(put_on(&padded, wanted).expect("no tag"), packet.frame());
+    }
+}
+
 #[test]
 fn link_protocols_keep_their_type() {
     let mut lacp = vec![1, 0x80, 0xc2, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0x09];

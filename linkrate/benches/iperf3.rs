@@ -4,40 +4,28 @@
 //! iperf3 sets TCP_CONGESTION after it has connected, which leaves the default algorithm's pacing
 //! on. So the routes of this lab name the congestion control, and both programs get it from there.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+mod common;
 
-use linkrate_lab::{Lab, LabOptions};
+use linkrate_lab::Lab;
 use linkrate_study::executor::Executor;
 use linkrate_terms::{
-    ByteSize, CpuSet, InterfaceKnobs, Measurement, MessageSize, Protocol, ReceivePath, RunSpec,
-    SendPath, SocketKnobs, Task, TestbedSpec, Workload,
+    ByteSize, CpuSet, InterfaceKnobs, Measurement, MessageSize, Protocol, ReceivePath, SendPath,
+    TestbedSpec, Workload,
 };
 
+use common::Failed;
+
 const MESSAGE: ByteSize = ByteSize(128 << 10);
-const PORT: u16 = 5201;
 
 /// Rounds of every contestant, in turn.
 const ROUNDS: usize = 7;
 const SECONDS: u64 = 2;
 
-type Failed = Box<dyn std::error::Error>;
-
 fn main() -> Result<(), Failed> {
-    if Command::new("iperf3").arg("--version").stdout(Stdio::null()).status().is_err() {
-        println!("SKIPPED iperf3: not installed; apt-get install iperf3");
+    if !common::can_run("iperf3", &["iperf3"]) {
         return Ok(());
     }
-    if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED iperf3: entering a lab's namespaces takes root");
-        return Ok(());
-    }
-    let cpus = CpuSet::from_iter(0..std::thread::available_parallelism()?.get() as u32);
-    let one: CpuSet = cpus.iter().take(1).collect();
-    let two: CpuSet = cpus.iter().skip(1).take(1).collect();
+    let (one, two) = common::two_cpus()?;
     println!("single stream, {MESSAGE} messages, cubic, {ROUNDS} rounds of {SECONDS} s in turn");
     println!("{:22} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
     streams("one CPU", &one, &one)?;
@@ -54,26 +42,12 @@ fn lab(sut: &CpuSet, clients: &CpuSet) -> Result<Lab, Failed> {
         client_cpus: Some(clients.clone()),
         ..TestbedSpec::default()
     };
-    let options = LabOptions {
-        program: PathBuf::from(env!("CARGO_BIN_EXE_linkrate")),
-        stop: Arc::new(AtomicBool::new(false)),
-        route_congestion: Some("cubic".to_owned()),
-    };
-    Ok(Lab::build(&spec, options)?)
+    common::lab(&spec)
 }
 
 fn measured(lab: &mut Lab, workload: Workload) -> Result<Measurement, Failed> {
-    let spec = RunSpec {
-        task: Task::Workload(workload),
-        interface: InterfaceKnobs::default(),
-        socket: SocketKnobs::default(),
-        clients: 1,
-        ports: None,
-        warm_up: Duration::from_millis(500),
-        window: Duration::from_secs(SECONDS),
-        seed: 1,
-    };
-    Ok(lab.run(&spec)?)
+    let interface = InterfaceKnobs::default();
+    Ok(lab.run(&common::run_spec(workload, interface, 1, None, SECONDS))?)
 }
 
 fn stream(lab: &mut Lab, send_path: SendPath, receive_path: ReceivePath) -> Result<f64, Failed> {
@@ -82,39 +56,18 @@ fn stream(lab: &mut Lab, send_path: SendPath, receive_path: ReceivePath) -> Resu
     Ok(measured(lab, workload)?.traffic.bits_per_second())
 }
 
-/// One iperf3 stream from the SUT to its client, bits per second at the receiver.
+/// One iperf3 stream from the SUT to its client.
 fn iperf3(lab: &mut Lab, zero_copy: bool) -> Result<f64, Failed> {
-    let placement = {
-        let testbed = lab.testbed().ok_or("the testbed is down")?;
-        testbed.placement.clone()
-    };
     let testbed = lab.testbed().ok_or("the testbed is down")?;
-    let address = testbed.clients[0].address.to_string();
-    let mut server = inside(testbed.clients[0].host.pid(), &placement.clients)
-        .args(["iperf3", "-s", "-1", "-p", &PORT.to_string()])
-        .stdout(Stdio::null())
-        .spawn()?;
-    std::thread::sleep(Duration::from_millis(200));
-    let mut client = inside(testbed.sut.pid(), &placement.sut);
-    client.args(["iperf3", "-J", "-O", "0.5", "-c", &address, "-p", &PORT.to_string()]);
-    client.args(["-t", &SECONDS.to_string(), "-l", &MESSAGE.0.to_string()]);
-    if zero_copy {
-        client.arg("-Z");
-    }
-    let output = client.output()?;
-    server.kill().ok();
-    server.wait()?;
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    document["end"]["sum_received"]["bits_per_second"]
-        .as_f64()
-        .ok_or_else(|| format!("iperf3 said {}", document["error"]).into())
-}
-
-/// A command in the network namespace of process `pid`, on `cpus`.
-fn inside(pid: u32, cpus: &CpuSet) -> Command {
-    let mut command = Command::new("nsenter");
-    command.arg(format!("--net=/proc/{pid}/ns/net")).args(["taskset", "-c", &cpus.to_string()]);
-    command
+    let placement = testbed.placement.clone();
+    common::iperf3(&common::Iperf3 {
+        sender: (testbed.sut.pid(), &placement.sut),
+        receiver: (testbed.clients[0].host.pid(), &placement.clients),
+        address: &testbed.clients[0].address.to_string(),
+        seconds: SECONDS,
+        message: MESSAGE,
+        zero_copy,
+    })
 }
 
 fn streams(name: &str, sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
@@ -135,10 +88,10 @@ fn streams(name: &str, sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
     }
     let contestants = ["linkrate", "iperf3", "iperf3 -Z", "linkrate --zero-copy"];
     for (contestant, rates) in contestants.iter().zip(&mut rates) {
-        print_row(contestant, rates, "Gb/s");
+        common::print_row(contestant, rates, "Gb/s");
     }
-    print_row(&format!("{name}: plain"), &mut plain, "1.0");
-    print_row(&format!("{name}: zero-copy"), &mut zero_copy, "1.7");
+    common::print_row(&format!("{name}: plain"), &mut plain, "1.0");
+    common::print_row(&format!("{name}: zero-copy"), &mut zero_copy, "1.7");
     Ok(())
 }
 
@@ -152,13 +105,6 @@ fn transactions(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
         let user: u64 = measurement.sut_cpu.threads.iter().map(|thread| thread.user_ns).sum();
         shares.push(user as f64 * 100.0 / measurement.sut_cpu.busy_ns() as f64);
     }
-    print_row("own user time, %", &mut shares, "< 10");
+    common::print_row("own user time, %", &mut shares, "< 10");
     Ok(())
-}
-
-fn print_row(name: &str, values: &mut [f64], needed: &str) {
-    values.sort_by(f64::total_cmp);
-    let (worst, best) = (values[0], values[values.len() - 1]);
-    let median = values[values.len() / 2];
-    println!("{name:22} {best:>9.2} {median:>9.2} {worst:>9.2} {needed:>9}");
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use linkrate_study::keys::{KEYS, Values};
 
+use crate::commands::adapter::AdapterCommand;
+use crate::commands::lab::LabCommand;
 use crate::commands::limit::LimitArgs;
 use crate::exit::EXIT_CODES;
 
@@ -25,6 +27,12 @@ pub enum Command {
     Study(StudyCommand),
     /// Measure one workload in a lab on this machine
     Measure(MeasureArgs),
+    /// Labs that stay up: any program over virtual adapters
+    #[command(subcommand)]
+    Lab(LabCommand),
+    /// Virtual adapters: models, and the ports of a lab that is up
+    #[command(subcommand)]
+    Adapter(AdapterCommand),
     /// What theory allows a link to carry
     Limit(LimitArgs),
     /// What this host can and cannot measure, with remedies

@@ -21,6 +21,11 @@ fn main() -> std::process::ExitCode {
     let result = match cli.command {
         Command::Study(command) => commands::study::run(command),
         Command::Measure(arguments) => commands::measure::run(&arguments),
+        // a program's own exit code is none of ours
+        Command::Lab(command) => {
+            return commands::lab::run(command).unwrap_or_else(|failure| failure.print().into());
+        }
+        Command::Adapter(command) => commands::adapter::run(command),
         Command::Limit(command) => commands::limit::run(&command),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
         Command::Agent(arguments) => commands::agent::run(&arguments),

@@ -71,6 +71,41 @@ fn studies_are_listed_for_people_and_scripts() {
 fn a_plan_is_shown_without_running_anything() {
     assert_snapshot!("study_show", printed("study show tso"));
     assert_snapshot!("study_show_quick", printed("study show tso --quick"));
+    assert_snapshot!("study_show_parts", printed("study show ten-gigabit"));
+}
+
+#[test]
+fn a_model_lies_beside_the_study_that_names_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let model = "name = \"mine\"\ntitle = \"Mine\"\nsource = \"none\"\nports = 1\nqueues = 2\n\
+                 superframe = 65535\nmax-mtu = 4000\ntransmit-ring = 256\nreceive-ring = 256\n";
+    fs::write(path("mine.toml"), model).unwrap();
+    let study = |mtu: u32| {
+        let text = format!(
+            "title = \"t\"\n[testbed]\nadapter = \"mine.toml\"\nscale = 0.5\n\
+             [factors]\nmtu = [1500, {mtu}]\n"
+        );
+        fs::write(path("study.toml"), text).unwrap();
+    };
+    study(4000);
+    let output = linkrate_with("study show", &[&path("study.toml")]);
+    let plan = output.stdout;
+    assert!(plan.contains("mine, 1 port with 1 client, links at 0.5 of their rate"), "{plan}");
+    study(9000);
+    let said = refused(linkrate_with("study show", &[&path("study.toml")]));
+    assert!(said.contains("mtu 9000 is more than adapter mine takes; set at most 4000"), "{said}");
+    fs::write(path("mine.toml"), model.replace("ports = 1", "prots = 1")).unwrap();
+    let said = refused(linkrate_with("study show", &[&path("study.toml")]));
+    assert!(
+        said.contains("study.toml:3:11: testbed.adapter: mine.toml: line 4: unknown"),
+        "{said}"
+    );
+    let said = refused(linkrate_with("measure --adapter", &[&path("mine.toml")]));
+    assert!(said.contains("mine.toml: line 4: unknown field"), "{said}");
+    fs::remove_file(path("mine.toml")).unwrap();
+    let said = refused(linkrate_with("study show", &[&path("study.toml")]));
+    assert!(said.contains("mine.toml: No such file"), "{said}");
 }
 
 #[test]
@@ -81,10 +116,11 @@ fn a_plan_as_a_document_says_the_same() {
         (document("study show tso --json"), document("study show tso --quick --json"));
     for plan in [&full, &quick] {
         assert_eq!((&plan["format"], &plan["study"]), (&1.into(), &"tso".into()));
-        assert_eq!(plan["cells"].as_array().unwrap().len(), 6);
+        assert_eq!(plan["cells"].as_array().unwrap().len(), 18);
+        assert_eq!((&plan["adapter"], &plan["ports"]), (&"gigabit".into(), &4.into()));
         assert_eq!(plan["cells"][0]["offload"], "none");
         // one idle run in each block
-        assert_eq!(plan["runs_per_block"], 7);
+        assert_eq!(plan["runs_per_block"], 19);
         let seconds = |key: &str| plan[key].as_f64().unwrap();
         assert!(seconds("shortest_seconds") <= seconds("longest_seconds"));
     }
@@ -172,6 +208,10 @@ fn measure_refuses_wrong_values() {
         ("--connections -1", None),
         ("--congestion", Some("a b")),
         ("--adapter vteh", None),
+        ("--adapter gigabti", None),
+        ("--adapter absent/model.toml", None),
+        ("--adapter gigabit --scale 2", None),
+        ("--adapter gigabit --clients-per-port 17", None),
         ("--offload tos", None),
         ("--gro maybe", None),
         ("--mtu 10", None),
@@ -212,6 +252,17 @@ fn measure_refuses_what_cannot_stand_together() {
         "--kind connect-request-response --burst 2",
         "--kind udp-stream --congestion cubic",
         "--kind udp-request-response --nodelay on",
+        "--scale 0.5",
+        "--clients-per-port 2",
+        "--ports 2",
+        "--lro on",
+        "--adapter gigabit --clients 2",
+        "--adapter gigabit --mtu 9001",
+        "--adapter gigabit --queues 2",
+        "--adapter gigabit --gso-max-size 64000",
+        "--adapter gigabit --snap on",
+        "--adapter gigabit --ports 5 --clients-per-port 16",
+        "--adapter ten-gigabit --kind udp-stream --lro on",
     ]
     .map(|options| format!("{options}\n{}\n", refusal(&format!("measure {options}"))))
     .concat();

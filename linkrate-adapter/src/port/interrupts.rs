@@ -1,9 +1,21 @@
 //! When a driver is interrupted: receive and transmit completion interrupts, moderated.
+//!
+//! As in adapters with an interrupt throttle, a timer runs freely with a period of `rx-usecs`, and
+//! what has come by its next tick is announced then. All ports of a wire with the same period tick
+//! together, so the device wakes once for all of them.
 
 use std::sync::atomic::Ordering;
 
 use super::DevicePort;
 use crate::clock::PS_PER_US;
+
+/// The first tick after `since_ps` of a timer with this period; at once without one.
+pub(crate) fn next_tick_ps(since_ps: u64, usecs: u32) -> u64 {
+    match u64::from(usecs) * PS_PER_US {
+        0 => since_ps,
+        period_ps => (since_ps / period_ps + 1) * period_ps,
+    }
+}
 
 impl DevicePort {
     /// Raises the interrupts that are due, and says whether one was.
@@ -41,8 +53,11 @@ impl DevicePort {
             return None;
         }
         let enough = self.knobs.rx_frames != 0 && queue.waiting >= self.knobs.rx_frames;
-        let wait_ps = if enough { 0 } else { u64::from(self.knobs.rx_usecs) * PS_PER_US };
-        Some(queue.waiting_since_ps + wait_ps)
+        Some(if enough {
+            queue.waiting_since_ps
+        } else {
+            next_tick_ps(queue.waiting_since_ps, self.knobs.rx_usecs)
+        })
     }
 
     /// Tells the driver which descriptors are free again, by interrupt if it waits for them.

@@ -58,7 +58,7 @@ impl PortLimits {
             superframe: model.superframe as usize,
             transmit_ring: model.transmit_ring as usize,
             receive_ring: model.receive_ring as usize,
-            hand_through: false,
+            hand_through: model.hand_through,
         }
     }
 }

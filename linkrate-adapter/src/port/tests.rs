@@ -41,6 +41,8 @@ struct End {
     tx: Vec<Producer<TxDescriptor>>,
     rx: Vec<Consumer<RxDescriptor>>,
     queues: Vec<Arc<QueueShared>>,
+    /// When everything is posted, so that the link is never left waiting.
+    posted_ns: u64,
 }
 
 impl End {
@@ -59,7 +61,7 @@ impl End {
         }
         let mut device = DevicePort::new(shared, limits, bus, DeviceClock::start(), device);
         device.refresh();
-        Self { device, tx, rx, queues: all }
+        Self { device, tx, rx, queues: all, posted_ns: monotonic_ns() }
     }
 
     fn post(&mut self, vnet: VnetHeader, packet: &[u8]) {
@@ -71,8 +73,7 @@ impl End {
     fn post_raw(&mut self, bytes: &[u8]) {
         let mut block = Block::new();
         block.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        let posted_ns = monotonic_ns();
-        let block = Arc::new(block);
+        let (block, posted_ns) = (Arc::new(block), self.posted_ns);
         self.tx[0].push(TxDescriptor { block, length: bytes.len(), posted_ns }).unwrap();
     }
 
@@ -316,13 +317,14 @@ fn interrupts_come_by_time_or_by_number() {
     let mut port = End::new(limits(), knobs, 1, None);
     let queue = Arc::clone(&port.queues[0]);
     let frame = || WireFrame::copied(packet(b"x"));
-    let start = 1_000_000_000;
+    // between two ticks of the timer
+    let start = 1_020_000_000;
     queue.interrupt.will_sleep();
     port.device.receive(frame(), start, start);
-    assert_eq!(port.device.interrupt_due_ps(), Some(start + 50_000_000));
-    port.device.interrupt(start + 49_000_000);
+    assert_eq!(port.device.interrupt_due_ps(), Some(1_050_000_000));
+    port.device.interrupt(1_049_000_000);
     assert_eq!(port.counted("rxInterrupts"), 0);
-    port.device.interrupt(start + 50_000_000);
+    port.device.interrupt(1_050_000_000);
     assert_eq!(port.counted("rxInterrupts"), 1);
     assert_eq!(port.device.interrupt_due_ps(), None);
     queue.interrupt.will_sleep();

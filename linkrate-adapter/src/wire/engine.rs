@@ -13,9 +13,10 @@ use super::cable::Cable;
 use super::faults::{Fate, FaultInjector, Faults};
 use super::flight::Flight;
 use super::switch::Switch;
-use crate::clock::{DeviceClock, PS_PER_US};
+use crate::clock::DeviceClock;
 use crate::frame::WireFrame;
 use crate::port::DevicePort;
+use crate::port::interrupts::next_tick_ps;
 use crate::ring::Waker;
 
 /// A wait shorter than this is not worth a system call.
@@ -182,9 +183,9 @@ impl Engine {
             // what arrives shows when the host is interrupted, and not before
             let frames = port.knobs.rx_frames as usize;
             let batch = if frames == 0 { usize::MAX } else { frames };
-            let patience_ps = u64::from(port.knobs.rx_usecs) * PS_PER_US;
+            let tick = |first_ps| next_tick_ps(first_ps, port.knobs.rx_usecs);
             if let Some(flight) = self.medium.to(number) {
-                sooner(flight.worth_ps(batch, patience_ps));
+                sooner(flight.worth_ps(batch, tick));
             }
         }
         due_ps

@@ -35,12 +35,12 @@ impl Flight {
         self.frames.front().map(|(at_ps, _)| *at_ps)
     }
 
-    /// When it pays to look: when frame number `batch` is there, but no later than `patience_ps`
-    /// after the first.
-    pub(crate) fn worth_ps(&self, batch: usize, patience_ps: u64) -> Option<u64> {
-        let first_ps = self.first_ps()?;
+    /// When it pays to look: when frame number `batch` is there, but no later than `latest` says
+    /// of the time of the first.
+    pub(crate) fn worth_ps(&self, batch: usize, latest: impl Fn(u64) -> u64) -> Option<u64> {
+        let latest_ps = latest(self.first_ps()?);
         let batch_ps = self.frames.get(batch.max(1) - 1).map(|(at_ps, _)| *at_ps);
-        Some(batch_ps.map_or(first_ps + patience_ps, |at_ps| at_ps.min(first_ps + patience_ps)))
+        Some(batch_ps.map_or(latest_ps, |at_ps| at_ps.min(latest_ps)))
     }
 }
 
@@ -54,8 +54,8 @@ mod tests {
         for (at_ps, name) in [(5, b'a'), (7, b'b'), (5, b'c'), (1, b'd')] {
             flight.add(at_ps, WireFrame::copied(vec![name]));
         }
-        assert_eq!(flight.worth_ps(2, 100), Some(5));
-        assert_eq!(flight.worth_ps(9, 3), Some(4));
+        assert_eq!(flight.worth_ps(2, |first| first + 100), Some(5));
+        assert_eq!(flight.worth_ps(9, |first| first + 3), Some(4));
         assert!(flight.arrived(0).is_none());
         let order: Vec<u8> =
             std::iter::from_fn(|| flight.arrived(6)).map(|(_, frame)| frame.to_vec()[0]).collect();

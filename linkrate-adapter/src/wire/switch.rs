@@ -20,9 +20,9 @@ const QUEUE_BYTES: usize = 1 << 20;
 /// The VLAN of frames without a tag.
 const DEFAULT_VLAN: u16 = 1;
 /// Forwarding of a frame is worth waking up for when so many wait, ...
-const BATCH: usize = 16;
+const BATCH: usize = 64;
 /// ... or the first has waited so long.
-const PATIENCE_PS: u64 = 10_000_000;
+const PATIENCE_PS: u64 = 50_000_000;
 
 /// What a switch counts beside what its ports' devices do.
 #[derive(Debug, Default)]
@@ -98,7 +98,7 @@ impl Switch {
     /// When forwarding is worth it again.
     pub(crate) fn due_ps(&self) -> Option<u64> {
         let ports = self.ports.iter().flatten();
-        ports.filter_map(|port| port.inwards.worth_ps(BATCH, PATIENCE_PS)).min()
+        ports.filter_map(|port| port.inwards.worth_ps(BATCH, |first_ps| first_ps + PATIENCE_PS)).min()
     }
 
     /// Frames on their way to port `to`.

@@ -1,10 +1,12 @@
 //! What the kernel and the system around it offer.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use linkrate_sys::error::SysResult;
+use linkrate_sys::tap::{self, Abilities, Offloads};
 use linkrate_terms::{ByteSize, SocketKnobs};
 
 use super::Finding;
@@ -33,7 +35,7 @@ pub(super) fn findings() -> Vec<Finding> {
             number("/proc/sys/net/core/rmem_max"),
             capable(capabilities, CAP_NET_ADMIN),
         ),
-        tun(OpenOptions::new().read(true).write(true).open("/dev/net/tun").err()),
+        tun(tap::abilities()),
         perf(
             number("/proc/sys/kernel/perf_event_paranoid"),
             capable(capabilities, CAP_PERFMON) || capable(capabilities, CAP_SYS_ADMIN),
@@ -93,22 +95,28 @@ fn buffers(send: Option<u64>, receive: Option<u64>, unbound: bool) -> Finding {
     }
 }
 
-fn tun(refused: Option<io::Error>) -> Finding {
+fn tun(found: SysResult<Abilities>) -> Finding {
     let name = "tun";
-    match refused {
-        None => Finding::good(name, "/dev/net/tun opens: what virtual adapters stand on"),
-        Some(error) if error.kind() == io::ErrorKind::PermissionDenied => Finding::limited(
-            name,
-            "/dev/net/tun is not this user's to open: no virtual adapters",
-            "run as root, or let an administrator run `chmod 666 /dev/net/tun` (it gives no \
-             privilege over the host's own network)",
-        ),
-        Some(error) => Finding::missing(
-            name,
-            format!("/dev/net/tun: {error}: no virtual adapters"),
-            "`modprobe tun`; in a container, start it with --device /dev/net/tun",
-        ),
+    let Abilities { several_queues, offloads } = match found {
+        Ok(abilities) => abilities,
+        Err(error) => {
+            let detail = format!("no virtual adapters (TAP): {error}");
+            let remedy = error.hint().unwrap_or("a kernel with CONFIG_TUN").to_owned();
+            return match error.kind() {
+                io::ErrorKind::PermissionDenied => Finding::limited(name, detail, remedy),
+                _ => Finding::missing(name, detail, remedy),
+            };
+        }
+    };
+    let queues = if several_queues { "several queues" } else { "one queue" };
+    let detail =
+        format!("virtual adapters (TAP) with vnet headers, {queues}; offloads: {offloads}");
+    if several_queues && offloads == Offloads::ALL {
+        return Finding::good(name, detail);
     }
+    let remedy = "Linux 6.2 or later, which has all of checksum, tso4, tso6, tso-ecn, uso and \
+                  several queues";
+    Finding::limited(name, detail, remedy)
 }
 
 fn perf(paranoid: Option<u64>, capable: bool) -> Finding {
@@ -182,6 +190,8 @@ fn find_program(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use linkrate_sys::error::SysError;
+
     use super::*;
     use crate::doctor::State::{self, Good, Limited, Missing};
 
@@ -213,10 +223,27 @@ mod tests {
 
     #[test]
     fn a_device_that_is_shut_is_not_one_that_is_absent() {
-        let state = |kind: io::ErrorKind| tun(Some(kind.into())).state;
-        assert_eq!(tun(None).state, Good);
+        let state = |kind: io::ErrorKind| {
+            let error = SysError::new("open", "/dev/net/tun", kind).with_hint("a remedy");
+            tun(Err(error)).state
+        };
         assert_eq!(state(io::ErrorKind::PermissionDenied), Limited);
         assert_eq!(state(io::ErrorKind::NotFound), Missing);
+    }
+
+    #[test]
+    fn what_taps_lack_is_seen_in_what_they_have() {
+        let all = Abilities { several_queues: true, offloads: Offloads::ALL };
+        let good = tun(Ok(all));
+        assert_eq!(good.state, Good);
+        assert_eq!(
+            good.detail,
+            "virtual adapters (TAP) with vnet headers, several queues; offloads: checksum, tso4, \
+             tso6, tso-ecn, uso"
+        );
+        let old = Abilities { offloads: Offloads { uso: false, ..Offloads::ALL }, ..all };
+        assert_eq!(tun(Ok(old)).state, Limited);
+        assert_eq!(tun(Ok(Abilities { several_queues: false, ..all })).state, Limited);
     }
 
     #[test]

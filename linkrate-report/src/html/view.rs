@@ -1,8 +1,6 @@
 //! Results as the template needs them: strings that are ready to stand on the page.
 
-use linkrate_study::results::{
-    AdapterFigures, CellResult, Effect, Levels, Quantity, StudyResults,
-};
+use linkrate_study::results::{AdapterFigures, CellResult, Effect, Levels, Quantity, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_terms::Task;
 use serde::Serialize;
@@ -310,7 +308,12 @@ fn by_port(adapter: &AdapterFigures) -> Option<String> {
         .iter()
         .filter(|port| port.tx_link_percent.is_some() || port.rx_link_percent.is_some())
         .map(|port| {
-            format!("{} {}/{} %", port.port, share(port.tx_link_percent), share(port.rx_link_percent))
+            format!(
+                "{} {}/{} %",
+                port.port,
+                share(port.tx_link_percent),
+                share(port.rx_link_percent)
+            )
         })
         .collect();
     (ports.len() > 1).then(|| ports.join(", "))

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_study::store::Outcome;
+use linkrate_terms::measurement::{AdapterEvidence, PortEvidence};
+
 use linkrate_report::csv::runs;
 use linkrate_study::results::StudyResults;
 
@@ -60,10 +63,61 @@ fn a_failed_run_has_a_reason_and_no_figures() {
         "warm_up_s",
         "window_s",
         "clients",
+        "adapter",
+        "scale",
     ];
     for (column, value) in row.iter().filter(|(column, _)| !known.contains(&column.as_str())) {
         assert_eq!(value, "", "{column}");
     }
+}
+
+#[test]
+fn what_an_adapter_counted_has_columns() {
+    let mut results = fixture::stream();
+    results.scale = 0.1;
+    let measured = results.runs.iter_mut().find_map(|run| match &mut run.outcome {
+        Outcome::Measured(measured) if run.cell == Some(0) => {
+            run.spec.ports = Some(2);
+            Some(measured)
+        }
+        _ => None,
+    });
+    let counters = [("txSegments", 40), ("txSuperframes", 2), ("txDropMalformed", 3)];
+    measured.unwrap().evidence.adapter = Some(Box::new(AdapterEvidence {
+        window_ns: 1_000_000_000,
+        ports: vec![PortEvidence {
+            name: "eth0".to_owned(),
+            tx_link_percent: Some(97.5),
+            rx_link_percent: None,
+            counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
+        }],
+        ..AdapterEvidence::default()
+    }));
+    let rows = rows(&results);
+    let row = rows.iter().find(|row| !row["ports"].is_empty()).unwrap();
+    for (column, value) in [
+        ("ports", "2"),
+        ("scale", "0.1"),
+        ("adapter_segments_per_superframe", "20"),
+        ("adapter_tx_link_percent", "97.5"),
+        ("adapter_rx_link_percent", ""),
+        ("adapter_drops", "3"),
+        ("adapter_checksum_failures", "0"),
+        ("adapter_sent_frame_bytes", ""),
+    ] {
+        assert_eq!(row[column], value, "{column}");
+    }
+    assert!(rows.iter().filter(|row| row["adapter_drops"].is_empty()).count() > 20);
+}
+
+#[test]
+fn cells_of_different_parts_fill_different_columns() {
+    let mut results = fixture::stream();
+    results.cells[1].levels.0[1].0 = "mtu".to_owned();
+    let rows = rows(&results);
+    let of = |cell: &str| rows.iter().find(|row| row["cell"] == cell).unwrap();
+    assert_eq!((of("0")["direction"].as_str(), of("0")["mtu"].as_str()), ("transmit", ""));
+    assert_eq!((of("1")["direction"].as_str(), of("1")["mtu"].as_str()), ("", "bidirectional"));
 }
 
 #[test]

@@ -415,6 +415,7 @@ pub fn adapter() -> StudyResults {
         from: Some(text("none")),
         to: Some(text("tso")),
         kind,
+        combinations: if kind == PublishedKind::Effect { 3 } else { 1 },
         published,
         measured: Some(Interval {
             mean: measured[0],

@@ -56,7 +56,7 @@ fn adapter_figures_and_published_ones_are_on_the_page() {
         "−83.3 %",
         "1.35 µs/KB",
         "+178.63 Mb/s",
-        "<dt>frame sent on the wire</dt><dd>1,511 B</dd>",
+        "<dt>frame sent on the wire</dt><dd>1511 B</dd>",
         "eth0 98.9/2.2 %, eth1 98.9/2.2 %",
         "compare the changes, not the figures",
     ] {
@@ -96,7 +96,9 @@ fn the_style_sheet_knows_every_colour_of_the_charts() {
 
 #[test]
 fn tags_are_closed_in_the_order_in_which_they_were_opened() {
-    for results in [fixture::stream(), fixture::request_response(), fixture::single(), fixture::adapter()] {
+    for results in
+        [fixture::stream(), fixture::request_response(), fixture::single(), fixture::adapter()]
+    {
         let html = page(&results).unwrap();
         let mut open: Vec<&str> = Vec::new();
         for rest in html.split('<').skip(1) {

@@ -53,7 +53,8 @@ fn adapters_and_published_figures_have_their_shape() {
         value["published"][0],
         json!({
             "measure": "service_demand", "at": {"direction": "transmit"}, "factor": "offload",
-            "from": "none", "to": "tso", "kind": "effect", "published": 0.53,
+            "from": "none", "to": "tso", "kind": "effect", "combinations": 3,
+            "published": 0.53,
             "measured": {"mean": 0.167, "low": 0.162, "high": 0.172}, "unit": "ratio",
         })
     );

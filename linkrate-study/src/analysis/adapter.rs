@@ -23,7 +23,8 @@ pub fn evidence(run: &Measurement) -> Option<&AdapterEvidence> {
 }
 
 fn mean_of<'a, T: 'a>(items: &'a [T], pick: impl Fn(&T) -> Option<f64>) -> Option<f64> {
-    let values: Vec<f64> = items.iter().filter_map(pick).filter(|value| value.is_finite()).collect();
+    let values: Vec<f64> =
+        items.iter().filter_map(pick).filter(|value| value.is_finite()).collect();
     mean(&values)
 }
 
@@ -61,9 +62,8 @@ pub fn loaded_link_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
 pub fn device_shares_cpus(run: &Measurement) -> bool {
     let Some(adapter) = evidence(run) else { return false };
     let clients = &run.client_cpu.cpus;
-    let on_clients = |affinity: &linkrate_terms::CpuSet| {
-        clients.iter().any(|cpu| affinity.contains(cpu.cpu))
-    };
+    let on_clients =
+        |affinity: &linkrate_terms::CpuSet| clients.iter().any(|cpu| affinity.contains(cpu.cpu));
     adapter.device_threads.iter().any(|thread| on_clients(&thread.affinity))
 }
 

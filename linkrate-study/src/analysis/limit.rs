@@ -24,7 +24,8 @@ pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU.min(model.max_mtu));
     let traffic = match (workload.kind, workload.udp_segment, workload.message) {
         (Protocol::Stream, _, _) => Traffic::tcp(mtu),
-        (Protocol::UdpStream, Some(size), _) | (Protocol::UdpStream, None, MessageSize::Fixed(size)) => {
+        (Protocol::UdpStream, Some(size), _)
+        | (Protocol::UdpStream, None, MessageSize::Fixed(size)) => {
             Traffic { cut: Cut::Message(size), ..Traffic::udp(mtu) }
         }
         _ => return None,

@@ -40,16 +40,15 @@ fn one(published: &Published, study: &Study, runs: &RunsByCell<'_>) -> Published
         Figure::Difference(_, difference) => {
             let measured = published.pairs(study).first().and_then(|(from, to)| {
                 let (from, to) = (runs.by_block(*from, measure), runs.by_block(*to, measure));
-                let differences: Vec<f64> = to
-                    .iter()
-                    .filter_map(|(block, to)| Some(to - from.get(block)?))
-                    .collect();
+                let differences: Vec<f64> =
+                    to.iter().filter_map(|(block, to)| Some(to - from.get(block)?)).collect();
                 of_mean(&differences, confidence)
             });
             (PublishedKind::Difference, *difference, measured, unit)
         }
     };
     let step = published.step();
+    let combinations = if step.is_some() { published.pairs(study).len() } else { cells.len() };
     PublishedResult {
         measure,
         at: published.at.clone(),
@@ -57,6 +56,7 @@ fn one(published: &Published, study: &Study, runs: &RunsByCell<'_>) -> Published
         from: step.map(|step| step.from.clone()),
         to: step.map(|step| step.to.clone()),
         kind,
+        combinations: u32::try_from(combinations).unwrap_or(u32::MAX),
         published: figure,
         measured,
         unit,

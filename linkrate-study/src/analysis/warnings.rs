@@ -9,9 +9,9 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::units::format_duration;
 use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
 
-use crate::analysis::{adapter, limit};
 use crate::analysis::figures::{RunsByCell, drops, lost_percent};
 use crate::analysis::watched::cell_name;
+use crate::analysis::{adapter, limit};
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
 use crate::store::{StoredRun, StoredStudy};

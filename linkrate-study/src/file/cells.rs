@@ -182,7 +182,7 @@ fn check_used(
     choices: &[Vec<Choice>],
 ) -> bool {
     let mut sound = true;
-    let kinds: Vec<Vec<Protocol>> = choices.iter().map(|choices| kinds(choices)).collect();
+    let kinds: Vec<Vec<Protocol>> = choices.iter().map(kinds).collect();
     for (question, kinds) in questions.iter().zip(&kinds) {
         for placed in &question.factors {
             let name = &placed.factor.name;

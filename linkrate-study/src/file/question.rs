@@ -227,11 +227,7 @@ pub(super) fn settings(
     sound.then_some(settings)
 }
 
-fn setting(
-    reader: &mut Reader<'_>,
-    entry: &Entry<'_>,
-    testbed: &TestbedSpec,
-) -> Option<Setting> {
+fn setting(reader: &mut Reader<'_>, entry: &Entry<'_>, testbed: &TestbedSpec) -> Option<Setting> {
     if !at_home(reader, entry, testbed) {
         return None;
     }

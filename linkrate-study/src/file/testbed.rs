@@ -75,11 +75,7 @@ pub(super) fn read(
 }
 
 /// The adapter; `None` after an error.
-fn adapter(
-    reader: &mut Reader<'_>,
-    entry: &Entry<'_>,
-    load: &mut LoadFile<'_>,
-) -> Option<Adapter> {
+fn adapter(reader: &mut Reader<'_>, entry: &Entry<'_>, load: &mut LoadFile<'_>) -> Option<Adapter> {
     let given = reader.text(entry, "veth, or a model such as \"gigabit\"")?;
     match adapter::find(given, load) {
         Ok(adapter) => Some(adapter),

@@ -323,7 +323,8 @@ fn a_quick_study_is_short_and_never_longer_than_its_file() {
     assert_eq!(already.method.run, Duration::from_millis(350));
     assert_eq!(already.cells[0].spec.window, already.method.run);
     let many: Vec<String> = (1..=64).map(|size| size.to_string()).collect();
-    let mut many = parse("t", "t", &with(&format!("message = [{}]", many.join(",")), "", "")).unwrap();
+    let mut many =
+        parse("t", "t", &with(&format!("message = [{}]", many.join(",")), "", "")).unwrap();
     quick(&mut many);
     assert_eq!((many.method.min_blocks, many.method.max_blocks), (2, 7));
     assert_eq!(many.method.run, Duration::from_millis(300));
@@ -359,9 +360,18 @@ fn what_the_adapter_lacks_is_refused() {
     for (text, message) in [
         (with("lro = [true, false]", "", ""), "factors.lro: a veth has no lro; leave it out, or"),
         (with("gro = [true]", "vlan = 3", ""), "workload.vlan: a veth has no vlan"),
-        (on_model("", "[factors]\nclients = [1]"), "factors.clients: on adapter gigabit the clients"),
-        (on_model("", "[factors]\nmtu = [9001]"), "mtu 9001 is more than adapter gigabit takes; set"),
-        (on_model("", "[factors]\nqueues = [2]"), "queues 2 is more than a port of adapter gigabit"),
+        (
+            on_model("", "[factors]\nclients = [1]"),
+            "factors.clients: on adapter gigabit the clients",
+        ),
+        (
+            on_model("", "[factors]\nmtu = [9001]"),
+            "mtu 9001 is more than adapter gigabit takes; set",
+        ),
+        (
+            on_model("", "[factors]\nqueues = [2]"),
+            "queues 2 is more than a port of adapter gigabit",
+        ),
         (
             on_model("", "[factors]\ngso-max-size = [32161]"),
             "gso-max-size 32161 is more than the superframe of adapter gigabit; set at most 32160",
@@ -371,8 +381,13 @@ fn what_the_adapter_lacks_is_refused() {
             on_model("clients-per-port = 16", "[factors]\nports = [1, 5]"),
             "ports 5 with 16 clients each are 80 clients; at most 64",
         ),
-        (on_model("", "[factors]\nlro = [true]\n[workload]\nkind = \"udp-stream\"\nmessage = 99"),
-         "factors.lro: means nothing to kind udp-stream"),
+        (
+            on_model(
+                "",
+                "[factors]\nlro = [true]\n[workload]\nkind = \"udp-stream\"\nmessage = 99",
+            ),
+            "factors.lro: means nothing to kind udp-stream",
+        ),
     ] {
         let errors = errors(&text);
         assert_eq!(errors.len(), 1, "{text}: {errors:?}");
@@ -408,7 +423,9 @@ fn coupled(rest: &str) -> String {
 
 #[test]
 fn a_level_brings_other_settings_along() {
-    let text = coupled("[[when]]\nis = { mtu = \"9000 B\" }\nset = { message = \"128 KiB\", socket = 8192 }");
+    let text = coupled(
+        "[[when]]\nis = { mtu = \"9000 B\" }\nset = { message = \"128 KiB\", socket = 8192 }",
+    );
     let study = parse("t", "t", &text).unwrap_or_else(|errors| panic!("{errors}"));
     let of = |index: usize| {
         let spec = &study.cells[index].spec;
@@ -432,14 +449,26 @@ fn a_when_that_cannot_be_is_explained() {
         ("[[when]]\nis = { mtu = 9000 }", "when.set: missing; say what they have"),
         ("[[when]]\nis = {}\nset = { socket = 8192 }", "when.is: missing"),
         ("[[when]]\nis = 3\nset = { socket = 8192 }", "when.is: 3 is not a table; expected for"),
-        ("[[when]]\nis = { mtu = 1501 }\nset = { socket = 8192 }", "when.is.mtu: no cell has mtu 1501"),
+        (
+            "[[when]]\nis = { mtu = 1501 }\nset = { socket = 8192 }",
+            "when.is.mtu: no cell has mtu 1501",
+        ),
         ("[[when]]\nis = { burst = 3 }\nset = { socket = 8192 }", "no cell has burst 3"),
-        ("[[when]]\nis = { mut = 3 }\nset = { socket = 8192 }", "when.is: unknown key \"mut\"; did you"),
-        ("[[when]]\nis = { mtu = 9000 }\nset = { sokcet = 8192 }", "when.set: unknown key \"sokcet\""),
+        (
+            "[[when]]\nis = { mut = 3 }\nset = { socket = 8192 }",
+            "when.is: unknown key \"mut\"; did you",
+        ),
+        (
+            "[[when]]\nis = { mtu = 9000 }\nset = { sokcet = 8192 }",
+            "when.set: unknown key \"sokcet\"",
+        ),
         ("[[when]]\nis = { mtu = 9000 }\nset = { gro = true }", "when.set.gro: is a factor; what"),
         ("[[when]]\nis = { mtu = 9000 }\nset = { mtu = 1500 }", "mtu is itself set by a [[when]]"),
         ("[[when]]\nis = { mtu = 9000 }\nset = { vlan = 3 }", "when.set.vlan: a veth has no vlan"),
-        ("[[when]]\nis = { mtu = 9000 }\nset = { burst = 1 }", "burst: means nothing to kind stream"),
+        (
+            "[[when]]\nis = { mtu = 9000 }\nset = { burst = 1 }",
+            "burst: means nothing to kind stream",
+        ),
         (
             "[[when]]\nis = { mtu = 9000 }\nset = { gso-max-size = 2000 }",
             "factors.mtu: cell \"mtu 9000, gro on\" and 1 other: gso-max-size 2000 is below mtu 9000",
@@ -549,9 +578,17 @@ fn a_part_that_cannot_be_is_explained() {
         ("name = \"requests\"", "name = \"\"", "part.name: the name is empty"),
         ("[part.workload]\nkind", "[part.wrkload]\nkind", "part: unknown key \"wrkload\"; did you"),
         ("gro = [true, false]", "gro = true", "part.factors.gro: true is not an array of levels"),
-        ("mtu = [9000, 1500]", "kind = [\"stream\"]", "is both a factor and set in [part.workload]"),
+        (
+            "mtu = [9000, 1500]",
+            "kind = [\"stream\"]",
+            "is both a factor and set in [part.workload]",
+        ),
         ("[workload]", "[factors]\ngro = [true]\n[workload]", "factors: stands beside [[part]]"),
-        ("kind = \"request-response\"", "request = 2", "part.workload.request: means nothing to kind s"),
+        (
+            "kind = \"request-response\"",
+            "request = 2",
+            "part.workload.request: means nothing to kind s",
+        ),
         ("name = \"requests\"", "name = 3", "part.name: 3 is not text"),
     ] {
         let text = PARTS.replacen(from, to, 1);
@@ -564,7 +601,10 @@ fn a_part_that_cannot_be_is_explained() {
     let text = PARTS.replace("gro = [true, false]", "socket = [\"1 MiB\"]");
     let text = text.replace("kind = \"request", "socket = \"2 MiB\"\nkind = \"request");
     let error = errors(&text);
-    assert_eq!(error, ["t.toml:5:1: workload.socket: every part has it otherwise; leave it out here"]);
+    assert_eq!(
+        error,
+        ["t.toml:5:1: workload.socket: every part has it otherwise; leave it out here"]
+    );
 }
 
 proptest! {

@@ -110,7 +110,9 @@ pub(super) fn apply(
             refuse_unmet(reader, when, questions);
         } else {
             let kinds = kinds(&met);
-            sound &= when.set.iter().fold(true, |sound, set| used(reader, set, &kinds) && sound);
+            for set in &when.set {
+                sound &= used(reader, set, &kinds);
+            }
         }
     }
     sound

@@ -3,8 +3,8 @@
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Model, TestbedSpec};
 
-use super::combination::{Combination, DEFAULT_MTU, refuse};
 use super::Setup;
+use super::combination::{Combination, DEFAULT_MTU, refuse};
 
 /// Most client hosts of a testbed. Each is a process with a namespace of its own.
 pub const MAX_CLIENTS: u32 = 64;

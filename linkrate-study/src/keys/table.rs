@@ -1,8 +1,6 @@
 //! The table itself.
 
-use linkrate_terms::{
-    ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, Steering,
-};
+use linkrate_terms::{ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, Steering};
 
 use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
 

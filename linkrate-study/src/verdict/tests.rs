@@ -9,7 +9,6 @@ const CALM: VerdictInput = VerdictInput {
     link_percent: None,
     bus_percent: None,
     device_busiest_percent: None,
-    device_cpus: None,
     device_shares_cpus: false,
     scale: 1.0,
     sut_busiest_percent: Some(12.04),
@@ -32,8 +31,7 @@ fn no_good_run() {
 
 #[test]
 fn the_link_comes_before_the_cpu() {
-    let input =
-        VerdictInput { link_percent: Some(99.3), sut_busiest_percent: Some(99.0), ..CALM };
+    let input = VerdictInput { link_percent: Some(99.3), sut_busiest_percent: Some(99.0), ..CALM };
     assert_eq!(said(input), "bound by the link (99.3 % occupied)");
     let input = VerdictInput { link_percent: Some(96.9), ..input };
     assert_eq!(said(input), "bound by the SUT's CPU (99.0 % busy)");
@@ -75,10 +73,7 @@ fn shared_cpus_name_neither_end() {
             shared_cpus: true,
             ..CALM
         };
-        assert_eq!(
-            said(input),
-            "bound by CPU that the SUT and the clients share (99.0 % busy)"
-        );
+        assert_eq!(said(input), "bound by CPU that the SUT and the clients share (99.0 % busy)");
     }
 }
 
@@ -156,7 +151,8 @@ fn a_device_thread_is_told_from_the_clients_on_its_cpu() {
         said(busy),
         "bound by the CPU of the adapter's device (busiest thread 96.3 % of a CPU)"
     );
-    let sut = VerdictInput { sut_busiest_percent: Some(99.0), client_busiest_percent: None, ..busy };
+    let sut =
+        VerdictInput { sut_busiest_percent: Some(99.0), client_busiest_percent: None, ..busy };
     assert!(matches!(judge(&sut), Verdict::SutCpu { .. }));
 }
 
@@ -165,13 +161,12 @@ fn where_the_host_is_the_limit_the_sentence_says_so() {
     let input = VerdictInput {
         link_percent: Some(43.2),
         sut_busiest_percent: Some(99.8),
-        device_cpus: Some(0.45),
         device_shares_cpus: true,
         ..CALM
     };
     assert_eq!(
         input.sentence(),
-        "bound by the SUT's CPU (99.8 % busy); the host is the limit, links 43.2 % occupied"
+        "bound by the SUT's CPU (99.8 % busy); the host is the limit: links 43.2 % occupied"
     );
     let clients = VerdictInput {
         sut_busiest_percent: Some(60.0),
@@ -180,9 +175,8 @@ fn where_the_host_is_the_limit_the_sentence_says_so() {
     };
     assert_eq!(
         clients.sentence(),
-        "bound by the clients' CPU (99.0 % busy): the SUT may do more with stronger clients; \
-         device and clients share CPUs (device 45 % of a CPU); the host is the limit, links 43.2 % \
-         occupied"
+        "bound by the clients' CPU (99.0 % busy): the SUT may do more with stronger clients; the host \
+         is the limit: links 43.2 % occupied, device and clients share CPUs"
     );
     let calm = VerdictInput { link_percent: Some(43.2), scale: 0.1, ..CALM };
     assert!(calm.sentence().ends_with("; links 43.2 % occupied; links at 0.1 of their rate"));

@@ -63,9 +63,19 @@ impl StepReport {
 
     /// The step that was refused, if the child got to report one.
     pub(super) fn refused(&self) -> Option<Step> {
+        let byte = self.byte()?;
+        Step::ALL.into_iter().find(|step| *step as u8 == byte)
+    }
+
+    /// What a child that was refused nothing has found out.
+    pub(super) fn found(&self) -> Option<u8> {
+        self.byte()
+    }
+
+    fn byte(&self) -> Option<u8> {
         let mut byte = [0u8; 1];
         let length = rustix::io::read(&self.reader, &mut byte).ok()?;
-        Step::ALL.into_iter().find(|step| length == 1 && *step as u8 == byte[0])
+        (length == 1).then_some(byte[0])
     }
 }
 
@@ -110,20 +120,22 @@ impl Steps {
     /// Enters the namespaces. Async-signal-safe.
     pub(super) fn run(&mut self) -> io::Result<()> {
         self.enter().map_err(|(step, error)| {
-            let byte = step as u8;
-            // SAFETY: one byte is read from a valid address; the descriptor is the report's, which
-            // the parent keeps open until after this child has executed or failed.
-            unsafe { libc::write(self.report, (&raw const byte).cast(), 1) };
+            self.tell(step as u8);
             error
         })
     }
 
-    /// As [`run`](Self::run), and then takes the privilege to the test: the loopback interface is
-    /// brought up. Where a security module grants namespaces without privilege over them, only
-    /// this shows it.
-    pub(super) fn rehearse(&mut self) -> io::Result<()> {
+    /// As [`run`](Self::run), and then does `act`, whose finding the report gets.
+    pub(super) fn rehearse(&mut self, act: fn() -> io::Result<u8>) -> io::Result<()> {
         self.run()?;
-        bring_loopback_up()
+        self.tell(act()?);
+        Ok(())
+    }
+
+    fn tell(&self, byte: u8) {
+        // SAFETY: one byte is read from a valid address; the descriptor is the report's, which
+        // the parent keeps open until after this child has executed or ended.
+        unsafe { libc::write(self.report, (&raw const byte).cast(), 1) };
     }
 
     fn enter(&self) -> Result<(), (Step, io::Error)> {
@@ -202,7 +214,9 @@ fn write_file(path: &CStr, content: &CStr) -> io::Result<()> {
     result
 }
 
-fn bring_loopback_up() -> io::Result<()> {
+/// Takes privilege over a network to the test. Where a security module grants namespaces without
+/// privilege over them, only this shows it.
+pub(super) fn bring_loopback_up() -> io::Result<()> {
     // SAFETY: no pointers are passed.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {

@@ -30,6 +30,11 @@ use crate::sched;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
+/// The user the caller acts as, numbered as in its user namespace.
+pub fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// When a program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
@@ -216,8 +221,11 @@ impl Guest {
     /// # Errors
     /// As waitpid(2).
     pub fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+        if let Some(status) = self.child.try_wait()? {
+            return Ok(status);
+        }
         for signal in [Signal::HUP, Signal::TERM] {
-            // one that has ended was not waited for, so this is no other process
+            // it was not waited for yet, so no other process can have its number
             let _ = kill_process(Pid::from_child(&self.child), signal);
             let deadline = Instant::now() + patience / 2;
             while Instant::now() < deadline {
@@ -241,10 +249,8 @@ impl AsFd for Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            // nobody is left to tell
-            let _ = self.end(Duration::from_secs(2));
-        }
+        // nobody is left to tell
+        let _ = self.end(Duration::from_secs(2));
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 
 use super::Isolation;
-use super::enter::{Step, StepReport, Steps};
+use super::enter::{Step, StepReport, Steps, bring_loopback_up};
 use crate::error::{SysError, SysResult};
 
 /// What isolation rests on.
@@ -31,28 +31,58 @@ impl Privilege {
 /// # Errors
 /// The step that was refused, and in the hint what an administrator can change.
 pub fn can_isolate() -> SysResult<Privilege> {
-    if rustix::process::geteuid().is_root() && rehearse(Isolation::Root).is_ok() {
+    let act = || bring_loopback_up().map(|()| 0);
+    // SAFETY: raw system calls only.
+    let rehearsed = |isolation| unsafe { rehearse(isolation, act) };
+    if rustix::process::geteuid().is_root() && rehearsed(Isolation::Root).is_ok() {
         return Ok(Privilege::Root);
     }
     let isolation = Privilege::UserNamespace.isolation();
-    rehearse(isolation)
-        .map(|()| Privilege::UserNamespace)
-        .map_err(|(step, cause)| refused(step, isolation, "for a test host".to_owned(), cause))
+    rehearsed(isolation).map(|_| Privilege::UserNamespace).map_err(|(step, cause)| {
+        // what is left when every step was taken
+        let step = step.unwrap_or(Step::Loopback);
+        refused(step, isolation, "for a test host".to_owned(), cause)
+    })
 }
 
-/// Does in a forked child what a host does before it executes.
-fn rehearse(isolation: Isolation<'_>) -> Result<(), (Step, io::Error)> {
-    let at_fork = |error| (Step::Unshare, error);
+/// Does `act` in a host that lives for a moment, and returns what it found out. `operation` is what
+/// it does.
+///
+/// # Errors
+/// When hosts cannot be isolated here, or `act` fails.
+///
+/// # Safety
+/// `act` makes raw system calls only: it neither allocates, nor locks, nor panics.
+pub(crate) unsafe fn try_in_a_host(operation: &str, act: fn() -> io::Result<u8>) -> SysResult<u8> {
+    let isolation = can_isolate()?.isolation();
+    // SAFETY: by the caller.
+    let found = unsafe { rehearse(isolation, act) };
+    found.map_err(|(step, cause)| match step {
+        Some(step) => refused(step, isolation, "for a test host".to_owned(), cause),
+        None => SysError::new(operation, "", cause),
+    })
+}
+
+/// Does in a forked child what a host does before it executes, then `act`, and returns what that
+/// found out. When `act` fails there is no step to the error.
+///
+/// # Safety
+/// `act` makes raw system calls only: it neither allocates, nor locks, nor panics.
+unsafe fn rehearse(
+    isolation: Isolation<'_>,
+    act: fn() -> io::Result<u8>,
+) -> Result<u8, (Option<Step>, io::Error)> {
+    let at_fork = |error| (Some(Step::Unshare), error);
     let report = StepReport::new().map_err(at_fork)?;
     let mut steps = Steps::new(isolation, report.writer());
     // SAFETY: the child makes raw system calls only until it exits without running destructors
-    // or exit handlers; see `Steps`.
+    // or exit handlers; see `Steps`, and by the caller.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(at_fork(io::Error::last_os_error()));
     }
     if child == 0 {
-        let errno = match steps.rehearse() {
+        let errno = match steps.rehearse(act) {
             Ok(()) => 0,
             Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
         };
@@ -60,11 +90,8 @@ fn rehearse(isolation: Isolation<'_>) -> Result<(), (Step, io::Error)> {
         unsafe { libc::_exit(errno) };
     }
     match exit_code_of(child).map_err(at_fork)? {
-        Some(0) => Ok(()),
-        Some(errno) => {
-            let step = report.refused().unwrap_or(Step::Loopback);
-            Err((step, io::Error::from_raw_os_error(errno)))
-        }
+        Some(0) => Ok(report.found().unwrap_or_default()),
+        Some(errno) => Err((report.refused(), io::Error::from_raw_os_error(errno))),
         None => Err(at_fork(io::Error::other("the test child was killed"))),
     }
 }

@@ -15,13 +15,15 @@
 
 mod merge;
 mod parts;
+mod superframe;
 
-pub use merge::{Piece, Superframe};
 pub use parts::Parts;
+pub use superframe::{Piece, Superframe};
 
 use crate::frame::tcp::{ACK, CWR, HEADER, RST, SYN, URG};
 use crate::frame::{Headers, Network, Transport, Verification, ipv4, ipv6, link, tcp};
-use merge::{Addresses, Candidate, Held, LARGEST_PACKET, Spare};
+use merge::{Addresses, Candidate, Held, LARGEST_PACKET};
+use superframe::Spare;
 
 /// Why frames were handed up rather than held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

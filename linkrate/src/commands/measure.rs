@@ -95,7 +95,8 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
 /// A study of one cell from the arguments.
 fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
-    let testbed = testbed_of(arguments)?;
+    let testbed =
+        testbed_of(&arguments.adapter, arguments.clients_per_port, arguments.scale)?;
     let duration = |option: &str, text: &str| {
         parse_duration(text).map_err(|error| usage(format!("{option}: {error}")))
     };
@@ -155,25 +156,29 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
 }
 
 /// The adapter and how it is used.
-fn testbed_of(arguments: &MeasureArgs) -> Result<TestbedSpec, Failure> {
+pub fn testbed_of(
+    adapter: &str,
+    clients_per_port: Option<u32>,
+    scale: Option<f64>,
+) -> Result<TestbedSpec, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
-    let adapter = adapter::find(&arguments.adapter, &mut |path| load_model(Path::new(path)))
+    let adapter = adapter::find(adapter, &mut |path| load_model(Path::new(path)))
         .map_err(|error| usage(format!("--adapter: {error}")))?;
     if let Adapter::Veth = adapter {
         let given = [
-            ("--clients-per-port", arguments.clients_per_port.is_some()),
-            ("--scale", arguments.scale.is_some()),
+            ("--clients-per-port", clients_per_port.is_some()),
+            ("--scale", scale.is_some()),
         ];
         if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
             let hint = "leave it out, or choose a model: --adapter gigabit";
             return Err(usage(format!("{option}: a veth has none; {hint}")));
         }
     }
-    let scale = arguments.scale.unwrap_or(1.0);
+    let scale = scale.unwrap_or(1.0);
     if !SCALES.contains(&scale) {
         return Err(usage(format!("--scale: {scale} is out of range; {SCALE_EXPECTED}")));
     }
-    let clients_per_port = arguments.clients_per_port.unwrap_or(1);
+    let clients_per_port = clients_per_port.unwrap_or(1);
     Ok(TestbedSpec { adapter, clients_per_port, scale, ..TestbedSpec::default() })
 }
 

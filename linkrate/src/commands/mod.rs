@@ -1,7 +1,9 @@
 //! One file per command.
 
+pub mod adapter;
 pub mod agent;
 pub mod doctor;
+pub mod lab;
 pub mod limit;
 pub mod measure;
 pub mod study;

@@ -52,9 +52,15 @@ fn counters_become_figures() {
     let (cell, figures) = of(&found, 0);
     assert_eq!(figures.sent_frame_bytes, Some(1518.0));
     assert_eq!(figures.received_frame_bytes, Some(70.0));
-    assert_eq!((figures.segments_per_superframe, figures.merges_per_superframe), (Some(20.0), None));
+    assert_eq!(
+        (figures.segments_per_superframe, figures.merges_per_superframe),
+        (Some(20.0), None)
+    );
     assert_eq!((figures.tx_link_percent, figures.rx_link_percent), (Some(98.0), Some(4.0)));
-    assert_eq!((figures.ports[1].port.as_str(), figures.ports[1].tx_link_percent), ("eth1", Some(98.0)));
+    assert_eq!(
+        (figures.ports[1].port.as_str(), figures.ports[1].tx_link_percent),
+        ("eth1", Some(98.0))
+    );
     assert_eq!(figures.bus_percent, Some(23.0));
     assert!((figures.device_cpus.unwrap() - 0.4).abs() < 1e-12);
     assert!((figures.device_busiest_percent.unwrap() - 30.0).abs() < 1e-12);
@@ -82,7 +88,9 @@ fn a_link_is_full_in_the_direction_that_is_loaded() {
 fn a_scaled_testbed_is_marked_wherever_it_is_told() {
     let found = results("scale = 0.1", DIRECTIONS, 94.0, |_| fixture::counted(99.8, 1.0));
     assert_eq!(found.scale, 0.1);
-    assert!(found.warnings[0].starts_with("Links and buses ran at 0.1 of the rates of adapter gigabit"));
+    assert!(
+        found.warnings[0].starts_with("Links and buses ran at 0.1 of the rates of adapter gigabit")
+    );
     for cell in &found.cells {
         assert!(cell.verdict.ends_with("; links at 0.1 of their rate"), "{}", cell.verdict);
     }
@@ -118,7 +126,10 @@ fn what_the_counters_deny_is_told() {
     for (cell, sentence) in [
         ("lro off", "the adapter dropped frames, per run: rxDropRingFull 5."),
         ("lro off", "1 received frames per run had a wrong checksum."),
-        ("lro off", "lro off was asked for, but the adapter merged 9.0 frames into one on average."),
+        (
+            "lro off",
+            "lro off was asked for, but the adapter merged 9.0 frames into one on average.",
+        ),
         (
             "lro off",
             "frames received on the wire have 4535 bytes on average, more than an MTU of 1500 allows.",
@@ -162,7 +173,7 @@ fn published_figures_stand_beside_measured_ones() {
     // the mean of 1/4 and 2/4, as ratios have it
     assert!((measured(0).mean - 0.125f64.sqrt()).abs() < 1e-6, "{:?}", measured(0));
     assert!((found.published[0].published - 0.53).abs() < 1e-12);
-    assert_eq!(found.published[0].unit, "ratio");
+    assert_eq!((found.published[0].unit, found.published[0].combinations), ("ratio", 2));
     assert!((measured(1).mean - 220e6).abs() < 1.0 && measured(1).low.is_some());
     assert_eq!((found.published[1].unit, found.published[1].published), ("bit/s", 178.63e6));
     assert!((measured(2).mean - 10.0).abs() < 1e-6);

@@ -1,0 +1,181 @@
+//! Asking a lab that is up.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use linkrate_agent::framing::{read_frame, write_frame};
+use linkrate_sys::error::SysError;
+use linkrate_sys::local_socket;
+use linkrate_terms::nearest::did_you_mean;
+
+use super::messages::{CONTROL_VERSION, Envelope, Refused, Reply, Request};
+use super::{Address, LabName, may_rule};
+
+/// How long a lab may take to answer; adding many ports takes seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long a lab may take to be gone after it said that it goes.
+const GONE: Duration = Duration::from_secs(30);
+
+/// Why a lab gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// There is none of that name.
+    #[error("no lab {name} is up here{tail}")]
+    NotUp {
+        /// The name.
+        name: String,
+        /// A `did you mean` tail or nothing.
+        tail: String,
+    },
+    /// There is none at all.
+    #[error("no lab is up here")]
+    None,
+    /// There are several, and none was named.
+    #[error("{} labs are up here: {}", .names.len(), .names.join(", "))]
+    Several {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Somebody else listens under the lab's name.
+    #[error("lab {name} belongs to user {user}, not to you")]
+    NotYours {
+        /// The name.
+        name: String,
+        /// Who it belongs to.
+        user: u32,
+    },
+    /// The lab said no.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The lab is gone, or no longer makes sense.
+    #[error("lab {name}: {reason}")]
+    Lost {
+        /// The name.
+        name: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The kernel refused.
+    #[error(transparent)]
+    System(#[from] SysError),
+}
+
+impl ControlError {
+    /// The remedy, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotUp { .. } => Some("linkrate lab list".to_owned()),
+            Self::None => Some("linkrate lab up --adapter gigabit".to_owned()),
+            Self::Several { .. } => Some("choose one with --name".to_owned()),
+            Self::Refused(refused) => refused.hint.clone(),
+            Self::System(error) => error.hint().map(str::to_owned),
+            Self::NotYours { .. } | Self::Lost { .. } => None,
+        }
+    }
+
+    /// Whether what was asked is at fault, and not the lab.
+    pub fn is_wrong(&self) -> bool {
+        matches!(self, Self::Refused(Refused { wrong: true, .. }))
+    }
+}
+
+/// A lab that can be asked.
+#[derive(Debug, Clone)]
+pub struct LabClient {
+    name: LabName,
+    address: Address,
+}
+
+/// The names of this user's labs that can be reached from here.
+///
+/// # Errors
+/// When the list of sockets cannot be read.
+pub fn list() -> Result<Vec<LabName>, ControlError> {
+    let names = local_socket::names(&own_address().prefix())?;
+    // anybody may listen under any name
+    Ok(names.into_iter().filter_map(|name| name.parse().ok()).collect())
+}
+
+fn own_address() -> Address {
+    Address { user: linkrate_sys::host::join::user() }
+}
+
+impl LabClient {
+    /// The lab of that name, or without a name the only one there is.
+    ///
+    /// # Errors
+    /// When there is none, or no only one.
+    pub fn find(name: Option<LabName>) -> Result<Self, ControlError> {
+        let up = list()?;
+        let name = match (name, up.as_slice()) {
+            (Some(name), up) if up.contains(&name) => name,
+            (Some(name), up) => {
+                let up: Vec<String> = up.iter().map(ToString::to_string).collect();
+                let name = name.to_string();
+                let tail = did_you_mean(&name, up.iter().map(String::as_str));
+                return Err(ControlError::NotUp { name, tail });
+            }
+            (None, []) => return Err(ControlError::None),
+            (None, [only]) => only.clone(),
+            (None, several) => {
+                let names = several.iter().map(ToString::to_string).collect();
+                return Err(ControlError::Several { names });
+            }
+        };
+        Ok(Self { name, address: own_address() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &LabName {
+        &self.name
+    }
+
+    /// Asks it and waits for its answer.
+    ///
+    /// # Errors
+    /// Its refusal, or why there is no answer.
+    pub fn ask(&self, request: Request) -> Result<Reply, ControlError> {
+        let mut stream = local_socket::connect(&self.address.of(&self.name))?;
+        let user = local_socket::peer_user(&stream)?;
+        if !may_rule(user, self.address.user) {
+            return Err(ControlError::NotYours { name: self.name.to_string(), user });
+        }
+        let lost = |error: io::Error| self.lost(error);
+        stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
+        write_frame(&mut stream, &Envelope { version: CONTROL_VERSION, request }).map_err(lost)?;
+        let frame = read_frame(&mut stream).map_err(lost)?;
+        let frame = frame.ok_or_else(|| self.lost("it gave no answer"))?;
+        match serde_json::from_slice(&frame) {
+            Ok(Reply::Refused(refused)) => Err(refused.into()),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(self.lost(format!("its answer is not understood: {error}"))),
+        }
+    }
+
+    /// Takes it down, and waits until it is gone.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask), and when it stays.
+    pub fn down(&self) -> Result<(), ControlError> {
+        self.ask(Request::Down)?;
+        let deadline = Instant::now() + GONE;
+        while list()?.contains(&self.name) {
+            if Instant::now() > deadline {
+                return Err(self.lost(format!("it is still there after {} s", GONE.as_secs())));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// The error for an answer of the wrong kind.
+    pub fn unexpected(&self) -> ControlError {
+        self.lost("it answered something else")
+    }
+
+    fn lost(&self, reason: impl ToString) -> ControlError {
+        ControlError::Lost { name: self.name.to_string(), reason: reason.to_string() }
+    }
+}

@@ -1,0 +1,289 @@
+//! What is asked of a lab that is up, and what it answers: one request and one reply on each
+//! connection, as frames of JSON.
+
+use std::collections::BTreeMap;
+
+use linkrate_terms::lab::{AdapterReport, LabReport, SettingsReport};
+use serde::{Deserialize, Serialize};
+
+/// Changes whenever a message changes its meaning.
+pub const CONTROL_VERSION: u32 = 1;
+
+/// Most settings in one request; there are not so many keys.
+const MOST_SETTINGS: usize = 64;
+
+/// Longest key or value, bytes.
+const LONGEST_WORD: usize = 256;
+
+/// Longest path of a file, PATH_MAX of linux/limits.h.
+const LONGEST_PATH: usize = 4096;
+
+/// Most ports that one request adds.
+const MOST_PORTS: u32 = 64;
+
+/// A request with the version of who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Envelope {
+    /// The asker's [`CONTROL_VERSION`].
+    pub version: u32,
+    /// What it asks.
+    pub request: Request,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// The lab and its hosts.
+    Lab,
+    /// Every port of its virtual adapters.
+    Adapters {
+        /// Whether the hosts' kernels are asked as well, which disturbs their CPUs for a moment.
+        kernel: bool,
+    },
+    /// End the lab.
+    Down,
+    /// Change settings of a port, and leave the others.
+    Set {
+        /// The port.
+        port: String,
+        /// What is to be.
+        settings: Vec<Setting>,
+    },
+    /// Set the faults of a port's wire; those not named are off.
+    SetFaults {
+        /// The port.
+        port: String,
+        /// What is to be.
+        settings: Vec<Setting>,
+    },
+    /// Take the link of a port down or up.
+    SetLink {
+        /// The port.
+        port: String,
+        /// Whether it is to be up.
+        up: bool,
+    },
+    /// Add ports to the system under test, each with its clients.
+    Add {
+        /// How many.
+        ports: u32,
+    },
+    /// Take a port away, with its clients.
+    Remove {
+        /// The port.
+        port: String,
+    },
+    /// Begin to capture a port's packets.
+    StartCapture {
+        /// The port.
+        port: String,
+        /// The file, as an absolute path.
+        file: String,
+    },
+    /// End the capture of a port.
+    StopCapture {
+        /// The port.
+        port: String,
+    },
+}
+
+/// One setting as it is written: `lro=on`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// To [`Request::Lab`].
+    Lab(LabReport),
+    /// To [`Request::Adapters`].
+    Adapters(Box<AdapterReport>),
+    /// To [`Request::Set`]: what was named, as read back.
+    Settings(SettingsReport),
+    /// To [`Request::SetFaults`]: the faults that are not off.
+    Faults(BTreeMap<String, String>),
+    /// To [`Request::Add`]: the ports that were added, and the clients that came with them.
+    Added {
+        /// The ports.
+        ports: Vec<String>,
+        /// The clients.
+        clients: Vec<String>,
+    },
+    /// To [`Request::StopCapture`].
+    Captured {
+        /// Packets in the file.
+        packets: u64,
+        /// The file.
+        file: String,
+    },
+    /// Done, with nothing to tell.
+    Done,
+    /// It could not be.
+    Refused(Refused),
+}
+
+/// Why something could not be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refused {
+    /// Whether what was asked is at fault, and not the lab.
+    pub wrong: bool,
+    /// The reason, with the identifying value.
+    pub reason: String,
+    /// The remedy, if there is one.
+    pub hint: Option<String>,
+}
+
+impl Refused {
+    /// What was asked can never be.
+    pub fn wrong(reason: impl Into<String>) -> Self {
+        Self { wrong: true, reason: reason.into(), hint: None }
+    }
+
+    /// It could not be carried out.
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self { wrong: false, ..Self::wrong(reason) }
+    }
+
+    /// The same with a remedy.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Decodes a request, and checks every count and length in it.
+///
+/// # Errors
+/// What the asker is told.
+pub fn decode_request(bytes: &[u8]) -> Result<Request, Refused> {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let malformed =
+        |error: serde_json::Error| Refused::wrong(format!("request is not understood: {error}"));
+    // another version's requests need not be understood to be told apart
+    let Version { version } = serde_json::from_slice(bytes).map_err(malformed)?;
+    if version != CONTROL_VERSION {
+        let reason =
+            format!("control version {version} was spoken, this lab speaks {CONTROL_VERSION}");
+        return Err(Refused::failed(reason)
+            .with_hint("use the linkrate that built the lab, or build it anew with this one"));
+    }
+    let Envelope { request, .. } = serde_json::from_slice(bytes).map_err(malformed)?;
+    check(&request)?;
+    Ok(request)
+}
+
+fn check(request: &Request) -> Result<(), Refused> {
+    match request {
+        Request::Lab | Request::Adapters { .. } | Request::Down => Ok(()),
+        Request::Set { port, settings } | Request::SetFaults { port, settings } => {
+            at_most("port", port.len(), LONGEST_WORD)?;
+            at_most("number of settings", settings.len(), MOST_SETTINGS)?;
+            settings.iter().try_for_each(|setting| {
+                at_most("key", setting.key.len(), LONGEST_WORD)?;
+                at_most("value", setting.value.len(), LONGEST_WORD)
+            })
+        }
+        Request::SetLink { port, .. }
+        | Request::Remove { port }
+        | Request::StopCapture { port } => at_most("port", port.len(), LONGEST_WORD),
+        Request::StartCapture { port, file } => {
+            at_most("port", port.len(), LONGEST_WORD)?;
+            at_most("path", file.len(), LONGEST_PATH)?;
+            match file.starts_with('/') && !file.contains('\0') {
+                true => Ok(()),
+                false => Err(Refused::wrong(format!("{file:?} is no absolute path"))),
+            }
+        }
+        Request::Add { ports } if (1..=MOST_PORTS).contains(ports) => Ok(()),
+        Request::Add { ports } => {
+            Err(Refused::wrong(format!("ports is {ports}, expected 1 to {MOST_PORTS}")))
+        }
+    }
+}
+
+fn at_most(what: &str, length: usize, most: usize) -> Result<(), Refused> {
+    match length <= most {
+        true => Ok(()),
+        false => Err(Refused::wrong(format!("{what} is {length} long, expected at most {most}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(request: Request) -> Vec<u8> {
+        serde_json::to_vec(&Envelope { version: CONTROL_VERSION, request }).unwrap()
+    }
+
+    #[test]
+    fn requests_come_back_as_they_went() {
+        let setting = Setting { key: "lro".to_owned(), value: "on".to_owned() };
+        let port = || "eth0".to_owned();
+        for request in [
+            Request::Lab,
+            Request::Adapters { kernel: true },
+            Request::Down,
+            Request::Set { port: port(), settings: vec![setting.clone()] },
+            Request::SetFaults { port: port(), settings: Vec::new() },
+            Request::SetLink { port: port(), up: false },
+            Request::Add { ports: 2 },
+            Request::Remove { port: port() },
+            Request::StartCapture { port: port(), file: "/tmp/a.pcapng".to_owned() },
+            Request::StopCapture { port: port() },
+        ] {
+            assert_eq!(decode_request(&encoded(request.clone())), Ok(request));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_no_panic() {
+        for bytes in [
+            &b""[..],
+            b"{",
+            b"null",
+            b"\xff\xfe",
+            b"{\"version\":1}",
+            b"{\"version\":1,\"request\":\"up\"}",
+            b"{\"version\":1,\"request\":\"lab\",\"more\":1}",
+            b"{\"version\":1,\"request\":{\"remove\":{\"port\":\"eth0\",\"force\":true}}}",
+        ] {
+            let refused = decode_request(bytes).unwrap_err();
+            assert!(refused.wrong && refused.reason.starts_with("request is not"), "{refused}");
+        }
+        let other = decode_request(b"{\"version\":7,\"request\":\"what-is-this\"}").unwrap_err();
+        assert!(!other.wrong && other.reason.contains('7') && other.hint.is_some());
+    }
+
+    #[test]
+    fn lengths_and_counts_are_bounded() {
+        let long = "x".repeat(LONGEST_PATH + 1);
+        let setting = Setting { key: "k".to_owned(), value: long.clone() };
+        let many = vec![Setting { key: String::new(), value: String::new() }; MOST_SETTINGS + 1];
+        for request in [
+            Request::Set { port: long.clone(), settings: Vec::new() },
+            Request::Set { port: "eth0".to_owned(), settings: vec![setting] },
+            Request::SetFaults { port: "eth0".to_owned(), settings: many },
+            Request::Add { ports: 0 },
+            Request::Add { ports: u32::MAX },
+            Request::StartCapture { port: "eth0".to_owned(), file: "a.pcapng".to_owned() },
+            Request::StartCapture { port: "eth0".to_owned(), file: format!("/{long}") },
+        ] {
+            assert!(decode_request(&encoded(request)).unwrap_err().wrong);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Settings of a port as people write them, over what is set already.
+
+use linkrate_study::keys::{self, KEYS, Setup};
+use linkrate_study::results::Level;
+use linkrate_terms::nearest::did_you_mean;
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{InterfaceKnobs, Model, Offload, TestbedSpec};
+
+use super::messages::{Refused, Setting};
+
+/// What the ports at both ends of a wire must have in common.
+pub(super) const SHARED: [&str; 3] = ["mtu", "vlan", "snap"];
+
+/// Keys of [`KEYS`] that can be changed on a port while traffic flows.
+const CHANGEABLE: [&str; 14] = [
+    "offload",
+    "gso-max-size",
+    "tx-checksum",
+    "rx-checksum",
+    "lro",
+    "gro",
+    "mtu",
+    "vlan",
+    "snap",
+    "queues",
+    "steering",
+    "rx-usecs",
+    "rx-frames",
+    "tx-usecs",
+];
+
+/// What the port is to have once `settings` are made over `now`.
+pub(super) fn over(
+    now: &InterfaceKnobs,
+    settings: &[Setting],
+    model: &Model,
+) -> Result<InterfaceKnobs, Refused> {
+    let mut setup = Setup { interface: now.clone(), ..Setup::default() };
+    let named = |key: &str| settings.iter().any(|setting| setting.key == key);
+    for Setting { key, value } in settings {
+        if !CHANGEABLE.contains(&key.as_str()) {
+            return Err(no_such(key));
+        }
+        keys::apply(&mut setup, key, &Level::Text(value.clone()))
+            .map_err(|error| Refused::wrong(format!("{key}: {error}")))?;
+    }
+    if setup.interface.offload == Some(Offload::None) && !named("gso-max-size") {
+        // what builds no superframes has no largest one
+        setup.interface.gso_max_size = None;
+    }
+    let adapter = Adapter::Model(Box::new(model.clone()));
+    let testbed = TestbedSpec { adapter, ..TestbedSpec::default() };
+    keys::check(&setup, &testbed).map_err(|error| Refused::wrong(error.to_string()))?;
+    Ok(setup.interface)
+}
+
+fn no_such(key: &str) -> Refused {
+    if KEYS.iter().any(|known| known.name == key) {
+        return Refused::wrong(format!("{key} is a setting of a workload, not of a port"))
+            .with_hint(format!("a port has {}", CHANGEABLE.join(", ")));
+    }
+    let tail = did_you_mean(key, CHANGEABLE);
+    let refused = Refused::wrong(format!("unknown setting {key:?}{tail}"));
+    match tail.is_empty() {
+        true => refused.with_hint(format!("expected one of {}", CHANGEABLE.join(", "))),
+        false => refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::model;
+
+    use super::*;
+
+    fn set(now: &InterfaceKnobs, words: &str) -> Result<InterfaceKnobs, String> {
+        let settings: Vec<Setting> = words
+            .split(' ')
+            .filter_map(|word| word.split_once('='))
+            .map(|(key, value)| Setting { key: key.to_owned(), value: value.to_owned() })
+            .collect();
+        over(now, &settings, &model::find("gigabit").unwrap()).map_err(|refused| refused.reason)
+    }
+
+    #[test]
+    fn settings_go_over_what_is_set() {
+        let fresh = InterfaceKnobs::default();
+        let first = set(&fresh, "lro=on mtu=9000 gso-max-size=16000").unwrap();
+        let second = set(&first, "lro=off offload=none").unwrap();
+        assert_eq!((second.port.lro, second.mtu), (Some(false), Some(9000)));
+        assert_eq!((first.gso_max_size, second.gso_max_size), (Some(16_000), None));
+    }
+
+    #[test]
+    fn every_changeable_key_is_a_key_and_is_read_back() {
+        let values = InterfaceKnobs::default().values();
+        assert!(values.is_empty());
+        for key in CHANGEABLE {
+            assert!(KEYS.iter().any(|known| known.name == key), "{key}");
+        }
+        for key in SHARED {
+            assert!(CHANGEABLE.contains(&key));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_says_why() {
+        let fresh = InterfaceKnobs::default();
+        for (words, said) in [
+            ("lor=on", "unknown setting \"lor\"; did you mean \"lro\"?"),
+            ("message=1", "message is a setting of a workload, not of a port"),
+            ("lro=maybe", "lro: unknown value \"maybe\""),
+            ("mtu=9600", "mtu 9600 is more than adapter gigabit takes; set at most 9000"),
+            ("queues=4", "queues 4 is more than a port of adapter gigabit has; set at most 1"),
+            ("gso-max-size=65535", "gso-max-size 65535 is more than the superframe"),
+            ("snap=on", "snap on cannot go with mtu 1500"),
+            ("offload=tso tx-checksum=off", "tx-checksum off cannot go with offload tso"),
+        ] {
+            let refused = set(&fresh, words).unwrap_err();
+            assert!(refused.starts_with(said), "{words}: {refused}");
+        }
+        assert!(set(&fresh, "snap=on mtu=1492").is_ok());
+    }
+}

@@ -1,0 +1,246 @@
+//! Models of adapters, and the ports of a lab: what is set on them and what they have counted.
+
+pub mod top;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use linkrate_terms::lab::{AdapterReport, PortReport, SettingsReport};
+use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs};
+use serde_json::json;
+
+use crate::limit::{bold, line_rate};
+use crate::number::{self, ABSENT, grouped};
+use crate::terminal::Style;
+use crate::words::count;
+
+/// Version of the JSON documents.
+const FORMAT: u32 = 1;
+
+/// Width of the words in front of a line.
+const NAMES: usize = 12;
+
+/// Widest line of settings.
+const LINE: usize = 68;
+
+/// Counters by what they are about: a heading, and what their names begin with. The first that
+/// fits has it.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("interface (RFC 2863)", &["if"]),
+    ("Ethernet (RFC 3635)", &["dot3"]),
+    ("transmit", &["tx"]),
+    ("receive and steering", &["rx", "steering"]),
+    ("other", &[""]),
+];
+
+/// Models, each in a few lines.
+pub fn models(models: &[Model], style: Style) -> String {
+    let sections: Vec<String> = models.iter().map(|model| one_model(model, style)).collect();
+    format!("{}\n", sections.join("\n\n"))
+}
+
+fn one_model(model: &Model, style: Style) -> String {
+    let mut text = format!("{}  {}", bold(&model.name, style), model.title);
+    let mut line = |name: &str, value: String| {
+        // writing to a String does not fail
+        let _ = write!(text, "\n  {name:<NAMES$}{value}");
+    };
+    let rate = |rate: Option<BitRate>| rate.map_or("as fast as it goes".to_owned(), line_rate);
+    let (rings_out, rings_in) = (model.transmit_ring.into(), model.receive_ring.into());
+    line("source", model.source.clone());
+    let (ports, queues) = (model.ports as usize, model.queues as usize);
+    line("ports", format!("{ports}, each with {}", count(queues, "queue pair")));
+    line("link", rate(model.rate));
+    line("bus", model.bus.map_or("never limits".to_owned(), line_rate));
+    line("superframe", format!("{} bytes", grouped(model.superframe.into())));
+    line("largest MTU", format!("{} bytes", grouped(model.max_mtu.into())));
+    line("rings", format!("{} out, {} in", grouped(rings_out), grouped(rings_in)));
+    for (index, part) in wrapped(&settings(&knobs_of(&model.defaults))).into_iter().enumerate() {
+        line(if index == 0 { "defaults" } else { "" }, part);
+    }
+    text
+}
+
+/// Models as one JSON document.
+pub fn models_document(models: &[Model]) -> String {
+    format!("{}\n", json!({ "format": FORMAT, "models": models }))
+}
+
+/// Ports, each with what is set on it and what it counted.
+pub fn show(report: &AdapterReport, ports: &[&PortReport], style: Style) -> String {
+    let sections: Vec<String> =
+        ports.iter().map(|port| one_port(&report.model, port, style)).collect();
+    format!("{}\n", sections.join("\n\n"))
+}
+
+fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
+    let whose = match port.adapter {
+        Some(number) => format!("{} adapter {number}", model.name),
+        None => "client's port".to_owned(),
+    };
+    let link = if port.link_up { "link up" } else { "link down" };
+    let rate = model.rate.map_or(String::new(), |rate| format!(", {}", line_rate(rate)));
+    let mut text = format!("{}  {whose}{rate}, {link}", bold(&port.name, style));
+    let mut line = |name: &str, value: &str| {
+        // writing to a String does not fail
+        let _ = write!(text, "\n  {name:<NAMES$}{value}");
+    };
+    line("reaches", &format!("{}, by a {}", port.reaches.join(", "), port.wire));
+    if let Some(file) = &port.capture {
+        line("captured to", file);
+    }
+    if !port.faults.is_empty() {
+        let faults = port.faults.iter().map(|(name, value)| format!("{name} {value}"));
+        line("faults", &faults.collect::<Vec<_>>().join(", "));
+    }
+    for (index, part) in wrapped(&settings(&port.knobs)).into_iter().enumerate() {
+        line(if index == 0 { "settings" } else { "" }, &part);
+    }
+    line("driver CPU", &cpu_time(&port.drivers));
+    line("device CPU", &cpu_time(port.device.as_slice()));
+    let evidence = evidence_of(port);
+    let mean = |mean: Option<f64>| mean.map(|mean| number::significant(mean, 3));
+    if let Some(mean) = mean(evidence.segments_per_superframe()) {
+        line("cut", &format!("{mean} frames from a superframe, on the mean"));
+    }
+    if let Some(mean) = mean(evidence.merges_per_superframe()) {
+        line("merged", &format!("{mean} frames to a superframe, on the mean"));
+    }
+    text.push_str(&counters(&port.counters));
+    text
+}
+
+/// Counters in groups. Outside the two standards', those that are zero are left out.
+fn counters(counters: &BTreeMap<String, u64>) -> String {
+    let group_of = |name: &str| {
+        GROUPS.iter().position(|(_, begins)| begins.iter().any(|start| name.starts_with(start)))
+    };
+    let mut text = String::new();
+    for (index, (heading, _)) in GROUPS.iter().enumerate() {
+        let mut first = true;
+        for (name, value) in counters.iter().filter(|(name, _)| group_of(name) == Some(index)) {
+            if *value == 0 && index > 1 {
+                continue;
+            }
+            if first {
+                text.push_str("\n  ");
+                text.push_str(heading);
+                first = false;
+            }
+            // writing to a String does not fail
+            let _ = write!(text, "\n    {name:<28}{:>24}", grouped(*value as f64));
+        }
+    }
+    text
+}
+
+/// Ports as one JSON document.
+pub fn show_document(report: &AdapterReport, ports: &[&PortReport]) -> String {
+    let document = json!({
+        "format": FORMAT,
+        "lab": report.lab,
+        "at_ns": report.at_ns,
+        "model": report.model,
+        "buses_busy_ns": report.buses_busy_ns,
+        "ports": ports,
+    });
+    format!("{document}\n")
+}
+
+/// What a change of settings came to.
+pub fn settings_text(report: &SettingsReport) -> String {
+    let values = report.settings.iter().map(|(key, value)| format!("{key} {value}"));
+    let mut text = format!("{}: {}\n", report.port, values.collect::<Vec<_>>().join(", "));
+    if !report.shared.is_empty() {
+        // writing to a String does not fail
+        let _ = writeln!(
+            text,
+            "{}: the same {}, which both ends of a wire must share",
+            report.shared_with.join(", "),
+            report.shared.join(" and ")
+        );
+    }
+    text
+}
+
+/// A document of one thing that was done.
+pub fn done_document(what: &str, value: impl serde::Serialize) -> String {
+    let mut document = json!({ "format": FORMAT });
+    document[what] = json!(value);
+    format!("{document}\n")
+}
+
+/// What the port counted since it was made, as evidence.
+fn evidence_of(port: &PortReport) -> AdapterEvidence {
+    let counters = port.counters.clone();
+    let port = PortEvidence { name: port.name.clone(), counters, ..PortEvidence::default() };
+    AdapterEvidence { ports: vec![port], ..AdapterEvidence::default() }
+}
+
+fn knobs_of(knobs: &PortKnobs) -> InterfaceKnobs {
+    InterfaceKnobs {
+        rx_checksum: Some(knobs.rx_checksum),
+        port: linkrate_terms::knobs::PortRequest::of(knobs),
+        ..InterfaceKnobs::default()
+    }
+}
+
+fn settings(knobs: &InterfaceKnobs) -> Vec<String> {
+    knobs.values().into_iter().map(|(key, value)| format!("{key} {value}")).collect()
+}
+
+/// Items with commas in lines that are not too long.
+fn wrapped(items: &[String]) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for (index, item) in items.iter().enumerate() {
+        let comma = if index + 1 == items.len() { "" } else { "," };
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => *line = format!("{item}{comma}"),
+            Some(line) if line.chars().count() + item.chars().count() < LINE => {
+                line.push_str(&format!(" {item}{comma}"));
+            }
+            _ => lines.push(format!("{item}{comma}")),
+        }
+    }
+    lines
+}
+
+/// CPU time of threads together, and where they run.
+fn cpu_time(threads: &[ThreadTime]) -> String {
+    let Some(first) = threads.first() else { return ABSENT.to_owned() };
+    let cpu_ns = threads.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.cpu_ns));
+    let seconds = number::significant(cpu_ns as f64 / 1e9, 3);
+    let threads = count(threads.len(), "thread");
+    format!("{seconds} s in {threads} on CPU {}", first.affinity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_stand_by_what_they_are_about() {
+        let named = |name: &str, value| (name.to_owned(), value);
+        let text = counters(&BTreeMap::from([
+            named("ifHCOutOctets", 1_234_567),
+            named("ifInErrors", 0),
+            named("txSegments", 22),
+            named("txErrors", 0),
+            named("rxQueue0Frames", 7),
+            named("captureLost", 3),
+        ]));
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let expected = "interface (RFC 2863) ifHCOutOctets 1,234,567 ifInErrors 0 transmit \
+                        txSegments 22 receive and steering rxQueue0Frames 7 other captureLost 3";
+        assert_eq!(words.join(" "), expected);
+    }
+
+    #[test]
+    fn long_lists_are_wrapped_between_their_items() {
+        let items: Vec<String> = (0..30).map(|n| format!("setting {n}")).collect();
+        let lines = wrapped(&items);
+        assert!(lines.len() > 3 && lines.iter().all(|line| line.chars().count() <= LINE + 1));
+        assert_eq!(lines.join(" "), items.join(", "));
+    }
+}

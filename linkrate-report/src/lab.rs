@@ -1,0 +1,76 @@
+//! A lab that is up: its hosts, as text and as JSON.
+
+use std::fmt::Write as _;
+
+use linkrate_terms::lab::LabReport;
+use serde_json::json;
+
+use crate::limit::lay_out;
+use crate::number::percent;
+use crate::words::count;
+
+/// Version of the JSON documents.
+const FORMAT: u32 = 1;
+
+/// What the lab is and who is in it.
+pub fn text(lab: &LabReport) -> String {
+    let clients = lab.hosts.len().saturating_sub(1);
+    let ports = lab.hosts.first().map_or(0, |sut| sut.interfaces.len());
+    let scale = match lab.scale {
+        scale if scale < 1.0 => format!(" at {} of its rates", percent(scale)),
+        _ => String::new(),
+    };
+    let congestion = match lab.congestion.as_str() {
+        "" => "the kernel's default",
+        name => name,
+    };
+    let mut text = format!(
+        "lab {}: {}{scale}, {}, {}, congestion control {congestion}, process {}\n\n",
+        lab.name,
+        lab.adapter,
+        count(ports, "port"),
+        count(clients, "client"),
+        lab.pid
+    );
+    let rows = lab.hosts.iter().flat_map(|host| {
+        let lines = host.interfaces.iter().map(|interface| {
+            [interface.name.clone(), format!("{}/{}", interface.address, interface.prefix_length)]
+        });
+        let mut lines: Vec<_> = lines.collect();
+        if lines.is_empty() {
+            lines.push([String::new(), String::new()]);
+        }
+        lines.into_iter().enumerate().map(|(index, [interface, address])| {
+            // a host is named once, whatever it has
+            let once = |text: String| if index == 0 { text } else { String::new() };
+            let (name, pid) = (once(host.name.clone()), once(host.pid.to_string()));
+            vec![name, pid, once(host.cpus.to_string()), interface, address]
+        })
+    });
+    let header = ["host", "process", "CPU", "interface", "address"];
+    text.push_str(&lay_out(&header, rows, header.len()));
+    text.push('\n');
+    text
+}
+
+/// The lab as one JSON document.
+pub fn document(lab: &LabReport) -> String {
+    let mut document = json!({ "format": FORMAT });
+    document["lab"] = json!(lab);
+    format!("{document}\n")
+}
+
+/// Names of labs, a line each.
+pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().fold(String::new(), |mut text, name| {
+        // writing to a String does not fail
+        let _ = writeln!(text, "{name}");
+        text
+    })
+}
+
+/// Names of labs as one JSON document.
+pub fn list_document<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    format!("{}\n", json!({ "format": FORMAT, "labs": names }))
+}

@@ -1,0 +1,120 @@
+//! What is handed up when frames were merged.
+
+use super::Parts;
+use crate::frame::tcp::CHECKSUM;
+use crate::frame::{be16, link, slices};
+use crate::segment::{Header, narrow};
+use crate::vnet::{Checksum, Gso, GsoKind, VnetHeader};
+use std::ops::Range;
+
+/// Frames merged into one.
+///
+/// It is what a TAP accepts as a GSO packet: the checksum field holds the folded sum of the
+/// pseudo-header and waits for completion (NEEDS_CSUM), so a host can hand it up or forward it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Superframe<F> {
+    /// From the destination address to the end of the TCP header. Always Ethernet II, since no
+    /// 802.3 length field could hold the length.
+    pub header: Header,
+    /// The payload, where it lies in the frames that came in.
+    pub pieces: Vec<Piece<F>>,
+    /// Bytes of payload in every frame but the last: `gso_size`.
+    pub segment_size: u16,
+    /// Whether it is IPv6 rather than IPv4: `gso_type` TCPV6 or TCPV4.
+    pub ipv6: bool,
+    /// Where the TCP header is: `csum_start`. The checksum is 16 bytes further: `csum_offset`.
+    pub transport: usize,
+    /// The frames had LLC/SNAP.
+    pub snap: bool,
+    /// The IPv4 identification was the same in all frames.
+    pub fixed_identification: bool,
+}
+
+/// A part of a superframe's payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece<F> {
+    /// The frame that came in.
+    pub frame: F,
+    /// Where its payload is: an offset that counts through head and tail.
+    pub payload: Range<usize>,
+}
+
+impl<F: Parts> Piece<F> {
+    /// The payload: what the head has of it, then what the tail has, either of which may be empty.
+    #[must_use]
+    pub fn slices(&self) -> [&[u8]; 2] {
+        slices(self.frame.head(), self.frame.tail(), self.payload.clone())
+    }
+}
+
+impl<F: Parts> Superframe<F> {
+    /// How many frames were merged.
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// What stands before it at a TAP: its checksum waits for completion, so the host does not
+    /// verify it again.
+    #[must_use]
+    pub fn vnet_header(&self) -> VnetHeader {
+        let kind = if self.ipv6 { GsoKind::Tcp6 } else { GsoKind::Tcp4 };
+        VnetHeader {
+            // a frame with CWR is never merged
+            gso: Some(Gso { kind, ecn: false }),
+            header_length: narrow(self.header.len()),
+            segment_size: self.segment_size,
+            checksum: Some(Checksum { start: narrow(self.transport), offset: narrow(CHECKSUM) }),
+            ..VnetHeader::default()
+        }
+    }
+
+    /// Takes off the outermost VLAN tag if it is one of 802.1Q, and says what its tag control
+    /// information was.
+    pub fn strip_tag(&mut self) -> Option<u16> {
+        let (addresses, rest) = self.header.split_at_checked(link::ADDRESSES)?;
+        let (tag, rest) = rest.split_first_chunk::<{ link::TAG }>()?;
+        if be16(tag, 0) != link::CUSTOMER_TAG {
+            return None;
+        }
+        let tci = be16(tag, 2);
+        self.header = Header::concat(&[addresses, rest])?;
+        self.transport -= link::TAG;
+        Some(tci)
+    }
+
+    /// The whole superframe, copied together.
+    #[must_use]
+    pub fn to_frame(&self) -> Vec<u8> {
+        let mut frame = self.header.to_vec();
+        for piece in &self.pieces {
+            piece.slices().into_iter().for_each(|slice| frame.extend_from_slice(slice));
+        }
+        frame
+    }
+}
+
+/// Room for the frames of superframes to come, so that none is allocated when many are merged.
+#[derive(Debug, Clone)]
+pub(super) struct Spare<F> {
+    rooms: Vec<Vec<Piece<F>>>,
+    most: usize,
+}
+
+impl<F> Spare<F> {
+    /// Keeps room for at most `most` superframes.
+    pub(super) fn new(most: usize) -> Self {
+        Self { rooms: Vec::new(), most }
+    }
+
+    pub(super) fn put(&mut self, mut room: Vec<Piece<F>>) {
+        if self.rooms.len() < self.most {
+            room.clear();
+            self.rooms.push(room);
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Piece<F>> {
+        self.rooms.pop().unwrap_or_default()
+    }
+}

@@ -1,0 +1,273 @@
+//! What the work of a virtual adapter costs: everything on beside superframes handed through the
+//! same rings, and beside Open vSwitch's userspace datapath with TSO between two TAPs. iperf3 sends
+//! one stream, cubic, MTU 1500, in turn. Then, with the link's rate, whether paced links are full.
+//! Run by `cargo xtask bench`.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use linkrate_lab::Lab;
+use linkrate_study::executor::Executor;
+use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    ByteSize, CpuSet, InterfaceKnobs, MessageSize, Model, Offload, TestbedSpec, Workload, model,
+};
+
+use common::{Failed, Iperf3, iperf3, print_row};
+
+/// Rounds of every contestant, in turn.
+const ROUNDS: usize = 7;
+const SECONDS: u64 = 2;
+const MESSAGE: ByteSize = ByteSize(128 << 10);
+
+fn main() -> Result<(), Failed> {
+    if !common::can_run("adapter", &["iperf3"]) {
+        return Ok(());
+    }
+    let (one, two) = common::two_cpus()?;
+    let two = if two.is_empty() { one.clone() } else { two };
+    println!("virtual adapters, one iperf3 stream, cubic, {ROUNDS} rounds of {SECONDS} s in turn");
+    println!("{:28} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
+    unpaced(&one, &two)?;
+    paced(&one, &two)
+}
+
+/// The 10 Gigabit adapter without its link and bus.
+fn unpaced_model(hand_through: bool) -> Result<Model, Failed> {
+    let model = model::find("ten-gigabit")?;
+    Ok(Model { rate: None, bus: None, queues: 1, hand_through, ..model })
+}
+
+fn adapter_lab(
+    model: Model,
+    ports: u32,
+    sut: &CpuSet,
+    clients: &CpuSet,
+) -> Result<Lab, Failed> {
+    common::lab(&TestbedSpec {
+        adapter: Adapter::Model(Box::new(model)),
+        clients: ports,
+        ports,
+        sut_cpus: Some(sut.clone()),
+        client_cpus: Some(clients.clone()),
+        ..TestbedSpec::default()
+    })
+}
+
+/// Everything an adapter does.
+fn all_on() -> InterfaceKnobs {
+    InterfaceKnobs {
+        offload: Some(Offload::Tso),
+        port: PortRequest { lro: Some(true), ..PortRequest::default() },
+        ..InterfaceKnobs::default()
+    }
+}
+
+fn unpaced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
+    let mut through = adapter_lab(unpaced_model(true)?, 1, sut, clients)?;
+    let mut working = adapter_lab(unpaced_model(false)?, 1, sut, clients)?;
+    for lab in [&mut through, &mut working] {
+        // sets the knobs
+        lab.run(&common::run_spec(Workload::default(), all_on(), 1, Some(1), 1))?;
+    }
+    let open_vswitch = if common::has("Open vSwitch", "ovs-vswitchd") {
+        Some(OpenVSwitch::start()?)
+    } else {
+        None
+    };
+    let (mut to_through, mut to_switch) = (Vec::new(), Vec::new());
+    let mut rates = [const { Vec::new() }; 3];
+    for _ in 0..ROUNDS {
+        let handed = lab_stream(&mut through)?;
+        let worked = lab_stream(&mut working)?;
+        to_through.push(worked / handed);
+        rates[0].push(handed / 1e9);
+        rates[1].push(worked / 1e9);
+        if let Some(switch) = &open_vswitch {
+            let switched = switch.stream(sut, clients)?;
+            to_switch.push(worked / switched);
+            rates[2].push(switched / 1e9);
+        }
+    }
+    let names = ["handed through", "everything on", "Open vSwitch, TSO"];
+    for (name, rates) in names.iter().zip(&mut rates).filter(|(_, rates)| !rates.is_empty()) {
+        print_row(name, rates, "Gb/s");
+    }
+    print_row("to handed through", &mut to_through, "0.8");
+    if !to_switch.is_empty() {
+        print_row("to Open vSwitch", &mut to_switch, "1.0");
+    }
+    Ok(())
+}
+
+fn lab_stream(lab: &mut Lab) -> Result<f64, Failed> {
+    let testbed = lab.testbed().ok_or("the testbed is down")?;
+    let placement = testbed.placement.clone();
+    iperf3(&Iperf3 {
+        sender: (testbed.sut.pid(), &placement.sut),
+        receiver: (testbed.clients[0].host.pid(), &placement.clients),
+        address: &testbed.clients[0].address.to_string(),
+        seconds: SECONDS,
+        message: MESSAGE,
+        zero_copy: false,
+    })
+}
+
+/// Throughput in per cent of what TCP can get of the links.
+fn paced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
+    let row = |name: &str, model: &str, ports: u32, mtu: u32| -> Result<(), Failed> {
+        let model = model::find(model)?;
+        let rate = model.rate.ok_or("a model with a rate")?.0;
+        // full frames with timestamps: 52 of TCP/IP, 38 of Ethernet with preamble and gap
+        let limit = rate * f64::from(mtu - 52) / f64::from(mtu + 38) * f64::from(ports);
+        let mut lab = adapter_lab(model, ports, sut, clients)?;
+        let interface = InterfaceKnobs { mtu: Some(mtu), ..all_on() };
+        let message = MessageSize::Fixed(MESSAGE);
+        let mut percents = Vec::new();
+        for _ in 0..ROUNDS {
+            let workload = Workload { message, ..Workload::default() };
+            let spec =
+                common::run_spec(workload, interface.clone(), ports, Some(ports), SECONDS);
+            let measurement = lab.run(&spec)?;
+            percents.push(measurement.traffic.bits_per_second() * 100.0 / limit);
+        }
+        print_row(name, &mut percents, "99 %");
+        Ok(())
+    };
+    row("gigabit, 1 port, %", "gigabit", 1, 1500)?;
+    row("gigabit, 2 ports, %", "gigabit", 2, 1500)?;
+    row("ten-gigabit, MTU 9000, %", "ten-gigabit", 1, 9000)
+}
+
+/// Open vSwitch's userspace datapath with TSO, and two TAPs of it in namespaces of their own.
+struct OpenVSwitch {
+    directory: tempfile::TempDir,
+    hosts: [Child; 2],
+    daemons: Vec<u32>,
+}
+
+const TAPS: [(&str, &str); 2] = [("tap-a", "10.9.0.1"), ("tap-b", "10.9.0.2")];
+
+impl OpenVSwitch {
+    fn start() -> Result<Self, Failed> {
+        let directory = tempfile::tempdir()?;
+        let host = || Command::new("unshare").args(["-n", "sleep", "600"]).spawn();
+        let hosts = [host()?, host()?];
+        let mut switch = Self { directory, hosts, daemons: Vec::new() };
+        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
+        let (database, socket) = (switch.path("conf.db"), switch.socket());
+        switch.run("ovsdb-tool", &["create", &database, schema])?;
+        switch.daemon("ovsdb-server", &[&database, &format!("--remote=p{socket}")])?;
+        switch.configure(&["--no-wait", "init"])?;
+        let tso = "other_config:userspace-tso-enable=true";
+        switch.configure(&["--no-wait", "set", "Open_vSwitch", ".", tso])?;
+        switch.daemon("ovs-vswitchd", &[&socket])?;
+        let bridge = ["add-br", "bridge", "--", "set", "bridge", "bridge", "datapath_type=netdev"];
+        switch.configure(&bridge)?;
+        let namespaces: Vec<u32> = switch.hosts.iter().map(Child::id).collect();
+        for ((tap, address), pid) in TAPS.iter().zip(namespaces) {
+            switch.configure(&[
+                "add-port", "bridge", tap, "--", "set", "interface", tap, "type=internal",
+            ])?;
+            switch.run("ip", &["link", "set", tap, "netns", &pid.to_string()])?;
+            let ip = |arguments: &str| {
+                let namespace = format!("--net=/proc/{pid}/ns/net");
+                let words: Vec<&str> =
+                    [&*namespace, "ip"].into_iter().chain(arguments.split(' ')).collect();
+                run(Command::new("nsenter").args(words))
+            };
+            ip("link set lo up")?;
+            ip(&format!("addr add {address}/24 dev {tap}"))?;
+            ip(&format!("link set {tap} up"))?;
+            ip(&format!("route change 10.9.0.0/24 dev {tap} src {address} congctl cubic"))?;
+        }
+        Ok(switch)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    fn socket(&self) -> String {
+        format!("unix:{}", self.path("db.sock"))
+    }
+
+    fn configure(&self, arguments: &[&str]) -> Result<(), Failed> {
+        let database = format!("--db={}", self.socket());
+        let all: Vec<&str> = [&*database].into_iter().chain(arguments.iter().copied()).collect();
+        self.run("ovs-vsctl", &all)
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
+            command.env(variable, self.directory.path());
+        }
+        command.args(arguments);
+        command
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<(), Failed> {
+        run(&mut self.command(program, arguments))
+    }
+
+    fn daemon(&mut self, program: &str, arguments: &[&str]) -> Result<(), Failed> {
+        let pid_file = PathBuf::from(self.path(&format!("{program}.pid")));
+        let log = format!("--log-file={}", self.path(&format!("{program}.log")));
+        let pid = format!("--pidfile={}", pid_file.display());
+        let mut all = arguments.to_vec();
+        all.extend([&*pid, &*log, "--detach", "-vconsole:off"]);
+        self.run(program, &all)?;
+        self.daemons.push(read_pid(&pid_file)?);
+        Ok(())
+    }
+
+    fn stream(&self, sender: &CpuSet, receiver: &CpuSet) -> Result<f64, Failed> {
+        iperf3(&Iperf3 {
+            sender: (self.hosts[0].id(), sender),
+            receiver: (self.hosts[1].id(), receiver),
+            address: TAPS[1].1,
+            seconds: SECONDS,
+            message: MESSAGE,
+            zero_copy: false,
+        })
+    }
+}
+
+impl Drop for OpenVSwitch {
+    fn drop(&mut self) {
+        // the switch before its database; both are this benchmark's own
+        for daemon in self.daemons.iter().rev() {
+            let _ = Command::new("kill").arg(daemon.to_string()).status();
+        }
+        for host in &mut self.hosts {
+            let _ = host.kill();
+            let _ = host.wait();
+        }
+    }
+}
+
+fn run(command: &mut Command) -> Result<(), Failed> {
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()).into())
+}
+
+fn read_pid(file: &Path) -> Result<u32, Failed> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()) {
+            Some(pid) => return Ok(pid),
+            None if Instant::now() > deadline => {
+                return Err(format!("no {}", file.display()).into());
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}

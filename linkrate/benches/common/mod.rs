@@ -1,0 +1,129 @@
+//! What benchmarks share: labs, iperf3 in their namespaces, rows of figures.
+
+// each benchmark uses a part of it
+#![allow(dead_code)]
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use linkrate_lab::{Lab, LabOptions};
+use linkrate_terms::{
+    ByteSize, CpuSet, InterfaceKnobs, RunSpec, SocketKnobs, Task, TestbedSpec, Workload,
+};
+
+const PORT: u16 = 5201;
+
+pub type Failed = Box<dyn std::error::Error>;
+
+/// Whether a benchmark can run here; otherwise it says by name why not.
+pub fn can_run(benchmark: &str, programs: &[&str]) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED {benchmark}: entering a lab's namespaces takes root");
+        return false;
+    }
+    programs.iter().all(|program| has(benchmark, program))
+}
+
+/// Whether a program is here; otherwise says what is skipped for want of it.
+pub fn has(benchmark: &str, program: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !found {
+        println!("SKIPPED {benchmark}: {program} is not installed");
+    }
+    found
+}
+
+/// The first CPU, and the second if there is one.
+pub fn two_cpus() -> Result<(CpuSet, CpuSet), Failed> {
+    let cpus = CpuSet::from_iter(0..std::thread::available_parallelism()?.get() as u32);
+    Ok((cpus.iter().take(1).collect(), cpus.iter().skip(1).take(1).collect()))
+}
+
+/// A lab whose routes name cubic, for foreign programs.
+pub fn lab(spec: &TestbedSpec) -> Result<Lab, Failed> {
+    let options = LabOptions {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_linkrate")),
+        stop: Arc::new(AtomicBool::new(false)),
+        route_congestion: Some("cubic".to_owned()),
+    };
+    Ok(Lab::build(spec, options)?)
+}
+
+/// A run of `workload`.
+pub fn run_spec(
+    workload: Workload,
+    interface: InterfaceKnobs,
+    clients: u32,
+    ports: Option<u32>,
+    seconds: u64,
+) -> RunSpec {
+    RunSpec {
+        task: Task::Workload(workload),
+        interface,
+        socket: SocketKnobs::default(),
+        clients,
+        ports,
+        warm_up: Duration::from_millis(500),
+        window: Duration::from_secs(seconds),
+        seed: 1,
+    }
+}
+
+/// One iperf3 stream.
+#[derive(Debug)]
+pub struct Iperf3<'a> {
+    /// Process whose network namespace sends, and on which CPUs.
+    pub sender: (u32, &'a CpuSet),
+    /// Who receives.
+    pub receiver: (u32, &'a CpuSet),
+    /// The receiver's address.
+    pub address: &'a str,
+    /// How long.
+    pub seconds: u64,
+    /// Bytes of one call.
+    pub message: ByteSize,
+    /// sendfile instead of write.
+    pub zero_copy: bool,
+}
+
+/// Runs it; bits per second at the receiver.
+pub fn iperf3(stream: &Iperf3<'_>) -> Result<f64, Failed> {
+    let (pid, cpus) = stream.receiver;
+    let mut server = inside(pid, cpus)
+        .args(["iperf3", "-s", "-1", "-p", &PORT.to_string()])
+        .stdout(Stdio::null())
+        .spawn()?;
+    std::thread::sleep(Duration::from_millis(200));
+    let (pid, cpus) = stream.sender;
+    let mut client = inside(pid, cpus);
+    client.args(["iperf3", "-J", "-O", "0.5", "-c", stream.address, "-p", &PORT.to_string()]);
+    client.args(["-t", &stream.seconds.to_string(), "-l", &stream.message.0.to_string()]);
+    if stream.zero_copy {
+        client.arg("-Z");
+    }
+    let output = client.output()?;
+    server.kill().ok();
+    server.wait()?;
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    document["end"]["sum_received"]["bits_per_second"]
+        .as_f64()
+        .ok_or_else(|| format!("iperf3 said {}", document["error"]).into())
+}
+
+/// A command in the network namespace of process `pid`, on `cpus`.
+fn inside(pid: u32, cpus: &CpuSet) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{pid}/ns/net")).args(["taskset", "-c", &cpus.to_string()]);
+    command
+}
+
+/// Best, median and worst of `values`, and what they are held against.
+pub fn print_row(name: &str, values: &mut [f64], needed: &str) {
+    values.sort_by(f64::total_cmp);
+    let (worst, best) = (values[0], values[values.len() - 1]);
+    let median = values[values.len() / 2];
+    println!("{name:28} {best:>9.2} {median:>9.2} {worst:>9.2} {needed:>9}");
+}

@@ -1,0 +1,160 @@
+//! What changes a lab's ports.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use linkrate_lab::control::client::{ControlError, LabClient};
+use linkrate_lab::control::messages::{Reply, Request, Setting};
+use linkrate_report::adapter::{done_document, settings_text};
+use serde_json::json;
+
+use super::{CaptureArgs, Common};
+use crate::commands::print;
+use crate::exit::{Exit, Failure};
+use crate::interrupt;
+
+/// How often a wait looks for Ctrl-C.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Longest capture: a day.
+const LONGEST: f64 = 86_400.0;
+
+/// `adapter set`
+pub fn set(port: String, settings: Vec<Setting>, common: &Common) -> Result<Exit, Failure> {
+    let lab = common.which.find()?;
+    let report = match lab.ask(Request::Set { port, settings })? {
+        Reply::Settings(report) => report,
+        _ => return Err(lab.unexpected().into()),
+    };
+    let document = || done_document("set", &report);
+    print(&if common.json { document() } else { settings_text(&report) })?;
+    Ok(Exit::Success)
+}
+
+/// `adapter faults`
+pub fn faults(
+    port: String,
+    faults: Vec<Option<Setting>>,
+    common: &Common,
+) -> Result<Exit, Failure> {
+    let given = faults.len();
+    let settings: Vec<Setting> = faults.into_iter().flatten().collect();
+    if settings.len() < given && given > 1 {
+        let message = "none stands alone: what is not named is off".to_owned();
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let lab = common.which.find()?;
+    let request = Request::SetFaults { port: port.clone(), settings };
+    let faults = match lab.ask(request)? {
+        Reply::Faults(faults) => faults,
+        _ => return Err(lab.unexpected().into()),
+    };
+    if common.json {
+        print(&done_document("faults", json!({ "port": port, "faults": faults })))?;
+        return Ok(Exit::Success);
+    }
+    let listed: Vec<String> =
+        faults.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let listed = if listed.is_empty() { "none".to_owned() } else { listed.join(", ") };
+    print(&format!("{port}: {listed}\n"))?;
+    Ok(Exit::Success)
+}
+
+/// `adapter link`
+pub fn link(port: String, up: bool, common: &Common) -> Result<Exit, Failure> {
+    let lab = common.which.find()?;
+    done(&lab, Request::SetLink { port: port.clone(), up })?;
+    let state = if up { "up" } else { "down" };
+    if common.json {
+        print(&done_document("link", json!({ "port": port, "state": state })))?;
+    } else {
+        print(&format!("{port}: link {state}\n"))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// `adapter add`
+pub fn add(ports: u32, common: &Common) -> Result<Exit, Failure> {
+    let lab = common.which.find()?;
+    let (ports, clients) = match lab.ask(Request::Add { ports })? {
+        Reply::Added { ports, clients } => (ports, clients),
+        _ => return Err(lab.unexpected().into()),
+    };
+    if common.json {
+        print(&done_document("added", json!({ "ports": ports, "clients": clients })))?;
+    } else {
+        print(&format!("added {} with {}\n", ports.join(", "), clients.join(", ")))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// `adapter remove`
+pub fn remove(port: String, common: &Common) -> Result<Exit, Failure> {
+    let lab = common.which.find()?;
+    done(&lab, Request::Remove { port: port.clone() })?;
+    if common.json {
+        print(&done_document("removed", &port))?;
+    } else {
+        print(&format!("removed {port}\n"))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// `adapter capture`
+pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
+    let CaptureArgs { port, file, seconds, common, .. } = arguments;
+    if let Some(seconds) = seconds
+        && !(seconds > 0.0 && seconds <= LONGEST)
+    {
+        let message = format!("--seconds: {seconds} is out of range; expected up to {LONGEST}");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let lab = common.which.find()?;
+    let Some(file) = file else { return end_capture(&lab, port, common.json) };
+    let failed =
+        |error: std::io::Error| Failure::new(Exit::Failure, format!("{}: {error}", file.display()));
+    let path = std::path::absolute(&file).map_err(failed)?;
+    let Some(path) = path.to_str() else {
+        let message = format!("{}: expected a path that is text", file.display());
+        return Err(Failure::new(Exit::Usage, message));
+    };
+    let stop = interrupt::on_signal().map_err(failed)?;
+    done(&lab, Request::StartCapture { port: port.clone(), file: path.to_owned() })?;
+    let Some(seconds) = seconds else {
+        if common.json {
+            print(&done_document("capture", json!({ "port": port, "file": path })))?;
+        } else {
+            eprintln!("capturing {port} until `linkrate adapter capture {port} --stop`");
+        }
+        return Ok(Exit::Success);
+    };
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    while Instant::now() < end && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(GLANCE.min(end.saturating_duration_since(Instant::now())));
+    }
+    // what was captured until Ctrl-C is a whole file too
+    let ended = end_capture(&lab, port, common.json)?;
+    Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted } else { ended })
+}
+
+fn end_capture(lab: &LabClient, port: String, json: bool) -> Result<Exit, Failure> {
+    let (packets, file) = match lab.ask(Request::StopCapture { port: port.clone() })? {
+        Reply::Captured { packets, file } => (packets, file),
+        _ => return Err(lab.unexpected().into()),
+    };
+    if json {
+        let document = json!({ "port": port, "packets": packets, "file": file });
+        print(&done_document("captured", document))?;
+    } else {
+        print(&format!("{port}: {packets} packets in {file}\n"))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Asks for what has nothing to tell.
+fn done(lab: &LabClient, request: Request) -> Result<(), ControlError> {
+    match lab.ask(request)? {
+        Reply::Done => Ok(()),
+        _ => Err(lab.unexpected()),
+    }
+}

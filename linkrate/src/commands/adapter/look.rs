@@ -1,0 +1,154 @@
+//! What only looks: models, ports, and what they do.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use linkrate_lab::control::client::LabClient;
+use linkrate_lab::control::messages::{Reply, Request};
+use linkrate_report::adapter::{self as tables, top};
+use linkrate_study::adapter;
+use linkrate_terms::lab::{AdapterReport, PortReport};
+use linkrate_terms::model;
+use linkrate_terms::nearest::did_you_mean;
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::units::{format_duration, parse_duration};
+
+use super::Common;
+use crate::commands::study::load_model;
+use crate::commands::{print, terminal_style};
+use crate::exit::{Exit, Failure};
+use crate::interrupt;
+
+/// How often a wait looks for Ctrl-C.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Shortest and longest time between two looks.
+const INTERVALS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(3600);
+
+/// The cursor to the upper left corner, and everything behind it away.
+const REDRAW: &str = "\u{1b}[H\u{1b}[J";
+
+/// `linkrate adapter top`
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Time between two looks
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    interval: String,
+    /// End after so many
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// `adapter models`
+pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
+    let models = match given {
+        None => model::built_in().collect(),
+        Some(given) => {
+            let found = adapter::find(given, &mut |path| load_model(Path::new(path)))
+                .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+            match found {
+                Adapter::Model(model) => vec![*model],
+                Adapter::Veth => {
+                    let message = "a veth pair is no adapter, and has no model";
+                    return Err(Failure::new(Exit::Usage, message));
+                }
+            }
+        }
+    };
+    let (_, style) = terminal_style();
+    let document = || tables::models_document(&models);
+    print(&if json { document() } else { tables::models(&models, style) })?;
+    Ok(Exit::Success)
+}
+
+/// `adapter show`
+pub fn show(port: Option<&str>, common: &Common) -> Result<Exit, Failure> {
+    let lab = common.which.find()?;
+    let report = look(&lab, true)?;
+    let ports: Vec<&PortReport> = match port {
+        None => report.ports.iter().filter(|port| port.adapter.is_some()).collect(),
+        Some(name) => vec![report.port(name).ok_or_else(|| no_port(&report, name))?],
+    };
+    let (_, style) = terminal_style();
+    let document = || tables::show_document(&report, &ports);
+    print(&if common.json { document() } else { tables::show(&report, &ports, style) })?;
+    Ok(Exit::Success)
+}
+
+fn no_port(report: &AdapterReport, name: &str) -> Failure {
+    let names: Vec<&str> = report.ports.iter().map(|port| port.name.as_str()).collect();
+    let tail = did_you_mean(name, names.iter().copied());
+    Failure::new(Exit::Usage, format!("no port {name:?} in lab {}{tail}", report.lab))
+        .with_hint(Some(format!("its ports are {}", names.join(", "))))
+}
+
+/// `adapter top`
+pub fn top(arguments: &TopArgs) -> Result<Exit, Failure> {
+    let interval = parse_duration(&arguments.interval)
+        .map_err(|error| Failure::new(Exit::Usage, format!("--interval: {error}")))?;
+    if !INTERVALS.contains(&interval) {
+        let message = format!(
+            "--interval: {} is out of range; expected {} to {}",
+            arguments.interval,
+            format_duration(*INTERVALS.start()),
+            format_duration(*INTERVALS.end())
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let lab = arguments.common.which.find()?;
+    let stop = interrupt::on_signal()
+        .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
+    let redraws = std::io::stdout().is_terminal() && !arguments.common.json;
+    let mut before = look(&lab, false)?;
+    let mut next = Instant::now();
+    let mut looks = 0;
+    while arguments.count.is_none_or(|count| looks < count) {
+        next += interval;
+        if !sleep_until(next, &stop) {
+            break;
+        }
+        let now = look(&lab, false)?;
+        let rates = top::rates(&before, &now);
+        let text = if arguments.common.json {
+            tables::done_document("rates", &rates)
+        } else if redraws {
+            let title = format!("lab {}, {}", now.lab, now.model.name);
+            format!("{REDRAW}{title}\n\n{}{}\n{}\n", top::heads(), top::lines(&rates), top::LEGEND)
+        } else if looks == 0 {
+            format!("{}{}", top::heads(), top::lines(&rates))
+        } else {
+            top::lines(&rates)
+        };
+        print(&text)?;
+        before = now;
+        looks += 1;
+    }
+    Ok(Exit::Success)
+}
+
+/// False when the person wants to stop before.
+fn sleep_until(deadline: Instant, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(GLANCE));
+    }
+}
+
+fn look(lab: &LabClient, kernel: bool) -> Result<AdapterReport, Failure> {
+    match lab.ask(Request::Adapters { kernel })? {
+        Reply::Adapters(report) => Ok(*report),
+        _ => Err(lab.unexpected().into()),
+    }
+}

@@ -1,0 +1,162 @@
+//! `linkrate adapter`: models, and the ports of a lab that is up.
+
+mod change;
+mod look;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use linkrate_lab::control::messages::Setting;
+
+use super::lab::Which;
+use crate::exit::{Exit, Failure};
+
+/// `linkrate adapter ...`
+#[derive(Debug, Subcommand)]
+pub enum AdapterCommand {
+    /// The built-in models, or the model in a file, which is checked
+    Models {
+        /// A built-in model's name, or the path of a model that ends in .toml
+        model: Option<String>,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// What ports have set, as read back, and what they have counted
+    Show {
+        /// A port: eth0, or client-0 for a client's [default: all of the system under test]
+        port: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// What ports do now, again and again
+    Top(look::TopArgs),
+    /// Change settings of a port while traffic flows
+    ///
+    /// Of the adapter itself: lro, rx-checksum, steering, queues, rx-usecs, rx-frames, tx-usecs,
+    /// vlan, snap. Of the host's interface: offload, gso-max-size, tx-checksum, gro, mtu. Each
+    /// takes the values that it takes in a study file. The clients' ports get the same vlan, snap
+    /// and mtu. What was set is read back and printed.
+    Set {
+        /// A port of the system under test
+        port: String,
+        /// What is to be, for example lro=on rx-usecs=50
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
+        settings: Vec<Setting>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Add ports with their clients while others carry traffic
+    Add {
+        /// How many; they fill the ports of one adapter after another
+        #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
+        ports: u32,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Take a port away with its clients while others carry traffic
+    Remove {
+        /// A port of the system under test
+        port: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Capture a port's packets to a pcapng file, before and after offloads
+    Capture(CaptureArgs),
+    /// Take the link of a port down or up
+    Link {
+        /// A port: eth0, or client-0 for a client's
+        port: String,
+        /// What it is to be
+        state: LinkState,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Faults of the wire at a port; what is not named is off
+    ///
+    /// Shares of frames: loss, corrupt (a bit flipped that only checksums tell), fcs-error (one
+    /// that the port tells), duplicate, reorder. Times: delay of every frame, reorder-by for those
+    /// that are overtaken. seed makes the same frames meet the same fate again.
+    Faults {
+        /// A port: eth0, or client-0 for a client's
+        port: String,
+        /// Faults, for example loss=1% delay=1ms, or the word none
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = fault)]
+        faults: Vec<Option<Setting>>,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// What every command about a lab takes.
+#[derive(Debug, Args)]
+pub struct Common {
+    #[command(flatten)]
+    which: Which,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// `linkrate adapter capture`
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// A port: eth0, or client-0 for a client's
+    port: String,
+    /// The file; it is written until --stop
+    #[arg(required_unless_present = "stop", conflicts_with = "stop")]
+    file: Option<PathBuf>,
+    /// Capture for so long, and wait for it
+    #[arg(long, value_name = "SECONDS", conflicts_with = "stop")]
+    seconds: Option<f64>,
+    /// End the capture that is on
+    #[arg(long)]
+    stop: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A link's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LinkState {
+    /// It carries frames, and the host sees a carrier.
+    Up,
+    /// It carries none.
+    Down,
+}
+
+/// Carries out an adapter command.
+pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
+    match command {
+        AdapterCommand::Models { model, json } => look::models(model.as_deref(), json),
+        AdapterCommand::Show { port, common } => look::show(port.as_deref(), &common),
+        AdapterCommand::Top(arguments) => look::top(&arguments),
+        AdapterCommand::Set { port, settings, common } => change::set(port, settings, &common),
+        AdapterCommand::Add { ports, common } => change::add(ports, &common),
+        AdapterCommand::Remove { port, common } => change::remove(port, &common),
+        AdapterCommand::Capture(arguments) => change::capture(arguments),
+        AdapterCommand::Link { port, state, common } => {
+            change::link(port, state == LinkState::Up, &common)
+        }
+        AdapterCommand::Faults { port, faults, common } => change::faults(port, faults, &common),
+    }
+}
+
+fn setting(given: &str) -> Result<Setting, String> {
+    match given.split_once('=') {
+        Some((key, value)) if !key.is_empty() => {
+            Ok(Setting { key: key.to_owned(), value: value.to_owned() })
+        }
+        _ => Err("expected KEY=VALUE, for example lro=on".to_owned()),
+    }
+}
+
+/// A fault, or `none`.
+fn fault(given: &str) -> Result<Option<Setting>, String> {
+    match given {
+        "none" => Ok(None),
+        _ => setting(given)
+            .map(Some)
+            .map_err(|_| "expected KEY=VALUE, for example loss=1%, or none".to_owned()),
+    }
+}

@@ -1,0 +1,54 @@
+//! `linkrate lab exec`: a program in a host.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use clap::Args;
+use linkrate_sys::host::join::{Lifetime, Namespaces};
+use linkrate_terms::lab::LAB_VARIABLE;
+use linkrate_terms::nearest::did_you_mean;
+
+use super::{Which, report};
+use crate::exit::{Exit, Failure};
+
+/// `linkrate lab exec`
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// The host: sut, client-0, client-1, ...
+    host: String,
+    #[command(flatten)]
+    which: Which,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Becomes the program, in the host's namespaces and on its CPUs. Returns only if it cannot.
+pub fn run(arguments: &ExecArgs) -> Failure {
+    become_program(arguments).unwrap_or_else(|failure| failure)
+}
+
+fn become_program(arguments: &ExecArgs) -> Result<Failure, Failure> {
+    let lab = arguments.which.find()?;
+    let report = report(&lab)?;
+    let wanted = arguments.host.replace(' ', "-");
+    let Some(host) = report.hosts.iter().find(|host| host.name == wanted) else {
+        let names: Vec<&str> = report.hosts.iter().map(|host| host.name.as_str()).collect();
+        let tail = did_you_mean(&wanted, names.iter().copied());
+        let message = format!("no host {:?} in lab {}{tail}", arguments.host, report.name);
+        let hint = format!("its hosts are {}", names.join(", "));
+        return Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)));
+    };
+    let Some((program, rest)) = arguments.program.split_first() else {
+        return Err(Failure::new(Exit::Usage, "no program is given"));
+    };
+    let mut command = Command::new(program);
+    command.args(rest).env(LAB_VARIABLE, &report.name);
+    Namespaces::of(host.pid)
+        .and_then(|spaces| spaces.enter_with(&mut command, &host.cpus, Lifetime::ItsOwn))
+        .map_err(|error| Failure::from_error(Exit::Failure, &error))?;
+    let error = command.exec();
+    let name = program.to_string_lossy();
+    Ok(Failure::new(Exit::Failure, format!("start {name} in {wanted}: {error}")))
+}

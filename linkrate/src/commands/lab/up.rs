@@ -1,0 +1,179 @@
+//! `linkrate lab up`: builds a lab, and keeps it up.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use linkrate_lab::control::LabName;
+use linkrate_lab::control::server::{Ended, OpenLab};
+use linkrate_lab::{LabError, LabOptions};
+use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
+use linkrate_terms::TestbedSpec;
+use linkrate_terms::lab::LAB_VARIABLE;
+use linkrate_terms::spec::Adapter;
+use signal_hook::SigId;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
+
+use crate::commands::measure::testbed_of;
+use crate::commands::{parse_cpus, this_program};
+use crate::exit::{Exit, Failure};
+
+/// The shell of a person who names none.
+const SHELL: &str = "/bin/sh";
+
+/// What a shell adds to the number of the signal that ended a program.
+const SIGNALLED: i32 = 128;
+
+/// `linkrate lab up`
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// What joins the hosts: a model, the file of one, or veth
+    #[arg(long, default_value = "gigabit", value_name = "ADAPTER")]
+    adapter: String,
+    /// Ports of the system under test; on veth the number of clients
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
+    ports: u32,
+    /// Clients behind each port, on a switch where there is more than one [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
+    clients_per_port: Option<u32>,
+    /// Links and bus at this share of the model's rates [default: 1]
+    #[arg(long, value_name = "SHARE")]
+    scale: Option<f64>,
+    /// What other commands call the lab
+    #[arg(long, default_value_t)]
+    name: LabName,
+    /// CPUs of the system under test, for example 0 or 0-3
+    #[arg(long, alias = "sut-cpus", value_name = "CPUS")]
+    sut_cpu: Option<String>,
+    /// CPUs of the clients, of the adapters and of linkrate itself
+    #[arg(long, alias = "client-cpus", value_name = "CPUS")]
+    client_cpu: Option<String>,
+    /// Congestion control of programs that choose none themselves
+    #[arg(long, default_value = "cubic", value_name = "NAME")]
+    congestion: String,
+    /// Run no program: the lab stays until Ctrl-C or `linkrate lab down`
+    #[arg(long, conflicts_with = "program")]
+    wait: bool,
+    /// A program and its arguments instead of a shell
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Builds the lab and serves it to its end.
+pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {
+    let spec = spec_of(arguments)?;
+    linkrate_lab::congestion::check([arguments.congestion.as_str()])?;
+    let signals = Signals::take()
+        .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
+    let options = LabOptions {
+        program: this_program()?,
+        stop: Arc::clone(&signals.end),
+        route_congestion: Some(arguments.congestion.clone()),
+    };
+    let mut lab = OpenLab::build(arguments.name.clone(), &spec, options)?;
+    for warning in lab.warnings() {
+        eprintln!("warning: {warning}");
+    }
+    eprintln!("{}\n{}", linkrate_report::lab::text(&lab.report()), advice(arguments));
+    let guest = if arguments.wait { None } else { Some(start(arguments, &lab, &signals)?) };
+    let ended = lab.serve(guest).map_err(LabError::Io)?;
+    drop(lab);
+    Ok(match ended {
+        Ended::Program(status) => code_of(status),
+        // nothing ran that was cut short
+        Ended::Down | Ended::Stopped if arguments.wait => Exit::Success.into(),
+        Ended::Down | Ended::Stopped => Exit::Interrupted.into(),
+        Ended::Broken(reason) => {
+            return Err(Failure::new(Exit::Failure, format!("lab {}: {reason}", arguments.name)));
+        }
+    })
+}
+
+fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
+    let spec = testbed_of(&arguments.adapter, arguments.clients_per_port, arguments.scale)?;
+    let clients = match spec.adapter {
+        Adapter::Veth => arguments.ports,
+        Adapter::Model(_) => arguments.ports.saturating_mul(spec.clients_per_port),
+    };
+    let most = linkrate_study::keys::MAX_CLIENTS;
+    if clients > most {
+        let message = format!(
+            "--ports: {} with {} clients each are {clients} clients; at most {most} are possible",
+            arguments.ports, spec.clients_per_port
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(TestbedSpec {
+        clients,
+        ports: arguments.ports,
+        sut_cpus: parse_cpus("--sut-cpu", &arguments.sut_cpu)?,
+        client_cpus: parse_cpus("--client-cpu", &arguments.client_cpu)?,
+        ..spec
+    })
+}
+
+fn advice(arguments: &UpArgs) -> String {
+    let here = if arguments.wait {
+        "From another shell:"
+    } else {
+        "What runs here is in the system under test. From here or another shell:"
+    };
+    let name = &arguments.name;
+    let end = if arguments.wait { "Ctrl-C, or the same" } else { "the same as ending this one" };
+    format!(
+        "{here}\n  linkrate lab exec client-0 -- PROGRAM   a program in another host\n  \
+         linkrate adapter show                   what the adapter has set and counted\n  \
+         linkrate lab down --name {name:<14} {end}\n"
+    )
+}
+
+/// Starts the program, or a shell.
+fn start(arguments: &UpArgs, lab: &OpenLab, signals: &Signals) -> Result<Guest, Failure> {
+    let shell = || std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+    let program = match arguments.program.first() {
+        Some(program) => program.clone(),
+        None => shell().unwrap_or_else(|| SHELL.into()),
+    };
+    let mut command = Command::new(program);
+    command.args(arguments.program.iter().skip(1)).env(LAB_VARIABLE, arguments.name.to_string());
+    let (pid, cpus) = lab.sut();
+    // Ctrl-C is for the program from now on
+    signals.leave_interrupt();
+    Namespaces::of(pid)
+        .and_then(|host| host.enter_with(&mut command, cpus, Lifetime::OfItsParent))
+        .and_then(|()| Guest::start(&mut command))
+        .map_err(|error| Failure::from_error(Exit::Failure, &error))
+}
+
+/// The exit code of a program as a shell tells it.
+fn code_of(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| status.signal().map(|signal| SIGNALLED + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Failure as u8))
+}
+
+/// The signals that end a lab.
+struct Signals {
+    end: Arc<AtomicBool>,
+    interrupt: SigId,
+}
+
+impl Signals {
+    fn take() -> io::Result<Self> {
+        let end = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGHUP] {
+            flag::register(signal, Arc::clone(&end))?;
+        }
+        let interrupt = flag::register(SIGINT, Arc::clone(&end))?;
+        Ok(Self { end, interrupt })
+    }
+
+    /// Ctrl-C does nothing to this process any more; programs it starts meet it as ever.
+    fn leave_interrupt(&self) {
+        low_level::unregister(self.interrupt);
+    }
+}
