@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("stream", fixture::stream()),
         ("request-response", fixture::request_response()),
         ("single", fixture::single()),
+        ("adapter", fixture::adapter()),
         ("hostile", fixture::hostile()),
     ] {
         let to = directory.join(name);

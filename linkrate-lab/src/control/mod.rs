@@ -51,7 +51,7 @@ impl Default for LabName {
 
 impl fmt::Display for LabName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.pad(&self.0)
     }
 }
 

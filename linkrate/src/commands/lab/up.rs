@@ -123,13 +123,15 @@ fn advice(arguments: &UpArgs) -> String {
     } else {
         "What runs here is in the system under test. From here or another shell:"
     };
-    let name = &arguments.name;
-    let end = if arguments.wait { "Ctrl-C, or the same" } else { "the same as ending this one" };
-    format!(
-        "{here}\n  linkrate lab exec client-0 -- PROGRAM   a program in another host\n  \
-         linkrate adapter show                   what the adapter has set and counted\n  \
-         linkrate lab down --name {name:<14} {end}\n"
-    )
+    let down = format!("linkrate lab down --name {}", arguments.name);
+    let end = if arguments.wait { "end the lab, as Ctrl-C does" } else { "end the lab" };
+    let lines = [
+        ("linkrate lab exec client-0 -- PROGRAM", "run a program in another host"),
+        ("linkrate adapter show", "what the ports have set and counted"),
+        (&down, end),
+    ];
+    let lines = lines.map(|(command, what)| format!("  {command:<38}  {what}\n"));
+    format!("{here}\n{}", lines.concat())
 }
 
 /// Starts the program, or a shell.
