@@ -38,6 +38,9 @@ pub struct RxDescriptor {
     /// A link header that stands for so many of the packet's first bytes: the port's tag or SNAP
     /// was taken off.
     pub replaced: Option<(LinkHeader, usize)>,
+    /// Two bytes that stand for the frame's own at this place: its checksum was verified and is
+    /// left to be made, which is how a TAP is told so.
+    pub unmade: Option<(usize, [u8; 2])>,
 }
 
 impl RxDescriptor {
@@ -51,12 +54,18 @@ impl RxDescriptor {
 
     /// The pieces the packet is made of after its vnet header, in order.
     pub fn for_each_piece<'a>(&'a self, mut piece: impl FnMut(&'a [u8])) {
-        let mut head = |head: &'a [u8]| match &self.replaced {
-            Some((link, covered)) => {
+        let mut head = |head: &'a [u8]| {
+            let mut from = 0;
+            if let Some((link, covered)) = &self.replaced {
                 piece(link);
-                piece(head.get(*covered..).unwrap_or_default());
+                from = *covered;
             }
-            None => piece(head),
+            if let Some((at, checksum)) = &self.unmade {
+                piece(head.get(from..*at).unwrap_or_default());
+                piece(checksum);
+                from = at + checksum.len();
+            }
+            piece(head.get(from..).unwrap_or_default());
         };
         match &self.delivery {
             Delivery::Frame { frame, .. } => {

@@ -124,12 +124,20 @@ pub struct ListenSpec {
     pub socket: SocketKnobs,
     /// Clients that will connect.
     pub clients: u32,
+    /// TCP ports to share the connections out to: an adapter that steers by destination port can
+    /// only tell apart what comes to different ones.
+    #[serde(default = "one")]
+    pub listeners: u32,
     /// Number that a flow must present, so that no stranger's connection is taken for one.
     pub nonce: u64,
     /// Seed of everything random in the run.
     pub seed: u64,
     /// Whether both ends run on the same CPUs, so that streams take turns.
     pub shared_cpus: bool,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// What a client is to connect.
@@ -144,7 +152,7 @@ pub struct ConnectSpec {
     pub client: u32,
     /// The listening host as this client reaches it.
     pub address: Ipv4Addr,
-    /// Its ports: one for TCP, one per flow of all clients for UDP.
+    /// Its ports: for TCP as many as it listens on, for UDP one per flow of all clients.
     pub ports: Vec<u16>,
     /// As in [`ListenSpec`].
     pub nonce: u64,
@@ -310,6 +318,8 @@ pub mod bounds {
     pub const INTERFACES: usize = 256;
     /// Length of an interface name, `IFNAMSIZ` less the final zero.
     pub const NAME_BYTES: usize = 15;
+    /// TCP ports one host listens on.
+    pub const LISTENERS: u32 = 64;
     /// Queue pairs.
     pub const QUEUES: u32 = 256;
     /// Frames that wait in one transmit queue.
@@ -415,6 +425,8 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         Request::SetKnobs { interfaces, .. } => check_names(interfaces),
         Request::Listen(spec) => {
             check_workload(&spec.workload, spec.clients)?;
+            at_least("listeners", u64::from(spec.listeners), 1)?;
+            at_most("listeners", u64::from(spec.listeners), u64::from(bounds::LISTENERS))?;
             check_buffer(&spec.socket)
         }
         Request::Connect(spec) => {
@@ -537,6 +549,7 @@ mod tests {
             workload,
             socket: SocketKnobs::default(),
             clients: 1,
+            listeners: 1,
             nonce: 1,
             seed: 1,
             shared_cpus: false,

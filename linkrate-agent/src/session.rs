@@ -32,7 +32,7 @@ pub struct Session {
     pub flows: Vec<Flow>,
     facts: FlowFacts,
     expected: usize,
-    listener: Option<Arc<OwnedFd>>,
+    listeners: Vec<Arc<OwnedFd>>,
     arrivals: Option<Receiver<io::Result<Connection>>>,
 }
 
@@ -77,7 +77,7 @@ impl Session {
             flows: Vec::new(),
             facts: FlowFacts::default(),
             expected,
-            listener: None,
+            listeners: Vec::new(),
             arrivals: None,
         }
     }
@@ -93,10 +93,19 @@ impl Session {
             let ports = session.listen_udp(spec)?;
             return Ok((session, ports));
         }
-        let listener = Arc::new(sockets::tcp_listener(&spec.socket, expected as u32)?);
-        let port = socket::local_port(&listener)?;
-        session.listener = Some(Arc::clone(&listener));
+        // each of its transactions is a connection, which no table of ports could follow
+        let count = match spec.workload.kind {
+            Protocol::ConnectRequestResponse => 1,
+            _ => spec.listeners.max(1),
+        };
+        let mut ports = Vec::new();
+        for _ in 0..count {
+            let listener = Arc::new(sockets::tcp_listener(&spec.socket, expected as u32)?);
+            ports.push(socket::local_port(&listener)?);
+            session.listeners.push(listener);
+        }
         if spec.workload.kind == Protocol::ConnectRequestResponse {
+            let listener = Arc::clone(&session.listeners[0]);
             sockets::add_facts(&mut session.facts, &listener, false)?;
             for number in 0..expected {
                 let listener = Arc::clone(&listener);
@@ -110,31 +119,32 @@ impl Session {
                     move |flow| transact::accept_and_respond(flow, &listener, sizes),
                 )?);
             }
-            return Ok((session, vec![port]));
+            return Ok((session, ports));
         }
         let (arrived, arrivals) = channel();
-        let nonce = spec.nonce;
-        std::thread::Builder::new().name("accept".to_owned()).spawn(move || {
-            let mut left = expected;
-            while left > 0 {
-                let socket = match socket::accept(&listener) {
-                    Ok(socket) => socket,
-                    Err(error) => {
-                        // a closed channel means the session has ended
-                        let _ = arrived.send(Err(error));
+        for listener in &session.listeners {
+            let (listener, arrived, nonce) = (Arc::clone(listener), arrived.clone(), spec.nonce);
+            std::thread::Builder::new().name("accept".to_owned()).spawn(move || {
+                // until the session ends, which shuts the listener down
+                loop {
+                    let socket = match socket::accept(&listener) {
+                        Ok(socket) => socket,
+                        Err(error) => {
+                            // a closed channel means the session has ended
+                            let _ = arrived.send(Err(error));
+                            return;
+                        }
+                    };
+                    // a stranger, or one that says nothing, is none of this run's flows
+                    let Ok(connection) = greet(socket, nonce) else { continue };
+                    if arrived.send(Ok(connection)).is_err() {
                         return;
                     }
-                };
-                // a stranger, or one that says nothing, is none of this run's flows
-                let Ok(connection) = greet(socket, nonce) else { continue };
-                left -= 1;
-                if arrived.send(Ok(connection)).is_err() {
-                    return;
                 }
-            }
-        })?;
+            })?;
+        }
         session.arrivals = Some(arrivals);
-        Ok((session, vec![port]))
+        Ok((session, ports))
     }
 
     fn listen_udp(&mut self, spec: &ListenSpec) -> io::Result<Vec<u16>> {
@@ -215,7 +225,9 @@ impl Session {
                     session.add_flow(connection, workload, run, true)?;
                 } else {
                     let socket = sockets::tcp(&spec.socket)?;
-                    socket::connect(&socket, SocketAddrV4::new(spec.address, port(0)?))?;
+                    let flow = spec.client as usize * per_client + session.flows.len();
+                    let index = flow % spec.ports.len().max(1);
+                    socket::connect(&socket, SocketAddrV4::new(spec.address, port(index)?))?;
                     let mut connection = TcpStream::from(socket);
                     connection.write_all(&preamble.to_bytes())?;
                     let connection = Connection { preamble, socket: connection.into() };
@@ -332,7 +344,7 @@ impl Session {
             socket::shut_down(socket);
         }
         // wakes the threads that accept
-        if let Some(listener) = &self.listener {
+        for listener in &self.listeners {
             socket::shut_down(listener);
         }
         let mut latency = latency_histogram();

@@ -12,7 +12,7 @@ use linkrate_agent::protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
-use linkrate_terms::{CpuSet, InterfaceKnobs, Model, PortKnobs};
+use linkrate_terms::{CpuSet, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
 use crate::LabError;
 use crate::connection::expect_reply;
@@ -186,6 +186,12 @@ impl Adapters {
     pub fn set_knobs(&self, ports: usize, asked: &InterfaceKnobs) -> InterfaceKnobs {
         let lines = self.lines.iter().take(ports);
         lines.fold(InterfaceKnobs::default(), |_, line| line.set_knobs(&self.model, asked))
+    }
+
+    /// Whether a run's connections must come to ports of their own to be told apart.
+    pub fn steers_by_port(&self, run: &RunSpec) -> bool {
+        let steering = run.interface.port.steering.unwrap_or(self.model.defaults.steering);
+        steering == Steering::DestinationPort
     }
 
     /// Sets the faults of every wire.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use linkrate_agent::protocol::{
     ConnectSpec, FlowFacts, ListenSpec, MeasureSpec, Refusal, Reply, Request, WindowReport,
+    bounds,
 };
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_sys::clock::monotonic_ns;
@@ -278,10 +279,18 @@ fn connect(
     // any number that a stray connection does not guess
     let nonce = spec.seed ^ monotonic_ns().rotate_left(32);
     let shared_cpus = testbed.placement.is_shared();
+    let listeners = match &testbed.adapters {
+        Some(adapters) if adapters.steers_by_port(spec) => {
+            let flows = workload.flows(clients as u32).max(1);
+            bounds::LISTENERS.min(u32::try_from(flows).unwrap_or(u32::MAX))
+        }
+        _ => 1,
+    };
     let listen = Request::Listen(ListenSpec {
         workload: workload.clone(),
         socket: spec.socket.clone(),
         clients: clients as u32,
+        listeners,
         nonce,
         seed: spec.seed,
         shared_cpus,

@@ -20,10 +20,12 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use crate::error::{SysError, SysResult};
 
 mod enter;
+mod inhabitants;
 pub mod join;
 mod probe;
 
 pub(crate) use probe::try_in_a_host;
+pub use inhabitants::end_inhabitants;
 pub use probe::{Privilege, can_isolate};
 
 /// How long a host may take to end by itself once its input has ended.

@@ -339,6 +339,12 @@ fn steering_shares_out_what_comes_in() {
     assert_eq!(busy(&off), 1);
     let rss = run(&mut lab, 1, workload(), on(Offload::Tso, by(Steering::Rss)));
     assert!(busy(&rss) > 1, "{:?}", evidence(&rss).ports);
+    // the drivers say where flows go out, and they come in there
+    let by_port = run(&mut lab, 1, workload(), on(Offload::Tso, by(Steering::DestinationPort)));
+    let evidence_of = evidence(&by_port);
+    let (hits, misses) = (evidence_of.total("steeringHits"), evidence_of.total("steeringMisses"));
+    assert!(hits > 9 * misses && hits > 100, "{hits} hits, {misses} misses");
+    assert!(busy(&by_port) > 1, "{:?}", evidence_of.ports);
     let two = InterfaceKnobs { queues: Some(2), ..on(Offload::Tso, by(Steering::Rss)) };
     let two = run(&mut lab, 1, workload(), two);
     assert!(busy(&two) <= 2, "{:?}", evidence(&two).ports);

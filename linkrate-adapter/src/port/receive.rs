@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
-use linkrate_wire::frame::{Headers, Verification};
+use linkrate_wire::frame::{Headers, TCP, Transport, UDP, Verification};
 use linkrate_wire::lro::{Delivery, Parts, Reason};
-use linkrate_wire::vnet::VnetHeader;
+use linkrate_wire::vnet::{Checksum, VnetHeader};
 
 use super::DevicePort;
 use crate::frame::WireFrame;
@@ -70,7 +70,7 @@ impl DevicePort {
             };
             self.waits(queue, at_ps);
             let delivery = Delivery::Frame { frame, reason: Reason::Flushed };
-            self.push(queue, RxDescriptor { vnet, delivery, replaced: None }, at_ps);
+            self.push(queue, RxDescriptor { vnet, delivery, replaced: None, unmade: None }, at_ps);
             return;
         }
         let Ok(headers) = Headers::parse_parts(frame.head(), frame.tail().len()) else {
@@ -94,8 +94,7 @@ impl DevicePort {
         self.waits(queue, at_ps);
         if !self.knobs.lro {
             let delivery = Delivery::Frame { frame, reason: Reason::Flushed };
-            let vnet = VnetHeader { data_valid: verified, ..VnetHeader::default() };
-            self.hand_up(queue, vnet, delivery, at_ps);
+            self.hand_up(queue, delivery, verified, at_ps);
             return;
         }
         let coalescer = &mut self.queues[queue].coalescer;
@@ -124,37 +123,45 @@ impl DevicePort {
 
     /// The link header of a packet without SNAP and the port's own tag, and how much of the packet
     /// it stands for. `None` where there is nothing to take off.
-    fn plain(&self, head: &[u8], tail: usize) -> Option<(LinkHeader, usize)> {
+    fn plain(&self, head: &[u8], headers: &Headers) -> Option<(LinkHeader, usize)> {
         let tag = if self.knobs.vlan == 0 { Tag::Keep } else { Tag::Strip };
-        let headers = Headers::parse_parts(head, tail).ok()?;
         if tag == Tag::Keep && !headers.link.snap {
             return None;
         }
-        let plain = encapsulation::decapsulate(head, &headers, tag).ok()?;
+        let plain = encapsulation::decapsulate(head, headers, tag).ok()?;
         Some((plain.link, headers.link.length))
     }
 
-    /// Hands a packet up, without the port's own tag and SNAP.
-    fn hand_up(
-        &mut self,
-        queue: usize,
-        mut vnet: VnetHeader,
-        delivery: Delivery<WireFrame>,
-        at_ps: u64,
-    ) {
-        let replaced = match &delivery {
-            Delivery::Frame { frame, .. } => self.plain(frame.head(), frame.tail().len()),
-            // it is Ethernet II already
-            Delivery::Superframe { .. } if self.knobs.vlan == 0 => None,
-            Delivery::Superframe { superframe, .. } => {
-                let payload = superframe.pieces.iter().map(|piece| piece.payload.len()).sum();
-                self.plain(&superframe.header, payload)
+    /// Hands a packet up, without the port's own tag and SNAP, and with what is known of its
+    /// checksum.
+    fn hand_up(&mut self, queue: usize, delivery: Delivery<WireFrame>, verified: bool, at_ps: u64) {
+        let (mut vnet, mut replaced, mut unmade) = (VnetHeader::default(), None, None);
+        match &delivery {
+            Delivery::Frame { frame, .. } => {
+                let (head, tail) = (frame.head(), frame.tail().len());
+                if let Ok(headers) = Headers::parse_parts(head, tail) {
+                    replaced = self.plain(head, &headers);
+                    if verified {
+                        (vnet.checksum, unmade) = left_to_be_made(head, &headers);
+                        vnet.data_valid = unmade.is_none();
+                    }
+                }
             }
-        };
+            Delivery::Superframe { superframe, .. } => {
+                vnet = superframe.vnet_header();
+                let payload = superframe.pieces.iter().map(|piece| piece.payload.len()).sum();
+                // it is Ethernet II already
+                if self.knobs.vlan != 0
+                    && let Ok(headers) = Headers::parse_parts(&superframe.header, payload)
+                {
+                    replaced = self.plain(&superframe.header, &headers);
+                }
+            }
+        }
         if let (Some((link, covered)), Some(checksum)) = (&replaced, &mut vnet.checksum) {
             checksum.start -= (covered - link.len()) as u16;
         }
-        self.push(queue, RxDescriptor { vnet, delivery, replaced }, at_ps);
+        self.push(queue, RxDescriptor { vnet, delivery, replaced, unmade }, at_ps);
     }
 
     /// Verifies all checksums of a frame. True when there are some and all are right.
@@ -194,19 +201,15 @@ impl DevicePort {
         at_ps: u64,
     ) {
         let counters = &self.shared.counters;
-        let vnet = match &delivery {
-            Delivery::Frame { reason, .. } => {
-                counters.unmerged(*reason);
-                VnetHeader { data_valid: verified, ..VnetHeader::default() }
-            }
+        match &delivery {
+            Delivery::Frame { reason, .. } => counters.unmerged(*reason),
             Delivery::Superframe { superframe, reason } => {
                 counters.rx_merged.add(superframe.segments() as u64);
                 counters.rx_superframes.add(1);
                 counters.flushed(*reason);
-                superframe.vnet_header()
             }
-        };
-        self.hand_up(queue, vnet, delivery, at_ps);
+        }
+        self.hand_up(queue, delivery, verified, at_ps);
     }
 
     fn push(&mut self, queue: usize, descriptor: RxDescriptor, at_ps: u64) {
@@ -229,4 +232,20 @@ impl DevicePort {
             }
         }
     }
+}
+
+/// How a TAP is told that the checksum of TCP or UDP was verified: as one that is still to be made,
+/// with the sum of the pseudo-header in its place. The mark "verified" (DATA_VALID) is for drivers
+/// of virtio devices; a TAP does not look at it.
+fn left_to_be_made(head: &[u8], headers: &Headers) -> (Option<Checksum>, Option<(usize, [u8; 2])>) {
+    let (at, offset, protocol) = match headers.transport {
+        Transport::Tcp { at } => (at, 16, TCP),
+        Transport::Udp { at } => (at, 6, UDP),
+        Transport::Fragment | Transport::Other => return (None, None),
+    };
+    let Some(pseudo) = headers.pseudo_header(head, protocol, headers.end - at) else {
+        return (None, None);
+    };
+    let checksum = Checksum { start: at as u16, offset: offset as u16 };
+    (Some(checksum), Some((at + offset, pseudo.folded().to_be_bytes())))
 }

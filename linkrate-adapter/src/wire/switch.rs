@@ -98,7 +98,9 @@ impl Switch {
     /// When forwarding is worth it again.
     pub(crate) fn due_ps(&self) -> Option<u64> {
         let ports = self.ports.iter().flatten();
-        ports.filter_map(|port| port.inwards.worth_ps(BATCH, |first_ps| first_ps + PATIENCE_PS)).min()
+        ports
+            .filter_map(|port| port.inwards.worth_ps(BATCH, |first_ps| first_ps + PATIENCE_PS))
+            .min()
     }
 
     /// Frames on their way to port `to`.

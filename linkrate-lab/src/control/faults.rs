@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linkrate_adapter::Faults;
 use linkrate_terms::nearest::did_you_mean;
-use linkrate_terms::units::{format_duration, parse_duration, parse_percent};
+use linkrate_terms::units::{parse_duration, parse_percent};
 
 use super::messages::{Refused, Setting};
 
@@ -70,15 +70,23 @@ pub(super) fn describe(faults: &Faults) -> BTreeMap<String, String> {
         }
     }
     if faults.delay > Duration::ZERO {
-        out.insert("delay".to_owned(), format_duration(faults.delay));
+        out.insert("delay".to_owned(), written(faults.delay));
     }
     if faults.reorder > 0.0 {
-        out.insert("reorder-by".to_owned(), format_duration(faults.reorder_by));
+        out.insert("reorder-by".to_owned(), written(faults.reorder_by));
     }
     if !out.is_empty() {
         out.insert(SEED.to_owned(), faults.seed.to_string());
     }
     out
+}
+
+/// As a person writes it, to the microsecond.
+fn written(duration: Duration) -> String {
+    match duration.as_micros() {
+        us if us.is_multiple_of(1000) => format!("{} ms", us / 1000),
+        us => format!("{us} us"),
+    }
 }
 
 #[cfg(test)]
@@ -97,12 +105,12 @@ mod tests {
     #[test]
     fn faults_read_back_as_they_were_written() {
         assert_eq!(parsed("").unwrap(), BTreeMap::new());
-        let faults = parsed("loss=1% delay=1ms reorder=0.5% reorder-by=3ms seed=7").unwrap();
+        let faults = parsed("loss=1% delay=1ms reorder=0.5% reorder-by=150us seed=7").unwrap();
         let expected = [
             ("delay", "1 ms"),
             ("loss", "1 %"),
             ("reorder", "0.5 %"),
-            ("reorder-by", "3 ms"),
+            ("reorder-by", "150 us"),
             ("seed", "7"),
         ];
         let found: Vec<_> = faults.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();

@@ -5,11 +5,11 @@ use std::os::fd::AsFd;
 
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_study::keys::MAX_CLIENTS;
-use linkrate_sys::host::{Isolation, Privilege};
+use linkrate_sys::host::{Isolation, Privilege, end_inhabitants};
 
 use super::host_name;
 use super::messages::Refused;
-use super::server::OpenLab;
+use super::server::{FAREWELL, OpenLab};
 use crate::LabError;
 use crate::connection::expect_reply;
 use crate::testbed::{Client, addresses, configure, start, sut_interface};
@@ -100,6 +100,9 @@ impl OpenLab {
         let gone: Vec<String> = std::iter::once(port.to_owned())
             .chain(line.clients.iter().map(|client| host_name(client.shared.name())))
             .collect();
+        let behind = self.testbed.clients.iter().filter(|client| client.sut_interface == port);
+        let hosts: Vec<u32> = behind.map(|client| client.host.pid()).collect();
+        end_inhabitants(&hosts, FAREWELL);
         if let Some(adapters) = &mut self.testbed.adapters {
             adapters.remove_port(port);
         }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use linkrate_adapter::Faults;
 use linkrate_agent::framing::{FrameBuffer, write_frame};
-use linkrate_sys::host::Privilege;
 use linkrate_sys::host::join::{self, Guest, Namespaces};
+use linkrate_sys::host::{Privilege, end_inhabitants};
 use linkrate_sys::{local_socket, sched, wait};
 use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
 
@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// that have ended.
 const GLANCE: Duration = Duration::from_millis(500);
 
-/// How long a program may take to end when the lab is taken down.
-const FAREWELL: Duration = Duration::from_secs(4);
+/// How long programs may take to end when their host goes.
+pub(super) const FAREWELL: Duration = Duration::from_secs(4);
 
 /// A lab that is up.
 #[derive(Debug)]
@@ -54,6 +54,9 @@ pub struct OpenLab {
 
 impl Drop for OpenLab {
     fn drop(&mut self) {
+        let clients = self.testbed.clients.iter().map(|client| client.host.pid());
+        let hosts: Vec<u32> = clients.chain([self.testbed.sut.pid()]).collect();
+        end_inhabitants(&hosts, FAREWELL);
         // a CPU that has gone offline since is no reason to fail here
         let _ = sched::set_affinity(sched::current_thread(), &self.home);
     }

@@ -1,0 +1,86 @@
+//! Programs in a host beside its own process: what people started there, and what those started.
+//!
+//! They hold the host's namespaces as long as they live, so who ends a host in order ends them
+//! too.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// How often to look whether they have ended.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A network namespace by device and inode, namespaces(7).
+type Identity = (u64, u64);
+
+/// Ends every process in the network namespaces of the processes `hosts`, but for these themselves
+/// and the caller: by SIGTERM, and after `patience` by SIGKILL. What may not be looked into is left.
+pub fn end_inhabitants(hosts: &[u32], patience: Duration) {
+    let namespaces: BTreeSet<Identity> =
+        hosts.iter().filter_map(|host| network_of(&host.to_string())).collect();
+    let spared: BTreeSet<u32> = hosts.iter().copied().chain([std::process::id()]).collect();
+    let own = network_of("self");
+    // a host without isolation shares the caller's namespace, whose processes are none of its own
+    if namespaces.is_empty() || own.is_none_or(|own| namespaces.contains(&own)) {
+        return;
+    }
+    let deadline = Instant::now() + patience;
+    let mut signal = Signal::TERM;
+    let mut told = BTreeSet::new();
+    loop {
+        let found = inhabitants(&namespaces, &spared);
+        if found.is_empty() {
+            return;
+        }
+        for pid in found {
+            // each is told once, however long it takes to end
+            if told.insert(pid) {
+                tell(pid, signal, &namespaces);
+            }
+        }
+        let late = Instant::now() >= deadline;
+        match (late, signal) {
+            (true, Signal::KILL) => return,
+            (true, _) => {
+                signal = Signal::KILL;
+                told.clear();
+            }
+            (false, _) => {}
+        }
+        std::thread::sleep(GLANCE);
+    }
+}
+
+/// Sends a signal to a process that is still in one of the namespaces, and to no other that got
+/// its number meanwhile.
+fn tell(pid: u32, signal: Signal, namespaces: &BTreeSet<Identity>) {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if network_of(&pid.as_raw_nonzero().to_string()).is_some_and(|n| namespaces.contains(&n)) {
+        // it may have ended just now
+        let _ = pidfd_send_signal(process, signal);
+    }
+}
+
+fn inhabitants(namespaces: &BTreeSet<Identity>, spared: &BTreeSet<u32>) -> Vec<u32> {
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let inside = |name: &str| network_of(name).is_some_and(|n| namespaces.contains(&n));
+    processes
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let name = name.to_str()?;
+            let pid: u32 = name.parse().ok()?;
+            (!spared.contains(&pid) && inside(name)).then_some(pid)
+        })
+        .collect()
+}
+
+/// A process that has ended, waited for or not, has no namespace.
+fn network_of(process: &str) -> Option<Identity> {
+    let namespace = fs::metadata(format!("/proc/{process}/ns/net")).ok()?;
+    Some((namespace.dev(), namespace.ino()))
+}
