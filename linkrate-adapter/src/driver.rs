@@ -8,7 +8,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::{sched, tap, wait};
@@ -135,7 +135,15 @@ impl Driver {
             *posted += 1;
             count += 1;
             // the device begins while the rest of the batch is fetched
-            if self.doorbell.wake() {
+            if self.port.wants_doorbell.load(Ordering::Relaxed) && self.doorbell.wake() {
+                self.queue.counters.doorbells.add(1);
+            }
+        }
+        // The device may have begun to want it since. Either it sees what was posted above, or
+        // this sees what it wants: both have a fence between their two steps.
+        if count > 0 {
+            fence(Ordering::SeqCst);
+            if self.port.wants_doorbell.load(Ordering::Relaxed) && self.doorbell.wake() {
                 self.queue.counters.doorbells.add(1);
             }
         }

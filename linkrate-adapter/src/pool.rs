@@ -17,13 +17,15 @@ pub struct Pool<T> {
     most: usize,
     /// Where the next look at the long-lent items begins.
     cursor: usize,
+    /// Where the next sweep begins.
+    swept: usize,
     make: fn() -> T,
 }
 
 impl<T> Pool<T> {
     /// Keeps at most `most` items; more than that are made and not kept.
     pub fn new(most: usize, make: fn() -> T) -> Self {
-        Self { items: Vec::new(), most: most.max(1), cursor: 0, make }
+        Self { items: Vec::new(), most: most.max(1), cursor: 0, swept: 0, make }
     }
 
     /// Lets `fill` write into a free item, and shares it when it says so.
@@ -50,6 +52,17 @@ impl<T> Pool<T> {
             self.items.push(Arc::clone(&fresh));
         }
         Ok((fresh, result?))
+    }
+
+    /// Tidies items that nobody holds any more, some at each call.
+    pub fn sweep(&mut self, tidy: impl Fn(&mut T)) {
+        let length = self.items.len();
+        for step in 0..length.min(2 * PROBES) {
+            if let Some(item) = Arc::get_mut(&mut self.items[(self.swept + step) % length]) {
+                tidy(item);
+            }
+        }
+        self.swept = (self.swept + 2 * PROBES) % length.max(1);
     }
 
     fn free(&mut self) -> Option<usize> {

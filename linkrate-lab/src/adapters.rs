@@ -146,6 +146,7 @@ impl Adapters {
             knobs: self.model.defaults.clone(),
             bus: self.buses.get(adapter).cloned(),
             driver_cpus: placement.sut.clone(),
+            drivers_wait: placement.is_shared(),
         })?;
         let mut ports = Vec::new();
         for (index, (host, interface)) in clients.iter_mut().enumerate() {
@@ -156,6 +157,7 @@ impl Adapters {
                 knobs: client_knobs(&self.model.defaults),
                 bus: None,
                 driver_cpus: placement.clients.clone(),
+                drivers_wait: true,
             })?);
         }
         // in the order of their numbers; one that was taken away may have left a gap

@@ -74,3 +74,8 @@ pub fn list_document<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     format!("{}\n", json!({ "format": FORMAT, "labs": names }))
 }
+
+/// That a lab is gone, as one JSON document.
+pub fn down_document(name: &str) -> String {
+    format!("{}\n", json!({ "format": FORMAT, "down": name }))
+}

@@ -10,7 +10,7 @@ use crate::process;
 use crate::summary::{Outcome, Skip};
 
 /// Programs, each in the Debian package of its name.
-const PEERS: [&str; 2] = ["iperf3", "tshark"];
+const PEERS: [&str; 5] = ["curl", "ethtool", "iperf3", "nginx", "tshark"];
 
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 

@@ -68,6 +68,8 @@ impl PortLimits {
 pub struct PortShared {
     name: String,
     knobs: Mutex<PortKnobs>,
+    /// A packet that is posted now would be sent now: the doorbell is to be rung.
+    pub(crate) wants_doorbell: AtomicBool,
     /// Grows with every change of the knobs.
     generation: AtomicU64,
     steers: AtomicBool,
@@ -95,6 +97,7 @@ impl PortShared {
             name,
             steers: AtomicBool::new(learns(knobs.steering, queues)),
             knobs: Mutex::new(knobs),
+            wants_doorbell: AtomicBool::new(true),
             generation: AtomicU64::new(1),
             queues,
             in_use: AtomicUsize::new(queues),

@@ -1,6 +1,7 @@
 //! The transmit half of a port: packets of the host become frames on the link.
 
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use linkrate_terms::PortKnobs;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
@@ -64,10 +65,16 @@ impl DevicePort {
         sent
     }
 
-    /// Whether anything is posted, and when it may be fetched.
-    pub(crate) fn transmit_due_ps(&self) -> Option<u64> {
+    /// When the next packet is to be fetched, as far as it is known before one is posted. While
+    /// the FIFO is more than half full no doorbell is wanted: there is a time at which to look. To
+    /// be asked once the device has said that it will sleep.
+    pub(crate) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
+        let half_ps = self.line.free_at_ps().saturating_sub(self.line.time_ps(FIFO_BYTES / 2));
+        let busy = half_ps > now_ps;
+        self.shared.wants_doorbell.store(!busy, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         let posted = self.queues.iter().any(|queue| !queue.tx.is_empty());
-        posted.then(|| self.line.free_at_ps().saturating_sub(self.line.time_ps(FIFO_BYTES / 2)))
+        (busy || posted).then_some(half_ps)
     }
 
     /// The next packet, queue by queue in turn.

@@ -14,7 +14,7 @@ use super::faults::{Fate, FaultInjector, Faults};
 use super::flight::Flight;
 use super::switch::Switch;
 use crate::clock::DeviceClock;
-use crate::frame::WireFrame;
+use crate::frame::{Train, WireFrame};
 use crate::port::DevicePort;
 use crate::port::interrupts::next_tick_ps;
 use crate::ring::Waker;
@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// When there is something to do that no doorbell announces.
-    fn due_ps(&mut self) -> Option<u64> {
+    fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
         let mut due_ps = match &self.medium {
             Medium::Switch(switch) => switch.due_ps(),
             Medium::Cable(_) => None,
@@ -175,9 +175,11 @@ impl Engine {
                 due_ps = Some(due_ps.map_or(other, |due_ps| due_ps.min(other)));
             }
         };
-        for (number, port) in self.ports.iter().enumerate() {
+        for (number, port) in self.ports.iter_mut().enumerate() {
             let Some(port) = port else { continue };
-            sooner(port.transmit_due_ps());
+            // blocks go back to their drivers
+            port.trains.sweep(Train::clear);
+            sooner(port.transmit_due_ps(now_ps));
             sooner(port.interrupt_due_ps());
             sooner(port.on_bus.front().map(|(done_ps, _)| *done_ps));
             // what arrives shows when the host is interrupted, and not before
@@ -193,8 +195,9 @@ impl Engine {
 
     /// Sleeps until something is due or a driver rings.
     fn sleep(&mut self) -> io::Result<()> {
-        let due_ps = self.due_ps();
-        let timeout_ns = due_ps.map(|due_ps| DeviceClock::ns_until(self.clock.now_ps(), due_ps));
+        let now_ps = self.clock.now_ps();
+        let due_ps = self.due_ps(now_ps);
+        let timeout_ns = due_ps.map(|due_ps| DeviceClock::ns_until(now_ps, due_ps));
         if timeout_ns.is_some_and(|ns| ns < SPIN_NS) {
             return Ok(());
         }

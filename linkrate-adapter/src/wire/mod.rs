@@ -20,6 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linkrate_sys::error::SysError;
+use linkrate_sys::memory::keep_freed_memory;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::measurement::ThreadTime;
 use linkrate_terms::{CpuSet, PortKnobs};
@@ -92,6 +93,9 @@ pub struct PortSpec {
     pub bus: Option<Arc<Bus>>,
     /// The host's CPUs, on which its drivers run.
     pub driver_cpus: CpuSet,
+    /// Whether its drivers share their CPUs with the device, and are to wait for it to finish when
+    /// it wakes them.
+    pub drivers_wait: bool,
 }
 
 /// A port on a wire. Dropping it ends its drivers, and with the last handle its interface goes.
@@ -247,6 +251,7 @@ impl Wire {
     /// # Errors
     /// The thread cannot be started or placed.
     pub fn start(name: &str, kind: WireKind, cpus: &CpuSet) -> Result<Self, WireError> {
+        keep_freed_memory();
         let clock = DeviceClock::start();
         let doorbell = Arc::new(Waker::new()?);
         let (commands, to_engine) = channel();
@@ -255,6 +260,8 @@ impl Wire {
         let device = Thread::start(format!("dev {name}"), move || {
             sched::set_affinity(sched::current_thread(), &cpus).map_err(io::Error::other)?;
             sched::set_timer_slack_ns(1).map_err(io::Error::other)?;
+            // it shares its CPUs with clients and their drivers: who wakes whom is to finish first
+            sched::become_batch().map_err(io::Error::other)?;
             engine.run()
         })?;
         Ok(Self { name: name.to_owned(), kind, clock, commands, doorbell, device, attached: 0 })
@@ -307,9 +314,14 @@ impl Wire {
         self.tell(Command::Attach(number, Box::new(device)))?;
         let mut threads = Vec::new();
         for (queue, driver) in drivers.into_iter().enumerate() {
-            let cpus = spec.driver_cpus.clone();
+            let (cpus, waits) = (spec.driver_cpus.clone(), spec.drivers_wait);
             let name = format!("drv {}.{queue}", spec.name);
-            threads.push(Thread::start(name, move || driver.run(&cpus))?);
+            threads.push(Thread::start(name, move || {
+                if waits {
+                    sched::become_batch().map_err(io::Error::other)?;
+                }
+                driver.run(&cpus)
+            })?);
         }
         Ok(Port {
             shared,

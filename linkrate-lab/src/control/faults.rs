@@ -91,6 +91,8 @@ fn written(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn parsed(words: &str) -> Result<BTreeMap<String, String>, String> {
@@ -115,6 +117,18 @@ mod tests {
         ];
         let found: Vec<_> = faults.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(found, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_faults_or_refused(key in "[a-z-]{0,12}", value in ".{0,20}") {
+            let settings = names().map(str::to_owned).chain([key]);
+            for key in settings {
+                if let Ok(faults) = parse(&[Setting { key, value: value.clone() }]) {
+                    prop_assert!(faults.check().is_ok());
+                }
+            }
+        }
     }
 
     #[test]

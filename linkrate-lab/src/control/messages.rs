@@ -224,6 +224,9 @@ fn at_most(what: &str, length: usize, most: usize) -> Result<(), Refused> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn encoded(request: Request) -> Vec<u8> {
@@ -267,6 +270,19 @@ mod tests {
         }
         let other = decode_request(b"{\"version\":7,\"request\":\"what-is-this\"}").unwrap_err();
         assert!(!other.wrong && other.reason.contains('7') && other.hint.is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_answered(bytes in vec(any::<u8>(), 0..200), cut in 0..80usize) {
+            let _ = decode_request(&bytes);
+            let whole = encoded(Request::Remove { port: "eth0".to_owned() });
+            let cut = cut.min(whole.len() - 1);
+            prop_assert!(decode_request(&whole[..cut]).is_err());
+            let mut spliced = whole[..cut].to_vec();
+            spliced.extend(bytes);
+            let _ = decode_request(&spliced);
+        }
     }
 
     #[test]

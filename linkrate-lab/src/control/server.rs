@@ -139,9 +139,7 @@ impl OpenLab {
                 end(guest)?;
                 return Ok(Ended::Stopped);
             }
-            let adapters = self.testbed.adapters.as_ref();
-            if let Some(port) = adapters.and_then(|adapters| adapters.broken()) {
-                let reason = format!("the drivers of port {port} have ended");
+            if let Some(reason) = self.broken() {
                 end(guest)?;
                 return Ok(Ended::Broken(reason));
             }
@@ -160,6 +158,18 @@ impl OpenLab {
                 }
             }
         }
+    }
+
+    /// What in it has ended by itself, as a phrase.
+    fn broken(&self) -> Option<String> {
+        let testbed = &self.testbed;
+        if let Some(port) = testbed.adapters.as_ref().and_then(|adapters| adapters.broken()) {
+            return Some(format!("the drivers of port {port} have ended"));
+        }
+        let clients = testbed.clients.iter().map(|client| &client.host);
+        // a process that has ended, waited for or not, has no namespaces
+        let dead = clients.chain([&testbed.sut]).find(|host| host.network_namespace().is_err())?;
+        Some(format!("the agent of {} has died", dead.name))
     }
 
     /// Answers one connection. True when the lab is to end. Whatever goes wrong with it is the

@@ -70,6 +70,7 @@ fn no_such(key: &str) -> Refused {
 #[cfg(test)]
 mod tests {
     use linkrate_terms::model;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -100,6 +101,19 @@ mod tests {
         }
         for key in SHARED {
             assert!(CHANGEABLE.contains(&key));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_settings_or_refused(key in "[a-z-]{0,12}", value in ".{0,20}") {
+            let model = model::find("ten-gigabit").unwrap();
+            for key in CHANGEABLE.map(str::to_owned).into_iter().chain([key]) {
+                let setting = Setting { key, value: value.clone() };
+                if let Ok(knobs) = over(&InterfaceKnobs::default(), &[setting], &model) {
+                    prop_assert!(knobs.mtu.is_none_or(|mtu| mtu <= model.max_mtu));
+                }
+            }
         }
     }
 

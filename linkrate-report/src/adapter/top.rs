@@ -132,6 +132,13 @@ pub const LEGEND: &str = "\
 cut, merged     frames from a superframe sent, to a superframe received
 driver, device  CPU time in per cent of one CPU, on the SUT's CPUs and on the adapter's";
 
+/// What is looked at, with the busy shares of its buses.
+pub fn title(report: &AdapterReport, rates: &Rates) -> String {
+    let buses = rates.bus_percent.iter().enumerate();
+    let buses = buses.map(|(adapter, share)| format!(", bus of adapter {adapter} {share:.1} %"));
+    format!("lab {}, {}{}\n", report.lab, report.model.name, buses.collect::<String>())
+}
+
 /// The line of heads.
 pub fn heads() -> String {
     line(COLUMNS.map(|(head, _)| head.to_owned()))
@@ -226,6 +233,8 @@ mod tests {
         assert_eq!((port.out_link_percent, port.segments_per_superframe), (Some(99.0), Some(22.0)));
         assert_eq!((port.merges_per_superframe, port.drops_per_second), (None, 5.0));
         assert_eq!((port.driver_cpu_percent, port.device_cpu_percent), (30.0, 50.0));
+        let title = title(&report(7, 1), &rates);
+        assert_eq!(title, "lab lab, gigabit, bus of adapter 0 25.0 %\n");
         let text = format!("{}{}", heads(), lines(&rates));
         let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
         assert_eq!(widths[0], widths[1], "{text}");

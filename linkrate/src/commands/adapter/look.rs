@@ -118,8 +118,8 @@ pub fn top(arguments: &TopArgs) -> Result<Exit, Failure> {
         let text = if arguments.common.json {
             tables::done_document("rates", &rates)
         } else if redraws {
-            let title = format!("lab {}, {}", now.lab, now.model.name);
-            format!("{REDRAW}{title}\n\n{}{}\n{}\n", top::heads(), top::lines(&rates), top::LEGEND)
+            let (title, heads) = (top::title(&now, &rates), top::heads());
+            format!("{REDRAW}{title}\n{heads}{}\n{}\n", top::lines(&rates), top::LEGEND)
         } else if looks == 0 {
             format!("{}{}", top::heads(), top::lines(&rates))
         } else {

@@ -44,6 +44,9 @@ pub enum LabCommand {
     Down {
         #[command(flatten)]
         which: Which,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -85,7 +88,13 @@ pub fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             let names = names.iter().map(String::as_str);
             print(&if json { tables::list_document(names) } else { tables::list(names) })?;
         }
-        LabCommand::Down { which } => which.find()?.down()?,
+        LabCommand::Down { which, json } => {
+            let lab = which.find()?;
+            lab.down()?;
+            if json {
+                print(&tables::down_document(&lab.name().to_string()))?;
+            }
+        }
     }
     Ok(Exit::Success.into())
 }

@@ -1,0 +1,122 @@
+//! Labs and ports as people see them.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use insta::assert_snapshot;
+use linkrate_report::adapter::{settings_text, show, show_document};
+use linkrate_report::lab;
+use linkrate_report::terminal::Style;
+use linkrate_terms::lab::{
+    AdapterReport, HostReport, InterfaceReport, LabReport, PortReport, SettingsReport,
+};
+use linkrate_terms::measurement::ThreadTime;
+use linkrate_terms::{InterfaceKnobs, Offload, model};
+
+fn hosts() -> LabReport {
+    let interface = |name: &str, last: [u8; 2]| InterfaceReport {
+        name: name.to_owned(),
+        address: Ipv4Addr::new(198, 18, last[0], last[1]),
+        prefix_length: 24,
+    };
+    let host = |name: &str, pid, cpus: &str, interfaces| HostReport {
+        name: name.to_owned(),
+        pid,
+        cpus: cpus.parse().unwrap(),
+        interfaces,
+    };
+    LabReport {
+        name: "lab".to_owned(),
+        pid: 4711,
+        adapter: "gigabit".to_owned(),
+        scale: 0.1,
+        congestion: "cubic".to_owned(),
+        hosts: vec![
+            host("sut", 4712, "0", vec![interface("eth0", [0, 1]), interface("eth1", [1, 1])]),
+            host("client-0", 4713, "1-3", vec![interface("eth0", [0, 2])]),
+            host("client-1", 4714, "1-3", vec![interface("eth0", [1, 2])]),
+        ],
+    }
+}
+
+fn ports() -> AdapterReport {
+    let counters = [
+        ("ifHCOutOctets", 6_330_515_365),
+        ("ifInErrors", 0),
+        ("dot3HCStatsFCSErrors", 0),
+        ("txSegments", 4_171_772),
+        ("txSuperframes", 94_812),
+        ("txDropLinkDown", 0),
+        ("rxDropRingFull", 7),
+    ];
+    let thread = |name: &str, cpu: &str, cpu_ns| ThreadTime {
+        name: name.to_owned(),
+        affinity: cpu.parse().unwrap(),
+        cpu_ns,
+        user_ns: 0,
+    };
+    AdapterReport {
+        lab: "lab".to_owned(),
+        at_ns: 1,
+        model: model::find("gigabit").unwrap(),
+        buses_busy_ns: vec![5],
+        ports: vec![PortReport {
+            name: "eth0".to_owned(),
+            adapter: Some(0),
+            wire: "switch".to_owned(),
+            reaches: vec!["client-0".to_owned(), "client-1".to_owned()],
+            link_up: false,
+            capture: Some("/tmp/eth0.pcapng".to_owned()),
+            faults: BTreeMap::from([("loss".to_owned(), "1 %".to_owned())]),
+            knobs: InterfaceKnobs {
+                offload: Some(Offload::Tso),
+                mtu: Some(9000),
+                ..InterfaceKnobs::default()
+            },
+            counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
+            drivers: vec![thread("drv eth0.0", "0", 3_850_000_000)],
+            device: Some(thread("dev wire0", "1", 6_570_000_000)),
+        }],
+    }
+}
+
+#[test]
+fn a_lab_is_a_table_of_its_hosts() {
+    assert_snapshot!(lab::text(&hosts()));
+    let document: serde_json::Value = serde_json::from_str(&lab::document(&hosts())).unwrap();
+    assert_eq!((&document["format"], &document["lab"]["scale"]), (&1.into(), &0.1.into()));
+    assert_eq!(document["lab"]["hosts"][2]["interfaces"][0]["address"], "198.18.1.2");
+    assert_eq!(lab::list(["a", "b"]), "a\nb\n");
+    assert_eq!(lab::list_document(["a"]), "{\"format\":1,\"labs\":[\"a\"]}\n");
+}
+
+#[test]
+fn a_port_shows_what_is_set_and_counted() {
+    let report = ports();
+    let all: Vec<&PortReport> = report.ports.iter().collect();
+    let text = show(&report, &all, Style::default());
+    assert_snapshot!(text);
+    assert!(
+        !text.contains('\u{1b}')
+            && show(&report, &all, Style { color: true }).contains("\u{1b}[1m")
+    );
+    let document: serde_json::Value = serde_json::from_str(&show_document(&report, &all)).unwrap();
+    let port = &document["ports"][0];
+    assert_eq!((&port["name"], &port["knobs"]["offload"]), (&"eth0".into(), &"tso".into()));
+    // nothing is left out for a program
+    assert_eq!(port["counters"]["txDropLinkDown"], 0);
+}
+
+#[test]
+fn a_change_says_where_else_it_was_made() {
+    let report = SettingsReport {
+        port: "eth0".to_owned(),
+        settings: BTreeMap::from([("mtu".to_owned(), "9000".to_owned())]),
+        shared: vec!["mtu".to_owned()],
+        shared_with: vec!["client-0".to_owned(), "client-1".to_owned()],
+    };
+    assert_eq!(
+        settings_text(&report),
+        "eth0: mtu 9000\nclient-0, client-1: the same mtu, which both ends of a wire must share\n"
+    );
+}
