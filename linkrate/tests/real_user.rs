@@ -82,6 +82,29 @@ fn a_user_measures_through_a_user_namespace() {
 }
 
 #[test]
+fn a_user_measures_over_a_virtual_adapter() {
+    let test = "a_user_measures_over_a_virtual_adapter";
+    if !may_or_skips(test) {
+        return;
+    }
+    let readable = as_user("test", "-r /dev/net/tun -a -w /dev/net/tun").status();
+    if !readable.is_ok_and(|status| status.success()) {
+        skip(test, "users may not open /dev/net/tun here; chmod a+rw /dev/net/tun allows it");
+        return;
+    }
+    let study = SmallStudy::new();
+    let words = "measure --json --runs 1 --time 300ms --warm-up 100ms --adapter gigabit \
+                 --offload tso --clients-per-port 2";
+    let running = Running::start(&mut as_user(study.own.program(), words));
+    let document = running.wait().expect_code(0).json();
+    let cell = &document["cells"][0];
+    assert_eq!((&cell["runs"], &cell["failed"]), (&1.into(), &0.into()), "{document}");
+    let adapter = &cell["evidence"]["adapter"];
+    assert!(adapter["segments_per_superframe"].as_f64().is_some_and(|n| n > 5.0), "{adapter}");
+    study.own.expect_nothing_left();
+}
+
+#[test]
 fn a_users_processes_are_the_users() {
     if !may_or_skips("a_users_processes_are_the_users") {
         return;
