@@ -4,7 +4,7 @@
 //! The way of a packet out: the host's kernel queues it at a TAP; a [`driver`] thread on the host's
 //! CPUs takes it into a [`frame::Block`] and posts it on a [`ring`]; the device thread of the
 //! [`wire`], on an adapter CPU, cuts it and completes checksums ([`port`]), puts each frame on the
-//! link for its own time ([`pacing`]) and lets it cross a cable or a switch. The way in: the frame's
+//! [`bus`] and the link for its own time ([`pacing`]) and lets it cross a cable or a switch. The way in: the frame's
 //! last bit arrives, the device verifies, steers and merges, and raises an interrupt when its
 //! moderation says so; the far end's driver writes the packet to the TAP, which runs the host's
 //! receive processing.
@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bus;
 pub mod capture;
 pub mod clock;
 pub mod counters;
@@ -24,7 +25,7 @@ pub mod port;
 pub mod ring;
 pub mod wire;
 
+pub use bus::Bus;
 pub use counters::{Snapshot, since};
-pub use pacing::Bus;
 pub use port::{PortLimits, PortShared};
 pub use wire::{Faults, Port, PortSpec, Wire, WireError, WireKind};

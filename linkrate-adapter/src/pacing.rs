@@ -1,11 +1,9 @@
-//! A line that frames occupy one after the other, each for its own time: a link, or a bus.
+//! A line that frames occupy one after the other, each for its own time.
 //!
 //! The line keeps the time at which it is free again. A frame begins when it is ready and the line
 //! is free, and no time that passed unused is ever given back, so there is no burst above the
 //! rate, not even of two frames. A device thread that was kept from its CPU loses nothing: what
 //! was ready meanwhile still has its place on the line, one frame after the other.
-
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use linkrate_terms::BitRate;
 
@@ -34,17 +32,17 @@ pub struct Occupied {
 
 /// How long bytes take.
 #[derive(Debug, Clone, Copy)]
-struct Speed {
+pub(crate) struct Speed {
     /// Absent: no time at all.
     ps_per_byte: Option<f64>,
 }
 
 impl Speed {
-    fn of(rate: Option<BitRate>) -> Self {
+    pub(crate) fn of(rate: Option<BitRate>) -> Self {
         Self { ps_per_byte: rate.map(|rate| 8e12 / rate.0) }
     }
 
-    fn time_ps(self, bytes: usize) -> u64 {
+    pub(crate) fn time_ps(self, bytes: usize) -> u64 {
         // rounded to 1 ps, some 10^-6 of the shortest frame at 10 Gb/s
         self.ps_per_byte.map_or(0, |ps| (bytes as f64 * ps).round() as u64)
     }
@@ -93,67 +91,9 @@ impl Line {
     }
 }
 
-/// The bus of an adapter: one budget for all its ports and both directions, whichever thread
-/// serves them.
-#[derive(Debug)]
-pub struct Bus {
-    speed: Speed,
-    epoch_ns: u64,
-    free_at_ps: AtomicU64,
-    busy_ps: AtomicU64,
-}
-
-/// What one descriptor costs the bus beside the data: it is read and written back, 16 bytes as in
-/// most adapters.
-pub const DESCRIPTOR_BYTES: usize = 16;
-
-impl Bus {
-    /// A bus of that rate.
-    #[must_use]
-    pub fn new(rate: BitRate) -> Self {
-        Self {
-            speed: Speed::of(Some(rate)),
-            epoch_ns: linkrate_sys::clock::monotonic_ns(),
-            free_at_ps: AtomicU64::new(0),
-            busy_ps: AtomicU64::new(0),
-        }
-    }
-
-    /// Transfers `bytes` that are ready at `ready_ns` of CLOCK_MONOTONIC, and says how many
-    /// picoseconds after that the transfer is complete.
-    pub fn transfer(&self, ready_ns: u64, bytes: usize) -> u64 {
-        let ready_ps = ready_ns.saturating_sub(self.epoch_ns).saturating_mul(1000);
-        let time_ps = self.speed.time_ps(bytes);
-        self.busy_ps.fetch_add(time_ps, Ordering::Relaxed);
-        let mut done_ps = 0;
-        // nothing else is published with it
-        let update = |free_at_ps: u64| {
-            done_ps = free_at_ps.max(ready_ps) + time_ps;
-            Some(done_ps)
-        };
-        // the closure never declines
-        let _ = self.free_at_ps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
-        done_ps - ready_ps
-    }
-
-    /// How long something that is ready at `ready_ns` would wait.
-    #[must_use]
-    pub fn backlog_ps(&self, ready_ns: u64) -> u64 {
-        let ready_ps = ready_ns.saturating_sub(self.epoch_ns).saturating_mul(1000);
-        self.free_at_ps.load(Ordering::Relaxed).saturating_sub(ready_ps)
-    }
-
-    /// Time it was occupied so far, ns.
-    #[must_use]
-    pub fn busy_ns(&self) -> u64 {
-        self.busy_ps.load(Ordering::Relaxed) / 1000
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linkrate_sys::clock::monotonic_ns;
     use proptest::prelude::*;
 
     #[test]
@@ -181,15 +121,6 @@ mod tests {
     fn without_a_rate_nothing_takes_time() {
         let mut line = Line::new(None);
         assert_eq!(line.occupy(7, 1 << 20), Occupied { start_ps: 7, end_ps: 7 });
-    }
-
-    #[test]
-    fn a_bus_is_shared() {
-        let bus = Bus::new(BitRate(8e9));
-        let now = monotonic_ns();
-        assert_eq!(bus.transfer(now, 1000), 1_000_000);
-        assert_eq!(bus.transfer(now, 1000), 2_000_000);
-        assert_eq!(bus.busy_ns(), 2000);
     }
 
     proptest! {

@@ -11,6 +11,7 @@ use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::sched::Ahead;
 use linkrate_sys::{host, procstat, sched, socket, sysfs};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
@@ -26,9 +27,6 @@ use crate::taps::Taps;
 
 /// The longest window an agent measures.
 const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
-
-/// Nice value of the meters while they measure.
-const METER_NICE: i32 = -20;
 
 /// How long a link may take to come up; the kernel acts on a carrier up to a second later.
 const LINK_UP: Duration = Duration::from_secs(5);
@@ -47,6 +45,7 @@ pub fn serve(
         precise_idle: procstat::timer_list_is_readable(),
         listening: None,
         session: None,
+        ahead: None,
         fresh: BTreeMap::new(),
         steered: BTreeMap::new(),
         taps: Taps::default(),
@@ -66,6 +65,8 @@ struct Agent<'a> {
     precise_idle: bool,
     listening: Option<ListenSpec>,
     session: Option<Session>,
+    /// From the beginning of the flows to their end; threads of flows are started before.
+    ahead: Option<Ahead>,
     /// What each interface had before the first run touched it.
     fresh: BTreeMap<String, InterfaceKnobs>,
     /// Which CPUs process what each steered interface receives.
@@ -148,12 +149,16 @@ impl Agent<'_> {
             },
             Request::Begin => {
                 let session = self.session.as_ref().ok_or_else(|| refusal("begin before flows"))?;
+                // An agent that must share its CPU with a dozen flows would hear of the window when
+                // it is over, and read its counters late. It sleeps in between.
+                self.ahead = Some(Ahead::now());
                 session.control.begin();
                 Ok(Reply::Done)
             }
             Request::Measure(spec) => self.measure(&spec),
             Request::Finish => {
                 self.listening = None;
+                self.ahead = None;
                 let session = self.session.take().ok_or_else(|| refusal("finish before flows"))?;
                 Ok(Reply::Finished(session.finish()))
             }
@@ -205,17 +210,10 @@ impl Agent<'_> {
         Ok(Reply::Knobs(effective))
     }
 
-    /// Measures with the meters ahead of the flows: a reading that must share its CPU with a dozen
-    /// of them takes longer than the window may be off. The meters sleep in between. Without the
-    /// privilege they take their turn.
+    /// Measures, in an idle run too, ahead of everything else.
     fn measure(&mut self, spec: &MeasureSpec) -> Result<Reply, Refusal> {
-        let ahead = sched::set_nice(METER_NICE).is_ok();
-        let measured = self.measure_window(spec);
-        if ahead {
-            // flows that start later must not inherit it
-            sched::set_nice(0)?;
-        }
-        measured
+        let _ahead = Ahead::now();
+        self.measure_window(spec)
     }
 
     fn measure_window(&mut self, spec: &MeasureSpec) -> Result<Reply, Refusal> {
@@ -260,6 +258,7 @@ impl Agent<'_> {
 
     fn end_session(&mut self) {
         self.listening = None;
+        self.ahead = None;
         if let Some(session) = self.session.take() {
             session.finish();
         }

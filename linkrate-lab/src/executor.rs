@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use linkrate_agent::protocol::{
-    ConnectSpec, FlowFacts, ListenSpec, MeasureSpec, Refusal, Reply, Request, WindowReport,
-    bounds,
+    ConnectSpec, FlowFacts, ListenSpec, MeasureSpec, Refusal, Reply, Request, WindowReport, bounds,
 };
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_sys::clock::monotonic_ns;
@@ -140,6 +139,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         }
     };
     let measured = |error| failure(Stage::Measure, error);
+    // the clients' flows share the controller's CPUs
+    let ahead = sched::Ahead::now();
     if workload.is_some() {
         for host in participants(testbed, clients) {
             expect_reply!(host.connection, Request::Begin, Reply::Done => ()).map_err(measured)?;
@@ -161,6 +162,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
             }
         }
     }
+    drop(ahead);
     if let Some(reason) = broken {
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }

@@ -24,8 +24,8 @@ mod inhabitants;
 pub mod join;
 mod probe;
 
-pub(crate) use probe::try_in_a_host;
 pub use inhabitants::end_inhabitants;
+pub(crate) use probe::try_in_a_host;
 pub use probe::{Privilege, can_isolate};
 
 /// How long a host may take to end by itself once its input has ended.

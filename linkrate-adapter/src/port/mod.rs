@@ -15,12 +15,13 @@ use linkrate_terms::{BitRate, Model, PortKnobs};
 use linkrate_wire::lro::Coalescer;
 use rtrb::{Consumer, Producer};
 
+use crate::bus::Bus;
 use crate::capture::CaptureSlot;
 use crate::clock::DeviceClock;
 use crate::counters::{DeviceCounters, Snapshot};
 use crate::driver::{SteeringUpdate, learns};
 use crate::frame::{Train, WireFrame};
-use crate::pacing::{Bus, Line};
+use crate::pacing::Line;
 use crate::pool::Pool;
 use crate::ring::{QueueShared, RxDescriptor, TxDescriptor};
 

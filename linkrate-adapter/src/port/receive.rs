@@ -8,8 +8,9 @@ use linkrate_wire::lro::{Delivery, Parts, Reason};
 use linkrate_wire::vnet::{Checksum, VnetHeader};
 
 use super::DevicePort;
+use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::WireFrame;
-use crate::pacing::{DESCRIPTOR_BYTES, FCS, SMALLEST_FRAME};
+use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
 use crate::ring::RxDescriptor;
 
 /// How long a frame may wait for the bus: what the receive FIFO holds, at 10 Gb/s some 256 KB.
@@ -24,7 +25,7 @@ impl DevicePort {
             return;
         }
         counters.received(frame.head(), frame.len().max(SMALLEST_FRAME) + FCS);
-        let line_ps = self.line.time_ps(crate::pacing::line_bytes(frame.len()));
+        let line_ps = self.line.time_ps(line_bytes(frame.len()));
         self.in_busy_ps += line_ps;
         counters.in_busy_ns.set(self.in_busy_ps / 1000);
         shared.capture.wire(self.clock.monotonic_ns(at_ps), false, &frame, counters);

@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{DevicePort, PortLimits, PortShared};
+use crate::bus::Bus;
 use crate::clock::DeviceClock;
 use crate::frame::{Block, VNET_BYTES, WireFrame};
-use crate::pacing::Bus;
 use crate::ring::{QueueShared, RxDescriptor, TxDescriptor};
 
 const HEADERS: usize = 14 + 20 + 32;

@@ -12,8 +12,9 @@ use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
 use linkrate_wire::{tso, ufo, uso};
 
 use super::{DevicePort, PortLimits};
+use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Train, VNET_BYTES, WireFrame};
-use crate::pacing::{DESCRIPTOR_BYTES, FCS, SMALLEST_FRAME, line_bytes};
+use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
 use crate::ring::TxDescriptor;
 
 /// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more

@@ -26,10 +26,10 @@ use linkrate_terms::measurement::ThreadTime;
 use linkrate_terms::{CpuSet, PortKnobs};
 use rtrb::RingBuffer;
 
+use crate::bus::Bus;
 use crate::clock::DeviceClock;
 use crate::counters::Snapshot;
 use crate::driver::Driver;
-use crate::pacing::Bus;
 use crate::port::{DevicePort, PortLimits, PortShared};
 use crate::ring::{QueueShared, Waker};
 use engine::{Command, Engine};

@@ -1,7 +1,7 @@
 //! Labs that stay up for people: their shell, and the door at which other commands knock.
 //!
 //! The process that holds a lab listens on a socket with an abstract name made of the user and the
-//! lab's name ([`Address`]), outside and in the system under test's network namespace. The socket
+//! lab's name, outside and in the system under test's network namespace. The socket
 //! vanishes with the process, so no lab that is gone is ever found. A connection carries one
 //! request and one reply ([`messages`]); [`server`] answers between waiting for the shell and for
 //! signals, on the thread that owns the agents' connections, and [`client`] asks.

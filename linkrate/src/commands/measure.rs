@@ -95,8 +95,7 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
 /// A study of one cell from the arguments.
 fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
-    let testbed =
-        testbed_of(&arguments.adapter, arguments.clients_per_port, arguments.scale)?;
+    let testbed = testbed_of(&arguments.adapter, arguments.clients_per_port, arguments.scale)?;
     let duration = |option: &str, text: &str| {
         parse_duration(text).map_err(|error| usage(format!("{option}: {error}")))
     };
@@ -165,10 +164,8 @@ pub fn testbed_of(
     let adapter = adapter::find(adapter, &mut |path| load_model(Path::new(path)))
         .map_err(|error| usage(format!("--adapter: {error}")))?;
     if let Adapter::Veth = adapter {
-        let given = [
-            ("--clients-per-port", clients_per_port.is_some()),
-            ("--scale", scale.is_some()),
-        ];
+        let given =
+            [("--clients-per-port", clients_per_port.is_some()), ("--scale", scale.is_some())];
         if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
             let hint = "leave it out, or choose a model: --adapter gigabit";
             return Err(usage(format!("{option}: a veth has none; {hint}")));

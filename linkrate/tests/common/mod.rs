@@ -7,6 +7,7 @@ pub mod agent;
 pub mod lab;
 pub mod processes;
 pub mod small;
+pub mod up;
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
