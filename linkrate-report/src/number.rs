@@ -157,8 +157,10 @@ pub fn with_margin(quantity: &Quantity) -> String {
 }
 
 /// A half-width: one decimal below 10, two below 0.1, and no bare zero when there is some width.
+/// Above 1000 it says no more than that.
 fn small(value: f64) -> String {
     match value {
+        v if v > 1000.0 => ">1000".to_owned(),
         v if v >= 9.95 => format!("{v:.0}"),
         v if v >= 0.095 => format!("{v:.1}"),
         v if v >= 0.005 => format!("{v:.2}"),
@@ -204,7 +206,8 @@ pub struct Change {
     pub ends: Option<String>,
 }
 
-/// How a ratio is printed as a change in per cent.
+/// How a ratio is printed as a change in per cent. The upper end of an interval so wide that it
+/// says nothing of a size is cut: `−100 to > +1000 %`.
 pub fn change(ratio: &Interval) -> Change {
     let points = |ratio: f64| (ratio - 1.0) * 100.0;
     let width = match (ratio.low, ratio.high) {
@@ -221,9 +224,25 @@ pub fn change(ratio: &Interval) -> Change {
     Change {
         mean: format!("{} %", with_sign(points(ratio.mean), places)),
         ends: ratio.low.zip(ratio.high).map(|(low, high)| {
-            format!("{} to {} %", with_sign(points(low), places), with_sign(points(high), places))
+            let low = with_sign(points(low), places);
+            match cut(ratio.mean, high) {
+                Some(limit) => format!("{low} to > +{limit:.0} %"),
+                None => format!("{low} to {} %", with_sign(points(high), places)),
+            }
         }),
     }
+}
+
+/// The change in per cent above which the upper end of an interval is not printed; `None` where it
+/// is within ten times the mean, or below the limit, which then is a size of its own.
+fn cut(mean: f64, high: f64) -> Option<f64> {
+    let points = |ratio: f64| (ratio - 1.0) * 100.0;
+    let mut limit = 1000.0;
+    // not below the mean, which is printed beside it
+    while limit < points(mean) && limit.is_finite() {
+        limit *= 10.0;
+    }
+    (high > 10.0 * mean && points(high) > limit).then_some(limit)
 }
 
 /// A published figure with all the digits it was published with, up to five, and its unit.
@@ -246,6 +265,14 @@ pub fn difference(value: f64, text: String) -> String {
 pub fn change_size(ratio: f64) -> String {
     let points = ((ratio - 1.0) * 100.0).abs();
     if points < 9.95 { format!("{points:.1}") } else { grouped(points) }
+}
+
+/// [`change_size`] of the upper end of an interval, which is cut as in [`change`].
+pub fn upper_size(mean: f64, high: f64) -> String {
+    match cut(mean, high) {
+        Some(limit) => format!("more than {limit:.0}"),
+        None => change_size(high),
+    }
 }
 
 fn with_sign(value: f64, places: usize) -> String {
@@ -327,6 +354,7 @@ mod tests {
         assert_eq!(margin(&quantity(10e9, Some(1.2e9), "bit/s")).as_deref(), Some("±12 %"));
         assert_eq!(margin(&quantity(10e9, Some(1e5), "bit/s")).as_deref(), Some("±<0.01 %"));
         assert_eq!(margin(&quantity(0.42, Some(0.05), "%")).as_deref(), Some("±0.05 pp"));
+        assert_eq!(margin(&quantity(1e9, Some(2e13), "bit/s")).as_deref(), Some("±>1000 %"));
         assert_eq!(margin(&quantity(10e9, None, "bit/s")), None);
         assert_eq!(margin(&quantity(0.0, Some(0.0), "us/KB")), None);
     }
@@ -365,6 +393,14 @@ mod tests {
         let narrow = change(&ratio(0.29, 0.288, 0.292));
         assert_eq!(narrow.ends.as_deref(), Some("−71.2 to −70.8 %"));
         assert_eq!(change(&ratio(1.0, 0.99, 1.01)).mean, "0.0 %");
+        // as two runs give it
+        let ends = |mean, high| change(&ratio(mean, 1e-9, high)).ends;
+        assert_eq!(ends(1.13, 4_774_063.7).as_deref(), Some("−100 to > +1000 %"));
+        assert_eq!(ends(1.13, f64::INFINITY).as_deref(), Some("−100 to > +1000 %"));
+        assert_eq!(ends(51.0, 4_774_063.7).as_deref(), Some("−100 to > +10000 %"));
+        assert_eq!(ends(5.0, 12.0).as_deref(), Some("−100 to +1100 %"));
+        let far = change(&ratio(25.0, 24.0, 26.0));
+        assert_eq!(far.ends.as_deref(), Some("+2300 to +2500 %"));
         let single = change(&Interval { mean: 2.164, low: None, high: None });
         assert_eq!((single.mean.as_str(), single.ends), ("+116 %", None));
     }

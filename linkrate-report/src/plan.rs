@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use linkrate_study::plan::Estimate;
-use linkrate_study::study::{Factor, Study};
+use linkrate_study::study::{Factor, PART, Study};
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::format_duration;
@@ -54,6 +54,13 @@ impl Plan<'_> {
                 .collect();
             let varied = if varied.is_empty() { "one cell".to_owned() } else { varied.join("; ") };
             line("part", format!("{} ({varied})", part.name));
+        }
+        let varied: Vec<&Factor> =
+            study.factors.iter().filter(|factor| factor.name != PART).collect();
+        if varied.iter().any(|factor| !factor.effects) {
+            let asked = varied.iter().filter(|factor| factor.effects);
+            let asked: Vec<&str> = asked.map(|factor| factor.name.as_str()).collect();
+            line("effects", format!("of {}", asked.join(", ")));
         }
         line("cells", study.cells.len().to_string());
         for (number, cell) in study.cells.iter().enumerate() {
@@ -114,7 +121,10 @@ impl Plan<'_> {
         let factors = |factors: &[Factor]| -> Vec<_> {
             factors
                 .iter()
-                .map(|factor| json!({ "factor": factor.name, "levels": factor.levels }))
+                .map(|factor| {
+                    let Factor { name, levels, effects } = factor;
+                    json!({ "factor": name, "levels": levels, "effects": effects })
+                })
                 .collect()
         };
         let parts: Vec<_> = study

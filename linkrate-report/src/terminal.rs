@@ -7,7 +7,7 @@
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
 };
-use linkrate_study::results::{CellResult, Quantity, StudyResults};
+use linkrate_study::results::{CellResult, Effect, Quantity, StudyResults};
 
 use crate::{number, words};
 
@@ -22,6 +22,8 @@ pub struct Style {
 const PIPE_WIDTH: u16 = 120;
 /// Below this width a column of sentences is a ladder of single words.
 const SENTENCE: usize = 28;
+/// Most effects without an interval that have a row each.
+const MOST_BARE: usize = 8;
 /// Blanks between columns: one of padding, one where a rule would cross.
 const GAP: usize = 2;
 
@@ -57,6 +59,10 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     let mut text = sections.join("\n\n");
     text.push('\n');
     text
+}
+
+fn has_interval(effect: &Effect) -> bool {
+    effect.ratio.low.is_some() && effect.ratio.high.is_some()
 }
 
 fn is_transactional(cell: &CellResult) -> bool {
@@ -108,7 +114,7 @@ impl Page<'_> {
     /// The table of one kind of cell. Where it is too wide, first the verdicts move to a table of
     /// their own, then the intervals move below their figures.
     fn cells(&self, cells: &[&CellResult], transactional: bool) -> String {
-        let verdicts = Column::sentences("verdict", cells, |cell| cell.verdict.clone());
+        let verdicts = Column::sentences("verdict", cells, |cell| cell.brief_verdict.clone());
         let room = usize::from(self.width);
         let beside = columns(cells, transactional, " ");
         if total(&beside) + verdicts.width().min(SENTENCE) <= room {
@@ -147,13 +153,35 @@ impl Page<'_> {
     }
 
     /// Effects under the name of what they compare, in the order in which the study has them.
+    /// Where many have no interval, how many those are is all there is to say of them.
     fn effects(&self) -> String {
+        let all = &self.results.effects;
+        let bare = all.iter().filter(|effect| !has_interval(effect)).count();
+        let counted = bare > MOST_BARE;
+        let shown: Vec<&Effect> =
+            all.iter().filter(|effect| !counted || has_interval(effect)).collect();
+        let mut parts = Vec::new();
+        if !shown.is_empty() {
+            parts.push(self.effect_rows(&shown));
+        }
+        if counted {
+            let more = if shown.is_empty() { "" } else { " more" };
+            let mut line = self.new_table();
+            line.load_style(TableStyle::new());
+            line.add_row([format!("{bare}{more} effects have too few runs for an interval")]);
+            shape(&mut line, 0, false, false);
+            parts.push(trimmed(&line));
+        }
+        parts.join("\n")
+    }
+
+    fn effect_rows(&self, effects: &[&Effect]) -> String {
         let mut table = self.new_table();
         table.set_header(["effect", "change", "interval", "claimed"]);
         let mut longest = 0;
-        for measure in words::measures(self.results) {
+        for measure in words::measures(effects.iter().copied()) {
             table.add_row([words::measure(measure)]);
-            for effect in self.results.effects.iter().filter(|effect| effect.measure == measure) {
+            for effect in effects.iter().filter(|effect| effect.measure == measure) {
                 let change = number::change(&effect.ratio);
                 let claimed = match words::not_claimed(effect, self.results.minimum_effect) {
                     None => "✓".to_owned(),

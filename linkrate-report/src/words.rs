@@ -118,10 +118,10 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
     })
 }
 
-/// The measures of which there are effects, in the order of the results.
-pub fn measures(results: &StudyResults) -> Vec<Measure> {
+/// The measures of which there are effects, in the order of the effects.
+pub fn measures<'e>(effects: impl IntoIterator<Item = &'e Effect>) -> Vec<Measure> {
     let mut measures = Vec::new();
-    for effect in &results.effects {
+    for effect in effects {
         if !measures.contains(&effect.measure) {
             measures.push(effect.measure);
         }
@@ -169,8 +169,11 @@ fn highlight(group: &[&Effect]) -> Option<String> {
         let by = number::change_size(only.ratio.mean);
         let at = if only.at.0.is_empty() { String::new() } else { format!(", {}", only.at) };
         let ends = only.ratio.low.zip(only.ratio.high).map(|(low, high)| {
-            let (least, most) = if lower > 0 { (high, low) } else { (low, high) };
-            format!(" ({} to {} %)", number::change_size(least), number::change_size(most))
+            let (least, most) = match lower > 0 {
+                true => (number::change_size(high), number::change_size(low)),
+                false => (number::change_size(low), number::upper_size(only.ratio.mean, high)),
+            };
+            format!(" ({least} to {most} %)")
         });
         let ends = ends.unwrap_or_default();
         return Some(format!("{what} {verb} by {by} %{ends} {way}{at}{unclaimed}."));
@@ -278,6 +281,11 @@ mod tests {
             assert_eq!(sentence(ratios).as_deref(), Some(text));
         }
         assert_eq!(sentence(&[(0.5, false)]), None);
+        let mut wide = effects(&[(1.5, true)]);
+        wide[0].ratio.high = Some(4_774_063.0);
+        let text =
+            "Service demand rises by 50 % (35 to more than 1000 %) from ports 1 to 4, mtu 0.";
+        assert_eq!(highlight(&[&wide[0]]).as_deref(), Some(text));
     }
 
     #[test]

@@ -105,6 +105,7 @@ fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> Cel
         latency: figures::latency(of_cell),
         evidence: figures::evidence(of_cell),
         verdict: input.sentence(),
+        brief_verdict: input.brief(),
     }
 }
 

@@ -114,6 +114,10 @@ mod tests {
         assert_eq!((study.testbed.ports, study.testbed.clients), (4, 8));
         assert_eq!((study.cells.len(), study.published.len()), (18, 11));
         assert_eq!(study.cells[17].levels.to_string(), "tso, bidirectional, ports 4");
+        // three pairs of rungs at six combinations of direction and ports, and nothing else
+        let comparisons = crate::analysis::effects::comparisons(&study);
+        assert_eq!(comparisons.len(), 18);
+        assert!(comparisons.iter().all(|comparison| comparison.factor == "offload"));
         assert!(
             study
                 .cells
@@ -153,6 +157,10 @@ mod tests {
             }
         }
         assert_eq!((study.testbed.ports, study.testbed.queues), (4, 4));
+        let compared = crate::analysis::effects::comparisons(&study);
+        let count = |factor: &str| compared.iter().filter(|c| c.factor == factor).count();
+        let counts = ["mtu", "lro", "steering", "ports", "direction"].map(count);
+        assert_eq!(counts, [3, 1, 1, 12, 0]);
     }
 
     #[test]

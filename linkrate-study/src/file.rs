@@ -19,6 +19,7 @@
 //! ```
 
 mod cells;
+mod effects;
 mod method;
 mod published;
 mod question;
@@ -156,7 +157,10 @@ fn read<'t>(
     let method = top.table(reader, "method");
     let method = method::read(reader, method);
     top.finish(reader);
-    let cells = cells::read(reader, tables, &testbed, &method.method)?;
+    let mut cells = cells::read(reader, tables, &testbed, &method.method)?;
+    if let Some(asked) = &method.effects {
+        effects::choose(reader, asked, &mut cells);
+    }
     let published = published::read(reader, published, &cells);
     if reader.has_errors() {
         return None;

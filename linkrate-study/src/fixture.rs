@@ -41,6 +41,7 @@ pub(crate) fn ladder() -> Study {
         factors: vec![Factor {
             name: "offload".to_owned(),
             levels: rungs.map(|rung| Level::Text(rung.name().to_owned())).to_vec(),
+            effects: true,
         }],
         parts: Vec::new(),
         cells: cells.to_vec(),

@@ -206,6 +206,9 @@ pub struct CellResult {
     pub evidence: CellEvidence,
     /// What bound the cell, in plain words.
     pub verdict: String,
+    /// The same in one clause, for the column of a table; the document has the whole.
+    #[serde(skip)]
+    pub brief_verdict: String,
 }
 
 /// What the counters of one cell's runs prove; means over the runs.

@@ -58,6 +58,14 @@ pub struct Factor {
     pub name: String,
     /// Its levels; the first is the baseline of every effect.
     pub levels: Vec<Level>,
+    /// Whether its effects are asked: computed, shown, and watched by the stop rule.
+    #[serde(default = "asked")]
+    pub effects: bool,
+}
+
+/// What a factor is taken for in plans that are older than the question.
+fn asked() -> bool {
+    true
 }
 
 /// One combination of levels.

@@ -14,6 +14,8 @@ use crate::analysis::figures::is_transactional;
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
 
+mod brief;
+
 /// Per cent of time in which the links are occupied, in the direction that is loaded, from which
 /// they are the bound. A sender that fills its link still loses a little at the ends of the window
 /// and whenever TCP recovers from a loss.
@@ -221,9 +223,7 @@ impl VerdictInput {
                 | Verdict::BothCpus { .. }
                 | Verdict::SharedCpu { .. }
         );
-        let outside =
-            matches!(verdict, Verdict::NoGoodRun | Verdict::Link { .. } | Verdict::Bus { .. });
-        let links = self.link_percent.filter(|_| !outside);
+        let links = self.link_percent.filter(|_| !verdict.is_outside());
         let shares = host && self.device_shares_cpus && !matches!(verdict, Verdict::SutCpu { .. });
         let beside = [
             links.map(|percent| format!("links {percent:.1} % occupied")),
@@ -287,6 +287,13 @@ pub fn judge(input: &VerdictInput) -> Verdict {
         client: input.client_busiest_percent,
         rwnd: input.rwnd_limited_percent,
         shared_cpus,
+    }
+}
+
+impl Verdict {
+    /// Whether it lies at or beyond the links, so that how far they were filled adds nothing.
+    fn is_outside(&self) -> bool {
+        matches!(self, Self::NoGoodRun | Self::Link { .. } | Self::Bus { .. })
     }
 }
 

@@ -52,7 +52,9 @@ impl DevicePort {
         if queue.waiting == 0 {
             return None;
         }
-        let enough = self.knobs.rx_frames != 0 && queue.waiting >= self.knobs.rx_frames;
+        // without a link there is no next frame to wait for: what has come is the batch
+        let enough = self.limits.rate.is_none()
+            || (self.knobs.rx_frames != 0 && queue.waiting >= self.knobs.rx_frames);
         Some(if enough {
             queue.waiting_since_ps
         } else {

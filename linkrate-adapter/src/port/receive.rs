@@ -1,7 +1,5 @@
 //! The receive half of a port: frames from the link become packets for the host.
 
-use std::sync::Arc;
-
 use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
 use linkrate_wire::frame::{Headers, TCP, Transport, UDP, Verification};
 use linkrate_wire::lro::{Delivery, Parts, Reason};
@@ -19,28 +17,30 @@ const FIFO_PS: u64 = 200_000_000;
 impl DevicePort {
     /// Takes a frame whose last bit came at `at_ps`.
     pub(crate) fn receive(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
-        let shared = Arc::clone(&self.shared);
+        // fields apart: the shared part is not to be counted up and down for each frame
+        let Self { shared, line, clock, in_busy_ps, bus, .. } = self;
         let counters = &shared.counters;
         if !shared.link_up() {
             return;
         }
-        counters.received(frame.head(), frame.len().max(SMALLEST_FRAME) + FCS);
-        let line_ps = self.line.time_ps(line_bytes(frame.len()));
-        self.in_busy_ps += line_ps;
-        counters.in_busy_ns.set(self.in_busy_ps / 1000);
-        shared.capture.wire(self.clock.monotonic_ns(at_ps), false, &frame, counters);
-        let Some(bus) = &self.bus else {
+        let length = frame.len();
+        counters.received(frame.head(), length.max(SMALLEST_FRAME) + FCS);
+        *in_busy_ps += line.time_ps(line_bytes(length));
+        counters.in_busy_ns.set(*in_busy_ps / 1000);
+        if shared.capture.is_on() {
+            shared.capture.wire(clock.monotonic_ns(at_ps), false, &frame, counters);
+        }
+        let Some(bus) = bus else {
             self.take(frame, at_ps);
             return;
         };
-        let at_ns = self.clock.monotonic_ns(at_ps);
         // a device thread that is late has kept the frame waiting itself
-        if bus.backlog_ps(self.clock.monotonic_ns(now_ps.max(at_ps))) > FIFO_PS {
+        if bus.backlog_ps(clock.monotonic_ns(now_ps.max(at_ps))) > FIFO_PS {
             counters.rx_drop_fifo.add(1);
             counters.in_discards.add(1);
             return;
         }
-        let done_ps = at_ps + bus.transfer(at_ns, frame.len() + DESCRIPTOR_BYTES);
+        let done_ps = at_ps + bus.transfer(clock.monotonic_ns(at_ps), length + DESCRIPTOR_BYTES);
         if done_ps <= now_ps && self.on_bus.is_empty() {
             self.take(frame, done_ps);
         } else {
@@ -62,8 +62,6 @@ impl DevicePort {
 
     /// A frame that is in the adapter's hands.
     fn take(&mut self, frame: WireFrame, at_ps: u64) {
-        let shared = Arc::clone(&self.shared);
-        let counters = &shared.counters;
         if let Some(vnet) = frame.untouched().copied() {
             let queue = match Headers::parse_parts(frame.head(), frame.tail().len()) {
                 Ok(headers) => self.steer(&frame, &headers, at_ps),
@@ -75,19 +73,19 @@ impl DevicePort {
             return;
         }
         let Ok(headers) = Headers::parse_parts(frame.head(), frame.tail().len()) else {
-            counters.rx_drop_malformed.add(1);
-            counters.in_errors.add(1);
+            self.shared.counters.rx_drop_malformed.add(1);
+            self.shared.counters.in_errors.add(1);
             return;
         };
         let encapsulated = headers.link.length.saturating_sub(linkrate_wire::frame::link::ETHERNET);
         if frame.len() > self.limits.largest_frame + encapsulated {
-            counters.too_long.add(1);
-            counters.in_errors.add(1);
+            self.shared.counters.too_long.add(1);
+            self.shared.counters.in_errors.add(1);
             return;
         }
         if !self.is_of_its_vlan(&frame, &headers) {
-            counters.rx_drop_vlan.add(1);
-            counters.in_discards.add(1);
+            self.shared.counters.rx_drop_vlan.add(1);
+            self.shared.counters.in_discards.add(1);
             return;
         }
         let verified = self.knobs.rx_checksum && self.verify(&frame, &headers);

@@ -321,7 +321,8 @@ fn a_full_receive_ring_drops_and_counts() {
 #[test]
 fn interrupts_come_by_time_or_by_number() {
     let knobs = PortKnobs { rx_usecs: 50, rx_frames: 3, ..PortKnobs::default() };
-    let mut port = End::new(limits(), knobs, 1, None);
+    let limits = PortLimits { rate: Some(BitRate(1e9)), ..limits() };
+    let mut port = End::new(limits, knobs, 1, None);
     let queue = Arc::clone(&port.queues[0]);
     let frame = || WireFrame::copied(packet(b"x"));
     // between two ticks of the timer

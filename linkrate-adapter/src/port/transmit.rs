@@ -151,7 +151,9 @@ impl DevicePort {
             let at = self.line.occupy(ready_ps + on_bus_ps, line_bytes(length));
             end_ps = at.end_ps;
             counters.sent(frame.head(), length.max(SMALLEST_FRAME) + FCS);
-            shared.capture.wire(self.clock.monotonic_ns(at.start_ps), true, &frame, counters);
+            if shared.capture.is_on() {
+                shared.capture.wire(self.clock.monotonic_ns(at.start_ps), true, &frame, counters);
+            }
             wire(frame, end_ps);
         }
         counters.out_busy_ns.set(self.line.busy_ps() / 1000);

@@ -13,13 +13,13 @@ pub(crate) struct Flight {
 impl Flight {
     /// Adds a frame. Those that are to arrive at the same time keep their order.
     pub(crate) fn add(&mut self, at_ps: u64, frame: WireFrame) {
-        let place = match self.frames.back() {
+        match self.frames.back() {
             Some((last_ps, _)) if *last_ps > at_ps => {
-                self.frames.partition_point(|(other_ps, _)| *other_ps <= at_ps)
+                let place = self.frames.partition_point(|(other_ps, _)| *other_ps <= at_ps);
+                self.frames.insert(place, (at_ps, frame));
             }
-            _ => self.frames.len(),
-        };
-        self.frames.insert(place, (at_ps, frame));
+            _ => self.frames.push_back((at_ps, frame)),
+        }
     }
 
     /// The next frame that has arrived by `now_ps`.

@@ -65,7 +65,7 @@ pub fn all(results: &StudyResults) -> Result<Vec<Picture>, ReportError> {
             }
         }
     }
-    for measure in words::measures(results) {
+    for measure in words::measures(&results.effects) {
         all.push(effect_chart(results, measure, all.len())?);
     }
     Ok(all)

@@ -188,7 +188,8 @@ pub fn stream() -> StudyResults {
                 wobble * 100.0,
             ),
             shared_cpus: false,
-            verdict: verdict.to_owned(),
+            verdict: format!("{verdict}; this sentence goes on in documents"),
+            brief_verdict: verdict.to_owned(),
         });
     }
     let effect = |to: &str, at: &str, measure, [mean, low, high]: [f64; 3], claimed| Effect {
@@ -294,6 +295,7 @@ pub fn request_response() -> StudyResults {
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
             shared_cpus: false,
             verdict: verdict.to_owned(),
+            brief_verdict: verdict.to_owned(),
         };
     let cells = vec![
         cell(
@@ -467,6 +469,7 @@ pub fn hostile() -> StudyResults {
     for cell in &mut results.cells {
         cell.levels.0[0] = (attack.to_owned(), text(attack));
         cell.verdict = attack.to_owned();
+        cell.brief_verdict = attack.to_owned();
     }
     for effect in &mut results.effects {
         effect.factor = attack.to_owned();

@@ -31,6 +31,7 @@ fn figures_verdicts_and_reasons_are_on_the_page() {
         "±2.1 %",
         "0.360 µs/KB",
         "window: senders waited 38 %",
+        "this sentence goes on in documents",
         "−83.8 to −82.8 %",
         "interval includes no change",
         "below the 2 % minimum",

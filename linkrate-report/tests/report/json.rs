@@ -27,7 +27,9 @@ fn the_document_has_the_promised_shape() {
         }
     }
     assert!(cell["evidence"].is_object());
-    assert!(cell["verdict"].as_str().unwrap().starts_with("client CPU"));
+    let verdict = cell["verdict"].as_str().unwrap();
+    assert!(verdict.starts_with("client CPU") && verdict.ends_with("goes on in documents"));
+    assert!(cell.get("brief_verdict").is_none());
     let effect = &value["effects"][6];
     assert_eq!(
         *effect,

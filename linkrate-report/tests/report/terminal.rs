@@ -1,7 +1,7 @@
 //! The table as people see it.
 
 use linkrate_report::terminal::{Style, table};
-use linkrate_study::results::StudyResults;
+use linkrate_study::results::{Level, StudyResults};
 
 use crate::fixture;
 
@@ -48,6 +48,46 @@ fn adapter_120() {
     insta::assert_snapshot!(plain(&fixture::adapter(), 120));
 }
 
+/// The same effects at so many levels of another factor, without intervals.
+fn bare(results: &mut StudyResults, copies: usize) {
+    let effect = results.effects[0].clone();
+    results.effects.extend((0..copies).map(|copy| {
+        let mut effect = effect.clone();
+        effect.at.0.push(("ports".to_owned(), Level::Number(copy as u64)));
+        (effect.ratio.low, effect.ratio.high, effect.claimed) = (None, None, false);
+        effect
+    }));
+}
+
+#[test]
+fn many_effects_without_an_interval_are_counted() {
+    let reason = "too few runs for an interval";
+    let mut results = fixture::stream();
+    bare(&mut results, 8);
+    assert_eq!(plain(&results, 120).matches(reason).count(), 8);
+    bare(&mut results, 1);
+    let text = plain(&results, 120);
+    assert_eq!(text.matches(reason).count(), 1);
+    let line = "  none → tso, bidirectional   −1.5 %    −2.5 to −0.6 %  no: below the 2 % minimum\n\
+                9 more effects have too few runs for an interval\n\n";
+    assert!(text.contains(line), "{text}");
+    let narrow = table(&results, Some(40), Style { color: false });
+    assert!(narrow.contains("\n9 more effects have too few runs for an\ninterval\n"), "{narrow}");
+    results.effects.retain(|effect| effect.ratio.low.is_none());
+    let text = plain(&results, 80);
+    assert!(text.contains("\n\n9 effects have too few runs for an interval\n\n"), "{text}");
+    assert!(!text.contains("claimed"), "{text}");
+}
+
+#[test]
+fn an_interval_that_says_nothing_is_cut() {
+    let mut results = fixture::stream();
+    results.effects.truncate(1);
+    results.effects[0].ratio.high = Some(4_774_063.71);
+    results.effects[0].ratio.low = Some(2e-7);
+    assert!(plain(&results, 80).contains("  −100 to > +1000 %  "));
+}
+
 #[test]
 fn failed_cells_have_dashes() {
     let mut results = fixture::stream();
@@ -55,7 +95,7 @@ fn failed_cells_have_dashes() {
     results.cells.truncate(1);
     let cell = &mut results.cells[0];
     (cell.throughput, cell.service_demand, cell.cpu) = (None, None, None);
-    (cell.runs, cell.failed, cell.verdict) = (0, 5, "no run was good".to_owned());
+    (cell.runs, cell.failed, cell.brief_verdict) = (0, 5, "no run was good".to_owned());
     insta::assert_snapshot!(plain(&results, 80));
 }
 

@@ -27,7 +27,7 @@ pub struct Comparison {
     pub measures: [Measure; 2],
 }
 
-/// Every comparison of a study: for each factor the first level, its baseline, with each other
+/// Every comparison of a study: for each factor whose effects are asked the first level, its baseline, with each other
 /// one, and each level with the next; at every combination of the other factors. Cells whose
 /// figures have different units (a stream and transactions) are not compared, and neither are
 /// cells of different parts, which differ in more than a level.
@@ -49,7 +49,7 @@ fn within(
     part: Option<&Level>,
 ) -> Vec<Comparison> {
     let mut found = Vec::new();
-    for factor in factors {
+    for factor in factors.iter().filter(|factor| factor.effects) {
         for (from, to) in pairs(factor.levels.len()) {
             let (from, to) = (&factor.levels[from], &factor.levels[to]);
             for (from_cell, cell) in study.cells.iter().enumerate() {

@@ -146,6 +146,7 @@ fn effects_are_made_at_every_combination_of_the_other_factors() {
     study.factors.push(Factor {
         name: "ports".to_owned(),
         levels: vec![Level::Number(1), Level::Number(2)],
+        effects: true,
     });
     study.cells = study
         .cells
@@ -178,6 +179,9 @@ fn effects_are_made_at_every_combination_of_the_other_factors() {
             "ports 1->2 at tso [4>5]",
         ]
     );
+    study.factors[0].effects = false;
+    let asked: Vec<String> = effects::comparisons(&study).into_iter().map(|c| c.factor).collect();
+    assert_eq!(asked, ["ports"; 3]);
 }
 
 fn transactional(cells: std::ops::Range<usize>) -> Study {
@@ -251,6 +255,7 @@ fn failed_runs_are_absent_with_their_reason() {
     let cell = &results.cells[1];
     assert_eq!((cell.runs, cell.failed, cell.throughput), (0, 4, None));
     assert_eq!(cell.verdict, "nothing to judge: no run succeeded");
+    assert_eq!(cell.brief_verdict, "no run succeeded");
     assert_eq!((results.cells[0].runs, results.cells[0].failed), (3, 1));
     // only none to tso is left, with the blocks that have both
     let pairs: Vec<(Level, u32)> =

@@ -92,7 +92,8 @@ fn all_factors(questions: &[Question]) -> Vec<Factor> {
         questions.iter().filter_map(|question| question.name.clone().map(Level::Text)).collect();
     let mut all = Vec::new();
     if !names.is_empty() {
-        all.push(Factor { name: PART.to_owned(), levels: names });
+        // what differs between parts is more than a level
+        all.push(Factor { name: PART.to_owned(), levels: names, effects: false });
     }
     for placed in questions.iter().flat_map(|question| &question.factors) {
         let factor = &placed.factor;

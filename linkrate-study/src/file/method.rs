@@ -8,9 +8,11 @@ use toml::de::DeValue;
 use super::reader::{Entry, Reader, Table, described};
 use crate::study::{Method, OnFailure, Study};
 
-/// The method and where its budget stands.
-pub(super) struct MethodRead {
+/// The method, where its budget stands, and what can be read only once there are factors.
+pub(super) struct MethodRead<'t> {
     pub(super) method: Method,
+    /// The factors whose effects are asked.
+    pub(super) effects: Option<Entry<'t>>,
     budget_at: usize,
 }
 
@@ -35,10 +37,10 @@ fn default_method() -> Method {
 }
 
 /// The method; what is left out or refused keeps its default.
-pub(super) fn read(reader: &mut Reader<'_>, table: Option<Table<'_>>) -> MethodRead {
+pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> MethodRead<'t> {
     let mut method = default_method();
     let mut budget_at = 0;
-    let Some(mut table) = table else { return MethodRead { method, budget_at } };
+    let Some(mut table) = table else { return MethodRead { method, effects: None, budget_at } };
     if let Some(entry) = table.take("confidence") {
         method.confidence = confidence(reader, &entry).unwrap_or(method.confidence);
     }
@@ -75,8 +77,9 @@ pub(super) fn read(reader: &mut Reader<'_>, table: Option<Table<'_>>) -> MethodR
             _ => method.on_failure = OnFailure::Continue,
         }
     }
+    let effects = table.take("effects");
     table.finish(reader);
-    MethodRead { method, budget_at }
+    MethodRead { method, effects, budget_at }
 }
 
 /// The confidence level: a fraction such as 0.95.
@@ -138,7 +141,7 @@ fn bare_block(method: &Method, cells: usize) -> Duration {
     (method.run + method.warm_up).saturating_mul(cells).saturating_add(method.idle)
 }
 
-impl MethodRead {
+impl MethodRead<'_> {
     /// Refuses a budget that the fewest blocks cannot fit, so that it is known before the first
     /// run and not after the last.
     pub(super) fn check_budget(&self, reader: &mut Reader<'_>, cells: usize) {

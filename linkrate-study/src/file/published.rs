@@ -5,9 +5,10 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::units::parse_percent;
 
 use super::cells::Cells;
+use super::effects::known_factor;
 use super::question::same;
 use super::reader::{Entry, Reader, Table, described};
-use crate::keys::{nearest_name, shortened};
+use crate::keys::nearest_name;
 use crate::published::{Figure, Published, Step, cells_at, pairs_at};
 use crate::results::{Level, Levels, Measure};
 use crate::study::PART;
@@ -90,7 +91,7 @@ fn levels(reader: &mut Reader<'_>, table: Table<'_>, cells: &Cells) -> Option<Le
     let mut found = Vec::new();
     let mut sound = true;
     for entry in &table.entries {
-        if known_factor(reader, entry, entry.key_at(), &entry.name, cells)
+        if known_factor(reader, entry, entry.key_at(), &entry.name, &cells.factors)
             && let Some(level) = level(reader, entry, &entry.name, cells)
         {
             found.push((entry.name.clone(), level));
@@ -99,27 +100,6 @@ fn levels(reader: &mut Reader<'_>, table: Table<'_>, cells: &Cells) -> Option<Le
         }
     }
     sound.then_some(Levels(found))
-}
-
-/// Whether `name` is a factor of the study; an error if not.
-fn known_factor(
-    reader: &mut Reader<'_>,
-    entry: &Entry<'_>,
-    at: usize,
-    name: &str,
-    cells: &Cells,
-) -> bool {
-    if cells.factors.iter().any(|factor| factor.name == name) {
-        return true;
-    }
-    let names: Vec<&str> = cells.factors.iter().map(|factor| factor.name.as_str()).collect();
-    let hint = match nearest_name(name, names.iter().copied()) {
-        Some(nearest) => format!("did you mean {nearest:?}?"),
-        None => format!("expected one of {}", names.join(", ")),
-    };
-    let message = format!("{:?} is no factor of this study", shortened(name));
-    reader.error(at, &entry.path(), message, Some(hint));
-    false
 }
 
 /// A level of that factor, as the factor has it; `None` after an error.
@@ -155,12 +135,17 @@ fn step(
     cells: &Cells,
 ) -> Option<Step> {
     let name = reader.text(factor, "the name of a factor")?.to_owned();
-    if !known_factor(reader, factor, factor.value_at(), &name, cells) {
+    if !known_factor(reader, factor, factor.value_at(), &name, &cells.factors) {
         return None;
     }
     if at.get(&name).is_some() || name == PART {
         let message = format!("{name} cannot change where it stays the same");
         reader.refuse(factor, message, "leave it out of at, and compare within one part");
+        return None;
+    }
+    if !cells.factors.iter().any(|known| known.name == name && known.effects) {
+        let message = format!("{name} is not among the effects of [method]");
+        reader.refuse(factor, message, "add it there, or leave this figure out");
         return None;
     }
     let (before, after) = (level(reader, from, &name, cells), level(reader, to, &name, cells));

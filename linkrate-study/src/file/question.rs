@@ -345,7 +345,7 @@ fn factor(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<PlacedFactor> {
         levels.push(level);
         levels_at.push(at);
     }
-    let factor = Factor { name: entry.name.clone(), levels };
+    let factor = Factor { name: entry.name.clone(), levels, effects: true };
     let (path, key_at) = (entry.path(), entry.key_at());
     sound.then_some(PlacedFactor { factor, path, key_at, levels_at })
 }

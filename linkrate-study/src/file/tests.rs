@@ -624,6 +624,7 @@ proptest! {
                     "[[part]]", "name", "[part.factors]", "[part.workload]", "[[published]]",
                     "measure", "at", "factor", "from", "to", "effect", "value", "difference",
                     "adapter", "scale", "ports", "clients-per-port", "part", "when",
+                    "effects",
                 ]),
                 prop::sample::select(vec![
                     "1", "-1", "0x10", "1e400", "nan", "true", "\"\"", "\"1e9 s\"", "\"99 %\"",
