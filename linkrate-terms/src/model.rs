@@ -199,7 +199,8 @@ impl Model {
         let scaled = |rate: BitRate| BitRate(rate.0 * scale);
         self.rate = self.rate.map(scaled);
         self.bus = self.bus.map(scaled);
-        let longer = |usecs: u32| (f64::from(usecs) / scale).round().min(f64::from(MOST_USECS)) as u32;
+        let longer =
+            |usecs: u32| (f64::from(usecs) / scale).round().min(f64::from(MOST_USECS)) as u32;
         self.defaults.rx_usecs = longer(self.defaults.rx_usecs);
         self.defaults.tx_usecs = longer(self.defaults.tx_usecs);
         self

@@ -42,12 +42,7 @@ fn unpaced_model(hand_through: bool) -> Result<Model, Failed> {
     Ok(Model { rate: None, bus: None, queues: 1, hand_through, ..model })
 }
 
-fn adapter_lab(
-    model: Model,
-    ports: u32,
-    sut: &CpuSet,
-    clients: &CpuSet,
-) -> Result<Lab, Failed> {
+fn adapter_lab(model: Model, ports: u32, sut: &CpuSet, clients: &CpuSet) -> Result<Lab, Failed> {
     common::lab(&TestbedSpec {
         adapter: Adapter::Model(Box::new(model)),
         clients: ports,
@@ -130,8 +125,7 @@ fn paced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
         let mut percents = Vec::new();
         for _ in 0..ROUNDS {
             let workload = Workload { message, ..Workload::default() };
-            let spec =
-                common::run_spec(workload, interface.clone(), ports, Some(ports), SECONDS);
+            let spec = common::run_spec(workload, interface.clone(), ports, Some(ports), SECONDS);
             let measurement = lab.run(&spec)?;
             percents.push(measurement.traffic.bits_per_second() * 100.0 / limit);
         }
@@ -171,7 +165,14 @@ impl OpenVSwitch {
         let namespaces: Vec<u32> = switch.hosts.iter().map(Child::id).collect();
         for ((tap, address), pid) in TAPS.iter().zip(namespaces) {
             switch.configure(&[
-                "add-port", "bridge", tap, "--", "set", "interface", tap, "type=internal",
+                "add-port",
+                "bridge",
+                tap,
+                "--",
+                "set",
+                "interface",
+                tap,
+                "type=internal",
             ])?;
             switch.run("ip", &["link", "set", tap, "netns", &pid.to_string()])?;
             let ip = |arguments: &str| {

@@ -252,8 +252,9 @@ fn evidence(measurement: &Measurement) -> &linkrate_terms::measurement::AdapterE
 /// A run of half a second on `ports` ports.
 #[track_caller]
 fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs) -> Measurement {
-    let clients = ports * (lab.testbed().expect("up").clients.len() as u32
-        / lab.testbed().expect("up").adapters.as_ref().expect("adapters").lines().len() as u32);
+    let clients = ports
+        * (lab.testbed().expect("up").clients.len() as u32
+            / lab.testbed().expect("up").adapters.as_ref().expect("adapters").lines().len() as u32);
     let spec = RunSpec {
         clients,
         ports: Some(ports),

@@ -10,7 +10,7 @@ use crate::peers;
 /// person, on a machine that does nothing else.
 pub fn run(install: bool) -> io::Result<ExitCode> {
     // a peer that cannot be had is told by the benchmark, by name
-    peers::provide(install)?;
+    peers::provide(peers::OF_BENCHMARKS, install)?;
     for package in ["linkrate-wire", "linkrate"] {
         if !cargo(["bench", "--locked", "--package", package, "--benches"]).status()?.success() {
             return Ok(ExitCode::FAILURE);

@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     let mut summary = Summary::default();
     match Arguments::parse().task {
         Task::Test { no_install } => {
-            summary.step("peers", || peers::provide(!no_install));
+            summary.step("peers", || peers::provide(peers::OF_TESTS, !no_install));
             lint(&mut summary);
             checks::tests(&mut summary);
             docs(&mut summary);

@@ -9,23 +9,49 @@ use std::time::Duration;
 use crate::process;
 use crate::summary::{Outcome, Skip};
 
-/// Programs, each in the Debian package of its name.
-const PEERS: [&str; 5] = ["curl", "ethtool", "iperf3", "nginx", "tshark"];
+/// What tests need: programs, each with its Debian package.
+pub const OF_TESTS: &[Peer] = &[
+    Peer { program: "curl", package: "curl" },
+    Peer { program: "ethtool", package: "ethtool" },
+    Peer { program: "iperf3", package: "iperf3" },
+    Peer { program: "nginx", package: "nginx" },
+    Peer { program: "tshark", package: "tshark" },
+];
+
+/// What benchmarks need.
+pub const OF_BENCHMARKS: &[Peer] = &[
+    Peer { program: "iperf3", package: "iperf3" },
+    Peer { program: "ovs-vswitchd", package: "openvswitch-switch" },
+];
+
+/// A third-party program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// How it is called.
+    pub program: &'static str,
+    /// The Debian package it comes in.
+    pub package: &'static str,
+}
+
+impl Peer {
+    fn is_here(self) -> bool {
+        process::find(self.program).is_some()
+    }
+}
 
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 
-/// Makes the peers available, by installing their packages where that is allowed and possible.
+/// Makes `peers` available, by installing their packages where that is allowed and possible.
 ///
 /// A peer that stays missing is no failure: the tests that need it skip themselves by name.
 ///
 /// # Errors
 /// apt-get could not be started.
-pub fn provide(install: bool) -> io::Result<Outcome> {
-    let mut missing: Vec<&str> =
-        PEERS.into_iter().filter(|peer| process::find(peer).is_none()).collect();
-    let present = PEERS.len() - missing.len();
+pub fn provide(peers: &[Peer], install: bool) -> io::Result<Outcome> {
+    let mut missing: Vec<Peer> = peers.iter().copied().filter(|peer| !peer.is_here()).collect();
+    let present = peers.len() - missing.len();
     let may_install = install && is_root() && process::find("apt-get").is_some();
-    let mut why = "not installed; install the package of that name".to_owned();
+    let mut why = "not installed".to_owned();
     if may_install && !missing.is_empty() {
         // The package lists may well be fresh enough, so they are not updated unless needed.
         why = install_each(&mut missing)?;
@@ -35,20 +61,23 @@ pub fn provide(install: bool) -> io::Result<Outcome> {
     }
     let skipped: Vec<Skip> = missing
         .iter()
-        .map(|peer| Skip { name: format!("peer {peer}"), reason: why.clone() })
+        .map(|peer| Skip {
+            name: format!("peer {}", peer.program),
+            reason: format!("{why}; its package is {}", peer.package),
+        })
         .collect();
-    let installed = PEERS.len() - present - skipped.len();
+    let installed = peers.len() - present - skipped.len();
     let remark = format!("{present} present, {installed} installed, {} missing", skipped.len());
     Ok(Outcome { skipped, remark, ..Outcome::default() })
 }
 
 /// Installs what is missing, one package at a time so that one that cannot be had leaves the
 /// others. Removes from `missing` what is there now, and returns apt-get's last complaint.
-fn install_each(missing: &mut Vec<&str>) -> io::Result<String> {
+fn install_each(missing: &mut Vec<Peer>) -> io::Result<String> {
     let mut complaint = String::new();
     for peer in missing.clone() {
-        match apt(&["install", "--yes", "--no-install-recommends", peer])? {
-            None => missing.retain(|other| *other != peer || process::find(peer).is_none()),
+        match apt(&["install", "--yes", "--no-install-recommends", peer.package])? {
+            None => missing.retain(|other| *other != peer || !peer.is_here()),
             Some(text) => complaint = format!("apt-get could not install it: {text}"),
         }
     }
@@ -79,11 +108,11 @@ mod tests {
 
     #[test]
     fn without_installing_every_peer_is_present_or_named() {
-        let outcome = provide(false).unwrap();
-        let missing: Vec<String> = PEERS
+        let outcome = provide(OF_TESTS, false).unwrap();
+        let missing: Vec<String> = OF_TESTS
             .iter()
-            .filter(|peer| process::find(peer).is_none())
-            .map(|peer| format!("peer {peer}"))
+            .filter(|peer| !peer.is_here())
+            .map(|peer| format!("peer {}", peer.program))
             .collect();
         let named: Vec<String> = outcome.skipped.iter().map(|skip| skip.name.clone()).collect();
         assert_eq!(named, missing);
