@@ -208,6 +208,7 @@ fn a_knob_left_out_does_not_inherit_the_run_before() {
         mtu: Some(4000),
         gso_max_size: Some(16_000),
         queues: Some(2),
+        ..InterfaceKnobs::default()
     };
     assert_eq!(effective(changed.clone()), changed);
     assert_eq!(effective(InterfaceKnobs::default()), fresh);
