@@ -18,8 +18,9 @@ use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
 use crate::ring::TxDescriptor;
 
 /// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more
-/// when half of it is sent.
+/// whenever the device is awake, and is woken for it when so little is left.
 const FIFO_BYTES: usize = 64 << 10;
+const FIFO_LOW_BYTES: usize = 12 << 10;
 
 /// Packets of the host in one turn of the device.
 const BUDGET: usize = 64;
@@ -66,16 +67,16 @@ impl DevicePort {
         sent
     }
 
-    /// When the next packet is to be fetched, as far as it is known before one is posted. While
-    /// the FIFO is more than half full no doorbell is wanted: there is a time at which to look. To
-    /// be asked once the device has said that it will sleep.
+    /// When the next packet is to be fetched, as far as it is known before one is posted. Before
+    /// the FIFO runs low no doorbell is wanted: there is a time at which to look. To be asked once
+    /// the device has said that it will sleep.
     pub(crate) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
-        let half_ps = self.line.free_at_ps().saturating_sub(self.line.time_ps(FIFO_BYTES / 2));
-        let busy = half_ps > now_ps;
+        let low_ps = self.line.free_at_ps().saturating_sub(self.line.time_ps(FIFO_LOW_BYTES));
+        let busy = low_ps > now_ps;
         self.shared.wants_doorbell.store(!busy, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let posted = self.queues.iter().any(|queue| !queue.tx.is_empty());
-        (busy || posted).then_some(half_ps)
+        (busy || posted).then_some(low_ps)
     }
 
     /// The next packet, queue by queue in turn.
