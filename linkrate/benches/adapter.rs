@@ -63,12 +63,13 @@ fn all_on() -> InterfaceKnobs {
 }
 
 fn unpaced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
-    let mut through = adapter_lab(unpaced_model(true)?, 1, sut, clients)?;
-    let mut working = adapter_lab(unpaced_model(false)?, 1, sut, clients)?;
-    for lab in [&mut through, &mut working] {
-        // sets the knobs
+    // a lab takes its place on the CPUs for as long as it lives, so each is built for its turn
+    let turn = |hand_through| -> Result<f64, Failed> {
+        let mut lab = adapter_lab(unpaced_model(hand_through)?, 1, sut, clients)?;
+        // sets the knobs, and warms up
         lab.run(&common::run_spec(Workload::default(), all_on(), 1, Some(1), 1))?;
-    }
+        lab_stream(&mut lab)
+    };
     let open_vswitch = if common::has("Open vSwitch", "ovs-vswitchd") {
         Some(OpenVSwitch::start()?)
     } else {
@@ -77,8 +78,7 @@ fn unpaced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
     let (mut to_through, mut to_switch) = (Vec::new(), Vec::new());
     let mut rates = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
-        let handed = lab_stream(&mut through)?;
-        let worked = lab_stream(&mut working)?;
+        let (handed, worked) = (turn(true)?, turn(false)?);
         to_through.push(worked / handed);
         rates[0].push(handed / 1e9);
         rates[1].push(worked / 1e9);
