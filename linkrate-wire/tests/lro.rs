@@ -205,6 +205,53 @@ proptest! {
         prop_assert_eq!(whole, Packet { snap: false, ..packet }.frame());
     }
 
+    /// The short way changes nothing: whatever is offered, in whatever state, what comes out is
+    /// what comes out of the usual way.
+    #[test]
+    fn the_short_way_is_the_usual_way(
+        packets in prop::collection::vec(strategy::packet(1200), 1..3), size in 40usize..400,
+        flags in prop_oneof![Just(ACK), Just(ACK | 8), any::<u16>().prop_map(|flags| flags & 0xfff)],
+        damage in prop::collection::vec((any::<usize>(), any::<usize>(), any::<u8>()), 0..3),
+        swaps in prop::collection::vec((any::<usize>(), any::<usize>()), 0..3),
+        whole in prop::collection::vec(any::<bool>(), 60), mixed: bool,
+    ) {
+        let cut = packets.into_iter().map(|packet| Packet { flags, udp: false, ..packet }.cut(size));
+        let mut frames: Vec<Vec<u8>> = if mixed {
+            let mut flows: Vec<_> = cut.map(Vec::into_iter).collect();
+            let mut all = Vec::new();
+            while flows.iter().any(|flow| flow.len() > 0) {
+                all.extend(flows.iter_mut().filter_map(Iterator::next));
+            }
+            all
+        } else {
+            cut.flatten().collect()
+        };
+        for (frame, at, value) in damage {
+            let count = frames.len();
+            let frame = &mut frames[frame % count];
+            let length = frame.len();
+            frame[at % length.min(120)] = value;
+        }
+        for (a, b) in swaps {
+            let count = frames.len();
+            frames.swap(a % count, b % count);
+        }
+        let parts = frames.iter().zip(whole.into_iter().cycle()).map(|(frame, whole)| {
+            let split = match Headers::parse(frame) {
+                Ok(headers) if !whole => headers.payload,
+                _ => frame.len(),
+            };
+            (frame[..split].to_vec(), frame[split..].to_vec())
+        });
+        let (mut usual, mut short) = (Coalescer::new(4), Coalescer::new(4));
+        for frame in parts {
+            let expected = usual.offer(frame.clone());
+            let got = short.offer_next(frame).unwrap_or_else(|frame| short.offer(frame));
+            prop_assert_eq!(got, expected);
+        }
+        prop_assert_eq!(short.flush(), usual.flush());
+    }
+
     #[test]
     fn frames_in_two_parts_merge_as_whole_ones(
         packet in strategy::packet(1200),

@@ -72,6 +72,10 @@ impl DevicePort {
             self.push(queue, RxDescriptor { vnet, delivery, replaced: None, unmade: None }, at_ps);
             return;
         }
+        let frame = match self.take_next(frame, at_ps) {
+            Ok(()) => return,
+            Err(frame) => frame,
+        };
         let Ok(headers) = Headers::parse_parts(frame.head(), frame.tail().len()) else {
             self.shared.counters.rx_drop_malformed.add(1);
             self.shared.counters.in_errors.add(1);
@@ -109,6 +113,21 @@ impl DevicePort {
             let held = offered.kept || flushed.peek().is_some();
             self.deliver(queue, delivery, held || verified, at_ps);
         }
+    }
+
+    /// Merges a frame that goes on where the one before it ended. With several queues it takes the
+    /// usual way, since the steering tables are to see it.
+    fn take_next(&mut self, frame: WireFrame, at_ps: u64) -> Result<(), WireFrame> {
+        if !self.knobs.lro || !self.knobs.rx_checksum || self.queues.len() > 1 {
+            return Err(frame);
+        }
+        let offered = self.queues[0].coalescer.offer_next(frame)?;
+        self.shared.counters.rx_checksum_good.add(1);
+        self.waits(0, at_ps);
+        for delivery in offered.flushed {
+            self.deliver(0, delivery, true, at_ps);
+        }
+        Ok(())
     }
 
     /// A port with a VLAN takes its own frames alone; one without takes all, tags and all.

@@ -8,6 +8,7 @@ use crate::frame::{
     Headers, Network, TCP, Transport, be16, be32, ipv4, ipv6, link, put16, put32, tcp,
 };
 use crate::segment::{Header, LONGEST_HEADER, narrow};
+use std::ops::Range;
 
 /// The largest IP packet: what its length field can hold.
 pub(super) const LARGEST_PACKET: usize = 65_535;
@@ -91,6 +92,12 @@ impl Candidate {
         self.headers.payload_range().len()
     }
 
+    /// What a superframe needs of it.
+    pub(super) fn as_next(&self) -> Next {
+        let (payload, flags) = (self.headers.payload_range(), self.flags);
+        Next { payload, flags, identification: self.identification() }
+    }
+
     fn identification(&self) -> Option<u16> {
         match self.headers.network {
             Network::V4(ip) => Some(ip.identification),
@@ -121,6 +128,16 @@ impl Candidate {
         put16(&mut mask, self.at + CHECKSUM, 0);
         mask
     }
+}
+
+/// What a frame adds to a superframe.
+#[derive(Debug, Clone)]
+pub(super) struct Next {
+    /// Where its payload is, through head and tail.
+    payload: Range<usize>,
+    flags: u16,
+    /// Of IPv4.
+    identification: Option<u16>,
 }
 
 /// Whether `a` and `b` are the same where `mask` has ones. All are as long as `a`.
@@ -199,7 +216,7 @@ impl<F: Parts> Held<F> {
             || length > self.first.payload()
             || next.headers.payload != self.first.headers.payload
             || !self.same_headers(head)
-            || self.step_to(next).is_err()
+            || self.step_to(next.identification()).is_err()
         {
             return Err(Reason::Mismatch);
         }
@@ -207,6 +224,48 @@ impl<F: Parts> Held<F> {
             return Err(Reason::Full);
         }
         Ok(())
+    }
+
+    /// Whether a frame whose head is nothing but headers goes on where this ends: then it is what
+    /// the first frame was, and parsing it would only find the same again. Its lengths, its place
+    /// and its checksums are looked at here. What is unusual is left to the usual way.
+    pub(super) fn follows(&self, head: &[u8], tail: &[u8]) -> Option<Next> {
+        let headers = &self.first.headers;
+        let (total, length) = (head.len() + tail.len(), tail.len());
+        #[expect(clippy::cast_possible_truncation, reason = "at most 65535")]
+        let expected = self.first.sequence.wrapping_add(self.payload as u32);
+        let at = self.first.at;
+        if head.len() != headers.payload
+            || headers.link.snap
+            || length == 0
+            || length > self.first.payload()
+            || self.packet(self.payload + length) > LARGEST_PACKET
+            || be32(head, at + SEQUENCE) != expected
+            || !self.same_headers(head)
+        {
+            return None;
+        }
+        let identification = match headers.network {
+            Network::V4(ip) => {
+                let header = head.get(ip.at..ip.at + ip.length)?;
+                let right = usize::from(be16(header, ipv4::TOTAL_LENGTH)) == total - ip.at
+                    && Sum::of(header).verifies();
+                right.then(|| Some(be16(header, ipv4::IDENTIFICATION)))?
+            }
+            Network::V6(ip) => {
+                let stated = usize::from(be16(head, ip.at + ipv6::PAYLOAD_LENGTH));
+                (stated == total - ip.at - ipv6::HEADER).then_some(None)?
+            }
+            Network::Other => return None,
+        };
+        self.step_to(identification).ok()?;
+        let covered = Sum::word(narrow(total - at));
+        let sum = self.pseudo.then(covered).and(&head[at..]).and(tail);
+        sum.verifies().then(|| Next {
+            payload: head.len()..total,
+            flags: tcp::flags(head, at),
+            identification,
+        })
     }
 
     /// Whether a frame with this head has all fields that must not differ. Then its headers are at
@@ -217,8 +276,8 @@ impl<F: Parts> Held<F> {
     }
 
     /// What the identification grows by if `next` comes next.
-    fn step_to(&self, next: &Candidate) -> Result<Option<u16>, Reason> {
-        let (Some(first), Some(next)) = (self.first.identification(), next.identification()) else {
+    fn step_to(&self, next: Option<u16>) -> Result<Option<u16>, Reason> {
+        let (Some(first), Some(next)) = (self.first.identification(), next) else {
             return Ok(None);
         };
         let distance = next.wrapping_sub(first);
@@ -232,13 +291,12 @@ impl<F: Parts> Held<F> {
     }
 
     /// Adds a frame that is admitted, and says whether it is the last one.
-    pub(super) fn push(&mut self, frame: F, next: &Candidate) -> Option<Reason> {
-        self.step = self.step_to(next).unwrap_or(self.step);
-        let payload = next.headers.payload_range();
-        let (length, flags) = (payload.len(), next.flags & (FIN | PSH));
+    pub(super) fn push(&mut self, frame: F, next: &Next) -> Option<Reason> {
+        self.step = self.step_to(next.identification).unwrap_or(self.step);
+        let (length, flags) = (next.payload.len(), next.flags & (FIN | PSH));
         self.payload += length;
         self.last_flags = flags;
-        self.pieces.push(Piece { frame, payload });
+        self.pieces.push(Piece { frame, payload: next.payload.clone() });
         if flags != 0 {
             return Some(Reason::Pushed);
         }

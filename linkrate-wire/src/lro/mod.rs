@@ -89,6 +89,8 @@ pub struct Coalescer<F> {
     flows: usize,
     /// The one held longest comes first.
     held: Vec<Held<F>>,
+    /// Where the flow is that the last frame went to, if it is still held.
+    recent: usize,
     spare: Spare<F>,
 }
 
@@ -98,7 +100,8 @@ impl<F: Parts> Coalescer<F> {
     #[must_use]
     pub fn new(flows: usize) -> Self {
         let flows = flows.max(1);
-        Self { flows, held: Vec::with_capacity(flows), spare: Spare::new(flows * 2) }
+        let (held, spare) = (Vec::with_capacity(flows), Spare::new(flows * 2));
+        Self { flows, held, recent: 0, spare }
     }
 
     /// How many flows are held.
@@ -128,6 +131,23 @@ impl<F: Parts> Coalescer<F> {
     /// of another frame give the frame back as malformed, or merge what does not belong together.
     pub fn offer_verified(&mut self, frame: F, headers: &Headers) -> Offered<F> {
         self.take(frame, headers, true)
+    }
+
+    /// Takes a frame that goes on where the one before it ended, without parsing it: its head is
+    /// that of the flow's first frame but for what a segmentation makes anew. All that
+    /// [`offer`](Self::offer) would check is checked, checksums included, and the outcome is the
+    /// same.
+    ///
+    /// # Errors
+    /// Any other frame comes back as it was, to be offered.
+    pub fn offer_next(&mut self, frame: F) -> Result<Offered<F>, F> {
+        let place = self.recent;
+        let Some(held) = self.held.get_mut(place) else { return Err(frame) };
+        let Some(next) = held.follows(frame.head(), frame.tail()) else { return Err(frame) };
+        match held.push(frame, &next) {
+            None => Ok(Offered { flushed: Vec::new(), kept: true }),
+            Some(reason) => Ok(Offered { flushed: vec![self.hand_up(place, reason)], kept: false }),
+        }
     }
 
     /// Hands up all that is held, the longest held first.
@@ -165,9 +185,11 @@ impl<F: Parts> Coalescer<F> {
         if let Some(place) =
             self.held.iter().position(|held| held.addresses() == candidate.addresses())
         {
+            self.recent = place;
             match self.held[place].admits(frame.head(), &candidate) {
                 Ok(()) => {
-                    let Some(reason) = self.held[place].push(frame, &candidate) else {
+                    let next = candidate.as_next();
+                    let Some(reason) = self.held[place].push(frame, &next) else {
                         return Offered { flushed, kept: true };
                     };
                     flushed.push(self.hand_up(place, reason));
@@ -186,6 +208,7 @@ impl<F: Parts> Coalescer<F> {
         if self.held.len() == self.flows {
             flushed.push(self.hand_up(0, Reason::Evicted));
         }
+        self.recent = self.held.len();
         self.held.push(held);
         Offered { flushed, kept: true }
     }
