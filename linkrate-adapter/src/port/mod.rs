@@ -1,4 +1,4 @@
-//! A port: the device's half of it ([`transmit`], [`receive`]), and what others may know and set.
+//! A port: the device's half of it (`transmit`, `receive`), and what others may know and set.
 
 pub(crate) mod interrupts;
 pub(crate) mod receive;
