@@ -385,16 +385,17 @@ fn window(
     let reports: Result<Vec<_>, _> = participants(testbed, clients)
         .map(|host| match host.connection.receive(patience)? {
             Reply::Window(report) => {
-                let late_ns = report
-                    .started_ns
-                    .abs_diff(local(start_ns, host))
-                    .max(report.ended_ns.abs_diff(local(end_ns, host)));
-                if late_ns > slack_ns {
-                    let (late, slack) = (late_ns / 1_000_000, slack_ns / 1_000_000);
+                let opened_ns = report.started_ns.abs_diff(local(start_ns, host));
+                let closed_ns = report.ended_ns.abs_diff(local(end_ns, host));
+                if opened_ns.max(closed_ns) > slack_ns {
+                    let ms = |ns: u64| ns / 1_000_000;
                     let reason = format!(
-                        "{}: its window is {late} ms off the common one, expected at most {slack} \
-                         ms",
-                        host.name
+                        "{}: its window opened {} ms and closed {} ms off the common one, expected \
+                         at most {} ms",
+                        host.name,
+                        ms(opened_ns),
+                        ms(closed_ns),
+                        ms(slack_ns)
                     );
                     return Err(AgentError::Refused(Refusal { reason, hint: None }));
                 }
