@@ -80,11 +80,10 @@ impl Driver {
         let (mut posted, ring) = (0u64, self.tx.slots() as u64);
         while !self.queue.stop.load(Ordering::Relaxed) {
             let received = self.receive()?;
-            let (sent, more) = self.transmit(&mut pool, &mut posted, ring)?;
-            if received + sent > 0 || more {
-                continue;
+            let sent = self.transmit(&mut pool, &mut posted, ring)?;
+            if received + sent == 0 {
+                self.sleep(posted, ring)?;
             }
-            self.sleep(posted, ring)?;
         }
         Ok(())
     }
@@ -106,19 +105,16 @@ impl Driver {
         Ok(count)
     }
 
-    /// Takes packets of the host and posts them. Says how many, and whether there may be more.
+    /// Takes packets of the host and posts them. Says how many.
     fn transmit(
         &mut self,
         pool: &mut Pool<Block>,
         posted: &mut u64,
         ring: u64,
-    ) -> io::Result<(usize, bool)> {
+    ) -> io::Result<usize> {
         let mut count = 0;
         while count < BUDGET && self.has_room(*posted, ring) {
-            let read = pool.with_free(|block| match tap::read(&self.tap, block.bytes_mut()) {
-                Ok(length) => Ok(length),
-                Err(error) => Err(error),
-            });
+            let read = pool.with_free(|block| tap::read(&self.tap, block.bytes_mut()));
             let (block, length) = match read {
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -148,7 +144,7 @@ impl Driver {
             }
         }
         self.queue.counters.tx_packets.add(count as u64);
-        Ok((count, count == BUDGET))
+        Ok(count)
     }
 
     fn has_room(&self, posted: u64, ring: u64) -> bool {

@@ -12,11 +12,12 @@ use linkrate_agent::protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
-use linkrate_terms::{CpuSet, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
+use linkrate_terms::model::LARGEST_SUPERFRAME;
+use linkrate_terms::{InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
 use crate::LabError;
 use crate::connection::expect_reply;
-use crate::placement::Placement;
+use crate::placement::{Placement, strayed};
 use crate::testbed::Host;
 
 /// Packets that wait at each queue of a TAP. A full one drops, where the queue discipline of a
@@ -153,7 +154,10 @@ impl Adapters {
             ports.push(wire.attach(PortSpec {
                 name: host.name.clone(),
                 queues: tap(host, interface, 1, address(2 + index as u8))?,
-                limits: PortLimits { superframe: 65_535, ..PortLimits::of(&self.model) },
+                limits: PortLimits {
+                    superframe: LARGEST_SUPERFRAME as usize,
+                    ..PortLimits::of(&self.model)
+                },
                 knobs: client_knobs(&self.model.defaults),
                 bus: None,
                 driver_cpus: placement.clients.clone(),
@@ -213,22 +217,51 @@ impl Adapters {
             at_ns: monotonic_ns(),
             ports: self.lines.iter().map(|line| line.sut.counters()).collect(),
             buses_busy_ns: self.buses_busy_ns(),
-            device: self.lines.iter().filter_map(|line| line.wire.device_time()).collect(),
-            drivers: self.lines.iter().flat_map(|line| line.sut.driver_times()).collect(),
+            device: self.device_times(),
+            drivers: self.driver_times(),
         }
+    }
+
+    /// What happened between two readings, on the first `ports` ports.
+    pub fn evidence(&self, from: &Reading, to: &Reading, ports: usize) -> AdapterEvidence {
+        let window_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
+        let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / window_ns as f64;
+        let port = |(line, (to, from)): (&Line, (&Snapshot, &Snapshot))| {
+            let counters = since(to, from);
+            let busy = |name: &str| {
+                let busy_ns = counters.get(name).copied().unwrap_or(0);
+                self.model.rate.map(|_| percent(busy_ns))
+            };
+            PortEvidence {
+                name: line.sut.shared.name().to_owned(),
+                tx_link_percent: busy("txLinkBusyNs"),
+                rx_link_percent: busy("rxLinkBusyNs"),
+                counters,
+            }
+        };
+        let snapshots = to.ports.iter().zip(&from.ports);
+        let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
+        AdapterEvidence {
+            window_ns,
+            ports: self.lines.iter().zip(snapshots).take(ports).map(port).collect(),
+            bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
+            device_threads: times_since(&to.device, &from.device),
+            driver_threads: times_since(&to.drivers, &from.drivers),
+        }
+    }
+
+    fn device_times(&self) -> Vec<ThreadTime> {
+        self.lines.iter().filter_map(|line| line.wire.device_time()).collect()
+    }
+
+    fn driver_times(&self) -> Vec<ThreadTime> {
+        self.lines.iter().flat_map(|line| line.sut.driver_times()).collect()
     }
 
     /// A thread that is not where it was put, as a sentence.
     pub fn strayed(&self, placement: &Placement) -> Option<String> {
-        let now = self.read();
-        let astray = |threads: &[ThreadTime], cpus: &CpuSet| {
-            let thread = threads.iter().find(|thread| thread.affinity != *cpus)?;
-            Some(format!(
-                "placement: thread \"{}\" was to run on CPUs {cpus} and may run on {}",
-                thread.name, thread.affinity
-            ))
-        };
-        astray(&now.drivers, &placement.sut).or_else(|| astray(&now.device, &placement.clients))
+        strayed(&self.driver_times(), &placement.sut)
+            .or_else(|| strayed(&self.device_times(), &placement.clients))
     }
 
     /// A port whose drivers have ended, by name.
@@ -236,30 +269,6 @@ impl Adapters {
         let ports =
             self.lines.iter().flat_map(|line| std::iter::once(&line.sut).chain(&line.clients));
         ports.into_iter().find(|port| port.is_broken()).map(|port| port.shared.name())
-    }
-}
-
-/// What happened between two readings, on the first `ports` ports.
-pub fn evidence(from: &Reading, to: &Reading, ports: usize, has_rate: bool) -> AdapterEvidence {
-    let window_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
-    let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / window_ns as f64;
-    let port = |(number, (to, from)): (usize, (&Snapshot, &Snapshot))| {
-        let counters = since(to, from);
-        let busy = |name: &str| has_rate.then(|| percent(counters.get(name).copied().unwrap_or(0)));
-        PortEvidence {
-            name: format!("eth{number}"),
-            tx_link_percent: busy("txLinkBusyNs"),
-            rx_link_percent: busy("rxLinkBusyNs"),
-            counters,
-        }
-    };
-    let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
-    AdapterEvidence {
-        window_ns,
-        ports: to.ports.iter().zip(&from.ports).enumerate().take(ports).map(port).collect(),
-        bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
-        device_threads: times_since(&to.device, &from.device),
-        driver_threads: times_since(&to.drivers, &from.drivers),
     }
 }
 

@@ -118,20 +118,13 @@ impl Connection {
     /// # Errors
     /// [`AgentError::Interrupted`] or [`AgentError::Lost`].
     pub fn pause_until(&mut self, deadline_ns: u64) -> Result<(), AgentError> {
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(AgentError::Interrupted);
+        self.glance_until(deadline_ns, |glance| {
+            match wait_ready(self.reader.as_fd(), false, glance) {
+                Ok(true) => Err(self.lost("died")),
+                Ok(false) => Ok(()),
+                Err(error) => Err(self.lost(error)),
             }
-            let left = Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
-            if left.is_zero() {
-                return Ok(());
-            }
-            match wait_ready(self.reader.as_fd(), false, left.min(GLANCE)) {
-                Ok(true) => return Err(self.lost("died")),
-                Ok(false) => {}
-                Err(error) => return Err(self.lost(error)),
-            }
-        }
+        })
     }
 
     /// Sleeps until `deadline_ns` of CLOCK_MONOTONIC; wakes early when the person asks to stop.
@@ -139,6 +132,19 @@ impl Connection {
     /// # Errors
     /// [`AgentError::Interrupted`].
     pub fn sleep_until(&self, deadline_ns: u64) -> Result<(), AgentError> {
+        self.glance_until(deadline_ns, |glance| {
+            std::thread::sleep(glance);
+            Ok(())
+        })
+    }
+
+    /// Calls `wait` with no more than a glance at a time until the deadline, and looks in between
+    /// whether the person asked to stop.
+    fn glance_until(
+        &self,
+        deadline_ns: u64,
+        wait: impl Fn(Duration) -> Result<(), AgentError>,
+    ) -> Result<(), AgentError> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(AgentError::Interrupted);
@@ -147,7 +153,7 @@ impl Connection {
             if left.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(left.min(GLANCE));
+            wait(left.min(GLANCE))?;
         }
     }
 

@@ -18,10 +18,9 @@ use linkrate_terms::{
 };
 
 use crate::LabError;
-use crate::adapters;
 use crate::connection::{AgentError, PATIENCE, expect_reply};
 use crate::figures::{self, Reports};
-use crate::placement::Placement;
+use crate::placement::{Placement, strayed};
 use crate::testbed::{Host, LabOptions, ReceiveSteering, Testbed};
 
 /// Time between the request to measure and the start of the window, so that every agent has the
@@ -376,7 +375,7 @@ fn window(
             let opened = adapters.read();
             connection.sleep_until(end_ns)?;
             let closed = adapters.read();
-            Some(adapters::evidence(&opened, &closed, ports, adapters.model().rate.is_some()))
+            Some(adapters.evidence(&opened, &closed, ports))
         }
         None => None,
     };
@@ -415,18 +414,13 @@ fn check_placement(
 ) -> Result<(), RunFailure> {
     let roles = std::iter::once(&testbed.placement.sut)
         .chain(std::iter::repeat_n(&testbed.placement.clients, clients));
-    for (report, cpus) in reports.iter().zip(roles) {
-        let strayed = report.cpu.threads.iter().find(|thread| thread.affinity != *cpus);
-        if let Some(thread) = strayed {
-            let reason = format!(
-                "placement: thread \"{}\" was to run on CPUs {cpus} and may run on {}",
-                thread.name, thread.affinity
-            );
-            return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
-        }
-    }
     let adapters = testbed.adapters.as_ref();
-    match adapters.and_then(|adapters| adapters.strayed(&testbed.placement)) {
+    let astray = reports
+        .iter()
+        .zip(roles)
+        .find_map(|(report, cpus)| strayed(&report.cpu.threads, cpus))
+        .or_else(|| adapters.and_then(|adapters| adapters.strayed(&testbed.placement)));
+    match astray {
         Some(reason) => Err(RunFailure { stage: Stage::Measure, reason, fatal: false }),
         None => Ok(()),
     }

@@ -4,6 +4,7 @@ use std::fs;
 
 use linkrate_sys::procstat;
 use linkrate_sys::sched;
+use linkrate_terms::measurement::ThreadTime;
 use linkrate_terms::{CpuSet, TestbedSpec};
 
 use crate::LabError;
@@ -58,6 +59,15 @@ impl Placement {
         }
         warnings
     }
+}
+
+/// A thread that may run elsewhere than it was put, as a sentence.
+pub(crate) fn strayed(threads: &[ThreadTime], cpus: &CpuSet) -> Option<String> {
+    let thread = threads.iter().find(|thread| thread.affinity != *cpus)?;
+    Some(format!(
+        "placement: thread \"{}\" was to run on CPUs {cpus} and may run on {}",
+        thread.name, thread.affinity
+    ))
 }
 
 fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabError> {

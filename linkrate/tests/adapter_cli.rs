@@ -5,16 +5,8 @@ mod common;
 
 use std::fs;
 
-use common::{LINKRATE, Running, command, linkrate};
+use common::{LINKRATE, Running, command, linkrate, printed};
 use insta::assert_snapshot;
-
-/// Standard output of a command that succeeds without a word on standard error.
-#[track_caller]
-fn printed(words: &str) -> String {
-    let finished = linkrate(words).expect_code(0);
-    assert_eq!(finished.stderr, "", "{words}");
-    finished.stdout
-}
 
 /// Standard error of a command that ends with `code` and nothing on standard output.
 #[track_caller]

@@ -6,19 +6,11 @@ mod common;
 use std::fs;
 
 use common::agent::Agent;
-use common::{Finished, LINKRATE, Running, command, linkrate, linkrate_with};
+use common::{Finished, LINKRATE, Running, command, linkrate, linkrate_with, printed};
 use insta::assert_snapshot;
 use linkrate_agent::framing::MAX_FRAME_BYTES;
 use linkrate_agent::protocol::{MeasureSpec, PROTOCOL_VERSION, Reply, Request};
 use serde_json::json;
-
-/// Standard output of a command that succeeds without a word on standard error.
-#[track_caller]
-fn printed(words: &str) -> String {
-    let finished = linkrate(words).expect_code(0);
-    assert_eq!(finished.stderr, "", "{words}");
-    finished.stdout
-}
 
 /// Standard error of a command that is refused as wrong, with nothing on standard output.
 #[track_caller]

@@ -1,11 +1,11 @@
 //! The receive half of a port: frames from the link become packets for the host.
 
 use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
-use linkrate_wire::frame::{Headers, TCP, Transport, UDP, Verification};
+use linkrate_wire::frame::{Headers, Verification};
 use linkrate_wire::lro::{Delivery, Parts, Reason};
 use linkrate_wire::vnet::{Checksum, VnetHeader};
 
-use super::DevicePort;
+use super::{ChecksumPlace, DevicePort};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::WireFrame;
 use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
@@ -51,11 +51,11 @@ impl DevicePort {
     /// Takes what the bus has carried by now.
     pub(crate) fn carried(&mut self, now_ps: u64) -> bool {
         let mut any = false;
-        while let Some((_, _)) = self.on_bus.front().filter(|(done_ps, _)| *done_ps <= now_ps) {
-            if let Some((done_ps, frame)) = self.on_bus.pop_front() {
-                self.take(frame, done_ps);
-                any = true;
-            }
+        while self.on_bus.front().is_some_and(|(done_ps, _)| *done_ps <= now_ps)
+            && let Some((done_ps, frame)) = self.on_bus.pop_front()
+        {
+            self.take(frame, done_ps);
+            any = true;
         }
         any
     }
@@ -97,7 +97,7 @@ impl DevicePort {
         self.waits(queue, at_ps);
         if !self.knobs.lro {
             let delivery = Delivery::Frame { frame, reason: Reason::Flushed };
-            self.hand_up(queue, delivery, verified, at_ps);
+            self.hand_up(queue, delivery, Some(headers), verified, at_ps);
             return;
         }
         let coalescer = &mut self.queues[queue].coalescer;
@@ -151,13 +151,20 @@ impl DevicePort {
     }
 
     /// Hands a packet up, without the port's own tag and SNAP, and with what is known of its
-    /// checksum.
-    fn hand_up(&mut self, queue: usize, delivery: Delivery<WireFrame>, verified: bool, at_ps: u64) {
+    /// checksum. `known` are the headers of a frame that was parsed just before.
+    fn hand_up(
+        &mut self,
+        queue: usize,
+        delivery: Delivery<WireFrame>,
+        known: Option<Headers>,
+        verified: bool,
+        at_ps: u64,
+    ) {
         let (mut vnet, mut replaced, mut unmade) = (VnetHeader::default(), None, None);
         match &delivery {
             Delivery::Frame { frame, .. } => {
                 let (head, tail) = (frame.head(), frame.tail().len());
-                if let Ok(headers) = Headers::parse_parts(head, tail) {
+                if let Some(headers) = known.or_else(|| Headers::parse_parts(head, tail).ok()) {
                     replaced = self.plain(head, &headers);
                     if verified {
                         (vnet.checksum, unmade) = left_to_be_made(head, &headers);
@@ -167,12 +174,11 @@ impl DevicePort {
             }
             Delivery::Superframe { superframe, .. } => {
                 vnet = superframe.vnet_header();
-                let payload = superframe.pieces.iter().map(|piece| piece.payload.len()).sum();
                 // it is Ethernet II already
-                if self.knobs.vlan != 0
-                    && let Ok(headers) = Headers::parse_parts(&superframe.header, payload)
-                {
-                    replaced = self.plain(&superframe.header, &headers);
+                if self.knobs.vlan != 0 {
+                    let payload = superframe.pieces.iter().map(|piece| piece.payload.len()).sum();
+                    let headers = Headers::parse_parts(&superframe.header, payload).ok();
+                    replaced = headers.and_then(|headers| self.plain(&superframe.header, &headers));
                 }
             }
         }
@@ -227,7 +233,7 @@ impl DevicePort {
                 counters.flushed(*reason);
             }
         }
-        self.hand_up(queue, delivery, verified, at_ps);
+        self.hand_up(queue, delivery, None, verified, at_ps);
     }
 
     fn push(&mut self, queue: usize, descriptor: RxDescriptor, at_ps: u64) {
@@ -256,14 +262,12 @@ impl DevicePort {
 /// with the sum of the pseudo-header in its place. The mark "verified" (DATA_VALID) is for drivers
 /// of virtio devices; a TAP does not look at it.
 fn left_to_be_made(head: &[u8], headers: &Headers) -> (Option<Checksum>, Option<(usize, [u8; 2])>) {
-    let (at, offset, protocol) = match headers.transport {
-        Transport::Tcp { at } => (at, 16, TCP),
-        Transport::Udp { at } => (at, 6, UDP),
-        Transport::Fragment | Transport::Other => return (None, None),
+    let Some(ChecksumPlace { at, offset, protocol }) = ChecksumPlace::of(headers) else {
+        return (None, None);
     };
     let Some(pseudo) = headers.pseudo_header(head, protocol, headers.end - at) else {
         return (None, None);
     };
-    let checksum = Checksum { start: at as u16, offset: offset as u16 };
-    (Some(checksum), Some((at + offset, pseudo.folded().to_be_bytes())))
+    let checksum = Checksum { start: at as u16, offset };
+    (Some(checksum), Some((at + usize::from(offset), pseudo.folded().to_be_bytes())))
 }

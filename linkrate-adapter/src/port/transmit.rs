@@ -5,13 +5,13 @@ use std::sync::atomic::{Ordering, fence};
 
 use linkrate_terms::PortKnobs;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
-use linkrate_wire::frame::{FrameError, Headers, Transport};
+use linkrate_wire::frame::{FrameError, Headers};
 use linkrate_wire::lro::Parts;
 use linkrate_wire::segment::{Cut, Request, SegmentError};
 use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
 use linkrate_wire::{tso, ufo, uso};
 
-use super::{DevicePort, PortLimits};
+use super::{ChecksumPlace, DevicePort, PortLimits};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Train, VNET_BYTES, WireFrame};
 use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
@@ -27,10 +27,6 @@ const BUDGET: usize = 64;
 
 /// A frame no longer than this lies with its headers, so that its block is free at once.
 const SHORT: usize = 256;
-
-/// Where TCP and UDP have their checksums.
-const TCP_CHECKSUM: u16 = 16;
-const UDP_CHECKSUM: u16 = 6;
 
 /// Why a packet of the host is not sent.
 #[derive(Debug, thiserror::Error)]
@@ -268,12 +264,8 @@ fn single(
 /// is none of the transport's would overwrite other headers.
 fn is_inner(headers: &Headers, checksum: vnet::Checksum) -> Result<bool, Unsendable> {
     let vnet::Checksum { start, offset } = checksum;
-    let own = match headers.transport {
-        Transport::Tcp { at } => Some((at, TCP_CHECKSUM)),
-        Transport::Udp { at } => Some((at, UDP_CHECKSUM)),
-        Transport::Fragment | Transport::Other => None,
-    };
-    if own == Some((start.into(), offset)) {
+    let is_own = |place: ChecksumPlace| place.at == usize::from(start) && place.offset == offset;
+    if ChecksumPlace::of(headers).is_some_and(is_own) {
         return Ok(false);
     }
     if usize::from(start) >= headers.payload {

@@ -178,6 +178,14 @@ pub fn linkrate(words: &str) -> Finished {
     linkrate_with(words, &[])
 }
 
+/// Standard output of a command that succeeds without a word on standard error.
+#[track_caller]
+pub fn printed(words: &str) -> String {
+    let finished = linkrate(words).expect_code(0);
+    assert_eq!(finished.stderr, "", "{words}");
+    finished.stdout
+}
+
 /// Runs linkrate with further arguments that may have spaces in them.
 #[track_caller]
 pub fn linkrate_with(words: &str, more: &[&str]) -> Finished {
