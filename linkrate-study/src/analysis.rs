@@ -104,6 +104,7 @@ fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> Cel
         cpu: quantity(|run, _| figures::sut_cpu_percent(run), "%"),
         latency: figures::latency(of_cell),
         evidence: figures::evidence(of_cell),
+        attribution: None,
         verdict: input.sentence(),
         brief_verdict: input.brief(),
     }

@@ -204,11 +204,43 @@ pub struct CellResult {
     pub latency: Option<Latency>,
     /// Means over the runs of what the counters prove.
     pub evidence: CellEvidence,
+    /// Where the SUT's CPU time went; absent unless the runs were profiled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attribution: Option<Attribution>,
     /// What bound the cell, in plain words.
     pub verdict: String,
     /// The same in one clause, for the column of a table; the document has the whole.
     #[serde(skip)]
     pub brief_verdict: String,
+}
+
+/// Where the CPU time of the SUT went in one cell; means over its profiled runs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Attribution {
+    /// Runs behind it.
+    pub runs: u32,
+    /// By category, in the order of the categories' file; idle comes last. In per cent of the
+    /// SUT's CPUs, so that all of them together are 100.
+    pub shares: Vec<CategoryShare>,
+    /// Busy share of the SUT's CPUs by the meter, in per cent, for the same runs.
+    pub meter_percent: f64,
+    /// Busy share by the samples: the sum of `shares` without idle.
+    pub sampled_percent: f64,
+    /// Samples per run.
+    pub samples: f64,
+    /// The commonest symbols that no category claims, with their share in per cent.
+    pub unknown: Vec<(String, f64)>,
+}
+
+/// One category's share of the SUT's CPU time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CategoryShare {
+    /// Its name in JSON (`data-copy`).
+    pub category: String,
+    /// Its name for people (`data copy`).
+    pub title: String,
+    /// Per cent of the SUT's CPUs.
+    pub percent: f64,
 }
 
 /// What the counters of one cell's runs prove; means over the runs.

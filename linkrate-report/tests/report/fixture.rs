@@ -189,6 +189,7 @@ pub fn stream() -> StudyResults {
             ),
             shared_cpus: false,
             verdict: format!("{verdict}; this sentence goes on in documents"),
+            attribution: None,
             brief_verdict: verdict.to_owned(),
         });
     }
@@ -295,6 +296,7 @@ pub fn request_response() -> StudyResults {
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
             shared_cpus: false,
             verdict: verdict.to_owned(),
+            attribution: None,
             brief_verdict: verdict.to_owned(),
         };
     let cells = vec![
