@@ -63,6 +63,11 @@ impl Line {
         Self { speed: Speed::of(rate), free_at_ps: 0, busy_ps: 0 }
     }
 
+    /// From now on frames take their time at another rate.
+    pub fn set_rate(&mut self, rate: Option<BitRate>) {
+        self.speed = Speed::of(rate);
+    }
+
     /// Puts `bytes` on the line, as soon as they are ready and it is free.
     pub fn occupy(&mut self, ready_ps: u64, bytes: usize) -> Occupied {
         let start_ps = ready_ps.max(self.free_at_ps);

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_sys::census::Census;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
 use linkrate_sys::netlink::RouteSocket;
@@ -15,7 +16,7 @@ use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::{
-    CpuTime, CpuUse, IdleSource, InterfaceCounts, SenderTimes, ThreadTime,
+    CpuTime, CpuUse, IdleSource, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime,
 };
 
 use crate::flow::Flow;
@@ -28,6 +29,8 @@ pub struct Reading {
     cpus: Vec<CpuTimes>,
     threads: Vec<(ThreadId, u64, u64)>,
     slow: Slow,
+    /// Who else used the CPUs that are accounted for; known when the window has closed.
+    others: Vec<OtherProgram>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -57,13 +60,16 @@ pub struct Meters<'a> {
     flows: &'a [Flow],
     source: IdleSource,
     main_thread: ThreadId,
+    /// Taken well before the window opens, since it takes some milliseconds.
+    census: Option<Census>,
 }
 
 impl<'a> Meters<'a> {
     /// Meters for `spec` over `flows`, to be read by the calling thread.
     pub fn new(spec: &'a MeasureSpec, flows: &'a [Flow], precise: bool) -> Self {
         let source = if precise { IdleSource::TimerList } else { IdleSource::ProcStat };
-        Self { spec, flows, source, main_thread: sched::current_thread() }
+        let census = (!spec.cpus.is_empty()).then(Census::take);
+        Self { spec, flows, source, main_thread: sched::current_thread(), census }
     }
 
     /// The reading that opens the window.
@@ -75,7 +81,7 @@ impl<'a> Meters<'a> {
         let threads = self.read_threads();
         let cpus = self.read_cpus()?;
         let payload = self.read_payload();
-        Ok(Reading { payload, cpus, threads, slow })
+        Ok(Reading { payload, cpus, threads, slow, others: Vec::new() })
     }
 
     /// The reading that closes it.
@@ -87,7 +93,11 @@ impl<'a> Meters<'a> {
         let cpus = self.read_cpus()?;
         let threads = self.read_threads();
         let slow = self.read_slow()?;
-        Ok(Reading { payload, cpus, threads, slow })
+        let others = self
+            .census
+            .as_ref()
+            .map_or_else(Vec::new, |before| Census::take().since(before, &self.spec.cpus));
+        Ok(Reading { payload, cpus, threads, slow, others })
     }
 
     fn read_payload(&self) -> Payload {
@@ -192,7 +202,13 @@ impl<'a> Meters<'a> {
                 user_ns: user_ns.saturating_sub(*user_before),
             })
         });
-        CpuUse { cpus, threads: threads.collect(), source: self.source, shared: false }
+        CpuUse {
+            cpus,
+            threads: threads.collect(),
+            source: self.source,
+            shared: false,
+            others: closed.others.clone(),
+        }
     }
 }
 

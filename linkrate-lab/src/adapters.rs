@@ -13,7 +13,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LARGEST_SUPERFRAME;
-use linkrate_terms::{InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
+use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
 use crate::LabError;
 use crate::connection::expect_reply;
@@ -49,6 +49,23 @@ impl Line {
             client.set_knobs(PortKnobs { vlan: knobs.vlan, snap: knobs.snap, ..common });
         }
         effective_knobs(&self.sut)
+    }
+}
+
+impl Line {
+    /// The rate of the system under test's link, where it is another than the model's.
+    fn other_rate(&self, model: &Model) -> Option<BitRate> {
+        self.sut.shared.link_rate().filter(|rate| Some(*rate) != model.rate)
+    }
+
+    /// Lets the link of one of its ports run at another rate: both ends of a cable, or a port and
+    /// the switch's port that it leads to.
+    pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
+        port.shared.set_link_rate(rate);
+        if let [client] = &self.clients[..] {
+            self.sut.shared.set_link_rate(rate);
+            client.shared.set_link_rate(rate);
+        }
     }
 }
 
@@ -262,6 +279,15 @@ impl Adapters {
     pub fn strayed(&self, placement: &Placement) -> Option<String> {
         strayed(&self.driver_times(), &placement.sut)
             .or_else(|| strayed(&self.device_times(), &placement.clients))
+    }
+
+    /// A link of the first `ports` ports that does not run at its model's rate, as a sentence.
+    pub fn other_rate(&self, ports: usize) -> Option<String> {
+        let rate = self.model.rate?;
+        self.lines.iter().take(ports).find_map(|line| {
+            let now = line.other_rate(&self.model)?;
+            Some(format!("the link of {} runs at {now}, expected {rate}", line.sut.shared.name()))
+        })
     }
 
     /// A port whose drivers have ended, by name.

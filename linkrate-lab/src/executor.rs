@@ -9,6 +9,7 @@ use linkrate_agent::protocol::{
     ConnectSpec, FlowFacts, ListenSpec, MeasureSpec, Refusal, Reply, Request, WindowReport, bounds,
 };
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
+use linkrate_study::integrity;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::sched;
 use linkrate_terms::knobs::PortRequest;
@@ -21,6 +22,7 @@ use crate::LabError;
 use crate::connection::{AgentError, PATIENCE, expect_reply};
 use crate::figures::{self, Reports};
 use crate::placement::{Placement, strayed};
+use crate::recheck;
 use crate::testbed::{Host, LabOptions, ReceiveSteering, Testbed};
 
 /// Time between the request to measure and the start of the window, so that every agent has the
@@ -95,7 +97,12 @@ impl Executor for Lab {
                 })?
             }
         };
-        let outcome = run_on(&mut testbed, spec);
+        let outcome = run_on(&mut testbed, spec).and_then(|measurement| {
+            match integrity::check(&self.spec, &measurement) {
+                Ok(()) => Ok(measurement),
+                Err(reason) => Err(RunFailure { stage: Stage::Measure, reason, fatal: false }),
+            }
+        });
         // after anything but a knob's own refusal, agents may be in the middle of a run: a
         // testbed is quicker to build anew than to be sure of
         let usable = match &outcome {
@@ -109,7 +116,7 @@ impl Executor for Lab {
     }
 }
 
-fn failure(stage: Stage, error: AgentError) -> RunFailure {
+pub(crate) fn failure(stage: Stage, error: AgentError) -> RunFailure {
     let stage = match error {
         AgentError::Interrupted => Stage::Interrupted,
         AgentError::Lost { .. } => Stage::Agent,
@@ -128,6 +135,7 @@ fn failure(stage: Stage, error: AgentError) -> RunFailure {
 fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailure> {
     let clients = (spec.clients as usize).clamp(1, testbed.clients.len());
     let interface = set_knobs(testbed, spec, clients)?;
+    recheck::link_rates(testbed, clients)?;
     let (workload, flows) = match &spec.task {
         Task::Idle => (None, None),
         Task::Workload(workload) => {
@@ -166,6 +174,9 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
     check_placement(testbed, &reports, clients)?;
+    recheck::knobs(testbed, &interface, clients)?;
+    recheck::link_rates(testbed, clients)?;
+    recheck::clocks(testbed, clients)?;
     if let Some(port) = testbed.adapters.as_ref().and_then(|adapters| adapters.broken()) {
         let reason = format!("the drivers of port {port} have ended");
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
@@ -220,7 +231,10 @@ fn has_traffic(workload: &Workload, measurement: &Measurement) -> bool {
 }
 
 /// The hosts of a run, the system under test first.
-fn participants(testbed: &mut Testbed, clients: usize) -> impl Iterator<Item = &mut Host> {
+pub(crate) fn participants(
+    testbed: &mut Testbed,
+    clients: usize,
+) -> impl Iterator<Item = &mut Host> {
     std::iter::once(&mut testbed.sut)
         .chain(testbed.clients.iter_mut().take(clients).map(|client| &mut client.host))
 }

@@ -37,6 +37,7 @@ pub fn measurement(
     let mut sut_cpu = reports.sut.cpu.clone();
     for (number, client) in reports.clients.iter_mut().enumerate() {
         client_cpu.cpus.append(&mut client.cpu.cpus);
+        client_cpu.others.append(&mut client.cpu.others);
         client_cpu.threads.extend(client.cpu.threads.drain(..).map(|thread| ThreadTime {
             name: format!("client {number}: {}", thread.name),
             ..thread
@@ -77,7 +78,13 @@ pub fn measurement(
 }
 
 fn empty_like(cpu: &CpuUse) -> CpuUse {
-    CpuUse { cpus: Vec::new(), threads: Vec::new(), source: cpu.source, shared: cpu.shared }
+    CpuUse {
+        cpus: Vec::new(),
+        threads: Vec::new(),
+        source: cpu.source,
+        shared: cpu.shared,
+        others: Vec::new(),
+    }
 }
 
 fn seconds(report: &WindowReport) -> f64 {

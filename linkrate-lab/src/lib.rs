@@ -1,7 +1,8 @@
 //! Testbeds: hosts, wires, CPU placement; the executor that studies run on.
 //!
 //! A run's way: [`executor`] sets knobs on the hosts of a [`testbed`], lets flows connect, opens
-//! the window on all of them at once and makes one measurement of their reports ([`figures`]).
+//! the window on all of them at once and makes one measurement of their reports ([`figures`]);
+//! [`recheck`] looks whether everything is still as it was.
 //! [`placement`] decides who owns which CPU, [`connection`] is the controller's end of the agents'
 //! protocol, [`adapters`] are the virtual adapters of a testbed, [`congestion`] knows which
 //! algorithms the kernel has, [`doctor`] says what this host can and cannot measure. [`control`]
@@ -17,6 +18,7 @@ pub mod doctor;
 pub mod executor;
 pub mod figures;
 pub mod placement;
+pub mod recheck;
 pub mod testbed;
 
 use std::io;

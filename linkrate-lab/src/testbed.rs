@@ -268,7 +268,7 @@ pub(crate) fn start(
 
 /// How far the host's clock is ahead, from the exchange with the shortest round trip. Hosts of
 /// one machine share a clock: an offset within the round trip's own error is none.
-fn clock_offset(connection: &mut Connection) -> Result<i64, AgentError> {
+pub(crate) fn clock_offset(connection: &mut Connection) -> Result<i64, AgentError> {
     let mut best = (u64::MAX, 0);
     for _ in 0..5 {
         let asked = linkrate_sys::clock::monotonic_ns();

@@ -80,7 +80,7 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
         None => "client's port".to_owned(),
     };
     let link = if port.link_up { "link up" } else { "link down" };
-    let rate = model.rate.map_or(String::new(), |rate| format!(", {}", line_rate(rate)));
+    let rate = port.link_rate.map_or(String::new(), |rate| format!(", {}", line_rate(rate)));
     let mut text = format!("{}  {whose}{rate}, {link}", bold(&port.name, style));
     let mut line = |name: &str, value: &str| {
         // writing to a String does not fail

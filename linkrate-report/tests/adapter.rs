@@ -11,7 +11,7 @@ use linkrate_terms::lab::{
     AdapterReport, HostReport, InterfaceReport, LabReport, PortReport, SettingsReport,
 };
 use linkrate_terms::measurement::ThreadTime;
-use linkrate_terms::{InterfaceKnobs, Offload, model};
+use linkrate_terms::{BitRate, InterfaceKnobs, Offload, model};
 
 fn hosts() -> LabReport {
     let interface = |name: &str, last: [u8; 2]| InterfaceReport {
@@ -66,6 +66,7 @@ fn ports() -> AdapterReport {
             wire: "switch".to_owned(),
             reaches: vec!["client-0".to_owned(), "client-1".to_owned()],
             link_up: false,
+            link_rate: Some(BitRate(1e9)),
             capture: Some("/tmp/eth0.pcapng".to_owned()),
             faults: BTreeMap::from([("loss".to_owned(), "1 %".to_owned())]),
             knobs: InterfaceKnobs {

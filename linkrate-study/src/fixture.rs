@@ -101,6 +101,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
         threads: Vec::new(),
         source: IdleSource::TimerList,
         shared: false,
+        others: Vec::new(),
     };
     Measurement {
         traffic,

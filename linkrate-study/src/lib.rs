@@ -8,6 +8,7 @@
 //! - [`study`]: a question, made ready to run
 //! - [`mod@file`]: study files
 //! - [`keys`]: every setting of a cell, in one table
+//! - [`integrity`]: whether a run can be believed
 //! - [`plan`]: the order of runs
 //! - [`published`]: what papers found, to stand beside it
 //! - [`runner`]: block after block until it is enough
@@ -22,6 +23,7 @@ pub mod analysis;
 pub mod builtin;
 pub mod executor;
 pub mod file;
+pub mod integrity;
 pub mod keys;
 pub mod plan;
 pub mod published;

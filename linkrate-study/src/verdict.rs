@@ -31,6 +31,10 @@ pub const CPU_BOUND_PERCENT: f64 = 95.0;
 /// Per cent of one CPU from which a device thread is the bound, for the same reason.
 pub const DEVICE_BOUND_PERCENT: f64 = 95.0;
 
+/// Per cent of one CPU from which a device thread is the bound where it shares its CPU with the
+/// clients and that CPU is busy all the time: it takes more than all others there together.
+pub const DEVICE_SHARE_PERCENT: f64 = 50.0;
+
 /// Per cent of sending time limited by the receiver's window, or by the send buffer, from which
 /// that is the bound: half the time means that it limited more than anything else did.
 pub const SENDER_LIMITED_PERCENT: f64 = 50.0;
@@ -224,7 +228,9 @@ impl VerdictInput {
                 | Verdict::SharedCpu { .. }
         );
         let links = self.link_percent.filter(|_| !verdict.is_outside());
-        let shares = host && self.device_shares_cpus && !matches!(verdict, Verdict::SutCpu { .. });
+        let device = matches!(verdict, Verdict::DeviceCpu { .. });
+        let shares = (host && !matches!(verdict, Verdict::SutCpu { .. })) || device;
+        let shares = shares && self.device_shares_cpus;
         let beside = [
             links.map(|percent| format!("links {percent:.1} % occupied")),
             shares.then(|| "device and clients share CPUs".to_owned()),
@@ -254,9 +260,11 @@ pub fn judge(input: &VerdictInput) -> Verdict {
     if let Some(percent) = at_least(input.bus_percent, BUS_BOUND_PERCENT) {
         return Verdict::Bus { percent };
     }
-    let device = at_least(input.device_busiest_percent, DEVICE_BOUND_PERCENT);
     let sut = at_least(input.sut_busiest_percent, CPU_BOUND_PERCENT);
     let client = at_least(input.client_busiest_percent, CPU_BOUND_PERCENT);
+    let takes_most = client.is_some() && input.device_shares_cpus;
+    let device_bound = if takes_most { DEVICE_SHARE_PERCENT } else { DEVICE_BOUND_PERCENT };
+    let device = at_least(input.device_busiest_percent, device_bound);
     let shared_cpus = input.shared_cpus;
     match (sut, client) {
         (Some(percent), _) | (None, Some(percent)) if shared_cpus => {
@@ -264,7 +272,7 @@ pub fn judge(input: &VerdictInput) -> Verdict {
         }
         (Some(sut), Some(client)) => return Verdict::BothCpus { sut, client },
         (Some(percent), None) => return Verdict::SutCpu { percent },
-        // a CPU that a device thread fills is busy because of it, whoever else may run there
+        // a CPU that a device thread fills, or the most of, is busy because of it
         (None, Some(_)) if device.is_some() => {}
         (None, Some(percent)) => return Verdict::ClientCpu { percent },
         (None, None) => {}

@@ -5,12 +5,13 @@
 //!
 //! - [`host`]: child processes in namespaces of their own; programs that join them
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
-//! - [`procstat`], [`sched`], [`clock`]: CPU time, affinity, time
+//! - [`procstat`], [`census`], [`sched`], [`clock`]: CPU time, of whom, affinity, time
 //! - [`netstat`], [`tcp_info`]: protocol counters, connections
 //! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
 //! - [`local_socket`]: how processes of one machine find each other
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
 
+pub mod census;
 pub mod clock;
 pub mod doorbell;
 pub mod error;

@@ -12,6 +12,7 @@ use crate::cpus::CpuSet;
 use crate::knobs::InterfaceKnobs;
 use crate::measurement::ThreadTime;
 use crate::model::Model;
+use crate::units::BitRate;
 
 /// The environment variable that names the lab to programs in it.
 pub const LAB_VARIABLE: &str = "LINKRATE_LAB";
@@ -93,6 +94,8 @@ pub struct PortReport {
     pub reaches: Vec<String>,
     /// Whether its link is up.
     pub link_up: bool,
+    /// Bits per second of its link; absent where nothing takes any time.
+    pub link_rate: Option<BitRate>,
     /// Where its packets are captured to, if they are.
     pub capture: Option<String>,
     /// Faults of its wire that are not off, as they are written.

@@ -120,6 +120,21 @@ pub struct CpuUse {
     pub source: IdleSource,
     /// Whether another role shares these CPUs, so that the figure cannot be separated.
     pub shared: bool,
+    /// Programs other than linkrate that used these CPUs, the busiest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherProgram>,
+}
+
+/// A program that is none of linkrate's, over the window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherProgram {
+    /// Process id.
+    pub pid: u32,
+    /// Its name, at most 15 bytes.
+    pub name: String,
+    /// CPU time of its threads on the CPUs in question; what it was at most where a thread may
+    /// run elsewhere too.
+    pub cpu_ns: u64,
 }
 
 /// One CPU over the window.

@@ -79,6 +79,8 @@ pub struct PortShared {
     /// Queues in use, from the first.
     in_use: AtomicUsize,
     link_up: AtomicBool,
+    /// What the link has negotiated.
+    link_rate: Mutex<Option<BitRate>>,
     /// What the device counts.
     pub counters: DeviceCounters,
     /// Frames by receive queue.
@@ -111,7 +113,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PortShared {
-    pub(crate) fn new(name: String, knobs: PortKnobs, queues: usize, taps: Vec<OwnedFd>) -> Self {
+    pub(crate) fn new(
+        name: String,
+        rate: Option<BitRate>,
+        knobs: PortKnobs,
+        queues: usize,
+        taps: Vec<OwnedFd>,
+    ) -> Self {
         Self {
             name,
             steers: AtomicBool::new(learns(knobs.steering, queues)),
@@ -121,6 +129,7 @@ impl PortShared {
             queues,
             in_use: AtomicUsize::new(queues),
             link_up: AtomicBool::new(true),
+            link_rate: Mutex::new(rate),
             counters: DeviceCounters::default(),
             queue_frames: (0..queues).map(|_| Default::default()).collect(),
             capture: CaptureSlot::default(),
@@ -168,6 +177,19 @@ impl PortShared {
         self.link_up.store(up, Ordering::Relaxed);
         // the carrier is the interface's, whichever queue is asked
         self.taps.first().map_or(Ok(()), |tap| tap::set_carrier(tap, up))
+    }
+
+    /// Bits per second of its link; `None` where nothing takes any time.
+    #[must_use]
+    pub fn link_rate(&self) -> Option<BitRate> {
+        *lock(&self.link_rate)
+    }
+
+    /// Lets the link run at another rate, as after a new negotiation. Both ends of a wire should
+    /// have the same.
+    pub fn set_link_rate(&self, rate: BitRate) {
+        *lock(&self.link_rate) = Some(rate);
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     /// Queue pairs it was made with.
@@ -279,18 +301,24 @@ impl DevicePort {
         }
     }
 
-    /// Takes up knobs that were changed.
-    pub(crate) fn refresh(&mut self) {
+    /// Takes up knobs that were changed. Says whether the link's rate was.
+    pub(crate) fn refresh(&mut self) -> bool {
         let generation = self.shared.generation.load(Ordering::Acquire);
+        let mut other_rate = false;
         if generation != self.generation {
             self.generation = generation;
             self.knobs = self.shared.knobs();
+            let rate = self.shared.link_rate();
+            other_rate = rate != self.limits.rate;
+            self.limits.rate = rate;
+            self.line.set_rate(rate);
         }
         for queue in 0..self.queues.len() {
             while let Ok(update) = self.queues[queue].steering.pop() {
                 self.learn(update);
             }
         }
+        other_rate
     }
 
     pub(crate) fn queue(

@@ -47,7 +47,8 @@ struct End {
 
 impl End {
     fn new(limits: PortLimits, knobs: PortKnobs, queues: usize, bus: Option<Arc<Bus>>) -> Self {
-        let shared = Arc::new(PortShared::new("eth0".to_owned(), knobs, queues, Vec::new()));
+        let shared =
+            Arc::new(PortShared::new("eth0".to_owned(), limits.rate, knobs, queues, Vec::new()));
         let (mut tx, mut rx, mut all, mut device) = (vec![], vec![], vec![], vec![]);
         for _ in 0..queues {
             let (tx_here, tx_device) = RingBuffer::new(limits.transmit_ring);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use linkrate_sys::wait::wait;
+use linkrate_terms::BitRate;
 
 use super::WireKind;
 use super::cable::Cable;
@@ -49,6 +50,13 @@ impl Medium {
         match self {
             Self::Cable(cable) => cable.enter(from, frame, at_ps),
             Self::Switch(switch) => switch.enter(from, frame, at_ps),
+        }
+    }
+
+    /// A port's link has another rate: a switch has one of that rate at its other end.
+    fn set_rate(&mut self, port: usize, rate: Option<BitRate>) {
+        if let Self::Switch(switch) = self {
+            switch.set_rate(port, rate);
         }
     }
 
@@ -138,7 +146,9 @@ impl Engine {
         let now_ps = clock.now_ps();
         for (number, port) in ports.iter_mut().enumerate() {
             let Some(port) = port else { continue };
-            port.refresh();
+            if port.refresh() {
+                medium.set_rate(number, port.limits.rate);
+            }
             let counters = Arc::clone(&port.shared);
             any |= port.transmit(now_ps, &mut |frame, at_ps| {
                 faults.pass(frame, |fate| match fate {

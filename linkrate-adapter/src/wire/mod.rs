@@ -281,7 +281,13 @@ impl Wire {
         };
         let taps = taps
             .map_err(|cause| WireError::Io { what: format!("attach port {}", spec.name), cause })?;
-        let shared = Arc::new(PortShared::new(spec.name.clone(), spec.knobs, taps.len(), taps));
+        let shared = Arc::new(PortShared::new(
+            spec.name.clone(),
+            spec.limits.rate,
+            spec.knobs,
+            taps.len(),
+            taps,
+        ));
         let (mut device_queues, mut queues, mut drivers) = (Vec::new(), Vec::new(), Vec::new());
         for (number, tap) in spec.queues.into_iter().enumerate() {
             let (tx, tx_device) = RingBuffer::new(spec.limits.transmit_ring);

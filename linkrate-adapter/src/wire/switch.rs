@@ -58,14 +58,21 @@ pub(crate) struct Switch {
 impl Switch {
     /// Adds the port of that number.
     pub(crate) fn attach(&mut self, number: usize, rate: Option<BitRate>) {
-        let mut line = Line::new(rate);
-        let queue_ps = line.occupy(0, QUEUE_BYTES).end_ps;
-        let (inwards, outwards) = (Flight::default(), Flight::default());
         let line = Line::new(rate);
+        let queue_ps = line.time_ps(QUEUE_BYTES);
+        let (inwards, outwards) = (Flight::default(), Flight::default());
         if self.ports.len() <= number {
             self.ports.resize_with(number + 1, || None);
         }
         self.ports[number] = Some(SwitchPort { inwards, outwards, line, queue_ps });
+    }
+
+    /// Lets the link to a port run at another rate.
+    pub(crate) fn set_rate(&mut self, number: usize, rate: Option<BitRate>) {
+        if let Some(Some(port)) = self.ports.get_mut(number) {
+            port.line.set_rate(rate);
+            port.queue_ps = port.line.time_ps(QUEUE_BYTES);
+        }
     }
 
     /// Removes a port and what it was known to lead to.

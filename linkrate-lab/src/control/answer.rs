@@ -11,7 +11,7 @@ use linkrate_terms::lab::{
     AdapterReport, HostReport, InterfaceReport, LabReport, PortReport, SettingsReport,
 };
 use linkrate_terms::nearest::did_you_mean;
-use linkrate_terms::{CpuSet, InterfaceKnobs};
+use linkrate_terms::{BitRate, CpuSet, InterfaceKnobs};
 
 use super::messages::{Refused, Reply, Request, Setting};
 use super::server::OpenLab;
@@ -20,6 +20,9 @@ use crate::LabError;
 use crate::adapters::{Adapters, Line, effective_knobs};
 use crate::connection::{AgentError, expect_reply};
 use crate::testbed::Host;
+
+/// The slowest a link may run: below it, a frame takes longer than programs wait.
+const SLOWEST_LINK: BitRate = BitRate(1e6);
 
 /// Prefix length of a wire's network.
 const PREFIX_LENGTH: u8 = 24;
@@ -70,6 +73,9 @@ impl OpenLab {
             Request::SetLink { port, up } => {
                 self.port(&port)?.port.shared.set_link(up).map_err(LabError::from)?;
                 Ok(Reply::Done)
+            }
+            Request::SetLinkRate { port, bits_per_second } => {
+                self.set_link_rate(&port, BitRate(bits_per_second as f64)).map(|()| Reply::Done)
             }
             Request::Add { ports } => {
                 let (mut names, mut clients) = (Vec::new(), Vec::new());
@@ -145,6 +151,23 @@ impl OpenLab {
             .with_hint(format!("its ports are {}", names.join(", "))))
     }
 
+    /// An adapter can negotiate less than it has, and no more.
+    fn set_link_rate(&self, port: &str, rate: BitRate) -> Result<(), Refused> {
+        let model = self.adapters()?.model();
+        let Some(most) = model.rate else {
+            let reason =
+                format!("links of {} have no rate: they are as fast as they go", model.name);
+            return Err(Refused::wrong(reason));
+        };
+        if !(SLOWEST_LINK..=most).contains(&rate) {
+            let reason = format!("rate is {rate}, expected {SLOWEST_LINK} to {most}");
+            return Err(Refused::wrong(reason));
+        }
+        let found = self.port(port)?;
+        found.line.set_link_rate(found.port, rate);
+        Ok(())
+    }
+
     /// The lab and its hosts.
     pub fn report(&self) -> LabReport {
         let testbed = &self.testbed;
@@ -208,6 +231,7 @@ impl OpenLab {
                 },
                 reaches,
                 link_up: port.shared.link_up(),
+                link_rate: port.shared.link_rate(),
                 capture: self.captures.get(&name).cloned(),
                 faults: self
                     .faults

@@ -65,6 +65,13 @@ pub enum Request {
         /// Whether it is to be up.
         up: bool,
     },
+    /// Let the link of a port, up or down, run at another rate.
+    SetLinkRate {
+        /// The port.
+        port: String,
+        /// Its rate.
+        bits_per_second: u64,
+    },
     /// Add ports to the system under test, each with its clients.
     Add {
         /// How many.
@@ -198,6 +205,7 @@ fn check(request: &Request) -> Result<(), Refused> {
             })
         }
         Request::SetLink { port, .. }
+        | Request::SetLinkRate { port, .. }
         | Request::Remove { port }
         | Request::StopCapture { port } => at_most("port", port.len(), LONGEST_WORD),
         Request::StartCapture { port, file } => {
@@ -244,6 +252,7 @@ mod tests {
             Request::Set { port: port(), settings: vec![setting.clone()] },
             Request::SetFaults { port: port(), settings: Vec::new() },
             Request::SetLink { port: port(), up: false },
+            Request::SetLinkRate { port: port(), bits_per_second: 100_000_000 },
             Request::Add { ports: 2 },
             Request::Remove { port: port() },
             Request::StartCapture { port: port(), file: "/tmp/a.pcapng".to_owned() },

@@ -184,7 +184,7 @@ fn line(fields: [String; COLUMNS.len()]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::model;
+    use linkrate_terms::{BitRate, model};
 
     use super::*;
 
@@ -214,6 +214,7 @@ mod tests {
                 wire: "cable".to_owned(),
                 reaches: vec!["client-0".to_owned()],
                 link_up: true,
+                link_rate: Some(BitRate(1e9)),
                 capture: None,
                 faults: BTreeMap::new(),
                 knobs: Default::default(),

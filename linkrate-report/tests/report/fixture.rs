@@ -82,6 +82,7 @@ fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
         threads: Vec::new(),
         source: IdleSource::TimerList,
         shared: false,
+        others: Vec::new(),
     };
     Measurement {
         traffic: Traffic {

@@ -12,6 +12,7 @@ use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
 use crate::analysis::figures::{RunsByCell, drops, lost_percent};
 use crate::analysis::watched::cell_name;
 use crate::analysis::{adapter, limit};
+use crate::integrity;
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
 use crate::store::{StoredRun, StoredStudy};
@@ -50,6 +51,7 @@ pub fn warnings(
     found.extend(coarse_idle(runs));
     found.extend(background_load(background));
     found.extend(steal(runs));
+    found.extend(integrity::told(stored.runs.iter()));
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
         let name = cell_name(&cell.levels);
         found.extend(contradiction(&name, runs.cell(index)));

@@ -151,6 +151,19 @@ fn a_device_thread_is_told_from_the_clients_on_its_cpu() {
         said(busy),
         "bound by the CPU of the adapter's device (busiest thread 96.3 % of a CPU)"
     );
+    let most =
+        VerdictInput { device_busiest_percent: Some(71.2), device_shares_cpus: true, ..busy };
+    assert_eq!(
+        most.sentence(),
+        "bound by the CPU of the adapter's device (busiest thread 71.2 % of a CPU); device and \
+         clients share CPUs"
+    );
+    let less = VerdictInput { device_busiest_percent: Some(49.9), ..most };
+    assert!(matches!(judge(&less), Verdict::ClientCpu { .. }));
+    let apart = VerdictInput { device_shares_cpus: false, ..most };
+    assert!(matches!(judge(&apart), Verdict::ClientCpu { .. }));
+    let calm = VerdictInput { client_busiest_percent: Some(80.0), ..most };
+    assert!(matches!(judge(&calm), Verdict::NoSingleResource { .. }));
     let sut =
         VerdictInput { sut_busiest_percent: Some(99.0), client_busiest_percent: None, ..busy };
     assert!(matches!(judge(&sut), Verdict::SutCpu { .. }));

@@ -22,13 +22,18 @@ pub const CLIENT_INTERFACE: &str = "eth0";
 /// One client, wired with two queues. `congestion` is for foreign programs.
 #[track_caller]
 pub fn lab(congestion: Option<&str>) -> Lab {
+    lab_of(&TestbedSpec { queues: 2, ..TestbedSpec::default() }, congestion)
+}
+
+/// What `spec` asks for.
+#[track_caller]
+pub fn lab_of(spec: &TestbedSpec, congestion: Option<&str>) -> Lab {
     let options = LabOptions {
         program: PathBuf::from(LINKRATE),
         stop: Arc::new(AtomicBool::new(false)),
         route_congestion: congestion.map(str::to_owned),
     };
-    let spec = TestbedSpec { queues: 2, ..TestbedSpec::default() };
-    Lab::build(&spec, options).unwrap_or_else(|error| panic!("{error}"))
+    Lab::build(spec, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A run of `task` with everything else as it comes.

@@ -8,7 +8,7 @@ use linkrate_lab::control::messages::{Reply, Request, Setting};
 use linkrate_report::adapter::{done_document, settings_text};
 use serde_json::json;
 
-use super::{CaptureArgs, Common};
+use super::{CaptureArgs, Common, LinkState};
 use crate::commands::print;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -61,10 +61,20 @@ pub fn faults(
 }
 
 /// `adapter link`
-pub fn link(port: String, up: bool, common: &Common) -> Result<Exit, Failure> {
+pub fn link(port: String, state: LinkState, common: &Common) -> Result<Exit, Failure> {
     let lab = common.which.find()?;
-    done(&lab, Request::SetLink { port: port.clone(), up })?;
-    let state = if up { "up" } else { "down" };
+    let request = |port| match state {
+        LinkState::Up => Request::SetLink { port, up: true },
+        LinkState::Down => Request::SetLink { port, up: false },
+        // a whole number of bits: the fractions of ATM's rates are no matter here
+        LinkState::Rate(rate) => Request::SetLinkRate { port, bits_per_second: rate.0 as u64 },
+    };
+    done(&lab, request(port.clone()))?;
+    let state = match state {
+        LinkState::Up => "up".to_owned(),
+        LinkState::Down => "down".to_owned(),
+        LinkState::Rate(rate) => rate.to_string(),
+    };
     if common.json {
         print(&done_document("link", json!({ "port": port, "state": state })))?;
     } else {

@@ -5,8 +5,9 @@ mod look;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use linkrate_lab::control::messages::Setting;
+use linkrate_terms::BitRate;
 
 use super::lab::Which;
 use crate::exit::{Exit, Failure};
@@ -63,11 +64,12 @@ pub enum AdapterCommand {
     },
     /// Capture a port's packets to a pcapng file, before and after offloads
     Capture(CaptureArgs),
-    /// Take the link of a port down or up
+    /// Take the link of a port down or up, or let it run at another rate
     Link {
         /// A port: eth0, or client-0 for a client's
         port: String,
-        /// What it is to be
+        /// up, down, or a rate up to the model's, for example 100M
+        #[arg(value_name = "up|down|RATE", value_parser = link_state)]
         state: LinkState,
         #[command(flatten)]
         common: Common,
@@ -116,13 +118,26 @@ pub struct CaptureArgs {
     common: Common,
 }
 
-/// A link's state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// What a link is to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LinkState {
     /// It carries frames, and the host sees a carrier.
     Up,
     /// It carries none.
     Down,
+    /// It runs at this rate, up or down.
+    Rate(BitRate),
+}
+
+fn link_state(given: &str) -> Result<LinkState, String> {
+    match given {
+        "up" => Ok(LinkState::Up),
+        "down" => Ok(LinkState::Down),
+        _ => given
+            .parse()
+            .map(LinkState::Rate)
+            .map_err(|error| format!("expected up, down or a rate: {error}")),
+    }
 }
 
 /// Carries out an adapter command.
@@ -135,9 +150,7 @@ pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
         AdapterCommand::Add { ports, common } => change::add(ports, &common),
         AdapterCommand::Remove { port, common } => change::remove(port, &common),
         AdapterCommand::Capture(arguments) => change::capture(arguments),
-        AdapterCommand::Link { port, state, common } => {
-            change::link(port, state == LinkState::Up, &common)
-        }
+        AdapterCommand::Link { port, state, common } => change::link(port, state, &common),
         AdapterCommand::Faults { port, faults, common } => change::faults(port, faults, &common),
     }
 }

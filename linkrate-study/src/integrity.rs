@@ -1,0 +1,147 @@
+//! Whether a run can be believed: figures that another program, another link rate or another clock
+//! made must not stand as those of the system under test.
+//!
+//! Checked on each run before it is stored, from its own counters alone. A run that fails is
+//! stored with the reason and without figures. What is too small to refuse a run for is told in
+//! the report (`analysis::warnings`).
+
+use linkrate_terms::measurement::{CpuUse, PortEvidence};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{BitRate, Measurement, TestbedSpec};
+
+use crate::store::StoredRun;
+
+/// Share of a role's CPUs, in per cent, that a program other than linkrate may use before the run
+/// is refused. Below it, the cost of traffic is still most of what was measured.
+pub const OTHERS_REFUSED_PERCENT: f64 = 10.0;
+
+/// Share from which it is told.
+pub const OTHERS_TOLD_PERCENT: f64 = 1.0;
+
+/// Preamble, start delimiter and gap: what a frame occupies on the line beside its counted octets
+/// (IEEE 802.3, 3.1.1 and 4.4.2).
+const LINE_OVERHEAD_BYTES: u64 = 20;
+
+/// How far the rate that a link's counters show may be from its model's, in per cent. Octets and
+/// busy time are counted frame by frame, so that only the frames at the ends of the window
+/// disagree.
+const RATE_PERCENT: f64 = 1.0;
+
+/// Occupied time, in ns, from which a link's counters tell its rate.
+const RATE_BUSY_NS: u64 = 10_000_000;
+
+/// How far a host's clock may have moved against the controller's since it was measured, in ns.
+/// Clocks of two machines drift by some 10 µs a second, and a study takes minutes.
+pub const CLOCK_NS: u64 = 5_000_000;
+
+/// Why the figures of a run cannot be believed, as a sentence without its full stop.
+///
+/// # Errors
+/// The first reason found.
+pub fn check(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
+    others("the system under test", &run.sut_cpu)?;
+    others("the clients", &run.client_cpu)?;
+    link_rates(testbed, run)
+}
+
+/// Share of the CPUs that other programs used, in per cent.
+pub fn others_percent(cpu: &CpuUse) -> f64 {
+    let window_ns = cpu.cpus.iter().fold(0u64, |sum, cpu| sum.saturating_add(cpu.window_ns));
+    let others_ns = cpu.others.iter().fold(0u64, |sum, other| sum.saturating_add(other.cpu_ns));
+    if window_ns == 0 { 0.0 } else { others_ns as f64 * 100.0 / window_ns as f64 }
+}
+
+/// The programs by name and process id, with their shares.
+pub fn others_listed(cpu: &CpuUse) -> String {
+    let window_ns = cpu.cpus.iter().fold(0u64, |sum, cpu| sum.saturating_add(cpu.window_ns));
+    let named = cpu.others.iter().take(3).map(|other| {
+        let percent = other.cpu_ns as f64 * 100.0 / window_ns.max(1) as f64;
+        // a program may call itself anything
+        format!("{:?} (process {}) {percent:.1} %", other.name, other.pid)
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
+fn others(role: &str, cpu: &CpuUse) -> Result<(), String> {
+    let percent = others_percent(cpu);
+    if percent < OTHERS_REFUSED_PERCENT {
+        return Ok(());
+    }
+    Err(format!(
+        "other programs used {percent:.1} % of the CPUs of {role}, expected less than \
+         {OTHERS_REFUSED_PERCENT} %: {}",
+        others_listed(cpu)
+    ))
+}
+
+/// What of stored runs, in their order, must be told beside their figures, as full sentences: other
+/// programs that were too small to refuse a run for, and a wall clock that went back.
+pub fn told<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<String> {
+    let mut found = Vec::new();
+    let roles: [(&str, fn(&Measurement) -> &CpuUse); 2] =
+        [("the system under test", |run| &run.sut_cpu), ("the clients", |run| &run.client_cpu)];
+    for (role, cpu) in roles {
+        let shares = runs.clone().filter_map(|run| Some((run, cpu(run.measurement()?))));
+        let used: Vec<_> =
+            shares.filter(|(_, cpu)| others_percent(cpu) >= OTHERS_TOLD_PERCENT).collect();
+        let most = used.iter().max_by(|a, b| others_percent(a.1).total_cmp(&others_percent(b.1)));
+        if let Some((run, cpu)) = most {
+            let times =
+                if used.len() == 1 { "1 run".to_owned() } else { format!("{} runs", used.len()) };
+            found.push(format!(
+                "Other programs used more than {OTHERS_TOLD_PERCENT} % of the CPUs of {role} in \
+                 {times}, most in run {}: {}.",
+                run.sequence,
+                others_listed(cpu)
+            ));
+        }
+    }
+    let pairs = runs.clone().zip(runs.skip(1));
+    for (before, after) in pairs {
+        if after.started_unix_ms < before.started_unix_ms {
+            found.push(format!(
+                "The wall clock went back by {:.1} s between runs {} and {}: times of day are not \
+                 in order. Figures do not depend on them.",
+                (before.started_unix_ms - after.started_unix_ms) as f64 / 1e3,
+                before.sequence,
+                after.sequence
+            ));
+        }
+    }
+    found
+}
+
+/// What the octets that left a port say about its link: bits on the line over the time it was
+/// occupied.
+fn observed_rate(port: &PortEvidence) -> Option<BitRate> {
+    let counter = |name: &str| port.counters.get(name).copied().unwrap_or(0);
+    let busy_ns = counter("txLinkBusyNs");
+    if busy_ns < RATE_BUSY_NS {
+        return None;
+    }
+    let frames = ["ifHCOutUcastPkts", "ifHCOutMulticastPkts", "ifHCOutBroadcastPkts"]
+        .iter()
+        .fold(0u64, |sum, name| sum.saturating_add(counter(name)));
+    let bytes = counter("ifHCOutOctets").saturating_add(frames.saturating_mul(LINE_OVERHEAD_BYTES));
+    Some(BitRate(bytes as f64 * 8e9 / busy_ns as f64))
+}
+
+fn link_rates(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
+    let Adapter::Model(model) = &testbed.adapter else { return Ok(()) };
+    let Some(BitRate(nominal)) = model.rate else { return Ok(()) };
+    let expected = BitRate(nominal * testbed.scale);
+    let ports = run.evidence.adapter.iter().flat_map(|adapter| &adapter.ports);
+    for port in ports {
+        let Some(observed) = observed_rate(port) else { continue };
+        if (observed.0 / expected.0 - 1.0).abs() * 100.0 > RATE_PERCENT {
+            return Err(format!(
+                "the link of {} ran at {observed} by its counters, expected {expected}",
+                port.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Who else used the CPUs: the CPU time of every program's threads, from `/proc`.
+//!
+//! A thread's `schedstat` has its CPU time in nanoseconds (Documentation/scheduler/sched-stats.rst),
+//! its `stat` the CPU it was last on. Kernel threads are part of the host and are left out.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use linkrate_terms::CpuSet;
+use linkrate_terms::measurement::OtherProgram;
+
+use crate::sched;
+
+/// Longest that counting may take; on a machine with more threads than fit, the rest goes unseen.
+const PATIENCE: Duration = Duration::from_millis(8);
+
+/// Programs that are told.
+const TOLD: usize = 8;
+
+/// CPU time below which a program is not told: the scan of `/proc` itself wakes some.
+const LEAST_NS: u64 = 1_000_000;
+
+/// `PF_KTHREAD`, include/linux/sched.h.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// CPU time of all threads of all programs but linkrate's own.
+#[derive(Debug)]
+pub struct Census {
+    /// Nanoseconds by process and thread.
+    threads: HashMap<(u32, u32), u64>,
+    is_whole: bool,
+}
+
+/// What a `stat` file tells of a process or thread.
+#[derive(Debug, PartialEq)]
+struct Stat {
+    name: String,
+    parent: u32,
+    is_kernel: bool,
+    last_cpu: u32,
+}
+
+impl Census {
+    /// Counts now. Left out are the calling process, its parent, and those of its parent's
+    /// children that run the same program: a controller and its agents.
+    pub fn take() -> Self {
+        let deadline = Instant::now() + PATIENCE;
+        let own = Own::find();
+        let mut census = Self { threads: HashMap::new(), is_whole: true };
+        for process in numbers("/proc") {
+            if Instant::now() > deadline {
+                census.is_whole = false;
+                break;
+            }
+            let Some(stat) = read_stat(&format!("/proc/{process}/stat")) else { continue };
+            if stat.is_kernel || own.owns(process, &stat) {
+                continue;
+            }
+            for thread in numbers(&format!("/proc/{process}/task")) {
+                // a thread that has just ended used what it used before
+                if let Some(ns) = cpu_ns(process, thread) {
+                    census.threads.insert((process, thread), ns);
+                }
+            }
+        }
+        census
+    }
+
+    /// The programs that used `cpus` since `earlier`, the busiest first. A thread that may run
+    /// elsewhere too counts if it was there last: its figure is what it used at most.
+    pub fn since(&self, earlier: &Self, cpus: &CpuSet) -> Vec<OtherProgram> {
+        let mut programs: HashMap<u32, u64> = HashMap::new();
+        for ((process, thread), ns) in &self.threads {
+            let before = match earlier.threads.get(&(*process, *thread)) {
+                Some(ns) => *ns,
+                // begun since, unless it was only not looked at
+                None if earlier.is_whole => 0,
+                None => continue,
+            };
+            let used = ns.saturating_sub(before);
+            if used >= LEAST_NS && was_on(cpus, *process, *thread) {
+                *programs.entry(*process).or_default() += used;
+            }
+        }
+        let mut told: Vec<OtherProgram> = programs
+            .into_iter()
+            .map(|(pid, cpu_ns)| {
+                let stat = read_stat(&format!("/proc/{pid}/stat"));
+                OtherProgram { pid, name: stat.map_or_else(String::new, |stat| stat.name), cpu_ns }
+            })
+            .collect();
+        told.sort_by_key(|program| (std::cmp::Reverse(program.cpu_ns), program.pid));
+        told.truncate(TOLD);
+        told
+    }
+}
+
+/// Whether the thread is bound to some of the CPUs, or was last seen on one.
+fn was_on(cpus: &CpuSet, process: u32, thread: u32) -> bool {
+    let affinity = sched::affinity(thread as i32).unwrap_or_default();
+    let elsewhere = affinity.iter().any(|cpu| !cpus.contains(cpu));
+    if !elsewhere {
+        return affinity.overlaps(cpus);
+    }
+    affinity.overlaps(cpus)
+        && read_stat(&format!("/proc/{process}/task/{thread}/stat"))
+            .is_some_and(|stat| cpus.contains(stat.last_cpu))
+}
+
+/// Who belongs to linkrate.
+struct Own {
+    process: u32,
+    parent: u32,
+    name: String,
+}
+
+impl Own {
+    fn find() -> Self {
+        let process = std::process::id();
+        let stat = read_stat("/proc/self/stat");
+        let (parent, name) = stat.map_or((0, String::new()), |stat| (stat.parent, stat.name));
+        Self { process, parent, name }
+    }
+
+    fn owns(&self, process: u32, stat: &Stat) -> bool {
+        let is_sibling = stat.parent == self.parent && stat.name == self.name;
+        process == self.process || process == self.parent || is_sibling
+    }
+}
+
+/// The entries of a directory that are numbers.
+fn numbers(directory: &str) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn cpu_ns(process: u32, thread: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn read_stat(path: &str) -> Option<Stat> {
+    parse_stat(&fs::read_to_string(path).ok()?)
+}
+
+/// Fields of proc_pid_stat(5). The name stands in parentheses and may contain some itself.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (head, rest) = text.rsplit_once(')')?;
+    let name = head.split_once('(')?.1.to_owned();
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    // the third field of the file is the first here
+    let field = |number: usize| fields.get(number - 3);
+    Some(Stat {
+        name,
+        parent: field(4)?.parse().ok()?,
+        is_kernel: field(9)?.parse::<u64>().ok()? & KERNEL_THREAD != 0,
+        last_cpu: field(39)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_name_may_have_anything_in_it() {
+        let tail =
+            "S 7 1 1 0 -1 4194560 0 0 0 0 5 6 0 0 20 0 1 0 9 1 1 1 1 1 1 1 1 0 0 0 0 0 0 0 17 3 0";
+        let stat = parse_stat(&format!("12 (a) b (c) {tail}")).unwrap();
+        let name = "a) b (c".to_owned();
+        assert_eq!(stat, Stat { name, parent: 7, is_kernel: false, last_cpu: 3 });
+        let kernel = tail.replace("4194560", "2129984");
+        assert!(parse_stat(&format!("2 (kthreadd) {kernel}")).unwrap().is_kernel);
+        assert_eq!(parse_stat("12 (short) S 7"), None);
+        assert_eq!(parse_stat(""), None);
+    }
+
+    #[test]
+    fn a_busy_program_is_found_and_this_one_is_not() {
+        let cpus = sched::affinity(sched::current_thread()).unwrap();
+        let before = Census::take();
+        // a shell that spins, and this thread beside it
+        let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let end = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        let told = Census::take().since(&before, &cpus);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        let found = told.iter().find(|program| program.pid == busy.id());
+        assert!(found.is_some_and(|program| program.cpu_ns > 20_000_000), "{told:?}");
+        assert_eq!(found.unwrap().name, "sh");
+        assert!(told.iter().all(|program| program.pid != std::process::id()), "{told:?}");
+    }
+
+    #[test]
+    fn what_ran_on_other_cpus_is_not_told() {
+        let before = Census { threads: HashMap::new(), is_whole: true };
+        let nowhere: CpuSet = [4000].into_iter().collect();
+        assert_eq!(Census::take().since(&before, &nowhere), []);
+    }
+}

@@ -1,0 +1,178 @@
+//! Runs that somebody spoils: each is refused with the culprit's name, and the next one is sound.
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use common::lab::{SUT_INTERFACE, inside, lab, lab_of, run_spec};
+use common::small::SmallStudy;
+use common::{Running, has_or_skips, is_root_or_skips};
+use linkrate_lab::Lab;
+use linkrate_study::executor::{Executor, RunFailure, Stage};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    BitRate, InterfaceKnobs, Offload, RunSpec, Task, TestbedSpec, Workload, model,
+};
+
+const WINDOW: Duration = Duration::from_secs(1);
+
+fn run_of(offload: Option<Offload>) -> RunSpec {
+    let interface = InterfaceKnobs { offload, ..InterfaceKnobs::default() };
+    let spec = run_spec(Task::Workload(Workload::default()), interface, WINDOW);
+    RunSpec { warm_up: Duration::from_millis(200), ..spec }
+}
+
+#[track_caller]
+fn refused(lab: &mut Lab, spec: &RunSpec) -> RunFailure {
+    match lab.run(spec) {
+        Err(failure) => failure,
+        Ok(measured) => panic!("a spoiled run was believed: {measured:?}"),
+    }
+}
+
+#[track_caller]
+fn believed(lab: &mut Lab, spec: &RunSpec) {
+    if let Err(failure) = lab.run(spec) {
+        panic!("a sound run was refused: {failure}");
+    }
+}
+
+/// A shell that spins on one CPU.
+fn hog(cpu: u32) -> Running {
+    let cpu = cpu.to_string();
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu, "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
+    Running::start(&mut command)
+}
+
+#[test]
+fn a_program_that_takes_the_suts_cpu_is_named() {
+    let test = "a_program_that_takes_the_suts_cpu_is_named";
+    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
+        return;
+    }
+    let mut lab = lab(None);
+    let cpu = lab.testbed().and_then(|testbed| testbed.placement.sut.iter().next());
+    let spec = run_of(None);
+    {
+        let hog = hog(cpu.expect("a CPU"));
+        let failure = refused(&mut lab, &spec);
+        assert_eq!(failure.stage, Stage::Measure);
+        let culprit = format!("\"sh\" (process {})", hog.pid());
+        assert!(failure.reason.contains("CPUs of the system under test"), "{failure}");
+        assert!(failure.reason.contains(&culprit), "{failure}");
+    }
+    believed(&mut lab, &spec);
+}
+
+#[test]
+fn an_offload_that_is_switched_back_is_named() {
+    let test = "an_offload_that_is_switched_back_is_named";
+    if !is_root_or_skips(test) || !has_or_skips(test, "ethtool", "ethtool") {
+        return;
+    }
+    let mut lab = lab(None);
+    let pid = lab.testbed().expect("a testbed").sut.pid();
+    let spec = run_of(Some(Offload::Tso));
+    let saboteur = thread::spawn(move || {
+        thread::sleep(WINDOW / 2);
+        let off = ["-K", SUT_INTERFACE, "tso", "off"];
+        assert!(inside(pid, "ethtool").args(off).status().expect("run ethtool").success());
+    });
+    let failure = refused(&mut lab, &spec);
+    saboteur.join().expect("the saboteur");
+    assert_eq!(failure.stage, Stage::Knob);
+    assert_eq!(
+        failure.reason,
+        "knob \"offload\" on eth0: tso when the run began, gso when it ended: another program \
+         changed it"
+    );
+    believed(&mut lab, &spec);
+}
+
+fn gigabit() -> TestbedSpec {
+    let model = model::find("gigabit").expect("a built-in model");
+    TestbedSpec { adapter: Adapter::Model(Box::new(model)), ..TestbedSpec::default() }
+}
+
+#[test]
+fn a_link_at_half_its_rate_is_named() {
+    if !is_root_or_skips("a_link_at_half_its_rate_is_named") {
+        return;
+    }
+    let mut lab = lab_of(&gigabit(), None);
+    let spec = run_of(None);
+    let adapters = lab.testbed().and_then(|testbed| testbed.adapters.as_ref()).expect("adapters");
+    let line = adapters.line(SUT_INTERFACE).expect("a port");
+    line.set_link_rate(&line.sut, BitRate(5e8));
+    let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
+    let failure = refused(&mut lab, &spec);
+    assert_eq!(failure.stage, Stage::Testbed);
+    assert_eq!(failure.reason, "the link of eth0 runs at 500.0 Mb/s, expected 1.000 Gb/s");
+
+    // whoever sets it back in time is betrayed by what the link carried
+    drop(ports);
+    let adapters = lab.testbed();
+    assert!(adapters.is_none(), "a testbed that was tampered with is not used again");
+    believed(&mut lab, &spec);
+    let adapters = lab.testbed().and_then(|testbed| testbed.adapters.as_ref()).expect("adapters");
+    let line = adapters.line(SUT_INTERFACE).expect("a port");
+    let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
+    let saboteur = thread::spawn(move || {
+        for rate in [5e8, 1e9] {
+            thread::sleep(WINDOW / 2);
+            ports.iter().for_each(|port| port.set_link_rate(BitRate(rate)));
+        }
+    });
+    let failure = refused(&mut lab, &spec);
+    saboteur.join().expect("the saboteur");
+    assert!(failure.reason.starts_with("the link of eth0 ran at "), "{failure}");
+    assert!(failure.reason.ends_with("by its counters, expected 1.000 Gb/s"), "{failure}");
+    believed(&mut lab, &spec);
+}
+
+#[test]
+fn a_clock_that_moved_is_named() {
+    if !is_root_or_skips("a_clock_that_moved_is_named") {
+        return;
+    }
+    let mut lab = lab(None);
+    let spec = run_of(None);
+    believed(&mut lab, &spec);
+    // as if this host's clock had been set back since it was started
+    lab.testbed().expect("a testbed").clients[0].host.clock_offset_ns = 20_000_000;
+    let failure = refused(&mut lab, &spec);
+    assert_eq!(failure.stage, Stage::Measure);
+    assert!(failure.reason.starts_with("the clock of client 0 is -20.0 ms off"), "{failure}");
+    believed(&mut lab, &spec);
+}
+
+#[test]
+fn a_study_goes_on_without_the_runs_that_a_program_spoiled() {
+    let test = "a_study_goes_on_without_the_runs_that_a_program_spoiled";
+    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
+        return;
+    }
+    let study = SmallStudy::new();
+    let running = Running::start(study.run().args(["--sut-cpu", "0", "--client-cpu", "1"]));
+    study.await_runs(3);
+    {
+        let _hog = hog(0);
+        study.await_runs(6);
+    }
+    let finished = running.wait().expect_code(4);
+    let document = finished.json();
+    let failures = document["failures"].as_array().expect("failures");
+    assert!(!failures.is_empty());
+    for failure in failures {
+        let reason = failure["reason"].as_str().expect("a reason");
+        assert!(reason.contains("other programs used "), "{reason}");
+        assert!(reason.contains("\"sh\""), "{reason}");
+    }
+    for cell in document["cells"].as_array().expect("cells") {
+        assert!(cell["throughput"]["mean"].as_f64().is_some_and(|mean| mean > 0.0), "{cell}");
+    }
+}
