@@ -23,6 +23,7 @@ pub mod html;
 pub mod json;
 pub mod lab;
 pub mod limit;
+pub mod markdown;
 pub mod number;
 pub mod plan;
 pub mod terminal;

@@ -62,6 +62,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         failures: failures(stored),
         warnings: warnings::warnings(stored, &runs, background.map(|interval| interval.mean)),
         runs: stored.runs.clone(),
+        plan: Some(Box::new(stored.plan.clone())),
     }
 }
 

@@ -10,7 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::executor::Facts;
-use crate::store::StoredRun;
+use crate::store::{StoredPlan, StoredRun};
 
 /// Version of the JSON document.
 pub const RESULTS_FORMAT: u32 = 1;
@@ -175,6 +175,10 @@ pub struct StudyResults {
     /// Every stored run, for CSV and the report's raw data.
     #[serde(skip)]
     pub runs: Vec<StoredRun>,
+    /// What was planned and with what, for the report's account of how it was measured; absent
+    /// from made-up results. Not in the document: `plan.json` lies beside it.
+    #[serde(skip)]
+    pub plan: Option<Box<StoredPlan>>,
 }
 
 /// One cell.

@@ -266,6 +266,7 @@ pub fn stream() -> StudyResults {
                 .to_owned(),
         ],
         runs,
+        plan: None,
     }
 }
 
