@@ -257,8 +257,8 @@ impl Page<'_> {
             let word = if results.complete { "stopped" } else { "incomplete" };
             table.add_row([word.to_owned(), clean(&results.stopped)]);
         }
-        if !results.results.is_empty() {
-            table.add_row(["results".to_owned(), clean(&results.results)]);
+        if !results.directory.is_empty() {
+            table.add_row(["results".to_owned(), clean(&results.directory)]);
         }
         for failed in &results.failures {
             let who = clean(&words::failed_run(failed));

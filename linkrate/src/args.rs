@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use linkrate_study::keys::{KEYS, Values};
 
 use crate::commands::adapter::AdapterCommand;
@@ -72,14 +72,37 @@ pub enum StudyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print the results of a study again, and write its report anew
-    Report {
-        /// Its results directory
-        directory: PathBuf,
-        /// Print one JSON document and nothing else on stdout
-        #[arg(long)]
-        json: bool,
-    },
+    /// Print the results of a study again and write its report anew, or make one document of them
+    Report(StudyReportArgs),
+}
+
+/// `linkrate study report`
+#[derive(Debug, Args)]
+pub struct StudyReportArgs {
+    /// Its results directory
+    pub directory: PathBuf,
+    /// One document instead of the table; nothing is written into the directory
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<ReportFormat>,
+    /// Where the document goes, standard output unless given; its ending may stand for --format
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// What results can be made into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// One page that needs no network
+    Html,
+    /// Markdown; with --output FILE the figures go beside it, into FILE's name with _figures
+    Md,
+    /// One row a run, one column a variable
+    Csv,
+    /// The document that `linkrate study schema` describes
+    Json,
 }
 
 /// `linkrate study run`

@@ -1,12 +1,13 @@
 //! `linkrate study`: list, show, run, resume, report.
 
 mod files;
+mod output;
 mod plan;
+mod report;
 mod run;
 mod source;
 
-use linkrate_study::analysis::analyse;
-use linkrate_study::store::{Store, StoreError};
+use linkrate_study::store::StoreError;
 
 use super::{print, terminal_style};
 use crate::args::StudyCommand;
@@ -21,23 +22,21 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
         StudyCommand::Show { study, quick, json } => plan::show(&study, quick, json),
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),
-        StudyCommand::Report { directory, json } => {
-            let results = analyse(&Store::read(&directory).map_err(store_failure)?);
-            files::write(&directory, &results)?;
-            present(&results, json)?;
-            Ok(Exit::Success)
-        }
+        StudyCommand::Report(arguments) => report::run(&arguments),
     }
 }
 
 /// Prints results as a table, or as the one document that `--json` promises.
 fn present(results: &linkrate_study::results::StudyResults, json: bool) -> Result<(), Failure> {
     if json {
-        return print(&linkrate_report::json::document(results));
+        print(&linkrate_report::json::document(results))?;
+        // the document does not say where it was written
+        eprintln!("results  {}", results.directory);
+        return Ok(());
     }
     let (width, style) = terminal_style();
     print(&linkrate_report::terminal::table(results, width, style))?;
-    eprintln!("report   {}/{}", results.results, files::REPORT);
+    eprintln!("report   {}/{}", results.directory, files::REPORT);
     Ok(())
 }
 
