@@ -74,6 +74,62 @@ pub enum StudyCommand {
     },
     /// Print the results of a study again and write its report anew, or make one document of them
     Report(StudyReportArgs),
+    /// Hold one result set against another of the same study: what is better, what is worse
+    Compare(StudyCompareArgs),
+    /// Print the JSON Schema of a document
+    Schema {
+        /// Which document
+        #[arg(value_enum, default_value_t)]
+        document: SchemaOf,
+    },
+}
+
+/// `linkrate study compare`
+#[derive(Debug, Args)]
+pub struct StudyCompareArgs {
+    /// The results directory that is held against
+    #[arg(value_name = "BASELINE")]
+    pub baseline: PathBuf,
+    /// The results directory that is asked about
+    #[arg(value_name = "CANDIDATE")]
+    pub candidate: PathBuf,
+    /// What is under test and so may differ: kernel, cpu-model, linkrate, ...; may be repeated
+    #[arg(long, value_name = "FACT")]
+    pub allow: Vec<String>,
+    /// Smallest difference that counts, for example 3 % [default: the baseline's own]
+    #[arg(long, value_name = "PERCENT")]
+    pub minimum_effect: Option<String>,
+    /// How it is told
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub format: CompareFormat,
+    /// Where it goes, standard output unless given
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// How a comparison is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CompareFormat {
+    /// For people at a terminal
+    #[default]
+    Table,
+    /// Markdown, for a pull request
+    Md,
+    /// The document that `linkrate study schema comparison` describes
+    Json,
+}
+
+/// Documents with a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SchemaOf {
+    /// Of study run, resume and report, and of measure
+    #[default]
+    Results,
+    /// Of study compare
+    Comparison,
 }
 
 /// `linkrate study report`

@@ -1,5 +1,6 @@
-//! `linkrate study`: list, show, run, resume, report.
+//! `linkrate study`: list, show, run, resume, report, compare, schema.
 
+mod compare;
 mod files;
 mod output;
 mod plan;
@@ -10,7 +11,7 @@ mod source;
 use linkrate_study::store::StoreError;
 
 use super::{print, terminal_style};
-use crate::args::StudyCommand;
+use crate::args::{SchemaOf, StudyCommand};
 use crate::exit::{Exit, Failure};
 
 pub use source::load_model;
@@ -23,6 +24,14 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),
         StudyCommand::Report(arguments) => report::run(&arguments),
+        StudyCommand::Compare(arguments) => compare::run(&arguments),
+        StudyCommand::Schema { document } => {
+            print(match document {
+                SchemaOf::Results => linkrate_report::json::RESULTS_SCHEMA,
+                SchemaOf::Comparison => linkrate_report::json::COMPARISON_SCHEMA,
+            })?;
+            Ok(Exit::Success)
+        }
     }
 }
 
