@@ -138,7 +138,7 @@ fn mark(mark: Mark) -> &'static str {
         Mark::Worse => "▼ ",
         Mark::Better => "▲ ",
         Mark::Changed => "◆ ",
-        Mark::None => "  ",
+        Mark::None => "",
     }
 }
 

@@ -221,6 +221,8 @@ pub enum EffectVerdict {
     Weaker,
     /// In the other direction.
     Reversed,
+    /// Different, where one of the two may be no effect at all.
+    Changed,
     /// The difference, if there is any, is smaller than the minimum.
     BelowMinimum,
     /// The runs do not show a difference.

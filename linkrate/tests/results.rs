@@ -116,10 +116,10 @@ fn markdown_has_its_figures_beside_it() {
     let figures = sets.path("my notes/the report_figures");
     let names = listing(&figures);
     for name in &names {
-        assert!(text.contains(&format!("(the%20report_figures/{name})")), "{name}: {text}");
+        assert!(text.contains(&format!("the%20report_figures/{name}")), "{name}: {text}");
         assert!(fs::read_to_string(figures.join(name)).unwrap().contains("<svg"), "{name}");
     }
-    assert_eq!(text.matches("](the%20report_figures/").count(), names.len());
+    assert_eq!(text.matches("the%20report_figures/").count(), names.len());
     // without a file there is no beside, and one line says so
     let printed = sets.linkrate("study report set --format md").expect_code(0);
     assert_eq!(printed.stderr.contains("hint: --output report.md"), !names.is_empty());

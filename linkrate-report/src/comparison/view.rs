@@ -206,8 +206,8 @@ fn effects(comparison: &StudyComparison) -> Vec<Group> {
         let (verdict, mark) = effect_verdict(row, comparison);
         let line = Line {
             name,
-            baseline: number::change(&row.baseline).mean,
-            candidate: number::change(&row.candidate).mean,
+            baseline: alone(&row.baseline),
+            candidate: alone(&row.candidate),
             change,
             interval,
             verdict,
@@ -222,10 +222,16 @@ fn effects(comparison: &StudyComparison) -> Vec<Group> {
     groups
 }
 
+/// An effect without its interval: two that stand side by side have the same digits.
+fn alone(effect: &Interval) -> String {
+    number::change(&Interval { low: None, high: None, ..*effect }).mean
+}
+
 fn effect_verdict(row: &EffectRow, comparison: &StudyComparison) -> (String, Mark) {
     let (text, mark) = match row.verdict {
         EffectVerdict::Stronger => ("stronger", Mark::Changed),
         EffectVerdict::Weaker => ("weaker", Mark::Changed),
+        EffectVerdict::Changed => ("changed", Mark::Changed),
         EffectVerdict::Reversed => ("reversed", Mark::Changed),
         EffectVerdict::BelowMinimum => return (below(comparison), Mark::None),
         EffectVerdict::NotShown => ("no difference shown", Mark::None),

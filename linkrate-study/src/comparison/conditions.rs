@@ -14,7 +14,7 @@ use crate::analysis::watched::cell_name;
 use crate::comparison::ComparisonError;
 use crate::results::Levels;
 use crate::store::{StoredPlan, StoredStudy};
-use crate::study::Study;
+use crate::study::{Method, Study};
 
 /// Facts of a testbed that decide what a figure means: how CPU time is read, whose it is, and
 /// what work is in it. Every other fact describes the host.
@@ -24,8 +24,8 @@ const MEANING: [&str; 6] =
 /// The name under which linkrate's own version is a difference.
 const VERSION: &str = "linkrate";
 
-/// What stands for a value that a set does not have.
-const NONE: &str = "none";
+/// What stands for a knob that a study leaves as it is.
+const UNSET: &str = "not set";
 
 /// One thing that is not the same in both sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -189,7 +189,8 @@ pub fn warnings(
 
 /// What makes a cell of one study mean something else than in the other.
 fn study(baseline: &Study, candidate: &Study) -> Vec<Difference> {
-    let mut found = whole(testbed(&baseline.testbed), testbed(&candidate.testbed));
+    let mut found = whole(method(&baseline.method), method(&candidate.method), UNSET);
+    found.extend(whole(testbed(&baseline.testbed), testbed(&candidate.testbed), UNSET));
     // two adapters are not told apart by listing what each is made of
     if found.iter().any(|one| one.name == "adapter") {
         found.retain(|one| !one.name.starts_with("model."));
@@ -205,10 +206,10 @@ fn study(baseline: &Study, candidate: &Study) -> Vec<Difference> {
 
 type Values = BTreeMap<String, String>;
 
-/// What differs between two descriptions.
-fn whole(a: Values, b: Values) -> Vec<Difference> {
+/// What differs between two descriptions; `absent` stands for what one of them does not have.
+fn whole(a: Values, b: Values, absent: &str) -> Vec<Difference> {
     let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-    let value = |of: &Values, name: &String| of.get(name).map_or(NONE, String::as_str).to_owned();
+    let value = |of: &Values, name: &String| of.get(name).map_or(absent, String::as_str).to_owned();
     let pairs = names.into_iter().map(|name| (name, value(&a, name), value(&b, name)));
     pairs
         .filter(|(_, a, b)| a != b)
@@ -233,7 +234,7 @@ fn levels(baseline: &Study, candidate: &Study) -> Vec<Difference> {
         });
         levels.collect()
     };
-    let found = whole(factors(baseline), factors(candidate));
+    let found = whole(factors(baseline), factors(candidate), "not varied");
     if !found.is_empty() {
         return found;
     }
@@ -273,7 +274,7 @@ fn specs(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     for cell in &baseline.cells {
         let Some(other) = find(candidate, &cell.levels) else { continue };
         let other = &candidate.cells[other];
-        for difference in whole(run(&cell.spec), run(&other.spec)) {
+        for difference in whole(run(&cell.spec), run(&other.spec), UNSET) {
             match found.iter_mut().find(|(one, _)| *one == difference) {
                 Some((_, cells)) => cells.push(&cell.levels),
                 None => found.push((difference, vec![&cell.levels])),
@@ -304,7 +305,7 @@ fn run(spec: &RunSpec) -> Values {
     set("run", format_duration(*window));
     set("warm-up", format_duration(*warm_up));
     set("clients", clients.to_string());
-    set("ports", ports.map_or_else(|| NONE.to_owned(), |ports| ports.to_string()));
+    set("ports", ports.map_or_else(|| UNSET.to_owned(), |ports| ports.to_string()));
     let SocketKnobs { buffer, congestion, nodelay } = socket;
     set("socket", buffer.map_or_else(|| "autotuned".to_owned(), |size| size.to_string()));
     set("congestion", congestion.clone());
@@ -339,7 +340,7 @@ fn run(spec: &RunSpec) -> Values {
             set("burst", burst.to_string());
             set("send-path", word(send_path));
             set("receive-path", word(receive_path));
-            set("udp-segment", udp_segment.map_or_else(|| NONE.to_owned(), |s| s.to_string()));
+            set("udp-segment", udp_segment.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));
             set("udp-gro", udp_gro.to_string());
         }
     }
@@ -348,6 +349,26 @@ fn run(spec: &RunSpec) -> Values {
 
 fn knobs(interface: &InterfaceKnobs) -> Vec<(&'static str, String)> {
     interface.values()
+}
+
+/// What a method decides of the meaning of a cell: nothing. How long a run is stands in each
+/// cell, and the rest says how many runs there are, in which order, and what is said of them. Taken
+/// apart whole all the same, so that whatever is added must be thought about.
+fn method(method: &Method) -> Values {
+    let Method {
+        confidence: _,
+        precision: _,
+        minimum_effect: _,
+        min_blocks: _,
+        max_blocks: _,
+        run: _,
+        warm_up: _,
+        idle: _,
+        budget: _,
+        seed: _,
+        on_failure: _,
+    } = method;
+    Values::new()
 }
 
 /// What the testbed is made of, by the names of the study file and of a model's. Which CPUs it was
@@ -385,7 +406,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
             defaults,
         } = model.as_ref();
         let rate_text = |rate: &Option<linkrate_terms::BitRate>| {
-            rate.map_or_else(|| NONE.to_owned(), |rate| rate.to_string())
+            rate.map_or_else(|| UNSET.to_owned(), |rate| rate.to_string())
         };
         for (name, value) in [
             ("ports", ports.to_string()),

@@ -10,7 +10,7 @@ use crate::comparison::{
 };
 use crate::results::{Interval, Measure};
 use crate::stats::independent::{self, holm};
-use crate::stats::interval::of_mean;
+use crate::stats::interval::{excludes, of_mean};
 use crate::stats::paired;
 use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
@@ -247,10 +247,12 @@ impl<'a> Rows<'a> {
             row.verdict = match said(&row.ratio, adjusted, self.confidence, self.minimum_effect) {
                 Said::Different => {
                     let (a, b) = (row.baseline.mean.ln(), row.candidate.mean.ln());
-                    match (a * b > 0.0, b.abs() > a.abs()) {
-                        (false, _) => EffectVerdict::Reversed,
-                        (true, true) => EffectVerdict::Stronger,
-                        (true, false) => EffectVerdict::Weaker,
+                    let both = excludes(&row.baseline, 1.0) && excludes(&row.candidate, 1.0);
+                    match (both, a * b > 0.0, b.abs() > a.abs()) {
+                        (false, ..) => EffectVerdict::Changed,
+                        (true, false, _) => EffectVerdict::Reversed,
+                        (true, true, true) => EffectVerdict::Stronger,
+                        (true, true, false) => EffectVerdict::Weaker,
                     }
                 }
                 Said::Small => EffectVerdict::BelowMinimum,

@@ -108,7 +108,9 @@ fn markdown(to: Option<&Path>, results: &StudyResults) -> Result<(), Failure> {
 fn in_directory(document: &Markdown, directory: &str) -> String {
     let directory = percent_encoded(directory);
     document.figures.iter().fold(document.text.clone(), |text, (name, _)| {
+        // as Markdown has it, and as HTML within Markdown does
         text.replace(&format!("]({name})"), &format!("]({directory}/{name})"))
+            .replace(&format!("src=\"{name}\""), &format!("src=\"{directory}/{name}\""))
     })
 }
 
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn figures_are_referred_to_where_they_are_written() {
         let document = Markdown {
-            text: "![a](one.svg) and ![b](two.svg), not one.svg".to_owned(),
+            text: "![a](one.svg) and <img src=\"two.svg\">, not one.svg".to_owned(),
             figures: vec![
                 ("one.svg".to_owned(), String::new()),
                 ("two.svg".to_owned(), String::new()),
@@ -139,7 +141,8 @@ mod tests {
         };
         assert_eq!(
             in_directory(&document, "my report_figures"),
-            "![a](my%20report_figures/one.svg) and ![b](my%20report_figures/two.svg), not one.svg"
+            "![a](my%20report_figures/one.svg) and <img src=\"my%20report_figures/two.svg\">, not \
+             one.svg"
         );
     }
 }
