@@ -437,7 +437,7 @@ fn outliers_hide_differences_and_make_none() {
         let mut one = set(seed, 7, SAME, 0.02, 0.0);
         for (index, run) in one.runs.iter_mut().enumerate() {
             // one run in ten at two thirds of its rate
-            if (seed as usize * 31 + index * 7) % 10 == 0
+            if (seed as usize * 31 + index * 7).is_multiple_of(10)
                 && let Outcome::Measured(measured) = &mut run.outcome
             {
                 measured.traffic.transmit_bytes = measured.traffic.transmit_bytes / 3 * 2;
