@@ -12,13 +12,16 @@ use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
 
 use crate::ReportError;
-use crate::layout::{Paper, RULED, Style, clean, shape, trimmed};
+use crate::layout::{GAP, Paper, RULED, Style, clean, shape, trimmed};
 
 mod view;
 
 use view::{Group, Mark, View};
 
 const TEMPLATE: &str = include_str!("../templates/comparison.md");
+
+/// Room that verdicts need beside the figures: two words.
+const VERDICT: usize = 14;
 
 /// The document, indented, with a newline at its end. Keys are only ever added within a format.
 ///
@@ -101,28 +104,41 @@ fn sets(view: &View, paper: &Paper) -> String {
     paper.print(&table)
 }
 
+/// One table of all groups, each under the name of its measure. Where it is too wide, the figures of
+/// both sets are left out: change, interval and verdict are what was asked for.
 fn groups(head: [&str; 6], groups: &[Group], paper: &Paper) -> String {
+    let mut rows: Vec<[String; 6]> = Vec::new();
+    for line in groups.iter().flat_map(|group| &group.lines) {
+        rows.push([
+            format!("  {}", clean(&line.name)),
+            line.baseline.clone(),
+            line.candidate.clone(),
+            line.change.clone(),
+            line.interval.clone(),
+            format!("{}{}", mark(line.mark), line.verdict),
+        ]);
+    }
+    let width = |column: usize| {
+        let texts = rows.iter().map(|row| row[column].as_str()).chain([head[column]]);
+        texts.map(|text| text.chars().count()).max().unwrap_or(0) + GAP
+    };
+    let whole: usize = (0..5).map(width).sum();
+    let shown: &[usize] = match whole + VERDICT <= usize::from(paper.width) {
+        true => &[0, 1, 2, 3, 4, 5],
+        false => &[0, 3, 4, 5],
+    };
     let mut table = paper.new_table();
-    table.set_header(head);
-    let mut longest = 0;
+    table.set_header(shown.iter().map(|column| head[*column]));
+    let mut rows = rows.iter();
     for group in groups {
         table.add_row([group.title.clone()]);
-        for line in &group.lines {
-            let name = format!("  {}", clean(&line.name));
-            longest = longest.max(name.chars().count());
-            table.add_row([
-                name,
-                line.baseline.clone(),
-                line.candidate.clone(),
-                line.change.clone(),
-                line.interval.clone(),
-                format!("{}{}", mark(line.mark), line.verdict),
-            ]);
+        for row in rows.by_ref().take(group.lines.len()) {
+            table.add_row(shown.iter().map(|column| row[*column].as_str()));
         }
     }
     // a wrapped name loses its indent, so it is the verdicts that wrap
-    shape(&mut table, 0, false, longest <= usize::from(paper.width) * 2 / 5);
-    for column in 1..5 {
+    shape(&mut table, 0, false, width(0) <= usize::from(paper.width) / 2);
+    for column in 1..shown.len() - 1 {
         shape(&mut table, column, true, true);
     }
     let text = paper.print(&table);
@@ -150,7 +166,7 @@ fn notes(view: &View, paper: &Paper) -> String {
     }
     shape(&mut table, 0, false, true);
     if let Some(column) = table.column_mut(0) {
-        column.set_padding((0, crate::layout::GAP as u16));
+        column.set_padding((0, GAP as u16));
     }
     let text = trimmed(&table);
     if !paper.style.color {

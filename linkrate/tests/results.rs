@@ -11,6 +11,9 @@ use common::schema;
 use common::simulated::{Set, TRANSACTIONS};
 use common::{Finished, LINKRATE, command, linkrate_with};
 use insta::assert_snapshot;
+use linkrate_report::terminal::Style;
+use linkrate_study::comparison::{Request, compare};
+use linkrate_study::store::Store;
 use serde_json::{Value, json};
 
 /// A directory with sets in it.
@@ -319,12 +322,26 @@ fn a_regression_has_an_exit_code_of_its_own() {
 }
 
 #[test]
-fn a_narrow_terminal_is_no_obstacle() {
-    // 120 columns without a terminal; the longest names still do not break a figure
+fn transactions_are_compared_by_rate_cost_and_latency() {
     let sets = Sets::new()
         .with("rr", &Set { study: TRANSACTIONS, ..Set::default() })
         .with("rr-later", &Set { study: TRANSACTIONS, ..later() });
     assert_snapshot!("compare_transactions", sets.text("study compare rr rr-later"));
+}
+
+#[test]
+fn a_narrow_terminal_is_no_obstacle() {
+    let sets = two_sets(&later());
+    let [a, b] = ["set", "later"].map(|name| Store::read(&sets.path(name)).unwrap());
+    let mut found = compare(&a, &b, &Request::default()).unwrap();
+    // where the sets lie is another place in each test
+    found.baseline.directory = "set".to_owned();
+    found.candidate.directory = "later".to_owned();
+    let plain = linkrate_report::comparison::table(&found, Some(80), Style { color: false });
+    assert!(plain.lines().all(|line| line.chars().count() <= 80), "{plain}");
+    assert_snapshot!("compare_narrow", plain);
+    let colored = linkrate_report::comparison::table(&found, Some(80), Style { color: true });
+    assert!(colored.contains("\u{1b}[1m"));
 }
 
 #[test]
