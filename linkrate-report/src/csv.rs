@@ -5,10 +5,11 @@
 //! cell and `idle` as its kind.
 
 use linkrate_study::analysis::adapter;
+use linkrate_study::keys::kind_name;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_terms::measurement::{AdapterEvidence, IdleSource};
-use linkrate_terms::{Measurement, Task};
+use linkrate_terms::measurement::{AdapterEvidence, CpuUse, IdleSource, ThreadTime};
+use linkrate_terms::{Direction, Measurement, RunSpec, Task, Workload};
 
 use crate::ReportError;
 
@@ -57,8 +58,65 @@ const OUTCOME: &[Column<StoredRun>] = &[
 ];
 
 /// What is the same for all runs, but must not get lost when the file is passed on.
-const TESTBED: &[Column<StudyResults>] =
-    &[("adapter", |results| text(&results.adapter)), ("scale", |results| figure(results.scale))];
+const TESTBED: &[Column<StudyResults>] = &[
+    // so that rows of several result sets can stand in one table
+    ("results", |results| Some(results.results.clone())),
+    ("linkrate_version", |results| text(&results.linkrate_version)),
+    ("adapter", |results| text(&results.adapter)),
+    ("scale", |results| figure(results.scale)),
+];
+
+/// What was asked of the workload, whether or not it is a factor; empty for idle runs, and where
+/// the kind of workload does not have it.
+const REQUESTED: &[Column<RunSpec>] = &[
+    ("requested_workload", |run| workload(run, |_| true).map(|w| kind_name(w.kind).to_owned())),
+    ("requested_direction", |run| {
+        workload(run, streams).map(|w| direction_name(w.direction).to_owned())
+    }),
+    ("requested_connections", |run| workload(run, |_| true).and_then(|w| text(w.connections))),
+    ("requested_message_min_bytes", |run| {
+        workload(run, streams).and_then(|w| text(w.message.smallest().0))
+    }),
+    ("requested_message_max_bytes", |run| {
+        workload(run, streams).and_then(|w| text(w.message.largest().0))
+    }),
+    ("requested_request_min_bytes", |run| {
+        workload(run, transacts).and_then(|w| text(w.request.smallest().0))
+    }),
+    ("requested_request_max_bytes", |run| {
+        workload(run, transacts).and_then(|w| text(w.request.largest().0))
+    }),
+    ("requested_response_min_bytes", |run| {
+        workload(run, transacts).and_then(|w| text(w.response.smallest().0))
+    }),
+    ("requested_response_max_bytes", |run| {
+        workload(run, transacts).and_then(|w| text(w.response.largest().0))
+    }),
+    ("requested_burst", |run| workload(run, transacts).and_then(|w| text(w.burst))),
+];
+
+fn workload(run: &RunSpec, applies: fn(&Workload) -> bool) -> Option<&Workload> {
+    match &run.task {
+        Task::Workload(workload) => Some(workload).filter(|workload| applies(workload)),
+        Task::Idle => None,
+    }
+}
+
+fn streams(workload: &Workload) -> bool {
+    !workload.kind.is_transactional()
+}
+
+fn transacts(workload: &Workload) -> bool {
+    workload.kind.is_transactional()
+}
+
+fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Transmit => "transmit",
+        Direction::Receive => "receive",
+        Direction::Bidirectional => "bidirectional",
+    }
+}
 
 /// What flowed; empty for idle runs, where nothing was asked to.
 const TRAFFIC: &[Column<Measurement>] = &[
@@ -78,6 +136,7 @@ const TRANSACTIONS: &[Column<Measurement>] = &[
     ("service_demand_us_per_transaction", |run| {
         run.service_demand_us_per_transaction().and_then(figure)
     }),
+    ("latency_count", |run| run.latency.and_then(|latency| text(latency.count))),
     ("latency_mean_ns", |run| run.latency.and_then(|latency| figure(latency.mean_ns))),
     ("latency_min_ns", |run| run.latency.and_then(|latency| text(latency.min_ns))),
     ("latency_p50_ns", |run| run.latency.and_then(|latency| text(latency.p50_ns))),
@@ -97,16 +156,20 @@ const DATAGRAMS: &[Column<Measurement>] = &[
 const CPU: &[Column<Measurement>] = &[
     ("shared_cpus", |run| text(run.sut_cpu.shared)),
     // the instrument's own threads on the SUT's CPUs; user time comes in ticks of 10 ms
-    ("sut_threads_cpu_ns", |run| {
-        text(run.sut_cpu.threads.iter().map(|thread| thread.cpu_ns).sum::<u64>())
-    }),
+    ("sut_threads_cpu_ns", |run| text(cpu_ns(&run.sut_cpu.threads))),
     ("sut_threads_user_ns", |run| {
         text(run.sut_cpu.threads.iter().map(|thread| thread.user_ns).sum::<u64>())
     }),
+    ("sut_cpus", |run| text(run.sut_cpu.cpus.len())),
+    ("sut_window_ns", |run| text(window_ns(&run.sut_cpu))),
+    ("sut_busy_ns", |run| text(run.sut_cpu.busy_ns())),
     ("sut_cpu_percent", |run| figure(run.sut_cpu.percent())),
     ("sut_busiest_cpu_percent", |run| figure(run.sut_cpu.busiest_percent())),
     ("sut_busy_cpus", |run| figure(run.sut_cpu.busy_cpus())),
     ("sut_steal_ns", |run| text(run.sut_cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>())),
+    ("client_cpus", |run| text(run.client_cpu.cpus.len())),
+    ("client_window_ns", |run| text(window_ns(&run.client_cpu))),
+    ("client_busy_ns", |run| text(run.client_cpu.busy_ns())),
     ("client_cpu_percent", |run| {
         // a client that shares the SUT's CPUs has no figure of its own
         (!run.client_cpu.shared).then(|| figure(run.client_cpu.percent())).flatten()
@@ -154,6 +217,9 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_tx_link_percent", |run| adapter::tx_link_percent(counted(run)?).and_then(figure)),
     ("adapter_rx_link_percent", |run| adapter::rx_link_percent(counted(run)?).and_then(figure)),
     ("adapter_bus_percent", |run| adapter::bus_percent(counted(run)?).and_then(figure)),
+    ("adapter_window_ns", |run| text(counted(run)?.window_ns)),
+    ("adapter_device_ns", |run| text(cpu_ns(&counted(run)?.device_threads))),
+    ("adapter_driver_ns", |run| text(cpu_ns(&counted(run)?.driver_threads))),
     ("adapter_device_cpus", |run| figure(counted(run)?.device_cpus())),
     ("adapter_device_busiest_percent", |run| {
         counted(run)?.busiest_device_percent().and_then(figure)
@@ -161,6 +227,16 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_drops", |run| text(counted(run)?.drops().values().sum::<u64>())),
     ("adapter_checksum_failures", |run| text(counted(run)?.checksum_failures())),
 ];
+
+/// The windows of a group's CPUs together.
+fn window_ns(cpus: &CpuUse) -> u64 {
+    cpus.cpus.iter().map(|cpu| cpu.window_ns).sum()
+}
+
+/// CPU time of threads together.
+fn cpu_ns(threads: &[ThreadTime]) -> u64 {
+    threads.iter().map(|thread| thread.cpu_ns).sum()
+}
 
 fn counted(run: &Measurement) -> Option<&AdapterEvidence> {
     adapter::evidence(run)
@@ -213,7 +289,9 @@ const MEASURED: &[(&[Column<Measurement>], Applies)] = &[
 fn header(factors: &[&str]) -> Vec<String> {
     let run = RUN.iter().map(|(name, _)| (*name).to_owned());
     let testbed = TESTBED.iter().map(|(name, _)| *name);
-    let outcome = OUTCOME.iter().map(|(name, _)| *name).chain(testbed).map(str::to_owned);
+    let requested = REQUESTED.iter().map(|(name, _)| *name);
+    let outcome = OUTCOME.iter().map(|(name, _)| *name).chain(testbed).chain(requested);
+    let outcome = outcome.map(str::to_owned);
     let measured = MEASURED.iter().flat_map(|(columns, _)| *columns).map(|(name, _)| *name);
     let measured: Vec<String> = measured.map(str::to_owned).collect();
     let taken: Vec<String> = run.clone().chain(outcome.clone()).chain(measured.clone()).collect();
@@ -235,6 +313,7 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
     fields.extend(factors.iter().map(level));
     fields.extend(OUTCOME.iter().map(|(_, value)| value(run)));
     fields.extend(TESTBED.iter().map(|(_, value)| value(results)));
+    fields.extend(REQUESTED.iter().map(|(_, value)| value(&run.spec)));
     for (columns, applies) in MEASURED {
         let measured = match &run.outcome {
             Outcome::Measured(measurement) if applies(&run.spec.task) => Some(measurement),

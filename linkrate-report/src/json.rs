@@ -5,6 +5,12 @@
 
 use linkrate_study::results::StudyResults;
 
+/// JSON Schema (2020-12) of [`document`]. It has every key and refuses any other.
+pub const RESULTS_SCHEMA: &str = include_str!("../../docs/src/reference/results.schema.json");
+
+/// JSON Schema (2020-12) of [`crate::comparison::document`].
+pub const COMPARISON_SCHEMA: &str = include_str!("../../docs/src/reference/comparison.schema.json");
+
 /// The document, indented, with a newline at its end.
 ///
 /// # Panics

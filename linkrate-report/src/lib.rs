@@ -8,6 +8,7 @@
 //! - [`json`]: the one document of `--json`
 //! - [`csv`]: `runs.csv`, one row a run, for other people's statistics
 //! - [`html`]: `report.html`, one file that needs no network, with charts
+//! - [`comparison`]: two result sets, as a table, Markdown and a document
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and what they count
 //! - [`number`]: figures with significant digits, units and intervals; nobody else formats them
 //! - [`words`]: effects, reasons and highlights as sentences, shared by terminal and HTML
@@ -18,11 +19,14 @@
 #![forbid(unsafe_code)]
 
 pub mod adapter;
+pub mod comparison;
 pub mod csv;
 pub mod html;
 pub mod json;
 pub mod lab;
+mod layout;
 pub mod limit;
+pub mod markdown;
 pub mod number;
 pub mod plan;
 pub mod terminal;

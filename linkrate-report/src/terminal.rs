@@ -4,42 +4,28 @@
 //! narrow terminal verdicts have a table of their own and intervals stand below figures. Without
 //! colour there is not one escape sequence in the text, and never one that came from a study file.
 
-use comfy_table::{
-    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
-};
+use comfy_table::{LineStyle, TableStyle};
 use linkrate_study::results::{CellResult, Effect, Quantity, StudyResults};
 
+use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
 use crate::{number, words};
 
-/// How the text may be dressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Style {
-    /// Whether escape sequences for colour and bold type may be used.
-    pub color: bool,
-}
+pub use crate::layout::Style;
 
-/// Width taken where there is no terminal to ask.
-const PIPE_WIDTH: u16 = 120;
 /// Below this width a column of sentences is a ladder of single words.
 const SENTENCE: usize = 28;
 /// Most effects without an interval that have a row each.
 const MOST_BARE: usize = 8;
-/// Blanks between columns: one of padding, one where a rule would cross.
-const GAP: usize = 2;
-
-const RULED: TableStyle =
-    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
-
 /// Everything that `study run` and `measure` say about results: figures by cell, effects, what
 /// stopped the study, warnings and failures. `width` is the terminal's in columns; `None` when
 /// there is none.
 pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String {
-    let page = Page { results, width: width.unwrap_or(PIPE_WIDTH).max(40), style };
+    let page = Page { results, paper: Paper::new(width, style) };
     let (transactional, streams): (Vec<&CellResult>, Vec<&CellResult>) =
         results.cells.iter().partition(|cell| is_transactional(cell));
-    let mut heading = page.bold(&clean(&results.title));
+    let mut heading = page.paper.bold(&clean(&results.title));
     if let Some(scaled) = words::scaled(results) {
-        heading = format!("{heading}\n{}", page.bold(&words::capitalised(&scaled)));
+        heading = format!("{heading}\n{}", page.paper.bold(&words::capitalised(&scaled)));
     }
     let mut sections = vec![heading];
     if !streams.is_empty() {
@@ -71,8 +57,7 @@ fn is_transactional(cell: &CellResult) -> bool {
 
 struct Page<'a> {
     results: &'a StudyResults,
-    width: u16,
-    style: Style,
+    paper: Paper,
 }
 
 /// One column of a table of cells, before it is laid out.
@@ -115,7 +100,7 @@ impl Page<'_> {
     /// their own, then the intervals move below their figures.
     fn cells(&self, cells: &[&CellResult], transactional: bool) -> String {
         let verdicts = Column::sentences("verdict", cells, |cell| cell.brief_verdict.clone());
-        let room = usize::from(self.width);
+        let room = usize::from(self.paper.width);
         let beside = columns(cells, transactional, " ");
         if total(&beside) + verdicts.width().min(SENTENCE) <= room {
             return self.lay_out(beside.into_iter().chain([verdicts]).collect(), false);
@@ -135,7 +120,7 @@ impl Page<'_> {
     }
 
     fn lay_out(&self, columns: Vec<Column>, stacked: bool) -> String {
-        let mut table = self.new_table();
+        let mut table = self.paper.new_table();
         // rows of two lines need air between them
         if stacked {
             table.load_style(RULED.row_separator(LineStyle::none().fill(' ').junction(' ')));
@@ -149,7 +134,7 @@ impl Page<'_> {
             // a figure is never broken; names and verdicts wrap
             shape(&mut table, index, column.right, column.right);
         }
-        self.print(&table)
+        self.paper.print(&table)
     }
 
     /// Effects under the name of what they compare, in the order in which the study has them.
@@ -166,7 +151,7 @@ impl Page<'_> {
         }
         if counted {
             let more = if shown.is_empty() { "" } else { " more" };
-            let mut line = self.new_table();
+            let mut line = self.paper.new_table();
             line.load_style(TableStyle::new());
             line.add_row([format!("{bare}{more} effects have too few runs for an interval")]);
             shape(&mut line, 0, false, false);
@@ -176,7 +161,7 @@ impl Page<'_> {
     }
 
     fn effect_rows(&self, effects: &[&Effect]) -> String {
-        let mut table = self.new_table();
+        let mut table = self.paper.new_table();
         table.set_header(["effect", "change", "interval", "claimed"]);
         let mut longest = 0;
         for measure in words::measures(effects.iter().copied()) {
@@ -198,15 +183,15 @@ impl Page<'_> {
             }
         }
         // a wrapped name loses its indent, so it is the reasons that wrap
-        shape(&mut table, 0, false, longest <= usize::from(self.width) / 2);
+        shape(&mut table, 0, false, longest <= usize::from(self.paper.width) / 2);
         shape(&mut table, 1, true, true);
         shape(&mut table, 2, true, true);
-        self.print(&table)
+        self.paper.print(&table)
     }
 
     /// Published figures beside the measured ones, under the name of what they are of.
     fn published(&self) -> String {
-        let mut table = self.new_table();
+        let mut table = self.paper.new_table();
         table.set_header(["beside the paper", "published", "measured", "interval"]);
         let mut measure = None;
         for published in &self.results.published {
@@ -221,13 +206,13 @@ impl Page<'_> {
         for column in 1..4 {
             shape(&mut table, column, true, true);
         }
-        self.print(&table)
+        self.paper.print(&table)
     }
 
     /// What is said in sentences, each behind the word that says what it is.
     fn notes(&self) -> String {
         let results = self.results;
-        let mut table = self.new_table();
+        let mut table = self.paper.new_table();
         table.load_style(TableStyle::new());
         if words::has_intervals(results) {
             let confidence = number::percent(results.confidence);
@@ -257,8 +242,8 @@ impl Page<'_> {
             let word = if results.complete { "stopped" } else { "incomplete" };
             table.add_row([word.to_owned(), clean(&results.stopped)]);
         }
-        if !results.results.is_empty() {
-            table.add_row(["results".to_owned(), clean(&results.results)]);
+        if !results.directory.is_empty() {
+            table.add_row(["results".to_owned(), clean(&results.directory)]);
         }
         for failed in &results.failures {
             let who = clean(&words::failed_run(failed));
@@ -276,7 +261,7 @@ impl Page<'_> {
             column.set_padding((0, GAP as u16));
         }
         let text = trimmed(&table);
-        if !self.style.color {
+        if !self.paper.style.color {
             return text;
         }
         let dress = |line: &str| match line.split_once(' ') {
@@ -287,55 +272,6 @@ impl Page<'_> {
             _ => line.to_owned(),
         };
         text.lines().map(dress).collect::<Vec<_>>().join("\n")
-    }
-
-    fn new_table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(RULED);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(self.width);
-        table
-    }
-
-    /// The table as text; with colour, a bold header and marks that stand out.
-    fn print(&self, table: &Table) -> String {
-        let text = trimmed(table);
-        if !self.style.color {
-            return text;
-        }
-        let mut in_header = true;
-        let mut lines = Vec::new();
-        for line in text.lines() {
-            in_header &= !line.starts_with('─');
-            lines.push(if in_header {
-                self.bold(line)
-            } else {
-                line.replace('✓', "\u{1b}[32m✓\u{1b}[0m")
-            });
-        }
-        lines.join("\n")
-    }
-
-    fn bold(&self, text: &str) -> String {
-        if self.style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-}
-
-/// Alignment of a column, whether it is never wrapped, and the gaps between all columns.
-fn shape(table: &mut Table, index: usize, right: bool, whole: bool) {
-    if let Some(column) = table.column_mut(index) {
-        if right {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        if whole {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    let columns = table.column_count();
-    for index in 0..columns {
-        if let Some(column) = table.column_mut(index) {
-            column.set_padding((0, if index + 1 == columns { 0 } else { 1 }));
-        }
     }
 }
 
@@ -389,14 +325,4 @@ fn same_runs(results: &StudyResults) -> Option<u32> {
     let runs = results.cells.first()?.runs;
     let same = results.cells.iter().all(|cell| cell.runs == runs && cell.failed == 0);
     (same && runs > 1).then_some(runs)
-}
-
-/// Trailing blanks only make a pipe's output hard to compare.
-fn trimmed(table: &Table) -> String {
-    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
-}
-
-/// Text from outside without control characters: a study title must not drive the terminal.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

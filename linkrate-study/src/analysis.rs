@@ -15,7 +15,7 @@ use crate::results::{
     CellResult, Effect, FailedRun, Interval, Levels, Quantity, RESULTS_FORMAT, StudyResults,
 };
 use crate::stats::interval::of_mean;
-use crate::store::{Ended, StoredStudy};
+use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict::VerdictInput;
 
 pub mod adapter;
@@ -43,7 +43,12 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         format: RESULTS_FORMAT,
         study: study.name.clone(),
         title: study.title.clone(),
-        results: stored.directory.display().to_string(),
+        results: directory::name(&study.name, stored.plan.started_unix_ms),
+        started_unix_ms: stored.plan.started_unix_ms,
+        linkrate_version: stored.plan.linkrate_version.clone(),
+        seed: method.seed,
+        run_seconds: method.run.as_secs_f64(),
+        warm_up_seconds: method.warm_up.as_secs_f64(),
         confidence: method.confidence,
         minimum_effect: method.minimum_effect,
         adapter: study.testbed.adapter.name().to_owned(),
@@ -61,7 +66,9 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         facts: stored.plan.facts.clone(),
         failures: failures(stored),
         warnings: warnings::warnings(stored, &runs, background.map(|interval| interval.mean)),
+        directory: stored.directory.display().to_string(),
         runs: stored.runs.clone(),
+        plan: Some(Box::new(stored.plan.clone())),
     }
 }
 

@@ -14,6 +14,7 @@
 //! - [`runner`]: block after block until it is enough
 //! - [`results`]: what a study found
 //! - [`analysis`]: from stored runs to results
+//! - [`comparison`]: two result sets of the same study
 //! - [`verdict`]: what bound a cell
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@
 pub mod adapter;
 pub mod analysis;
 pub mod builtin;
+pub mod comparison;
 pub mod executor;
 pub mod file;
 pub mod integrity;

@@ -10,7 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::executor::Facts;
-use crate::store::StoredRun;
+use crate::store::{StoredPlan, StoredRun};
 
 /// Version of the JSON document.
 pub const RESULTS_FORMAT: u32 = 1;
@@ -142,8 +142,19 @@ pub struct StudyResults {
     pub study: String,
     /// Its title.
     pub title: String,
-    /// The results directory.
+    /// What the results are called, wherever they lie: `tso-20261121-1512`, the study and the
+    /// minute (UTC) in which it began. Empty for a measurement that is not stored.
     pub results: String,
+    /// When it began, milliseconds since 1970-01-01 UTC.
+    pub started_unix_ms: u64,
+    /// The linkrate that began it.
+    pub linkrate_version: String,
+    /// Seed of the run order and of everything random inside runs.
+    pub seed: u64,
+    /// The window of one run, seconds.
+    pub run_seconds: f64,
+    /// Traffic before the window, seconds.
+    pub warm_up_seconds: f64,
     /// Confidence level of every interval, for example 0.95.
     pub confidence: f64,
     /// Smallest effect that is claimed, as a fraction, for example 0.02.
@@ -172,9 +183,17 @@ pub struct StudyResults {
     pub failures: Vec<FailedRun>,
     /// Things a reader must know, as full sentences.
     pub warnings: Vec<String>,
+    /// The results directory as it was given, for who sits before it; empty when nothing is
+    /// stored. No document has it: the same runs give the same bytes wherever they lie.
+    #[serde(skip)]
+    pub directory: String,
     /// Every stored run, for CSV and the report's raw data.
     #[serde(skip)]
     pub runs: Vec<StoredRun>,
+    /// What was planned and with what, for the report's account of how it was measured; absent
+    /// from made-up results. Not in the document: `plan.json` lies beside it.
+    #[serde(skip)]
+    pub plan: Option<Box<StoredPlan>>,
 }
 
 /// One cell.

@@ -8,8 +8,10 @@
 //! - [`student_t`]: the distribution behind every interval
 //! - [`interval`]: the interval of a mean
 //! - [`paired`]: the ratio of two levels, paired within blocks
+//! - [`independent`]: the ratio of two sets of runs that share no blocks
 //! - [`stop`]: when it is enough
 
+pub mod independent;
 pub mod interval;
 pub mod paired;
 pub mod sample;

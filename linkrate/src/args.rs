@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use linkrate_study::keys::{KEYS, Values};
 
 use crate::commands::adapter::AdapterCommand;
@@ -72,14 +72,93 @@ pub enum StudyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print the results of a study again, and write its report anew
-    Report {
-        /// Its results directory
-        directory: PathBuf,
-        /// Print one JSON document and nothing else on stdout
-        #[arg(long)]
-        json: bool,
+    /// Print the results of a study again and write its report anew, or make one document of them
+    Report(StudyReportArgs),
+    /// Hold one result set against another of the same study: what is better, what is worse
+    Compare(StudyCompareArgs),
+    /// Print the JSON Schema of a document
+    Schema {
+        /// Which document
+        #[arg(value_enum, default_value_t)]
+        document: SchemaOf,
     },
+}
+
+/// `linkrate study compare`
+#[derive(Debug, Args)]
+pub struct StudyCompareArgs {
+    /// The results directory that is held against
+    #[arg(value_name = "BASELINE")]
+    pub baseline: PathBuf,
+    /// The results directory that is asked about
+    #[arg(value_name = "CANDIDATE")]
+    pub candidate: PathBuf,
+    /// What is under test and so may differ: kernel, cpu-model, linkrate, ...; may be repeated
+    #[arg(long, value_name = "FACT")]
+    pub allow: Vec<String>,
+    /// Smallest difference that counts, for example 3 % [default: the baseline's own]
+    #[arg(long, value_name = "PERCENT")]
+    pub minimum_effect: Option<String>,
+    /// How it is told
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub format: CompareFormat,
+    /// Where it goes, standard output unless given
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// How a comparison is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CompareFormat {
+    /// For people at a terminal
+    #[default]
+    Table,
+    /// Markdown, for a pull request
+    Md,
+    /// The document that `linkrate study schema comparison` describes
+    Json,
+}
+
+/// Documents with a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SchemaOf {
+    /// Of study run, resume and report, and of measure
+    #[default]
+    Results,
+    /// Of study compare
+    Comparison,
+}
+
+/// `linkrate study report`
+#[derive(Debug, Args)]
+pub struct StudyReportArgs {
+    /// Its results directory
+    pub directory: PathBuf,
+    /// One document instead of the table; nothing is written into the directory
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<ReportFormat>,
+    /// Where the document goes, standard output unless given; its ending may stand for --format
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// What results can be made into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// One page that needs no network
+    Html,
+    /// Markdown; with --output FILE the figures go beside it, into FILE's name with _figures
+    Md,
+    /// One row a run, one column a variable
+    Csv,
+    /// The document that `linkrate study schema` describes
+    Json,
 }
 
 /// `linkrate study run`

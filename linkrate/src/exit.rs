@@ -18,13 +18,15 @@ pub enum Exit {
     CannotMeasure = 3,
     /// The study ended, but runs failed; what was measured is kept.
     RunsFailed = 4,
+    /// A comparison found a regression.
+    Regression = 5,
     /// Ended by Ctrl-C or SIGTERM; what was measured is kept.
     Interrupted = 130,
 }
 
 /// The text for `--help`.
 pub const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong arguments or study file, \
-    3 cannot measure on this host, 4 some runs failed, 130 interrupted.";
+    3 cannot measure on this host, 4 some runs failed, 5 regression, 130 interrupted.";
 
 /// A failure on its way to stderr.
 #[derive(Debug)]

@@ -25,6 +25,7 @@ fn measure(options: &str) -> Command {
 #[track_caller]
 fn cell_of(options: &str) -> Value {
     let document = Running::start(&mut measure(options)).wait().expect_code(0).json();
+    common::schema::check("results", &document);
     assert_eq!(document["format"], 1, "{options}");
     assert_eq!(document["failures"], Value::Array(Vec::new()), "{options}");
     assert_eq!(document["complete"], true, "{options}");

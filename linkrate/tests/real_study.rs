@@ -6,17 +6,20 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 
 use common::small::{BLOCKS, CELLS, RUNS, SmallStudy, planned, stored};
-use common::{Finished, Running, is_root_or_skips};
+use common::{Finished, Running, is_root_or_skips, schema};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
 /// What every document of a whole small study must say.
 #[track_caller]
-fn check_document(document: &Value, results: &str) {
+fn check_document(document: &Value) {
+    schema::check("results", document);
+    // the study and the minute in which it began, wherever it lies
+    let name = document["results"].as_str().expect("a name");
+    assert!(name.starts_with("small-20") && !name.contains('/'), "{name}");
     for (key, value) in [
         ("format", Value::from(1)),
         ("study", "small".into()),
-        ("results", results.into()),
         ("complete", true.into()),
         ("blocks", BLOCKS.into()),
         ("failures", Value::Array(Vec::new())),
@@ -80,7 +83,7 @@ fn press_ctrl_c(running: &Running) {
 fn resumed(study: &SmallStudy) -> Finished {
     let finished = Running::start(&mut study.again("resume")).wait().expect_code(0);
     assert_eq!(study.slots(), planned(&study.results()), "exactly the runs of the plan, in order");
-    check_document(&finished.json(), study.results().to_str().expect("a plain path"));
+    check_document(&finished.json());
     study.own.expect_nothing_left();
     finished
 }
@@ -94,7 +97,8 @@ fn a_study_runs_to_its_report_and_the_report_can_be_made_again() {
     let finished = Running::start(&mut study.run()).wait().expect_code(0);
     let results = study.results();
     let document = finished.json();
-    check_document(&document, results.to_str().expect("a plain path"));
+    check_document(&document);
+    assert_eq!(finished.stderr, format!("results  {}\n", results.display()));
     assert_eq!(study.slots(), planned(&results));
     assert_eq!(study.slots().len(), RUNS);
     assert!(stored(&results).iter().all(|run| run.measurement().is_some()));
@@ -118,6 +122,8 @@ fn a_study_runs_to_its_report_and_the_report_can_be_made_again() {
     }
     let again = Running::start(&mut study.again("report")).wait().expect_code(0);
     assert_eq!(again.stdout, finished.stdout);
+    let mut report = common::command(study.own.program(), "study report");
+    Running::start(report.arg(&results)).wait().expect_code(0);
     for (name, bytes) in before {
         assert_eq!(read(name), bytes, "{name} is another when made again");
     }

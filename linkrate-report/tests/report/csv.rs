@@ -63,8 +63,15 @@ fn a_failed_run_has_a_reason_and_no_figures() {
         "warm_up_s",
         "window_s",
         "clients",
+        "results",
+        "linkrate_version",
         "adapter",
         "scale",
+        "requested_workload",
+        "requested_direction",
+        "requested_connections",
+        "requested_message_min_bytes",
+        "requested_message_max_bytes",
     ];
     for (column, value) in row.iter().filter(|(column, _)| !known.contains(&column.as_str())) {
         assert_eq!(value, "", "{column}");

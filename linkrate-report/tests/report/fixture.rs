@@ -242,7 +242,13 @@ pub fn stream() -> StudyResults {
         format: RESULTS_FORMAT,
         study: "tso".to_owned(),
         title: "TCP segmentation offload: what each rung of the ladder buys".to_owned(),
-        results: "results/tso".to_owned(),
+        results: "tso-20231114-2213".to_owned(),
+        started_unix_ms: 1_700_000_000_000,
+        linkrate_version: "0.1.0".to_owned(),
+        seed: 1,
+        run_seconds: 2.0,
+        warm_up_seconds: 0.5,
+        directory: "results/tso".to_owned(),
         confidence: 0.95,
         minimum_effect: 0.02,
         adapter: "veth".to_owned(),
@@ -267,6 +273,7 @@ pub fn stream() -> StudyResults {
                 .to_owned(),
         ],
         runs,
+        plan: None,
     }
 }
 
@@ -331,7 +338,8 @@ pub fn request_response() -> StudyResults {
     StudyResults {
         study: "rr".to_owned(),
         title: "One-byte transactions on one and on eight connections".to_owned(),
-        results: "results/rr".to_owned(),
+        results: "rr-20231114-2213".to_owned(),
+        directory: "results/rr".to_owned(),
         complete: false,
         stopped: "Interrupted in block 3.".to_owned(),
         blocks: 3,
@@ -366,6 +374,7 @@ pub fn single() -> StudyResults {
         study: "measure".to_owned(),
         title: "Stream to lab2, transmit".to_owned(),
         results: String::new(),
+        directory: String::new(),
         stopped: "One run was asked for.".to_owned(),
         blocks: 1,
         cells: vec![cell],

@@ -16,7 +16,8 @@ fn the_document_has_the_promised_shape() {
     let value = parsed(&text);
     assert_eq!(value["format"], 1);
     assert_eq!(value["study"], "tso");
-    assert_eq!(value["results"], "results/tso");
+    assert_eq!(value["results"], "tso-20231114-2213");
+    assert!(value.get("directory").is_none());
     let cell = &value["cells"][4];
     assert_eq!(cell["levels"], json!({"offload": "tso", "direction": "transmit"}));
     assert_eq!(cell["runs"], 5);

@@ -6,4 +6,5 @@ mod fixture;
 mod html;
 mod json;
 mod limit;
+mod schema;
 mod terminal;

@@ -47,7 +47,7 @@ pub fn cumulative(t: f64, degrees: f64) -> f64 {
 }
 
 /// P(|T| > `t`) for `t` >= 0.
-fn two_sided_tail(t: f64, degrees: f64) -> f64 {
+pub fn two_sided_tail(t: f64, degrees: f64) -> f64 {
     let square = t * t;
     if square.is_infinite() {
         return 0.0;

@@ -14,7 +14,7 @@ use crate::store::error::{IoContext, StoreError};
 /// [`StoreError::Io`].
 pub fn fresh(parent: &Path, study: &str, started_unix_ms: u64) -> Result<PathBuf, StoreError> {
     fs::create_dir_all(parent).during("creating", parent)?;
-    let stem = format!("{study}-{}", minute_stamp(started_unix_ms));
+    let stem = name(study, started_unix_ms);
     let mut path = parent.join(&stem);
     for suffix in 2u32.. {
         // not asked first and made then: two processes would both find the name free
@@ -30,6 +30,11 @@ pub fn fresh(parent: &Path, study: &str, started_unix_ms: u64) -> Result<PathBuf
     }
     sync_directory(parent)?;
     Ok(path)
+}
+
+/// What the results of a study are called that began at this time: `tso-20261121-1512`.
+pub fn name(study: &str, started_unix_ms: u64) -> String {
+    format!("{study}-{}", minute_stamp(started_unix_ms))
 }
 
 /// `20261121-1512` in UTC.

@@ -17,8 +17,13 @@ use crate::exit::{Exit, Failure};
 
 /// Writes data to stdout. A reader that has gone away is no failure of ours.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for what is bytes already.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::new(Exit::Failure, format!("write to stdout: {error}")))
         }

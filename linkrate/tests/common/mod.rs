@@ -6,6 +6,8 @@
 pub mod agent;
 pub mod lab;
 pub mod processes;
+pub mod schema;
+pub mod simulated;
 pub mod small;
 pub mod up;
 

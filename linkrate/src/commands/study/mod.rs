@@ -1,15 +1,17 @@
-//! `linkrate study`: list, show, run, resume, report.
+//! `linkrate study`: list, show, run, resume, report, compare, schema.
 
+mod compare;
 mod files;
+mod output;
 mod plan;
+mod report;
 mod run;
 mod source;
 
-use linkrate_study::analysis::analyse;
-use linkrate_study::store::{Store, StoreError};
+use linkrate_study::store::StoreError;
 
 use super::{print, terminal_style};
-use crate::args::StudyCommand;
+use crate::args::{SchemaOf, StudyCommand};
 use crate::exit::{Exit, Failure};
 
 pub use source::load_model;
@@ -21,10 +23,13 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
         StudyCommand::Show { study, quick, json } => plan::show(&study, quick, json),
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),
-        StudyCommand::Report { directory, json } => {
-            let results = analyse(&Store::read(&directory).map_err(store_failure)?);
-            files::write(&directory, &results)?;
-            present(&results, json)?;
+        StudyCommand::Report(arguments) => report::run(&arguments),
+        StudyCommand::Compare(arguments) => compare::run(&arguments),
+        StudyCommand::Schema { document } => {
+            print(match document {
+                SchemaOf::Results => linkrate_report::json::RESULTS_SCHEMA,
+                SchemaOf::Comparison => linkrate_report::json::COMPARISON_SCHEMA,
+            })?;
             Ok(Exit::Success)
         }
     }
@@ -33,11 +38,14 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
 /// Prints results as a table, or as the one document that `--json` promises.
 fn present(results: &linkrate_study::results::StudyResults, json: bool) -> Result<(), Failure> {
     if json {
-        return print(&linkrate_report::json::document(results));
+        print(&linkrate_report::json::document(results))?;
+        // the document does not say where it was written
+        eprintln!("results  {}", results.directory);
+        return Ok(());
     }
     let (width, style) = terminal_style();
     print(&linkrate_report::terminal::table(results, width, style))?;
-    eprintln!("report   {}/{}", results.results, files::REPORT);
+    eprintln!("report   {}/{}", results.directory, files::REPORT);
     Ok(())
 }
 

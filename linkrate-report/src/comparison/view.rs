@@ -1,0 +1,279 @@
+//! A comparison as strings, for table and Markdown alike.
+
+use linkrate_study::comparison::{
+    Compared, EffectRow, EffectVerdict, Figure, Row, SetSummary, StudyComparison, Verdict,
+};
+use linkrate_study::results::{Interval, Quantity};
+use linkrate_study::store::directory::minute_stamp;
+use serde::Serialize;
+
+use crate::{number, words};
+
+/// Facts that are shown even where both sets have the same.
+const ALWAYS: [&str; 2] = ["kernel", "cpu-model"];
+
+/// Everything there is to say.
+#[derive(Debug, Serialize)]
+pub struct View {
+    pub title: String,
+    pub facts: Vec<FactLine>,
+    pub cells: Vec<Group>,
+    pub effects: Vec<Group>,
+    pub notes: Vec<Note>,
+}
+
+/// One fact of both sets.
+#[derive(Debug, Serialize)]
+pub struct FactLine {
+    pub name: String,
+    pub baseline: String,
+    pub candidate: String,
+    pub differs: bool,
+}
+
+/// Lines of one measure.
+#[derive(Debug, Serialize)]
+pub struct Group {
+    pub title: String,
+    pub lines: Vec<Line>,
+}
+
+/// One row.
+#[derive(Debug, Serialize)]
+pub struct Line {
+    pub name: String,
+    pub baseline: String,
+    pub candidate: String,
+    pub change: String,
+    pub interval: String,
+    pub verdict: String,
+    pub mark: Mark,
+}
+
+/// Whether a row stands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    Better,
+    Worse,
+    Changed,
+    None,
+}
+
+/// A sentence behind the word that says what it is.
+#[derive(Debug, Serialize)]
+pub struct Note {
+    pub word: &'static str,
+    pub text: String,
+}
+
+impl View {
+    pub fn new(comparison: &StudyComparison) -> Self {
+        Self {
+            title: format!("{}: candidate against baseline", comparison.title),
+            facts: facts(comparison),
+            cells: cells(comparison),
+            effects: effects(comparison),
+            notes: notes(comparison),
+        }
+    }
+}
+
+fn facts(comparison: &StudyComparison) -> Vec<FactLine> {
+    let (a, b) = (&comparison.baseline, &comparison.candidate);
+    let differs = |name: &str| comparison.differences.iter().any(|one| one.name == name);
+    let line = |name: &str, value: &dyn Fn(&SetSummary) -> String| FactLine {
+        name: name.to_owned(),
+        baseline: value(a),
+        candidate: value(b),
+        differs: differs(name),
+    };
+    let fact = |name: &str, set: &SetSummary| {
+        set.facts.get(name).cloned().unwrap_or_else(|| number::ABSENT.to_owned())
+    };
+    let mut lines = vec![
+        line("results", &|set| set.results.clone()),
+        line("blocks", &|set| set.blocks.to_string()),
+        line("linkrate", &|set| set.linkrate_version.clone()),
+    ];
+    lines.extend(ALWAYS.iter().map(|name| line(name, &|set| fact(name, set))));
+    let told = |name: &str| name == "linkrate" || ALWAYS.contains(&name);
+    let more = comparison.differences.iter().filter(|one| !told(&one.name));
+    lines.extend(more.map(|one| line(&one.name, &|set| fact(&one.name, set))));
+    lines
+}
+
+/// What is compared, as the field calls it, and which way a reader wants it to go.
+fn title(measure: Compared) -> String {
+    let name = match measure {
+        Compared::Throughput => "throughput",
+        Compared::Transactions => "transactions per second",
+        Compared::ServiceDemand => "service demand",
+        Compared::LatencyP50 => "median latency",
+        Compared::LatencyP99 => "latency, 99th percentile",
+    };
+    let wanted = if measure.more_is_better() { "more is better" } else { "less is better" };
+    format!("{name} ({wanted})")
+}
+
+/// Measure by measure: all cells together, then each by itself.
+fn cells(comparison: &StudyComparison) -> Vec<Group> {
+    let alone = |row: &Row| ("all cells".to_owned(), row.clone());
+    let mut rows: Vec<(String, Row)> = comparison.overall.iter().map(alone).collect();
+    for cell in &comparison.cells {
+        let name = match cell.levels.0.is_empty() {
+            true => "the only cell".to_owned(),
+            false => cell.levels.to_string(),
+        };
+        rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));
+    }
+    let mut groups: Vec<((Compared, &str), Group)> = Vec::new();
+    for (name, row) in rows {
+        let line = line(name, &row, comparison);
+        match groups.iter_mut().find(|(of, _)| *of == (row.measure, row.unit)) {
+            Some((_, group)) => group.lines.push(line),
+            None => {
+                let group = Group { title: title(row.measure), lines: vec![line] };
+                groups.push(((row.measure, row.unit), group));
+            }
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+fn line(name: String, row: &Row, comparison: &StudyComparison) -> Line {
+    let figure = |figure: &Option<Figure>| match figure {
+        Some(figure) if row.unit == "ns" => number::duration(figure.interval.mean),
+        Some(figure) => number::brief_mean(&Quantity { interval: figure.interval, unit: row.unit }),
+        None => number::ABSENT.to_owned(),
+    };
+    let (change, interval) = change(row.ratio.as_ref());
+    let (verdict, mark) = verdict(row, comparison);
+    Line {
+        name,
+        baseline: figure(&row.baseline),
+        candidate: figure(&row.candidate),
+        change,
+        interval,
+        verdict,
+        mark,
+    }
+}
+
+/// The change and the ends of its interval.
+fn change(ratio: Option<&Interval>) -> (String, String) {
+    let absent = || number::ABSENT.to_owned();
+    ratio.map_or_else(
+        || (absent(), absent()),
+        |ratio| {
+            let change = number::change(ratio);
+            (change.mean, change.ends.unwrap_or_else(absent))
+        },
+    )
+}
+
+/// A row's verdict in words. A row that would be significant by itself says why it is not.
+fn verdict(row: &Row, comparison: &StudyComparison) -> (String, Mark) {
+    let alpha = 1.0 - comparison.confidence;
+    let by_chance = row.p.is_some_and(|p| p <= alpha);
+    let (text, mark) = match row.verdict {
+        Verdict::Better => ("better", Mark::Better),
+        Verdict::Worse => ("worse", Mark::Worse),
+        Verdict::BelowMinimum => return (below(comparison), Mark::None),
+        Verdict::NotShown if by_chance => {
+            ("not shown: as much is chance in so many rows", Mark::None)
+        }
+        Verdict::NotShown => ("no difference shown", Mark::None),
+        Verdict::TooFew => ("too few runs", Mark::None),
+        Verdict::Lost => ("no figure any more", Mark::Worse),
+        Verdict::Gained => ("no figure before", Mark::None),
+    };
+    (text.to_owned(), mark)
+}
+
+fn below(comparison: &StudyComparison) -> String {
+    format!("below the {} minimum", number::percent(comparison.minimum_effect))
+}
+
+fn effects(comparison: &StudyComparison) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for row in &comparison.effects {
+        let name = match row.at.0.is_empty() {
+            true => format!("{} → {}", words::level(&row.factor, &row.from), row.to),
+            false => format!("{} → {}, {}", words::level(&row.factor, &row.from), row.to, row.at),
+        };
+        let (change, interval) = change(Some(&row.ratio));
+        let (verdict, mark) = effect_verdict(row, comparison);
+        let line = Line {
+            name,
+            baseline: alone(&row.baseline),
+            candidate: alone(&row.candidate),
+            change,
+            interval,
+            verdict,
+            mark,
+        };
+        let title = words::measure(row.measure);
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.lines.push(line),
+            None => groups.push(Group { title: title.to_owned(), lines: vec![line] }),
+        }
+    }
+    groups
+}
+
+/// An effect without its interval: two that stand side by side have the same digits.
+fn alone(effect: &Interval) -> String {
+    number::change(&Interval { low: None, high: None, ..*effect }).mean
+}
+
+fn effect_verdict(row: &EffectRow, comparison: &StudyComparison) -> (String, Mark) {
+    let (text, mark) = match row.verdict {
+        EffectVerdict::Stronger => ("stronger", Mark::Changed),
+        EffectVerdict::Weaker => ("weaker", Mark::Changed),
+        EffectVerdict::Changed => ("changed", Mark::Changed),
+        EffectVerdict::Reversed => ("reversed", Mark::Changed),
+        EffectVerdict::BelowMinimum => return (below(comparison), Mark::None),
+        EffectVerdict::NotShown => ("no difference shown", Mark::None),
+        EffectVerdict::TooFew => ("too few blocks", Mark::None),
+    };
+    (text.to_owned(), mark)
+}
+
+fn notes(comparison: &StudyComparison) -> Vec<Note> {
+    let confidence = number::percent(comparison.confidence);
+    let note = |word, text| Note { word, text };
+    let mut notes = vec![note(
+        "interval",
+        format!(
+            "{confidence} of the change, each row for itself; verdicts allow for the number of rows"
+        ),
+    )];
+    if comparison.differences.is_empty() {
+        let text = "nothing that linkrate records differs between the two";
+        notes.push(note("tested", text.to_owned()));
+    }
+    for (which, set) in [("baseline", &comparison.baseline), ("candidate", &comparison.candidate)] {
+        let stamp = minute_stamp(set.started_unix_ms);
+        if set.directory.is_empty() {
+            continue;
+        }
+        notes.push(note(which, format!("{}, begun {stamp} UTC", set.directory)));
+    }
+    notes.extend(comparison.warnings.iter().map(|text| note("warning", text.clone())));
+    notes.push(note("result", result(comparison)));
+    notes
+}
+
+/// What came out, in one sentence.
+fn result(comparison: &StudyComparison) -> String {
+    let cells = comparison.cells.iter().flat_map(|cell| &cell.rows);
+    let rows = comparison.overall.len() + cells.count();
+    let rows = words::count(rows, "row");
+    match (comparison.regressions, comparison.improvements) {
+        (0, 0) => format!("no regression and no improvement shown in {rows}"),
+        (0, better) => format!("no regression; {better} of {rows} better"),
+        (worse, 0) => format!("regression: {worse} of {rows} worse"),
+        (worse, better) => format!("regression: {worse} of {rows} worse, {better} better"),
+    }
+}

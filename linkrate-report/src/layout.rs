@@ -1,0 +1,93 @@
+//! Tables of text: width, alignment, rules, and colour where it is wanted.
+
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
+};
+
+/// Width taken where there is no terminal to ask.
+const PIPE_WIDTH: u16 = 120;
+/// Blanks between columns: one of padding, one where a rule would cross.
+pub(crate) const GAP: usize = 2;
+
+pub(crate) const RULED: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// How the text may be dressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style {
+    /// Whether escape sequences for colour and bold type may be used.
+    pub color: bool,
+}
+
+/// What is written on: so many columns, in colour or not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paper {
+    pub(crate) width: u16,
+    pub(crate) style: Style,
+}
+
+impl Paper {
+    /// `width` is the terminal's in columns; `None` when there is none.
+    pub(crate) fn new(width: Option<u16>, style: Style) -> Self {
+        Self { width: width.unwrap_or(PIPE_WIDTH).max(40), style }
+    }
+
+    pub(crate) fn new_table(&self) -> Table {
+        let mut table = Table::new();
+        table.load_style(RULED);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(self.width);
+        table
+    }
+
+    /// The table as text; with colour, a bold header and marks that stand out.
+    pub(crate) fn print(&self, table: &Table) -> String {
+        let text = trimmed(table);
+        if !self.style.color {
+            return text;
+        }
+        let mut in_header = true;
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            in_header &= !line.starts_with('─');
+            lines.push(if in_header {
+                self.bold(line)
+            } else {
+                line.replace('✓', "\u{1b}[32m✓\u{1b}[0m")
+            });
+        }
+        lines.join("\n")
+    }
+
+    pub(crate) fn bold(&self, text: &str) -> String {
+        if self.style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// Alignment of a column, whether it is never wrapped, and the gaps between all columns.
+pub(crate) fn shape(table: &mut Table, index: usize, right: bool, whole: bool) {
+    if let Some(column) = table.column_mut(index) {
+        if right {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        if whole {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    let columns = table.column_count();
+    for index in 0..columns {
+        if let Some(column) = table.column_mut(index) {
+            column.set_padding((0, if index + 1 == columns { 0 } else { 1 }));
+        }
+    }
+}
+
+/// Trailing blanks only make a pipe's output hard to compare.
+pub(crate) fn trimmed(table: &Table) -> String {
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// Text from outside without control characters: a study title must not drive the terminal.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,158 @@
+//! Every made-up result against the published schema, by an independent validator; and every key
+//! of the schema against the made-up results, so that neither has what the other lacks.
+
+use std::collections::BTreeSet;
+
+use boon::{Compiler, Schemas};
+use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, document};
+use linkrate_study::results::{Attribution, CategoryShare, StudyResults};
+use serde_json::{Value, json};
+
+use crate::fixture;
+
+fn every_fixture() -> Vec<StudyResults> {
+    let mut profiled = fixture::stream();
+    profiled.cells[0].attribution = Some(Attribution {
+        runs: 5,
+        shares: vec![CategoryShare {
+            category: "data-copy".to_owned(),
+            title: "data copy".to_owned(),
+            percent: 41.2,
+        }],
+        meter_percent: 99.8,
+        sampled_percent: 99.5,
+        samples: 1990.0,
+        unknown: vec![("__some_symbol".to_owned(), 0.4)],
+    });
+    vec![
+        fixture::stream(),
+        fixture::request_response(),
+        fixture::single(),
+        fixture::adapter(),
+        fixture::hostile(),
+        profiled,
+    ]
+}
+
+fn validate(schema: &str, document: &Value) -> Result<(), String> {
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    let id = schema["$id"].as_str().unwrap().to_owned();
+    let mut compiler = Compiler::new();
+    compiler.add_resource(&id, schema).unwrap();
+    let mut schemas = Schemas::new();
+    let index = compiler.compile(&id, &mut schemas).unwrap();
+    schemas.validate(document, index).map_err(|error| format!("{error:#}"))
+}
+
+#[test]
+fn made_up_results_are_valid() {
+    for results in every_fixture() {
+        let value = serde_json::from_str(&document(&results)).unwrap();
+        validate(RESULTS_SCHEMA, &value)
+            .unwrap_or_else(|reason| panic!("{}: {reason}", results.title));
+    }
+}
+
+#[test]
+fn what_the_schema_does_not_name_is_refused_at_every_level() {
+    let whole = fixture::stream();
+    let results =
+        StudyResults { effects: whole.effects, failures: whole.failures, ..fixture::adapter() };
+    let good: Value = serde_json::from_str(&document(&results)).unwrap();
+    for place in [
+        "",
+        "/cells/0",
+        "/cells/0/evidence",
+        "/cells/0/evidence/adapter",
+        "/effects/0",
+        "/effects/0/ratio",
+        "/cells/0/throughput",
+        "/published/0",
+        "/facts",
+        "/failures/0",
+    ] {
+        let mut value = good.clone();
+        let object = value.pointer_mut(place).and_then(Value::as_object_mut);
+        object.unwrap_or_else(|| panic!("{place}")).insert("surprise".to_owned(), json!(1));
+        let reason = validate(RESULTS_SCHEMA, &value).unwrap_err();
+        assert!(reason.contains("surprise"), "{place}: {reason}");
+    }
+    for (place, wrong) in [
+        ("/format", json!(2)),
+        ("/cells/0/throughput/unit", json!("Gb/s")),
+        ("/cells/0/runs", json!(-1)),
+        ("/confidence", json!(95)),
+        ("/results", json!(null)),
+    ] {
+        let mut value = good.clone();
+        *value.pointer_mut(place).unwrap() = wrong;
+        assert!(validate(RESULTS_SCHEMA, &value).is_err(), "{place}");
+    }
+}
+
+#[test]
+fn every_key_is_required_but_those_of_what_was_not_asked_for() {
+    fn objects<'a>(schema: &'a Value, found: &mut Vec<&'a Value>) {
+        match schema {
+            Value::Object(map) => {
+                if map.get("properties").is_some_and(Value::is_object) {
+                    found.push(schema);
+                }
+                map.values().for_each(|value| objects(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| objects(value, found)),
+            _ => {}
+        }
+    }
+    for text in [RESULTS_SCHEMA, COMPARISON_SCHEMA] {
+        let schema: Value = serde_json::from_str(text).unwrap();
+        let mut found = Vec::new();
+        objects(&schema, &mut found);
+        assert!(found.len() > 5);
+        for object in found {
+            assert_eq!(object["additionalProperties"], false, "{object}");
+            let required: BTreeSet<&str> =
+                object["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            for (key, of) in object["properties"].as_object().unwrap() {
+                assert!(required.contains(key.as_str()) || key == "attribution", "{key}");
+                assert!(
+                    of.get("description").is_some() || of.get("$ref").is_some(),
+                    "{key} says nothing"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_schema_has_no_key_that_no_document_has() {
+    fn keys(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(key, value)| {
+                found.insert(key.clone());
+                keys(value, found);
+            }),
+            Value::Array(items) => items.iter().for_each(|value| keys(value, found)),
+            _ => {}
+        }
+    }
+    fn named(schema: &Value, found: &mut BTreeSet<String>) {
+        match schema {
+            Value::Object(map) => {
+                if let Some(properties) = map.get("properties").and_then(Value::as_object) {
+                    found.extend(properties.keys().cloned());
+                }
+                map.values().for_each(|value| named(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| named(value, found)),
+            _ => {}
+        }
+    }
+    let (mut in_documents, mut in_schema) = (BTreeSet::new(), BTreeSet::new());
+    for results in every_fixture() {
+        keys(&serde_json::from_str(&document(&results)).unwrap(), &mut in_documents);
+    }
+    named(&serde_json::from_str(RESULTS_SCHEMA).unwrap(), &mut in_schema);
+    let missing: Vec<_> = in_schema.difference(&in_documents).collect();
+    assert_eq!(missing, [""; 0]);
+}

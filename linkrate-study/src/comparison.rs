@@ -1,0 +1,332 @@
+//! Two result sets of the same study: what is better, what is worse, and how sure that is.
+//!
+//! A pure function of two results directories. First it is asked whether the two can be compared
+//! at all: [`conditions`] finds what differs between them. What makes a cell mean something else
+//! (levels, workload, window, adapter) is never compared. What may well be under test (kernel,
+//! CPU, linkrate itself) is compared if it was named; what nobody named would be a second
+//! explanation for every change.
+//!
+//! Then [`rows`] holds every cell and every effect of the one against the other. Blocks are the
+//! units, and the sets are independent: [`crate::stats::independent`] says how.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::results::{Interval, Level, Levels, Measure};
+use crate::store::StoredStudy;
+
+pub mod conditions;
+pub mod rows;
+
+pub use conditions::Difference;
+
+/// Version of the comparison's JSON document.
+pub const COMPARISON_FORMAT: u32 = 1;
+
+/// What a comparison is asked to do beyond its two sets.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Request {
+    /// Names of the differences that are known and wanted: what is under test.
+    pub allow: Vec<String>,
+    /// Smallest difference that counts, as a fraction; the baseline's own unless given.
+    pub minimum_effect: Option<f64>,
+}
+
+/// The document.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StudyComparison {
+    /// [`COMPARISON_FORMAT`].
+    pub format: u32,
+    /// Name of the baseline's study.
+    pub study: String,
+    /// Its title.
+    pub title: String,
+    /// The set in the denominator.
+    pub baseline: SetSummary,
+    /// The set in the numerator.
+    pub candidate: SetSummary,
+    /// Confidence level of every interval, for example 0.95.
+    pub confidence: f64,
+    /// Smallest difference that is better or worse, as a fraction.
+    pub minimum_effect: f64,
+    /// What differs between the sets beyond their figures, as it was allowed to.
+    pub differences: Vec<Difference>,
+    /// All cells together, a row for each measure; empty in a study of one cell.
+    pub overall: Vec<Row>,
+    /// Each cell by itself, in the order of the baseline.
+    pub cells: Vec<CellComparison>,
+    /// How the effects differ.
+    pub effects: Vec<EffectRow>,
+    /// Rows of `overall` and `cells` that are worse, or have lost their figure.
+    pub regressions: u32,
+    /// Rows of `overall` and `cells` that are better.
+    pub improvements: u32,
+    /// Things a reader must know, as full sentences.
+    pub warnings: Vec<String>,
+}
+
+/// One of the two sets.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetSummary {
+    /// What it is called, wherever it lies: `tso-20261121-1512`.
+    pub results: String,
+    /// When it began, milliseconds since 1970-01-01 UTC.
+    pub started_unix_ms: u64,
+    /// The linkrate that began it.
+    pub linkrate_version: String,
+    /// Blocks of which every run is stored.
+    pub blocks: u32,
+    /// Runs that failed.
+    pub failed: u32,
+    /// Whether it ran to its stop rule.
+    pub complete: bool,
+    /// Facts about its testbed.
+    pub facts: BTreeMap<String, String>,
+    /// Where it was read, for who sits before it; in no document.
+    #[serde(skip)]
+    pub directory: String,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compared {
+    /// Received payload, `bit/s`.
+    Throughput,
+    /// Completed transactions, `transaction/s`.
+    Transactions,
+    /// SUT CPU time, `us/KB` or `us/transaction`.
+    ServiceDemand,
+    /// Median latency of a run's transactions, `ns`.
+    LatencyP50,
+    /// 99th percentile of a run's transactions, `ns`.
+    LatencyP99,
+}
+
+impl Compared {
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Self::Throughput | Self::Transactions)
+    }
+}
+
+/// The figure of one cell in one set.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Figure {
+    /// Mean over the runs, with its interval.
+    #[serde(flatten)]
+    pub interval: Interval,
+    /// Runs behind it.
+    pub runs: u32,
+}
+
+/// One measure of one cell, or of all of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// What is compared.
+    pub measure: Compared,
+    /// Unit of both figures.
+    pub unit: &'static str,
+    /// The baseline's figure; absent without a good run, and for all cells together, whose mean
+    /// over different rates would say nothing.
+    pub baseline: Option<Figure>,
+    /// The candidate's.
+    pub candidate: Option<Figure>,
+    /// Candidate to baseline, ratio of the geometric means over the runs; 1 is no change.
+    pub ratio: Option<Interval>,
+    /// Probability of such a ratio without any difference; absent without an interval.
+    pub p: Option<f64>,
+    /// The same, adjusted for the number of rows by Holm's method.
+    pub adjusted_p: Option<f64>,
+    /// What may be said.
+    pub verdict: Verdict,
+}
+
+/// One cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CellComparison {
+    /// Its levels.
+    pub levels: Levels,
+    /// Runs of the baseline that failed.
+    pub baseline_failed: u32,
+    /// Runs of the candidate that failed.
+    pub candidate_failed: u32,
+    /// Its measures; those that neither set has are left out.
+    pub rows: Vec<Row>,
+}
+
+/// What may be said of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// A difference beyond chance and larger than the minimum, in the wanted direction.
+    Better,
+    /// The same in the other direction.
+    Worse,
+    /// The difference, if there is any, is smaller than the minimum.
+    BelowMinimum,
+    /// The runs do not show a difference; there may be one.
+    NotShown,
+    /// A set has a single run, so nothing is known of chance.
+    TooFew,
+    /// The candidate has no figure where the baseline has one.
+    Lost,
+    /// The baseline has no figure where the candidate has one.
+    Gained,
+}
+
+impl Verdict {
+    /// Whether it makes a candidate worse than its baseline.
+    pub fn is_regression(self) -> bool {
+        matches!(self, Self::Worse | Self::Lost)
+    }
+}
+
+/// One effect in both sets.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EffectRow {
+    /// The factor that changes.
+    pub factor: String,
+    /// The level in the denominator.
+    pub from: Level,
+    /// The level in the numerator.
+    pub to: Level,
+    /// The levels of the other factors.
+    pub at: Levels,
+    /// What is compared.
+    pub measure: Measure,
+    /// The effect in the baseline: the ratio of the levels, paired within its blocks.
+    pub baseline: Interval,
+    /// The effect in the candidate.
+    pub candidate: Interval,
+    /// The candidate's effect to the baseline's; 1 is the same effect.
+    pub ratio: Interval,
+    /// Probability of such a ratio if the effects were the same; absent without an interval.
+    pub p: Option<f64>,
+    /// The same, adjusted for the number of effects.
+    pub adjusted_p: Option<f64>,
+    /// What may be said.
+    pub verdict: EffectVerdict,
+}
+
+/// What may be said of an effect's difference. None is a regression: that an offload saves less
+/// may be because what it is held against has become cheaper, and cells say which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectVerdict {
+    /// In the same direction and further from no change.
+    Stronger,
+    /// In the same direction and nearer to it.
+    Weaker,
+    /// In the other direction.
+    Reversed,
+    /// Different, where one of the two may be no effect at all.
+    Changed,
+    /// The difference, if there is any, is smaller than the minimum.
+    BelowMinimum,
+    /// The runs do not show a difference.
+    NotShown,
+    /// A set has a single block.
+    TooFew,
+}
+
+/// Why two sets are not compared.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ComparisonError {
+    /// Both are the same runs.
+    #[error("both are the same results: every run is the same")]
+    Same,
+    /// They differ in what was not allowed to, or cannot be.
+    #[error("the two cannot be compared: {} differ{}", count(.0.len()), if .0.len() == 1 { "s" } else { "" })]
+    Different(Vec<Difference>),
+    /// A name that is none of a difference.
+    #[error("--allow: {given:?} is not a fact of either; {known}")]
+    UnknownAllowance {
+        /// What was given.
+        given: String,
+        /// The nearest name, or all of them.
+        known: String,
+    },
+    /// A difference that no one may allow.
+    #[error(
+        "--allow: {given:?} is part of what a cell means; cells that differ in it are two questions"
+    )]
+    NeverAllowed {
+        /// What was given.
+        given: String,
+    },
+    /// No row has runs enough on both sides.
+    #[error(
+        "nothing can be compared: no cell has two good runs in both, and one run says nothing of chance"
+    )]
+    NothingToCompare,
+}
+
+fn count(differences: usize) -> String {
+    if differences == 1 { "1 thing".to_owned() } else { format!("{differences} things") }
+}
+
+/// Holds `candidate` against `baseline`.
+///
+/// # Errors
+/// [`ComparisonError`] where a comparison would answer another question than the one asked.
+pub fn compare(
+    baseline: &StoredStudy,
+    candidate: &StoredStudy,
+    request: &Request,
+) -> Result<StudyComparison, ComparisonError> {
+    if baseline.plan.started_unix_ms == candidate.plan.started_unix_ms
+        && baseline.runs == candidate.runs
+    {
+        return Err(ComparisonError::Same);
+    }
+    let found = conditions::between(&baseline.plan, &candidate.plan);
+    let (differences, idle_allowances) = conditions::check(
+        found,
+        &request.allow,
+        &conditions::names(&baseline.plan, &candidate.plan),
+    )?;
+    let study = &baseline.plan.study;
+    let method = &study.method;
+    let minimum_effect = request.minimum_effect.unwrap_or(method.minimum_effect);
+    let mut rows = rows::Rows::new(baseline, candidate, method.confidence, minimum_effect);
+    let mut cells = rows.cells();
+    let mut overall = rows.overall();
+    rows::judge(&mut overall, &mut cells, method.confidence, minimum_effect);
+    let all = || overall.iter().chain(cells.iter().flat_map(|cell| &cell.rows));
+    let lost = all().any(|row| row.verdict == Verdict::Lost);
+    if !lost && !all().any(|row| row.p.is_some()) {
+        return Err(ComparisonError::NothingToCompare);
+    }
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let regressions = number(all().filter(|row| row.verdict.is_regression()).count());
+    let improvements = number(all().filter(|row| row.verdict == Verdict::Better).count());
+    let mut warnings = conditions::warnings(baseline, candidate, &differences, &idle_allowances);
+    if request.minimum_effect.is_none()
+        && candidate.plan.study.method.minimum_effect != minimum_effect
+    {
+        warnings
+            .push("The sets name different minimum effects; the baseline's is taken.".to_owned());
+    }
+    warnings.extend(rows::together(&overall));
+    Ok(StudyComparison {
+        format: COMPARISON_FORMAT,
+        study: study.name.clone(),
+        title: study.title.clone(),
+        baseline: rows.summary(baseline),
+        candidate: rows.summary(candidate),
+        confidence: method.confidence,
+        minimum_effect,
+        differences,
+        overall,
+        cells,
+        effects: rows.effects(),
+        regressions,
+        improvements,
+        warnings,
+    })
+}
+
+#[cfg(test)]
+mod tests;

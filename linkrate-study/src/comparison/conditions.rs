@@ -1,0 +1,436 @@
+//! What two result sets must have in common, and what differs.
+
+use std::collections::BTreeMap;
+
+use linkrate_terms::knobs::{InterfaceKnobs, SocketKnobs};
+use linkrate_terms::model::Model;
+use linkrate_terms::nearest::nearest;
+use linkrate_terms::spec::{Adapter, Task};
+use linkrate_terms::units::format_duration;
+use linkrate_terms::{RunSpec, TestbedSpec, Workload};
+use serde::Serialize;
+
+use crate::analysis::watched::cell_name;
+use crate::comparison::ComparisonError;
+use crate::results::Levels;
+use crate::store::{StoredPlan, StoredStudy};
+use crate::study::{Method, Study};
+
+/// Facts of a testbed that decide what a figure means: how CPU time is read, whose it is, and
+/// what work is in it. Every other fact describes the host.
+const MEANING: [&str; 6] =
+    ["adapter", "clients", "idle-time", "plain-payload", "receive-processing", "shared-cpus"];
+
+/// The name under which linkrate's own version is a difference.
+const VERSION: &str = "linkrate";
+
+/// What stands for a knob that a study leaves as it is.
+const UNSET: &str = "not set";
+
+/// One thing that is not the same in both sets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Its name: a fact (`kernel`), `linkrate`, or a part of the study (`run`, `scale`).
+    pub name: String,
+    /// The baseline's value, as people write it.
+    pub baseline: String,
+    /// The candidate's.
+    pub candidate: String,
+    /// Whether it changes what a cell means, so that it can never be allowed.
+    pub meaning: bool,
+    /// Which cells it is about, in words; absent where it is about all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cells: Option<String>,
+}
+
+/// Everything that differs, what changes the meaning of cells first.
+pub fn between(baseline: &StoredPlan, candidate: &StoredPlan) -> Vec<Difference> {
+    let mut found = study(&baseline.study, &candidate.study);
+    let (facts, others) = (&baseline.facts.facts, &candidate.facts.facts);
+    let difference = |name: &str, a: &str, b: &str| Difference {
+        name: name.to_owned(),
+        baseline: a.to_owned(),
+        candidate: b.to_owned(),
+        meaning: MEANING.contains(&name),
+        cells: None,
+    };
+    // a fact that one set lacks was not recorded by the linkrate of its time: a warning
+    let known = facts.iter().filter_map(|(name, a)| Some((name, a, others.get(name)?)));
+    let mut differing: Vec<Difference> =
+        known.filter(|(_, a, b)| a != b).map(|(name, a, b)| difference(name, a, b)).collect();
+    let (a, b) = (&baseline.linkrate_version, &candidate.linkrate_version);
+    if a != b {
+        differing.push(difference(VERSION, a, b));
+    }
+    // the testbed of the study says the same in more words
+    differing.retain(|fact| !found.iter().any(|one| one.name == fact.name));
+    differing.sort_by_key(|fact| !fact.meaning);
+    found.extend(differing);
+    found
+}
+
+/// The names that may be allowed, whether they differ or not.
+pub fn names(baseline: &StoredPlan, candidate: &StoredPlan) -> Vec<String> {
+    let facts = baseline.facts.facts.keys().chain(candidate.facts.facts.keys());
+    let mut names: Vec<String> =
+        facts.filter(|name| !MEANING.contains(&name.as_str())).cloned().collect();
+    names.push(VERSION.to_owned());
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Refuses what differs and was not allowed. Returns what differs, and what was allowed in vain.
+///
+/// # Errors
+/// [`ComparisonError::Different`] with all that stands in the way, and for names that cannot be
+/// allowed.
+pub fn check(
+    found: Vec<Difference>,
+    allow: &[String],
+    names: &[String],
+) -> Result<(Vec<Difference>, Vec<String>), ComparisonError> {
+    for given in allow {
+        if names.contains(given) {
+            continue;
+        }
+        let given = given.clone();
+        let meaning = MEANING.contains(&given.as_str())
+            || found.iter().any(|difference| difference.meaning && difference.name == given);
+        if meaning {
+            return Err(ComparisonError::NeverAllowed { given });
+        }
+        let known = match nearest(&given, names.iter().map(String::as_str)) {
+            Some(name) => format!("did you mean \"{name}\"?"),
+            None => format!("known: {}", names.join(", ")),
+        };
+        return Err(ComparisonError::UnknownAllowance { given, known });
+    }
+    let refused: Vec<Difference> = found
+        .iter()
+        .filter(|difference| difference.meaning || !allow.contains(&difference.name))
+        .cloned()
+        .collect();
+    if !refused.is_empty() {
+        return Err(ComparisonError::Different(refused));
+    }
+    let idle = allow.iter().filter(|name| !found.iter().any(|one| one.name == **name));
+    let idle = idle.cloned().collect();
+    Ok((found, idle))
+}
+
+/// What a reader of the comparison must know of how the sets came about, as full sentences.
+pub fn warnings(
+    baseline: &StoredStudy,
+    candidate: &StoredStudy,
+    differences: &[Difference],
+    idle_allowances: &[String],
+) -> Vec<String> {
+    let mut found = Vec::new();
+    if differences.len() > 1 {
+        let names: Vec<&str> = differences.iter().map(|one| one.name.as_str()).collect();
+        found.push(format!(
+            "More than one thing differs ({}): the figures do not say which of them made a change.",
+            names.join(", ")
+        ));
+    }
+    for name in idle_allowances {
+        let value = if name == VERSION {
+            Some(&baseline.plan.linkrate_version)
+        } else {
+            baseline.plan.facts.facts.get(name)
+        };
+        let value = value.map_or(String::new(), |value| format!(": {value}"));
+        found.push(format!("Both sets have the same {name}{value}."));
+    }
+    for (which, set, other) in
+        [("baseline", baseline, candidate), ("candidate", candidate, baseline)]
+    {
+        let facts = &set.plan.facts.facts;
+        for name in other.plan.facts.facts.keys().filter(|name| !facts.contains_key(*name)) {
+            found.push(format!("The {which} does not say what its {name} was."));
+        }
+        for session in &set.plan.resumed {
+            let changed = set.plan.changed_facts(&session.facts);
+            found.extend(
+                changed
+                    .iter()
+                    .map(|change| format!("The {which} was resumed on another testbed: {change}.")),
+            );
+        }
+        match &set.ended {
+            None => found.push(format!(
+                "The {which} is still running, or was killed before it could say why it ended."
+            )),
+            Some(ended) if !ended.is_complete() => {
+                found.push(format!("The {which} is incomplete: {ended}."));
+            }
+            Some(_) => {}
+        }
+        let failed = set.runs.iter().filter(|run| run.failure().is_some()).count();
+        if failed > 0 {
+            let of = set.runs.len();
+            found.push(format!("{failed} of the {of} runs of the {which} failed."));
+        }
+    }
+    let (a, b) = (&baseline.plan.study, &candidate.plan.study);
+    if a.name != b.name {
+        found.push(format!(
+            "The studies have the same cells under two names: {} and {}.",
+            a.name, b.name
+        ));
+    }
+    if a.method.confidence != b.method.confidence {
+        found
+            .push("The sets name different confidence levels; the baseline's is taken.".to_owned());
+    }
+    found
+}
+
+/// What makes a cell of one study mean something else than in the other.
+fn study(baseline: &Study, candidate: &Study) -> Vec<Difference> {
+    let mut found = whole(method(&baseline.method), method(&candidate.method), UNSET);
+    found.extend(whole(testbed(&baseline.testbed), testbed(&candidate.testbed), UNSET));
+    // two adapters are not told apart by listing what each is made of
+    if found.iter().any(|one| one.name == "adapter") {
+        found.retain(|one| !one.name.starts_with("model."));
+    }
+    let cells = levels(baseline, candidate);
+    let same_cells = cells.is_empty();
+    found.extend(cells);
+    if same_cells {
+        found.extend(specs(baseline, candidate));
+    }
+    found
+}
+
+type Values = BTreeMap<String, String>;
+
+/// What differs between two descriptions; `absent` stands for what one of them does not have.
+fn whole(a: Values, b: Values, absent: &str) -> Vec<Difference> {
+    let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let value = |of: &Values, name: &String| of.get(name).map_or(absent, String::as_str).to_owned();
+    let pairs = names.into_iter().map(|name| (name, value(&a, name), value(&b, name)));
+    pairs
+        .filter(|(_, a, b)| a != b)
+        .map(|(name, baseline, candidate)| Difference {
+            name: name.clone(),
+            baseline,
+            candidate,
+            meaning: true,
+            cells: None,
+        })
+        .collect()
+}
+
+/// Factors with other levels, or, where those are the same, cells that only one study has.
+fn levels(baseline: &Study, candidate: &Study) -> Vec<Difference> {
+    let factors = |study: &Study| -> Values {
+        let levels = study.factors.iter().map(|factor| {
+            let mut levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
+            // another order is another baseline of effects, but the same cells
+            levels.sort();
+            (factor.name.clone(), levels.join(", "))
+        });
+        levels.collect()
+    };
+    let found = whole(factors(baseline), factors(candidate), "not varied");
+    if !found.is_empty() {
+        return found;
+    }
+    let only = |study: &Study, other: &Study| -> Vec<String> {
+        let missing = study.cells.iter().filter(|cell| find(other, &cell.levels).is_none());
+        missing.map(|cell| cell_name(&cell.levels)).collect()
+    };
+    let (a, b) = (only(baseline, candidate), only(candidate, baseline));
+    if a.is_empty() && b.is_empty() {
+        return Vec::new();
+    }
+    let say = |mine: &[String]| match mine {
+        [] => "no cell of its own".to_owned(),
+        [one] => format!("{one} of its own"),
+        [first, ..] => format!("{} cells of its own ({first}, ...)", mine.len()),
+    };
+    vec![Difference {
+        name: "cells".to_owned(),
+        baseline: say(&a),
+        candidate: say(&b),
+        meaning: true,
+        cells: None,
+    }]
+}
+
+/// The cell of a study with these levels, in whatever order.
+pub(crate) fn find(study: &Study, levels: &Levels) -> Option<usize> {
+    study.cells.iter().position(|cell| {
+        cell.levels.0.len() == levels.0.len()
+            && levels.0.iter().all(|(factor, level)| cell.levels.get(factor) == Some(level))
+    })
+}
+
+/// What the runs of the same cells do otherwise, each difference once with the cells it is about.
+fn specs(baseline: &Study, candidate: &Study) -> Vec<Difference> {
+    let mut found: Vec<(Difference, Vec<&Levels>)> = Vec::new();
+    for cell in &baseline.cells {
+        let Some(other) = find(candidate, &cell.levels) else { continue };
+        let other = &candidate.cells[other];
+        for difference in whole(run(&cell.spec), run(&other.spec), UNSET) {
+            match found.iter_mut().find(|(one, _)| *one == difference) {
+                Some((_, cells)) => cells.push(&cell.levels),
+                None => found.push((difference, vec![&cell.levels])),
+            }
+        }
+    }
+    let all = baseline.cells.len();
+    let named = found.into_iter().map(|(mut difference, cells)| {
+        if cells.len() < all {
+            let first = cells.first().map_or_else(String::new, |levels| cell_name(levels));
+            difference.cells = Some(match cells.len() {
+                1 => format!("in {first}"),
+                some => format!("in {some} of {all} cells, first in {first}"),
+            });
+        }
+        difference
+    });
+    named.collect()
+}
+
+/// Everything that a run does, by the names of the study file. Structures are taken apart whole,
+/// so that a field that is added is not forgotten here.
+fn run(spec: &RunSpec) -> Values {
+    // a seed of its own for each run is what makes runs replicates
+    let RunSpec { task, interface, socket, clients, ports, warm_up, window, seed: _ } = spec;
+    let mut values = Values::new();
+    let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
+    set("run", format_duration(*window));
+    set("warm-up", format_duration(*warm_up));
+    set("clients", clients.to_string());
+    set("ports", ports.map_or_else(|| UNSET.to_owned(), |ports| ports.to_string()));
+    let SocketKnobs { buffer, congestion, nodelay } = socket;
+    set("socket", buffer.map_or_else(|| "autotuned".to_owned(), |size| size.to_string()));
+    set("congestion", congestion.clone());
+    set("nodelay", nodelay.to_string());
+    for (name, value) in knobs(interface) {
+        set(name, value);
+    }
+    match task {
+        Task::Idle => {
+            set("kind", "idle".to_owned());
+        }
+        Task::Workload(workload) => {
+            let Workload {
+                kind,
+                direction,
+                connections,
+                message,
+                request,
+                response,
+                burst,
+                send_path,
+                receive_path,
+                udp_segment,
+                udp_gro,
+            } = workload;
+            set("kind", word(kind));
+            set("direction", word(direction));
+            set("connections", connections.to_string());
+            set("message", message.to_string());
+            set("request", request.to_string());
+            set("response", response.to_string());
+            set("burst", burst.to_string());
+            set("send-path", word(send_path));
+            set("receive-path", word(receive_path));
+            set("udp-segment", udp_segment.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));
+            set("udp-gro", udp_gro.to_string());
+        }
+    }
+    values
+}
+
+fn knobs(interface: &InterfaceKnobs) -> Vec<(&'static str, String)> {
+    interface.values()
+}
+
+/// What a method decides of the meaning of a cell: nothing. How long a run is stands in each
+/// cell, and the rest says how many runs there are, in which order, and what is said of them. Taken
+/// apart whole all the same, so that whatever is added must be thought about.
+fn method(method: &Method) -> Values {
+    let Method {
+        confidence: _,
+        precision: _,
+        minimum_effect: _,
+        min_blocks: _,
+        max_blocks: _,
+        run: _,
+        warm_up: _,
+        idle: _,
+        budget: _,
+        seed: _,
+        on_failure: _,
+    } = method;
+    Values::new()
+}
+
+/// What the testbed is made of, by the names of the study file and of a model's. Which CPUs it was
+/// asked to use is not in it: the facts say which it used.
+fn testbed(testbed: &TestbedSpec) -> Values {
+    let TestbedSpec {
+        adapter,
+        clients: _,
+        ports: _,
+        clients_per_port,
+        scale,
+        queues: _,
+        sut_cpus: _,
+        client_cpus: _,
+    } = testbed;
+    let mut values = Values::new();
+    values.insert("adapter".to_owned(), adapter.name().to_owned());
+    values.insert("clients-per-port".to_owned(), clients_per_port.to_string());
+    values.insert("scale".to_owned(), scale.to_string());
+    if let Adapter::Model(model) = adapter {
+        // who wrote the model and where its figures come from changes nothing on the wire
+        let Model {
+            name: _,
+            title: _,
+            source: _,
+            ports,
+            rate,
+            bus,
+            queues,
+            superframe,
+            max_mtu,
+            transmit_ring,
+            receive_ring,
+            hand_through,
+            defaults,
+        } = model.as_ref();
+        let rate_text = |rate: &Option<linkrate_terms::BitRate>| {
+            rate.map_or_else(|| UNSET.to_owned(), |rate| rate.to_string())
+        };
+        for (name, value) in [
+            ("ports", ports.to_string()),
+            ("rate", rate_text(rate)),
+            ("bus", rate_text(bus)),
+            ("queues", queues.to_string()),
+            ("superframe", superframe.to_string()),
+            ("max-mtu", max_mtu.to_string()),
+            ("transmit-ring", transmit_ring.to_string()),
+            ("receive-ring", receive_ring.to_string()),
+            ("hand-through", hand_through.to_string()),
+            ("defaults", word(defaults)),
+        ] {
+            values.insert(format!("model.{name}"), value);
+        }
+    }
+    values
+}
+
+/// A value as files have it.
+fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(other) => other.to_string(),
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,338 @@
+//! Cells and effects of one set against those of the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::analysis::effects::comparisons;
+use crate::analysis::figures::{self, RunsByCell, is_transactional};
+use crate::comparison::conditions::find;
+use crate::comparison::{
+    CellComparison, Compared, EffectRow, EffectVerdict, Figure, Row, SetSummary, Verdict,
+};
+use crate::results::{Interval, Measure};
+use crate::stats::independent::{self, holm};
+use crate::stats::interval::{excludes, of_mean};
+use crate::stats::paired;
+use crate::store::directory::name;
+use crate::store::{Ended, StoredRun, StoredStudy};
+
+/// Both sets with their runs sorted into cells.
+pub struct Rows<'a> {
+    baseline: Set<'a>,
+    candidate: Set<'a>,
+    confidence: f64,
+    minimum_effect: f64,
+}
+
+struct Set<'a> {
+    stored: &'a StoredStudy,
+    runs: RunsByCell<'a>,
+}
+
+impl<'a> Set<'a> {
+    fn of(stored: &'a StoredStudy) -> Self {
+        Self { stored, runs: RunsByCell::of(&stored.plan.study, &stored.runs) }
+    }
+
+    /// A cell's figure by block; blocks without one are absent.
+    fn by_block(&self, cell: usize, measure: Compared) -> BTreeMap<u32, f64> {
+        let usable = |value: &f64| value.is_finite() && *value > 0.0;
+        let runs = self.runs.cell(cell).iter();
+        runs.filter_map(|run| Some((run.block, figure(measure, run).filter(usable)?))).collect()
+    }
+
+    fn failed(&self, cell: usize) -> u32 {
+        number(self.runs.cell(cell).iter().filter(|run| run.failure().is_some()).count())
+    }
+}
+
+/// One figure of a run.
+fn figure(measure: Compared, run: &StoredRun) -> Option<f64> {
+    let latency = || run.measurement()?.latency.as_ref();
+    match measure {
+        Compared::Throughput => figures::figure(Measure::Throughput, run),
+        Compared::Transactions => figures::figure(Measure::Transactions, run),
+        Compared::ServiceDemand => figures::figure(Measure::ServiceDemand, run),
+        Compared::LatencyP50 => latency().map(|latency| latency.p50_ns as f64),
+        Compared::LatencyP99 => latency().map(|latency| latency.p99_ns as f64),
+    }
+}
+
+/// What is compared of a cell, with its unit.
+fn measures(transactional: bool) -> &'static [(Compared, &'static str)] {
+    if transactional {
+        &[
+            (Compared::Transactions, "transaction/s"),
+            (Compared::ServiceDemand, "us/transaction"),
+            (Compared::LatencyP50, "ns"),
+            (Compared::LatencyP99, "ns"),
+        ]
+    } else {
+        &[(Compared::Throughput, "bit/s"), (Compared::ServiceDemand, "us/KB")]
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+impl<'a> Rows<'a> {
+    /// Sorts the runs of both. The studies have the same cells; their order may differ.
+    pub fn new(
+        baseline: &'a StoredStudy,
+        candidate: &'a StoredStudy,
+        confidence: f64,
+        minimum_effect: f64,
+    ) -> Self {
+        let (baseline, candidate) = (Set::of(baseline), Set::of(candidate));
+        Self { baseline, candidate, confidence, minimum_effect }
+    }
+
+    /// What is said of a set as a whole.
+    pub fn summary(&self, stored: &StoredStudy) -> SetSummary {
+        let set = if std::ptr::eq(stored, self.baseline.stored) {
+            &self.baseline
+        } else {
+            &self.candidate
+        };
+        let plan = &stored.plan;
+        SetSummary {
+            results: name(&plan.study.name, plan.started_unix_ms),
+            started_unix_ms: plan.started_unix_ms,
+            linkrate_version: plan.linkrate_version.clone(),
+            blocks: set.runs.complete_blocks(&plan.study),
+            failed: number(stored.runs.iter().filter(|run| run.failure().is_some()).count()),
+            complete: stored.ended.as_ref().is_some_and(Ended::is_complete),
+            facts: plan.facts.facts.clone(),
+            directory: stored.directory.display().to_string(),
+        }
+    }
+
+    /// Pairs of the same cell in both, in the order of the baseline.
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let cells = self.baseline.stored.plan.study.cells.iter().enumerate();
+        cells.filter_map(|(index, cell)| {
+            Some((index, find(&self.candidate.stored.plan.study, &cell.levels)?))
+        })
+    }
+
+    /// Every cell by itself, not judged yet.
+    pub fn cells(&mut self) -> Vec<CellComparison> {
+        let cells = &self.baseline.stored.plan.study.cells;
+        let compared = self.pairs().map(|(a, b)| {
+            let measures = measures(is_transactional(&cells[a].spec)).iter();
+            let rows = measures.filter_map(|(measure, unit)| {
+                let first: Vec<f64> = self.baseline.by_block(a, *measure).into_values().collect();
+                let second: Vec<f64> = self.candidate.by_block(b, *measure).into_values().collect();
+                self.row(*measure, unit, &first, &second)
+            });
+            CellComparison {
+                levels: cells[a].levels.clone(),
+                baseline_failed: self.baseline.failed(a),
+                candidate_failed: self.candidate.failed(b),
+                rows: rows.collect(),
+            }
+        });
+        compared.collect()
+    }
+
+    /// A row that is not judged yet; `None` when neither set has a figure.
+    fn row(
+        &self,
+        measure: Compared,
+        unit: &'static str,
+        first: &[f64],
+        second: &[f64],
+    ) -> Option<Row> {
+        let figure = |values: &[f64]| {
+            let interval = of_mean(values, self.confidence)?;
+            Some(Figure { interval, runs: number(values.len()) })
+        };
+        let (baseline, candidate) = (figure(first), figure(second));
+        let verdict = match (&baseline, &candidate) {
+            (None, None) => return None,
+            (Some(_), None) => Verdict::Lost,
+            (None, Some(_)) => Verdict::Gained,
+            (Some(_), Some(_)) => Verdict::TooFew,
+        };
+        let found = independent::ratio(first, second, self.confidence);
+        Some(Row {
+            measure,
+            unit,
+            baseline,
+            candidate,
+            ratio: found.map(|found| found.ratio),
+            p: found.and_then(|found| found.p),
+            adjusted_p: None,
+            verdict,
+        })
+    }
+
+    /// All cells together: in each block the geometric mean over the cells, so that what the runs
+    /// of a block share is one observation and not one for each cell. Cells that lack a figure in
+    /// either set altogether are left out of both, and so are blocks that lack one of the others.
+    pub fn overall(&self) -> Vec<Row> {
+        let cells = &self.baseline.stored.plan.study.cells;
+        let all = [true, false].into_iter().flat_map(measures);
+        let mut rows = Vec::new();
+        for (measure, unit) in all {
+            // service demand per KB and per transaction are two measures
+            let of_unit = |a: &usize| {
+                measures(is_transactional(&cells[*a].spec)).contains(&(*measure, *unit))
+            };
+            let figures: Vec<(BTreeMap<u32, f64>, BTreeMap<u32, f64>)> = self
+                .pairs()
+                .filter(|(a, _)| of_unit(a))
+                .map(|(a, b)| {
+                    (self.baseline.by_block(a, *measure), self.candidate.by_block(b, *measure))
+                })
+                .filter(|(a, b)| !a.is_empty() && !b.is_empty())
+                .collect();
+            if figures.len() < 2 {
+                continue;
+            }
+            let first = by_block_over_cells(figures.iter().map(|(a, _)| a));
+            let second = by_block_over_cells(figures.iter().map(|(_, b)| b));
+            rows.extend(self.row(*measure, unit, &first, &second).map(|row| Row {
+                baseline: None,
+                candidate: None,
+                ..row
+            }));
+        }
+        rows
+    }
+
+    /// How the effects differ: the ratio of the ratios. Each set's effect is paired within its own
+    /// blocks, so whatever made a whole set slower or faster has cancelled before they meet.
+    pub fn effects(&self) -> Vec<EffectRow> {
+        let mut rows = Vec::new();
+        for comparison in comparisons(&self.baseline.stored.plan.study) {
+            let cells = &self.baseline.stored.plan.study.cells;
+            let other = |cell: usize| find(&self.candidate.stored.plan.study, &cells[cell].levels);
+            let (Some(from), Some(to)) = (other(comparison.from_cell), other(comparison.to_cell))
+            else {
+                continue;
+            };
+            for measure in comparison.measures {
+                let first =
+                    ratios(&self.baseline.runs, comparison.from_cell, comparison.to_cell, measure);
+                let second = ratios(&self.candidate.runs, from, to, measure);
+                let effect = |ratios: &[f64]| {
+                    let pairs = ratios.iter().map(|ratio| (Some(1.0), Some(*ratio)));
+                    paired::ratio(pairs, self.confidence).map(|found| found.ratio)
+                };
+                let (Some(baseline), Some(candidate)) = (effect(&first), effect(&second)) else {
+                    continue;
+                };
+                let Some(found) = independent::ratio(&first, &second, self.confidence) else {
+                    continue;
+                };
+                rows.push(EffectRow {
+                    factor: comparison.factor.clone(),
+                    from: comparison.from.clone(),
+                    to: comparison.to.clone(),
+                    at: comparison.at.clone(),
+                    measure,
+                    baseline,
+                    candidate,
+                    ratio: found.ratio,
+                    p: found.p,
+                    adjusted_p: None,
+                    verdict: EffectVerdict::TooFew,
+                });
+            }
+        }
+        let adjusted = holm(&rows.iter().filter_map(|row| row.p).collect::<Vec<f64>>());
+        for (row, adjusted) in rows.iter_mut().filter(|row| row.p.is_some()).zip(adjusted) {
+            row.adjusted_p = Some(adjusted);
+            row.verdict = match said(&row.ratio, adjusted, self.confidence, self.minimum_effect) {
+                Said::Different => {
+                    let (a, b) = (row.baseline.mean.ln(), row.candidate.mean.ln());
+                    let both = excludes(&row.baseline, 1.0) && excludes(&row.candidate, 1.0);
+                    match (both, a * b > 0.0, b.abs() > a.abs()) {
+                        (false, ..) => EffectVerdict::Changed,
+                        (true, false, _) => EffectVerdict::Reversed,
+                        (true, true, true) => EffectVerdict::Stronger,
+                        (true, true, false) => EffectVerdict::Weaker,
+                    }
+                }
+                Said::Small => EffectVerdict::BelowMinimum,
+                Said::Nothing => EffectVerdict::NotShown,
+            };
+        }
+        rows
+    }
+}
+
+/// The ratios of two cells by block.
+fn ratios(runs: &RunsByCell<'_>, from: usize, to: usize, measure: Measure) -> Vec<f64> {
+    let (from, to) = (runs.by_block(from, measure), runs.by_block(to, measure));
+    from.iter().filter_map(|(block, from)| Some(to.get(block)? / from)).collect()
+}
+
+/// The geometric mean over the cells in each block that has a figure of every cell.
+fn by_block_over_cells<'a>(cells: impl Iterator<Item = &'a BTreeMap<u32, f64>>) -> Vec<f64> {
+    let cells: Vec<&BTreeMap<u32, f64>> = cells.collect();
+    let blocks: BTreeSet<u32> = cells.iter().flat_map(|cell| cell.keys()).copied().collect();
+    let means = blocks.into_iter().filter_map(|block| {
+        let logs: Option<Vec<f64>> =
+            cells.iter().map(|cell| cell.get(&block).map(|value| value.ln())).collect();
+        let logs = logs?;
+        Some((logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    });
+    means.collect()
+}
+
+/// Gives every row its adjusted probability and its verdict. All of them are one family: the
+/// question is whether the candidate is worse anywhere.
+pub fn judge(
+    overall: &mut [Row],
+    cells: &mut [CellComparison],
+    confidence: f64,
+    minimum_effect: f64,
+) {
+    let mut all: Vec<&mut Row> =
+        overall.iter_mut().chain(cells.iter_mut().flat_map(|cell| &mut cell.rows)).collect();
+    let adjusted = holm(&all.iter().filter_map(|row| row.p).collect::<Vec<f64>>());
+    for (row, adjusted) in all.iter_mut().filter(|row| row.p.is_some()).zip(adjusted) {
+        row.adjusted_p = Some(adjusted);
+        let Some(ratio) = &row.ratio else { continue };
+        row.verdict = match said(ratio, adjusted, confidence, minimum_effect) {
+            Said::Different if (ratio.mean > 1.0) == row.measure.more_is_better() => {
+                Verdict::Better
+            }
+            Said::Different => Verdict::Worse,
+            Said::Small => Verdict::BelowMinimum,
+            Said::Nothing => Verdict::NotShown,
+        };
+    }
+}
+
+enum Said {
+    Different,
+    Small,
+    Nothing,
+}
+
+/// A difference counts if it is beyond chance and larger than the minimum. It is known to be
+/// small if it is beyond chance and below the minimum, or if its whole interval is.
+fn said(ratio: &Interval, adjusted_p: f64, confidence: f64, minimum_effect: f64) -> Said {
+    let small = |ratio: f64| (ratio - 1.0).abs() <= minimum_effect;
+    let beyond_chance = adjusted_p <= 1.0 - confidence;
+    let all_small = matches!((ratio.low, ratio.high), (Some(a), Some(b)) if small(a) && small(b));
+    match (beyond_chance, small(ratio.mean)) {
+        (true, false) => Said::Different,
+        (true, true) => Said::Small,
+        (false, _) if all_small => Said::Small,
+        (false, _) => Said::Nothing,
+    }
+}
+
+/// A word of caution where all cells moved alike.
+pub fn together(overall: &[Row]) -> Option<String> {
+    let moved = overall.iter().any(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse));
+    moved.then(|| {
+        "All cells together have changed. A machine in another state looks the same: measure both \
+         again, in turn, before believing it; the effects below are free of it."
+            .to_owned()
+    })
+}

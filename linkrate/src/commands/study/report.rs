@@ -1,0 +1,148 @@
+//! `study report`: the results again, as a table or as one document.
+
+use std::fs;
+use std::path::Path;
+
+use linkrate_report::markdown::Markdown;
+use linkrate_study::analysis::analyse;
+use linkrate_study::results::StudyResults;
+use linkrate_study::store::Store;
+
+use super::{files, output, present, store_failure};
+use crate::args::{ReportFormat, StudyReportArgs};
+use crate::exit::{Exit, Failure};
+
+/// Prints the table and writes the directory's files anew, or writes the one document that was
+/// asked for and nothing else.
+pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
+    let format = format(arguments)?;
+    let directory = &arguments.directory;
+    if let Some(file) = output::file(arguments.output.as_deref()) {
+        output::check_no_store_file(file, directory)?;
+    }
+    let results = analyse(&Store::read(directory).map_err(store_failure)?);
+    let Some(format) = format else {
+        // the table first: a directory that cannot be written to can still be read
+        present(&results, false)?;
+        files::write(directory, &results)?;
+        return Ok(Exit::Success);
+    };
+    let to = arguments.output.as_deref();
+    let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Failure, error);
+    match format {
+        ReportFormat::Html => {
+            let page = linkrate_report::html::page(&results).map_err(|error| failed(&error))?;
+            output::write(to, page.as_bytes())?;
+        }
+        ReportFormat::Md => markdown(to, &results)?,
+        ReportFormat::Csv => {
+            let rows = linkrate_report::csv::runs(&results).map_err(|error| failed(&error))?;
+            output::write(to, &rows)?;
+        }
+        ReportFormat::Json => {
+            output::write(to, linkrate_report::json::document(&results).as_bytes())?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// The format that was asked for, by name or by the ending of the file.
+fn format(arguments: &StudyReportArgs) -> Result<Option<ReportFormat>, Failure> {
+    if arguments.json {
+        return Ok(Some(ReportFormat::Json));
+    }
+    if arguments.format.is_some() {
+        return Ok(arguments.format);
+    }
+    let Some(output) = &arguments.output else { return Ok(None) };
+    let ending = output.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    match ending.as_str() {
+        "html" | "htm" => Ok(Some(ReportFormat::Html)),
+        "md" | "markdown" => Ok(Some(ReportFormat::Md)),
+        "csv" => Ok(Some(ReportFormat::Csv)),
+        "json" => Ok(Some(ReportFormat::Json)),
+        _ => {
+            let message =
+                format!("--output: {} does not say which format is meant", output.display());
+            let hint = "end it in .html, .md, .csv or .json, or add --format";
+            Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)))
+        }
+    }
+}
+
+/// The text, and its figures in a directory beside it. On standard output there is no beside: the
+/// text refers to where `--output report.md` would have put them.
+fn markdown(to: Option<&Path>, results: &StudyResults) -> Result<(), Failure> {
+    let document = linkrate_report::markdown::document(results)
+        .map_err(|error| Failure::from_error(Exit::Failure, &error))?;
+    let Some(file) = output::file(to) else {
+        let text = in_directory(&document, "report_figures");
+        output::write(None, text.as_bytes())?;
+        if !document.figures.is_empty() {
+            let figures = linkrate_report::words::count(document.figures.len(), "figure");
+            eprintln!(
+                "note: the text refers to {figures} in report_figures/, which {} not written",
+                if document.figures.len() == 1 { "is" } else { "are" }
+            );
+            eprintln!("hint: --output report.md writes both");
+        }
+        return Ok(());
+    };
+    let name = format!("{}_figures", file.file_stem().unwrap_or_default().to_string_lossy());
+    if !document.figures.is_empty() {
+        let beside = file.with_file_name(&name);
+        match fs::create_dir(&beside) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(output::refused(&beside, &error));
+            }
+            _ => {}
+        }
+        for (figure, svg) in &document.figures {
+            output::write_file(&beside.join(figure), svg.as_bytes())?;
+        }
+    }
+    output::write_file(file, in_directory(&document, &name).as_bytes())
+}
+
+/// The text with its references to figures leading into `directory`.
+fn in_directory(document: &Markdown, directory: &str) -> String {
+    let directory = percent_encoded(directory);
+    document.figures.iter().fold(document.text.clone(), |text, (name, _)| {
+        // as Markdown has it, and as HTML within Markdown does
+        text.replace(&format!("]({name})"), &format!("]({directory}/{name})"))
+            .replace(&format!("src=\"{name}\""), &format!("src=\"{directory}/{name}\""))
+    })
+}
+
+/// A path as a link has it (RFC 3986): whatever is not unreserved is escaped.
+fn percent_encoded(path: &str) -> String {
+    path.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_referred_to_where_they_are_written() {
+        let document = Markdown {
+            text: "![a](one.svg) and <img src=\"two.svg\">, not one.svg".to_owned(),
+            figures: vec![
+                ("one.svg".to_owned(), String::new()),
+                ("two.svg".to_owned(), String::new()),
+            ],
+        };
+        assert_eq!(
+            in_directory(&document, "my report_figures"),
+            "![a](my%20report_figures/one.svg) and <img src=\"my%20report_figures/two.svg\">, not \
+             one.svg"
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! Result sets with known truth, stored as a study stores them. Nothing is measured.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use linkrate_study::executor::{Facts, RunFailure, Stage};
+use linkrate_study::plan::block_order;
+use linkrate_study::results::Levels;
+use linkrate_study::stats::stop::StopReason;
+use linkrate_study::store::{Ended, Outcome, Store, StoredRun};
+use linkrate_study::study::Study;
+use linkrate_terms::measurement::{
+    AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency,
+    PortEvidence, SenderTimes, ThreadTime, Traffic,
+};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{CpuSet, Measurement, RunSpec, Task};
+
+/// Two rungs in two directions, on a virtual adapter.
+pub const STREAMS: &str = r#"title = "Simulated streams"
+[testbed]
+adapter = "gigabit"
+[factors]
+offload = ["none", "tso"]
+direction = ["transmit", "bidirectional"]
+[method]
+run = "1 s"
+blocks = { min = 5, max = 5 }
+"#;
+
+/// Transactions on one and on eight connections.
+pub const TRANSACTIONS: &str = r#"title = "Simulated transactions"
+[workload]
+kind = "request-response"
+[factors]
+connections = [1, 8]
+[method]
+run = "1 s"
+blocks = { min = 5, max = 5 }
+"#;
+
+/// What a set is made with.
+pub struct Set<'a> {
+    /// The study file.
+    pub study: &'a str,
+    /// Blocks that are run.
+    pub blocks: u32,
+    /// Seed of the noise; sets with different ones are independent.
+    pub seed: u64,
+    /// When it began, milliseconds since 1970-01-01 UTC.
+    pub started_unix_ms: u64,
+    /// The kernel it says it ran on.
+    pub kernel: &'a str,
+    /// Factor on the rate of a cell, 1 for the usual one.
+    pub rate: fn(&Levels) -> f64,
+    /// Whether a run of this block and cell fails.
+    pub fails: fn(u32, &Levels) -> bool,
+}
+
+impl Default for Set<'_> {
+    fn default() -> Self {
+        Self {
+            study: STREAMS,
+            blocks: 5,
+            seed: 1,
+            started_unix_ms: 1_795_273_920_000,
+            kernel: "6.12.9",
+            rate: |_| 1.0,
+            fails: |_, _| false,
+        }
+    }
+}
+
+impl Set<'_> {
+    /// Stores the set in `directory`.
+    #[track_caller]
+    pub fn store(&self, directory: &Path) {
+        let study = linkrate_study::file::parse("simulated", "simulated.toml", self.study)
+            .unwrap_or_else(|errors| panic!("{errors}"));
+        let facts = [
+            ("kernel", self.kernel),
+            ("cpu-model", "Example Core 4200"),
+            ("idle-time", "/proc/timer_list"),
+            ("sut-cpus", "0"),
+        ];
+        let facts = Facts {
+            facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            warnings: Vec::new(),
+        };
+        let mut store =
+            Store::create(directory, &study, facts, self.started_unix_ms).expect("a new store");
+        let mut noise = Noise(self.seed);
+        for block in 0..self.blocks {
+            for slot in block_order(&study, block) {
+                let sequence = store.next_sequence();
+                let (spec, outcome) = self.run(&study, block, slot.cell, &mut noise);
+                let started_unix_ms = self.started_unix_ms + 1500 * u64::from(sequence);
+                let spec = RunSpec { seed: slot.seed, ..spec };
+                let run =
+                    StoredRun { sequence, block, cell: slot.cell, started_unix_ms, spec, outcome };
+                store.append(&run).expect("a run is stored");
+            }
+        }
+        let ended = Ended::Rule(StopReason::MaxBlocks { blocks: self.blocks });
+        store.finish(&ended).expect("the end is stored");
+    }
+
+    fn run(
+        &self,
+        study: &Study,
+        block: u32,
+        cell: Option<u32>,
+        noise: &mut Noise,
+    ) -> (RunSpec, Outcome) {
+        let on_adapter = matches!(study.testbed.adapter, Adapter::Model(_));
+        let Some(cell) = cell.map(|cell| &study.cells[cell as usize]) else {
+            let spec = RunSpec { task: Task::Idle, ..study.cells[0].spec.clone() };
+            let idle = measurement(Traffic::default(), 0.004, on_adapter);
+            return (spec, Outcome::Measured(Box::new(idle)));
+        };
+        let (spec, levels) = (cell.spec.clone(), &cell.levels);
+        if (self.fails)(block, levels) {
+            let reason = "read back tx-tcp-segmentation: off, asked for on".to_owned();
+            return (
+                spec,
+                Outcome::Failed(RunFailure { stage: Stage::Knob, reason, fatal: false }),
+            );
+        }
+        let name = levels.to_string();
+        let base = if name.contains("bidirectional") { 1.6 } else { 0.94 };
+        let busy = if name.contains("tso") { 0.2 } else { 0.5 };
+        let rate = base * (self.rate)(levels) * noise.around_one(0.006);
+        let Task::Workload(workload) = &spec.task else { panic!("a cell with a workload") };
+        let measured = if workload.kind.is_transactional() {
+            let per_second = 20_000.0 * f64::from(workload.connections).sqrt() * rate;
+            let mut measured = measurement(
+                Traffic {
+                    transactions: per_second as u64,
+                    transaction_seconds: 1.0,
+                    ..Traffic::default()
+                },
+                busy * noise.around_one(0.006),
+                on_adapter,
+            );
+            let p50 = 1e9 * f64::from(workload.connections) / per_second;
+            let ns = |times: f64, noise: &mut Noise| (p50 * times * noise.around_one(0.01)) as u64;
+            measured.latency = Some(Latency {
+                count: per_second as u64,
+                mean_ns: p50 * 1.1,
+                min_ns: ns(0.5, noise),
+                p50_ns: ns(1.0, noise),
+                p90_ns: ns(1.3, noise),
+                p99_ns: ns(2.0, noise),
+                p99_9_ns: ns(4.0, noise),
+                p99_99_ns: ns(9.0, noise),
+                max_ns: ns(30.0, noise),
+            });
+            measured
+        } else {
+            let traffic = Traffic {
+                transmit_bytes: (rate * 1e9 / 8.0) as u64,
+                transmit_seconds: 1.0,
+                ..Traffic::default()
+            };
+            measurement(traffic, busy * noise.around_one(0.01), on_adapter)
+        };
+        (spec, Outcome::Measured(Box::new(measured)))
+    }
+}
+
+/// Numbers that look random and are the same everywhere (splitmix64).
+struct Noise(u64);
+
+impl Noise {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// About normal around 1: twelve uniform numbers have a variance of one.
+    fn around_one(&mut self, deviation: f64) -> f64 {
+        let sum: f64 = (0..12).map(|_| self.uniform()).sum();
+        1.0 + deviation * (sum - 6.0)
+    }
+}
+
+fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
+    let thread = |name: &str, cpu: u32, cpu_ns: u64| ThreadTime {
+        name: name.to_owned(),
+        affinity: CpuSet::from_iter([cpu]),
+        cpu_ns,
+        user_ns: cpu_ns / 10,
+    };
+    let cpu = |cpu, busy: f64| CpuUse {
+        cpus: vec![CpuTime {
+            cpu,
+            window_ns: 1_000_100_000,
+            busy_ns: (busy * 1e9) as u64,
+            steal_ns: 1000,
+        }],
+        threads: vec![thread("agent", cpu, 4_000_000)],
+        source: IdleSource::TimerList,
+        shared: false,
+    };
+    let counters = [
+        ("ifHCOutOctets", 117_000_000),
+        ("ifHCOutUcastPkts", 77_000),
+        ("ifHCInOctets", 2_600_000),
+        ("ifHCInUcastPkts", 38_000),
+        ("txSegments", 77_000),
+        ("txSuperframes", 3500),
+        ("rxMergedFrames", 10),
+        ("rxSuperframes", 2),
+        ("rxDropRingFull", 3),
+        ("rxChecksumBad", 0),
+    ];
+    let adapter = AdapterEvidence {
+        window_ns: 1_000_000_000,
+        ports: vec![PortEvidence {
+            name: "eth0".to_owned(),
+            tx_link_percent: Some(94.7),
+            rx_link_percent: Some(2.1),
+            counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
+        }],
+        bus_percent: vec![11.5],
+        device_threads: vec![thread("dev wire0", 1, 310_000_000)],
+        driver_threads: vec![thread("drv eth0.0", 0, 120_000_000)],
+    };
+    Measurement {
+        traffic,
+        latency: None,
+        sut_cpu: cpu(0, busy),
+        client_cpu: cpu(1, 0.6),
+        effective: Effective {
+            interface: linkrate_terms::InterfaceKnobs {
+                mtu: Some(1500),
+                ..linkrate_terms::InterfaceKnobs::default()
+            },
+            socket: linkrate_terms::SocketKnobs::default(),
+            granted_send_buffer_bytes: 262_144,
+            granted_receive_buffer_bytes: 262_144,
+            mss_bytes: 1448,
+        },
+        evidence: Evidence {
+            interface: InterfaceCounts {
+                tx_packets: 78_000,
+                tx_bytes: 118_000_000,
+                ..InterfaceCounts::default()
+            },
+            protocol: BTreeMap::from([
+                ("Ip.OutRequests".to_owned(), 3500),
+                ("IpExt.OutOctets".to_owned(), 116_000_000),
+            ]),
+            senders: SenderTimes { sockets: 1, busy_us: 990_000, ..SenderTimes::default() },
+            receive_packets_by_cpu: BTreeMap::new(),
+            adapter: on_adapter.then(|| Box::new(adapter)),
+        },
+        remarks: Vec::new(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Result sets of live traffic, compared: two honest ones, and one with a load on the SUT's CPU
+//! that linkrate was not told of.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use common::processes::OwnCopy;
+use common::{Finished, Running, command, is_root_or_skips, schema};
+use linkrate_terms::CpuSet;
+use rustix::thread::{CpuSet as Mask, sched_setaffinity};
+use serde_json::Value;
+
+/// Two cells in five blocks: some five seconds.
+const STUDY: &str = r#"title = "Two rungs"
+[factors]
+offload = ["none", "tso"]
+[method]
+run = "300 ms"
+warm-up = "100 ms"
+idle = "100 ms"
+blocks = { min = 5, max = 5 }
+"#;
+
+/// What no quiet machine does from one minute to the next, and a busy CPU always does.
+const MINIMUM: &str = "30 %";
+
+struct Sets(OwnCopy);
+
+impl Sets {
+    fn new() -> Self {
+        let own = OwnCopy::new();
+        fs::write(own.beside("two.toml"), STUDY).expect("write the study file");
+        Self(own)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.beside(name)
+    }
+
+    /// Measures a set.
+    #[track_caller]
+    fn measure(&self, name: &str) -> Value {
+        let mut run = command(self.0.program(), "study run --json --output");
+        run.arg(self.path(name)).arg(self.path("two.toml"));
+        let document = Running::start(&mut run).wait().expect_code(0).json();
+        schema::check("results", &document);
+        document
+    }
+
+    fn compare(&self, baseline: &str, candidate: &str) -> Finished {
+        let mut compare = command(self.0.program(), "study compare --json --minimum-effect");
+        compare.arg(MINIMUM).arg(self.path(baseline)).arg(self.path(candidate));
+        Running::start(&mut compare).wait()
+    }
+}
+
+/// A thread that does nothing but keep a CPU busy.
+struct Hog {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hog {
+    fn on(cpus: &CpuSet) -> Self {
+        let mut mask = Mask::new();
+        cpus.iter().for_each(|cpu| mask.set(cpu as usize));
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            sched_setaffinity(None, &mask).expect("the SUT's CPUs are there");
+            while !seen.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // it has nothing to say
+            let _ = thread.join();
+        }
+    }
+}
+
+#[test]
+fn honest_sets_are_alike_and_a_hidden_load_is_a_regression() {
+    if !is_root_or_skips("honest_sets_are_alike_and_a_hidden_load_is_a_regression") {
+        return;
+    }
+    let sets = Sets::new();
+    let document = sets.measure("first");
+    sets.measure("second");
+    let cpus = document["facts"]["facts"]["sut-cpus"].as_str().expect("a fact").parse();
+    let hog = Hog::on(&cpus.expect("a list of CPUs"));
+    sets.measure("loaded");
+    drop(hog);
+
+    let alike = sets.compare("first", "second").expect_code(0).json();
+    schema::check("comparison", &alike);
+    assert_eq!((&alike["regressions"], &alike["differences"]), (&0.into(), &Value::Array(vec![])));
+
+    let worse = sets.compare("first", "loaded").expect_code(5).json();
+    schema::check("comparison", &worse);
+    // a load that is not even makes runs wild, so not every cell need be beyond doubt
+    let cells = worse["cells"].as_array().expect("cells").iter().map(|cell| &cell["rows"]);
+    let demands: Vec<&Value> = cells
+        .chain([&worse["overall"]])
+        .flat_map(|rows| rows.as_array().expect("rows"))
+        .filter(|row| row["measure"] == "service_demand")
+        .collect();
+    assert!(demands.iter().any(|row| row["verdict"] == "worse"), "{worse:#}");
+    for row in &demands {
+        assert!(row["ratio"]["mean"].as_f64().expect("a ratio") > 1.0, "{worse:#}");
+    }
+    sets.0.expect_nothing_left();
+}
