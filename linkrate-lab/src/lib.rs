@@ -17,6 +17,7 @@ pub mod doctor;
 pub mod executor;
 pub mod figures;
 pub mod placement;
+mod profile;
 pub mod testbed;
 
 use std::io;
