@@ -12,6 +12,7 @@ use std::ops::Range;
 use linkrate_sys::error::SysResult;
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::perf::{CpuSampler, Sample};
+use linkrate_sys::procstat;
 use linkrate_sys::sched::ThreadId;
 use linkrate_terms::CpuSet;
 use linkrate_terms::profile::{Owner, Profile, TaskSamples};
@@ -58,7 +59,8 @@ impl Profiler {
         for sampler in &mut samplers {
             sampler.start()?;
         }
-        Ok(Sampling { samplers, tally: Tally::new(&self.symbols), lost: 0 })
+        let tally = Tally::new(&self.symbols);
+        Ok(Sampling { samplers, tally, lost: 0, idle_entries: BTreeMap::new() })
     }
 }
 
@@ -68,6 +70,8 @@ pub struct Sampling<'a> {
     samplers: Vec<CpuSampler>,
     tally: Tally<'a>,
     lost: u64,
+    /// As the window opened.
+    idle_entries: BTreeMap<u32, u64>,
 }
 
 impl Sampling<'_> {
@@ -80,6 +84,7 @@ impl Sampling<'_> {
 
     /// The window has opened.
     pub fn opened(&mut self, reading: &Reading) {
+        self.idle_entries = procstat::idle_entries();
         let moments = reading.cpu_moments();
         self.tally.windows = moments.map(|(cpu, at_ns)| (cpu, at_ns..u64::MAX)).collect();
     }
@@ -102,6 +107,7 @@ impl Sampling<'_> {
     /// # Errors
     /// A record that is not understood.
     pub fn closed(mut self, reading: &Reading, flows: &[Flow]) -> SysResult<Profile> {
+        let after = procstat::idle_entries();
         for sampler in &mut self.samplers {
             sampler.stop()?;
         }
@@ -113,6 +119,11 @@ impl Sampling<'_> {
         self.read()?;
         let mut profile = self.tally.into_profile();
         profile.lost = self.lost;
+        let entries = profile
+            .cpus
+            .iter()
+            .map(|(cpu, _)| Some(after.get(cpu)?.saturating_sub(*self.idle_entries.get(cpu)?)));
+        profile.idle_entries = entries.sum();
         let flows: Vec<ThreadId> = flows.iter().map(|flow| flow.thread_id).collect();
         name_tasks(&mut profile.tasks, &flows);
         Ok(profile)
@@ -129,6 +140,8 @@ struct Tally<'a> {
     windows: BTreeMap<u32, Range<u64>>,
     cpus: BTreeMap<u32, u64>,
     functions: HashMap<&'a str, u64>,
+    /// On the back of no thread.
+    idle: HashMap<&'a str, u64>,
     unnamed: u64,
     threads: HashMap<(u32, ThreadId), Modes>,
 }
@@ -140,6 +153,7 @@ impl<'a> Tally<'a> {
             windows: BTreeMap::new(),
             cpus: BTreeMap::new(),
             functions: HashMap::new(),
+            idle: HashMap::new(),
             unnamed: 0,
             threads: HashMap::new(),
         }
@@ -156,9 +170,10 @@ impl<'a> Tally<'a> {
             return;
         }
         *kernel += 1;
+        let functions = if sample.process == 0 { &mut self.idle } else { &mut self.functions };
         match self.symbols.name_of(sample.address) {
             Some(name) if name.len() <= bounds::SYMBOL_BYTES => {
-                *self.functions.entry(name).or_default() += 1;
+                *functions.entry(name).or_default() += 1;
             }
             _ => self.unnamed += 1,
         }
@@ -166,22 +181,31 @@ impl<'a> Tally<'a> {
 
     /// The sums; tasks have no names yet.
     fn into_profile(self) -> Profile {
-        let mut kernel: Vec<(String, u64)> =
-            self.functions.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
-        // the same samples give the same profile
-        kernel.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
-        let rest = kernel.split_off(kernel.len().min(bounds::SYMBOLS));
+        let (kernel, kernel_rest) = commonest(self.functions);
+        let (idle, idle_rest) = commonest(self.idle);
         let of = |cpu: &u32| (*cpu, self.cpus.get(cpu).copied().unwrap_or(0));
         Profile {
             period_ns: PERIOD_NS,
             cpus: self.windows.keys().map(of).collect(),
+            idle_entries: None,
             kernel,
-            kernel_rest: rest.iter().map(|(_, samples)| samples).sum(),
+            idle,
+            kernel_rest: kernel_rest + idle_rest,
             kernel_unnamed: self.unnamed,
             tasks: tasks(self.threads),
             lost: 0,
         }
     }
+}
+
+/// The commonest functions, and how many samples the rest have. The same samples give the same
+/// order.
+fn commonest(functions: HashMap<&str, u64>) -> (Vec<(String, u64)>, u64) {
+    let mut functions: Vec<(String, u64)> =
+        functions.into_iter().map(|(name, samples)| (name.to_owned(), samples)).collect();
+    functions.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
+    let rest = functions.split_off(functions.len().min(bounds::SYMBOLS));
+    (functions, rest.iter().map(|(_, samples)| samples).sum())
 }
 
 /// The commonest threads, and the rest as one.

@@ -469,8 +469,9 @@ fn check_profile(profile: &Profile) -> Result<(), DecodeError> {
     at_least("period-ns", profile.period_ns, 1)?;
     at_most("profiled CPUs", profile.cpus.len() as u64, bounds::SAMPLED_CPUS as u64)?;
     at_most("functions", profile.kernel.len() as u64, bounds::SYMBOLS as u64)?;
+    at_most("functions", profile.idle.len() as u64, bounds::SYMBOLS as u64)?;
     at_most("tasks", profile.tasks.len() as u64, bounds::TASKS as u64)?;
-    let names = profile.kernel.iter().map(|(name, _)| name);
+    let names = profile.kernel.iter().chain(&profile.idle).map(|(name, _)| name);
     for name in names.chain(profile.tasks.iter().map(|task| &task.name)) {
         at_most("bytes of a name", name.len() as u64, bounds::SYMBOL_BYTES as u64)?;
     }

@@ -109,7 +109,8 @@ mod tests {
             (40, 12, Owner::Other, Owner::Other),
             (0, 0, Owner::Idle, Owner::Idle),
         ];
-        let tasks = expected.iter().map(|(process, thread, before, _)| task(*process, *thread, *before));
+        let tasks =
+            expected.iter().map(|(process, thread, before, _)| task(*process, *thread, *before));
         let mut profile = Profile { tasks: tasks.collect(), ..Profile::default() };
         crew.claim(&mut profile);
         for (task, (process, thread, _, owner)) in profile.tasks.iter().zip(expected) {

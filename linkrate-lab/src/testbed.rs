@@ -228,7 +228,15 @@ impl Testbed {
             }
         }
         let placement = placement.clone();
-        Ok(Self { adapters, sut, clients, placement, privilege, receive_steering, can_profile: false })
+        Ok(Self {
+            adapters,
+            sut,
+            clients,
+            placement,
+            privilege,
+            receive_steering,
+            can_profile: false,
+        })
     }
 
     /// The interfaces of the system under test that lead to its first `clients` clients.

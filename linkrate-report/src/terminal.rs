@@ -11,6 +11,8 @@ use linkrate_study::results::{CellResult, Effect, Quantity, StudyResults};
 
 use crate::{number, words};
 
+mod attribution;
+
 /// How the text may be dressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
@@ -54,6 +56,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     if !results.published.is_empty() {
         sections.push(page.published());
     }
+    sections.extend(page.attribution());
     sections.push(page.notes());
     sections.retain(|section| !section.is_empty());
     let mut text = sections.join("\n\n");
@@ -247,6 +250,10 @@ impl Page<'_> {
         }
         if !results.published.is_empty() {
             table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);
+        }
+        if results.cells.iter().any(|cell| cell.attribution.is_some()) {
+            let text = "where the CPU time went is in per cent of the SUT's CPUs, by samples";
+            table.add_row(["profile".to_owned(), text.to_owned()]);
         }
         if let Some(background) = &results.background_cpu {
             let figure = number::with_margin(background);

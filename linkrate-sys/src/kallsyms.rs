@@ -115,7 +115,8 @@ fn is_function(kind: u8) -> bool {
 /// before a local one, plain before underscored, and the marks that linkers and compilers leave
 /// last. Among equals it is the file's first, since sorting keeps their order.
 fn rank(line: &Line<'_>) -> (bool, bool, usize, bool) {
-    let marks = ["_stext", "_text", "_etext", "__pfx_", "__cfi_", "__start_", "__end_", "_sinittext"];
+    let marks =
+        ["_stext", "_text", "_etext", "__pfx_", "__cfi_", "__start_", "__end_", "_sinittext"];
     let is_mark = marks.iter().any(|mark| line.name.starts_with(mark))
         || line.name.ends_with("_start")
         || line.name.ends_with("_end");

@@ -13,10 +13,18 @@ pub struct Profile {
     pub period_ns: u64,
     /// Samples taken on each CPU as (CPU, samples), busy or idle.
     pub cpus: Vec<(u32, u64)>,
-    /// Samples in the kernel as (innermost function, samples), the commonest first. A module's
+    /// How often the CPUs began to idle, which they do again after each interrupt; absent where
+    /// the kernel does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_entries: Option<u64>,
+    /// Samples in the kernel on a thread's back as (innermost function, samples), the commonest
+    /// first. A module's
     /// function has the module behind it (`f [m]`).
     pub kernel: Vec<(String, u64)>,
-    /// Samples in functions that were too many to list.
+    /// The same for samples on the back of no thread: of the idle loop, and of interrupts and
+    /// softirqs that came out of it. None of them is in `kernel`.
+    pub idle: Vec<(String, u64)>,
+    /// Samples in functions that were too many to list, of either.
     #[serde(default)]
     pub kernel_rest: u64,
     /// Samples in the kernel at addresses of no function.
