@@ -60,7 +60,7 @@ impl Profiler {
             sampler.start()?;
         }
         let tally = Tally::new(&self.symbols);
-        Ok(Sampling { samplers, tally, lost: 0, idle_entries: BTreeMap::new() })
+        Ok(Sampling { samplers, tally, lost: 0, throttled: 0, idle_entries: BTreeMap::new() })
     }
 }
 
@@ -70,6 +70,7 @@ pub struct Sampling<'a> {
     samplers: Vec<CpuSampler>,
     tally: Tally<'a>,
     lost: u64,
+    throttled: u64,
     /// As the window opened.
     idle_entries: BTreeMap<u32, u64>,
 }
@@ -96,8 +97,9 @@ impl Sampling<'_> {
     pub fn read(&mut self) -> SysResult<()> {
         for sampler in &mut self.samplers {
             let cpu = sampler.cpu();
-            let lost = sampler.drain(|sample| self.tally.add(cpu, sample))?;
-            self.lost = self.lost.saturating_add(lost);
+            let drained = sampler.drain(|sample| self.tally.add(cpu, sample))?;
+            self.lost = self.lost.saturating_add(drained.lost);
+            self.throttled = self.throttled.saturating_add(drained.throttled);
         }
         Ok(())
     }
@@ -119,6 +121,7 @@ impl Sampling<'_> {
         self.read()?;
         let mut profile = self.tally.into_profile();
         profile.lost = self.lost;
+        profile.throttled = self.throttled;
         let entries = profile
             .cpus
             .iter()
@@ -194,6 +197,7 @@ impl<'a> Tally<'a> {
             kernel_unnamed: self.unnamed,
             tasks: tasks(self.threads),
             lost: 0,
+            throttled: 0,
         }
     }
 }

@@ -53,6 +53,11 @@ pub struct Counts<'a> {
 }
 
 impl Counts<'_> {
+    fn add_idle(&mut self, samples: u64) {
+        *self.categories.entry(IDLE).or_default() += samples;
+        self.samples = self.samples.saturating_add(samples);
+    }
+
     /// Busy share of the CPUs by the samples alone, in per cent.
     pub fn busy_percent(&self) -> f64 {
         let idle = self.categories.get(IDLE).copied().unwrap_or(0);
@@ -96,6 +101,21 @@ pub fn count<'a>(profile: &'a Profile, table: &'a Table) -> Counts<'a> {
     counts
 }
 
+/// Samples that were not taken of CPUs which idled for long.
+fn missing(run: &Measurement, profile: &Profile) -> u64 {
+    if profile.throttled == 0 || profile.period_ns == 0 {
+        return 0;
+    }
+    let taken = |cpu: u32| profile.cpus.iter().find(|(number, _)| *number == cpu).map(|(_, n)| *n);
+    let of_cpu = |cpu: &linkrate_terms::measurement::CpuTime| {
+        let due = cpu.window_ns.saturating_sub(cpu.steal_ns) / profile.period_ns;
+        // beyond what is idle by the meter they cannot be
+        let idle = cpu.window_ns.saturating_sub(cpu.busy_ns) / profile.period_ns;
+        due.saturating_sub(taken(cpu.cpu).unwrap_or(due)).min(idle)
+    };
+    run.sut_cpu.cpus.iter().map(of_cpu).fold(0, u64::saturating_add)
+}
+
 /// How far the busy share by the samples may be from the meter's, in percentage points: three
 /// standard errors of a share of so many samples, what entries into idle may hide, and what the
 /// hypervisor took.
@@ -119,7 +139,8 @@ pub fn of_runs<'a>(runs: impl Iterator<Item = &'a Measurement>) -> Option<Attrib
     let mut unknown: BTreeMap<&str, f64> = BTreeMap::new();
     let mut mean = Attribution::default();
     for (run, profile) in runs.filter_map(|run| Some((run, run.profile.as_deref()?))) {
-        let counts = count(profile, table);
+        let mut counts = count(profile, table);
+        counts.add_idle(missing(run, profile));
         if counts.samples == 0 {
             continue;
         }
@@ -247,6 +268,17 @@ mod tests {
         let mut stolen = plain.clone();
         stolen.sut_cpu.cpus[0].steal_ns = stolen.sut_cpu.cpus[0].window_ns / 50;
         assert!((error(&stolen) - error(&plain) - 2.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_was_not_sampled_of_a_long_idle_cpu_was_idle() {
+        // 2000 due, 1000 taken of which 400 busy: 20 % busy, as the meter says
+        let throttled =
+            Profile { period_ns: 1_000_000, throttled: 1, idle_entries: Some(0), ..profile() };
+        let found = of_runs([run(0.2, throttled.clone())].iter()).unwrap();
+        assert!((found.sampled_percent - 20.0).abs() < 1e-9, "{found:?}");
+        let found = of_runs([run(0.2, Profile { throttled: 0, ..throttled })].iter()).unwrap();
+        assert!((found.sampled_percent - 40.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]

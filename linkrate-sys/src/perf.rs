@@ -44,6 +44,17 @@ pub struct Sample {
     pub thread: ThreadId,
 }
 
+/// What the kernel says it did not sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drained {
+    /// Samples for which there was no room.
+    pub lost: u64,
+    /// How often it stopped sampling until the next tick, since there had been too many samples
+    /// after the last one: `perf_event_max_sample_rate` divided by HZ. At rates of some kHz only a
+    /// CPU comes to that whose tick is stopped, which is one that idles.
+    pub throttled: u64,
+}
+
 /// Samples one CPU, whoever runs there, from [`start`](Self::start) on.
 pub struct CpuSampler {
     cpu: u32,
@@ -110,13 +121,12 @@ impl CpuSampler {
         self.sampler.disable().map_err(|error| refused(self.cpu, error))
     }
 
-    /// Empties the ring. Returns how many samples the kernel says were lost, for want of room or
-    /// because they took it too much time.
+    /// Empties the ring.
     ///
     /// # Errors
     /// A record that is not understood.
-    pub fn drain(&mut self, mut take: impl FnMut(Sample)) -> SysResult<u64> {
-        let mut lost = 0u64;
+    pub fn drain(&mut self, mut take: impl FnMut(Sample)) -> SysResult<Drained> {
+        let mut drained = Drained::default();
         while let Some(record) = self.sampler.next_record() {
             let in_kernel = record.misc() & CPU_MODE_MASK == CPU_MODE_KERNEL;
             let parsed = record.parse_record().map_err(|error| {
@@ -131,12 +141,12 @@ impl CpuSampler {
                     process: sample.pid().unwrap_or(0),
                     thread: sample.tid().unwrap_or(0) as ThreadId,
                 }),
-                Record::Lost(record) => lost = lost.saturating_add(record.lost),
-                Record::Throttle(_) => lost = lost.saturating_add(1),
+                Record::Lost(record) => drained.lost = drained.lost.saturating_add(record.lost),
+                Record::Throttle(_) => drained.throttled = drained.throttled.saturating_add(1),
                 _ => {}
             }
         }
-        Ok(lost)
+        Ok(drained)
     }
 }
 
@@ -190,7 +200,8 @@ mod tests {
         set_affinity(current_thread(), &home).unwrap();
 
         let mut samples = Vec::new();
-        assert_eq!(sampler.drain(|sample| samples.push(sample)).unwrap(), 0);
+        let drained = sampler.drain(|sample| samples.push(sample)).unwrap();
+        assert_eq!(drained.lost, 0);
         // others may run beside it, but it runs, and runs in user mode
         let own = |s: &&Sample| s.thread == current_thread() && s.process == std::process::id();
         let mine: Vec<&Sample> = samples.iter().filter(own).collect();

@@ -32,9 +32,13 @@ pub struct Profile {
     pub kernel_unnamed: u64,
     /// Samples by the thread that ran, the commonest first.
     pub tasks: Vec<TaskSamples>,
-    /// Samples that the kernel did not take, as far as it says.
+    /// Samples for which the kernel had no room.
     #[serde(default)]
     pub lost: u64,
+    /// How often the kernel stopped sampling a CPU until its next tick, which it does where a CPU
+    /// idles for long: what is missing of the samples was idle.
+    #[serde(default)]
+    pub throttled: u64,
 }
 
 /// The samples of one thread, or of those that were too many to list.

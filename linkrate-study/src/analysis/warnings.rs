@@ -256,7 +256,7 @@ fn profiled(runs: &RunsByCell<'_>) -> Option<String> {
     let lost = profiles().fold(0u64, |sum, profile| sum.saturating_add(profile.lost));
     let lost = match lost {
         0 => String::new(),
-        lost => format!(" The kernel left out some samples {lost} times."),
+        lost => format!(" The kernel had no room for {lost} of the samples."),
     };
     Some(format!(
         "{} profiled, which costs the SUT CPU time itself: do not compare their figures with those \
