@@ -4,7 +4,7 @@
 //! [`server`] carries it out. Traffic's way: [`session`] makes sockets ([`sockets`]) and gives
 //! each connection a thread ([`flow`]); [`meter`] reads counters and CPU time at the two ends of
 //! the window. [`knobs`] sets an interface and reads it back. [`taps`] makes the interfaces of
-//! virtual adapters and gives them away.
+//! virtual adapters and gives them away. [`profile`] samples what the CPUs are doing.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ pub mod flow;
 pub mod framing;
 pub mod knobs;
 pub mod meter;
+pub mod profile;
 pub mod protocol;
 pub mod server;
 pub mod session;

@@ -53,6 +53,13 @@ struct Slow {
     senders: BTreeMap<usize, TcpInfo>,
 }
 
+impl Reading {
+    /// When each CPU was read, as (CPU, CLOCK_MONOTONIC ns).
+    pub fn cpu_moments(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.cpus.iter().map(|times| (times.cpu, times.at_ns))
+    }
+}
+
 /// The meters of one agent.
 #[derive(Debug)]
 pub struct Meters<'a> {
@@ -186,6 +193,7 @@ impl<'a> Meters<'a> {
             ),
             zerocopy_copied: after.zerocopy_copied - before.zerocopy_copied,
             zerocopy_completed: after.zerocopy_completed - before.zerocopy_completed,
+            profile: None,
             broken,
         }
     }

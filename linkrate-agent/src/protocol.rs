@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use linkrate_terms::measurement::{CpuUse, InterfaceCounts, SenderTimes};
+use linkrate_terms::profile::Profile;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
 use linkrate_terms::{CpuSet, InterfaceKnobs, SocketKnobs, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// What the controller asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -93,6 +94,12 @@ pub enum Request {
     AwaitFlows,
     /// Let the flows run.
     Begin,
+    /// Make ready to sample these CPUs: read the names of the kernel's functions, and see that
+    /// sampling is allowed.
+    PrepareProfile {
+        /// The CPUs.
+        cpus: CpuSet,
+    },
     /// Measure from one time to another.
     Measure(MeasureSpec),
     /// Stop and close all flows.
@@ -174,6 +181,9 @@ pub struct MeasureSpec {
     pub interfaces: Vec<String>,
     /// CPUs whose time this agent accounts for; empty leaves that to another agent.
     pub cpus: CpuSet,
+    /// Whether to sample them too; [`Request::PrepareProfile`] comes first.
+    #[serde(default)]
+    pub profile: bool,
 }
 
 /// What an agent answers.
@@ -282,6 +292,9 @@ pub struct WindowReport {
     pub zerocopy_copied: u64,
     /// Sends with MSG_ZEROCOPY that completed.
     pub zerocopy_completed: u64,
+    /// What the CPUs were doing, if that was asked.
+    #[serde(default)]
+    pub profile: Option<Box<Profile>>,
     /// Why a flow broke, if one did before the window closed.
     pub broken: Option<String>,
 }
@@ -324,6 +337,14 @@ pub mod bounds {
     pub const QUEUES: u32 = 256;
     /// Frames that wait in one transmit queue.
     pub const QUEUE_LENGTH: u32 = 1 << 16;
+    /// Functions named in a profile.
+    pub const SYMBOLS: usize = 1024;
+    /// Bytes of a function's name with its module's: KSYM_NAME_LEN and MODULE_NAME_LEN.
+    pub const SYMBOL_BYTES: usize = 640;
+    /// Threads named in a profile.
+    pub const TASKS: usize = 256;
+    /// CPUs in a profile.
+    pub const SAMPLED_CPUS: usize = 8192;
 }
 
 /// Why a message was refused.
@@ -373,6 +394,7 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
                 expected: "a time after started-ns".to_owned(),
             })
         }
+        Reply::Window(report) => report.profile.as_deref().map_or(Ok(()), check_profile),
         Reply::Tap { descriptors } => {
             at_least("descriptors", descriptors.len() as u64, 1)?;
             at_most("descriptors", descriptors.len() as u64, u64::from(bounds::QUEUES))?;
@@ -394,6 +416,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         Request::Hello { .. }
         | Request::Clock
         | Request::Place { .. }
+        | Request::PrepareProfile { .. }
         | Request::AwaitFlows
         | Request::Begin
         | Request::Finish => Ok(()),
@@ -440,6 +463,19 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             at_least("end-ns", spec.end_ns, spec.start_ns)
         }
     }
+}
+
+fn check_profile(profile: &Profile) -> Result<(), DecodeError> {
+    at_least("period-ns", profile.period_ns, 1)?;
+    at_most("profiled CPUs", profile.cpus.len() as u64, bounds::SAMPLED_CPUS as u64)?;
+    at_most("functions", profile.kernel.len() as u64, bounds::SYMBOLS as u64)?;
+    at_most("functions", profile.idle.len() as u64, bounds::SYMBOLS as u64)?;
+    at_most("tasks", profile.tasks.len() as u64, bounds::TASKS as u64)?;
+    let names = profile.kernel.iter().chain(&profile.idle).map(|(name, _)| name);
+    for name in names.chain(profile.tasks.iter().map(|task| &task.name)) {
+        at_most("bytes of a name", name.len() as u64, bounds::SYMBOL_BYTES as u64)?;
+    }
+    Ok(())
 }
 
 fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> {
@@ -599,6 +635,7 @@ mod tests {
                 end_ns: 1,
                 interfaces: interfaces.iter().map(|name| (*name).to_owned()).collect(),
                 cpus: CpuSet::default(),
+                profile: false,
             }))
         };
         assert!(measure(&["p0", "p1"]).is_ok());

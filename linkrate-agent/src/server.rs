@@ -18,6 +18,7 @@ use linkrate_terms::{CpuSet, InterfaceKnobs};
 use crate::framing::{read_frame, write_frame};
 use crate::knobs;
 use crate::meter::Meters;
+use crate::profile::{Profiler, Sampling};
 use crate::protocol::{
     Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
     decode_request,
@@ -49,6 +50,7 @@ pub fn serve(
         fresh: BTreeMap::new(),
         steered: BTreeMap::new(),
         taps: Taps::default(),
+        profiler: None,
     };
     while let Some(frame) = read_frame(input)? {
         let reply = match decode_request(&frame) {
@@ -72,6 +74,8 @@ struct Agent<'a> {
     /// Which CPUs process what each steered interface receives.
     steered: BTreeMap<String, CpuSet>,
     taps: Taps,
+    /// Once a profile was asked for.
+    profiler: Option<Profiler>,
 }
 
 impl From<SysError> for Refusal {
@@ -155,6 +159,10 @@ impl Agent<'_> {
                 session.control.begin();
                 Ok(Reply::Done)
             }
+            Request::PrepareProfile { cpus } => {
+                self.profiler = Some(Profiler::prepare(&cpus)?);
+                Ok(Reply::Done)
+            }
             Request::Measure(spec) => self.measure(&spec),
             Request::Finish => {
                 self.listening = None;
@@ -228,10 +236,21 @@ impl Agent<'_> {
         let flows = self.session.as_ref().map_or(&[][..], |session| &session.flows);
         let control = self.session.as_ref().map(|session| &session.control);
         let meters = Meters::new(spec, flows, self.precise_idle);
+        let mut sampling = match (&self.profiler, spec.profile) {
+            (Some(profiler), true) => {
+                Some(profiler.start(&spec.cpus, spec.end_ns.saturating_sub(monotonic_ns()))?)
+            }
+            (None, true) => return Err(refusal("a profile is asked for before prepare-profile")),
+            (_, false) => None,
+        };
         self.sleep_until(spec.start_ns)?;
         let opened = meters.open()?;
         if let Some(control) = control {
             control.open_window();
+        }
+        if let Some(sampling) = &mut sampling {
+            sampling.opened(&opened);
+            self.empty_rings_until(spec.end_ns, sampling)?;
         }
         self.sleep_until(spec.end_ns)?;
         let broken = self.session.as_ref().and_then(Session::broken);
@@ -239,7 +258,23 @@ impl Agent<'_> {
             control.close_window();
         }
         let closed = meters.close()?;
-        Ok(Reply::Window(Box::new(meters.report(&opened, &closed, broken))))
+        let mut report = meters.report(&opened, &closed, broken);
+        if let Some(sampling) = sampling {
+            report.profile = Some(Box::new(sampling.closed(&closed, flows)?));
+        }
+        Ok(Reply::Window(Box::new(report)))
+    }
+
+    /// Reads samples while a long window is open; a window of a minute needs none of it.
+    fn empty_rings_until(&self, end_ns: u64, sampling: &mut Sampling<'_>) -> Result<(), Refusal> {
+        loop {
+            let next_ns = monotonic_ns().saturating_add(sampling.lasts_ns());
+            if next_ns >= end_ns {
+                return Ok(());
+            }
+            self.sleep_until(next_ns)?;
+            sampling.read()?;
+        }
     }
 
     /// Sleeps, but not through the controller's death: a closed carrier ends the agent at once.

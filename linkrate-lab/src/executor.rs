@@ -22,6 +22,7 @@ use crate::LabError;
 use crate::connection::{AgentError, PATIENCE, expect_reply};
 use crate::figures::{self, Reports};
 use crate::placement::{Placement, strayed};
+use crate::profile::{self, Crew};
 use crate::recheck;
 use crate::testbed::{Host, LabOptions, ReceiveSteering, Testbed};
 
@@ -73,6 +74,17 @@ impl Lab {
     /// The testbed, if it is up.
     pub fn testbed(&mut self) -> Option<&mut Testbed> {
         self.testbed.as_mut()
+    }
+
+    /// Makes ready to profile runs, so that a host that cannot is told before the first of them.
+    ///
+    /// # Errors
+    /// [`LabError::CannotMeasure`] with what is missing and its remedy.
+    pub fn prepare_profile(&mut self) -> Result<(), LabError> {
+        match &mut self.testbed {
+            Some(testbed) => profile::prepare(testbed).map_err(profile::cannot),
+            None => Ok(()),
+        }
     }
 
     fn interrupted(&self) -> bool {
@@ -134,6 +146,9 @@ pub(crate) fn failure(stage: Stage, error: AgentError) -> RunFailure {
 
 fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailure> {
     let clients = (spec.clients as usize).clamp(1, testbed.clients.len());
+    if spec.profile {
+        profile::prepare(testbed).map_err(|error| failure(Stage::Measure, error))?;
+    }
     let interface = set_knobs(testbed, spec, clients)?;
     recheck::link_rates(testbed, clients)?;
     let (workload, flows) = match &spec.task {
@@ -193,6 +208,9 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     let steered = testbed.receive_steering == ReceiveSteering::Rps;
     let astray = steered.then(|| packets_astray(&testbed.placement.sut, &reports.sut)).flatten();
     let mut measurement = figures::measurement(workload, &spec.socket, reports);
+    if let Some(profile) = &mut measurement.profile {
+        Crew::of(testbed).claim(profile);
+    }
     measurement.remarks.extend(astray);
     match workload {
         Some(workload) if !has_traffic(workload, &measurement) => {
@@ -373,12 +391,16 @@ fn window(
     let client_cpus = if sut == client_cpus { CpuSet::default() } else { client_cpus };
     let cpus = [sut, client_cpus].into_iter().chain(std::iter::repeat(CpuSet::default()));
     let local = |ns: u64, host: &Host| ns.saturating_add_signed(host.clock_offset_ns);
-    for ((host, interfaces), cpus) in participants(testbed, clients).zip(interfaces).zip(cpus) {
+    for (number, ((host, interfaces), cpus)) in
+        participants(testbed, clients).zip(interfaces).zip(cpus).enumerate()
+    {
         let (start_ns, end_ns) = (local(start_ns, host), local(end_ns, host));
         host.connection.send(&Request::Measure(MeasureSpec {
             start_ns,
             end_ns,
             interfaces,
+            // what a client's CPUs do is not asked
+            profile: spec.profile && number == 0,
             cpus,
         }))?;
     }

@@ -73,6 +73,7 @@ pub fn measurement(
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
             adapter: reports.adapter.map(Box::new),
         },
+        profile: reports.sut.profile,
         remarks,
     }
 }

@@ -18,6 +18,7 @@ pub mod doctor;
 pub mod executor;
 pub mod figures;
 pub mod placement;
+mod profile;
 pub mod recheck;
 pub mod testbed;
 

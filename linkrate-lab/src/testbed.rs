@@ -108,6 +108,8 @@ pub struct Testbed {
     pub privilege: Privilege,
     /// Where receive processing runs.
     pub receive_steering: ReceiveSteering,
+    /// Whether the system under test's agent is ready to profile.
+    pub(crate) can_profile: bool,
 }
 
 /// Where the packets an interface receives are processed.
@@ -226,7 +228,15 @@ impl Testbed {
             }
         }
         let placement = placement.clone();
-        Ok(Self { adapters, sut, clients, placement, privilege, receive_steering })
+        Ok(Self {
+            adapters,
+            sut,
+            clients,
+            placement,
+            privilege,
+            receive_steering,
+            can_profile: false,
+        })
     }
 
     /// The interfaces of the system under test that lead to its first `clients` clients.

@@ -10,12 +10,15 @@ use linkrate_study::results::{CellResult, Effect, Quantity, StudyResults};
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
 use crate::{number, words};
 
+mod attribution;
+
 pub use crate::layout::Style;
 
 /// Below this width a column of sentences is a ladder of single words.
 const SENTENCE: usize = 28;
 /// Most effects without an interval that have a row each.
 const MOST_BARE: usize = 8;
+
 /// Everything that `study run` and `measure` say about results: figures by cell, effects, what
 /// stopped the study, warnings and failures. `width` is the terminal's in columns; `None` when
 /// there is none.
@@ -40,6 +43,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     if !results.published.is_empty() {
         sections.push(page.published());
     }
+    sections.extend(page.attribution());
     sections.push(page.notes());
     sections.retain(|section| !section.is_empty());
     let mut text = sections.join("\n\n");
@@ -232,6 +236,10 @@ impl Page<'_> {
         }
         if !results.published.is_empty() {
             table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);
+        }
+        if results.cells.iter().any(|cell| cell.attribution.is_some()) {
+            let text = "where the CPU time went is in per cent of the SUT's CPUs, by samples";
+            table.add_row(["profile".to_owned(), text.to_owned()]);
         }
         if let Some(background) = &results.background_cpu {
             let figure = number::with_margin(background);

@@ -11,6 +11,7 @@
 //! - [`watched`]: what the stop rule looks at
 //! - [`warnings`]: what a reader must know
 
+use crate::attribution;
 use crate::results::{
     CellResult, Effect, FailedRun, Interval, Levels, Quantity, RESULTS_FORMAT, StudyResults,
 };
@@ -111,7 +112,7 @@ fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> Cel
         cpu: quantity(|run, _| figures::sut_cpu_percent(run), "%"),
         latency: figures::latency(of_cell),
         evidence: figures::evidence(of_cell),
-        attribution: None,
+        attribution: attribution::of_runs(of_cell.iter().filter_map(|run| run.measurement())),
         verdict: input.sentence(),
         brief_verdict: input.brief(),
     }

@@ -30,6 +30,7 @@ pub(crate) fn ladder() -> Study {
             ports: None,
             warm_up: Duration::from_millis(300),
             window: Duration::from_secs(2),
+            profile: false,
             seed: 0,
         },
     });
@@ -56,6 +57,7 @@ pub(crate) fn ladder() -> Study {
             warm_up: Duration::from_millis(300),
             idle: Duration::from_secs(1),
             budget: None,
+            profile: false,
             seed: 1,
             on_failure: OnFailure::Continue,
         },
@@ -129,6 +131,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: None,
         },
+        profile: None,
         remarks: Vec::new(),
     }
 }

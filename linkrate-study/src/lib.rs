@@ -1,6 +1,7 @@
 //! Study files, design, run order, statistics, run store.
 //!
 //! - [`adapter`]: what joins the hosts, by name or by file
+//! - [`attribution`]: where the CPU time went, by category
 //! - [`builtin`]: the studies that come with the program
 //! - [`executor`]: what a study needs of a testbed, and no more
 //! - [`stats`]: means, intervals, paired effects, the stop rule
@@ -21,6 +22,7 @@
 
 pub mod adapter;
 pub mod analysis;
+pub mod attribution;
 pub mod builtin;
 pub mod comparison;
 pub mod executor;

@@ -243,8 +243,11 @@ pub struct Attribution {
     pub shares: Vec<CategoryShare>,
     /// Busy share of the SUT's CPUs by the meter, in per cent, for the same runs.
     pub meter_percent: f64,
-    /// Busy share by the samples: the sum of `shares` without idle.
+    /// Busy share by the samples alone, in per cent. They say how the meter's busy share is divided
+    /// in `shares`, not how large it is; how near the two are says what they are worth.
     pub sampled_percent: f64,
+    /// How far the two may be apart, in percentage points, by what sampling cannot see.
+    pub error_points: f64,
     /// Samples per run.
     pub samples: f64,
     /// The commonest symbols that no category claims, with their share in per cent.

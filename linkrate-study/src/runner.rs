@@ -326,6 +326,7 @@ impl<'a> Session<'a> {
                     ports: None,
                     warm_up: Duration::ZERO,
                     window: self.study.method.idle,
+                    profile: self.study.method.profile,
                     seed: slot.seed,
                 },
             ),

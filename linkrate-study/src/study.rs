@@ -39,6 +39,16 @@ pub struct Study {
     pub source: String,
 }
 
+impl Study {
+    /// Profiles every run.
+    pub fn profile_runs(&mut self) {
+        self.method.profile = true;
+        for cell in &mut self.cells {
+            cell.spec.profile = true;
+        }
+    }
+}
+
 /// What stands in a cell's levels for the name of its part.
 pub const PART: &str = "part";
 
@@ -98,6 +108,9 @@ pub struct Method {
     pub idle: Duration,
     /// No block is begun that would end after this much time since the start.
     pub budget: Option<Duration>,
+    /// Whether runs are profiled.
+    #[serde(default)]
+    pub profile: bool,
     /// Seed of the run order and of everything random inside runs.
     pub seed: u64,
     /// What a failed run means.

@@ -6,6 +6,7 @@
 //! - [`host`]: child processes in namespaces of their own; programs that join them
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`procstat`], [`census`], [`sched`], [`clock`]: CPU time, of whom, affinity, time
+//! - [`perf`], [`kallsyms`]: what a CPU is doing, by the names of the kernel's functions
 //! - [`netstat`], [`tcp_info`]: protocol counters, connections
 //! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
 //! - [`local_socket`]: how processes of one machine find each other
@@ -17,11 +18,13 @@ pub mod doorbell;
 pub mod error;
 pub mod ethtool;
 pub mod host;
+pub mod kallsyms;
 pub mod local_socket;
 pub mod memory;
 pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
+pub mod perf;
 pub mod procstat;
 pub mod sched;
 pub mod socket;

@@ -6,6 +6,7 @@
 //! so the reader visits it. `/proc/stat` (fs/proc/stat.c) prints the same sums, the period under
 //! way included, in ticks of 10 ms.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
@@ -64,6 +65,28 @@ pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
         idle_ns: idle_ticks * ns_per_tick,
         steal_ns: steal_ticks * ns_per_tick,
     })
+}
+
+/// How often each CPU began to idle since boot, from `/proc/timer_list` (`idle_calls`): each time
+/// an interrupt wakes it, it begins anew. Empty where the file cannot be read.
+pub fn idle_entries() -> BTreeMap<u32, u64> {
+    fs::read_to_string("/proc/timer_list").map(|text| parse_idle_entries(&text)).unwrap_or_default()
+}
+
+fn parse_idle_entries(text: &str) -> BTreeMap<u32, u64> {
+    let mut entries = BTreeMap::new();
+    let mut cpu = None;
+    for line in text.lines() {
+        if let Some(number) = line.strip_prefix("cpu:") {
+            cpu = number.trim().parse().ok();
+        } else if let Some((name, value)) = line.trim_start().split_once(':')
+            && name.trim() == ".idle_calls"
+            && let (Some(cpu), Ok(count)) = (cpu, value.trim().parse())
+        {
+            entries.insert(cpu, count);
+        }
+    }
+    entries
 }
 
 /// USER_HZ, the unit of `/proc/stat`.
@@ -135,6 +158,14 @@ mod tests {
     #[test]
     fn timer_list_gives_nanoseconds_per_cpu() {
         assert_eq!(parse_timer_list(TIMER_LIST), [(0, 557_560_865_685), (1, 8)]);
+    }
+
+    #[test]
+    fn timer_list_counts_idle_periods() {
+        let text =
+            "cpu: 0\n  .idle_calls      : 12\n  .idle_sleeps     : 9\ncpu: 3\n  .idle_calls: 7\n";
+        assert_eq!(parse_idle_entries(text), BTreeMap::from([(0, 12), (3, 7)]));
+        assert!(parse_idle_entries(".idle_calls: 9\ncpu: x\n .idle_calls: 1\n").is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! - [`model`]: what a virtual adapter is made like
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`measurement`]: what one run gave
+//! - [`profile`]: what the CPUs were doing, by samples
 //! - [`lab`]: a running lab, as seen from outside
 //! - [`nearest`]: "did you mean" for every name a person can mistype
 
@@ -22,6 +23,7 @@ pub mod lab;
 pub mod measurement;
 pub mod model;
 pub mod nearest;
+pub mod profile;
 pub mod spec;
 pub mod units;
 pub mod workload;
@@ -30,6 +32,7 @@ pub use cpus::CpuSet;
 pub use knobs::{InterfaceKnobs, Offload, SocketKnobs};
 pub use measurement::Measurement;
 pub use model::{Model, PortKnobs, Steering};
+pub use profile::Profile;
 pub use spec::{RunSpec, Task, TestbedSpec};
 pub use units::{BitRate, ByteSize};
 pub use workload::{Direction, MessageSize, Protocol, ReceivePath, SendPath, Workload};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
+use crate::profile::Profile;
 
 /// One KB in a service demand is 1024 bytes, as in netperf.
 pub const BYTES_PER_KB: f64 = 1024.0;
@@ -29,6 +30,9 @@ pub struct Measurement {
     pub effective: Effective,
     /// What the counters prove.
     pub evidence: Evidence,
+    /// What the SUT's CPUs were doing; absent unless the run was profiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Box<Profile>>,
     /// Things a reader of the figure must know, as full sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,

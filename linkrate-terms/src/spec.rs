@@ -39,6 +39,9 @@ pub struct RunSpec {
     pub warm_up: Duration,
     /// The length of the common window in which both ends count.
     pub window: Duration,
+    /// Whether the SUT's CPUs are sampled, which costs them something.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub profile: bool,
     /// Seed for what is random inside the run (message sizes); another one for each run.
     pub seed: u64,
 }
@@ -87,6 +90,10 @@ pub struct TestbedSpec {
     pub sut_cpus: Option<CpuSet>,
     /// CPUs of everything else; `None` lets the lab choose.
     pub client_cpus: Option<CpuSet>,
+}
+
+fn is_false(switch: &bool) -> bool {
+    !switch
 }
 
 fn one() -> u32 {

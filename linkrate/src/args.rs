@@ -169,6 +169,9 @@ pub struct StudyRunArgs {
     /// Shorter and fewer runs: wider intervals in under a minute
     #[arg(long)]
     pub quick: bool,
+    /// Sample where the CPU time goes, in every run; the sampling itself costs CPU time
+    #[arg(long)]
+    pub profile: bool,
     /// Another seed for the order of runs
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
@@ -207,6 +210,9 @@ pub struct MeasureArgs {
     /// Send by splice, receive with MSG_TRUNC: no copy at either end
     #[arg(long)]
     pub zero_copy: bool,
+    /// Sample where the CPU time goes; the sampling itself costs CPU time
+    #[arg(long)]
+    pub profile: bool,
     /// Runs, each one a measurement of its own
     #[arg(long, default_value_t = 3, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,

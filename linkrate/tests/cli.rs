@@ -337,6 +337,7 @@ fn an_agent_refuses_nonsense_and_goes_on() {
         end_ns: u64::MAX,
         interfaces: Vec::new(),
         cpus: Default::default(),
+        profile: false,
     };
     for (message, reason) in [
         (json!("no-such-request"), "message is not understood: unknown variant"),

@@ -181,6 +181,11 @@ impl Port {
         self.drivers.iter().filter_map(Thread::time).collect()
     }
 
+    /// Kernel ids of its driver threads.
+    pub fn driver_ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.drivers.iter().map(|driver| driver.id)
+    }
+
     /// Whether a driver has ended by itself: its interface is gone.
     #[must_use]
     pub fn is_broken(&self) -> bool {
@@ -351,6 +356,12 @@ impl Wire {
     #[must_use]
     pub fn device_time(&self) -> Option<ThreadTime> {
         self.device.time()
+    }
+
+    /// Kernel id of the device thread.
+    #[must_use]
+    pub fn device_id(&self) -> ThreadId {
+        self.device.id
     }
 
     fn tell(&self, command: Command) -> Result<(), WireError> {

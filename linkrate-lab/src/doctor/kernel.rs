@@ -5,7 +5,10 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use linkrate_sys::error::SysResult;
+use linkrate_sys::error::{SysError, SysResult};
+use linkrate_sys::kallsyms::KernelSymbols;
+use linkrate_sys::perf::CpuSampler;
+use linkrate_sys::procstat::online_cpus;
 use linkrate_sys::tap::{self, Abilities, Offloads};
 use linkrate_terms::{ByteSize, SocketKnobs};
 
@@ -14,10 +17,7 @@ use super::Finding;
 /// Socket buffers up to here fill any link of a lab: 100 Gb/s over a round trip of 80 µs.
 const AMPLE_BUFFER_BYTES: u64 = 1 << 20;
 
-/// Capabilities that lift `perf_event_paranoid`, include/uapi/linux/capability.h.
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_PERFMON: u32 = 38;
-/// Lifts `rmem_max` and `wmem_max`.
+/// Lifts `rmem_max` and `wmem_max`, include/uapi/linux/capability.h.
 const CAP_NET_ADMIN: u32 = 12;
 
 /// Everything here.
@@ -36,10 +36,7 @@ pub(super) fn findings() -> Vec<Finding> {
             capable(capabilities, CAP_NET_ADMIN),
         ),
         tun(tap::abilities()),
-        perf(
-            number("/proc/sys/kernel/perf_event_paranoid"),
-            capable(capabilities, CAP_PERFMON) || capable(capabilities, CAP_SYS_ADMIN),
-        ),
+        perf(try_sampling(), KernelSymbols::read().map(|symbols| symbols.len())),
         ssh(find_program("ssh")),
     ]
 }
@@ -119,30 +116,35 @@ fn tun(found: SysResult<Abilities>) -> Finding {
     Finding::limited(name, detail, remedy)
 }
 
-fn perf(paranoid: Option<u64>, capable: bool) -> Finding {
+/// Both are tried: levels and capabilities say too little about what a security module or a
+/// container adds to them.
+fn perf(sampling: SysResult<()>, symbols: SysResult<usize>) -> Finding {
     let name = "perf";
-    match paranoid {
-        None => match read("/proc/sys/kernel/perf_event_paranoid") {
-            // -1 is no u64
-            Some(_) => {
-                Finding::good(name, "where the CPU time goes can be sampled, kernel included")
-            }
-            None => Finding::missing(
-                name,
-                "this kernel has no performance events: CPU time cannot be traced to functions",
-                "a kernel with CONFIG_PERF_EVENTS",
+    let told = |what: &str, error: SysError| {
+        let remedy = error.hint().unwrap_or("run as root").to_owned();
+        let detail = format!("{what}: {error}");
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Finding::limited(name, detail, remedy),
+            _ => Finding::missing(name, detail, remedy),
+        }
+    };
+    match (sampling, symbols) {
+        (Err(error), _) => told("no --profile", error),
+        (_, Err(error)) => told("no --profile: functions of the kernel have no names", error),
+        (Ok(()), Ok(functions)) => Finding::good(
+            name,
+            format!(
+                "--profile says where the CPU time goes, by {functions} functions of the kernel"
             ),
-        },
-        Some(level) if capable || level == 0 => Finding::good(
-            name,
-            format!("where the CPU time goes can be sampled, kernel included (level {level})"),
-        ),
-        Some(level) => Finding::limited(
-            name,
-            format!("kernel.perf_event_paranoid is {level}: no sampling of the kernel's functions"),
-            "run as root, or `sysctl -w kernel.perf_event_paranoid=0`",
         ),
     }
+}
+
+/// Opens a sampler of the first CPU that is online.
+fn try_sampling() -> SysResult<()> {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let cpu = online_cpus()?.iter().next().unwrap_or(0);
+    CpuSampler::open(cpu, SECOND_NS, SECOND_NS).map(|_| ())
 }
 
 fn ssh(found: Option<PathBuf>) -> Finding {
@@ -190,8 +192,6 @@ fn find_program(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_sys::error::SysError;
-
     use super::*;
     use crate::doctor::State::{self, Good, Limited, Missing};
 
@@ -247,11 +247,22 @@ mod tests {
     }
 
     #[test]
-    fn sampling_needs_a_capability_or_a_low_level() {
-        let states: Vec<State> =
-            [(2, true), (0, false), (2, false)].map(|(l, c)| perf(Some(l), c).state).into();
-        assert_eq!(states, [Good, Good, Limited]);
-        assert!(capable(1 << 38, CAP_PERFMON) && !capable(1 << 37, CAP_PERFMON));
+    fn sampling_is_tried_and_what_lacks_is_told_with_its_remedy() {
+        let refused = |kind: io::ErrorKind| SysError::new("sample", "CPU 0", kind).with_hint("x");
+        let denied = || refused(io::ErrorKind::PermissionDenied);
+        let states: Vec<State> = [
+            perf(Ok(()), Ok(7)),
+            perf(Err(denied()), Ok(7)),
+            perf(Ok(()), Err(denied())),
+            perf(Err(refused(io::ErrorKind::Unsupported)), Ok(7)),
+        ]
+        .map(|finding| {
+            assert_eq!(finding.remedy.is_some(), finding.state != Good);
+            finding.state
+        })
+        .into();
+        assert_eq!(states, [Good, Limited, Limited, Missing]);
+        assert!(capable(1 << 38, 38) && !capable(1 << 37, 38));
     }
 
     #[test]

@@ -118,6 +118,7 @@ fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             receive_packets_by_cpu: BTreeMap::from([(0, 64_000)]),
             adapter: None,
         },
+        profile: None,
         remarks: Vec::new(),
     }
 }
@@ -136,6 +137,7 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
             ports: None,
             warm_up: Duration::from_millis(500),
             window: Duration::from_secs(2),
+            profile: false,
             seed: 1000 + u64::from(sequence),
         },
         outcome,

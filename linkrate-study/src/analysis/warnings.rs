@@ -12,6 +12,7 @@ use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
 use crate::analysis::figures::{RunsByCell, drops, lost_percent};
 use crate::analysis::watched::cell_name;
 use crate::analysis::{adapter, limit};
+use crate::attribution;
 use crate::integrity;
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
@@ -32,6 +33,9 @@ pub const COARSE_TICK_PERCENT: f64 = 0.5;
 
 /// Share of datagrams, in per cent, from which a loss is told.
 pub const LOST_PERCENT: f64 = 0.1;
+
+/// Share of the busy time, in per cent, from which functions without a category are told.
+pub const UNKNOWN_PERCENT: f64 = 5.0;
 
 /// Ethernet header and 802.1Q tag: what a driver's packet has around its IP packet.
 const LINK_HEADER_BYTES: f64 = 18.0;
@@ -57,9 +61,11 @@ pub fn warnings(
         found.extend(contradiction(&name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));
+        found.extend(attributed(&name, runs.cell(index)));
         let limit = limit::of_cell(&cell.spec, &stored.plan.study.testbed);
         found.extend(adapter::warnings(&name, runs.cell(index), limit));
     }
+    found.extend(profiled(runs));
     found.extend(remarks(runs));
     found
 }
@@ -240,6 +246,53 @@ fn lost(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let shares: Vec<f64> = runs.iter().filter_map(|run| lost_percent(run.measurement()?)).collect();
     let percent = mean(&shares).filter(|percent| *percent >= LOST_PERCENT)?;
     Some(format!("{name}: {percent:.1} % of the datagrams sent were lost."))
+}
+
+/// Figures of profiled runs are not to stand beside others unknowingly.
+fn profiled(runs: &RunsByCell<'_>) -> Option<String> {
+    let profiles = || good(runs).filter_map(|(_, run)| run.profile.as_deref());
+    let number = profiles().count();
+    if number == 0 {
+        return None;
+    }
+    let lost = profiles().fold(0u64, |sum, profile| sum.saturating_add(profile.lost));
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!(" The kernel had no room for {lost} of the samples."),
+    };
+    Some(format!(
+        "{} profiled, which costs the SUT CPU time itself: do not compare their figures with those \
+         of runs that were not.{lost}",
+        if number == 1 { "1 run was".to_owned() } else { format!("{number} runs were") }
+    ))
+}
+
+/// Whether the samples agree with the meter, and whether the table of categories knows what it
+/// should.
+fn attributed(name: &str, runs: &[&StoredRun]) -> Vec<String> {
+    let measured = runs.iter().filter_map(|run| run.measurement());
+    let Some(found) = attribution::of_runs(measured) else { return Vec::new() };
+    let mut told = Vec::new();
+    let (sampled, meter) = (found.sampled_percent, found.meter_percent);
+    if (sampled - meter).abs() > found.error_points {
+        told.push(format!(
+            "{name}: the samples say the SUT's CPUs were {sampled:.1} % busy, the meter says \
+             {meter:.1} %, which is further apart than the {:.1} points that sampling can be off: do \
+             not trust where the CPU time went.",
+            found.error_points
+        ));
+    }
+    let unknown = found.shares.iter().find(|share| share.category == "unknown");
+    let unknown = unknown.map_or(0.0, |share| share.percent);
+    if meter > 0.0 && unknown * 100.0 / meter > UNKNOWN_PERCENT {
+        let symbols: Vec<&str> = found.unknown.iter().map(|(name, _)| name.as_str()).collect();
+        told.push(format!(
+            "{name}: {:.1} % of the busy time is in functions that no category names, most of all {}.",
+            unknown * 100.0 / meter,
+            symbols.join(", ")
+        ));
+    }
+    told
 }
 
 /// What the runs themselves remarked, each remark once.

@@ -299,11 +299,14 @@ fn specs(baseline: &Study, candidate: &Study) -> Vec<Difference> {
 /// so that a field that is added is not forgotten here.
 fn run(spec: &RunSpec) -> Values {
     // a seed of its own for each run is what makes runs replicates
-    let RunSpec { task, interface, socket, clients, ports, warm_up, window, seed: _ } = spec;
+    let RunSpec { task, interface, socket, clients, ports, warm_up, window, profile, seed: _ } =
+        spec;
     let mut values = Values::new();
     let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
     set("run", format_duration(*window));
     set("warm-up", format_duration(*warm_up));
+    // sampling costs CPU time itself
+    set("profile", profile.to_string());
     set("clients", clients.to_string());
     set("ports", ports.map_or_else(|| UNSET.to_owned(), |ports| ports.to_string()));
     let SocketKnobs { buffer, congestion, nodelay } = socket;
@@ -367,6 +370,7 @@ fn method(method: &Method) -> Values {
         budget: _,
         seed: _,
         on_failure: _,
+        profile: _,
     } = method;
     Values::new()
 }

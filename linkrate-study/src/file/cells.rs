@@ -70,6 +70,7 @@ pub(super) fn read(
                 ports: setup.ports,
                 warm_up: method.warm_up,
                 window: method.run,
+                profile: method.profile,
                 seed: 0,
             },
         })

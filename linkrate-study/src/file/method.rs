@@ -31,6 +31,7 @@ fn default_method() -> Method {
         warm_up: Duration::from_millis(300),
         idle: Duration::from_secs(1),
         budget: None,
+        profile: false,
         seed: 1,
         on_failure: OnFailure::Continue,
     }
@@ -67,6 +68,9 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
         let range = (Duration::from_secs(1), 24 * 366 * HOUR);
         method.budget = reader.duration(&entry, range, false);
         budget_at = entry.value_at();
+    }
+    if let Some(entry) = table.take("profile") {
+        method.profile = reader.switch(&entry).unwrap_or(method.profile);
     }
     if let Some(entry) = table.take("seed") {
         method.seed = reader.number(&entry, 0, u64::MAX).unwrap_or(method.seed);

@@ -310,6 +310,18 @@ impl<'t> Reader<'t> {
         number
     }
 
+    /// On or off.
+    pub(super) fn switch(&mut self, entry: &Entry<'_>) -> Option<bool> {
+        match entry.value() {
+            DeValue::Boolean(switch) => Some(*switch),
+            other => {
+                let message = format!("{} is neither true nor false", described(other));
+                self.refuse(entry, message, "expected true or false");
+                None
+            }
+        }
+    }
+
     /// A quantity with its unit, read by `parse`.
     pub(super) fn quantity<T>(
         &mut self,

@@ -39,6 +39,7 @@ warm-up = "100 ms"
 idle = "500 ms"
 budget = "1 h"
 seed = 7
+profile = true
 on-failure = "stop"
 "#;
 
@@ -71,6 +72,7 @@ fn a_file_becomes_a_study() {
     assert_eq!(method.idle, Duration::from_millis(500));
     assert_eq!(method.budget, Some(Duration::from_secs(3600)));
     assert_eq!(method.on_failure, OnFailure::Stop);
+    assert!(method.profile && study.cells.iter().all(|cell| cell.spec.profile));
 }
 
 #[test]
@@ -103,6 +105,7 @@ fn what_is_left_out_has_its_default_and_levels_stay_as_written() {
     assert_eq!(method.warm_up, Duration::from_millis(300));
     assert_eq!(method.idle, Duration::from_secs(1));
     assert_eq!((method.budget, method.on_failure), (None, OnFailure::Continue));
+    assert!(!method.profile && !study.cells[0].spec.profile);
     assert_eq!(study.factors[0].levels, [Level::Text("1 KiB".to_owned()), Level::Number(2048)]);
 }
 
@@ -181,6 +184,7 @@ fn one_error_at_a_time_is_explained() {
         (&with("gro = [true]", "", "idle = \"50 ms\""), "to 1 h, or \"0 s\""),
         (&with("gro = [true]", "", "run = \"2 m/s\""), "method.run: "),
         (&with("gro = [true]", "", "seed = -1"), "-1 is out of range"),
+        (&with("gro = [true]", "", "profile = \"yes\""), "expected true or false"),
         (&with("gro = [true]", "", "blocks = { min = 9, max = 8 }"), "max 8 is below min 9"),
         (&with("gro = [true]", "", "blocks = { mni = 9 }"), "did you mean \"min\"?"),
         (&with("gro = [true]", "", "blocks = 5"), "expected for example { min = 5, max = 30 }"),

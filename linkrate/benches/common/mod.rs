@@ -68,6 +68,7 @@ pub fn run_spec(
         ports,
         warm_up: Duration::from_millis(500),
         window: Duration::from_secs(seconds),
+        profile: false,
         seed: 1,
     }
 }

@@ -34,6 +34,9 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     let options =
         LabOptions { program: this_program()?, stop: stop.clone(), route_congestion: None };
     let mut lab = Lab::build(&study.testbed, options)?;
+    if study.method.profile {
+        lab.prepare_profile()?;
+    }
     let clock = SystemClock::start();
     let started_unix_ms = clock.unix_ms();
     let mut runs = Vec::new();
@@ -121,6 +124,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         ports: setup.ports,
         warm_up,
         window,
+        profile: arguments.profile,
         seed: 1,
     };
     Ok(Study {
@@ -149,6 +153,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             warm_up,
             idle: std::time::Duration::ZERO,
             budget: None,
+            profile: arguments.profile,
             seed: 1,
             on_failure: OnFailure::Continue,
         },

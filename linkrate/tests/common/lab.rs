@@ -46,6 +46,7 @@ pub fn run_spec(task: Task, interface: InterfaceKnobs, window: Duration) -> RunS
         ports: None,
         warm_up: Duration::ZERO,
         window,
+        profile: false,
         seed: 1,
     }
 }

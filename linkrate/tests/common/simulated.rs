@@ -204,6 +204,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         threads: vec![thread("agent", cpu, 4_000_000)],
         source: IdleSource::TimerList,
         shared: false,
+        others: Vec::new(),
     };
     let counters = [
         ("ifHCOutOctets", 117_000_000),
@@ -232,6 +233,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
     Measurement {
         traffic,
         latency: None,
+        profile: None,
         sut_cpu: cpu(0, busy),
         client_cpu: cpu(1, 0.6),
         effective: Effective {

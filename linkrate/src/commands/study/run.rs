@@ -28,6 +28,9 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     if arguments.quick {
         file::quick(&mut study);
     }
+    if arguments.profile {
+        study.profile_runs();
+    }
     if let Some(seed) = arguments.seed {
         study.method.seed = seed;
     }
@@ -79,7 +82,11 @@ fn signals() -> Result<Arc<AtomicBool>, Failure> {
 fn lab(study: &Study, stop: &Arc<AtomicBool>) -> Result<Lab, Failure> {
     let options =
         LabOptions { program: this_program()?, stop: Arc::clone(stop), route_congestion: None };
-    Ok(Lab::build(&study.testbed, options)?)
+    let mut lab = Lab::build(&study.testbed, options)?;
+    if study.method.profile {
+        lab.prepare_profile()?;
+    }
+    Ok(lab)
 }
 
 /// Runs what is left, then tells what was found.

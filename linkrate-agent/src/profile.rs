@@ -1,0 +1,320 @@
+//! Profiles: where the CPUs of one window are, sampled and added up by function and by thread.
+//!
+//! Samples are taken for a little longer than the window and counted where their time lies in the
+//! CPU's own window, between the two readings of its meter: the two then speak of the same time.
+//! They wait in rings of the kernel's until the window has closed. Only a window of minutes must
+//! empty them on its way.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::ops::Range;
+
+use linkrate_sys::error::SysResult;
+use linkrate_sys::kallsyms::KernelSymbols;
+use linkrate_sys::perf::{CpuSampler, Sample};
+use linkrate_sys::procstat;
+use linkrate_sys::sched::ThreadId;
+use linkrate_terms::CpuSet;
+use linkrate_terms::profile::{Owner, Profile, TaskSamples};
+
+use crate::flow::Flow;
+use crate::meter::Reading;
+use crate::protocol::bounds;
+
+/// Time between two samples of a CPU, ns: 1618 in a second.
+///
+/// The golden section of a millisecond. Timers of kernels and adapters run at round periods, and
+/// the multiples of this one come closest to spreading evenly over each of them, so that what a tick
+/// does is met as often as it happens.
+pub const PERIOD_NS: u64 = 618_034;
+
+/// Samples before and after the window are taken and left out.
+const MARGIN_NS: u64 = 500_000_000;
+
+/// What stays from run to run.
+#[derive(Debug, Default)]
+pub struct Profiler {
+    symbols: KernelSymbols,
+}
+
+impl Profiler {
+    /// Reads the names of the kernel's functions and sees that each of `cpus` can be sampled.
+    ///
+    /// # Errors
+    /// What this host lacks, with the remedy.
+    pub fn prepare(cpus: &CpuSet) -> SysResult<Self> {
+        for cpu in cpus.iter() {
+            CpuSampler::open(cpu, PERIOD_NS, PERIOD_NS)?;
+        }
+        Ok(Self { symbols: KernelSymbols::read()? })
+    }
+
+    /// Begins to sample `cpus`, for about `length_ns`.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn start(&self, cpus: &CpuSet, length_ns: u64) -> SysResult<Sampling<'_>> {
+        let open = |cpu| CpuSampler::open(cpu, PERIOD_NS, length_ns.saturating_add(MARGIN_NS));
+        let mut samplers = cpus.iter().map(open).collect::<SysResult<Vec<_>>>()?;
+        for sampler in &mut samplers {
+            sampler.start()?;
+        }
+        let tally = Tally::new(&self.symbols);
+        Ok(Sampling { samplers, tally, lost: 0, throttled: 0, idle_entries: BTreeMap::new() })
+    }
+}
+
+/// Sampling under way.
+#[derive(Debug)]
+pub struct Sampling<'a> {
+    samplers: Vec<CpuSampler>,
+    tally: Tally<'a>,
+    lost: u64,
+    throttled: u64,
+    /// As the window opened.
+    idle_entries: BTreeMap<u32, u64>,
+}
+
+impl Sampling<'_> {
+    /// How long to wait before [`read`](Self::read), so that no ring overflows, ns.
+    pub fn lasts_ns(&self) -> u64 {
+        let shortest = self.samplers.iter().map(CpuSampler::lasts_ns).min();
+        // well before it is full
+        shortest.map_or(u64::MAX, |ns| ns / 4 * 3)
+    }
+
+    /// The window has opened.
+    pub fn opened(&mut self, reading: &Reading) {
+        self.idle_entries = procstat::idle_entries();
+        let moments = reading.cpu_moments();
+        self.tally.windows = moments.map(|(cpu, at_ns)| (cpu, at_ns..u64::MAX)).collect();
+    }
+
+    /// Empties the rings.
+    ///
+    /// # Errors
+    /// A record that is not understood.
+    pub fn read(&mut self) -> SysResult<()> {
+        for sampler in &mut self.samplers {
+            let cpu = sampler.cpu();
+            let drained = sampler.drain(|sample| self.tally.add(cpu, sample))?;
+            self.lost = self.lost.saturating_add(drained.lost);
+            self.throttled = self.throttled.saturating_add(drained.throttled);
+        }
+        Ok(())
+    }
+
+    /// The window has closed. Returns what was sampled inside it.
+    ///
+    /// # Errors
+    /// A record that is not understood.
+    pub fn closed(mut self, reading: &Reading, flows: &[Flow]) -> SysResult<Profile> {
+        let after = procstat::idle_entries();
+        for sampler in &mut self.samplers {
+            sampler.stop()?;
+        }
+        for (cpu, at_ns) in reading.cpu_moments() {
+            if let Some(window) = self.tally.windows.get_mut(&cpu) {
+                window.end = at_ns;
+            }
+        }
+        self.read()?;
+        let mut profile = self.tally.into_profile();
+        profile.lost = self.lost;
+        profile.throttled = self.throttled;
+        let entries = profile
+            .cpus
+            .iter()
+            .map(|(cpu, _)| Some(after.get(cpu)?.saturating_sub(*self.idle_entries.get(cpu)?)));
+        profile.idle_entries = entries.sum();
+        let flows: Vec<ThreadId> = flows.iter().map(|flow| flow.thread_id).collect();
+        name_tasks(&mut profile.tasks, &flows);
+        Ok(profile)
+    }
+}
+
+/// Samples in user mode and in the kernel.
+type Modes = (u64, u64);
+
+/// Adds up the samples that lie in their CPU's window.
+#[derive(Debug)]
+struct Tally<'a> {
+    symbols: &'a KernelSymbols,
+    windows: BTreeMap<u32, Range<u64>>,
+    cpus: BTreeMap<u32, u64>,
+    functions: HashMap<&'a str, u64>,
+    /// On the back of no thread.
+    idle: HashMap<&'a str, u64>,
+    unnamed: u64,
+    threads: HashMap<(u32, ThreadId), Modes>,
+}
+
+impl<'a> Tally<'a> {
+    fn new(symbols: &'a KernelSymbols) -> Self {
+        Self {
+            symbols,
+            windows: BTreeMap::new(),
+            cpus: BTreeMap::new(),
+            functions: HashMap::new(),
+            idle: HashMap::new(),
+            unnamed: 0,
+            threads: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, cpu: u32, sample: Sample) {
+        if !self.windows.get(&cpu).is_some_and(|window| window.contains(&sample.at_ns)) {
+            return;
+        }
+        *self.cpus.entry(cpu).or_default() += 1;
+        let (user, kernel) = self.threads.entry((sample.process, sample.thread)).or_default();
+        if !sample.in_kernel {
+            *user += 1;
+            return;
+        }
+        *kernel += 1;
+        let functions = if sample.process == 0 { &mut self.idle } else { &mut self.functions };
+        match self.symbols.name_of(sample.address) {
+            Some(name) if name.len() <= bounds::SYMBOL_BYTES => {
+                *functions.entry(name).or_default() += 1;
+            }
+            _ => self.unnamed += 1,
+        }
+    }
+
+    /// The sums; tasks have no names yet.
+    fn into_profile(self) -> Profile {
+        let (kernel, kernel_rest) = commonest(self.functions);
+        let (idle, idle_rest) = commonest(self.idle);
+        let of = |cpu: &u32| (*cpu, self.cpus.get(cpu).copied().unwrap_or(0));
+        Profile {
+            period_ns: PERIOD_NS,
+            cpus: self.windows.keys().map(of).collect(),
+            idle_entries: None,
+            kernel,
+            idle,
+            kernel_rest: kernel_rest + idle_rest,
+            kernel_unnamed: self.unnamed,
+            tasks: tasks(self.threads),
+            lost: 0,
+            throttled: 0,
+        }
+    }
+}
+
+/// The commonest functions, and how many samples the rest have. The same samples give the same
+/// order.
+fn commonest(functions: HashMap<&str, u64>) -> (Vec<(String, u64)>, u64) {
+    let mut functions: Vec<(String, u64)> =
+        functions.into_iter().map(|(name, samples)| (name.to_owned(), samples)).collect();
+    functions.sort_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
+    let rest = functions.split_off(functions.len().min(bounds::SYMBOLS));
+    (functions, rest.iter().map(|(_, samples)| samples).sum())
+}
+
+/// The commonest threads, and the rest as one.
+fn tasks(threads: HashMap<(u32, ThreadId), Modes>) -> Vec<TaskSamples> {
+    let mut tasks: Vec<TaskSamples> = threads
+        .into_iter()
+        .map(|((process, thread), (user, kernel))| TaskSamples {
+            name: String::new(),
+            owner: if process == 0 { Owner::Idle } else { Owner::Other },
+            process,
+            thread,
+            user,
+            kernel,
+        })
+        .collect();
+    tasks.sort_by_key(|task| (std::cmp::Reverse(task.user + task.kernel), task.thread));
+    if tasks.len() > bounds::TASKS {
+        let rest = tasks.split_off(bounds::TASKS - 1);
+        tasks.push(TaskSamples {
+            name: format!("{} more", rest.len()),
+            owner: Owner::Other,
+            process: 0,
+            thread: 0,
+            user: rest.iter().map(|task| task.user).sum(),
+            kernel: rest.iter().map(|task| task.kernel).sum(),
+        });
+    }
+    tasks
+}
+
+/// Names the threads, and says which are this agent's own. One that has ended since is known by its
+/// ids alone.
+fn name_tasks(tasks: &mut [TaskSamples], flows: &[ThreadId]) {
+    let own = std::process::id();
+    for task in tasks.iter_mut().filter(|task| task.name.is_empty()) {
+        if task.owner == Owner::Idle {
+            task.name = "idle".to_owned();
+            continue;
+        }
+        let path = format!("/proc/{}/task/{}/comm", task.process, task.thread);
+        let name = fs::read_to_string(path).map(|name| name.trim_end().to_owned());
+        task.name = name.unwrap_or_else(|_| format!("ended ({})", task.process));
+        if task.process == own {
+            let is_flow = flows.contains(&task.thread);
+            task.owner = if is_flow { Owner::Flow } else { Owner::Instrument };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at_ns: u64, in_kernel: bool, thread: ThreadId) -> Sample {
+        let process = u32::from(thread != 0) * 7;
+        Sample { at_ns, address: 0x10, in_kernel, process, thread }
+    }
+
+    /// The profile of samples in a window of one CPU, or of several.
+    fn profile(windows: &[(u32, Range<u64>)], samples: &[(u32, Sample)]) -> Profile {
+        let symbols = KernelSymbols::default();
+        let mut tally = Tally::new(&symbols);
+        tally.windows = windows.iter().cloned().collect();
+        samples.iter().for_each(|(cpu, sample)| tally.add(*cpu, *sample));
+        tally.into_profile()
+    }
+
+    #[test]
+    fn samples_count_inside_their_own_cpus_window() {
+        let samples = [
+            (0, sample(99, true, 8)),
+            (0, sample(100, true, 8)),
+            (0, sample(199, false, 8)),
+            (0, sample(200, false, 8)),
+            (3, sample(205, true, 0)),
+            (9, sample(150, true, 8)),
+        ];
+        let profile = profile(&[(0, 100..200), (3, 110..210), (4, 0..9)], &samples);
+        assert_eq!(profile.cpus, [(0, 2), (3, 1), (4, 0)]);
+        assert_eq!((profile.samples(), profile.kernel_unnamed), (3, 2));
+        let counts: Vec<_> =
+            profile.tasks.iter().map(|t| (t.owner, t.thread, t.user, t.kernel)).collect();
+        assert_eq!(counts, [(Owner::Other, 8, 1, 1), (Owner::Idle, 0, 0, 1)]);
+    }
+
+    #[test]
+    fn a_crowd_of_threads_is_told_as_one() {
+        let crowd = bounds::TASKS as ThreadId + 50;
+        let samples: Vec<_> = (1..=crowd).map(|thread| (0, sample(5, false, thread))).collect();
+        let profile = profile(&[(0, 0..10)], &samples);
+        assert_eq!(profile.tasks.len(), bounds::TASKS);
+        assert_eq!(profile.tasks.last().unwrap().user, 51);
+        assert_eq!(profile.user_samples(Owner::Other), crowd as u64);
+    }
+
+    #[test]
+    fn threads_have_their_names_and_owners() {
+        let mut tasks = tasks(HashMap::from([
+            ((std::process::id(), std::process::id() as ThreadId), (3, 0)),
+            ((0, 0), (0, 2)),
+            ((u32::MAX, 1), (1, 0)),
+        ]));
+        name_tasks(&mut tasks, &[]);
+        let told: Vec<_> = tasks.iter().map(|task| (task.owner, task.name.is_empty())).collect();
+        assert_eq!(told, [(Owner::Instrument, false), (Owner::Idle, false), (Owner::Other, false)]);
+        assert_eq!(tasks[2].name, format!("ended ({})", u32::MAX));
+    }
+}

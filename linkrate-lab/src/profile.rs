@@ -1,0 +1,120 @@
+//! Profiles of runs: asked of the system under test's agent, and told whose each thread is.
+
+use std::collections::BTreeSet;
+
+use linkrate_agent::protocol::{Reply, Request};
+use linkrate_sys::sched::ThreadId;
+use linkrate_terms::profile::{Owner, Profile, TaskSamples};
+
+use crate::LabError;
+use crate::connection::{AgentError, expect_reply};
+use crate::testbed::Testbed;
+
+/// Lets the system under test's agent make ready, once for each testbed: it reads some megabytes
+/// of names, which no run should wait for.
+pub(crate) fn prepare(testbed: &mut Testbed) -> Result<(), AgentError> {
+    if !testbed.can_profile {
+        let cpus = testbed.placement.sut.clone();
+        let request = Request::PrepareProfile { cpus };
+        expect_reply!(testbed.sut.connection, request, Reply::Done => ())?;
+        testbed.can_profile = true;
+    }
+    Ok(())
+}
+
+/// A refusal to sample, as what this host cannot do.
+pub(crate) fn cannot(error: AgentError) -> LabError {
+    match error {
+        AgentError::Refused(refusal) => LabError::CannotMeasure {
+            what: format!("no profile: {}", refusal.reason),
+            hint: refusal.hint.or_else(|| Some("measure without --profile".to_owned())),
+        },
+        error => error.into(),
+    }
+}
+
+/// The threads that linkrate runs beside the system under test's own.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    controller: u32,
+    /// Process ids of the clients' agents.
+    clients: BTreeSet<u32>,
+    drivers: BTreeSet<ThreadId>,
+    devices: BTreeSet<ThreadId>,
+}
+
+impl Crew {
+    pub(crate) fn of(testbed: &Testbed) -> Self {
+        let lines = || testbed.adapters.iter().flat_map(|adapters| adapters.lines());
+        let ports = lines().flat_map(|line| std::iter::once(&line.sut).chain(&line.clients));
+        Self {
+            controller: std::process::id(),
+            clients: testbed.clients.iter().map(|client| client.host.pid()).collect(),
+            drivers: ports.flat_map(|port| port.driver_ids()).collect(),
+            devices: lines().map(|line| line.wire.device_id()).collect(),
+        }
+    }
+
+    /// Says whose the threads are that the agent could not know.
+    pub(crate) fn claim(&self, profile: &mut Profile) {
+        for task in profile.tasks.iter_mut().filter(|task| task.owner == Owner::Other) {
+            task.owner = self.owner(task);
+        }
+    }
+
+    fn owner(&self, task: &TaskSamples) -> Owner {
+        let own_name = u32::try_from(task.thread) == Ok(task.process);
+        match task.process {
+            process if process == self.controller => match task.thread {
+                thread if self.drivers.contains(&thread) => Owner::Driver,
+                thread if self.devices.contains(&thread) => Owner::Device,
+                _ => Owner::Instrument,
+            },
+            // the first thread of a client's agent measures, the others are its flows
+            process if self.clients.contains(&process) && own_name => Owner::Instrument,
+            process if self.clients.contains(&process) => Owner::Flow,
+            _ => Owner::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_is_somebodys() {
+        let crew = Crew {
+            controller: 10,
+            clients: [20, 30].into(),
+            drivers: [11, 12].into(),
+            devices: [13].into(),
+        };
+        let task = |process, thread, owner| TaskSamples {
+            name: "x".to_owned(),
+            owner,
+            process,
+            thread,
+            user: 1,
+            kernel: 0,
+        };
+        let expected = [
+            (5, 6, Owner::Flow, Owner::Flow),
+            (10, 10, Owner::Other, Owner::Instrument),
+            (10, 12, Owner::Other, Owner::Driver),
+            (10, 13, Owner::Other, Owner::Device),
+            (20, 20, Owner::Other, Owner::Instrument),
+            (30, 31, Owner::Other, Owner::Flow),
+            // a thread of another process with a driver's number cannot be, a process can
+            (40, 12, Owner::Other, Owner::Other),
+            (0, 0, Owner::Idle, Owner::Idle),
+        ];
+        let tasks =
+            expected.iter().map(|(process, thread, before, _)| task(*process, *thread, *before));
+        let mut profile = Profile { tasks: tasks.collect(), ..Profile::default() };
+        crew.claim(&mut profile);
+        for (task, (process, thread, _, owner)) in profile.tasks.iter().zip(expected) {
+            assert_eq!(task.owner, owner, "{process} {thread}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Where the CPU time went: from samples by function to shares by category.
+//!
+//! Which function belongs to which category stands in `categories.toml`, with a reason on each line;
+//! [`table`] reads it. [`of_runs`] makes the shares. The samples say how the busy time is divided;
+//! how much busy time there was, the meter says, which counts every nanosecond. How far the samples
+//! alone would have been off is held against [`error_points`], what sampling can be off by.
+
+pub mod table;
+
+use std::collections::BTreeMap;
+
+use linkrate_terms::Measurement;
+use linkrate_terms::profile::{Owner, Profile};
+
+use crate::results::{Attribution, CategoryShare};
+use table::Table;
+
+/// What each entry into idle may put on the wrong side of busy and idle, ns.
+///
+/// Whatever interrupts an idle CPU runs with interrupts off at first, where it is not sampled, and a
+/// timer that was due while a virtual CPU was woken fires after it: 8 to 10 µs for each entry were
+/// seen too little, and up to 10 µs too much.
+pub const IDLE_ENTRY_NS: f64 = 15_000.0;
+
+/// Where the kernel does not count entries into idle, what they are taken for, in percentage points.
+const UNCOUNTED_POINTS: f64 = 15.0;
+
+/// Standard errors of the count of samples that are allowed for.
+const STANDARD_ERRORS: f64 = 3.0;
+
+/// Most symbols named that no category claims.
+const UNKNOWN_LISTED: usize = 8;
+
+const APPLICATION: &str = "application";
+const ADAPTER_DRIVER: &str = "adapter-driver";
+const OTHER: &str = "other-programs";
+const UNKNOWN: &str = "unknown";
+const IDLE: &str = "idle";
+
+/// Where softirqs begin that came out of idle. The CPU was being woken when the sample was due, which
+/// is idle time; in a thread the same function is busy.
+const AFTER_IDLE: [&str; 2] = ["handle_softirqs", "__do_softirq"];
+
+/// One run's samples by category, and by symbol where there is none.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Counts<'a> {
+    /// Samples by category, idle among them.
+    pub categories: BTreeMap<&'a str, u64>,
+    /// Samples by symbol that no category claims.
+    pub unknown: BTreeMap<&'a str, u64>,
+    /// All of them.
+    pub samples: u64,
+}
+
+impl Counts<'_> {
+    fn add_idle(&mut self, samples: u64) {
+        *self.categories.entry(IDLE).or_default() += samples;
+        self.samples = self.samples.saturating_add(samples);
+    }
+
+    /// Busy share of the CPUs by the samples alone, in per cent.
+    pub fn busy_percent(&self) -> f64 {
+        let idle = self.categories.get(IDLE).copied().unwrap_or(0);
+        percent(self.samples.saturating_sub(idle), self.samples)
+    }
+}
+
+/// Shares a run's samples out to categories.
+pub fn count<'a>(profile: &'a Profile, table: &'a Table) -> Counts<'a> {
+    let mut counts = Counts::default();
+    let mut add = |category: &'a str, samples: u64| {
+        let sum = counts.categories.entry(category).or_default();
+        *sum = sum.saturating_add(samples);
+        counts.samples = counts.samples.saturating_add(samples);
+    };
+    for task in &profile.tasks {
+        let category = match task.owner {
+            Owner::Flow => APPLICATION,
+            Owner::Driver | Owner::Device => ADAPTER_DRIVER,
+            Owner::Instrument | Owner::Idle | Owner::Other => OTHER,
+        };
+        add(category, task.user);
+    }
+    add(UNKNOWN, profile.kernel_unnamed);
+    add(UNKNOWN, profile.kernel_rest);
+    let idle = profile.idle.iter().map(|(symbol, samples)| (symbol, *samples, true));
+    let threads = profile.kernel.iter().map(|(symbol, samples)| (symbol, *samples, false));
+    for (symbol, samples, on_idle) in idle.chain(threads) {
+        let plain = table::plain(symbol);
+        let category = match table.category(symbol) {
+            _ if on_idle && AFTER_IDLE.contains(&plain) => IDLE,
+            Some(category) => category,
+            None => {
+                let sum = counts.unknown.entry(symbol).or_default();
+                *sum = u64::saturating_add(*sum, samples);
+                UNKNOWN
+            }
+        };
+        add(category, samples);
+    }
+    counts
+}
+
+/// Samples that were not taken of CPUs which idled for long.
+fn missing(run: &Measurement, profile: &Profile) -> u64 {
+    if profile.throttled == 0 || profile.period_ns == 0 {
+        return 0;
+    }
+    let taken = |cpu: u32| profile.cpus.iter().find(|(number, _)| *number == cpu).map(|(_, n)| *n);
+    let of_cpu = |cpu: &linkrate_terms::measurement::CpuTime| {
+        let due = cpu.window_ns.saturating_sub(cpu.steal_ns) / profile.period_ns;
+        // beyond what is idle by the meter they cannot be
+        let idle = cpu.window_ns.saturating_sub(cpu.busy_ns) / profile.period_ns;
+        due.saturating_sub(taken(cpu.cpu).unwrap_or(due)).min(idle)
+    };
+    run.sut_cpu.cpus.iter().map(of_cpu).fold(0, u64::saturating_add)
+}
+
+/// How far the busy share by the samples may be from the meter's, in percentage points: three
+/// standard errors of a share of so many samples, what entries into idle may hide, and what the
+/// hypervisor took.
+pub fn error_points(run: &Measurement, profile: &Profile, busy_percent: f64) -> f64 {
+    let samples = profile.samples().max(1) as f64;
+    let share = (busy_percent / 100.0).clamp(0.0, 1.0);
+    // a share of none or all has an error too
+    let variance = (share * (1.0 - share)).max(1.0 / samples) / samples;
+    let window_ns = run.sut_cpu.cpus.iter().map(|cpu| cpu.window_ns as f64).sum::<f64>().max(1.0);
+    let stolen_ns = run.sut_cpu.cpus.iter().map(|cpu| cpu.steal_ns as f64).sum::<f64>();
+    let entries = profile
+        .idle_entries
+        .map_or(UNCOUNTED_POINTS, |entries| entries as f64 * IDLE_ENTRY_NS * 100.0 / window_ns);
+    STANDARD_ERRORS * variance.sqrt() * 100.0 + entries + stolen_ns * 100.0 / window_ns
+}
+
+/// The shares of one cell's profiled runs, each run counting alike; `None` where none was profiled.
+pub fn of_runs<'a>(runs: impl Iterator<Item = &'a Measurement>) -> Option<Attribution> {
+    let table = table::built_in();
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut unknown: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut mean = Attribution::default();
+    for (run, profile) in runs.filter_map(|run| Some((run, run.profile.as_deref()?))) {
+        let mut counts = count(profile, table);
+        counts.add_idle(missing(run, profile));
+        if counts.samples == 0 {
+            continue;
+        }
+        let (meter, sampled) = (run.sut_cpu.percent().min(100.0), counts.busy_percent());
+        mean.runs += 1;
+        mean.meter_percent += meter;
+        mean.sampled_percent += sampled;
+        mean.error_points += error_points(run, profile, sampled);
+        mean.samples += counts.samples as f64;
+        // the busy samples share out the busy time of the meter
+        let scale = if sampled > 0.0 { meter / sampled } else { 0.0 };
+        let scaled = |samples: u64| percent(samples, counts.samples) * scale;
+        for (category, samples) in counts.categories.iter().filter(|(name, _)| **name != IDLE) {
+            *sums.entry(category).or_default() += scaled(*samples);
+        }
+        // a CPU that was never met busy, and yet was so for a moment
+        if sampled == 0.0 {
+            *sums.entry(UNKNOWN).or_default() += meter;
+        }
+        *sums.entry(IDLE).or_default() += 100.0 - meter;
+        for (symbol, samples) in &counts.unknown {
+            *unknown.entry(symbol).or_default() += scaled(*samples);
+        }
+    }
+    if mean.runs == 0 {
+        return None;
+    }
+    let runs = f64::from(mean.runs);
+    let mean_of = |sum: f64| sum / runs;
+    mean.meter_percent = mean_of(mean.meter_percent);
+    mean.sampled_percent = mean_of(mean.sampled_percent);
+    mean.error_points = mean_of(mean.error_points);
+    mean.samples = mean_of(mean.samples);
+    let categories = table.categories().map(|category| CategoryShare {
+        category: category.name.clone(),
+        title: category.title.clone(),
+        percent: mean_of(sums.get(category.name.as_str()).copied().unwrap_or(0.0)),
+    });
+    mean.shares = categories.collect();
+    let mut unknown: Vec<(String, f64)> =
+        unknown.into_iter().map(|(symbol, sum)| (symbol.to_owned(), mean_of(sum))).collect();
+    unknown.sort_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.cmp(b)));
+    unknown.truncate(UNKNOWN_LISTED);
+    mean.unknown = unknown;
+    Some(mean)
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::profile::TaskSamples;
+
+    use super::*;
+    use crate::fixture;
+
+    fn task(owner: Owner, user: u64) -> TaskSamples {
+        TaskSamples { name: "x".to_owned(), owner, process: 1, thread: 2, user, kernel: 0 }
+    }
+
+    fn named(list: &[(&str, u64)]) -> Vec<(String, u64)> {
+        list.iter().map(|(name, samples)| ((*name).to_owned(), *samples)).collect()
+    }
+
+    /// 1000 samples, 600 of them idle.
+    fn profile() -> Profile {
+        Profile {
+            period_ns: 1,
+            cpus: vec![(0, 1000)],
+            idle_entries: Some(100),
+            kernel: named(&[("tcp_ack", 100), ("_copy_from_iter.isra.0", 150), ("zz_new", 20)]),
+            idle: named(&[("pv_native_safe_halt", 550), ("handle_softirqs", 50), ("ip_rcv", 20)]),
+            kernel_unnamed: 5,
+            tasks: vec![task(Owner::Flow, 60), task(Owner::Driver, 30), task(Owner::Other, 15)],
+            ..Profile::default()
+        }
+    }
+
+    fn run(busy: f64, profile: Profile) -> Measurement {
+        Measurement { profile: Some(Box::new(profile)), ..fixture::stream(1e9, busy) }
+    }
+
+    #[test]
+    fn samples_go_to_the_category_of_their_function_or_thread() {
+        let profile = profile();
+        let counts = count(&profile, table::built_in());
+        let of = |category: &str| counts.categories.get(category).copied().unwrap_or(0);
+        assert_eq!((of("tcp-ip"), of("data-copy"), of("application")), (120, 150, 60));
+        assert_eq!((of("adapter-driver"), of("other-programs"), of("unknown")), (30, 15, 25));
+        assert_eq!((of("idle"), of("interrupts"), counts.samples), (600, 0, 1000));
+        assert_eq!(counts.unknown, BTreeMap::from([("zz_new", 20)]));
+        assert!((counts.busy_percent() - 40.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn shares_add_up_to_the_meter_and_to_a_hundred() {
+        let runs = [run(0.44, profile()), run(0.36, profile()), fixture::stream(1e9, 0.9)];
+        let found = of_runs(runs.iter()).unwrap();
+        assert_eq!(found.runs, 2, "a run without a profile has no part in it");
+        let all: f64 = found.shares.iter().map(|share| share.percent).sum();
+        assert!((all - 100.0).abs() < 1e-9, "{all}");
+        let last = found.shares.last().unwrap();
+        assert_eq!(last.category, "idle");
+        assert!((all - last.percent - found.meter_percent).abs() < 1e-9);
+        assert!((found.meter_percent - 40.0).abs() < 1e-6);
+        assert!((found.sampled_percent - 40.0).abs() < 1e-9);
+        // 150 of 400 busy samples
+        let copy = found.shares.iter().find(|share| share.category == "data-copy").unwrap();
+        assert!((copy.percent - 15.0).abs() < 1e-6, "{copy:?}");
+        assert_eq!(found.unknown.len(), 1);
+        assert!(of_runs([fixture::stream(1e9, 0.5)].iter()).is_none());
+    }
+
+    #[test]
+    fn the_error_knows_samples_idle_entries_and_steal() {
+        let error = |run: &Measurement| error_points(run, run.profile.as_ref().unwrap(), 40.0);
+        let plain = run(0.4, Profile { idle_entries: Some(0), ..profile() });
+        // three standard errors of 40 % in 1000 samples
+        assert!((error(&plain) - 4.648).abs() < 0.001, "{}", error(&plain));
+        // 10 000 entries of 15 µs in two seconds
+        let entries = run(0.4, Profile { idle_entries: Some(10_000), ..profile() });
+        assert!((error(&entries) - error(&plain) - 7.5).abs() < 0.001);
+        let mut stolen = plain.clone();
+        stolen.sut_cpu.cpus[0].steal_ns = stolen.sut_cpu.cpus[0].window_ns / 50;
+        assert!((error(&stolen) - error(&plain) - 2.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_was_not_sampled_of_a_long_idle_cpu_was_idle() {
+        // 2000 due, 1000 taken of which 400 busy: 20 % busy, as the meter says
+        let throttled =
+            Profile { period_ns: 1_000_000, throttled: 1, idle_entries: Some(0), ..profile() };
+        let found = of_runs([run(0.2, throttled.clone())].iter()).unwrap();
+        assert!((found.sampled_percent - 20.0).abs() < 1e-9, "{found:?}");
+        let found = of_runs([run(0.2, Profile { throttled: 0, ..throttled })].iter()).unwrap();
+        assert!((found.sampled_percent - 40.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_run_without_samples_has_no_shares() {
+        assert!(of_runs([run(0.5, Profile::default())].iter()).is_none());
+        let asleep = Profile { idle: named(&[("do_idle", 9)]), ..Profile::default() };
+        let found = of_runs([run(0.02, asleep)].iter()).unwrap();
+        let all: f64 = found.shares.iter().map(|share| share.percent).sum();
+        assert!((all - 100.0).abs() < 1e-9, "{all}");
+    }
+}

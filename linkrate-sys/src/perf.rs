@@ -1,0 +1,226 @@
+//! What a CPU is doing, asked again and again: sampling by the perf software clock.
+//!
+//! perf_event_open(2) with PERF_COUNT_SW_CPU_CLOCK is a timer of the kernel's own on one CPU
+//! (kernel/events/core.c, `perf_swevent_hrtimer`). Each time it fires, the kernel writes what it
+//! interrupted into a ring that this process reads when it likes: no hardware counter is needed, and
+//! nobody is woken for a sample. The timer fires on an idle CPU too, whatever is asked, so an idle
+//! CPU is a sample like any other.
+//!
+//! Work that runs with interrupts off cannot be interrupted. The timer fires when they come on
+//! again, and the sample names the function that switched them on.
+
+use std::io;
+
+use perf_event::data::Record;
+use perf_event::events::Software;
+use perf_event::{Builder, Clock, SampleFlag, Sampler};
+
+use crate::error::{SysError, SysResult};
+use crate::sched::ThreadId;
+
+/// Most that a ring holds, bytes; who samples for longer than that lasts reads it meanwhile.
+const LARGEST_RING: u64 = 16 << 20;
+
+/// One sample in a ring: header, address, process and thread, time.
+const SAMPLE_BYTES: u64 = 32;
+
+/// What runs in `misc` of a record's header: PERF_RECORD_MISC_CPUMODE_MASK and
+/// PERF_RECORD_MISC_KERNEL, include/uapi/linux/perf_event.h.
+const CPU_MODE_MASK: u16 = 7;
+const CPU_MODE_KERNEL: u16 = 1;
+
+/// One sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// CLOCK_MONOTONIC, ns.
+    pub at_ns: u64,
+    /// The instruction that was interrupted.
+    pub address: u64,
+    /// Whether it was one of the kernel's.
+    pub in_kernel: bool,
+    /// Process id of the thread that ran, as this process sees it; 0 on an idle CPU.
+    pub process: u32,
+    /// The thread that ran. Softirqs run on the back of whichever thread they interrupted.
+    pub thread: ThreadId,
+}
+
+/// What the kernel says it did not sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Drained {
+    /// Samples for which there was no room.
+    pub lost: u64,
+    /// How often it stopped sampling until the next tick, since there had been too many samples
+    /// after the last one: `perf_event_max_sample_rate` divided by HZ. At rates of some kHz only a
+    /// CPU comes to that whose tick is stopped, which is one that idles.
+    pub throttled: u64,
+}
+
+/// Samples one CPU, whoever runs there, from [`start`](Self::start) on.
+pub struct CpuSampler {
+    cpu: u32,
+    lasts_ns: u64,
+    sampler: Sampler,
+}
+
+impl std::fmt::Debug for CpuSampler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CpuSampler").field("cpu", &self.cpu).finish_non_exhaustive()
+    }
+}
+
+impl CpuSampler {
+    /// Makes ready to sample `cpu` each `period_ns` for about `length_ns`.
+    ///
+    /// # Errors
+    /// What the kernel does not allow (`EACCES`: perf_event_paranoid) or has not (`ENOSYS`).
+    pub fn open(cpu: u32, period_ns: u64, length_ns: u64) -> SysResult<Self> {
+        let period_ns = period_ns.max(1);
+        // a quarter more than is expected
+        let wanted = (length_ns / period_ns + 1).saturating_mul(SAMPLE_BYTES * 5 / 4);
+        let ring = wanted.min(LARGEST_RING).next_power_of_two();
+        let mut builder = Builder::new(Software::CPU_CLOCK);
+        builder
+            .any_pid()
+            .one_cpu(cpu as usize)
+            .include_kernel()
+            .sample_period(period_ns)
+            .sample(SampleFlag::IP | SampleFlag::TID | SampleFlag::TIME)
+            // the clock of the meters
+            .clockid(Clock::MONOTONIC);
+        let sampler = builder
+            .build()
+            .and_then(|counter| counter.sampled(ring as usize))
+            .map_err(|error| refused(cpu, error))?;
+        let lasts_ns = ring / SAMPLE_BYTES * period_ns;
+        Ok(Self { cpu, lasts_ns, sampler })
+    }
+
+    /// The CPU.
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// For how long the ring holds every sample, ns.
+    pub fn lasts_ns(&self) -> u64 {
+        self.lasts_ns
+    }
+
+    /// Samples from now on.
+    ///
+    /// # Errors
+    /// As ioctl(2).
+    pub fn start(&mut self) -> SysResult<()> {
+        self.sampler.enable().map_err(|error| refused(self.cpu, error))
+    }
+
+    /// Takes no more samples; those in the ring stay.
+    ///
+    /// # Errors
+    /// As ioctl(2).
+    pub fn stop(&mut self) -> SysResult<()> {
+        self.sampler.disable().map_err(|error| refused(self.cpu, error))
+    }
+
+    /// Empties the ring.
+    ///
+    /// # Errors
+    /// A record that is not understood.
+    pub fn drain(&mut self, mut take: impl FnMut(Sample)) -> SysResult<Drained> {
+        let mut drained = Drained::default();
+        while let Some(record) = self.sampler.next_record() {
+            let in_kernel = record.misc() & CPU_MODE_MASK == CPU_MODE_KERNEL;
+            let parsed = record.parse_record().map_err(|error| {
+                let error = io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+                SysError::new("read a record of samples of", format!("CPU {}", self.cpu), error)
+            })?;
+            match parsed {
+                Record::Sample(sample) => take(Sample {
+                    at_ns: sample.time().unwrap_or(0),
+                    address: sample.ip().unwrap_or(0),
+                    in_kernel,
+                    process: sample.pid().unwrap_or(0),
+                    thread: sample.tid().unwrap_or(0) as ThreadId,
+                }),
+                Record::Lost(record) => drained.lost = drained.lost.saturating_add(record.lost),
+                Record::Throttle(_) => drained.throttled = drained.throttled.saturating_add(1),
+                _ => {}
+            }
+        }
+        Ok(drained)
+    }
+}
+
+fn refused(cpu: u32, error: io::Error) -> SysError {
+    let hint = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            "run as root, or `sysctl -w kernel.perf_event_paranoid=-1`"
+        }
+        Some(libc::ENOSYS | libc::ENOENT | libc::EOPNOTSUPP) => {
+            "it takes a kernel with CONFIG_PERF_EVENTS"
+        }
+        _ => "see perf_event_open(2)",
+    };
+    SysError::new("sample", format!("CPU {cpu}"), error).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::monotonic_ns;
+    use crate::procstat::online_cpus;
+    use crate::sched::{affinity, current_thread, set_affinity};
+
+    /// Burns CPU in user mode until `deadline_ns`.
+    fn spin_until(deadline_ns: u64) {
+        while monotonic_ns() < deadline_ns {
+            std::hint::black_box((0..1000u64).fold(0, |a, b| a ^ std::hint::black_box(b)));
+        }
+    }
+
+    #[test]
+    fn a_busy_thread_is_seen_where_it_runs_and_when() {
+        let home = affinity(current_thread()).unwrap();
+        let cpu = home.iter().next().unwrap();
+        let period_ns = 1_000_000;
+        let mut sampler = match CpuSampler::open(cpu, period_ns, 1_000_000_000) {
+            Ok(sampler) => sampler,
+            Err(error) => {
+                assert!(error.hint().is_some());
+                println!("SKIPPED a_busy_thread_is_seen_where_it_runs_and_when: {error}");
+                return;
+            }
+        };
+        assert!(sampler.lasts_ns() >= 1_000_000_000, "{}", sampler.lasts_ns());
+        set_affinity(current_thread(), &[cpu].into_iter().collect()).unwrap();
+        let began_ns = monotonic_ns();
+        sampler.start().unwrap();
+        spin_until(began_ns + 100_000_000);
+        sampler.stop().unwrap();
+        let ended_ns = monotonic_ns();
+        set_affinity(current_thread(), &home).unwrap();
+
+        let mut samples = Vec::new();
+        let drained = sampler.drain(|sample| samples.push(sample)).unwrap();
+        assert_eq!(drained.lost, 0);
+        // others may run beside it, but it runs, and runs in user mode
+        let own = |s: &&Sample| s.thread == current_thread() && s.process == std::process::id();
+        let mine: Vec<&Sample> = samples.iter().filter(own).collect();
+        assert!(mine.len() > 5, "{} of {}", mine.len(), samples.len());
+        assert!(mine.iter().any(|sample| !sample.in_kernel));
+        // the kernel's half of the addresses begins at the top bit
+        assert!(mine.iter().all(|sample| (sample.address >> 63 == 1) == sample.in_kernel));
+        let expected = (ended_ns - began_ns) / period_ns + 1;
+        assert!(samples.len() as u64 <= expected, "{} of {expected}", samples.len());
+        assert!(samples.iter().all(|s| (began_ns..=ended_ns).contains(&s.at_ns)));
+        let mut again = 0;
+        sampler.drain(|_| again += 1).unwrap();
+        assert_eq!(again, 0, "what was read is gone");
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused_by_its_number() {
+        let absent = online_cpus().unwrap().iter().last().unwrap() + 4096;
+        let error = CpuSampler::open(absent, 1_000_000, 1_000_000_000).unwrap_err();
+        assert!(error.to_string().contains(&format!("CPU {absent}")), "{error}");
+    }
+}
