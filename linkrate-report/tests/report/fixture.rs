@@ -243,6 +243,7 @@ pub fn stream() -> StudyResults {
         title: "TCP segmentation offload: what each rung of the ladder buys".to_owned(),
         results: "results/tso".to_owned(),
         confidence: 0.95,
+        interval_confidence: 0.95,
         minimum_effect: 0.02,
         adapter: "veth".to_owned(),
         scale: 1.0,
