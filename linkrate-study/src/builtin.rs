@@ -50,6 +50,7 @@ pub fn all() -> &'static [Builtin] {
             text: include_str!("../../studies/request-response.toml"),
         },
         Builtin { name: "zero-copy", text: include_str!("../../studies/zero-copy.toml") },
+        Builtin { name: "a-a", text: include_str!("../../studies/a-a.toml") },
     ]
 }
 

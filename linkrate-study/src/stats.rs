@@ -9,12 +9,17 @@
 //! - [`interval`]: the interval of a mean
 //! - [`paired`]: the ratio of two levels, paired within blocks
 //! - [`stop`]: when it is enough
+//! - [`trend`]: whether figures drift
 
 pub mod interval;
 pub mod paired;
 pub mod sample;
 pub mod stop;
 pub mod student_t;
+pub mod trend;
 
 #[cfg(test)]
 pub(crate) mod simulate;
+
+#[cfg(test)]
+mod truth;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
-use linkrate_study::keys::{KEYS, Values};
+use linkrate_study::keys::{KEYS, Key, Values};
 
 use crate::commands::adapter::AdapterCommand;
 use crate::commands::lab::LabCommand;
@@ -144,13 +144,18 @@ pub struct MeasureArgs {
     pub settings: Settings,
 }
 
+/// Whether a key sets anything; one workload has nothing to be told apart from.
+fn is_setting(key: &Key) -> bool {
+    !matches!(key.values, Values::Label(_))
+}
+
 /// Every setting of a cell as an option of its own, from the table that study files use.
 #[derive(Debug, Default)]
 pub struct Settings(pub Vec<(&'static str, String)>);
 
 impl Args for Settings {
     fn augment_args(mut command: clap::Command) -> clap::Command {
-        for key in KEYS {
+        for key in KEYS.iter().filter(|key| is_setting(key)) {
             let words = key.values.words();
             let value_name = match key.values {
                 Values::Word(_) | Values::Switch(_) => words.join("|"),
@@ -158,7 +163,7 @@ impl Args for Settings {
                 Values::Size { .. } | Values::Message { .. } => {
                     ["SIZE"].into_iter().chain(words).collect::<Vec<_>>().join("|")
                 }
-                Values::Congestion(_) => "NAME".to_owned(),
+                Values::Congestion(_) | Values::Label(_) => "NAME".to_owned(),
             };
             let expected = key.values.expected();
             command = command.arg(
@@ -183,6 +188,7 @@ impl FromArgMatches for Settings {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = KEYS
             .iter()
+            .filter(|key| is_setting(key))
             .filter_map(|key| Some((key.name, matches.get_one::<String>(key.name)?.clone())));
         Ok(Self(given.collect()))
     }

@@ -1,4 +1,6 @@
 //! What a reader must know before trusting the figures, as full sentences.
+//!
+//! - [`scatter`]: runs far from the others, and drift
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use crate::analysis::{adapter, limit};
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
 use crate::store::{StoredRun, StoredStudy};
+
+pub mod scatter;
 
 /// CPU use without load, in per cent, above which service demands contain something else.
 pub const BACKGROUND_CPU_PERCENT: f64 = 2.0;
@@ -58,6 +62,7 @@ pub fn warnings(
         let limit = limit::of_cell(&cell.spec, &stored.plan.study.testbed);
         found.extend(adapter::warnings(&name, runs.cell(index), limit));
     }
+    found.extend(scatter::warnings(&stored.plan.study, runs));
     found.extend(remarks(runs));
     found
 }

@@ -93,7 +93,7 @@ fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>, level: f64) -> Ve
         .collect()
 }
 
-fn word(measure: Measure) -> &'static str {
+pub(crate) fn word(measure: Measure) -> &'static str {
     match measure {
         Measure::Throughput => "throughput",
         Measure::ServiceDemand => "service demand",

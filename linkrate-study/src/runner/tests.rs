@@ -182,9 +182,24 @@ fn a_block_that_would_end_past_the_budget_is_not_begun() {
 
 #[test]
 fn interrupted_anywhere_and_resumed_it_makes_the_same_runs() {
+    interrupted_anywhere(4, 0.04);
+}
+
+#[test]
+fn interrupted_anywhere_and_resumed_it_is_precise_after_the_same_block() {
+    interrupted_anywhere(12, 0.03);
+}
+
+fn interrupted_anywhere(most_blocks: u32, noise: f64) {
     let mut study = fixture::ladder();
-    study.method.max_blocks = 4;
-    let (uninterrupted, expected) = fresh(&study, noisy(0.04));
+    study.method.max_blocks = most_blocks;
+    let (uninterrupted, expected) = fresh(&study, noisy(noise));
+    if most_blocks > 4 {
+        let precise = matches!(uninterrupted, Ended::Rule(StopReason::Precision { .. }));
+        assert!(precise, "{uninterrupted}");
+        let blocks = expected.len() / 4;
+        assert!((6..12).contains(&blocks), "{blocks}");
+    }
     for at in 0..=expected.len() as u32 {
         let directory = tempfile::tempdir().unwrap();
         let clock = FakeClock::default();
@@ -193,7 +208,7 @@ fn interrupted_anywhere_and_resumed_it_makes_the_same_runs() {
         let counter = Rc::clone(&seen);
         let mut testbed = FakeTestbed::new(&clock, move |spec| {
             counter.set(counter.get() + 1);
-            noisy(0.04)(spec)
+            noisy(noise)(spec)
         });
         let stop = || seen.get() >= at;
         let ended = run_study(&mut testbed, &mut store, &clock, &stop, &mut Silent).unwrap();
@@ -203,7 +218,7 @@ fn interrupted_anywhere_and_resumed_it_makes_the_same_runs() {
         drop(store);
 
         let mut store = Store::resume(&directory.path().join("results")).unwrap();
-        let mut testbed = FakeTestbed::new(&clock, noisy(0.04));
+        let mut testbed = FakeTestbed::new(&clock, noisy(noise));
         let ended = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
         assert_eq!(ended, uninterrupted, "{at}");
         assert_eq!(testbed.runs, expected.len() as u32 - at);
