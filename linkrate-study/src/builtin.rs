@@ -176,6 +176,19 @@ mod tests {
     }
 
     #[test]
+    fn the_a_a_study_compares_what_is_the_same() {
+        let study = parse("a-a", "studies/a-a.toml", find("a-a").unwrap().text).unwrap();
+        let comparisons = crate::analysis::effects::comparisons(&study);
+        assert_eq!((study.cells.len(), comparisons.len()), (12, 6));
+        for comparison in comparisons {
+            let [from, to] = [comparison.from_cell, comparison.to_cell].map(|c| &study.cells[c]);
+            assert_eq!(comparison.factor, "repeat");
+            assert_ne!(from.levels, to.levels);
+            assert_eq!(from.spec, to.spec);
+        }
+    }
+
+    #[test]
     fn a_mistyped_name_finds_its_study() {
         assert_eq!(
             find("tos").unwrap_err().to_string(),

@@ -9,6 +9,7 @@
 //! - [`mod@file`]: study files
 //! - [`keys`]: every setting of a cell, in one table
 //! - [`plan`]: the order of runs
+//! - [`look`]: a study while it runs
 //! - [`published`]: what papers found, to stand beside it
 //! - [`runner`]: block after block until it is enough
 //! - [`results`]: what a study found
@@ -23,6 +24,7 @@ pub mod builtin;
 pub mod executor;
 pub mod file;
 pub mod keys;
+pub mod look;
 pub mod plan;
 pub mod published;
 pub mod results;

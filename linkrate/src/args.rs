@@ -8,6 +8,7 @@ use linkrate_study::keys::{KEYS, Key, Values};
 use crate::commands::adapter::AdapterCommand;
 use crate::commands::lab::LabCommand;
 use crate::commands::limit::LimitArgs;
+use crate::commands::study::watch::WatchArgs;
 use crate::exit::EXIT_CODES;
 
 /// Measures what network adapters deliver and what they cost the CPU.
@@ -72,6 +73,8 @@ pub enum StudyCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Watch a study that runs: each interval shrinking, what it waits for, the time left
+    Watch(WatchArgs),
     /// Print the results of a study again, and write its report anew
     Report {
         /// Its results directory

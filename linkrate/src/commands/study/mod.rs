@@ -1,9 +1,10 @@
-//! `linkrate study`: list, show, run, resume, report.
+//! `linkrate study`: list, show, run, resume, watch, report.
 
 mod files;
 mod plan;
 mod run;
 mod source;
+pub mod watch;
 
 use linkrate_study::analysis::analyse;
 use linkrate_study::store::{Store, StoreError};
@@ -21,6 +22,7 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
         StudyCommand::Show { study, quick, json } => plan::show(&study, quick, json),
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),
+        StudyCommand::Watch(arguments) => watch::watch(&arguments),
         StudyCommand::Report { directory, json } => {
             let results = analyse(&Store::read(&directory).map_err(store_failure)?);
             files::write(&directory, &results)?;
