@@ -11,6 +11,7 @@
 //! - [`comparison`]: two result sets, as a table, Markdown and a document
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and what they count
 //! - [`number`]: figures with significant digits, units and intervals; nobody else formats them
+//! - [`watch`]: a study while it runs
 //! - [`words`]: effects, reasons and highlights as sentences, shared by terminal and HTML
 //!
 //! A figure that does not exist is absent in every output: a dash for people, `null` in JSON, an
@@ -30,6 +31,7 @@ pub mod markdown;
 pub mod number;
 pub mod plan;
 pub mod terminal;
+pub mod watch;
 pub mod words;
 
 /// Why an output could not be made. None of these depends on the figures.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use linkrate_study::plan::Estimate;
+use linkrate_study::stats::stop::Rule;
 use linkrate_study::study::{Factor, PART, Study};
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::spec::Adapter;
@@ -84,10 +85,11 @@ impl Plan<'_> {
                 format_duration(method.warm_up)
             ),
         );
-        let blocks = if method.min_blocks == method.max_blocks {
-            count(method.min_blocks as usize, "block")
+        let fewest = Rule::of(method).first_look();
+        let blocks = if fewest == method.max_blocks {
+            count(fewest as usize, "block")
         } else {
-            format!("{} to {} blocks", method.min_blocks, method.max_blocks)
+            format!("{fewest} to {} blocks", method.max_blocks)
         };
         let budget = method
             .budget

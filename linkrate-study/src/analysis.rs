@@ -16,6 +16,7 @@ use crate::results::{
     CellResult, Effect, FailedRun, Interval, Levels, Quantity, RESULTS_FORMAT, StudyResults,
 };
 use crate::stats::interval::of_mean;
+use crate::stats::stop::{self, StopReason};
 use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict::VerdictInput;
 
@@ -34,11 +35,13 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
     let study = &stored.plan.study;
     let method = &study.method;
     let runs = RunsByCell::of(study, &stored.runs);
-    let background = figures::background_cpu(&runs, method.confidence);
-    let cells = (0..study.cells.len()).map(|cell| cell_result(stored, &runs, cell)).collect();
+    let level = interval_confidence(stored);
+    let background = figures::background_cpu(&runs, level);
+    let cells =
+        (0..study.cells.len()).map(|cell| cell_result(stored, &runs, cell, level)).collect();
     let effects: Vec<Effect> = effects::comparisons(study)
         .iter()
-        .flat_map(|comparison| effects::compare(comparison, &runs, method))
+        .flat_map(|comparison| effects::compare(comparison, &runs, method.minimum_effect, level))
         .collect();
     StudyResults {
         format: RESULTS_FORMAT,
@@ -51,6 +54,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         run_seconds: method.run.as_secs_f64(),
         warm_up_seconds: method.warm_up.as_secs_f64(),
         confidence: method.confidence,
+        interval_confidence: level,
         minimum_effect: method.minimum_effect,
         adapter: study.testbed.adapter.name().to_owned(),
         scale: study.testbed.scale,
@@ -62,7 +66,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         blocks: runs.complete_blocks(study),
         cells,
         effects,
-        published: published::beside(study, &runs),
+        published: published::beside(study, &runs, level),
         background_cpu: background.map(|interval| Quantity { interval, unit: "%" }),
         facts: stored.plan.facts.clone(),
         failures: failures(stored),
@@ -73,7 +77,25 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
     }
 }
 
-fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> CellResult {
+/// The level at which t intervals are computed so that they cover the truth with the study's
+/// confidence: higher if the study ended early because its figures were precise.
+fn interval_confidence(stored: &StoredStudy) -> f64 {
+    let method = &stored.plan.study.method;
+    match stored.ended {
+        Some(Ended::Rule(StopReason::Precision { blocks, .. })) => {
+            stop::level(method.confidence, blocks, method.max_blocks)
+        }
+        // the most blocks, the budget and whatever else ends a study do not look at widths
+        _ => method.confidence,
+    }
+}
+
+fn cell_result(
+    stored: &StoredStudy,
+    runs: &RunsByCell<'_>,
+    index: usize,
+    level: f64,
+) -> CellResult {
     let study = &stored.plan.study;
     let cell = &study.cells[index];
     let transactional = figures::is_transactional(&cell.spec);
@@ -83,7 +105,7 @@ fn cell_result(stored: &StoredStudy, runs: &RunsByCell<'_>, index: usize) -> Cel
     let quantity = |figure: fn(&linkrate_terms::Measurement, bool) -> Option<f64>, unit| {
         let values: Vec<f64> =
             of_cell.iter().filter_map(|run| figure(run.measurement()?, transactional)).collect();
-        let interval: Option<Interval> = of_mean(&values, study.method.confidence);
+        let interval: Option<Interval> = of_mean(&values, level);
         interval.map(|interval| Quantity { interval, unit })
     };
     let mut input = VerdictInput::of_runs(of_cell.iter().copied());

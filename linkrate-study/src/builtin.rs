@@ -50,6 +50,7 @@ pub fn all() -> &'static [Builtin] {
             text: include_str!("../../studies/request-response.toml"),
         },
         Builtin { name: "zero-copy", text: include_str!("../../studies/zero-copy.toml") },
+        Builtin { name: "a-a", text: include_str!("../../studies/a-a.toml") },
     ]
 }
 
@@ -171,6 +172,19 @@ mod tests {
             let estimate = estimate(&study, Duration::from_millis(320));
             let longest = estimate.longest.max(estimate.block * study.method.min_blocks);
             assert!(longest < Duration::from_secs(50), "{}: {longest:?}", builtin.name);
+        }
+    }
+
+    #[test]
+    fn the_a_a_study_compares_what_is_the_same() {
+        let study = parse("a-a", "studies/a-a.toml", find("a-a").unwrap().text).unwrap();
+        let comparisons = crate::analysis::effects::comparisons(&study);
+        assert_eq!((study.cells.len(), comparisons.len()), (12, 6));
+        for comparison in comparisons {
+            let [from, to] = [comparison.from_cell, comparison.to_cell].map(|c| &study.cells[c]);
+            assert_eq!(comparison.factor, "repeat");
+            assert_ne!(from.levels, to.levels);
+            assert_eq!(from.spec, to.spec);
         }
     }
 

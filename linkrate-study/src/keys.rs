@@ -38,6 +38,8 @@ pub struct Setup {
     pub clients: u32,
     /// Ports that take part; `None` until [`settle`](Self::settle), and on a veth.
     pub ports: Option<u32>,
+    /// A name that changes nothing, so that two cells may be the same and yet be two.
+    pub repeat: Option<String>,
 }
 
 impl Default for Setup {
@@ -48,6 +50,7 @@ impl Default for Setup {
             socket: SocketKnobs::default(),
             clients: 1,
             ports: None,
+            repeat: None,
         }
     }
 }
@@ -98,6 +101,8 @@ pub enum Values {
     },
     /// The name of a congestion control algorithm.
     Congestion(fn(&mut Setup, String)),
+    /// A name that people choose and that changes nothing; only a factor's levels are such.
+    Label(fn(&mut Setup, String)),
 }
 
 impl Values {
@@ -107,7 +112,9 @@ impl Values {
             Self::Word(words) => words.iter().map(|(word, _)| *word).collect(),
             Self::Switch(_) => vec!["on", "off"],
             Self::Size { absent, .. } => absent.iter().copied().collect(),
-            Self::Count { .. } | Self::Message { .. } | Self::Congestion(_) => Vec::new(),
+            Self::Count { .. } | Self::Message { .. } | Self::Congestion(_) | Self::Label(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -128,6 +135,7 @@ impl Values {
                 span(*range)
             ),
             Self::Congestion(_) => "the name of an algorithm, for example \"cubic\"".to_owned(),
+            Self::Label(_) => "a name of up to 24 letters, digits, blanks and hyphens".to_owned(),
         }
     }
 }
@@ -286,6 +294,18 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
                 return Err(unreadable(format!("{:?} is no name", shortened(name)), values));
             }
             set(setup, name.clone());
+        }
+        Values::Label(set) => {
+            let name = match level {
+                Level::Text(name) => name.clone(),
+                Level::Number(number) => number.to_string(),
+                Level::Switch(_) => return Err(wrong_kind(level, values)),
+            };
+            let fits = |c: char| c.is_alphanumeric() || c == '-' || c == ' ';
+            if name.trim().is_empty() || name.chars().count() > 24 || !name.chars().all(fits) {
+                return Err(unreadable(format!("{:?} is no such name", shortened(&name)), values));
+            }
+            set(setup, name);
         }
     }
     Ok(())

@@ -11,6 +11,7 @@
 //! - [`keys`]: every setting of a cell, in one table
 //! - [`integrity`]: whether a run can be believed
 //! - [`plan`]: the order of runs
+//! - [`look`]: a study while it runs
 //! - [`published`]: what papers found, to stand beside it
 //! - [`runner`]: block after block until it is enough
 //! - [`results`]: what a study found
@@ -29,6 +30,7 @@ pub mod executor;
 pub mod file;
 pub mod integrity;
 pub mod keys;
+pub mod look;
 pub mod plan;
 pub mod published;
 pub mod results;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use crate::stats::stop::Rule;
 use crate::study::Study;
 
 /// One run of a block.
@@ -76,7 +77,7 @@ fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
 pub struct Estimate {
     /// One block.
     pub block: Duration,
-    /// If the precision is reached after the fewest blocks.
+    /// If every figure is precise when that is looked at first.
     pub shortest: Duration,
     /// If it never is: the most blocks, or as many as the budget holds.
     pub longest: Duration,
@@ -102,7 +103,7 @@ pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
     });
     Estimate {
         block,
-        shortest: block.saturating_mul(method.min_blocks.min(fitting)),
+        shortest: block.saturating_mul(Rule::of(method).first_look().min(fitting)),
         longest: block.saturating_mul(method.max_blocks.min(fitting)),
         runs_per_block: cells.saturating_add(idle),
     }

@@ -155,8 +155,11 @@ pub struct StudyResults {
     pub run_seconds: f64,
     /// Traffic before the window, seconds.
     pub warm_up_seconds: f64,
-    /// Confidence level of every interval, for example 0.95.
+    /// How often intervals cover the truth, for example 0.95.
     pub confidence: f64,
+    /// The level at which their t intervals were computed: higher than `confidence` if the study
+    /// stopped because its figures were precise, which favours small scatter.
+    pub interval_confidence: f64,
     /// Smallest effect that is claimed, as a fraction, for example 0.02.
     pub minimum_effect: f64,
     /// What joins the hosts: `veth`, or the name of a model.

@@ -212,8 +212,9 @@ impl<'a> Session<'a> {
             blocks_to_go: 0,
         };
         let runs = RunsByCell::of(study, store.runs());
-        let watched = watched::watched(study, &session.comparisons, &runs);
-        session.expect(runs.complete_blocks(study), &watched);
+        let blocks = runs.complete_blocks(study);
+        let watched = watched::watched(study, &session.comparisons, &runs, blocks);
+        session.expect(blocks, &watched);
         session
     }
 
@@ -343,8 +344,8 @@ impl<'a> Session<'a> {
         ran: bool,
     ) -> Option<StopReason> {
         let runs = RunsByCell::of(self.study, store.runs());
-        let watched = watched::watched(self.study, &self.comparisons, &runs);
-        let mut rule = self.rule();
+        let watched = watched::watched(self.study, &self.comparisons, &runs, block + 1);
+        let mut rule = Rule::of(&self.study.method);
         if !ran {
             rule.budget = None;
         }
@@ -357,7 +358,7 @@ impl<'a> Session<'a> {
             };
             observer.event(&Event::BlockEnded {
                 block,
-                cells: &watched::precisions(self.study, &runs),
+                cells: &watched::precisions(self.study, &runs, block + 1),
                 decision: &decision,
                 remaining,
             });
@@ -370,21 +371,12 @@ impl<'a> Session<'a> {
 
     /// Learns how many blocks are to be expected after `blocks` complete ones.
     fn expect(&mut self, blocks: u32, watched: &[Watched]) {
-        // widths from two or three runs are anyone's guess; below the least number of blocks the
-        // best forecast is that number
-        let watched = if blocks < self.study.method.min_blocks { &[] } else { watched };
+        let rule = Rule::of(&self.study.method);
+        // widths from two or three runs are anyone's guess; before the first look the best forecast
+        // is the block it comes after
+        let watched = if blocks < rule.first_look() { &[] } else { watched };
         self.blocks = blocks;
-        self.blocks_to_go = stop::blocks_to_go(&self.rule(), &self.progress(blocks), watched);
-    }
-
-    fn rule(&self) -> Rule {
-        let method = &self.study.method;
-        Rule {
-            min_blocks: method.min_blocks,
-            max_blocks: method.max_blocks,
-            precision: method.precision,
-            budget: method.budget,
-        }
+        self.blocks_to_go = stop::blocks_to_go(&rule, &self.progress(blocks), watched);
     }
 
     fn progress(&self, blocks: u32) -> Progress {

@@ -10,6 +10,7 @@
 //! - [`paired`]: the ratio of two levels, paired within blocks
 //! - [`independent`]: the ratio of two sets of runs that share no blocks
 //! - [`stop`]: when it is enough
+//! - [`trend`]: whether figures drift
 
 pub mod independent;
 pub mod interval;
@@ -17,6 +18,10 @@ pub mod paired;
 pub mod sample;
 pub mod stop;
 pub mod student_t;
+pub mod trend;
 
 #[cfg(test)]
 pub(crate) mod simulate;
+
+#[cfg(test)]
+mod truth;

@@ -232,6 +232,28 @@ impl Store {
         })
     }
 
+    /// Whether a process runs the study of a store at this moment: whether its lock is held.
+    ///
+    /// # Errors
+    /// [`StoreError::NotAStore`] without a store, [`StoreError::Io`].
+    pub fn is_running(directory: &Path) -> Result<bool, StoreError> {
+        let path = directory.join(RUNS_FILE);
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                // says what is wrong with the directory, if something is
+                StoredPlan::read(directory)?;
+                return Err(error).during("opening", &path);
+            }
+            file => file.during("opening", &path)?,
+        };
+        // shared, so that those who ask do not take each other for the one who runs it
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(true),
+            Err(std::fs::TryLockError::Error(error)) => Err(error).during("locking", &path),
+        }
+    }
+
     /// Stores a run. When this returns, the run is on the disk.
     ///
     /// # Errors

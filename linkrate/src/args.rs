@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
-use linkrate_study::keys::{KEYS, Values};
+use linkrate_study::keys::{KEYS, Key, Values};
 
 use crate::commands::adapter::AdapterCommand;
 use crate::commands::lab::LabCommand;
 use crate::commands::limit::LimitArgs;
+use crate::commands::study::watch::WatchArgs;
 use crate::exit::EXIT_CODES;
 
 /// Measures what network adapters deliver and what they cost the CPU.
@@ -72,6 +73,8 @@ pub enum StudyCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Watch a study that runs: each interval shrinking, what it waits for, the time left
+    Watch(WatchArgs),
     /// Print the results of a study again and write its report anew, or make one document of them
     Report(StudyReportArgs),
     /// Hold one result set against another of the same study: what is better, what is worse
@@ -229,13 +232,18 @@ pub struct MeasureArgs {
     pub settings: Settings,
 }
 
+/// Whether a key sets anything; one workload has nothing to be told apart from.
+fn is_setting(key: &Key) -> bool {
+    !matches!(key.values, Values::Label(_))
+}
+
 /// Every setting of a cell as an option of its own, from the table that study files use.
 #[derive(Debug, Default)]
 pub struct Settings(pub Vec<(&'static str, String)>);
 
 impl Args for Settings {
     fn augment_args(mut command: clap::Command) -> clap::Command {
-        for key in KEYS {
+        for key in KEYS.iter().filter(|key| is_setting(key)) {
             let words = key.values.words();
             let value_name = match key.values {
                 Values::Word(_) | Values::Switch(_) => words.join("|"),
@@ -243,7 +251,7 @@ impl Args for Settings {
                 Values::Size { .. } | Values::Message { .. } => {
                     ["SIZE"].into_iter().chain(words).collect::<Vec<_>>().join("|")
                 }
-                Values::Congestion(_) => "NAME".to_owned(),
+                Values::Congestion(_) | Values::Label(_) => "NAME".to_owned(),
             };
             let expected = key.values.expected();
             command = command.arg(
@@ -268,6 +276,7 @@ impl FromArgMatches for Settings {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = KEYS
             .iter()
+            .filter(|key| is_setting(key))
             .filter_map(|key| Some((key.name, matches.get_one::<String>(key.name)?.clone())));
         Ok(Self(given.collect()))
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linkrate_study::runner::{Event, Observer, Remaining};
+use linkrate_study::stats::stop::{Decision, Wanting};
 use linkrate_terms::units::format_duration;
 
 /// How often the clock on a bar moves while a run is under way. Drawing costs CPU time of the
@@ -40,6 +41,10 @@ impl RunBar {
 #[derive(Debug)]
 pub struct StudyProgress {
     bar: ProgressBar,
+    /// Half-width to reach, as a fraction.
+    precision: f64,
+    /// The widest figure after the last block, as a clause; empty while there is none.
+    widest: String,
 }
 
 impl StudyProgress {
@@ -47,7 +52,7 @@ impl StudyProgress {
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
         bar.set_style(style("[{bar:24}] {elapsed} {prefix} {wide_msg}"));
-        Self { bar }
+        Self { bar, precision: 0.0, widest: String::new() }
     }
 
     /// Takes the bar away.
@@ -71,7 +76,8 @@ impl StudyProgress {
 impl Observer for StudyProgress {
     fn event(&mut self, event: &Event<'_>) {
         match event {
-            Event::SessionStarted { changed_facts, remaining, .. } => {
+            Event::SessionStarted { study, changed_facts, remaining, .. } => {
+                self.precision = study.method.precision;
                 for fact in changed_facts {
                     self.bar.suspend(|| eprintln!("warning: {fact}"));
                 }
@@ -81,9 +87,10 @@ impl Observer for StudyProgress {
             Event::RunStarted { block, position, of, levels, .. } => {
                 let what = if levels.0.is_empty() { "idle".to_owned() } else { levels.to_string() };
                 self.bar.set_message(format!(
-                    "block {}, run {} of {of}: {what}",
+                    "block {}, run {} of {of}: {what}{}",
                     block + 1,
-                    position + 1
+                    position + 1,
+                    self.widest
                 ));
             }
             Event::RunEnded { run, remaining, .. } => {
@@ -93,7 +100,13 @@ impl Observer for StudyProgress {
                 }
                 self.show_time(*remaining);
             }
-            Event::BlockEnded { remaining, .. } => self.show_time(*remaining),
+            Event::BlockEnded { decision, remaining, .. } => {
+                if let Decision::Continue(Wanting::Precision { name, half_width }) = decision {
+                    let [now, asked] = [half_width, &self.precision].map(|width| width * 100.0);
+                    self.widest = format!("; waits for {name}, ±{now:.1} % of ±{asked:.1} %");
+                }
+                self.show_time(*remaining);
+            }
             Event::SessionEnded { .. } => {}
         }
     }

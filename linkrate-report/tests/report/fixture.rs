@@ -252,6 +252,7 @@ pub fn stream() -> StudyResults {
         warm_up_seconds: 0.5,
         directory: "results/tso".to_owned(),
         confidence: 0.95,
+        interval_confidence: 0.95,
         minimum_effect: 0.02,
         adapter: "veth".to_owned(),
         scale: 1.0,

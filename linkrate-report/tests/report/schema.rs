@@ -21,6 +21,7 @@ fn every_fixture() -> Vec<StudyResults> {
         }],
         meter_percent: 99.8,
         sampled_percent: 99.5,
+        error_points: 1.2,
         samples: 1990.0,
         unknown: vec![("__some_symbol".to_owned(), 0.4)],
     });

@@ -6,7 +6,7 @@ use crate::analysis::figures::{RunsByCell, is_transactional};
 use crate::results::{Effect, Level, Levels, Measure};
 use crate::stats::interval::excludes;
 use crate::stats::paired;
-use crate::study::{Factor, Method, PART, Study};
+use crate::study::{Factor, PART, Study};
 
 /// Two cells that differ in one factor only.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,8 +86,14 @@ fn pairs(levels: usize) -> impl Iterator<Item = (usize, usize)> {
     (1..levels).map(|to| (0, to)).chain((2..levels).map(|to| (to - 1, to)))
 }
 
-/// The effects of a comparison; those without a single pair of runs are left out.
-pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, method: &Method) -> Vec<Effect> {
+/// The effects of a comparison, with intervals of the given level; those without a single pair of
+/// runs are left out. Claimed are those that exclude 1 and exceed `minimum_effect`, a fraction.
+pub fn compare(
+    comparison: &Comparison,
+    runs: &RunsByCell<'_>,
+    minimum_effect: f64,
+    level: f64,
+) -> Vec<Effect> {
     comparison
         .measures
         .iter()
@@ -97,8 +103,8 @@ pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, method: &Method) 
             let blocks: BTreeSet<u32> = from.keys().chain(to.keys()).copied().collect();
             let pairs =
                 blocks.iter().map(|block| (from.get(block).copied(), to.get(block).copied()));
-            let found = paired::ratio(pairs, method.confidence)?;
-            let large = (found.ratio.mean - 1.0).abs() > method.minimum_effect;
+            let found = paired::ratio(pairs, level)?;
+            let large = (found.ratio.mean - 1.0).abs() > minimum_effect;
             Some(Effect {
                 factor: comparison.factor.clone(),
                 from: comparison.from.clone(),

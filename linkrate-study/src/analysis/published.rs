@@ -12,13 +12,19 @@ use crate::study::Study;
 /// A cell's figure by block.
 type ByBlock = BTreeMap<u32, f64>;
 
-/// Every published figure with what was measured in its place.
-pub fn beside(study: &Study, runs: &RunsByCell<'_>) -> Vec<PublishedResult> {
-    study.published.iter().map(|published| one(published, study, runs)).collect()
+/// Every published figure with what was measured in its place, with an interval of the given
+/// level.
+pub fn beside(study: &Study, runs: &RunsByCell<'_>, level: f64) -> Vec<PublishedResult> {
+    study.published.iter().map(|published| one(published, study, runs, level)).collect()
 }
 
-fn one(published: &Published, study: &Study, runs: &RunsByCell<'_>) -> PublishedResult {
-    let (measure, confidence) = (published.measure, study.method.confidence);
+fn one(
+    published: &Published,
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    confidence: f64,
+) -> PublishedResult {
+    let measure = published.measure;
     let cells = published.cells(study);
     let transactional = cells
         .first()

@@ -94,6 +94,38 @@ fn cells_have_figures_with_units_and_a_verdict() {
 }
 
 #[test]
+fn who_stops_on_precision_has_wider_intervals_for_the_same_level() {
+    let mut study = ladder();
+    study.plan.study.method.max_blocks = 6;
+    // or all ratios would agree
+    if let crate::store::Outcome::Measured(run) = &mut study.runs[2].outcome {
+        run.traffic.transmit_bytes /= 2;
+    }
+    let width = |stored: &StoredStudy| {
+        let results = analyse(stored);
+        assert_eq!(results.confidence, 0.95);
+        let cell = results.cells[0].throughput.unwrap().interval;
+        let effect = results.effects[0].ratio;
+        let level = results.interval_confidence;
+        (level, cell.high.unwrap() - cell.low.unwrap(), effect.high.unwrap() - effect.low.unwrap())
+    };
+    let precise = |blocks| Some(Ended::Rule(StopReason::Precision { blocks, half_width: 0.01 }));
+    let plain = width(&study);
+    assert_eq!(plain.0, 0.95);
+    study.ended = precise(4);
+    let chosen = width(&study);
+    assert!((chosen.0 - 0.97).abs() < 1e-12);
+    // t(0.97, 3) over t(0.95, 3)
+    assert!((chosen.1 / plain.1 - 3.8961 / 3.1824).abs() < 1e-4, "{}", chosen.1 / plain.1);
+    assert!(chosen.2 > plain.2);
+    // after the most blocks nothing was chosen, and neither by whoever pressed Ctrl-C
+    for ended in [precise(6), Some(Ended::Interrupted), None] {
+        study.ended = ended;
+        assert_eq!(width(&study), plain);
+    }
+}
+
+#[test]
 fn effects_are_paired_so_that_drift_cancels() {
     let results = analyse(&ladder());
     let found: Vec<_> = results

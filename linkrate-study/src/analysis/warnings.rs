@@ -1,4 +1,6 @@
 //! What a reader must know before trusting the figures, as full sentences.
+//!
+//! - [`scatter`]: runs far from the others, and drift
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,6 +19,8 @@ use crate::integrity;
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
 use crate::store::{StoredRun, StoredStudy};
+
+pub mod scatter;
 
 /// CPU use without load, in per cent, above which service demands contain something else.
 pub const BACKGROUND_CPU_PERCENT: f64 = 2.0;
@@ -66,6 +70,7 @@ pub fn warnings(
         found.extend(adapter::warnings(&name, runs.cell(index), limit));
     }
     found.extend(profiled(runs));
+    found.extend(scatter::warnings(&stored.plan.study, runs));
     found.extend(remarks(runs));
     found
 }

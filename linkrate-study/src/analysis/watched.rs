@@ -4,7 +4,7 @@ use crate::analysis::effects::{self, Comparison};
 use crate::analysis::figures::{RunsByCell, is_transactional};
 use crate::results::{Levels, Measure};
 use crate::stats::interval::{of_mean, relative_half_width};
-use crate::stats::stop::Watched;
+use crate::stats::stop::{self, Watched};
 use crate::study::Study;
 
 /// How precise a cell is.
@@ -20,15 +20,21 @@ pub struct CellPrecision {
 }
 
 /// Every figure that must become precise: throughput (or transactions per second) and service
-/// demand of every cell, and every effect. Those without any run are left out: they could never
-/// become precise.
-pub fn watched(study: &Study, comparisons: &[Comparison], runs: &RunsByCell<'_>) -> Vec<Watched> {
+/// demand of every cell, and every effect, after `blocks`. Those without any run are left out:
+/// they could never become precise. Intervals are of the [level](stop::level) that holds then.
+pub fn watched(
+    study: &Study,
+    comparisons: &[Comparison],
+    runs: &RunsByCell<'_>,
+    blocks: u32,
+) -> Vec<Watched> {
     let mut found = Vec::new();
+    let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
     for index in 0..study.cells.len() {
-        found.extend(of_cell(study, index, runs));
+        found.extend(of_cell(study, index, runs, level));
     }
     for comparison in comparisons {
-        for effect in effects::compare(comparison, runs, &study.method) {
+        for effect in effects::compare(comparison, runs, study.method.minimum_effect, level) {
             let place = match effect.at.0.is_empty() {
                 true => String::new(),
                 false => format!(" at {}", effect.at),
@@ -48,12 +54,13 @@ pub fn watched(study: &Study, comparisons: &[Comparison], runs: &RunsByCell<'_>)
     found
 }
 
-/// How precise each cell is, in the order of the cells.
-pub fn precisions(study: &Study, runs: &RunsByCell<'_>) -> Vec<CellPrecision> {
+/// How precise each cell is after `blocks`, in the order of the cells.
+pub fn precisions(study: &Study, runs: &RunsByCell<'_>, blocks: u32) -> Vec<CellPrecision> {
+    let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
     (0u32..)
         .zip(0..study.cells.len())
         .map(|(cell, index)| {
-            let widths: Option<Vec<f64>> = of_cell(study, index, runs)
+            let widths: Option<Vec<f64>> = of_cell(study, index, runs, level)
                 .iter()
                 .map(|figure| relative_half_width(&figure.interval))
                 .collect();
@@ -69,7 +76,7 @@ pub fn precisions(study: &Study, runs: &RunsByCell<'_>) -> Vec<CellPrecision> {
         .collect()
 }
 
-fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>) -> Vec<Watched> {
+fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>, level: f64) -> Vec<Watched> {
     let cell = &study.cells[index];
     let rate = match is_transactional(&cell.spec) {
         true => Measure::Transactions,
@@ -79,14 +86,14 @@ fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>) -> Vec<Watched> {
         .into_iter()
         .filter_map(|measure| {
             let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
-            let interval = of_mean(&values, study.method.confidence)?;
+            let interval = of_mean(&values, level)?;
             let name = format!("{} of {}", word(measure), cell_name(&cell.levels));
             Some(Watched { name, interval })
         })
         .collect()
 }
 
-fn word(measure: Measure) -> &'static str {
+pub(crate) fn word(measure: Measure) -> &'static str {
     match measure {
         Measure::Throughput => "throughput",
         Measure::ServiceDemand => "service demand",

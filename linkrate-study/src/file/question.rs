@@ -5,7 +5,7 @@ use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
 use super::{MAX_CELLS, MAX_LEVELS};
-use crate::keys::{self, KeyError, Setup};
+use crate::keys::{self, KeyError, Setup, Values};
 use crate::results::{Level, Levels};
 use crate::study::{Factor, PART};
 
@@ -232,6 +232,11 @@ fn setting(reader: &mut Reader<'_>, entry: &Entry<'_>, testbed: &TestbedSpec) ->
         return None;
     }
     let (path, at) = (entry.path(), entry.value_at());
+    if keys::find(&entry.name).is_ok_and(|key| matches!(key.values, Values::Label(_))) {
+        let hint = Some("name it under [factors], with a level for each repetition".to_owned());
+        reader.error(entry.key_at(), &path, "sets nothing".to_owned(), hint);
+        return None;
+    }
     let level = reader.level(entry.value(), &path, at)?;
     if let Err(error) = keys::apply(&mut Setup::default(), &entry.name, &level) {
         refuse(reader, entry, at, &error, "value");

@@ -157,6 +157,23 @@ fn all_errors_are_told_in_the_order_of_the_file() {
 }
 
 #[test]
+fn a_repetition_is_a_factor_and_sets_nothing() {
+    let study = parse("t", "t.toml", &with("repeat = [\"a\", 2]", "", "")).unwrap();
+    let shown: Vec<String> = study.cells.iter().map(|cell| cell.levels.to_string()).collect();
+    assert_eq!(shown, ["a", "repeat 2"]);
+    assert_eq!(study.cells[0].spec, study.cells[1].spec);
+    let refused = errors(&with("offload = [\"tso\"]", "repeat = \"a\"", ""));
+    assert_eq!(
+        refused,
+        ["t.toml:5:1: workload.repeat: sets nothing; name it under [factors], with a level for \
+          each repetition"]
+    );
+    for twice in ["[\"a\", \"a\"]", "[\"a\", \"b\\u001b\"]", "[\"a\", true]"] {
+        assert_eq!(errors(&with(&format!("repeat = {twice}"), "", "")).len(), 1, "{twice}");
+    }
+}
+
+#[test]
 fn one_error_at_a_time_is_explained() {
     for (text, message) in [
         ("[factors]\ngro = [true]", "t.toml:1:1: title: missing; say in one line"),

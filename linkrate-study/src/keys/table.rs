@@ -223,4 +223,9 @@ pub const KEYS: &[Key] = &[
         help: "TCP_NODELAY",
         values: Values::Switch(|s, on| s.socket.nodelay = on),
     },
+    Key {
+        name: "repeat",
+        help: "a factor whose levels are the same but in name: what a study claims of them is wrong",
+        values: Values::Label(|s, name| s.repeat = Some(name)),
+    },
 ];

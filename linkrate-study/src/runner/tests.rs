@@ -155,14 +155,14 @@ fn the_order_is_that_of_the_seed() {
 }
 
 #[test]
-fn a_precise_study_stops_at_the_least_number_of_blocks() {
+fn a_precise_study_stops_at_the_first_look() {
     let (ended, runs) = fresh(&fixture::ladder(), noisy(0.001));
     assert!(
-        matches!(ended, Ended::Rule(StopReason::Precision { blocks: 3, half_width }) if half_width < 0.025),
+        matches!(ended, Ended::Rule(StopReason::Precision { blocks: 5, half_width }) if half_width < 0.025),
         "{ended}"
     );
     assert!(ended.is_complete());
-    assert_eq!(runs.len(), 3 * 4);
+    assert_eq!(runs.len(), 5 * 4);
 }
 
 #[test]
@@ -182,9 +182,24 @@ fn a_block_that_would_end_past_the_budget_is_not_begun() {
 
 #[test]
 fn interrupted_anywhere_and_resumed_it_makes_the_same_runs() {
+    interrupted_anywhere(4, 0.04);
+}
+
+#[test]
+fn interrupted_anywhere_and_resumed_it_is_precise_after_the_same_block() {
+    interrupted_anywhere(12, 0.03);
+}
+
+fn interrupted_anywhere(most_blocks: u32, noise: f64) {
     let mut study = fixture::ladder();
-    study.method.max_blocks = 4;
-    let (uninterrupted, expected) = fresh(&study, noisy(0.04));
+    study.method.max_blocks = most_blocks;
+    let (uninterrupted, expected) = fresh(&study, noisy(noise));
+    if most_blocks > 4 {
+        let precise = matches!(uninterrupted, Ended::Rule(StopReason::Precision { .. }));
+        assert!(precise, "{uninterrupted}");
+        let blocks = expected.len() / 4;
+        assert!((6..12).contains(&blocks), "{blocks}");
+    }
     for at in 0..=expected.len() as u32 {
         let directory = tempfile::tempdir().unwrap();
         let clock = FakeClock::default();
@@ -193,7 +208,7 @@ fn interrupted_anywhere_and_resumed_it_makes_the_same_runs() {
         let counter = Rc::clone(&seen);
         let mut testbed = FakeTestbed::new(&clock, move |spec| {
             counter.set(counter.get() + 1);
-            noisy(0.04)(spec)
+            noisy(noise)(spec)
         });
         let stop = || seen.get() >= at;
         let ended = run_study(&mut testbed, &mut store, &clock, &stop, &mut Silent).unwrap();
@@ -203,7 +218,7 @@ fn interrupted_anywhere_and_resumed_it_makes_the_same_runs() {
         drop(store);
 
         let mut store = Store::resume(&directory.path().join("results")).unwrap();
-        let mut testbed = FakeTestbed::new(&clock, noisy(0.04));
+        let mut testbed = FakeTestbed::new(&clock, noisy(noise));
         let ended = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
         assert_eq!(ended, uninterrupted, "{at}");
         assert_eq!(testbed.runs, expected.len() as u32 - at);
@@ -242,10 +257,10 @@ fn a_cell_that_always_fails_is_asked_once_per_block_and_holds_nobody_up() {
         Some(linkrate_terms::Offload::Tso) => Err(fixture::failed("tso reads off")),
         _ => noisy(0.001)(spec),
     });
-    assert!(matches!(ended, Ended::Rule(StopReason::Precision { blocks: 3, .. })), "{ended}");
-    assert_eq!(runs.len(), 3 * 4);
+    assert!(matches!(ended, Ended::Rule(StopReason::Precision { blocks: 5, .. })), "{ended}");
+    assert_eq!(runs.len(), 5 * 4);
     let failed: Vec<_> = runs.iter().filter(|run| run.failure().is_some()).collect();
-    assert_eq!(failed.len(), 3);
+    assert_eq!(failed.len(), 5);
     assert!(failed.iter().all(|run| run.cell == Some(2)));
 }
 
@@ -311,7 +326,7 @@ fn a_finished_study_resumed_runs_nothing() {
     let mut words = Words::default();
     let again = run_study(&mut testbed, &mut store, &clock, &|| false, &mut words).unwrap();
     assert_eq!((first, testbed.runs), (again, 0));
-    assert_eq!(words.0, ["session 12 0", "ended true"]);
+    assert_eq!(words.0, ["session 20 0", "ended true"]);
 }
 
 #[test]
@@ -357,9 +372,12 @@ fn the_observer_sees_every_run_and_time_runs_down() {
     assert_eq!(words.0.last().unwrap(), "ended true");
     // from the first measured run on the estimate is exact: every run takes a second
     let likely: Vec<u64> = words.1.iter().map(|left| left.likely.as_secs()).collect();
-    assert_eq!(likely[1..], [11, 10, 9, 8, 8, 7, 6, 5, 4, 4, 3, 2, 1, 0, 0]);
+    assert_eq!(
+        likely[1..],
+        [19, 18, 17, 16, 16, 15, 14, 13, 12, 12, 11, 10, 9, 8, 8, 7, 6, 5, 4, 4, 3, 2, 1, 0, 0]
+    );
     assert_eq!(words.1[1].at_most, Duration::from_secs(23));
-    assert_eq!(words.1[0].likely, Duration::from_millis(3 * (3 * 2300 + 1000)));
+    assert_eq!(words.1[0].likely, Duration::from_millis(5 * (3 * 2300 + 1000)));
 }
 
 #[test]

@@ -2,6 +2,14 @@
 //!
 //! The rule looks at widths of intervals, never at where they lie: a study that stopped as soon
 //! as an effect became significant would find effects that are not there.
+//!
+//! Looking at widths has a price too. Who stops at the first width that is narrow enough favours
+//! runs whose scatter happens to look small, and an ordinary interval then covers the truth less
+//! often than it says (Anscombe 1953; Chow and Robbins 1965). The price is paid in two ways:
+//! nothing is looked at before the fifth block ([`FIRST_LOOK`]), and a study that may stop early
+//! computes its intervals at a higher level ([`level`]), as group sequential trials do (Pocock
+//! 1977; Jennison and Turnbull 1989). The other ends need no price: the most blocks are fixed, and
+//! a budget is time, which does not depend on the figures.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,11 +19,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::results::Interval;
 use crate::stats::interval::relative_half_width;
+use crate::study::Method;
+
+/// The first block after which precision is looked at, unless the study allows fewer. The scatter
+/// of two or three runs is so often far too small by chance that no price would be right.
+pub const FIRST_LOOK: u32 = 5;
+
+/// What is left of the permitted error of an interval when the price of looking is paid. At 0.6 a
+/// 95 % interval is computed as one of 97 %, and simulated coverage is 94.2 % or more whatever the
+/// scatter (see the tests, and `docs/src/concepts/method.md` for what else was tried).
+const LEFT_AFTER_LOOKING: f64 = 0.6;
 
 /// What the study file asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// Fewest blocks before precision counts.
+    /// Fewest blocks.
     pub min_blocks: u32,
     /// Most blocks.
     pub max_blocks: u32,
@@ -23,6 +41,30 @@ pub struct Rule {
     pub precision: f64,
     /// No block is begun that would end after this much time.
     pub budget: Option<Duration>,
+}
+
+impl Rule {
+    /// What a study's method asks for.
+    pub fn of(method: &Method) -> Self {
+        Self {
+            min_blocks: method.min_blocks,
+            max_blocks: method.max_blocks,
+            precision: method.precision,
+            budget: method.budget,
+        }
+    }
+
+    /// Blocks after which precision is looked at for the first time.
+    pub fn first_look(&self) -> u32 {
+        self.min_blocks.max(FIRST_LOOK).min(self.max_blocks)
+    }
+}
+
+/// The level at which t intervals are computed so that they cover the truth with `confidence`:
+/// higher than that for a study that ends, or could have ended, after `blocks` because its figures
+/// are precise. After the most blocks it ends whatever the figures are, and nothing was chosen.
+pub fn level(confidence: f64, blocks: u32, max_blocks: u32) -> f64 {
+    if blocks < max_blocks { 1.0 - (1.0 - confidence) * LEFT_AFTER_LOOKING } else { confidence }
 }
 
 /// One figure that must become precise: a cell's throughput, an effect, ...
@@ -57,7 +99,7 @@ pub enum Decision {
 /// Why another block is needed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanting {
-    /// Fewer blocks than the least.
+    /// Too few blocks to look at precision.
     Blocks {
         /// Blocks to go until precision counts.
         missing: u32,
@@ -136,15 +178,17 @@ impl fmt::Display for StopReason {
 }
 
 /// Decides after a block. `watched` are the figures of the cells and effects that have good runs;
-/// those without any can never become precise and must be left out.
+/// those without any can never become precise and must be left out. Their intervals are of the
+/// [`level`] that holds after so many blocks.
 ///
 /// Precision is asked first, so that a study whose last allowed block reached it says so.
 pub fn decide(rule: &Rule, progress: &Progress, watched: &[Watched]) -> Decision {
     let blocks = progress.blocks;
-    let wanting = if blocks < rule.min_blocks {
-        Wanting::Blocks { missing: rule.min_blocks - blocks }
-    } else if watched.is_empty() {
+    let first_look = rule.first_look();
+    let wanting = if watched.is_empty() && blocks >= rule.min_blocks {
         return Decision::Stop(StopReason::NothingMeasured { blocks });
+    } else if blocks < first_look {
+        Wanting::Blocks { missing: first_look - blocks }
     } else {
         match widest(watched) {
             Widest::Unknown(name) => Wanting::Runs { name },
@@ -190,7 +234,7 @@ fn widest(watched: &[Watched]) -> Widest {
 pub fn blocks_to_go(rule: &Rule, progress: &Progress, watched: &[Watched]) -> u32 {
     let blocks = progress.blocks;
     let at_most = rule.max_blocks.saturating_sub(blocks);
-    let to_min = rule.min_blocks.saturating_sub(blocks);
+    let to_min = rule.first_look().saturating_sub(blocks);
     let for_precision = if watched.is_empty() {
         0
     } else {
@@ -216,10 +260,11 @@ pub fn blocks_to_go(rule: &Rule, progress: &Progress, watched: &[Watched]) -> u3
 }
 
 #[cfg(test)]
+mod coverage;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::interval::{excludes, of_mean};
-    use crate::stats::simulate::{Simulator, share};
 
     const RULE: Rule = Rule { min_blocks: 3, max_blocks: 10, precision: 0.025, budget: None };
 
@@ -233,16 +278,31 @@ mod tests {
     }
 
     #[test]
-    fn precision_counts_only_from_the_least_number_of_blocks() {
+    fn precision_is_looked_at_from_the_fifth_block_or_the_least_number() {
         let exact = [watched("a", 100.0, 0.0)];
-        assert_eq!(
-            decide(&RULE, &after(2), &exact),
-            Decision::Continue(Wanting::Blocks { missing: 1 })
-        );
-        assert_eq!(
-            decide(&RULE, &after(3), &exact),
-            Decision::Stop(StopReason::Precision { blocks: 3, half_width: 0.0 })
-        );
+        for (min_blocks, max_blocks, first) in [(2, 10, 5), (5, 10, 5), (7, 10, 7), (2, 4, 4)] {
+            let rule = Rule { min_blocks, max_blocks, ..RULE };
+            assert_eq!(rule.first_look(), first);
+            for blocks in 1..first {
+                let missing = first - blocks;
+                assert_eq!(
+                    decide(&rule, &after(blocks), &exact),
+                    Decision::Continue(Wanting::Blocks { missing })
+                );
+                assert_eq!(blocks_to_go(&rule, &after(blocks), &[]), missing);
+            }
+            assert_eq!(
+                decide(&rule, &after(first), &exact),
+                Decision::Stop(StopReason::Precision { blocks: first, half_width: 0.0 })
+            );
+        }
+    }
+
+    #[test]
+    fn only_who_may_stop_early_pays_for_looking() {
+        assert!((level(0.95, 5, 30) - 0.97).abs() < 1e-12);
+        assert!((level(0.90, 29, 30) - 0.94).abs() < 1e-12);
+        assert_eq!(level(0.95, 30, 30), 0.95);
     }
 
     #[test]
@@ -315,7 +375,7 @@ mod tests {
     #[test]
     fn blocks_to_go_follow_the_square_root() {
         let rule = Rule { max_blocks: 100, ..RULE };
-        assert_eq!(blocks_to_go(&rule, &after(1), &[]), 2);
+        assert_eq!(blocks_to_go(&rule, &after(1), &[]), 4);
         assert_eq!(blocks_to_go(&rule, &after(5), &[watched("a", 1.0, 0.0495)]), 15);
         assert_eq!(blocks_to_go(&rule, &after(5), &[watched("a", 1.0, 0.02)]), 0);
         assert_eq!(blocks_to_go(&rule, &after(5), &[watched("a", 0.0, 1.0)]), 95);
@@ -340,28 +400,5 @@ mod tests {
             precision.to_string(),
             "precision reached after 7 blocks: every half-width is within 2.13 % of its mean"
         );
-    }
-
-    /// Stopping at the first width that is narrow enough favours samples whose spread happens to
-    /// look small, so the interval at the stop covers a little less often than it says: 95.5, 93.7
-    /// and 92.5 % here, the least when many more than the fewest blocks are needed.
-    #[test]
-    fn stopping_on_width_costs_little_coverage() {
-        let rule = Rule { min_blocks: 5, max_blocks: 30, precision: 0.025, budget: None };
-        for (deviation, seed) in [(0.01, 31), (0.03, 32), (0.05, 33)] {
-            let mut simulator = Simulator::new(seed);
-            let covered = share(4000, || {
-                let mut runs = Vec::new();
-                loop {
-                    runs.push(1.0 + deviation * simulator.normal());
-                    let Some(interval) = of_mean(&runs, 0.95) else { continue };
-                    let figure = Watched { name: String::new(), interval };
-                    if let Decision::Stop(_) = decide(&rule, &after(runs.len() as u32), &[figure]) {
-                        return !excludes(&interval, 1.0);
-                    }
-                }
-            });
-            assert!((0.91..=0.97).contains(&covered), "deviation {deviation}: {covered}");
-        }
     }
 }

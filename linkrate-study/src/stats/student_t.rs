@@ -1,8 +1,8 @@
 //! Student's t distribution.
 //!
 //! The tail is a regularised incomplete beta function (Abramowitz and Stegun 26.7.1), evaluated
-//! by its continued fraction (26.5.8) with Lentz's method; quantiles invert it by bisection,
-//! which cannot diverge and costs microseconds.
+//! by its continued fraction (26.5.8) with Lentz's method; quantiles invert it by Newton's steps
+//! from below, where a convex falling function is never overshot.
 
 /// The two-sided critical value: the t for which P(|T| <= t) = `confidence` with `degrees`
 /// degrees of freedom.
@@ -13,17 +13,29 @@ pub fn critical_value(confidence: f64, degrees: f64) -> f64 {
         return f64::NAN;
     }
     let tail = 1.0 - confidence;
-    let mut high = 1.0;
+    let (mut low, mut high) = (0.0, 1.0);
     while two_sided_tail(high, degrees) > tail && high < f64::MAX / 4.0 {
-        high *= 2.0;
+        (low, high) = (high, high * 2.0);
     }
-    let mut low = 0.0;
+    let log_scale = ln_gamma((degrees + 1.0) / 2.0)
+        - ln_gamma(degrees / 2.0)
+        - (degrees * std::f64::consts::PI).ln() / 2.0;
+    let mut t: f64 = low;
     loop {
-        let middle = low + (high - low) / 2.0;
-        if middle <= low || middle >= high {
-            return middle;
+        let excess = two_sided_tail(t, degrees) - tail;
+        if excess > 0.0 {
+            low = t
+        } else {
+            high = t
         }
-        if two_sided_tail(middle, degrees) > tail { low = middle } else { high = middle }
+        let log_density = log_scale - (degrees + 1.0) / 2.0 * (t * t / degrees).ln_1p();
+        let newton = t + excess / (2.0 * log_density.exp());
+        // rounding may lead out of the bracket, which halving then closes
+        let next = if newton > low && newton < high { newton } else { low + (high - low) / 2.0 };
+        if (next - t).abs() <= 1e-15 * t || next <= low || next >= high {
+            return next;
+        }
+        t = next;
     }
 }
 

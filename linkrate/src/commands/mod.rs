@@ -31,6 +31,15 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
+/// The cursor to the upper left corner, and everything behind it away.
+pub const REDRAW: &str = "\u{1b}[H\u{1b}[J";
+
+/// Columns and lines of the terminal that stdout is; `None` if it is none.
+pub fn terminal_size() -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
 /// How a table fits stdout: its width if it is a terminal, and whether colour helps.
 pub fn terminal_style() -> (Option<u16>, linkrate_report::terminal::Style) {
     let stdout = std::io::stdout();

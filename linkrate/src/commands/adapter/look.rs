@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -18,19 +17,13 @@ use linkrate_terms::units::{format_duration, parse_duration};
 
 use super::Common;
 use crate::commands::study::load_model;
-use crate::commands::{print, terminal_style};
+use crate::commands::{REDRAW, print, terminal_style};
 use crate::exit::{Exit, Failure};
-use crate::interrupt;
-
-/// How often a wait looks for Ctrl-C.
-const GLANCE: Duration = Duration::from_millis(50);
+use crate::interrupt::{self, sleep_until};
 
 /// Shortest and longest time between two looks.
 const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(3600);
-
-/// The cursor to the upper left corner, and everything behind it away.
-const REDRAW: &str = "\u{1b}[H\u{1b}[J";
 
 /// `linkrate adapter top`
 #[derive(Debug, Args)]
@@ -130,20 +123,6 @@ pub fn top(arguments: &TopArgs) -> Result<Exit, Failure> {
         looks += 1;
     }
     Ok(Exit::Success)
-}
-
-/// False when the person wants to stop before.
-fn sleep_until(deadline: Instant, stop: &AtomicBool) -> bool {
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        std::thread::sleep(left.min(GLANCE));
-    }
 }
 
 fn look(lab: &LabClient, kernel: bool) -> Result<AdapterReport, Failure> {

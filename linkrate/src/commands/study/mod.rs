@@ -1,4 +1,4 @@
-//! `linkrate study`: list, show, run, resume, report, compare, schema.
+//! `linkrate study`: list, show, run, resume, watch, report, compare, schema.
 
 mod compare;
 mod files;
@@ -7,6 +7,7 @@ mod plan;
 mod report;
 mod run;
 mod source;
+pub mod watch;
 
 use linkrate_study::store::StoreError;
 
@@ -23,6 +24,7 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
         StudyCommand::Show { study, quick, json } => plan::show(&study, quick, json),
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),
+        StudyCommand::Watch(arguments) => watch::watch(&arguments),
         StudyCommand::Report(arguments) => report::run(&arguments),
         StudyCommand::Compare(arguments) => compare::run(&arguments),
         StudyCommand::Schema { document } => {

@@ -1,0 +1,251 @@
+//! Runs far from the others of their cell, and drift over a study. Nothing is ever left out for
+//! either: they are told, and stay in every figure.
+
+use std::collections::BTreeMap;
+
+use linkrate_terms::BitRate;
+
+use crate::analysis::figures::{RunsByCell, is_transactional};
+use crate::analysis::watched::{cell_name, word};
+use crate::results::Measure;
+use crate::stats::trend::{self, median};
+use crate::study::Study;
+
+/// How far from the median of its cell a run is told, in robust standard deviations (1.4826 times
+/// the median absolute deviation; Iglewicz and Hoaglin 1993). Among normal runs of four cells or
+/// more, five each, this is so for one in a study of a hundred or fewer.
+pub const FAR: f64 = 6.0;
+
+/// Fewest good runs of a cell among which one can be far from the others.
+pub const FEWEST_RUNS: usize = 5;
+
+/// Makes the median absolute deviation of normal values their standard deviation.
+const NORMAL: f64 = 1.4826;
+
+/// A drift this improbable by chance is told.
+pub const DRIFT_CHANCE: f64 = 0.01;
+
+/// A cell's figures by block, and how far each is from the cell's median.
+struct CellRuns {
+    name: String,
+    values: BTreeMap<u32, f64>,
+    middle: f64,
+    /// Robust standard deviation of the logarithms.
+    spread: f64,
+}
+
+/// What is told about one study.
+pub(super) fn warnings(study: &Study, runs: &RunsByCell<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    for measure in [Measure::Throughput, Measure::Transactions, Measure::ServiceDemand] {
+        let unit = |transactional: bool| match measure {
+            Measure::Throughput => !transactional,
+            Measure::Transactions => transactional,
+            _ => true,
+        };
+        let cells: Vec<(usize, CellRuns)> = (0..study.cells.len())
+            .filter(|index| unit(is_transactional(&study.cells[*index].spec)))
+            .filter_map(|index| Some((index, cell_runs(study, runs, index, measure)?)))
+            .collect();
+        // with few runs a cell's own spread may be close to nothing by chance
+        let common = median(&mut cells.iter().map(|(_, cell)| cell.spread).collect::<Vec<_>>());
+        for (index, cell) in &cells {
+            let transactional = is_transactional(&study.cells[*index].spec);
+            let spread = cell.spread.max(common.unwrap_or(0.0));
+            found.extend(far(cell, spread, study.method.precision, measure, transactional));
+        }
+        found.extend(drift(&cells, study.method.precision, measure));
+    }
+    found
+}
+
+fn cell_runs(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    index: usize,
+    measure: Measure,
+) -> Option<CellRuns> {
+    let values = runs.by_block(index, measure);
+    let middle = median(&mut values.values().copied().collect::<Vec<_>>())?;
+    let n = values.len() as f64;
+    let mut deviations: Vec<f64> = values.values().map(|value| distance(*value, middle)).collect();
+    // the middle run has no deviation from itself: with few runs that makes the median too small
+    let spread = NORMAL * median(&mut deviations)? * (n / (n - 1.0).max(1.0)).sqrt();
+    let name = cell_name(&study.cells[index].levels);
+    Some(CellRuns { name, values, middle, spread })
+}
+
+/// How far a figure is from another as a logarithm; infinite if one of them is zero.
+fn distance(value: f64, middle: f64) -> f64 {
+    if value == middle { 0.0 } else { (value / middle).ln().abs() }
+}
+
+/// Runs far from the others of their cell. Those that differ by less than the precision that the
+/// study is after are nobody's concern.
+fn far(
+    cell: &CellRuns,
+    spread: f64,
+    precision: f64,
+    measure: Measure,
+    transactional: bool,
+) -> Option<String> {
+    if cell.values.len() < FEWEST_RUNS {
+        return None;
+    }
+    let is_far = |value: f64| {
+        let distance = distance(value, cell.middle);
+        distance > FAR * spread && distance > precision
+    };
+    let (far, near): (Vec<_>, Vec<_>) = cell.values.iter().partition(|(_, value)| is_far(**value));
+    if far.is_empty() {
+        return None;
+    }
+    let show = |value: f64| figure(value, measure, transactional);
+    // blocks are counted from 1 for people, as the progress display does
+    let named: Vec<String> = far
+        .iter()
+        .map(|(block, value)| format!("{} (block {})", show(**value), **block + 1))
+        .collect();
+    let ends = |pick: fn(f64, f64) -> f64| near.iter().map(|(_, value)| **value).reduce(pick);
+    let others = match (ends(f64::min), ends(f64::max)) {
+        (Some(low), Some(high)) => format!("{} to {}", show(low), show(high)),
+        _ => show(cell.middle),
+    };
+    Some(format!(
+        "{}: {} of {} is far from the {others} of its other runs; nothing is left out of any figure.",
+        cell.name,
+        word(measure),
+        named.join(", "),
+    ))
+}
+
+/// Whether all cells together rise or fall from block to block.
+fn drift(cells: &[(usize, CellRuns)], precision: f64, measure: Measure) -> Option<String> {
+    let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (_, cell) in cells {
+        for (block, value) in &cell.values {
+            let log = (value / cell.middle).ln();
+            if log.is_finite() {
+                by_block.entry(*block).or_default().push(log);
+            }
+        }
+    }
+    let mut medians = Vec::with_capacity(by_block.len());
+    for logs in by_block.values_mut() {
+        medians.push(median(logs)?);
+    }
+    let trend = trend::of(&medians)?;
+    let change = (trend.slope * (medians.len() - 1) as f64).exp() - 1.0;
+    if trend.chance > DRIFT_CHANCE || change.abs() <= precision {
+        return None;
+    }
+    let mut name = word(measure).to_owned();
+    name[..1].make_ascii_uppercase();
+    Some(format!(
+        "{name} {} by {:.1} % over the {} blocks, more steadily than by chance ({:.2} %). Effects are \
+         paired within blocks and free of it; the intervals of the cells are not.",
+        if change > 0.0 { "rose" } else { "fell" },
+        change.abs() * 100.0,
+        medians.len(),
+        trend.chance * 100.0,
+    ))
+}
+
+/// A figure with its unit.
+fn figure(value: f64, measure: Measure, transactional: bool) -> String {
+    match measure {
+        Measure::Throughput => BitRate(value).to_string(),
+        Measure::Transactions => format!("{value:.0}/s"),
+        Measure::ServiceDemand if transactional => format!("{value:.2} µs"),
+        Measure::ServiceDemand => format!("{value:.3} µs/KB"),
+        Measure::Cpu => format!("{value:.1} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::analysis::analyse;
+    use crate::executor::Facts;
+    use crate::fixture;
+    use crate::stats::simulate::Simulator;
+    use crate::store::{StoredPlan, StoredRun, StoredStudy};
+
+    /// Runs of the ladder with 1 % of noise, changed by `change` (block, cell).
+    fn ladder(blocks: u32, seed: u64, change: impl Fn(u32, u32) -> f64) -> StoredStudy {
+        let mut simulator = Simulator::new(seed);
+        let mut runs: Vec<StoredRun> = Vec::new();
+        for block in 0..blocks {
+            for (cell, rate) in [(0, 6e9), (1, 12e9), (2, 24e9)] {
+                let factor = change(block, cell) * simulator.lognormal(0.01);
+                let mut run = fixture::stream(rate * factor, 0.5);
+                // no contradiction of the ladder, which is not what this is about
+                run.evidence.interface.tx_bytes = if cell == 2 { 60_000_000 } else { 1_400_000 };
+                runs.push(fixture::run(runs.len() as u32, block, Some(cell), run));
+            }
+        }
+        StoredStudy {
+            directory: PathBuf::from("results/ladder"),
+            plan: StoredPlan::new(fixture::ladder(), Facts::default(), 0),
+            runs,
+            torn: false,
+            ended: None,
+        }
+    }
+
+    #[test]
+    fn a_run_far_from_the_others_is_named_and_kept() {
+        let stored = ladder(6, 1, |block, cell| if (block, cell) == (3, 1) { 0.8 } else { 1.0 });
+        let results = analyse(&stored);
+        let [rate, demand] = &results.warnings[..] else { panic!("{:?}", results.warnings) };
+        assert_eq!(
+            rate,
+            "gso: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 Gb/s of \
+             its other runs; nothing is left out of any figure."
+        );
+        assert!(demand.starts_with("gso: service demand of 0.431 µs/KB (block 4)"), "{demand}");
+        let values: Vec<f64> = RunsByCell::of(&stored.plan.study, &stored.runs)
+            .by_block(1, Measure::Throughput)
+            .into_values()
+            .collect();
+        let cell = &results.cells[1];
+        assert_eq!(cell.runs, 6);
+        let mean = values.iter().sum::<f64>() / 6.0;
+        assert!((cell.throughput.unwrap().interval.mean / mean - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_run_in_which_nothing_flowed_is_far_from_the_others() {
+        let stored = ladder(5, 2, |block, cell| if (block, cell) == (0, 0) { 0.0 } else { 1.0 });
+        let warnings = analyse(&stored).warnings;
+        assert!(warnings[0].contains("throughput of 0.000 b/s (block 1)"), "{warnings:?}");
+    }
+
+    #[test]
+    fn scatter_alone_is_seldom_told() {
+        let told = (0..300).filter(|seed| {
+            let stored = ladder(5 + (*seed as u32) % 8, 100 + seed, |_, _| 1.0);
+            !analyse(&stored).warnings.is_empty()
+        });
+        let told = told.count();
+        assert!(told <= 9, "{told} of 300");
+    }
+
+    #[test]
+    fn few_runs_have_no_outlier_and_no_drift() {
+        let stored = ladder(4, 3, |block, cell| if (block, cell) == (3, 1) { 0.5 } else { 1.0 });
+        assert_eq!(analyse(&stored).warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_drift_is_told() {
+        let slowing = ladder(8, 4, |block, _| 1.0 - 0.02 * f64::from(block));
+        let results = analyse(&slowing);
+        let told = |what: &str| results.warnings.iter().any(|warning| warning.starts_with(what));
+        assert!(told("Throughput fell by 14."), "{:?}", results.warnings);
+        assert!(told("Service demand rose by 1"), "{:?}", results.warnings);
+        assert_eq!(results.warnings.len(), 2);
+    }
+}

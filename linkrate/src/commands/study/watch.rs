@@ -1,0 +1,94 @@
+//! `study watch`: a study that another process runs, drawn anew while its intervals shrink.
+
+use std::fs;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use linkrate_report::watch;
+use linkrate_study::look::Look;
+use linkrate_study::runner::{Clock, SystemClock};
+use linkrate_study::store::{ENDED_FILE, RUNS_FILE, Store, StoredStudy};
+
+use super::store_failure;
+use crate::commands::{REDRAW, print, terminal_size, terminal_style};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::{self, sleep_until};
+
+/// Time between two looks. Looking takes CPU time of the clients, and runs take seconds.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// `linkrate study watch`
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Its results directory
+    directory: PathBuf,
+    /// Print one JSON document after each block, each on a line of its own
+    #[arg(long)]
+    json: bool,
+}
+
+/// Watches a study until it ends, or Ctrl-C.
+pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
+    let directory = &arguments.directory;
+    let stop = interrupt::on_signal()
+        .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
+    let redraws = std::io::stdout().is_terminal() && !arguments.json;
+    let (_, style) = terminal_style();
+    let clock = SystemClock::start();
+    let mut next = Instant::now();
+    let mut seen: Option<(State, StoredStudy)> = None;
+    let mut told = None;
+    loop {
+        // asked before reading: who ends in between has stored everything by then
+        let runs_still = Store::is_running(directory);
+        let state = State::of(directory);
+        let stored = match seen.take() {
+            // nothing is parsed twice, so as to take no CPU time from what is measured
+            Some((before, stored)) if before == state => stored,
+            _ => Store::read(directory).map_err(store_failure)?,
+        };
+        let look = Look::of(&stored, clock.unix_ms());
+        let ended = look.ended.is_some();
+        if redraws {
+            print(&format!("{REDRAW}{}", watch::screen(&look, terminal_size(), style)))?;
+        } else if told != Some((look.blocks, ended)) {
+            let tell = if arguments.json { watch::document } else { watch::line };
+            print(&tell(&look))?;
+            told = Some((look.blocks, ended));
+        }
+        if ended {
+            return Ok(Exit::Success);
+        }
+        if !runs_still.map_err(store_failure)? {
+            let message = format!(
+                "{}: nobody runs this study, and it did not say why it ended",
+                directory.display()
+            );
+            let hint = format!("linkrate study resume {}", directory.display());
+            return Err(Failure::new(Exit::Failure, message).with_hint(Some(hint)));
+        }
+        seen = Some((state, stored));
+        next += INTERVAL;
+        if !sleep_until(next, &stop) {
+            return Ok(Exit::Success);
+        }
+    }
+}
+
+/// What changes on disk when there is something new to see.
+#[derive(PartialEq)]
+struct State {
+    bytes: Option<u64>,
+    ended: bool,
+}
+
+impl State {
+    fn of(directory: &Path) -> Self {
+        Self {
+            bytes: fs::metadata(directory.join(RUNS_FILE)).map(|file| file.len()).ok(),
+            ended: directory.join(ENDED_FILE).exists(),
+        }
+    }
+}

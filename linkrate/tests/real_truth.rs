@@ -1,0 +1,78 @@
+//! Is it true? A study of two levels that are the same, on live traffic.
+
+mod common;
+
+use common::processes::OwnCopy;
+use common::{Running, command, is_root_or_skips};
+use serde_json::Value;
+
+/// Sixteen pairs of cells that differ in name only, and the ladder's ends as a difference that is
+/// there. Fixed blocks, so that significance alone is tested.
+const STUDY: &str = r#"title = "The same twice"
+[factors]
+repeat = ["first", "second"]
+message = ["2 KiB", "8 KiB", "32 KiB", "128 KiB"]
+direction = ["transmit", "receive"]
+offload = ["none", "tso"]
+[method]
+effects = ["repeat", "offload"]
+minimum-effect = "0 %"
+run = "100 ms"
+warm-up = "50 ms"
+idle = "0 s"
+blocks = { min = 6, max = 6 }
+seed = 3
+"#;
+
+const PAIRS: usize = 16;
+
+/// Of sixteen independent effects that are none, each claimed with a probability of 5 %, more
+/// than five are claimed once in 13,000 studies.
+const MOST_CLAIMED: usize = 5;
+
+/// Claimed effects of a factor and a measure, and how many there are.
+#[track_caller]
+fn claims(document: &Value, factor: &str, measure: &str) -> (usize, usize) {
+    let effects = document["effects"].as_array().expect("effects");
+    let found: Vec<&Value> = effects
+        .iter()
+        .filter(|effect| effect["factor"] == factor && effect["measure"] == measure)
+        .collect();
+    (found.iter().filter(|effect| effect["claimed"] == true).count(), found.len())
+}
+
+#[test]
+fn what_is_the_same_is_not_claimed_to_differ_and_what_differs_is() {
+    if !is_root_or_skips("what_is_the_same_is_not_claimed_to_differ_and_what_differs_is") {
+        return;
+    }
+    let own = OwnCopy::new();
+    std::fs::write(own.beside("same.toml"), STUDY).expect("write the study file");
+    let mut run = command(own.program(), "study run --json --output");
+    run.arg(own.beside("results")).arg(own.beside("same.toml"));
+    let watched = Running::start(&mut run);
+    let finished = watched.wait().expect_code(0);
+    let document = finished.json();
+    assert_eq!(document["interval_confidence"], document["confidence"]);
+    for measure in ["throughput", "service_demand"] {
+        let (claimed, all) = claims(&document, "repeat", measure);
+        println!("{measure}: {claimed} of {all} claimed between levels that are the same");
+        assert_eq!(all, PAIRS);
+        assert!(claimed <= MOST_CLAIMED, "{measure}: {claimed} of {all}");
+    }
+    // the same runs do tell a difference that is there: where the SUT sends, segments cost
+    let effects = document["effects"].as_array().expect("effects");
+    let (mut found, mut all) = (0, 0);
+    for effect in effects {
+        let sends = effect["at"]["direction"] == "transmit" && effect["at"]["message"] != "2 KiB";
+        if effect["factor"] == "offload" && effect["measure"] == "service_demand" && sends {
+            all += 1;
+            let falls = effect["ratio"]["mean"].as_f64().expect("a ratio") < 1.0;
+            found += usize::from(effect["claimed"] == true && falls);
+        }
+    }
+    println!("{found} of {all} claimed between levels that are not");
+    assert_eq!(all, 6);
+    assert!(found >= 5, "{found} of {all}");
+    own.expect_nothing_left();
+}
