@@ -6,7 +6,8 @@
 //! - [`host`]: child processes in namespaces of their own; programs that join them
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`procstat`], [`sched`], [`clock`]: CPU time, affinity, time
-//! - [`netstat`], [`tcp_info`]: protocol counters, connections
+//! - [`netstat`], [`tcp_info`], [`sock_diag`]: protocol counters, connections
+//! - [`tree`]: what `/proc` and `/sys` say, below any root
 //! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
 //! - [`local_socket`]: how processes of one machine find each other
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
@@ -23,9 +24,11 @@ pub mod netlink;
 pub mod netstat;
 pub mod procstat;
 pub mod sched;
+pub mod sock_diag;
 pub mod socket;
 pub mod splice;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
+pub mod tree;
 pub mod wait;
