@@ -22,8 +22,8 @@ pub(super) fn advice(interface: &Interface, round_trip: &RoundTrip) -> Option<Ad
     let word = shell::word(&interface.name);
     let adaptive = coalescing.adaptive_rx;
     let total: u64 = device.interrupts.iter().map(super::facts::Interrupt::total).sum();
-    let packets = interface.count("rx_packets") + interface.count("tx_packets");
-    let each = total as f64 / packets.max(1) as f64;
+    let packets = interface.count("rx_packets") as f64 + interface.count("tx_packets") as f64;
+    let each = total as f64 / packets.max(1.0);
     let seen = format!(
         "rx-usecs {micros}, rx-frames {}, adaptive-rx {}",
         coalescing.rx_frames.map_or_else(|| "n/a".to_owned(), |frames| frames.to_string()),
@@ -57,7 +57,7 @@ pub(super) fn advice(interface: &Interface, round_trip: &RoundTrip) -> Option<Ad
     }
     let every = micros == 0 && coalescing.rx_frames.is_none_or(|frames| frames <= 1);
     // a hypervisor moderates by itself, and what it takes for an interrupt is no hardware's
-    if every && each > FOR_EACH && packets > 10_000 && !interface.is_paravirtual() {
+    if every && each > FOR_EACH && packets > 10_000.0 && !interface.is_paravirtual() {
         let cost = Cost::unknown("an interrupt for about each packet, which a wait would spare");
         let detail = format!("{each:.2} interrupts for each packet: none waits for more to come");
         let advice = evidence(Advice::consider("coalescing", detail, cost));

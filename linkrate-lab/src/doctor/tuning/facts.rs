@@ -259,6 +259,11 @@ impl Interface {
         self.statistics.get(name).copied().unwrap_or(0)
     }
 
+    /// The share that `lost` packets are of those and all that were received, 0 to 1.
+    pub fn share_lost(&self, lost: u64) -> f64 {
+        lost as f64 / (self.count("rx_packets") as f64 + lost as f64).max(1.0)
+    }
+
     /// Where a counter is read.
     pub fn counter_path(&self, name: &str) -> String {
         format!("/sys/class/net/{}/statistics/{name}", self.name)

@@ -103,7 +103,7 @@ fn damaged(interface: &Interface) -> Option<Advice> {
     let counts: Vec<(&str, u64)> =
         names.iter().map(|name| (*name, interface.count(name))).filter(|(_, n)| *n > 0).collect();
     let bad: u64 = counts.iter().map(|(_, count)| count).sum();
-    let share = bad as f64 / (interface.count("rx_packets") + bad).max(1) as f64;
+    let share = interface.share_lost(bad);
     if share <= DAMAGED {
         return None;
     }

@@ -14,6 +14,9 @@ const USUAL: u32 = 1500;
 /// The usual MTU with them.
 const JUMBO: u32 = 9000;
 
+/// Routes that are named; the others are counted.
+const SHOWN: usize = 4;
+
 /// Below this rate the CPU is not what bounds a link.
 const FAST: BitRate = BitRate(1e9);
 
@@ -114,16 +117,24 @@ fn paths(host: &Host, interface: &Interface) -> Vec<Advice> {
     let word = shell::word(&interface.name);
     let mut all = Vec::new();
     for (routes, name, what, from) in [
-        (set, "route-mtu", "routes ask for smaller packets than the link carries", "ip route show"),
-        (learned, "path-mtu", "paths carry less than the link", "ip route show cache"),
+        (set, "route-mtu", "asked for by routes", "ip route show"),
+        (learned, "path-mtu", "all that paths carry", "ip route show cache"),
     ] {
         let Some(least) = routes.iter().filter_map(|route| route.mtu).min() else { continue };
         let listed: Vec<String> = routes
             .iter()
-            .take(4)
+            .take(SHOWN)
             .map(|route| format!("{} mtu {}", route.destination, route.mtu.unwrap_or(0)))
             .collect();
-        let detail = format!("{} {what} of {}: {}", routes.len(), interface.mtu, listed.join(", "));
+        let more = match routes.len() {
+            few if few <= SHOWN => String::new(),
+            many => format!(", {} more", many - SHOWN),
+        };
+        let detail = format!(
+            "packets smaller than the link's {} are {what}: {}{more}",
+            interface.mtu,
+            listed.join(", ")
+        );
         let note = match name {
             "route-mtu" => "take `mtu` out of the route, if nothing on the way needs it",
             _ => {

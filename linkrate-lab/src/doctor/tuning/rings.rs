@@ -70,7 +70,7 @@ fn holds(interface: &Interface, descriptors: u32) -> Option<String> {
 }
 
 fn cost(interface: &Interface, missed: u64, round_trip: &RoundTrip) -> Cost {
-    let share = missed as f64 / (interface.count("rx_packets") + missed).max(1) as f64;
+    let share = interface.share_lost(missed);
     let percent = format!("{:.4} % of all received packets were lost", share * 100.0);
     let traffic = Traffic::tcp(interface.mtu);
     let limit = interface.rate().and_then(|rate| EthernetLink::new(rate).limit(&traffic).ok());

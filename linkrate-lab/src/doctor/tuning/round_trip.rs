@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use linkrate_terms::units::format_duration;
-
 use super::facts::{Host, Interface};
 
 /// What is taken where nothing was seen: a local network with some queues.
@@ -81,7 +79,12 @@ impl RoundTrip {
 
 impl fmt::Display for RoundTrip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = format_duration(self.time);
+        let micros = self.time.as_secs_f64() * 1e6;
+        let time = match micros {
+            short if short < 999.5 => format!("{short:.0} µs"),
+            medium if medium < 99_950.0 => format!("{} ms", (medium / 100.0).round() / 10.0),
+            long => format!("{:.0} ms", long / 1e3),
+        };
         match &self.from {
             Source::Given => write!(f, "{time}"),
             Source::Connection(remote) => write!(f, "{time} to {remote}"),

@@ -28,7 +28,7 @@ fn backlog(host: &Host) -> Advice {
         return Advice::good(name, "no CPU ever dropped a packet for a full backlog")
             .seen("second column 0", FROM);
     }
-    let share = dropped as f64 / (processed + dropped) as f64;
+    let share = dropped as f64 / (processed as f64 + dropped as f64);
     let cpus: Vec<String> =
         host.softnet.iter().filter(|c| c.dropped > 0).map(|c| c.cpu.to_string()).collect();
     let length = host.settings.backlog;
@@ -44,9 +44,12 @@ fn backlog(host: &Host) -> Advice {
     let cost = Cost::known(Basis::Computed, share, text, FROM);
     let advice = Advice::improve(name, detail, cost).seen(format!("dropped {dropped}"), FROM);
     match length {
-        Some(length) => advice
-            .seen(length.to_string(), "/proc/sys/net/core/netdev_max_backlog")
-            .run(format!("sysctl -w net.core.netdev_max_backlog={}", (length * 4).max(4000))),
+        Some(length) => {
+            advice.seen(length.to_string(), "/proc/sys/net/core/netdev_max_backlog").run(format!(
+                "sysctl -w net.core.netdev_max_backlog={}",
+                length.saturating_mul(4).max(4000)
+            ))
+        }
         None => advice.note("netdev_max_backlog is the first network namespace's: change it there"),
     }
 }
@@ -57,8 +60,9 @@ fn budget(host: &Host) -> Advice {
     let round = budget.unwrap_or(USUAL_BUDGET);
     let squeezed: u64 = host.softnet.iter().map(|cpu| cpu.squeezed).sum();
     // at most: a round may have ended by its time
-    let share =
-        |cpu: &super::facts::Softnet| (cpu.squeezed * round) as f64 / cpu.processed.max(1) as f64;
+    let share = |cpu: &super::facts::Softnet| {
+        cpu.squeezed as f64 * round as f64 / cpu.processed.max(1) as f64
+    };
     let worst =
         host.softnet.iter().map(|cpu| (cpu.cpu, share(cpu))).max_by(|a, b| a.1.total_cmp(&b.1));
     let (cpu, most) = worst.unwrap_or((0, 0.0));
@@ -81,6 +85,6 @@ fn budget(host: &Host) -> Advice {
     advice
         .seen(format!("{budget} packets"), "/proc/sys/net/core/netdev_budget")
         .seen(format!("{micros} µs"), "/proc/sys/net/core/netdev_budget_usecs")
-        .run(format!("sysctl -w net.core.netdev_budget={}", budget * 2))
-        .run(format!("sysctl -w net.core.netdev_budget_usecs={}", micros * 2))
+        .run(format!("sysctl -w net.core.netdev_budget={}", budget.saturating_mul(2)))
+        .run(format!("sysctl -w net.core.netdev_budget_usecs={}", micros.saturating_mul(2)))
 }

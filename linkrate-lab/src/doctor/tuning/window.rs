@@ -66,8 +66,14 @@ impl Path<'_> {
 fn size(bytes: u64) -> String {
     match bytes {
         small if small < 4 << 20 => ByteSize(small.div_ceil(1 << 10) << 10).to_string(),
-        large => ByteSize(large.div_ceil(1 << 20) << 20).to_string(),
+        large => ByteSize(large.div_ceil(1 << 20).min(1 << 43) << 20).to_string(),
     }
+}
+
+/// The next power of two; the settings are 32-bit numbers with a sign.
+fn power_of_two(bytes: u64) -> u64 {
+    const MOST: u64 = i32::MAX as u64;
+    bytes.min(MOST).next_power_of_two().min(MOST)
 }
 
 fn autotuned(host: &Host, widest: Option<&Path<'_>>) -> Option<Advice> {
@@ -94,7 +100,7 @@ fn autotuned(host: &Host, widest: Option<&Path<'_>>) -> Option<Advice> {
     };
     let product = path.product();
     let trip = path.trip;
-    let needed = (product * WINDOW_SHARE).next_power_of_two();
+    let needed = power_of_two(product.saturating_mul(WINDOW_SHARE));
     let about = |advice: Advice| {
         evidence(advice)
             .seen(format!("{} at {}", path.interface.name, path.rate), "link rate (ethtool)")
@@ -150,7 +156,7 @@ fn asked_for(host: &Host, path: &Path<'_>) -> Option<Advice> {
         size(product)
     );
     let mut advice = evidence(Advice::consider(name, detail, path.cost(window)));
-    let needed = product.next_power_of_two();
+    let needed = power_of_two(product);
     for (key, value) in [("rmem_max", receive), ("wmem_max", send)] {
         if value < product {
             advice = advice.run(format!("sysctl -w net.core.{key}={needed}"));
