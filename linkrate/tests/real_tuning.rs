@@ -5,7 +5,7 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{LINKRATE, is_root_or_skips, skip};
+use common::{LINKRATE, has_or_skips, is_root_or_skips};
 use serde_json::Value;
 
 /// A network namespace with a sysfs of its own, held by a process that sleeps in it.
@@ -17,10 +17,10 @@ impl Namespace {
         if !is_root_or_skips(test) {
             return None;
         }
-        for program in ["ip", "ethtool", "unshare", "nsenter"] {
-            let found = Command::new(program).arg("--version").output();
-            if found.is_err() {
-                skip(test, &format!("{program} is not installed; apt-get install {program}"));
+        for (program, package) in
+            [("ip", "iproute2"), ("ethtool", "ethtool"), ("nsenter", "util-linux")]
+        {
+            if !has_or_skips(test, program, package) {
                 return None;
             }
         }
@@ -49,7 +49,7 @@ impl Namespace {
     /// Runs a line of shell, which must succeed.
     #[track_caller]
     fn run(&self, script: &str) {
-        let output = self.command("sh").args(["-ec", script]).output().expect("nsenter starts");
+        let output = self.command("bash").args(["-ec", script]).output().expect("nsenter starts");
         assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
@@ -169,6 +169,29 @@ fn routes_and_paths_that_carry_less_than_their_link_are_found() {
     assert!(route["detail"].as_str().unwrap().contains("198.51.100.0/24 mtu 1200"), "{route:#}");
     namespace.run("ip route del 198.51.100.0/24");
     assert!(asks(&namespace.advice(&[]), "route-mtu", "v0").is_none());
+}
+
+#[test]
+fn what_a_router_said_of_a_path_is_found_and_forgotten_by_the_printed_command() {
+    let test = "what_a_router_said_of_a_path_is_found_and_forgotten_by_the_printed_command";
+    let Some(router) = Namespace::with(test, "true") else { return };
+    let script = format!(
+        "ip link add v0 type veth peer name v1 netns {} && ip link set v0 up && \
+         ip addr add 192.0.2.1/24 dev v0",
+        router.0.id()
+    );
+    let Some(host) = Namespace::with(test, &script) else { return };
+    // what is behind it takes 1200 bytes, and the router says so to who sends more
+    router.run(
+        "ip link set v1 up && ip addr add 192.0.2.2/24 dev v1 && \
+         ip link add w0 type veth peer name w1 && ip link set w0 mtu 1200 up && ip link set w1 up && \
+         ip addr add 198.51.100.1/24 dev w0 && echo 1 > /proc/sys/net/ipv4/ip_forward",
+    );
+    host.run("ip route add default via 192.0.2.2");
+    host.run(
+        "for try in 1 2 3; do head -c 1400 /dev/zero > /dev/udp/198.51.100.9/9; sleep 0.2; done",
+    );
+    assert_eq!(followed(&host, "path-mtu", "v0"), ["ip route flush cache"]);
 }
 
 #[test]

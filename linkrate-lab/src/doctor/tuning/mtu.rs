@@ -88,11 +88,10 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
 /// An interface that stands on another, or is joined to it.
 fn against_lower(host: &Host, interface: &Interface) -> Option<Advice> {
     let lower = host.interface(interface.lower.as_deref()?)?;
-    let joined = interface.kind.as_deref() == Some("veth");
-    let wrong = if joined { lower.mtu < interface.mtu } else { interface.mtu > lower.mtu };
-    if !wrong {
+    if interface.mtu <= lower.mtu {
         return None;
     }
+    let joined = interface.kind.as_deref() == Some("veth");
     let (large, small) = (interface, lower);
     let relation = if joined { "its far end" } else { "what it stands on" };
     let detail =
