@@ -185,8 +185,7 @@ fn in_order(interface: &Interface, features: &Features) -> Advice {
 
 /// The adapter's own merging, which must stay off where packets go on to other hosts.
 fn merging(host: &Host, interface: &Interface, features: &Features) -> Option<Advice> {
-    let lro = features.get("rx-lro").filter(|feature| feature.changeable && !feature.active)?;
-    debug_assert!(!lro.active);
+    features.get("rx-lro").filter(|feature| feature.changeable && !feature.active)?;
     let forwards = host.settings.forwarding == Some(1) || interface.controller.is_some();
     if forwards || interface.device.is_none() {
         return None;
