@@ -2,10 +2,12 @@
 //!
 //! Everything is found out by trying it or by reading what the kernel says; nothing on the host is
 //! changed. `cpus` is about who runs where and how busy that is, `kernel` about what the
-//! kernel offers; that a testbed can be built is seen by building one.
+//! kernel offers; that a testbed can be built is seen by building one. [`tuning`] is the other half:
+//! how the host should be set up for speed.
 
 mod cpus;
 mod kernel;
+pub mod tuning;
 
 use std::path::Path;
 use std::sync::Arc;

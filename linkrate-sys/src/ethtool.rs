@@ -1,5 +1,6 @@
 //! Features and channels of an interface through ethtool's generic netlink family
-//! (Documentation/networking/ethtool-netlink.rst, linux/ethtool_netlink.h).
+//! (Documentation/networking/ethtool-netlink.rst, linux/ethtool_netlink.h); in `settings` rings,
+//! interrupt coalescing, pause frames and link modes, which are only read.
 //!
 //! Features travel as bit sets which are read and built here: the `ethtool` crate cannot emit
 //! them, and loses the bit of index 0 (`tx-scatter-gather`) when it reads them.
@@ -17,6 +18,10 @@ use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
 
 use crate::error::{SysError, SysResult};
 use crate::netlink::exchange::{Exchange, Refusal};
+
+mod settings;
+
+pub use settings::{Coalescing, LinkModes, Pause, Rings};
 
 const ETHTOOL_MSG_FEATURES_SET: u8 = 12;
 
@@ -64,6 +69,12 @@ impl Features {
     /// Every feature this kernel knows, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Feature)> {
         self.0.iter().map(|(name, feature)| (name.as_str(), *feature))
+    }
+}
+
+impl FromIterator<(String, Feature)> for Features {
+    fn from_iter<T: IntoIterator<Item = (String, Feature)>>(features: T) -> Self {
+        Self(features.into_iter().collect())
     }
 }
 

@@ -7,7 +7,8 @@
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`procstat`], [`census`], [`sched`], [`clock`]: CPU time, of whom, affinity, time
 //! - [`perf`], [`kallsyms`]: what a CPU is doing, by the names of the kernel's functions
-//! - [`netstat`], [`tcp_info`]: protocol counters, connections
+//! - [`netstat`], [`tcp_info`], [`sock_diag`]: protocol counters, connections
+//! - [`tree`]: what `/proc` and `/sys` say, below any root
 //! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
 //! - [`local_socket`]: how processes of one machine find each other
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
@@ -27,9 +28,11 @@ pub mod netstat;
 pub mod perf;
 pub mod procstat;
 pub mod sched;
+pub mod sock_diag;
 pub mod socket;
 pub mod splice;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
+pub mod tree;
 pub mod wait;

@@ -19,9 +19,11 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::error::{SysError, SysResult};
 
+mod census;
 pub(crate) mod exchange;
 mod link;
 
+pub use census::{LinkEntry, RouteEntry};
 pub use link::Link;
 
 use exchange::{Exchange, Refusal};

@@ -1,7 +1,7 @@
 //! TCP_INFO: what the kernel knows of one connection.
 
 use std::io;
-use std::mem::{MaybeUninit, size_of};
+use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// The fields linkrate uses, in the kernel's units.
@@ -21,6 +21,55 @@ pub struct TcpInfo {
     pub rwnd_limited_us: u64,
     /// Part of it limited by the send buffer, µs.
     pub sndbuf_limited_us: u64,
+}
+
+/// What TCP knows of the path of a connection of any process, in the kernel's units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathInfo {
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// Shortest round trip seen lately, µs; `u32::MAX` before the first, as the kernel has it.
+    pub min_rtt_us: u32,
+    /// Path MTU, bytes.
+    pub path_mtu: u32,
+    /// Payload the far end has acknowledged, bytes, and one for the SYN of who connected.
+    pub bytes_acked: u64,
+    /// Payload received, bytes.
+    pub bytes_received: u64,
+    /// Segments sent with payload, those sent again included.
+    pub data_segments_out: u32,
+    /// Segments sent again so far.
+    pub total_retrans: u32,
+}
+
+impl PathInfo {
+    /// Reads a `struct tcp_info` that came as bytes. What an older kernel leaves out is zero.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let word = |at: usize| {
+            let bytes = bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u32::from_ne_bytes)
+        };
+        let long = |at: usize| {
+            let bytes = bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        Self {
+            rtt_us: word(offset_of!(RawTcpInfo, rtt)),
+            min_rtt_us: word(offset_of!(RawTcpInfo, min_rtt)),
+            path_mtu: word(offset_of!(RawTcpInfo, pmtu)),
+            bytes_acked: long(offset_of!(RawTcpInfo, bytes_acked)),
+            bytes_received: long(offset_of!(RawTcpInfo, bytes_received)),
+            data_segments_out: word(offset_of!(RawTcpInfo, data_segs_out)),
+            total_retrans: word(offset_of!(RawTcpInfo, total_retrans)),
+        }
+    }
+
+    /// The shortest round trip, µs, or the smoothed one on kernels that do not say; `None` before
+    /// the first.
+    pub fn round_trip_us(&self) -> Option<u32> {
+        let known = |us: &u32| *us > 0 && *us < u32::MAX;
+        [self.min_rtt_us, self.rtt_us].into_iter().find(known)
+    }
 }
 
 /// `struct tcp_info` of include/uapi/linux/tcp.h up to `tcpi_sndbuf_limited`. Older kernels fill
@@ -138,6 +187,17 @@ mod tests {
                 && info.rwnd_limited_us > 0,
             "{info:?}"
         );
+    }
+
+    #[test]
+    fn a_shorter_structure_of_an_older_kernel_is_read_as_far_as_it_goes() {
+        let mut bytes = [0; 104];
+        bytes[68..72].copy_from_slice(&250u32.to_ne_bytes());
+        let old = PathInfo::from_bytes(&bytes);
+        assert_eq!((old.rtt_us, old.min_rtt_us, old.round_trip_us()), (250, 0, Some(250)));
+        assert_eq!(PathInfo { min_rtt_us: u32::MAX, ..old }.round_trip_us(), Some(250));
+        assert_eq!(PathInfo::from_bytes(&[]), PathInfo::default());
+        assert_eq!(PathInfo::default().round_trip_us(), None);
     }
 
     #[test]

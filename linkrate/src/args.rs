@@ -36,7 +36,7 @@ pub enum Command {
     Adapter(AdapterCommand),
     /// What theory allows a link to carry
     Limit(LimitArgs),
-    /// What this host can and cannot measure, with remedies
+    /// What this host can and cannot measure, and how it could be tuned
     Doctor(DoctorArgs),
     /// Serve a controller (started by linkrate itself)
     #[command(hide = true)]
@@ -289,7 +289,23 @@ impl FromArgMatches for Settings {
 
 /// `linkrate doctor`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Nothing is changed. Each finding under \"How it could be tuned\" has what was read and where, \
+                        what it likely costs, and the command that changes it."
+)]
 pub struct DoctorArgs {
+    /// Only whether this host can measure
+    #[arg(long, conflicts_with_all = ["tuning", "interface", "round_trip"])]
+    pub measure: bool,
+    /// Only how this host could be tuned; faster, builds no testbed
+    #[arg(long)]
+    pub tuning: bool,
+    /// Tuning: look at this interface only [default: all that are up]
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Tuning: reckon with this round trip [default: that of the busiest connection, else 1 ms]
+    #[arg(long, value_name = "TIME")]
+    pub round_trip: Option<String>,
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,

@@ -16,7 +16,7 @@ fn doctor(arguments: &[&str]) -> Output {
 fn every_finding_that_is_not_good_has_a_remedy() {
     let output = doctor(&["--json"]);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["format"], 1);
+    assert_eq!(document["format"], 2);
     let findings = document["findings"].as_array().unwrap();
     let state = |name: &str| {
         let finding = findings.iter().find(|finding| finding["name"] == name);
@@ -47,13 +47,61 @@ fn people_get_a_line_for_each_and_a_summary() {
     let output = doctor(&[]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains('\u{1b}'), "a pipe gets no colour");
-    let summary = text.lines().last().unwrap();
+    assert!(text.starts_with("Can it measure\n") && text.contains("\n\nHow it could be tuned\n"));
+    assert!(text.contains("Nothing was changed"), "{text}");
     match output.status.code() {
-        Some(0) => assert!(summary.starts_with("This host can measure"), "{text}"),
+        Some(0) => assert!(text.contains("This host can measure"), "{text}"),
         Some(3) => assert!(text.contains("This host cannot measure"), "{text}"),
         other => panic!("{other:?}: {text}"),
     }
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    // commands stay in one piece
+    let wide = |line: &&str| line.chars().count() > 100 && !line.starts_with("  run ");
+    assert_eq!(text.lines().find(wide), None, "{text}");
+}
+
+#[test]
+fn either_half_can_be_had_alone() {
+    let only = |argument: &str| -> Value {
+        let output = doctor(&["--json", argument]);
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let measure = only("--measure");
+    assert!(measure["findings"].is_array() && measure["tuning"].is_null(), "{measure}");
+    let tuning = only("--tuning");
+    assert!(tuning["findings"].is_null() && tuning["can_measure"].is_null(), "{tuning}");
+    assert!(!tuning["tuning"].as_array().unwrap().is_empty());
+    assert_eq!(doctor(&["--tuning"]).status.code(), Some(0), "advice is no failure");
+}
+
+#[test]
+fn advice_has_evidence_a_cost_and_a_remedy() {
+    let output = doctor(&["--tuning", "--json", "--round-trip", "150 ms"]);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for advice in document["tuning"].as_array().unwrap() {
+        let state = advice["state"].as_str().unwrap();
+        let asks = state == "improve" || state == "consider";
+        assert!(asks || state == "good" || state == "unseen", "{advice}");
+        assert_eq!(advice["cost"].is_object(), asks, "{advice}");
+        let commands = advice["commands"].as_array().unwrap();
+        assert!(!asks || !commands.is_empty() || advice["note"].is_string(), "{advice}");
+        assert!(!asks || !advice["evidence"].as_array().unwrap().is_empty(), "{advice}");
+    }
+}
+
+#[test]
+fn what_was_asked_wrongly_is_refused_before_anything_is_looked_at() {
+    for (arguments, word) in [
+        (&["--interface", "no-such-if"][..], "no interface \"no-such-if\""),
+        (&["--round-trip", "12"][..], "--round-trip"),
+        (&["--measure", "--tuning"][..], "cannot be used with"),
+        (&["--measure", "--interface", "eth0"][..], "cannot be used with"),
+    ] {
+        let output = doctor(arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(word), "{error}");
+        assert!(output.stdout.is_empty());
+    }
 }
 
 #[test]

@@ -13,6 +13,9 @@
 //! # Ok::<(), linkrate_wire::limits::LimitError>(())
 //! ```
 //!
+//! [`path`] and [`pcie`] are limits beside the link: what a window and losses leave one connection,
+//! and what the slot of an adapter moves.
+//!
 //! What a limit leaves out: acknowledgements, connection set-up and retransmissions. They travel
 //! on the link too, mostly in the other direction of a full-duplex one. The limit of both
 //! directions together is therefore at most twice the limit of one, and a little less is reached.
@@ -21,11 +24,14 @@ pub mod atm;
 mod breakdown;
 pub mod ethernet;
 pub mod packets;
+pub mod path;
+pub mod pcie;
 
 pub use atm::{AtmLink, AtmService};
 pub use breakdown::{Layer, Limit};
 pub use ethernet::{Encapsulation, EthernetLink};
 pub use packets::{Cut, IpVersion, Traffic, Transport};
+pub use pcie::PcieLink;
 
 use linkrate_terms::BitRate;
 

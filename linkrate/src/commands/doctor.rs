@@ -1,9 +1,12 @@
-//! `linkrate doctor`: what this host can and cannot measure.
+//! `linkrate doctor`: what this host can and cannot measure, and how it could be tuned (`tuning`).
+
+mod tuning;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use linkrate_lab::doctor::tuning::Advice;
 use linkrate_lab::doctor::{Finding, State, can_measure, examine};
 use serde::Serialize;
 
@@ -13,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt;
 
 /// Version of the JSON document.
-const DOCTOR_FORMAT: u32 = 1;
+const DOCTOR_FORMAT: u32 = 2;
 
 /// Width taken where there is no terminal to ask, and the widest that lines are read well at.
 const PIPE_WIDTH: usize = 100;
@@ -21,34 +24,62 @@ const PIPE_WIDTH: usize = 100;
 /// Columns of the longest state.
 const STATE_WIDTH: usize = 7;
 
+/// Halves that were not asked for are null.
 #[derive(Serialize)]
 struct Document<'a> {
     format: u32,
-    can_measure: bool,
-    findings: &'a [Finding],
+    can_measure: Option<bool>,
+    findings: Option<&'a [Finding]>,
+    tuning: Option<&'a [Advice]>,
 }
 
-/// Prints what this host can and cannot measure.
+/// Prints what this host can and cannot measure, and how it could be tuned.
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
-    let findings = examine(&this_program()?, Arc::clone(&stop));
+    // first, since a trial testbed leaves traces in what is read
+    let question = tuning::question(arguments)?;
+    let advice = (!arguments.measure).then(|| tuning::findings(&question)).transpose()?;
+    let findings = match arguments.tuning {
+        true => None,
+        false => Some(examine(&this_program()?, Arc::clone(&stop))),
+    };
     if stop.load(Ordering::Relaxed) {
         // what was cut short would be told as missing
         return Ok(Exit::Interrupted);
     }
-    let can_measure = can_measure(&findings);
+    let can_measure = findings.as_deref().map(can_measure);
     if arguments.json {
-        let document = Document { format: DOCTOR_FORMAT, can_measure, findings: &findings };
+        let document = Document {
+            format: DOCTOR_FORMAT,
+            can_measure,
+            findings: findings.as_deref(),
+            tuning: advice.as_deref(),
+        };
         let text = serde_json::to_string_pretty(&document)
             .map_err(|error| Failure::new(Exit::Failure, format!("findings as JSON: {error}")))?;
         print(&format!("{text}\n"))?;
     } else {
         let (width, style) = terminal_style();
         let width = width.map_or(PIPE_WIDTH, usize::from).min(PIPE_WIDTH);
-        print(&text(&findings, can_measure, width, style.color))?;
+        let measure = findings.as_deref().zip(can_measure);
+        let measure =
+            measure.map(|(all, can)| ("Can it measure", text(all, can, width, style.color)));
+        let tuned = advice.as_deref().map(|all| tuning::text(all, width, style.color));
+        let tuned = tuned.map(|text| ("How it could be tuned", text));
+        let sections: Vec<String> = measure
+            .into_iter()
+            .chain(tuned)
+            .map(|(heading, text)| format!("{}\n\n{text}", headed(heading, style.color)))
+            .collect();
+        print(&sections.join("\n"))?;
     }
-    Ok(if can_measure { Exit::Success } else { Exit::CannotMeasure })
+    // advice is no failure
+    Ok(if can_measure.unwrap_or(true) { Exit::Success } else { Exit::CannotMeasure })
+}
+
+fn headed(heading: &str, color: bool) -> String {
+    if color { format!("\u{1b}[1m{heading}\u{1b}[0m") } else { heading.to_owned() }
 }
 
 /// One paragraph for each finding: name, state, what was seen, and the remedy below it.

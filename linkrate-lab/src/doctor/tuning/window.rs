@@ -1,0 +1,196 @@
+//! Socket buffers against the bandwidth-delay product: one connection has at most a window under
+//! way each round trip.
+
+use std::time::Duration;
+
+use linkrate_terms::units::format_duration;
+use linkrate_terms::{BitRate, ByteSize};
+use linkrate_wire::limits::path::{bandwidth_delay, window_rate};
+
+use super::advice::{Advice, Basis, Cost};
+use super::facts::{Host, Interface};
+use super::round_trip::RoundTrip;
+
+/// Of a buffer, about half becomes window: the kernel counts its own bookkeeping too
+/// (TCP_DEFAULT_SCALING_RATIO, include/net/tcp.h).
+const WINDOW_SHARE: u64 = 2;
+
+/// Round trips for which people ask, when nothing is seen.
+const TABLE: [Duration; 3] =
+    [Duration::from_millis(1), Duration::from_millis(10), Duration::from_millis(100)];
+
+const FROM: &str = "window / round trip (linkrate-wire, limits::path)";
+
+/// Both halves: what TCP gives itself, and what programs may ask for.
+pub(super) fn advice(host: &Host, paths: &[(&Interface, RoundTrip)]) -> Vec<Advice> {
+    let mut all = protocol(host);
+    // the path that needs most
+    let widest = paths
+        .iter()
+        .filter_map(|(interface, trip)| Some(Path { interface, trip, rate: interface.rate()? }))
+        .max_by_key(Path::product);
+    all.extend(autotuned(host, widest.as_ref()));
+    all.extend(widest.as_ref().and_then(|path| asked_for(host, path)));
+    all
+}
+
+struct Path<'a> {
+    interface: &'a Interface,
+    trip: &'a RoundTrip,
+    rate: BitRate,
+}
+
+impl Path<'_> {
+    /// Bytes under way when it is full.
+    fn product(&self) -> u64 {
+        bandwidth_delay(self.rate, self.trip.time)
+    }
+
+    /// What a smaller window leaves of it.
+    fn cost(&self, window: u64) -> Cost {
+        let Some(rate) = window_rate(window, self.trip.time) else {
+            return Cost::unknown("a round trip of zero limits nothing");
+        };
+        let lost = 1.0 - rate.0 / self.rate.0;
+        let text = format!(
+            "one connection reaches at most {rate} of {}: a window of {} each round trip of {}",
+            self.rate,
+            size(window),
+            self.trip
+        );
+        Cost::known(Basis::Computed, lost, text, FROM)
+    }
+}
+
+/// To the next KiB or MiB, for people.
+fn size(bytes: u64) -> String {
+    match bytes {
+        small if small < 4 << 20 => ByteSize(small.div_ceil(1 << 10) << 10).to_string(),
+        large => ByteSize(large.div_ceil(1 << 20).min(1 << 43) << 20).to_string(),
+    }
+}
+
+/// The next power of two; the settings are 32-bit numbers with a sign.
+fn power_of_two(bytes: u64) -> u64 {
+    const MOST: u64 = i32::MAX as u64;
+    bytes.min(MOST).next_power_of_two().min(MOST)
+}
+
+fn autotuned(host: &Host, widest: Option<&Path<'_>>) -> Option<Advice> {
+    let name = "socket-buffers";
+    let (rmem, wmem) = (host.settings.tcp_rmem?, host.settings.tcp_wmem?);
+    let largest = rmem[2].min(wmem[2]);
+    let window = largest / WINDOW_SHARE;
+    let evidence = |advice: Advice| {
+        let values = |three: [u64; 3]| three.map(|value| value.to_string()).join(" ");
+        advice
+            .seen(format!("tcp_rmem {}", values(rmem)), "/proc/sys/net/ipv4/tcp_rmem")
+            .seen(format!("tcp_wmem {}", values(wmem)), "/proc/sys/net/ipv4/tcp_wmem")
+    };
+    let Some(path) = widest else {
+        let limits: Vec<String> = TABLE
+            .iter()
+            .filter_map(|time| {
+                Some(format!("{} over {}", window_rate(window, *time)?, format_duration(*time)))
+            })
+            .collect();
+        let detail =
+            format!("no link tells its rate; one connection reaches at most {}", limits.join(", "));
+        return Some(evidence(Advice::good(name, detail)));
+    };
+    let product = path.product();
+    let trip = path.trip;
+    let needed = power_of_two(product.saturating_mul(WINDOW_SHARE));
+    let about = |advice: Advice| {
+        evidence(advice)
+            .seen(format!("{} at {}", path.interface.name, path.rate), "link rate (ethtool)")
+            .seen(format!("round trip {trip}"), trip.place())
+    };
+    if window >= product {
+        let detail = format!(
+            "autotuning reaches a window of {}, and {} over {trip} needs {}",
+            size(window),
+            path.rate,
+            size(product)
+        );
+        return Some(about(Advice::good(name, detail)));
+    }
+    let detail = format!(
+        "autotuning ends at a window of {}, and {} over {trip} needs {}",
+        size(window),
+        path.rate,
+        size(product)
+    );
+    let make = if trip.is_known() { Advice::improve } else { Advice::consider };
+    let mut advice = about(make(name, detail, path.cost(window)));
+    for (key, three) in [("tcp_rmem", rmem), ("tcp_wmem", wmem)] {
+        if three[2] / WINDOW_SHARE < product {
+            advice = advice
+                .run(format!("sysctl -w net.ipv4.{key}='{} {} {needed}'", three[0], three[1]));
+        }
+    }
+    Some(advice.note("several connections share the link, and each needs only its share"))
+}
+
+/// What a program gets that sets its buffers itself, which turns autotuning off.
+fn asked_for(host: &Host, path: &Path<'_>) -> Option<Advice> {
+    let name = "buffer-limits";
+    let (receive, send) = (host.settings.rmem_max?, host.settings.wmem_max?);
+    let product = path.product();
+    // setsockopt doubles what is asked for, so that about all of it becomes window
+    let window = receive.min(send);
+    let evidence = |advice: Advice| {
+        advice
+            .seen(format!("rmem_max {receive}"), "/proc/sys/net/core/rmem_max")
+            .seen(format!("wmem_max {send}"), "/proc/sys/net/core/wmem_max")
+    };
+    if window >= product {
+        let detail = format!("programs that set their buffers may have {}", size(window));
+        return Some(evidence(Advice::good(name, detail)));
+    }
+    let detail = format!(
+        "programs that set their socket buffers get at most {}, and {} over {} needs {}",
+        size(window),
+        path.rate,
+        path.trip,
+        size(product)
+    );
+    let mut advice = evidence(Advice::consider(name, detail, path.cost(window)));
+    let needed = power_of_two(product);
+    for (key, value) in [("rmem_max", receive), ("wmem_max", send)] {
+        if value < product {
+            advice = advice.run(format!("sysctl -w net.core.{key}={needed}"));
+        }
+    }
+    Some(advice.note("only for programs that set SO_RCVBUF or SO_SNDBUF; the others are autotuned"))
+}
+
+/// Options without which windows are small or losses are dear.
+fn protocol(host: &Host) -> Vec<Advice> {
+    let mut all = Vec::new();
+    if host.settings.window_scaling == Some(0) {
+        let rate = window_rate(65_535, Duration::from_millis(1)).map(|rate| rate.to_string());
+        let text = format!(
+            "one connection reaches at most {} over 1 ms, a tenth of it over 10 ms",
+            rate.unwrap_or_default()
+        );
+        let cost = Cost::known(Basis::Computed, 0.95, text, FROM);
+        let detail = "TCP windows end at 64 KiB: window scaling (RFC 7323) is off";
+        all.push(
+            Advice::improve("window-scaling", detail, cost)
+                .seen("0", "/proc/sys/net/ipv4/tcp_window_scaling")
+                .run("sysctl -w net.ipv4.tcp_window_scaling=1"),
+        );
+    }
+    if host.settings.selective_acknowledgements == Some(0) {
+        let cost =
+            Cost::unknown("after several losses in one window, TCP sends again what arrived");
+        let detail = "selective acknowledgements (RFC 2018) are off";
+        all.push(
+            Advice::improve("selective-acknowledgements", detail, cost)
+                .seen("0", "/proc/sys/net/ipv4/tcp_sack")
+                .run("sysctl -w net.ipv4.tcp_sack=1"),
+        );
+    }
+    all
+}
