@@ -4,7 +4,8 @@
 //! the window on all of them at once and makes one measurement of their reports ([`figures`]).
 //! [`placement`] decides who owns which CPU, [`connection`] is the controller's end of the agents'
 //! protocol, [`adapters`] are the virtual adapters of a testbed, [`congestion`] knows which
-//! algorithms the kernel has, [`doctor`] says what this host can and cannot measure. [`control`]
+//! algorithms the kernel has, [`doctor`] says what this host can and cannot measure,
+//! [`self_test`] how exactly. [`control`]
 //! keeps a lab up for people, and lets other processes look at it and change it.
 
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ pub mod doctor;
 pub mod executor;
 pub mod figures;
 pub mod placement;
+pub mod self_test;
 pub mod testbed;
 
 use std::io;

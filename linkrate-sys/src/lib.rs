@@ -8,6 +8,7 @@
 //! - [`procstat`], [`sched`], [`clock`]: CPU time, affinity, time
 //! - [`netstat`], [`tcp_info`]: protocol counters, connections
 //! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
+//! - [`softirq_spin`]: a load of known size that no thread carries
 //! - [`local_socket`]: how processes of one machine find each other
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
 
@@ -24,6 +25,7 @@ pub mod netstat;
 pub mod procstat;
 pub mod sched;
 pub mod socket;
+pub mod softirq_spin;
 pub mod splice;
 pub mod sysfs;
 pub mod tap;

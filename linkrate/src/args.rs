@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use linkrate_study::keys::{KEYS, Values};
+use linkrate_terms::CpuMeter;
 
 use crate::commands::adapter::AdapterCommand;
 use crate::commands::lab::LabCommand;
@@ -99,6 +101,10 @@ pub struct StudyRunArgs {
     /// CPUs of the clients and of linkrate itself
     #[arg(long, value_name = "CPUS")]
     pub client_cpu: Option<String>,
+    /// How CPU time is measured: by the kernel's idle time, or by threads that count what it leaves
+    /// [default: auto, idle time where the kernel keeps it exactly]
+    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
+    pub cpu_meter: Option<CpuMeter>,
     /// The results directory [default: results/STUDY-DATE-TIME]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -125,6 +131,10 @@ pub struct MeasureArgs {
     /// CPUs of the clients and of linkrate itself
     #[arg(long, value_name = "CPUS")]
     pub client_cpu: Option<String>,
+    /// How CPU time is measured: by the kernel's idle time, or by threads that count what it leaves
+    /// [default: auto, idle time where the kernel keeps it exactly]
+    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
+    pub cpu_meter: Option<CpuMeter>,
     /// Send by splice, receive with MSG_TRUNC: no copy at either end
     #[arg(long)]
     pub zero_copy: bool,
@@ -142,6 +152,11 @@ pub struct MeasureArgs {
     pub json: bool,
     #[command(flatten)]
     pub settings: Settings,
+}
+
+fn cpu_meters() -> impl TypedValueParser<Value = CpuMeter> {
+    let words = PossibleValuesParser::new(CpuMeter::ALL.map(CpuMeter::word));
+    words.map(|word| CpuMeter::from_word(&word).unwrap_or_default())
 }
 
 /// Every setting of a cell as an option of its own, from the table that study files use.
@@ -196,6 +211,10 @@ impl FromArgMatches for Settings {
 /// `linkrate doctor`
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
+    /// Put loads of known size on the system under test's CPUs and compare what the CPU meters
+    /// report of them; takes half a minute
+    #[arg(long)]
+    pub self_test: bool,
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,

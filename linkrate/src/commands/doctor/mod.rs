@@ -1,4 +1,6 @@
-//! `linkrate doctor`: what this host can and cannot measure.
+//! `linkrate doctor`: what this host can and cannot measure, and how exactly.
+
+mod self_test;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -28,8 +30,11 @@ struct Document<'a> {
     findings: &'a [Finding],
 }
 
-/// Prints what this host can and cannot measure.
+/// Prints what this host can and cannot measure, or how exactly its meters do.
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
+    if arguments.self_test {
+        return self_test::run(arguments.json);
+    }
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     let findings = examine(&this_program()?, Arc::clone(&stop));
