@@ -33,6 +33,84 @@ pub fn timer_list_is_readable() -> bool {
     fs::read_to_string("/proc/timer_list").is_ok_and(|text| !parse_timer_list(&text).is_empty())
 }
 
+/// Whether the kernel notes when each CPU goes idle and wakes, so that the idle time of
+/// `/proc/stat` is exact but for its step, and not itself sampled by ticks: CONFIG_NO_HZ_COMMON
+/// (only then there is a `timer_migration`, kernel/time/timer.c), not switched off at boot.
+pub fn is_tickless() -> bool {
+    let built_in = fs::exists("/proc/sys/kernel/timer_migration").unwrap_or(false);
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    built_in && !told_to_tick(&command_line)
+}
+
+/// `nohz=` as early_param takes it, kernel/time/tick-sched.c; the last one counts.
+fn told_to_tick(command_line: &str) -> bool {
+    let mut words = command_line.split_whitespace().rev();
+    let last = words.find_map(|word| word.strip_prefix("nohz="));
+    last.is_some_and(|value| {
+        matches!(value.to_ascii_lowercase().as_str(), "off" | "0" | "n" | "no")
+    })
+}
+
+/// Processes and threads that were started since boot, from `/proc/stat`.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn forks() -> Result<u64, SysError> {
+    let path = "/proc/stat";
+    let text = read(path)?;
+    let count = text.lines().find_map(|line| line.strip_prefix("processes "));
+    count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "no number of processes");
+        SysError::new("read", path, error)
+    })
+}
+
+/// The ids of all processes, kernel threads included.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn processes() -> Result<Vec<u32>, SysError> {
+    let entries = fs::read_dir("/proc").map_err(|error| SysError::new("read", "/proc", error))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names.filter_map(|name| name.parse().ok()).collect())
+}
+
+/// A thread of any process: what it has used, and where it was last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadPlace {
+    /// Its kernel id.
+    pub id: u32,
+    /// CPU time, ns; what a running thread has used since the last tick may be missing.
+    pub cpu_ns: u64,
+    /// The CPU it runs on, or ran on last.
+    pub cpu: u32,
+    /// Whether it is the kernel's thread for softirqs that came too fast, `ksoftirqd/CPU`.
+    pub is_ksoftirqd: bool,
+}
+
+/// The threads of process `pid`, of any user; none where the kernel does not keep their times
+/// (CONFIG_SCHED_INFO), or the process has ended.
+pub fn threads_of(pid: u32) -> Vec<ThreadPlace> {
+    let place = |entry: fs::DirEntry| {
+        let schedstat = fs::read_to_string(entry.path().join("schedstat")).ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let id = entry.file_name().into_string().ok()?.parse().ok()?;
+        Some(ThreadPlace {
+            id,
+            cpu_ns: schedstat.split_whitespace().next()?.parse().ok()?,
+            cpu: parse_processor(&stat)?,
+            is_ksoftirqd: stat.contains(" (ksoftirqd/"),
+        })
+    };
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    tasks.map_or_else(|_| Vec::new(), |tasks| tasks.flatten().filter_map(place).collect())
+}
+
+/// Field 39 of `/proc/PID/stat`, proc_pid_stat(5); the name in field 2 may hold anything.
+fn parse_processor(stat: &str) -> Option<u32> {
+    stat[stat.rfind(')')? + 1..].split_whitespace().nth(36)?.parse().ok()
+}
+
 /// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must be running on it.
 ///
 /// # Errors
@@ -175,6 +253,34 @@ mod tests {
         assert_eq!(parse_stat(text, 1), Some((110, 2)));
         assert_eq!(parse_stat(text, 2), None);
         assert_eq!(parse_stat("cpu0 1 2", 0), None);
+    }
+
+    #[test]
+    fn the_command_line_can_keep_the_tick() {
+        for (line, told) in [
+            ("quiet nohz=off", true),
+            ("nohz=0 x", true),
+            ("nohz=off nohz=on", false),
+            ("nohz_full=1-3 quiet", false),
+            ("", false),
+        ] {
+            assert_eq!(told_to_tick(line), told, "{line}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_one_of_all() {
+        let before = forks().unwrap();
+        std::thread::spawn(|| ()).join().unwrap();
+        assert!(forks().unwrap() > before);
+        let own = std::process::id();
+        assert!(processes().unwrap().contains(&own));
+        let main = threads_of(own).into_iter().find(|thread| thread.id == own);
+        match fs::exists("/proc/self/schedstat").unwrap() {
+            true => assert!(online_cpus().unwrap().contains(main.unwrap().cpu)),
+            false => assert_eq!(main, None),
+        }
+        assert_eq!(parse_processor("7 (a) b) S 1"), None);
     }
 
     #[test]

@@ -33,6 +33,6 @@ pub use knobs::{InterfaceKnobs, Offload, SocketKnobs};
 pub use measurement::Measurement;
 pub use model::{Model, PortKnobs, Steering};
 pub use profile::Profile;
-pub use spec::{RunSpec, Task, TestbedSpec};
+pub use spec::{CpuMeter, RunSpec, Task, TestbedSpec};
 pub use units::{BitRate, ByteSize};
 pub use workload::{Direction, MessageSize, Protocol, ReceivePath, SendPath, Workload};

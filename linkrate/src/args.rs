@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use linkrate_study::keys::{KEYS, Key, Values};
+use linkrate_terms::CpuMeter;
 
 use crate::commands::adapter::AdapterCommand;
 use crate::commands::lab::LabCommand;
@@ -184,6 +186,10 @@ pub struct StudyRunArgs {
     /// CPUs of the clients and of linkrate itself
     #[arg(long, value_name = "CPUS")]
     pub client_cpu: Option<String>,
+    /// How CPU time is measured: by the kernel's idle time, or by threads that count what it leaves
+    /// [default: auto, idle time where the kernel keeps it exactly]
+    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
+    pub cpu_meter: Option<CpuMeter>,
     /// The results directory [default: results/STUDY-DATE-TIME]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -210,6 +216,10 @@ pub struct MeasureArgs {
     /// CPUs of the clients and of linkrate itself
     #[arg(long, value_name = "CPUS")]
     pub client_cpu: Option<String>,
+    /// How CPU time is measured: by the kernel's idle time, or by threads that count what it leaves
+    /// [default: auto, idle time where the kernel keeps it exactly]
+    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
+    pub cpu_meter: Option<CpuMeter>,
     /// Send by splice, receive with MSG_TRUNC: no copy at either end
     #[arg(long)]
     pub zero_copy: bool,
@@ -235,6 +245,11 @@ pub struct MeasureArgs {
 /// Whether a key sets anything; one workload has nothing to be told apart from.
 fn is_setting(key: &Key) -> bool {
     !matches!(key.values, Values::Label(_))
+}
+
+fn cpu_meters() -> impl TypedValueParser<Value = CpuMeter> {
+    let words = PossibleValuesParser::new(CpuMeter::ALL.map(CpuMeter::word));
+    words.map(|word| CpuMeter::from_word(&word).unwrap_or_default())
 }
 
 /// Every setting of a cell as an option of its own, from the table that study files use.
@@ -294,6 +309,10 @@ impl FromArgMatches for Settings {
                         what it likely costs, and the command that changes it."
 )]
 pub struct DoctorArgs {
+    /// Put loads of known size on the system under test's CPUs and compare what the CPU meters
+    /// report of them; takes half a minute
+    #[arg(long, conflicts_with_all = ["measure", "tuning", "interface", "round_trip"])]
+    pub self_test: bool,
     /// Only whether this host can measure
     #[arg(long, conflicts_with_all = ["tuning", "interface", "round_trip"])]
     pub measure: bool,

@@ -348,7 +348,7 @@ fn a_group_without_cpus_has_no_service_demand() {
 #[test]
 fn each_warning_is_given_when_it_is_due() {
     type Case = (&'static str, fn(&mut StoredStudy));
-    let cases: [Case; 10] = [
+    let cases: [Case; 11] = [
         (
             "The SUT shares its CPUs (CPU 0) with another role, so that CPU use and service demand \
              contain the work of both.",
@@ -358,6 +358,11 @@ fn each_warning_is_given_when_it_is_due() {
             "Idle time was read from /proc/stat in steps of 10 ms of a window of 2 s (0.5 %); \
              /proc/timer_list, which needs root, is exact.",
             |s| change(s, Some(1), |run| run.sut_cpu.source = IdleSource::ProcStat),
+        ),
+        (
+            "Idle time was counted by threads of idle priority, so that no CPU ever slept: latency, \
+             and the CPU time of waking, are less than on CPUs that sleep.",
+            |s| change(s, Some(1), |run| run.sut_cpu.source = IdleSource::IdleCounter),
         ),
         (
             "The SUT's CPUs are 3.5 % busy without load; every service demand contains that work.",

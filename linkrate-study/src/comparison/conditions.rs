@@ -387,11 +387,13 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         queues: _,
         sut_cpus: _,
         client_cpus: _,
+        cpu_meter,
     } = testbed;
     let mut values = Values::new();
     values.insert("adapter".to_owned(), adapter.name().to_owned());
     values.insert("clients-per-port".to_owned(), clients_per_port.to_string());
     values.insert("scale".to_owned(), scale.to_string());
+    values.insert("cpu-meter".to_owned(), cpu_meter.word().to_owned());
     if let Adapter::Model(model) = adapter {
         // who wrote the model and where its figures come from changes nothing on the wire
         let Model {

@@ -1,5 +1,7 @@
-//! `linkrate doctor`: what this host can and cannot measure, and how it could be tuned (`tuning`).
+//! `linkrate doctor`: what this host can and cannot measure, how exactly (`self_test`), and how it could
+//! be tuned (`tuning`).
 
+mod self_test;
 mod tuning;
 
 use std::fmt::Write as _;
@@ -33,8 +35,12 @@ struct Document<'a> {
     tuning: Option<&'a [Advice]>,
 }
 
-/// Prints what this host can and cannot measure, and how it could be tuned.
+/// Prints what this host can and cannot measure, how it could be tuned, or how exactly its meters
+/// measure.
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
+    if arguments.self_test {
+        return self_test::run(arguments.json);
+    }
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     // first, since a trial testbed leaves traces in what is read
