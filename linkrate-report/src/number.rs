@@ -191,6 +191,17 @@ pub fn duration(nanoseconds: f64) -> String {
     format!("{} {unit}", significant(nanoseconds / divisor, 3))
 }
 
+/// Nanoseconds without digits that only fill up, for labels of axes: `20 µs`, `2.5 ms`.
+pub fn duration_label(nanoseconds: f64) -> String {
+    let text = duration(nanoseconds);
+    let Some((digits, unit)) = text.split_once(' ') else { return text };
+    let digits = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
+    };
+    format!("{digits} {unit}")
+}
+
 /// A fraction as a percentage: 0.95 is `95 %`, 0.025 is `2.5 %`.
 pub fn percent(fraction: f64) -> String {
     // rounded first: 0.07 * 100 is 7.000000000000001
@@ -410,6 +421,9 @@ mod tests {
         assert_eq!(duration(21_340.0), "21.3 µs");
         assert_eq!(duration(999_900.0), "1.00 ms");
         assert_eq!(duration(812.0), "812 ns");
+        assert_eq!(duration_label(20_000.0), "20 µs");
+        assert_eq!(duration_label(100_000.0), "100 µs");
+        assert_eq!(duration_label(2_500_000.0), "2.5 ms");
         assert_eq!(percent(0.95), "95 %");
         assert_eq!(percent(0.07), "7 %");
         assert_eq!(percent(0.025), "2.5 %");
