@@ -111,6 +111,14 @@ pub fn level(name: &str, level: &Level) -> String {
     }
 }
 
+/// A level to be reached: `messages of 64 KiB or larger`, `4 connections or more`.
+pub fn at_least(name: &str, of: &Level, or_more: &str) -> String {
+    match sized(name) {
+        Some(things) if !or_more.is_empty() => format!("{things} of {}{or_more}", short(of)),
+        _ => format!("{}{or_more}", level(name, of)),
+    }
+}
+
 /// A level beside its factor's name, for axes and lists: `64 KiB`, `TSO`, `on`.
 pub fn short_level(name: &str, level: &Level) -> String {
     match (name, level) {
@@ -214,6 +222,14 @@ pub fn listed(items: &[String]) -> String {
         [] => String::new(),
         [only] => only.clone(),
         [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+pub fn either(items: &[String]) -> String {
+    match items {
+        [before @ .., last] if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+        all => all.concat(),
     }
 }
 

@@ -202,6 +202,25 @@ pub fn duration_label(nanoseconds: f64) -> String {
     format!("{digits} {unit}")
 }
 
+/// The text with figures and their units on one line: the blank between them does not break.
+pub fn unbroken(text: &str) -> String {
+    const UNITS: [&str; 14] = [
+        "%", "pp", "µs", "ms", "ns", "s", "b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s", "B", "KiB", "MiB",
+    ];
+    let mut out = String::with_capacity(text.len());
+    let mut after_digit = false;
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        let unit = || {
+            let word = rest.as_str().split([' ', ',', '.', ')', ';', ':']).next().unwrap_or("");
+            UNITS.contains(&word) || word.starts_with("µs/")
+        };
+        out.push(if c == ' ' && after_digit && unit() { '\u{a0}' } else { c });
+        after_digit = c.is_ascii_digit();
+    }
+    out
+}
+
 /// A fraction as a percentage: 0.95 is `95 %`, 0.025 is `2.5 %`.
 pub fn percent(fraction: f64) -> String {
     // rounded first: 0.07 * 100 is 7.000000000000001
@@ -414,6 +433,12 @@ mod tests {
         assert_eq!(far.ends.as_deref(), Some("+2300 to +2500 %"));
         let single = change(&Interval { mean: 2.164, low: None, high: None });
         assert_eq!((single.mean.as_str(), single.ends), ("+116 %", None));
+    }
+
+    #[test]
+    fn figures_and_units_stay_together() {
+        let text = unbroken("reduces by 64 % (62 to 66 %), 2.2 µs/KB or 3 runs");
+        assert_eq!(text, "reduces by 64\u{a0}% (62 to 66\u{a0}%), 2.2\u{a0}µs/KB or 3 runs");
     }
 
     #[test]

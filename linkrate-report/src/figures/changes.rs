@@ -23,7 +23,7 @@ pub fn ratios(
     let layout = Layout::new(groups, size);
     let ratios: Vec<f64> =
         values(groups).filter(|ratio| *ratio > 0.0 && ratio.is_finite()).collect();
-    let axis = Axis::of_changes(&ratios, minimum, layout.most_ticks(7).min(7));
+    let axis = Axis::of_changes(&ratios, minimum, layout.most_ticks(6).min(9));
     let backdrop = |area: &Area<'_>, x: &dyn Fn(f64) -> i32| {
         let [near, far] = [1.0 - minimum.min(0.99), 1.0 + minimum].map(f64::ln).map(x);
         let bottom = layout.bottom();

@@ -45,12 +45,15 @@ const DASHES: [&[f64]; 6] = [&[], &[9.0, 4.0], &[2.0, 4.0], &[10.0, 4.0, 2.0, 4.
 pub const TEXT: f64 = 14.0;
 /// Size of small text in pixels.
 pub const SMALL: f64 = 12.0;
+/// A generous mean width of a character, as a share of its size: fonts that browsers fall back to
+/// are wide.
+pub const CHARACTER: f64 = 0.6;
 /// The SVG backend divides sizes by this.
 const BACKEND: f64 = 1.24;
 
 /// A generous width of text of `size`, in pixels.
 pub fn text_width(text: &str, size: f64) -> i32 {
-    (text.chars().count() as f64 * size * 0.53).ceil() as i32
+    (text.chars().count() as f64 * size * CHARACTER).ceil() as i32
 }
 
 /// Text of a colour whose `anchor` lies at the point where it is drawn, centred on its line.
@@ -70,7 +73,7 @@ pub fn shortened(text: &str, size: f64, room: i32) -> String {
     if text_width(text, size) <= room {
         return text.to_owned();
     }
-    let most = (f64::from(room) / (size * 0.53)) as usize;
+    let most = (f64::from(room) / (size * CHARACTER)) as usize;
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
@@ -244,8 +247,8 @@ mod tests {
 
     #[test]
     fn long_names_are_cut() {
-        assert_eq!(shortened("transmit", 14.0, 60), "transmit");
-        assert_eq!(shortened("transmitted", 14.0, 60), "transmi…");
+        assert_eq!(shortened("transmit", 14.0, 68), "transmit");
+        assert_eq!(shortened("transmitted", 14.0, 68), "transmi…");
     }
 
     #[test]

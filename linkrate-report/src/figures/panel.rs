@@ -81,6 +81,8 @@ pub struct Panel {
     pub shape: Shape,
     /// Labels of a logarithmic vertical axis; without them it is linear from zero.
     pub logarithmic: Option<fn(f64) -> String>,
+    /// Lines to keep free for the legend, so that neighbours have their axes at one height.
+    pub legend_lines: i32,
 }
 
 /// From values to pixels.
@@ -137,14 +139,18 @@ impl Panel {
             .filter(|value| value.is_finite())
     }
 
+    /// Lines that the legend takes.
+    pub fn own_legend_lines(&self) -> i32 {
+        lines(&self.legend())
+    }
+
     /// Draws it.
     ///
     /// # Errors
     /// [`ReportError::Chart`] when the drawing library refuses.
     pub fn draw(&self) -> Result<Drawing, ReportError> {
         let items = self.legend();
-        let lines = items.last().map_or(0, |(_, y, _)| y + 1);
-        let top = TITLE + lines * LEGEND + 6;
+        let top = TITLE + self.legend_lines.max(lines(&items)) * LEGEND + 12;
         let height = top + PLOT + BELOW;
         on_area(&self.title, (WIDTH, height), |area| self.paint(area, top, &items))
     }
@@ -287,6 +293,10 @@ impl Panel {
     }
 }
 
+fn lines(legend: &[(Entry<'_>, i32, i32)]) -> i32 {
+    legend.last().map_or(0, |(_, line, _)| line + 1)
+}
+
 /// Strokes and gaps of a limit.
 pub const LIMIT_DASHES: &[f64] = &[6.0, 4.0];
 
@@ -303,7 +313,7 @@ impl<'a> Entry<'a> {
     fn name(self) -> &'a str {
         match self {
             Self::Series(_, name) => name,
-            Self::Limit => "limit of links and bus",
+            Self::Limit => "limit",
         }
     }
 }

@@ -34,6 +34,14 @@ impl Size {
             Self::Narrow => 340,
         }
     }
+
+    /// Size of names and figures in pixels.
+    fn text(self) -> f64 {
+        match self {
+            Self::Wide => ink::TEXT,
+            Self::Narrow => ink::SMALL,
+        }
+    }
 }
 
 /// One row of a chart.
@@ -92,10 +100,10 @@ impl Layout {
         let width = size.width();
         let rows = || groups.iter().flat_map(|group| &group.rows);
         let widest = |text: &dyn Fn(&Row) -> String, most: f64| {
-            let widest = rows().map(|row| ink::text_width(&text(row), ink::TEXT)).max().unwrap_or(0);
+            let widest = rows().map(|row| ink::text_width(&text(row), size.text())).max().unwrap_or(0);
             widest.min((most * f64::from(width)) as i32) + 14
         };
-        let left = widest(&|row| row.name.clone(), 0.4);
+        let left = widest(&|row| row.name.clone(), 0.46);
         let right = widest(&|row| figure(row, size).to_owned(), 0.4);
         let mut y = 2;
         let mut items = Vec::new();
@@ -115,7 +123,7 @@ impl Layout {
     /// How many labels of that many characters fit below the plot.
     pub fn most_ticks(&self, characters: usize) -> usize {
         let plot = f64::from(self.size.width() - self.left - self.right);
-        ((plot / (characters as f64 * ink::SMALL * 0.53 + 14.0)) as usize).max(2)
+        ((plot / (characters as f64 * ink::SMALL * ink::CHARACTER + 12.0)) as usize).max(2)
     }
 
     /// The lower edge of the plot.
@@ -162,16 +170,18 @@ pub fn draw(
             match item {
                 Item::Heading(group) => {
                     // the grid makes room for the words
-                    let corners = [(0, y - HEADING / 2), (width, y + HEADING / 2 - 4)];
+                    let corners = [(0, y - HEADING / 2 - 4), (width, y + HEADING / 2 - 4)];
                     area.draw(&Rectangle::new(corners, ink::CARD.filled()))?;
-                    let style = ink::bold(ink::MUTED, ink::TEXT, HPos::Left);
-                    let name = ink::shortened(&groups[*group].name, ink::TEXT, width);
+                    let size = layout.size.text();
+                    let style = ink::bold(ink::MUTED, size, HPos::Left);
+                    let name = ink::shortened(&groups[*group].name, size, width);
                     area.draw(&Text::new(name, (0, *y), style))?;
                 }
                 Item::Row(group, row) => {
                     let row = &groups[*group].rows[*row];
-                    let name = ink::shortened(&row.name, ink::TEXT, layout.left - 8);
-                    let style = |anchor| ink::text(ink::INK, ink::TEXT, anchor);
+                    let size = layout.size.text();
+                    let name = ink::shortened(&row.name, size, layout.left - 8);
+                    let style = |anchor| ink::text(ink::INK, size, anchor);
                     area.draw(&Text::new(name, (layout.left - 8, *y), style(HPos::Right)))?;
                     mark(area, row, *y, &x)?;
                     let figure = figure(row, layout.size).to_owned();

@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_axis_of_both_signs_has_its_zero() {
-        let axis = Axis::around_zero(&[-80.3, 192.6, 56.2], 5);
+        let axis = Axis::around_zero(&[-80.3, 192.6, 56.2], 8);
         assert!(axis.ticks.iter().any(|(value, label)| *value == 0.0 && label == "0"));
         assert!(axis.ticks.iter().any(|(_, label)| label == "−50"), "{axis:?}");
     }

@@ -91,14 +91,14 @@ fn one(
         (true, false) => " or more",
     };
     let verb = if factor == "ports" { "Use" } else { "Run with" };
-    let lower = lower_case(&prefix, verb);
-    let say = format!("{prefix}{lower} {}{or_more}.", names::level(factor, best));
-    let gain = format!("{} {}.", words::capitalised(&subject.text), names::listed(&told(true)));
+    let verb = lower_case(&prefix, verb);
+    let say = format!("{prefix}{verb} {}.", names::at_least(factor, best, or_more));
+    let gain = format!("{} {}.", words::capitalised(&subject.text), told(true).join(", and "));
     let losses = told(false);
     let mut cost = if losses.is_empty() {
         "No effect for the worse was shown.".to_owned()
     } else {
-        format!("It is a trade: {it} {}.", names::listed(&losses)).replace("they raises", "they raise")
+        format!("It is a trade: {it} {}.", losses.join(", and "))
     };
     if let Some(latency) = latency(&of_step) {
         cost = format!("{cost} {latency}");

@@ -188,8 +188,9 @@ impl<'a> Family<'a> {
                 far = limits;
             }
             limited |= panel.series.iter().flat_map(|s| s.points.iter().flatten()).any(|p| p.limit.is_some());
-            panels.push(self.picture(&panel)?);
+            panels.push(panel);
         }
+        let panels = self.pictures(panels)?;
         if panels.is_empty() {
             return Ok(None);
         }
@@ -241,8 +242,9 @@ impl<'a> Family<'a> {
             if panel.drop_far_limits() {
                 far.extend(self.limits(facet));
             }
-            panels.push(self.picture(&panel)?);
+            panels.push(panel);
         }
+        let panels = self.pictures(panels)?;
         if panels.is_empty() {
             return Ok(None);
         }
@@ -318,7 +320,17 @@ impl<'a> Family<'a> {
             series,
             shape,
             logarithmic: None,
+            legend_lines: 0,
         })
+    }
+
+    /// Neighbours, with their axes at one height.
+    fn pictures(&self, mut panels: Vec<Panel>) -> Result<Vec<Picture>, ReportError> {
+        let lines = panels.iter().map(Panel::own_legend_lines).max().unwrap_or(0);
+        for panel in &mut panels {
+            panel.legend_lines = lines;
+        }
+        panels.iter().map(|panel| self.picture(panel)).collect()
     }
 
     fn picture(&self, panel: &Panel) -> Result<Picture, ReportError> {
@@ -388,9 +400,11 @@ impl<'a> Family<'a> {
                 series,
                 shape: Shape::Curves,
                 logarithmic: Some(number::duration_label),
+                legend_lines: 0,
             };
-            panels.push(self.picture(&panel)?);
+            panels.push(panel);
         }
+        let panels = self.pictures(panels)?;
         if panels.is_empty() {
             return Ok(None);
         }

@@ -194,7 +194,7 @@ fn of_published(
         let name = published_at(one);
         sentences.push(format!("{name}: published {published}, measured {measured} ({ends})"));
         let row = Row {
-            figure: format!("{published} | {measured}"),
+            figure: format!("paper {published}, here {measured}"),
             short_figure: measured,
             value: one.measured.map(|measured| measured.mean / scale.divisor),
             ends: one.measured.and_then(|measured| measured.low.zip(measured.high)).map(
@@ -225,9 +225,7 @@ fn of_published(
         PublishedKind::Effect => changes::ratios(&title, &groups, size, results.minimum_effect),
         _ => changes::amounts(&title, &groups, size),
     })?;
-    let note = "Diamond: published; dot with interval: measured here. On the right: published | \
-                measured."
-        .to_owned();
+    let note = "Diamond: published; dot with interval: measured here.".to_owned();
     Ok(Figure { number: 0, title, note, panels: vec![picture] })
 }
 

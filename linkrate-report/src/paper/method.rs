@@ -260,13 +260,14 @@ pub fn question(source: &str) -> Option<(String, Vec<String>)> {
     let comment = source.lines().take_while(|line| line.starts_with('#'));
     let mut paragraphs: Vec<String> = vec![String::new()];
     for line in comment {
-        let line = line.trim_start_matches('#').trim();
+        // code in a comment is set off there as in Markdown
+        let line = line.trim_start_matches('#').trim().replace('`', "");
         match (line.is_empty(), paragraphs.last_mut()) {
             (true, _) => paragraphs.push(String::new()),
-            (false, Some(last)) if last.is_empty() => last.push_str(line),
+            (false, Some(last)) if last.is_empty() => last.push_str(&line),
             (false, Some(last)) => {
                 last.push(' ');
-                last.push_str(line);
+                last.push_str(&line);
             }
             (false, None) => {}
         }

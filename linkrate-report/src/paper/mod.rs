@@ -14,11 +14,11 @@
 
 use linkrate_study::results::StudyResults;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
+use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde::Serialize;
 
-use crate::{ReportError, words};
+use crate::{ReportError, number, words};
 
 pub mod advice;
 pub mod cells;
@@ -130,7 +130,7 @@ pub struct Paper<'a> {
     /// Where the CPU time went.
     pub attribution_figure: Option<Figure>,
     /// The same as a table.
-    pub attribution: Option<Numbered>,
+    pub attribution: Vec<Numbered>,
     /// Figures and verdicts.
     pub cells: Vec<Numbered>,
     /// How it was measured.
@@ -201,7 +201,7 @@ impl<'a> Paper<'a> {
             published_figures: figures::published(results)?,
             published: tables::published(results).map(numbered),
             attribution_figure: figures::attribution(results)?,
-            attribution: tables::attribution(results).map(numbered),
+            attribution: tables::attribution(results).into_iter().map(numbered).collect(),
             cells: tables::cells(results).into_iter().map(numbered).collect(),
             method: method::paragraphs(results),
             testbed: testbed::figure(results)?,
@@ -312,7 +312,12 @@ pub fn render(name: &str, template: &str, values: &impl Serialize) -> Result<Str
         match value.as_str().filter(|_| markdown && !value.is_safe()) {
             Some(text) => Ok(out.write_str(&crate::markdown::escaped(text))?),
             None if markdown => Ok(out.write_str(&value.to_string())?),
-            None => minijinja::escape_formatter(out, state, value),
+            None => match value.as_str().filter(|_| !value.is_safe()) {
+                Some(text) => {
+                    minijinja::escape_formatter(out, state, &Value::from(number::unbroken(text)))
+                }
+                None => minijinja::escape_formatter(out, state, value),
+            },
         }
     });
     environment.add_filter("fenced", crate::markdown::fenced);

@@ -175,7 +175,7 @@ impl<'a> Step<'a> {
             })
             .filter(|place| !place.is_empty())
             .collect();
-        names::listed(&places)
+        names::either(&places)
     }
 
     /// The ends of all intervals together: `−55 to +66 %`; `None` when one has none.

@@ -1,6 +1,8 @@
 //! The tables, as text that both HTML and Markdown put in place.
 
-use linkrate_study::results::{AdapterFigures, CellResult, Effect, Quantity, StudyResults};
+use linkrate_study::results::{
+    AdapterFigures, Attribution, CellResult, Effect, Quantity, StudyResults,
+};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_terms::Task;
 use linkrate_terms::measurement::IdleSource;
@@ -184,13 +186,17 @@ pub fn effect_name(index: usize) -> String {
 
 /// Effects: the claimed ones, or those that were not shown.
 pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
-    let chosen: Vec<(usize, &Effect)> =
+    let mut chosen: Vec<(usize, &Effect)> =
         results.effects.iter().enumerate().filter(|(_, e)| e.claimed == claimed).collect();
     if chosen.is_empty() {
         return None;
     }
+    // measure after measure, as the figures have them
+    let measures = words::measures(&results.effects);
+    let place = |effect: &Effect| measures.iter().position(|measure| *measure == effect.measure);
+    chosen.sort_by_key(|(_, effect)| place(effect));
     let any_at = chosen.iter().any(|(_, effect)| !effect.at.0.is_empty());
-    let mut titles = columns(&[("No.", "short"), ("Measure", "name"), ("Step", "step")]);
+    let mut titles = columns(&[("No.", "short"), ("Measure", "step"), ("Step", "step")]);
     if any_at {
         titles.push(column("At", "step"));
     }
@@ -253,7 +259,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     Some(Table {
         title: "Published beside measured".to_owned(),
         columns: columns(&[
-            ("Measure", "name"),
+            ("Measure", "step"),
             ("Of", "step"),
             ("Published", "number"),
             ("Measured", "number"),
@@ -267,80 +273,70 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     })
 }
 
-/// Where the CPU time went, a row for each profiled cell.
-pub fn attribution(results: &StudyResults) -> Option<Table> {
-    let mut titles: Vec<String> = Vec::new();
-    let profiled: Vec<_> = results
+/// Most cells beside each other in a table of CPU time.
+const CELLS_ABREAST: usize = 6;
+
+/// Where the CPU time went: a row for each category, a column for each profiled cell, in as many
+/// tables as that takes.
+pub fn attribution(results: &StudyResults) -> Vec<Table> {
+    let profiled: Vec<Profiled<'_>> = results
         .cells
         .iter()
         .filter_map(|cell| Some((cell, cell.attribution.as_ref()?)))
         .collect();
+    let mut categories: Vec<&str> = Vec::new();
     for share in profiled.iter().flat_map(|(_, attribution)| &attribution.shares) {
-        if !titles.contains(&share.title) {
-            titles.push(share.title.clone());
+        if !categories.contains(&share.title.as_str()) {
+            categories.push(&share.title);
         }
     }
-    if profiled.is_empty() {
-        return None;
-    }
-    // categories go down and cells across, unless there are too many cells for a page
-    let row = |title: &String| {
-        let mut fields = vec![Field::of(title.clone())];
-        fields.extend(profiled.iter().map(|(_, attribution)| {
-            let share = attribution.shares.iter().find(|share| share.title == *title);
-            Field::or_absent(share.map(|share| percentage(share.percent)))
-        }));
-        Row { id: String::new(), fields }
+    let chunks = profiled.chunks(CELLS_ABREAST);
+    let all = chunks.len();
+    let title = |index: usize| match all {
+        1 => "Where the CPU time went".to_owned(),
+        _ => format!("Where the CPU time went ({} of {all})", index + 1),
     };
-    let mut rows: Vec<Row> = titles.iter().map(row).collect();
-    let total = |name: &str, value: fn(&linkrate_study::results::Attribution) -> String| {
-        let mut fields = vec![Field::of(name)];
-        fields.extend(profiled.iter().map(|(_, attribution)| Field::of(value(attribution))));
-        Row { id: String::new(), fields }
+    let table = |(index, cells)| of_attribution(title(index), &categories, cells);
+    chunks.enumerate().map(table).collect()
+}
+
+/// A cell with where its CPU time went.
+type Profiled<'a> = (&'a CellResult, &'a Attribution);
+
+fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) -> Table {
+    let row = |name: &str, value: &dyn Fn(&Attribution) -> Option<String>| {
+        let values = cells.iter().map(|(_, attribution)| Field::or_absent(value(attribution)));
+        Row { id: String::new(), fields: [Field::of(name)].into_iter().chain(values).collect() }
     };
-    rows.push(total("busy, by the samples", |a| percentage(a.sampled_percent)));
-    rows.push(total("busy, by the meter", |a| percentage(a.meter_percent)));
-    rows.push(total("samples a run", |a| number::grouped(a.samples.round())));
-    let mut titles = vec![column("Category", "name")];
-    titles.extend(profiled.iter().map(|(cell, _)| column(&names::cell(&cell.levels), "number")));
+    let mut rows: Vec<Row> = categories
+        .iter()
+        .map(|category| {
+            row(category, &|attribution| {
+                let share = attribution.shares.iter().find(|share| share.title == *category);
+                share.map(|share| percentage(share.percent))
+            })
+        })
+        .collect();
+    rows.push(row("busy, by the samples", &|a| Some(percentage(a.sampled_percent))));
+    rows.push(row("busy, by the meter", &|a| Some(percentage(a.meter_percent))));
+    rows.push(row("samples a run", &|a| Some(number::grouped(a.samples.round()))));
+    let mut columns = vec![column("Category", "name")];
+    columns.extend(cells.iter().map(|(cell, _)| column(&names::cell(&cell.levels), "number")));
     let mut unknown: Vec<String> = Vec::new();
-    for (cell, attribution) in &profiled {
-        let told: Vec<String> = attribution
-            .unknown
-            .iter()
-            .take(3)
-            .map(|(symbol, percent)| format!("{symbol} {percent:.1} %"))
-            .collect();
-        if !told.is_empty() {
-            unknown.push(format!("{}: {}", names::cell(&cell.levels), told.join(", ")));
+    for (symbol, percent) in cells.iter().flat_map(|(_, attribution)| attribution.unknown.iter().take(3)) {
+        let told = format!("{symbol} ({percent:.1} %)");
+        if !unknown.contains(&told) {
+            unknown.push(told);
         }
     }
     let unknown = match unknown.is_empty() {
         true => String::new(),
-        false => format!(" Commonest symbols in no category: {}.", unknown.join("; ")),
+        false => format!(" Commonest symbols in no category: {}.", unknown.join(", ")),
     };
-    let table = Table {
-        title: "Where the CPU time went".to_owned(),
-        columns: titles,
-        rows,
-        note: format!(
-            "Per cent of the CPUs of the system under test, means over profiled runs.{unknown}"
-        ),
-    };
-    Some(if profiled.len() > 6 { turned(table) } else { table })
-}
-
-/// Rows as columns.
-fn turned(table: Table) -> Table {
-    let mut columns = vec![column("Cell", "name")];
-    columns.extend(table.rows.iter().filter_map(|row| Some(column(&row.fields.first()?.text, "number"))));
-    let row = |index: usize, name: &Column| {
-        let mut fields = vec![Field::of(name.title.clone())];
-        fields.extend(table.rows.iter().filter_map(|row| row.fields.get(index).cloned()));
-        Row { id: String::new(), fields }
-    };
-    let rows = table.columns.iter().enumerate().skip(1).map(|(index, name)| row(index, name));
-    Table { rows: rows.collect(), columns, ..table }
+    let note = format!(
+        "Per cent of the CPUs of the system under test, means over profiled runs.{unknown}"
+    );
+    Table { title, columns, rows, note }
 }
 
 /// What the counters prove.

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::figures::{Figure, Picture, Svg};
 use crate::ReportError;
+use crate::number;
 use crate::words::{self, count};
 
 const TEMPLATE: &str = include_str!("../../templates/testbed.svg");
@@ -32,7 +33,6 @@ struct Scene {
     client_cpus: String,
     adapters: Vec<Card>,
     wires: Vec<Wire>,
-    below: Vec<String>,
 }
 
 /// An adapter in the system under test.
@@ -71,7 +71,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     let mut adapters = Vec::new();
     let mut wires = Vec::new();
     let mut y = 92;
-    let told;
+    let mut told = Vec::new();
     match &testbed.adapter {
         Adapter::Veth => {
             let rows = testbed.clients.clamp(1, MOST_ROWS);
@@ -85,14 +85,14 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
                 wires.push(Wire { y, port, rate, switch: false, clients });
                 y += ROW;
             }
-            told = format!(
+            told.push(format!(
                 "A system under test and {}, each joined by a veth pair, which has no rate of its own.",
                 count(testbed.clients as usize, "client")
-            );
+            ));
         }
         Adapter::Model(model) => {
             let per_port = testbed.clients_per_port.max(1);
-            let rate = model.rate.map_or_else(String::new, |rate| rate.to_string());
+            let rate = model.rate.map_or_else(String::new, |rate| number::published(rate.0, "bit/s"));
             let shown = testbed.ports.clamp(1, MOST_ROWS);
             let per_card = model.ports.max(1);
             for port in 0..shown {
@@ -118,7 +118,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
             }
             let cards = count(testbed.ports.div_ceil(per_card) as usize, "virtual adapter");
             let each = if rate.is_empty() { String::new() } else { format!(" of {rate}") };
-            told = format!(
+            told.push(format!(
                 "A system under test with {cards} of the model {} ({}), {}{each}, and {} behind each \
                  port{}.",
                 model.name,
@@ -126,16 +126,17 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
                 count(testbed.ports as usize, "port"),
                 count(per_port as usize, "client"),
                 if per_port > 1 { " on a switch" } else { "" },
-            );
+            ));
         }
     }
-    let mut below = Vec::new();
     if let Adapter::Model(model) = &testbed.adapter {
-        below.extend(model.bus.map(|bus| format!("Each adapter's bus carries {bus}, both directions together.")));
+        told.extend(model.bus.map(|bus| {
+            let bus = number::published(bus.0, "bit/s");
+            format!("Each adapter's bus carries {bus}, both directions together.")
+        }));
     }
-    below.extend(words::scaled(results).map(|scaled| words::capitalised(&scaled) + "."));
-    let bottom = y + 2;
-    let height = bottom + 22 + 20 * below.len() as u32;
+    told.extend(words::scaled(results).map(|scaled| words::capitalised(&scaled) + "."));
+    let height = y + 6;
     let draw = |width: u32| -> Result<Svg, ReportError> {
         let sut = if width > 500 { 260 } else { 128 };
         let clients = width - if width > 500 { 180 } else { 108 };
@@ -149,15 +150,14 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
             client_cpus: client_cpus.clone(),
             adapters: adapters.clone(),
             wires: wires.clone(),
-            below: below.clone(),
         };
         Ok(Svg { svg: super::render("testbed.svg", TEMPLATE, &scene)?, width, height })
     };
+    let told = told.join(" ");
     let description = format!(
-        "{told} The system under test has {}, the clients have {}.{}",
+        "{told} The system under test has {}, the clients have {}.",
         fact_or(&sut_cpus, "CPUs that are not known"),
         fact_or(&client_cpus, "CPUs that are not known"),
-        below.iter().map(|line| format!(" {line}")).collect::<String>()
     );
     let picture = Picture {
         title: "The testbed".to_owned(),
