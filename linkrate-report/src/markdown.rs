@@ -93,11 +93,7 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// Text as a block of code, in a fence that is longer than any within it.
 pub(crate) fn fenced(text: &str) -> String {
-    let longest = text
-        .split(|c: char| c != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or(0);
+    let longest = text.split(|c: char| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat((longest + 1).max(3));
     format!("{fence}toml\n{text}\n{fence}")
 }

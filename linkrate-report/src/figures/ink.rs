@@ -39,7 +39,8 @@ const LINES: [RGBColor; 6] = [
 ];
 
 /// Dashes of series: lengths of strokes and gaps, over and over.
-const DASHES: [&[f64]; 6] = [&[], &[9.0, 4.0], &[2.0, 4.0], &[10.0, 4.0, 2.0, 4.0], &[5.0, 3.0], &[1.0, 2.0]];
+const DASHES: [&[f64]; 6] =
+    [&[], &[9.0, 4.0], &[2.0, 4.0], &[10.0, 4.0, 2.0, 4.0], &[5.0, 3.0], &[1.0, 2.0]];
 
 /// Size of text in pixels.
 pub const TEXT: f64 = 14.0;
@@ -168,9 +169,15 @@ pub fn surface(area: &Area<'_>, corners: [(i32, i32); 2], kind: usize) -> Drawn 
 pub fn marker(area: &Area<'_>, (x, y): (i32, i32), kind: usize) -> Drawn {
     let color = line(kind);
     let around = |radius: i32| -> [(i32, i32); 4] {
-        [(x - radius, y - radius), (x + radius, y - radius), (x + radius, y + radius), (x - radius, y + radius)]
+        [
+            (x - radius, y - radius),
+            (x + radius, y - radius),
+            (x + radius, y + radius),
+            (x - radius, y + radius),
+        ]
     };
-    let diamond = |radius: i32| [(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)];
+    let diamond =
+        |radius: i32| [(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)];
     match kind % 6 {
         0 => area.draw(&Circle::new((x, y), 5, color.filled())),
         1 => {
@@ -232,7 +239,13 @@ pub fn dashed(
 }
 
 /// An upright interval with a foot at each end.
-pub fn whisker(area: &Area<'_>, x: i32, (low, high): (i32, i32), foot: i32, color: RGBColor) -> Drawn {
+pub fn whisker(
+    area: &Area<'_>,
+    x: i32,
+    (low, high): (i32, i32),
+    foot: i32,
+    color: RGBColor,
+) -> Drawn {
     let pen = color.stroke_width(2);
     area.draw(&PathElement::new([(x, low), (x, high)], pen))?;
     for y in [low, high] {

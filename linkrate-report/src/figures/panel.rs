@@ -114,14 +114,14 @@ impl Ground<'_, '_> {
 }
 
 impl Panel {
-    /// Every limit that is too far above the figures to be drawn in is taken out; whether any was.
-    pub fn drop_far_limits(&mut self) -> bool {
+    /// Every limit that is too far above the figures to be drawn in is taken out and returned.
+    pub fn drop_far_limits(&mut self) -> Vec<f64> {
         let largest = self.values().fold(0.0, f64::max);
-        let mut far = false;
+        let mut far = Vec::new();
         for point in self.series.iter_mut().flat_map(|series| series.points.iter_mut().flatten()) {
-            if point.limit.is_some_and(|limit| limit > FAR * largest) {
+            if let Some(limit) = point.limit.filter(|limit| *limit > FAR * largest) {
                 point.limit = None;
-                far = true;
+                far.push(limit);
             }
         }
         far
@@ -158,7 +158,9 @@ impl Panel {
     fn axis(&self) -> Axis {
         match self.logarithmic {
             Some(label) => {
-                let ends = self.points().flat_map(|p| [Some(p.value), p.ends.map(|e| e.0), p.ends.map(|e| e.1)]);
+                let ends = self
+                    .points()
+                    .flat_map(|p| [Some(p.value), p.ends.map(|e| e.0), p.ends.map(|e| e.1)]);
                 let values: Vec<f64> = ends.flatten().collect();
                 Axis::logarithmic(&values, 9, label)
             }
@@ -180,7 +182,9 @@ impl Panel {
     fn legend(&self) -> Vec<(Entry<'_>, i32, i32)> {
         let mut entries: Vec<Entry<'_>> = Vec::new();
         if self.series.len() > 1 {
-            entries.extend(self.series.iter().enumerate().map(|(kind, s)| Entry::Series(kind, &s.name)));
+            entries.extend(
+                self.series.iter().enumerate().map(|(kind, s)| Entry::Series(kind, &s.name)),
+            );
         }
         if self.points().any(|point| point.limit.is_some()) {
             entries.push(Entry::Limit);
@@ -200,7 +204,11 @@ impl Panel {
     }
 
     fn paint(&self, area: &Area<'_>, top: i32, legend: &[(Entry<'_>, i32, i32)]) -> Drawn {
-        area.draw(&Text::new(self.title.as_str(), (0, 11), ink::bold(ink::INK, ink::TEXT, HPos::Left)))?;
+        area.draw(&Text::new(
+            self.title.as_str(),
+            (0, 11),
+            ink::bold(ink::INK, ink::TEXT, HPos::Left),
+        ))?;
         for (entry, line, x) in legend {
             let y = TITLE + line * LEGEND + LEGEND / 2 - 2;
             self.swatch(area, *entry, (*x, y))?;
@@ -232,18 +240,29 @@ impl Panel {
             Shape::Bars => bars::paint(&ground, &self.series)?,
             Shape::Curves => curves::paint(&ground, &self.series)?,
         }
-        area.draw(&PathElement::new([(left, bottom), (right, bottom)], ink::MUTED.stroke_width(1)))?;
+        area.draw(&PathElement::new(
+            [(left, bottom), (right, bottom)],
+            ink::MUTED.stroke_width(1),
+        ))?;
         self.label(&ground, left, right)
     }
 
     fn swatch(&self, area: &Area<'_>, entry: Entry<'_>, (x, y): (i32, i32)) -> Drawn {
         match (entry, self.shape) {
-            (Entry::Limit, _) => ink::dashed(area, &[(x, y), (x + SWATCH, y)], LIMIT_DASHES, ink::LIMIT, 2),
+            (Entry::Limit, _) => {
+                ink::dashed(area, &[(x, y), (x + SWATCH, y)], LIMIT_DASHES, ink::LIMIT, 2)
+            }
             (Entry::Series(kind, _), Shape::Bars) => {
                 ink::surface(area, [(x, y - 7), (x + SWATCH, y + 7)], kind)
             }
             (Entry::Series(kind, _), Shape::Curves) => {
-                ink::dashed(area, &[(x, y), (x + SWATCH, y)], ink::dashes(kind), ink::line(kind), 2)?;
+                ink::dashed(
+                    area,
+                    &[(x, y), (x + SWATCH, y)],
+                    ink::dashes(kind),
+                    ink::line(kind),
+                    2,
+                )?;
                 ink::marker(area, (x + SWATCH / 2, y), kind)
             }
         }
@@ -289,7 +308,11 @@ impl Panel {
             ground.area.draw(&Text::new(label, (x, ground.bottom + 15), style))?;
         }
         let style = ink::text(ink::MUTED, ink::SMALL, HPos::Center);
-        ground.area.draw(&Text::new(self.axis.as_str(), ((left + right) / 2, ground.bottom + 35), style))
+        ground.area.draw(&Text::new(
+            self.axis.as_str(),
+            ((left + right) / 2, ground.bottom + 35),
+            style,
+        ))
     }
 }
 

@@ -100,7 +100,8 @@ impl Layout {
         let width = size.width();
         let rows = || groups.iter().flat_map(|group| &group.rows);
         let widest = |text: &dyn Fn(&Row) -> String, most: f64| {
-            let widest = rows().map(|row| ink::text_width(&text(row), size.text())).max().unwrap_or(0);
+            let widest =
+                rows().map(|row| ink::text_width(&text(row), size.text())).max().unwrap_or(0);
             widest.min((most * f64::from(width)) as i32) + 14
         };
         let left = widest(&|row| row.name.clone(), 0.46);

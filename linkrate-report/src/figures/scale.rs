@@ -63,15 +63,17 @@ impl Axis {
         // from mark to mark
         let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
         let marks = |steps: &'static [f64]| {
-            let marks = (from..=to).flat_map(move |power| {
-                steps.iter().map(move |step| step * 10f64.powi(power))
-            });
+            let marks = (from..=to)
+                .flat_map(move |power| steps.iter().map(move |step| step * 10f64.powi(power)));
             marks.collect::<Vec<f64>>()
         };
         let fine = marks(&[1.0, 2.0, 5.0]);
         let below = fine.iter().copied().filter(|mark| *mark <= low * 1.0001).fold(0.0, f64::max);
-        let above =
-            fine.iter().copied().filter(|mark| *mark >= high * 0.9999).fold(f64::INFINITY, f64::min);
+        let above = fine
+            .iter()
+            .copied()
+            .filter(|mark| *mark >= high * 0.9999)
+            .fold(f64::INFINITY, f64::min);
         let inside = |mark: &f64| *mark >= below * 0.9999 && *mark <= above * 1.0001;
         let mut chosen: Vec<f64> = fine.iter().copied().filter(inside).collect();
         if chosen.len() > most {

@@ -73,7 +73,8 @@ fn one(
     if scale {
         best = turning_point(&levels, &between).filter(|to| gains(to) > 0.0).or(best);
     }
-    let prefix = part_name.map_or_else(String::new, |part| format!("{}: ", words::capitalised(&part.to_string())));
+    let prefix = part_name
+        .map_or_else(String::new, |part| format!("{}: ", words::capitalised(&part.to_string())));
     let Some(best) = best else {
         return Some(without_gain(results, steps, factor, part, &prefix, first, others));
     };
@@ -84,7 +85,9 @@ fn one(
     };
     let subject = of_step.first()?.subject();
     let it = if subject.plural { "they" } else { "it" };
-    let more = scale && Some(best) != levels.last() && names::number(best) < levels.last().and_then(|l| names::number(l));
+    let more = scale
+        && Some(best) != levels.last()
+        && names::number(best) < levels.last().and_then(|l| names::number(l));
     let or_more = match (more, names::is_size(best)) {
         (false, _) => "",
         (true, true) => " or larger",
@@ -148,7 +151,8 @@ fn without_gain(
             .chain(others.iter())
             .map(|level| names::level(factor, level))
             .collect();
-        let mut measures: Vec<String> = from_first.iter().map(|s| s.measured().to_owned()).collect();
+        let mut measures: Vec<String> =
+            from_first.iter().map(|s| s.measured().to_owned()).collect();
         measures.dedup();
         measures.sort();
         measures.dedup();
@@ -160,7 +164,8 @@ fn without_gain(
         let cost = format!("Neither {} speaks for a choice here.", measures.join(" nor "));
         return Advice { say, gain: String::new(), cost, bound, effects };
     }
-    let say = format!("{prefix}{} {}.", lower_case(prefix, "Stay with"), names::level(factor, first));
+    let say =
+        format!("{prefix}{} {}.", lower_case(prefix, "Stay with"), names::level(factor, first));
     Advice { say, gain: String::new(), cost: worse.join(" "), bound, effects }
 }
 
@@ -195,7 +200,10 @@ fn latency(steps: &[&Step<'_>]) -> Option<String> {
         let values: Vec<u64> = cells.filter_map(|cell| Some(cell.latency?.p99_ns)).collect();
         values.iter().min().copied().zip(values.iter().max().copied())
     };
-    let range = |(low, high): (u64, u64)| match (number::duration(low as f64), number::duration(high as f64)) {
+    let range = |(low, high): (u64, u64)| match (
+        number::duration(low as f64),
+        number::duration(high as f64),
+    ) {
         (low, high) if low == high => low,
         (low, high) => format!("{low} to {high}"),
     };

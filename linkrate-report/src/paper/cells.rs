@@ -61,9 +61,8 @@ fn families(results: &StudyResults) -> Vec<Family<'_>> {
         if cell.throughput.is_none() && cell.transactions.is_none() {
             continue;
         }
-        let same = |family: &&mut Family<'_>| {
-            family.part == part && family.transactional == transactional
-        };
+        let same =
+            |family: &&mut Family<'_>| family.part == part && family.transactional == transactional;
         match families.iter_mut().find(same) {
             Some(family) => family.cells.push(cell),
             None => families.push(Family {
@@ -179,15 +178,16 @@ impl<'a> Family<'a> {
         };
         let demand: (&str, Field) = ("Service demand", |cell| cell.service_demand);
         let mut panels = Vec::new();
-        let mut far = None;
+        let mut far: Vec<String> = Vec::new();
         let mut limited = false;
         for (name, field) in [demand, rate] {
             let Some(mut panel) = self.panel(facet, name, field, self.shape()) else { continue };
-            let limits = self.limits(facet);
-            if panel.drop_far_limits() {
-                far = limits;
-            }
-            limited |= panel.series.iter().flat_map(|s| s.points.iter().flatten()).any(|p| p.limit.is_some());
+            far.extend(far_limits(&mut panel));
+            limited |= panel
+                .series
+                .iter()
+                .flat_map(|s| s.points.iter().flatten())
+                .any(|p| p.limit.is_some());
             panels.push(panel);
         }
         let panels = self.pictures(panels)?;
@@ -195,16 +195,19 @@ impl<'a> Family<'a> {
             return Ok(None);
         }
         let what = if self.transactional { "transactions per second" } else { "throughput" };
-        let title = format!("{}service demand and {what} by {}", self.prefix(facet), self.factors());
+        let title =
+            format!("{}service demand and {what} by {}", self.prefix(facet), self.factors());
         let mut note = "Service demand: less is better. ".to_owned();
-        note.push_str(if self.transactional { "Transactions: more is better." } else { "Throughput: more is better." });
+        note.push_str(if self.transactional {
+            "Transactions: more is better."
+        } else {
+            "Throughput: more is better."
+        });
         note.push_str(&self.whiskers());
         if limited {
             note.push_str(" Red dashes: what links and bus can carry.");
         }
-        if let Some(far) = far {
-            note.push_str(&format!(" Limits far above what was reached are not drawn in ({far})."));
-        }
+        note.push_str(&not_drawn(&far));
         Ok(Some(Figure { number: 0, title: words::capitalised(&title), note, panels }))
     }
 
@@ -215,33 +218,23 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// The range of the limits of a facet.
-    fn limits(&self, facet: &Levels) -> Option<String> {
-        let cells = self.cells.iter().filter(|cell| self.facet_of(cell) == *facet);
-        let mut limits: Vec<Quantity> = cells.filter_map(|cell| cell.limit).collect();
-        limits.sort_by(|a, b| a.interval.mean.total_cmp(&b.interval.mean));
-        let (low, high) = (number::mean(limits.first()?), number::mean(limits.last()?));
-        Some(if low == high { low } else { format!("{low} to {high}") })
-    }
-
     /// How the rate grows along a short scale, with the limit, a panel for each facet.
     fn scaling(&self, facets: &[Levels]) -> Result<Option<Figure>, ReportError> {
         let Some(along) = &self.along else { return Ok(None) };
         if !is_scale(&self.levels(along)) || self.shape() == Shape::Curves {
             return Ok(None);
         }
-        let rate: Field = if self.transactional { |cell| cell.transactions } else { |cell| cell.throughput };
+        let rate: Field =
+            if self.transactional { |cell| cell.transactions } else { |cell| cell.throughput };
         let mut panels = Vec::new();
-        let mut far = Vec::new();
+        let mut far: Vec<String> = Vec::new();
         for facet in facets {
             let name = match facet.0.is_empty() {
                 true => if self.transactional { "Transactions" } else { "Throughput" }.to_owned(),
                 false => words::capitalised(&names::cell(facet)),
             };
             let Some(mut panel) = self.panel(facet, &name, rate, Shape::Curves) else { continue };
-            if panel.drop_far_limits() {
-                far.extend(self.limits(facet));
-            }
+            far.extend(far_limits(&mut panel));
             panels.push(panel);
         }
         let panels = self.pictures(panels)?;
@@ -250,12 +243,9 @@ impl<'a> Family<'a> {
         }
         let what = if self.transactional { "Transactions per second" } else { "Throughput" };
         let part = self.part.map_or_else(String::new, |part| format!(" ({part})"));
-        far.dedup();
-        let far = match far.is_empty() {
-            true => String::new(),
-            false => format!(" Limits far above what was reached are not drawn in ({}).", far.join("; ")),
-        };
-        let limit = match self.cells.iter().any(|cell| cell.limit.is_some()) && !self.transactional {
+        let far = not_drawn(&far);
+        let limit = match self.cells.iter().any(|cell| cell.limit.is_some()) && !self.transactional
+        {
             true => " Red dashes: what links and bus can carry.",
             false => "",
         };
@@ -342,7 +332,8 @@ impl<'a> Family<'a> {
                     Some(label) => label(value),
                     None => number::significant(value, 3),
                 };
-                let ends = point.ends.map(|(low, high)| format!(" ({} to {})", figure(low), figure(high)));
+                let ends =
+                    point.ends.map(|(low, high)| format!(" ({} to {})", figure(low), figure(high)));
                 let limit = point.limit.map(|limit| format!(", limit {}", figure(limit)));
                 Some(format!(
                     "{label}: {}{}{}",
@@ -352,7 +343,8 @@ impl<'a> Family<'a> {
                 ))
             });
             let points: Vec<String> = points.collect();
-            let name = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
+            let name =
+                if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
             told.push(format!("{name}{}", points.join("; ")));
         }
         Ok(Picture {
@@ -380,11 +372,15 @@ impl<'a> Family<'a> {
         }
         let mut panels = Vec::new();
         for key in &keys {
-            let cells = self.cells.iter().filter(|cell| key_of(cell) == *key && cell.latency.is_some());
+            let cells =
+                self.cells.iter().filter(|cell| key_of(cell) == *key && cell.latency.is_some());
             let series: Vec<Series> = cells
                 .take(MOST_CURVES)
                 .map(|cell| Series {
-                    name: cell.levels.get(along).map_or_else(String::new, |l| names::level(along, l)),
+                    name: cell
+                        .levels
+                        .get(along)
+                        .map_or_else(String::new, |l| names::level(along, l)),
                     points: percentiles(self.results, cell),
                 })
                 .collect();
@@ -415,6 +411,32 @@ impl<'a> Family<'a> {
             note: format!("Less is better. The vertical axis is logarithmic.{}", self.whiskers()),
             panels,
         }))
+    }
+}
+
+/// Takes limits that are too far up out of a panel: their range with its unit.
+fn far_limits(panel: &mut Panel) -> Option<String> {
+    let far = panel.drop_far_limits();
+    let low = far.iter().copied().reduce(f64::min)?;
+    let high = far.iter().copied().reduce(f64::max)?;
+    let unit = panel.title.rsplit(", ").next().unwrap_or_default();
+    let (low, high) = (number::significant(low, 3), number::significant(high, 3));
+    Some(if low == high { format!("{low} {unit}") } else { format!("{low} to {high} {unit}") })
+}
+
+/// What is said of limits that are not drawn in.
+fn not_drawn(far: &[String]) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for limits in far {
+        if !all.contains(&limits.as_str()) {
+            all.push(limits);
+        }
+    }
+    match all.is_empty() {
+        true => String::new(),
+        false => {
+            format!(" Limits far above what was reached are not drawn in ({}).", all.join("; "))
+        }
     }
 }
 

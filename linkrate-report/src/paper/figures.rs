@@ -164,7 +164,8 @@ pub fn published(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
     }
     let mut figures = Vec::new();
     for (measure, kind, unit) in kinds {
-        let of_kind = |one: &&PublishedResult| (one.measure, one.kind, one.unit) == (measure, kind, unit);
+        let of_kind =
+            |one: &&PublishedResult| (one.measure, one.kind, one.unit) == (measure, kind, unit);
         let all: Vec<&PublishedResult> = results.published.iter().filter(of_kind).collect();
         figures.push(of_published(results, &all, measure, kind, unit)?);
     }
@@ -197,9 +198,10 @@ fn of_published(
             figure: format!("paper {published}, here {measured}"),
             short_figure: measured,
             value: one.measured.map(|measured| measured.mean / scale.divisor),
-            ends: one.measured.and_then(|measured| measured.low.zip(measured.high)).map(
-                |(low, high)| (low / scale.divisor, high / scale.divisor),
-            ),
+            ends: one
+                .measured
+                .and_then(|measured| measured.low.zip(measured.high))
+                .map(|(low, high)| (low / scale.divisor, high / scale.divisor)),
             published: Some(one.published / scale.divisor),
             filled: true,
             name: String::new(),
@@ -207,8 +209,13 @@ fn of_published(
         // the step is a heading, the place a name
         let (group, name) = match (&one.factor, &one.from, &one.to, one.at.0.is_empty()) {
             (Some(factor), Some(from), Some(to), false) => {
-                let step = format!("{} → {}", names::level(factor, from), names::short_level(factor, to));
-                let mean = if one.combinations > 1 { format!(", mean of {}", one.combinations) } else { String::new() };
+                let step =
+                    format!("{} → {}", names::level(factor, from), names::short_level(factor, to));
+                let mean = if one.combinations > 1 {
+                    format!(", mean of {}", one.combinations)
+                } else {
+                    String::new()
+                };
                 (step, format!("{}{mean}", names::cell(&one.at)))
             }
             _ => (String::new(), name),
@@ -218,7 +225,9 @@ fn of_published(
     let what = words::measure(measure);
     let title = match kind {
         PublishedKind::Effect => format!("Published and measured change in {what}"),
-        PublishedKind::Difference => format!("Published and measured difference in {what}, {}", scale.unit),
+        PublishedKind::Difference => {
+            format!("Published and measured difference in {what}, {}", scale.unit)
+        }
         PublishedKind::Value => format!("Published and measured {what}, {}", scale.unit),
     };
     let picture = both(title.clone(), sentences.join("; "), |size| match kind {
@@ -267,8 +276,9 @@ pub fn attribution(results: &StudyResults) -> Result<Option<Figure>, ReportError
     let picture = both(title.clone(), sentences.join("; "), |size| {
         stacks::shares(&title, &titles, &stacks, size)
     })?;
-    let note = "Per cent of the CPUs of the system under test, idle time included; the numbers are \
+    let note =
+        "Per cent of the CPUs of the system under test, idle time included; the numbers are \
                 those of the legend, from left to right."
-        .to_owned();
+            .to_owned();
     Ok(Some(Figure { number: 0, title, note, panels: vec![picture] }))
 }

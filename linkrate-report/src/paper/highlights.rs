@@ -152,9 +152,11 @@ pub fn knee<'r>(
 
 /// Of a study that compares nothing: what was measured.
 fn cells(results: &StudyResults) -> Vec<Sentence> {
-    let told = results.cells.iter().take(MOST_CELLS).filter_map(|cell| {
-        Some(Sentence { text: cell_sentence(cell)?, effects: Vec::new() })
-    });
+    let told = results
+        .cells
+        .iter()
+        .take(MOST_CELLS)
+        .filter_map(|cell| Some(Sentence { text: cell_sentence(cell)?, effects: Vec::new() }));
     told.collect()
 }
 
@@ -162,7 +164,7 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
     let whom = if cell.levels.0.is_empty() {
         String::new()
     } else {
-        format!("{}: ", words::capitalised(&names::cell(&cell.levels)))
+        format!("{}: ", names::cell(&cell.levels))
     };
     let with_ends = |quantity: &linkrate_study::results::Quantity| match number::ends(quantity) {
         Some(ends) => format!("{} ({ends})", number::mean(quantity)),
@@ -173,7 +175,8 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
         let percent = rate.interval.mean / limit.interval.mean * 100.0;
         format!(", {percent:.1} % of what links and bus can carry")
     });
-    let mut parts = vec![format!("{}{}", with_ends(&rate), share.unwrap_or_default())];
+    let what = if cell.transactions.is_some() { "" } else { "throughput " };
+    let mut parts = vec![format!("{what}{}{}", with_ends(&rate), share.unwrap_or_default())];
     if let Some(latency) = &cell.latency {
         parts.push(format!(
             "with a median latency of {} and {} at the 99th percentile",
@@ -186,5 +189,5 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
     }
     let verdict = &cell.brief_verdict;
     let verdict = if verdict.is_empty() { String::new() } else { format!("; {verdict}") };
-    Some(format!("{whom}{}{verdict}.", parts.join(" ")))
+    Some(words::capitalised(&format!("{whom}{}{verdict}.", parts.join(" "))))
 }

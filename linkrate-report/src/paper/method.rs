@@ -115,7 +115,9 @@ fn work(plan: &StoredPlan) -> Option<String> {
         parts.extend(same(&|workload| format!("requests of {}", message(workload.request))));
         parts.extend(same(&|workload| format!("responses of {}", message(workload.response))));
     }
-    parts.extend(same(&|workload| words::count(workload.connections as usize, "connection") + " per client"));
+    parts.extend(same(&|workload| {
+        words::count(workload.connections as usize, "connection") + " per client"
+    }));
     if transactional {
         let one = same(&|workload| workload.burst.to_string());
         parts.extend(one.map(|burst| match burst.as_str() {
@@ -132,13 +134,19 @@ fn work(plan: &StoredPlan) -> Option<String> {
         None => "socket buffers tuned by the kernel".to_owned(),
     }));
     parts.extend(sockets(&|spec| format!("congestion control {}", spec.socket.congestion)));
-    parts.extend(sockets(&|spec| if spec.socket.nodelay { "TCP_NODELAY".to_owned() } else { String::new() }).filter(|text| !text.is_empty()));
-    parts.extend(same(&|workload| match workload.send_path {
-        SendPath::Plain => String::new(),
-        SendPath::MsgZerocopy => "MSG_ZEROCOPY".to_owned(),
-        SendPath::Sendfile => "sendfile(2)".to_owned(),
-        SendPath::Splice => "splice(2)".to_owned(),
-    }).filter(|text| !text.is_empty()));
+    parts.extend(
+        sockets(&|spec| if spec.socket.nodelay { "TCP_NODELAY".to_owned() } else { String::new() })
+            .filter(|text| !text.is_empty()),
+    );
+    parts.extend(
+        same(&|workload| match workload.send_path {
+            SendPath::Plain => String::new(),
+            SendPath::MsgZerocopy => "MSG_ZEROCOPY".to_owned(),
+            SendPath::Sendfile => "sendfile(2)".to_owned(),
+            SendPath::Splice => "splice(2)".to_owned(),
+        })
+        .filter(|text| !text.is_empty()),
+    );
     let what = kind.unwrap_or_else(|| "Streams and transactions, by cell".to_owned());
     Some(match parts.is_empty() {
         true => format!("The work: {what}."),
@@ -162,7 +170,9 @@ fn meters(results: &StudyResults) -> String {
         results.cells.iter().filter_map(|cell| cell.evidence.idle_source).collect();
     match sources.first() {
         Some(IdleSource::TimerList) if sources.iter().all(|s| *s == IdleSource::TimerList) => {
-            text.push_str(", from the idle time that the kernel keeps to the nanosecond (/proc/timer_list)");
+            text.push_str(
+                ", from the idle time that the kernel keeps to the nanosecond (/proc/timer_list)",
+            );
         }
         Some(IdleSource::ProcStat) if sources.iter().all(|s| *s == IdleSource::ProcStat) => {
             text.push_str(", from /proc/stat, which counts in ticks");
@@ -210,7 +220,9 @@ fn versions(results: &StudyResults, plan: &StoredPlan) -> String {
     let facts = &plan.facts.facts;
     let fact = |name: &str| facts.get(name).filter(|value| !value.is_empty());
     let mut on = Vec::new();
-    on.extend(fact("kernel").map(|kernel| format!("Linux {}", kernel.trim_start_matches("Linux "))));
+    on.extend(
+        fact("kernel").map(|kernel| format!("Linux {}", kernel.trim_start_matches("Linux "))),
+    );
     on.extend(fact("cpu-model").cloned());
     let mut text = format!("Measured with linkrate {}", plan.linkrate_version);
     if !on.is_empty() {

@@ -53,11 +53,7 @@ pub fn all(results: &StudyResults) -> Vec<Step<'_>> {
 }
 
 /// The levels that a factor takes in one part, in the order of the cells.
-pub fn levels<'a>(
-    results: &'a StudyResults,
-    factor: &str,
-    part: Option<&Level>,
-) -> Vec<&'a Level> {
+pub fn levels<'a>(results: &'a StudyResults, factor: &str, part: Option<&Level>) -> Vec<&'a Level> {
     let mut levels = Vec::new();
     for cell in results.cells.iter().filter(|cell| cell.levels.get(PART) == part) {
         if let Some(level) = cell.levels.get(factor).filter(|level| !levels.contains(level)) {
@@ -92,9 +88,7 @@ impl<'a> Step<'a> {
     /// Claimed effects for the better, or for the worse, of whoever runs the host.
     pub fn claimed_for(&self, better: bool) -> Vec<usize> {
         let lower_is_better = matches!(self.measure, Measure::ServiceDemand | Measure::Cpu);
-        let is_better = |index: &usize| {
-            (self.effect(*index).ratio.mean < 1.0) == lower_is_better
-        };
+        let is_better = |index: &usize| (self.effect(*index).ratio.mean < 1.0) == lower_is_better;
         self.claimed().into_iter().filter(|index| is_better(index) == better).collect()
     }
 
@@ -166,7 +160,8 @@ impl<'a> Step<'a> {
         let places: Vec<String> = clauses
             .iter()
             .map(|clause| {
-                let direction = clause.first().and_then(|index| self.effect(*index).at.get("direction"));
+                let direction =
+                    clause.first().and_then(|index| self.effect(*index).at.get("direction"));
                 let traffic = direction.map(|direction| format!("for {direction} traffic"));
                 let place = self.place(clause, &["direction"]);
                 let words: Vec<String> =
@@ -213,9 +208,8 @@ impl<'a> Step<'a> {
             if !wanted(effect) {
                 continue;
             }
-            let named = |(name, level): &&(String, Level)| {
-                name != PART && names::number(level).is_none()
-            };
+            let named =
+                |(name, level): &&(String, Level)| name != PART && names::number(level).is_none();
             let key = Levels(effect.at.0.iter().filter(named).cloned().collect());
             match clauses.iter_mut().find(|(levels, _)| *levels == key) {
                 Some((_, clause)) => clause.push(index),
@@ -237,32 +231,37 @@ impl<'a> Step<'a> {
     /// The size of the change, and its interval in brackets.
     fn size(&self, clause: &[usize], way: Way) -> (String, String) {
         let ratios = || clause.iter().map(|index| &self.effect(*index).ratio);
-        let size = |ratio: f64| number::change_size(ratio);
+        let down = way == Way::Down;
+        // of a fall the largest ratio is the least
         let extreme = |values: Vec<f64>, largest: bool| {
             let better = |a: f64, b: f64| if largest { a.max(b) } else { a.min(b) };
             values.into_iter().reduce(better)
         };
         let means: Vec<f64> = ratios().map(|ratio| ratio.mean).collect();
-        // of a fall the largest ratio is the least
-        let down = way == Way::Down;
         let (Some(least), Some(most)) = (extreme(means.clone(), down), extreme(means, !down))
         else {
             return (String::new(), String::new());
-        };
-        let (least_size, most_size) = (size(least), size(most));
-        let by = if least_size == most_size {
-            most_size
-        } else {
-            format!("{least_size} to {most_size}")
         };
         let lows: Option<Vec<f64>> = ratios().map(|ratio| ratio.low).collect();
         let highs: Option<Vec<f64>> = ratios().map(|ratio| ratio.high).collect();
         let (near, far) = if down { (highs, lows) } else { (lows, highs) };
         let near = near.and_then(|values| extreme(values, down));
         let far = far.and_then(|values| extreme(values, !down));
+        // as many decimals as keep the ends of a narrow interval apart
+        let plain: &dyn Fn(f64) -> String = &number::change_size;
+        let finer: &dyn Fn(f64) -> String = &|ratio| format!("{:.1}", (ratio - 1.0).abs() * 100.0);
+        let size = match (near, far) {
+            (Some(near), Some(far)) if plain(near) == plain(far) => finer,
+            _ => plain,
+        };
+        let by = match (size(least), size(most)) {
+            (least, most) if least == most => most,
+            (least, most) => format!("{least} to {most}"),
+        };
         let ends = match (near, far) {
             (Some(near), Some(far)) => {
-                let far = if down { size(far) } else { number::upper_size(most, far) };
+                let cut = number::upper_size(most, far);
+                let far = if down || cut == plain(far) { size(far) } else { cut };
                 let within = if clause.len() > 1 { "intervals within " } else { "" };
                 format!("({within}{} to {far} %)", size(near))
             }

@@ -169,7 +169,10 @@ fn of_cells(
         ));
     }
     if !shared.is_empty() {
-        notes.push("†: of the system under test and its clients together, which share their CPUs.".to_owned());
+        notes.push(
+            "†: of the system under test and its clients together, which share their CPUs."
+                .to_owned(),
+        );
     }
     Table {
         title: title.to_owned(),
@@ -243,7 +246,12 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
                 .to_owned(),
         ),
     };
-    Some(Table { title: title.to_owned(), columns: titles, rows: chosen.iter().map(row).collect(), note })
+    Some(Table {
+        title: title.to_owned(),
+        columns: titles,
+        rows: chosen.iter().map(row).collect(),
+        note,
+    })
 }
 
 /// Published figures beside measured ones.
@@ -253,7 +261,8 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     }
     let row = |one: &linkrate_study::results::PublishedResult| {
         let [published, measured, ends] = words::beside(one);
-        let fields = [words::measure(one.measure).to_owned(), published_at(one), published, measured, ends];
+        let fields =
+            [words::measure(one.measure).to_owned(), published_at(one), published, measured, ends];
         Row { id: String::new(), fields: fields.map(Field::of).into() }
     };
     Some(Table {
@@ -279,11 +288,8 @@ const CELLS_ABREAST: usize = 6;
 /// Where the CPU time went: a row for each category, a column for each profiled cell, in as many
 /// tables as that takes.
 pub fn attribution(results: &StudyResults) -> Vec<Table> {
-    let profiled: Vec<Profiled<'_>> = results
-        .cells
-        .iter()
-        .filter_map(|cell| Some((cell, cell.attribution.as_ref()?)))
-        .collect();
+    let profiled: Vec<Profiled<'_>> =
+        results.cells.iter().filter_map(|cell| Some((cell, cell.attribution.as_ref()?))).collect();
     let mut categories: Vec<&str> = Vec::new();
     for share in profiled.iter().flat_map(|(_, attribution)| &attribution.shares) {
         if !categories.contains(&share.title.as_str()) {
@@ -323,7 +329,9 @@ fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) ->
     let mut columns = vec![column("Category", "name")];
     columns.extend(cells.iter().map(|(cell, _)| column(&names::cell(&cell.levels), "number")));
     let mut unknown: Vec<String> = Vec::new();
-    for (symbol, percent) in cells.iter().flat_map(|(_, attribution)| attribution.unknown.iter().take(3)) {
+    for (symbol, percent) in
+        cells.iter().flat_map(|(_, attribution)| attribution.unknown.iter().take(3))
+    {
         let told = format!("{symbol} ({percent:.1} %)");
         if !unknown.contains(&told) {
             unknown.push(told);
@@ -490,9 +498,7 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> Row {
     let levels = run.cell.and_then(|cell| results.cells.get(cell as usize)).map(|c| &c.levels);
     let cell = match (run.cell, levels) {
         (None, _) => "idle".to_owned(),
-        (Some(index), levels) => {
-            levels.map_or_else(|| format!("cell {index}"), names::cell)
-        }
+        (Some(index), levels) => levels.map_or_else(|| format!("cell {index}"), names::cell),
     };
     let mut fields = vec![
         Field::of(run.sequence.to_string()),

@@ -67,7 +67,8 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         list if list.contains([',', '-']) => format!("CPUs {list}"),
         one => format!("CPU {one}"),
     };
-    let (sut_cpus, client_cpus) = (cpus("sut-cpus", "the host"), cpus("client-cpus", "the clients"));
+    let (sut_cpus, client_cpus) =
+        (cpus("sut-cpus", "the host"), cpus("client-cpus", "the clients"));
     let mut adapters = Vec::new();
     let mut wires = Vec::new();
     let mut y = 92;
@@ -92,7 +93,8 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         }
         Adapter::Model(model) => {
             let per_port = testbed.clients_per_port.max(1);
-            let rate = model.rate.map_or_else(String::new, |rate| number::published(rate.0, "bit/s"));
+            let rate =
+                model.rate.map_or_else(String::new, |rate| number::published(rate.0, "bit/s"));
             let shown = testbed.ports.clamp(1, MOST_ROWS);
             let per_card = model.ports.max(1);
             for port in 0..shown {
@@ -113,7 +115,13 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
                     false => format!("clients {first_client} to {last_client}"),
                 };
                 let name = if rest { format!("eth{port} to {last}") } else { format!("eth{port}") };
-                wires.push(Wire { y, port: name, rate: rate.clone(), switch: per_port > 1, clients });
+                wires.push(Wire {
+                    y,
+                    port: name,
+                    rate: rate.clone(),
+                    switch: per_port > 1,
+                    clients,
+                });
                 y += ROW;
             }
             let cards = count(testbed.ports.div_ceil(per_card) as usize, "virtual adapter");
@@ -165,7 +173,12 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         wide: draw(760)?,
         narrow: Some(draw(340)?),
     };
-    Ok(Some(Figure { number: 0, title: "The testbed".to_owned(), note: told, panels: vec![picture] }))
+    Ok(Some(Figure {
+        number: 0,
+        title: "The testbed".to_owned(),
+        note: told,
+        panels: vec![picture],
+    }))
 }
 
 fn fact_or<'t>(text: &'t str, otherwise: &'t str) -> &'t str {

@@ -142,9 +142,12 @@ fn drawings_are_legible_in_every_width_and_scheme() {
     };
     let pages = Pages::write();
     let mut grounds = Vec::new();
-    for (width, scheme, medium) in
-        [(1280, "light", "screen"), (1280, "dark", "screen"), (360, "light", "screen"), (673, "dark", "print")]
-    {
+    for (width, scheme, medium) in [
+        (1280, "light", "screen"),
+        (1280, "dark", "screen"),
+        (360, "light", "screen"),
+        (673, "dark", "print"),
+    ] {
         browser.set(width, scheme, medium);
         for name in &pages.names {
             browser.load(&pages.path(name));
@@ -239,7 +242,8 @@ fn tables_fit_the_paper() {
     let pages = Pages::write();
     // A4 less margins of 16 mm, in CSS pixels
     browser.set(673, "light", "print");
-    let look = "[...document.querySelectorAll('table')].filter(table => table.getClientRects().length)
+    let look =
+        "[...document.querySelectorAll('table')].filter(table => table.getClientRects().length)
         .filter(table => table.scrollWidth > table.parentElement.clientWidth + 1
             || table.getBoundingClientRect().right > innerWidth + 1)
         .map(table => table.caption.textContent + ' ' + table.scrollWidth)";

@@ -129,7 +129,8 @@ impl Browser {
 
     /// The window in CSS pixels, and the scheme and medium of the pages in it.
     pub fn set(&mut self, width: u32, scheme: &str, medium: &str) {
-        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        let size =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.ask("Emulation.setDeviceMetricsOverride", &size);
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         let media = json!({ "media": medium, "features": features });

@@ -91,8 +91,7 @@ fn every_chart_has_a_text_alternative_and_unique_names() {
 /// A colour that the style sheet does not know would stay as it is in the dark scheme.
 #[test]
 fn the_style_sheet_knows_every_colour_of_the_charts() {
-    for results in
-        [fixture::stream(), simulated::study("request-response"), simulated::profiled()]
+    for results in [fixture::stream(), simulated::study("request-response"), simulated::profiled()]
     {
         let html = page(&results).unwrap();
         for attribute in ["fill", "stroke"] {

@@ -94,7 +94,10 @@ fn nothing_claimed_is_said_so() {
         assert!(said.text.starts_with("No difference in "), "{}", said.text);
     }
     assert!(paper.claimed.is_none() && paper.not_shown.is_some());
-    assert_eq!(paper.advice[0].say, "Between no offload, software GSO and TSO: no difference was shown.");
+    assert_eq!(
+        paper.advice[0].say,
+        "Between no offload, software GSO and TSO: no difference was shown."
+    );
     let mut results = fixture::stream();
     results.effects[6].ratio.mean = 1.5;
     let told = Paper::new(&results).unwrap();

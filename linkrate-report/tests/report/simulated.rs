@@ -10,6 +10,7 @@ use linkrate_study::stats::stop::StopReason;
 use linkrate_study::store::{Ended, Outcome, StoredPlan, StoredRun, StoredStudy};
 use linkrate_study::study::{Cell, Study};
 use linkrate_terms::measurement::{Latency, Traffic};
+use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Direction, MessageSize, Offload, Task};
 
 use crate::fixture;
@@ -73,19 +74,23 @@ fn stored(study: Study) -> StoredStudy {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         warnings: Vec::new(),
     };
+    let gigabits = match &study.testbed.adapter {
+        Adapter::Model(model) => model.rate.map_or(1.0, |rate| rate.0 / 1e9),
+        Adapter::Veth => 20.0,
+    };
     let mut runs = Vec::new();
     for block in 0..BLOCKS {
         for (index, cell) in study.cells.iter().enumerate() {
             let sequence = u32::try_from(runs.len()).unwrap();
             // a wobble of 2 % that is not the same in any two runs of a block
-            let wobble = 1.0 + 0.02 * (f64::from(sequence * 7 % 11) / 10.0 - 0.5);
+            let wobble = 1.0 + 0.02 * (f64::from((sequence * 7 + block * 3) % 11) / 10.0 - 0.5);
             runs.push(StoredRun {
                 sequence,
                 block,
                 cell: Some(u32::try_from(index).unwrap()),
                 started_unix_ms: 1_700_000_000_000 + u64::from(sequence) * 3_000,
                 spec: cell.spec.clone(),
-                outcome: Outcome::Measured(Box::new(measure(cell, wobble))),
+                outcome: Outcome::Measured(Box::new(measure(cell, gigabits, wobble))),
             });
         }
     }
@@ -100,7 +105,7 @@ fn stored(study: Study) -> StoredStudy {
 }
 
 /// A run of a cell: rates grow with ports and message size, costs fall with offloads.
-fn measure(cell: &Cell, wobble: f64) -> linkrate_terms::Measurement {
+fn measure(cell: &Cell, link: f64, wobble: f64) -> linkrate_terms::Measurement {
     let Task::Workload(workload) = &cell.spec.task else { panic!("a cell without work") };
     let knobs = &cell.spec.interface;
     let ports = f64::from(cell.spec.ports.unwrap_or(1));
@@ -117,12 +122,14 @@ fn measure(cell: &Cell, wobble: f64) -> linkrate_terms::Measurement {
     };
     let cost = 2.2 * saving * lro * jumbo * (1.0 + 2000.0 / size) * wobble;
     let ways = if workload.direction == Direction::Bidirectional { 1.8 } else { 1.0 };
-    let gigabits = (0.93 * ports * ways).min(8.0 / cost) * wobble;
+    let gigabits = (0.92 * link * ports * ways).min(20.0 / cost) * wobble;
     let busy = (gigabits * 1e9 / 8.0 / 1024.0 * cost / 1e6 / 4.0).clamp(0.01, 0.99);
-    let mut measurement = fixture::measurement(gigabits, busy, knobs.offload.unwrap_or(Offload::Tso));
+    let mut measurement =
+        fixture::measurement(gigabits, busy, knobs.offload.unwrap_or(Offload::Tso));
     if workload.kind.is_transactional() {
         let MessageSize::Fixed(request) = workload.request else { panic!("sizes that vary") };
-        let rate = 24_000.0 * f64::from(workload.burst).sqrt() / (1.0 + request.0 as f64 / 40_000.0);
+        let rate =
+            24_000.0 * f64::from(workload.burst).sqrt() / (1.0 + request.0 as f64 / 40_000.0);
         measurement.traffic = Traffic {
             transactions: (rate * wobble * 2.0) as u64,
             transaction_seconds: 2.0,
