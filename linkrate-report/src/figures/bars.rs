@@ -11,6 +11,8 @@ use crate::number;
 const WIDEST: i32 = 64;
 /// Least air between groups.
 const BETWEEN: i32 = 16;
+/// Size of the figures in pixels.
+const FIGURE: f64 = 12.0;
 /// Narrowest bar that has its figure over it.
 const WITH_FIGURE: i32 = 25;
 
@@ -46,8 +48,8 @@ pub fn paint(ground: &Ground<'_, '_>, series: &[Series]) -> Drawn {
                 }
             }
             let figure = number::significant(point.value, 3);
-            if width >= WITH_FIGURE && ink::text_width(&figure, 11.0) <= width + 4 {
-                let style = ink::text(ink::INK, 11.0, HPos::Center);
+            if width >= WITH_FIGURE && ink::text_width(&figure, FIGURE) <= width + 4 {
+                let style = ink::text(ink::INK, FIGURE, HPos::Center);
                 ground.area.draw(&Text::new(figure, (centre, above - 9), style))?;
             }
         }

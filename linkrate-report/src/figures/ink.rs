@@ -45,7 +45,7 @@ const DASHES: [&[f64]; 6] =
 /// Size of text in pixels.
 pub const TEXT: f64 = 14.0;
 /// Size of small text in pixels.
-pub const SMALL: f64 = 12.0;
+pub const SMALL: f64 = 13.0;
 /// A generous mean width of a character, as a share of its size: fonts that browsers fall back to
 /// are wide.
 pub const CHARACTER: f64 = 0.6;
@@ -212,28 +212,31 @@ pub fn dashed(
     if pattern.is_empty() {
         return area.draw(&PathElement::new(points.to_vec(), pen));
     }
-    let mut piece = 0;
-    let mut left = pattern[0];
+    // how far along the line the piece begins; every piece has some length, so it always moves on
+    let (mut piece, mut begin) = (0, 0.0);
+    let mut base = 0.0;
     for pair in points.windows(2) {
         let [(x0, y0), (x1, y1)] = [pair[0], pair[1]].map(|(x, y)| (f64::from(x), f64::from(y)));
         let length = (x1 - x0).hypot(y1 - y0);
+        if length == 0.0 {
+            continue;
+        }
         let at = |way: f64| {
-            let share = way / length;
+            let share = ((way - base) / length).clamp(0.0, 1.0);
             ((x0 + (x1 - x0) * share).round() as i32, (y0 + (y1 - y0) * share).round() as i32)
         };
-        let mut way = 0.0;
-        while way < length {
-            let end = (way + left).min(length);
+        while begin < base + length {
+            let end = begin + pattern[piece % pattern.len()];
             if piece % 2 == 0 {
-                area.draw(&PathElement::new([at(way), at(end)], pen))?;
+                area.draw(&PathElement::new([at(begin), at(end)], pen))?;
             }
-            left -= end - way;
-            way = end;
-            if left <= 0.0 {
-                piece = (piece + 1) % pattern.len();
-                left = pattern[piece];
+            if end > base + length {
+                break;
             }
+            begin = end;
+            piece += 1;
         }
+        base += length;
     }
     Ok(())
 }
@@ -262,6 +265,22 @@ mod tests {
     fn long_names_are_cut() {
         assert_eq!(shortened("transmit", 14.0, 68), "transmit");
         assert_eq!(shortened("transmitted", 14.0, 68), "transmi…");
+    }
+
+    /// Dashes end where the line ends, whatever is left of a piece at a corner.
+    #[test]
+    fn dashes_come_to_an_end() {
+        let drawing = super::super::on_area("dashes", (400, 400), |area| {
+            for kind in 0..DASHES.len() {
+                for x in 0..400 {
+                    let line = [(0, 0), (x, x / 3), (x, x / 3), (x / 2, 399)];
+                    dashed(area, &line, dashes(kind), INK, 1)?;
+                }
+            }
+            Ok(())
+        });
+        let svg = drawing.unwrap().svg;
+        assert!(svg.matches("<polyline").count() > 10_000, "{}", svg.len());
     }
 
     #[test]

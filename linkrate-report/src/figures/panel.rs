@@ -9,7 +9,7 @@ use super::{Drawing, bars, curves, on_area};
 use crate::ReportError;
 
 /// Width of a panel in pixels: two stand side by side on a wide page, one fills a phone.
-pub const WIDTH: i32 = 440;
+pub const WIDTH: i32 = 400;
 /// Height of the plot itself.
 const PLOT: i32 = 210;
 /// Height of the title.
@@ -19,7 +19,9 @@ const LEGEND: i32 = 22;
 /// Height below the plot: labels and the name of the axis.
 const BELOW: i32 = 46;
 /// Width of a swatch in the legend.
-const SWATCH: i32 = 26;
+const SWATCH: i32 = 22;
+/// Between entries of the legend.
+const GAP: i32 = 12;
 /// A limit so many times above everything measured is told in words: drawn in, it would press the
 /// figure flat.
 const FAR: f64 = 4.0;
@@ -192,8 +194,8 @@ impl Panel {
         let (mut line, mut x) = (0, 0);
         let mut placed = Vec::new();
         for entry in entries {
-            let width = SWATCH + 6 + ink::text_width(entry.name(), ink::SMALL) + 16;
-            if x > 0 && x + width > WIDTH {
+            let width = SWATCH + 6 + ink::text_width(entry.name(), ink::SMALL) + GAP;
+            if x > 0 && x + width - GAP > WIDTH {
                 line += 1;
                 x = 0;
             }

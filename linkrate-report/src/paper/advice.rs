@@ -162,6 +162,7 @@ fn without_gain(
             names::listed(&all)
         );
         let cost = format!("Neither {} speaks for a choice here.", measures.join(" nor "));
+        let effects = from_first.iter().flat_map(|step| step.effects.iter().copied()).collect();
         return Advice { say, gain: String::new(), cost, bound, effects };
     }
     let say =
@@ -208,9 +209,12 @@ fn latency(steps: &[&Step<'_>]) -> Option<String> {
         (low, high) => format!("{low} to {high}"),
     };
     let (before, after) = (range(p99(step.from)?), range(p99(step.to)?));
+    let place = |level: &Level| names::place(step.factor, &[level]);
     Some(format!(
-        "Latency at the 99th percentile was {before} without and {after} with; no interval is \
-         computed of that change."
+        "Latency at the 99th percentile was {before} {} and {after} {}; no interval is computed of \
+         that change.",
+        place(step.from),
+        place(step.to)
     ))
 }
 

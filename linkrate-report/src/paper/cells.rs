@@ -221,7 +221,10 @@ impl<'a> Family<'a> {
     /// How the rate grows along a short scale, with the limit, a panel for each facet.
     fn scaling(&self, facets: &[Levels]) -> Result<Option<Figure>, ReportError> {
         let Some(along) = &self.along else { return Ok(None) };
-        if !is_scale(&self.levels(along)) || self.shape() == Shape::Curves {
+        let limited = !self.transactional && self.cells.iter().any(|cell| cell.limit.is_some());
+        // without a limit and beside nothing else it would be the bars once more
+        let again = facets.len() == 1 && !limited;
+        if !is_scale(&self.levels(along)) || self.shape() == Shape::Curves || again {
             return Ok(None);
         }
         let rate: Field =
@@ -244,8 +247,7 @@ impl<'a> Family<'a> {
         let what = if self.transactional { "Transactions per second" } else { "Throughput" };
         let part = self.part.map_or_else(String::new, |part| format!(" ({part})"));
         let far = not_drawn(&far);
-        let limit = match self.cells.iter().any(|cell| cell.limit.is_some()) && !self.transactional
-        {
+        let limit = match limited {
             true => " Red dashes: what links and bus can carry.",
             false => "",
         };
