@@ -1,4 +1,4 @@
-//! Results to terminal table, HTML, CSV and JSON.
+//! Results to terminal table, HTML, Markdown, CSV and JSON.
 //!
 //! Everything here is a pure function of
 //! [`StudyResults`](linkrate_study::results::StudyResults): no clock, no randomness, no files. The
@@ -7,12 +7,16 @@
 //! - [`terminal`]: the table that a person reads at a glance, for 80 columns and wider
 //! - [`json`]: the one document of `--json`
 //! - [`csv`]: `runs.csv`, one row a run, for other people's statistics
-//! - [`html`]: `report.html`, one file that needs no network, with charts
+//! - [`paper`]: the white paper: sentences, figures and tables, for HTML and Markdown alike
+//! - [`html`]: `report.html`, one file that needs no network
+//! - [`markdown`]: the same story with its figures as files beside it
+//! - [`figures`]: charts as papers draw them
 //! - [`comparison`]: two result sets, as a table, Markdown and a document
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and what they count
 //! - [`number`]: figures with significant digits, units and intervals; nobody else formats them
+//! - [`names`]: factors and levels by the names that the field has for them
 //! - [`watch`]: a study while it runs
-//! - [`words`]: effects, reasons and highlights as sentences, shared by terminal and HTML
+//! - [`words`]: effects, reasons and counts in words, shared by terminal and paper
 //!
 //! A figure that does not exist is absent in every output: a dash for people, `null` in JSON, an
 //! empty field in CSV. It is never a zero.
@@ -22,13 +26,16 @@
 pub mod adapter;
 pub mod comparison;
 pub mod csv;
+pub mod figures;
 pub mod html;
 pub mod json;
 pub mod lab;
 mod layout;
 pub mod limit;
 pub mod markdown;
+pub mod names;
 pub mod number;
+pub mod paper;
 pub mod plan;
 pub mod terminal;
 pub mod watch;

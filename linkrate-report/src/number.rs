@@ -191,6 +191,36 @@ pub fn duration(nanoseconds: f64) -> String {
     format!("{} {unit}", significant(nanoseconds / divisor, 3))
 }
 
+/// Nanoseconds without digits that only fill up, for labels of axes: `20 µs`, `2.5 ms`.
+pub fn duration_label(nanoseconds: f64) -> String {
+    let text = duration(nanoseconds);
+    let Some((digits, unit)) = text.split_once(' ') else { return text };
+    let digits = match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.'),
+        false => digits,
+    };
+    format!("{digits} {unit}")
+}
+
+/// The text with figures and their units on one line: the blank between them does not break.
+pub fn unbroken(text: &str) -> String {
+    const UNITS: [&str; 14] = [
+        "%", "pp", "µs", "ms", "ns", "s", "b/s", "kb/s", "Mb/s", "Gb/s", "Tb/s", "B", "KiB", "MiB",
+    ];
+    let mut out = String::with_capacity(text.len());
+    let mut after_digit = false;
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        let unit = || {
+            let word = rest.as_str().split([' ', ',', '.', ')', ';', ':']).next().unwrap_or("");
+            UNITS.contains(&word) || word.starts_with("µs/")
+        };
+        out.push(if c == ' ' && after_digit && unit() { '\u{a0}' } else { c });
+        after_digit = c.is_ascii_digit();
+    }
+    out
+}
+
 /// A fraction as a percentage: 0.95 is `95 %`, 0.025 is `2.5 %`.
 pub fn percent(fraction: f64) -> String {
     // rounded first: 0.07 * 100 is 7.000000000000001
@@ -406,10 +436,19 @@ mod tests {
     }
 
     #[test]
+    fn figures_and_units_stay_together() {
+        let text = unbroken("reduces by 64 % (62 to 66 %), 2.2 µs/KB or 3 runs");
+        assert_eq!(text, "reduces by 64\u{a0}% (62 to 66\u{a0}%), 2.2\u{a0}µs/KB or 3 runs");
+    }
+
+    #[test]
     fn durations_and_percentages() {
         assert_eq!(duration(21_340.0), "21.3 µs");
         assert_eq!(duration(999_900.0), "1.00 ms");
         assert_eq!(duration(812.0), "812 ns");
+        assert_eq!(duration_label(20_000.0), "20 µs");
+        assert_eq!(duration_label(100_000.0), "100 µs");
+        assert_eq!(duration_label(2_500_000.0), "2.5 ms");
         assert_eq!(percent(0.95), "95 %");
         assert_eq!(percent(0.07), "7 %");
         assert_eq!(percent(0.025), "2.5 %");

@@ -1,4 +1,4 @@
-//! Effects, reasons and highlights in words.
+//! Effects, reasons and counts in words.
 
 use linkrate_study::results::{
     Effect, FailedRun, Interval, Level, Measure, PublishedKind, PublishedResult, Quantity,
@@ -129,68 +129,6 @@ pub fn measures<'e>(effects: impl IntoIterator<Item = &'e Effect>) -> Vec<Measur
     measures
 }
 
-/// What the study may claim, a sentence for each step between levels and each measure. Steps of
-/// which nothing is claimed are left out; their effects are in the table.
-pub fn highlights(results: &StudyResults) -> Vec<String> {
-    let mut groups: Vec<Vec<&Effect>> = Vec::new();
-    for effect in &results.effects {
-        let same = |other: &&Effect| {
-            (&other.factor, &other.from, &other.to, other.measure)
-                == (&effect.factor, &effect.from, &effect.to, effect.measure)
-        };
-        match groups.iter_mut().find(|group| group.first().is_some_and(same)) {
-            Some(group) => group.push(effect),
-            None => groups.push(vec![effect]),
-        }
-    }
-    groups.iter().filter_map(|group| highlight(group)).collect()
-}
-
-fn highlight(group: &[&Effect]) -> Option<String> {
-    let claimed: Vec<&Effect> = group.iter().copied().filter(|effect| effect.claimed).collect();
-    let first = claimed.first()?;
-    let what = capitalised(measure(first.measure));
-    let way = format!("from {} to {}", level(&first.factor, &first.from), first.to);
-    let lower = claimed.iter().filter(|effect| effect.ratio.mean < 1.0).count();
-    if lower > 0 && lower < claimed.len() {
-        let higher = claimed.len() - lower;
-        let all = group.len();
-        return Some(format!(
-            "{what} {way} falls in {lower} and rises in {higher} of {all} cases."
-        ));
-    }
-    let verb = if lower > 0 { "falls" } else { "rises" };
-    let unclaimed = match group.len() - claimed.len() {
-        0 => String::new(),
-        1 => "; no change can be claimed in the other case".to_owned(),
-        rest => format!("; no change can be claimed in the other {rest} cases"),
-    };
-    if let [only] = claimed.as_slice() {
-        let by = number::change_size(only.ratio.mean);
-        let at = if only.at.0.is_empty() { String::new() } else { format!(", {}", only.at) };
-        let ends = only.ratio.low.zip(only.ratio.high).map(|(low, high)| {
-            let (least, most) = match lower > 0 {
-                true => (number::change_size(high), number::change_size(low)),
-                false => (number::change_size(low), number::upper_size(only.ratio.mean, high)),
-            };
-            format!(" ({least} to {most} %)")
-        });
-        let ends = ends.unwrap_or_default();
-        return Some(format!("{what} {verb} by {by} %{ends} {way}{at}{unclaimed}."));
-    }
-    let size = |effect: &&Effect| (effect.ratio.mean - 1.0).abs();
-    let least = claimed.iter().copied().min_by(|a, b| size(a).total_cmp(&size(b)))?;
-    let most = claimed.iter().copied().max_by(|a, b| size(a).total_cmp(&size(b)))?;
-    let [least, most] = [least, most].map(|effect| number::change_size(effect.ratio.mean));
-    let by = if least == most { format!("{most} %") } else { format!("{least} to {most} %") };
-    let cases = match (claimed.len(), group.len()) {
-        (2, 2) => "both cases".to_owned(),
-        (some, all) if some == all => format!("all {all} cases"),
-        (some, all) => format!("{some} of {all} cases"),
-    };
-    Some(format!("{what} {verb} by {by} {way} in {cases}{unclaimed}."))
-}
-
 /// Results' and testbed's warnings together, each once.
 pub fn warnings(results: &StudyResults) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
@@ -250,42 +188,6 @@ mod tests {
             claimed: *claimed,
         };
         ratios.iter().enumerate().map(effect).collect()
-    }
-
-    fn sentence(ratios: &[(f64, bool)]) -> Option<String> {
-        let effects = effects(ratios);
-        highlight(&effects.iter().collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn highlights_say_how_much_and_where() {
-        for (ratios, text) in [
-            (
-                &[(0.5, true)][..],
-                "Service demand falls by 50 % (45 to 55 %) from ports 1 to 4, mtu 0.",
-            ),
-            (
-                &[(0.5, true), (0.8, true)],
-                "Service demand falls by 20 to 50 % from ports 1 to 4 in both cases.",
-            ),
-            (
-                &[(1.5, true), (1.8, true), (1.0, false)],
-                "Service demand rises by 50 to 80 % from ports 1 to 4 in 2 of 3 cases; no change \
-                 can be claimed in the other case.",
-            ),
-            (
-                &[(0.5, true), (1.8, true), (1.0, false)],
-                "Service demand from ports 1 to 4 falls in 1 and rises in 1 of 3 cases.",
-            ),
-        ] {
-            assert_eq!(sentence(ratios).as_deref(), Some(text));
-        }
-        assert_eq!(sentence(&[(0.5, false)]), None);
-        let mut wide = effects(&[(1.5, true)]);
-        wide[0].ratio.high = Some(4_774_063.0);
-        let text =
-            "Service demand rises by 50 % (35 to more than 1000 %) from ports 1 to 4, mtu 0.";
-        assert_eq!(highlight(&[&wide[0]]).as_deref(), Some(text));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::summary::{Outcome, Skip};
 
 /// What tests need: programs, each with its Debian package.
 pub const OF_TESTS: &[Peer] = &[
+    Peer { program: "chromium", package: "chromium" },
     Peer { program: "curl", package: "curl" },
     Peer { program: "ethtool", package: "ethtool" },
     Peer { program: "iperf3", package: "iperf3" },

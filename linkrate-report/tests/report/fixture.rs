@@ -71,7 +71,8 @@ fn facts() -> Facts {
     }
 }
 
-fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
+/// A run of two seconds at that rate, with the SUT's one CPU busy for that share of it.
+pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
     let cpu = |cpu, busy: f64| CpuUse {
         cpus: vec![CpuTime {
             cpu,

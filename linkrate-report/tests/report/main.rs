@@ -1,10 +1,16 @@
 //! Outputs from made-up results. After a deliberate change of a table, run with
 //! `INSTA_UPDATE=always` and read the difference.
 
+mod browser;
+mod chromium;
 mod csv;
 mod fixture;
 mod html;
 mod json;
 mod limit;
+mod markdown;
+mod paper;
+mod pdf;
 mod schema;
+mod simulated;
 mod terminal;

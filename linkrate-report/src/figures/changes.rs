@@ -1,0 +1,99 @@
+//! Points with intervals, a row each: effects around "no change", and what was measured beside
+//! what a paper published.
+
+use plotters::prelude::*;
+
+use super::Drawing;
+use super::ink::{self, Area, Drawn};
+use super::rows::{self, Group, Layout, Row, Size};
+use super::scale::Axis;
+use crate::ReportError;
+
+/// Ratios on a logarithmic axis that is labelled with changes in per cent. Changes within
+/// `minimum` of none lie on a band.
+///
+/// # Errors
+/// [`ReportError::Chart`] when the drawing library refuses.
+pub fn ratios(
+    title: &str,
+    groups: &[Group],
+    size: Size,
+    minimum: f64,
+) -> Result<Drawing, ReportError> {
+    let layout = Layout::new(groups, size);
+    let ratios: Vec<f64> =
+        values(groups).filter(|ratio| *ratio > 0.0 && ratio.is_finite()).collect();
+    let axis = Axis::of_changes(&ratios, minimum, layout.most_ticks(6).min(9));
+    let backdrop = |area: &Area<'_>, x: &dyn Fn(f64) -> i32| {
+        let [near, far] = [1.0 - minimum.min(0.99), 1.0 + minimum].map(f64::ln).map(x);
+        let bottom = layout.bottom();
+        area.draw(&Rectangle::new([(near, 0), (far, bottom)], ink::BAND.filled()))?;
+        area.draw(&PathElement::new([(x(0.0), 0), (x(0.0), bottom)], ink::MUTED.stroke_width(1)))
+    };
+    rows::draw(title, groups, &layout, &axis, &backdrop, &|area, row, y, x| {
+        let positive = |ratio: f64| ratio > 0.0;
+        point(area, row, y, size, &|ratio| x(ratio.ln()), &positive)
+    })
+}
+
+/// Values on a linear axis with zero on it.
+///
+/// # Errors
+/// [`ReportError::Chart`] when the drawing library refuses.
+pub fn amounts(title: &str, groups: &[Group], size: Size) -> Result<Drawing, ReportError> {
+    let layout = Layout::new(groups, size);
+    let all: Vec<f64> = values(groups).filter(|value| value.is_finite()).collect();
+    let axis = Axis::around_zero(&all, layout.most_ticks(6).min(6));
+    let backdrop = |area: &Area<'_>, x: &dyn Fn(f64) -> i32| {
+        let zero = [(x(0.0), 0), (x(0.0), layout.bottom())];
+        area.draw(&PathElement::new(zero, ink::MUTED.stroke_width(1)))
+    };
+    rows::draw(title, groups, &layout, &axis, &backdrop, &|area, row, y, x| {
+        point(area, row, y, size, x, &|_| true)
+    })
+}
+
+/// Everything that must be on the axis.
+fn values(groups: &[Group]) -> impl Iterator<Item = f64> {
+    groups.iter().flat_map(|group| &group.rows).flat_map(|row| {
+        [row.value, row.published, row.ends.map(|ends| ends.0), row.ends.map(|ends| ends.1)]
+            .into_iter()
+            .flatten()
+    })
+}
+
+/// The interval, the point on it, and what was published.
+fn point(
+    area: &Area<'_>,
+    row: &Row,
+    y: i32,
+    size: Size,
+    x: &dyn Fn(f64) -> i32,
+    possible: &dyn Fn(f64) -> bool,
+) -> Drawn {
+    // a small point leaves the interval visible where a pixel is more per cent
+    let radius = if size == Size::Wide { 5 } else { 4 };
+    if let Some(value) = row.value.filter(|value| possible(*value)) {
+        let color = if row.filled { ink::ACCENT } else { ink::MUTED };
+        if let Some((low, high)) = row.ends.filter(|ends| possible(ends.1)) {
+            let (low, high, pen) = (x(low), x(high), color.stroke_width(2));
+            area.draw(&PathElement::new([(low, y), (high, y)], pen))?;
+            for end in [low, high] {
+                area.draw(&PathElement::new([(end, y - 5), (end, y + 5)], pen))?;
+            }
+        }
+        area.draw(&Circle::new((x(value), y), radius, color.filled()))?;
+        if !row.filled {
+            // hollow, so that it differs in shape and not only in colour
+            area.draw(&Circle::new((x(value), y), radius - 2, ink::CARD.filled()))?;
+        }
+    }
+    if let Some(published) = row.published.filter(|value| possible(*value)) {
+        let x = x(published);
+        let diamond =
+            |radius: i32| [(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)];
+        area.draw(&Polygon::new(diamond(7), ink::INK.filled()))?;
+        area.draw(&Polygon::new(diamond(4), ink::CARD.filled()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Figures as papers draw them, on top of plotters.
+//!
+//! - [`panel`]: a frame with axes and a legend, in which bars or curves stand over positions
+//! - [`bars`], [`curves`]: the two ways to fill it
+//! - [`rows`]: what charts that lie on their sides share: names before, figures behind
+//! - [`changes`]: effects and published figures as points with intervals, one row each
+//! - [`stacks`]: shares of a whole, one bar a row
+//! - [`scale`]: ticks at round values, on linear and logarithmic axes
+//! - [`ink`]: colours, patterns, markers and text
+//!
+//! Colour carries nothing that is not also written, or told by pattern, marker or dashes: the
+//! figures are read in grey and by people who see no colours. Each has its values in words beside
+//! it, as the text alternative. All are functions of their data alone.
+
+use crate::ReportError;
+
+pub mod bars;
+pub mod changes;
+pub mod curves;
+pub mod ink;
+pub mod panel;
+pub mod rows;
+pub mod scale;
+pub mod stacks;
+
+/// A drawing: the SVG element and its size in pixels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drawing {
+    /// The `svg` element.
+    pub svg: String,
+    /// Its width.
+    pub width: u32,
+    /// Its height.
+    pub height: u32,
+}
+
+/// Draws on an area of that size.
+///
+/// # Errors
+/// [`ReportError::Chart`] with `title` when the drawing library refuses.
+fn on_area(
+    title: &str,
+    (width, height): (i32, i32),
+    paint: impl FnOnce(&ink::Area<'_>) -> ink::Drawn,
+) -> Result<Drawing, ReportError> {
+    use plotters::prelude::{IntoDrawingArea, SVGBackend};
+
+    let size = (width.unsigned_abs(), height.unsigned_abs());
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        paint(&area).and_then(|()| area.present()).map_err(|error| ReportError::Chart {
+            chart: title.to_owned(),
+            reason: error.to_string(),
+        })?;
+    }
+    Ok(Drawing { svg, width: size.0, height: size.1 })
+}

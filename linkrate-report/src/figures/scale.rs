@@ -1,0 +1,165 @@
+//! Axes: from which value to which, and where the labels stand.
+
+use crate::number;
+
+/// An axis in values of what is drawn, or in their logarithms, with labelled marks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// Where it begins.
+    pub low: f64,
+    /// Where it ends.
+    pub high: f64,
+    /// Places and labels of its marks.
+    pub ticks: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// From zero past `largest`, with at most about `most` marks at round values.
+    pub fn from_zero(largest: f64, most: usize) -> Self {
+        if largest <= 0.0 || !largest.is_finite() {
+            return Self { low: 0.0, high: 1.0, ticks: vec![(0.0, "0".to_owned())] };
+        }
+        let step = round_step(largest / most as f64);
+        let count = (largest / step).floor() as usize;
+        // all labels with the decimals of the step, whatever the value
+        let places = (-step.log10().floor()).max(0.0) as usize;
+        let label = |value: f64| match places {
+            0 => number::grouped(value),
+            places => format!("{value:.places$}"),
+        };
+        let values = (0..=count).map(|index| index as f64 * step);
+        let ticks = values.map(|value| (value, label(value))).collect();
+        Self { low: 0.0, high: largest * 1.02, ticks }
+    }
+
+    /// Linear over values of both signs, with zero always on it.
+    pub fn around_zero(values: &[f64], most: usize) -> Self {
+        let low = values.iter().copied().fold(0.0, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        if low >= 0.0 {
+            return Self::from_zero(high, most);
+        }
+        let step = round_step((high - low) / most as f64);
+        let places = (-step.log10().floor()).max(0.0) as usize;
+        let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
+        let label = |value: f64| match places {
+            0 => number::grouped(value).replace('-', "−"),
+            places => format!("{value:.places$}").replace('-', "−"),
+        };
+        let ticks = (first..=last).map(|index| index as f64 * step);
+        let air = (high - low) * 0.02;
+        Self { low: low - air, high: high + air, ticks: ticks.map(|v| (v, label(v))).collect() }
+    }
+
+    /// Logarithms of positive `values`, marked at 1, 2 and 5 times powers of ten where there is
+    /// room for `most` marks, else at the powers.
+    pub fn logarithmic(values: &[f64], most: usize, label: fn(f64) -> String) -> Self {
+        let positive = || values.iter().copied().filter(|value| *value > 0.0 && value.is_finite());
+        let low = positive().fold(f64::INFINITY, f64::min);
+        let high = positive().fold(0.0, f64::max);
+        if high <= 0.0 {
+            return Self { low: 0.0, high: 1.0, ticks: Vec::new() };
+        }
+        // from mark to mark
+        let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+        let marks = |steps: &'static [f64]| {
+            let marks = (from..=to)
+                .flat_map(move |power| steps.iter().map(move |step| step * 10f64.powi(power)));
+            marks.collect::<Vec<f64>>()
+        };
+        let fine = marks(&[1.0, 2.0, 5.0]);
+        let below = fine.iter().copied().filter(|mark| *mark <= low * 1.0001).fold(0.0, f64::max);
+        let above = fine
+            .iter()
+            .copied()
+            .filter(|mark| *mark >= high * 0.9999)
+            .fold(f64::INFINITY, f64::min);
+        let inside = |mark: &f64| *mark >= below * 0.9999 && *mark <= above * 1.0001;
+        let mut chosen: Vec<f64> = fine.iter().copied().filter(inside).collect();
+        if chosen.len() > most {
+            chosen = marks(&[1.0]).into_iter().filter(inside).collect();
+        }
+        let ticks = chosen.into_iter().map(|mark| (mark.ln(), label(mark))).collect();
+        Self { low: below.ln(), high: above.ln(), ticks }
+    }
+
+    /// Logarithms of `ratios` around no change, marked with changes in per cent.
+    pub fn of_changes(ratios: &[f64], minimum: f64, most: usize) -> Self {
+        // the band of unclaimable changes is always seen whole
+        let least = (1.0 + 2.0 * minimum).ln().max(0.02);
+        let low = ratios.iter().map(|ratio| ratio.ln()).fold(-least, f64::min);
+        let high = ratios.iter().map(|ratio| ratio.ln()).fold(least, f64::max);
+        let air = (high - low) * 0.05;
+        let (low, high) = (low - air, high + air);
+        let ticks = change_ticks(low, high, most).into_iter();
+        let label = |percent: f64| match percent {
+            0.0 => "0 %".to_owned(),
+            p if p < 0.0 => format!("−{} %", -p),
+            p => format!("+{} %", number::grouped(p)),
+        };
+        let ticks = ticks.map(|percent| ((1.0 + percent / 100.0).ln(), label(percent))).collect();
+        Self { low, high, ticks }
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, not below `least`.
+fn round_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= least).unwrap_or(power)
+}
+
+/// Changes in per cent to mark between the logarithms `low` and `high`: no change, then from it
+/// outward on each side, where there is room.
+fn change_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
+    const CHANGES: [f64; 24] = [
+        1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 300.0, 500.0, 1000.0, 2000.0, 5000.0,
+        10000.0, -1.0, -2.0, -5.0, -10.0, -20.0, -50.0, -75.0, -90.0, -95.0, -99.0,
+    ];
+    let room = (high - low) / most as f64;
+    let at = |percent: f64| (1.0 + percent / 100.0).ln();
+    let mut ticks: Vec<f64> = vec![0.0];
+    for percent in CHANGES {
+        let inside = at(percent) > low && at(percent) < high;
+        if inside && ticks.iter().all(|tick| (at(*tick) - at(percent)).abs() >= room) {
+            ticks.push(percent);
+        }
+    }
+    ticks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_round() {
+        for (least, step) in [(0.21, 0.5), (3.0, 5.0), (5.1, 10.0), (1.0, 1.0)] {
+            assert!((round_step(least) - step).abs() < 1e-9, "{least}");
+        }
+    }
+
+    #[test]
+    fn changes_are_marked_on_both_sides_of_none() {
+        let ticks = change_ticks((0.15f64).ln(), (4.5f64).ln(), 7);
+        assert!(ticks.contains(&0.0));
+        assert!(ticks.iter().any(|t| *t < 0.0) && ticks.iter().any(|t| *t > 0.0));
+        assert!(ticks.len() <= 8, "{ticks:?}");
+    }
+
+    #[test]
+    fn a_logarithmic_axis_goes_from_mark_to_mark() {
+        let axis = Axis::logarithmic(&[73.0, 130.0, 3400.0], 7, number::grouped);
+        let labels: Vec<&str> = axis.ticks.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!(labels, ["50", "100", "200", "500", "1000", "2000", "5000"]);
+        assert!(axis.low <= 73f64.ln() && axis.high >= 3400f64.ln());
+        let wide = Axis::logarithmic(&[1.0, 1e6], 7, number::grouped);
+        assert_eq!(wide.ticks.len(), 7);
+    }
+
+    #[test]
+    fn an_axis_of_both_signs_has_its_zero() {
+        let axis = Axis::around_zero(&[-80.3, 192.6, 56.2], 8);
+        assert!(axis.ticks.iter().any(|(value, label)| *value == 0.0 && label == "0"));
+        assert!(axis.ticks.iter().any(|(_, label)| label == "−50"), "{axis:?}");
+    }
+}

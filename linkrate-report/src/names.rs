@@ -1,0 +1,291 @@
+//! Factors, levels and steps by the names that the field has for them.
+//!
+//! Study files say `offload = "tso"`; a paper says TSO. What is not known here is called what the
+//! study file calls it, so that a new key reads plainly and never wrongly.
+
+use linkrate_study::results::{Level, Levels};
+use linkrate_study::study::PART;
+use linkrate_terms::ByteSize;
+
+/// A step between two levels as the subject of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// `TSO`, or `4 ports instead of 1`.
+    pub text: String,
+    /// Whether its verb stands in the plural.
+    pub plural: bool,
+}
+
+/// The factor as the title of an axis: `message size`, `ports`.
+pub fn factor(name: &str) -> String {
+    match name {
+        "message" => "message size",
+        "request" => "request size",
+        "response" => "response size",
+        "burst" => "requests outstanding",
+        "mtu" => "MTU",
+        "gro" => "GRO",
+        "lro" => "LRO",
+        "udp-gro" => "UDP GRO",
+        "tx-checksum" => "transmit checksum offload",
+        "rx-checksum" => "receive checksum offload",
+        "gso-max-size" => "largest superframe",
+        "socket" => "socket buffer",
+        "congestion" => "congestion control",
+        "vlan" => "VLAN",
+        "snap" => "SNAP framing",
+        "nodelay" => "TCP_NODELAY",
+        "udp-segment" => "UDP_SEGMENT",
+        "send-path" => "send path",
+        "receive-path" => "receive path",
+        other => return other.to_owned(),
+    }
+    .to_owned()
+}
+
+/// What a switch is called when it is on, and whether a bare "no" may stand before it.
+fn switch(name: &str) -> String {
+    factor(name)
+}
+
+/// Things that are counted: `1 port`, `4 ports`.
+fn counted(name: &str) -> Option<(&'static str, &'static str)> {
+    Some(match name {
+        "ports" => ("port", "ports"),
+        "connections" => ("connection", "connections"),
+        "clients" => ("client", "clients"),
+        "queues" => ("queue", "queues"),
+        "burst" => ("request outstanding", "requests outstanding"),
+        _ => return None,
+    })
+}
+
+/// Things that have a size: `64 KiB messages`.
+fn sized(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "message" => "messages",
+        "request" => "requests",
+        "response" => "responses",
+        _ => return None,
+    })
+}
+
+/// A level that needs no neighbour to be understood: `TSO`, `4 ports`, `64 KiB messages`.
+pub fn level(name: &str, level: &Level) -> String {
+    match (name, level) {
+        ("offload", Level::Text(text)) => match text.as_str() {
+            "none" => "no offload".to_owned(),
+            "gso" => "software GSO".to_owned(),
+            "tso" => "TSO".to_owned(),
+            other => format!("offload {other}"),
+        },
+        ("steering", Level::Text(text)) => match text.as_str() {
+            "off" => "no steering".to_owned(),
+            "rss" => "RSS".to_owned(),
+            "destination-port" => "steering by destination port".to_owned(),
+            other => format!("steering {other}"),
+        },
+        ("send-path", Level::Text(text)) => match text.as_str() {
+            "plain" => "plain send".to_owned(),
+            "msg-zerocopy" => "MSG_ZEROCOPY".to_owned(),
+            other => other.to_owned(),
+        },
+        ("receive-path", Level::Text(text)) => match text.as_str() {
+            "plain" => "plain recv".to_owned(),
+            "truncate" => "MSG_TRUNC".to_owned(),
+            other => other.to_owned(),
+        },
+        ("direction" | "kind" | "congestion" | PART, level) => level.to_string(),
+        ("vlan", Level::Number(0)) => "no VLAN tag".to_owned(),
+        ("socket", Level::Text(text)) if text == "auto" => "autotuned socket buffers".to_owned(),
+        ("socket", level) => format!("socket buffers of {}", short(level)),
+        ("gso-max-size", level) => format!("superframes of up to {}", short(level)),
+        (_, Level::Switch(true)) => switch(name),
+        (_, Level::Switch(false)) => format!("no {}", switch(name)),
+        (_, level) => match (counted(name), sized(name)) {
+            (Some((one, _)), _) if *level == Level::Number(1) => format!("1 {one}"),
+            (Some((_, many)), _) => format!("{level} {many}"),
+            (_, Some(things)) => format!("{} {things}", short(level)),
+            _ => format!("{} {}", factor(name), short(level)),
+        },
+    }
+}
+
+/// A level to be reached: `messages of 64 KiB or larger`, `4 connections or more`.
+pub fn at_least(name: &str, of: &Level, or_more: &str) -> String {
+    match sized(name) {
+        Some(things) if !or_more.is_empty() => format!("{things} of {}{or_more}", short(of)),
+        _ => format!("{}{or_more}", level(name, of)),
+    }
+}
+
+/// A level beside its factor's name, for axes and lists: `64 KiB`, `TSO`, `on`.
+pub fn short_level(name: &str, level: &Level) -> String {
+    match (name, level) {
+        ("offload", Level::Text(text)) => match text.as_str() {
+            "gso" => "GSO".to_owned(),
+            "tso" => "TSO".to_owned(),
+            other => other.to_owned(),
+        },
+        ("steering", Level::Text(text)) => match text.as_str() {
+            "rss" => "RSS".to_owned(),
+            "destination-port" => "by port".to_owned(),
+            other => other.to_owned(),
+        },
+        _ => short(level),
+    }
+}
+
+/// A level without its factor.
+fn short(level: &Level) -> String {
+    level.to_string()
+}
+
+/// The level as a number, where it is one or a size: 65536 for `64 KiB`.
+pub fn number(level: &Level) -> Option<f64> {
+    match level {
+        Level::Number(number) => Some(*number as f64),
+        Level::Switch(_) => None,
+        Level::Text(text) => text.parse::<ByteSize>().ok().map(|size| size.0 as f64),
+    }
+}
+
+/// Whether the level is a size written with its unit.
+pub fn is_size(level: &Level) -> bool {
+    matches!(level, Level::Text(_)) && number(level).is_some()
+}
+
+/// Whether the level means that something is not there.
+fn is_off(name: &str, level: &Level) -> bool {
+    match level {
+        Level::Switch(on) => !on,
+        Level::Number(number) => name == "vlan" && *number == 0,
+        Level::Text(text) => {
+            (name == "offload" && text == "none") || (name == "steering" && text == "off")
+        }
+    }
+}
+
+/// The step as a subject: `TSO` where there was nothing before, else `MTU 9000 instead of 1500`.
+pub fn subject(name: &str, from: &Level, to: &Level) -> Subject {
+    let things = counted(name).is_some() || sized(name).is_some() || name == "socket";
+    let plural = things && *to != Level::Number(1);
+    let text = match (is_off(name, from), number(from), to) {
+        (true, ..) => level(name, to),
+        // the thing itself is called once
+        (_, Some(_), _) => format!("{} instead of {}", level(name, to), short(from)),
+        _ => format!("{} instead of {}", level(name, to), level(name, from)),
+    };
+    Subject { text, plural }
+}
+
+/// Where something holds, for levels of one factor: `on 1, 2 and 4 ports`, `with no offload`,
+/// `at MTU 9000`.
+pub fn place(name: &str, levels: &[&Level]) -> String {
+    let Some((last, before)) = levels.split_last() else { return String::new() };
+    let preposition = match name {
+        "ports" => "on",
+        "mtu" => "at",
+        _ => "with",
+    };
+    if before.is_empty() {
+        return format!("{preposition} {}", level(name, last));
+    }
+    let all_numbers = levels.iter().all(|level| number(level).is_some());
+    let listed = match (all_numbers, before) {
+        (true, [first, _, _, ..]) => format!("{} to {}", short(first), level(name, last)),
+        (true, _) => {
+            let before: Vec<String> = before.iter().map(|level| short(level)).collect();
+            format!("{} and {}", before.join(", "), level(name, last))
+        }
+        _ => {
+            let before: Vec<String> = before.iter().map(|l| level(name, l)).collect();
+            format!("{} and {}", before.join(", "), level(name, last))
+        }
+    };
+    // `MTU` stands before its numbers
+    match name {
+        "mtu" => format!("{preposition} MTU {}", listed.replace("MTU ", "")),
+        _ => format!("{preposition} {listed}"),
+    }
+}
+
+/// A cell by its levels: `TSO, transmit, 2 ports`.
+pub fn cell(levels: &Levels) -> String {
+    let names: Vec<String> = levels.0.iter().map(|(name, l)| level(name, l)).collect();
+    if names.is_empty() { "the only cell".to_owned() } else { names.join(", ") }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn listed(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+pub fn either(items: &[String]) -> String {
+    match items {
+        [before @ .., last] if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+        all => all.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(level: &str) -> Level {
+        Level::Text(level.to_owned())
+    }
+
+    #[test]
+    fn levels_have_the_fields_names() {
+        for (name, of, expected) in [
+            ("offload", text("tso"), "TSO"),
+            ("offload", text("none"), "no offload"),
+            ("ports", Level::Number(1), "1 port"),
+            ("ports", Level::Number(4), "4 ports"),
+            ("message", text("64 KiB"), "64 KiB messages"),
+            ("mtu", Level::Number(9000), "MTU 9000"),
+            ("lro", Level::Switch(true), "LRO"),
+            ("lro", Level::Switch(false), "no LRO"),
+            ("burst", Level::Number(8), "8 requests outstanding"),
+            ("rx-usecs", Level::Number(50), "rx-usecs 50"),
+            ("direction", text("transmit"), "transmit"),
+        ] {
+            assert_eq!(level(name, &of), expected);
+        }
+    }
+
+    #[test]
+    fn steps_are_subjects() {
+        for (name, from, to, expected, plural) in [
+            ("offload", text("none"), text("tso"), "TSO", false),
+            ("offload", text("gso"), text("tso"), "TSO instead of software GSO", false),
+            ("ports", Level::Number(1), Level::Number(4), "4 ports instead of 1", true),
+            ("mtu", Level::Number(1500), Level::Number(9000), "MTU 9000 instead of 1500", false),
+            ("lro", Level::Switch(false), Level::Switch(true), "LRO", false),
+            ("lro", Level::Switch(true), Level::Switch(false), "no LRO instead of LRO", false),
+            ("message", text("1 KiB"), text("4 KiB"), "4 KiB messages instead of 1 KiB", true),
+        ] {
+            let subject = subject(name, &from, &to);
+            assert_eq!((subject.text.as_str(), subject.plural), (expected, plural));
+        }
+    }
+
+    #[test]
+    fn places_list_their_levels() {
+        let ports = [Level::Number(1), Level::Number(2), Level::Number(4), Level::Number(8)];
+        let ports: Vec<&Level> = ports.iter().collect();
+        assert_eq!(place("ports", &ports[..1]), "on 1 port");
+        assert_eq!(place("ports", &ports[..2]), "on 1 and 2 ports");
+        assert_eq!(place("ports", &ports[..3]), "on 1, 2 and 4 ports");
+        assert_eq!(place("ports", &ports), "on 1 to 8 ports");
+        let mtus = [Level::Number(1500), Level::Number(9000)];
+        assert_eq!(place("mtu", &[&mtus[0], &mtus[1]]), "at MTU 1500 and 9000");
+        assert_eq!(place("offload", &[&text("none"), &text("tso")]), "with no offload and TSO");
+    }
+}

@@ -1,0 +1,267 @@
+//! Recommended use: which settings this host should run, with the effect behind each, what it
+//! costs, and how far it may be carried elsewhere.
+//!
+//! A setting is recommended only for effects that are claimed. What describes the work rather than
+//! the host (the size of a request, the direction) is nobody's to choose and gets no advice.
+
+use linkrate_study::results::{CellResult, Level, StudyResults};
+use linkrate_study::verdict::{Verdict, VerdictInput, judge};
+
+use super::steps::{self, Step};
+use crate::{names, number, words};
+
+/// Factors that say what is asked of the host, not how it is set.
+const WORK: [&str; 5] = ["direction", "kind", "request", "response", "clients"];
+
+/// Advice on one setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// What to do: `Run with TSO.`
+    pub say: String,
+    /// What it gains, as sentences; empty where nothing was shown.
+    pub gain: String,
+    /// What it costs, or that no cost was shown.
+    pub cost: String,
+    /// What bounds the advice.
+    pub bound: String,
+    /// Indices of the effects that it rests on.
+    pub effects: Vec<usize>,
+}
+
+/// The advice, by setting in the order of the study.
+pub fn all(results: &StudyResults) -> Vec<Advice> {
+    let steps = steps::all(results);
+    let mut scopes: Vec<(&str, Option<&Level>)> = Vec::new();
+    for step in &steps {
+        if !WORK.contains(&step.factor) && !scopes.contains(&(step.factor, step.part)) {
+            scopes.push((step.factor, step.part));
+        }
+    }
+    let several = |factor: &str| scopes.iter().filter(|(other, _)| *other == factor).count() > 1;
+    scopes
+        .iter()
+        .filter_map(|(factor, part)| {
+            let part_name = part.filter(|_| several(factor));
+            one(results, &steps, factor, *part, part_name)
+        })
+        .collect()
+}
+
+fn one(
+    results: &StudyResults,
+    steps: &[Step<'_>],
+    factor: &str,
+    part: Option<&Level>,
+    part_name: Option<&Level>,
+) -> Option<Advice> {
+    let levels = steps::levels(results, factor, part);
+    let (first, others) = levels.split_first()?;
+    let between = |from: &Level, to: &Level| -> Vec<&Step<'_>> {
+        let is_it = |step: &&Step<'_>| {
+            (step.factor, step.part, step.from, step.to) == (factor, part, from, to)
+        };
+        steps.iter().filter(is_it).collect()
+    };
+    let gains = |to: &Level| score(results, &between(first, to)).0;
+    let nets = |to: &Level| {
+        let (gain, loss) = score(results, &between(first, to));
+        gain - loss
+    };
+    let mut best =
+        others.iter().filter(|to| gains(to) > 0.0).max_by(|a, b| nets(a).total_cmp(&nets(b)));
+    let scale = steps::is_scale(&levels);
+    if scale {
+        best = turning_point(&levels, &between).filter(|to| gains(to) > 0.0).or(best);
+    }
+    let prefix = part_name
+        .map_or_else(String::new, |part| format!("{}: ", words::capitalised(&part.to_string())));
+    let Some(best) = best else {
+        return Some(without_gain(results, steps, factor, part, &prefix, first, others));
+    };
+    let of_step = between(first, best);
+    let told = |better: bool| -> Vec<String> {
+        let told = of_step.iter().map(|step| step.told(&step.claimed_for(better)));
+        told.filter(|text| !text.is_empty()).collect()
+    };
+    let subject = of_step.first()?.subject();
+    let it = if subject.plural { "they" } else { "it" };
+    let more = scale
+        && Some(best) != levels.last()
+        && names::number(best) < levels.last().and_then(|l| names::number(l));
+    let or_more = match (more, names::is_size(best)) {
+        (false, _) => "",
+        (true, true) => " or larger",
+        (true, false) => " or more",
+    };
+    let verb = if factor == "ports" { "Use" } else { "Run with" };
+    let verb = lower_case(&prefix, verb);
+    let say = format!("{prefix}{verb} {}.", names::at_least(factor, best, or_more));
+    let gain = format!("{} {}.", words::capitalised(&subject.text), told(true).join(", and "));
+    let losses = told(false);
+    let mut cost = if losses.is_empty() {
+        "No effect for the worse was shown.".to_owned()
+    } else {
+        format!("It is a trade: {it} {}.", losses.join(", and "))
+    };
+    if let Some(latency) = latency(&of_step) {
+        cost = format!("{cost} {latency}");
+    }
+    if !or_more.is_empty() {
+        cost = format!("{cost} Beyond that no further gain was shown.");
+    }
+    let claimed = |step: &&Step<'_>| step.claimed();
+    Some(Advice {
+        say,
+        gain,
+        cost,
+        bound: bound(results, &of_step).unwrap_or_default(),
+        effects: of_step.iter().flat_map(claimed).collect(),
+    })
+}
+
+/// A sentence goes on in small letters behind a name and a colon.
+fn lower_case(prefix: &str, verb: &str) -> String {
+    if prefix.is_empty() { verb.to_owned() } else { verb.to_lowercase() }
+}
+
+fn without_gain(
+    results: &StudyResults,
+    steps: &[Step<'_>],
+    factor: &str,
+    part: Option<&Level>,
+    prefix: &str,
+    first: &Level,
+    others: &[&Level],
+) -> Advice {
+    let from_first: Vec<&Step<'_>> = steps
+        .iter()
+        .filter(|step| (step.factor, step.part, step.from) == (factor, part, first))
+        .collect();
+    let worse = from_first.iter().filter_map(|step| {
+        let told = step.told(&step.claimed_for(false));
+        let subject = words::capitalised(&step.subject().text);
+        (!told.is_empty()).then(|| format!("{subject} {told}."))
+    });
+    let worse: Vec<String> = worse.collect();
+    let bound = bound(results, &from_first).unwrap_or_default();
+    let effects: Vec<usize> = from_first.iter().flat_map(|step| step.claimed()).collect();
+    if worse.is_empty() {
+        let all: Vec<String> = [&first]
+            .into_iter()
+            .chain(others.iter())
+            .map(|level| names::level(factor, level))
+            .collect();
+        let mut measures: Vec<String> =
+            from_first.iter().map(|s| s.measured().to_owned()).collect();
+        measures.dedup();
+        measures.sort();
+        measures.dedup();
+        let say = format!(
+            "{prefix}{} {}: no difference was shown.",
+            if prefix.is_empty() { "Between" } else { "between" },
+            names::listed(&all)
+        );
+        let cost = format!("Neither {} speaks for a choice here.", measures.join(" nor "));
+        let effects = from_first.iter().flat_map(|step| step.effects.iter().copied()).collect();
+        return Advice { say, gain: String::new(), cost, bound, effects };
+    }
+    let say =
+        format!("{prefix}{} {}.", lower_case(prefix, "Stay with"), names::level(factor, first));
+    Advice { say, gain: String::new(), cost: worse.join(" "), bound, effects }
+}
+
+/// What the claimed effects of some steps add up to for the better and for the worse, in
+/// logarithms of ratios.
+fn score(results: &StudyResults, steps: &[&Step<'_>]) -> (f64, f64) {
+    let sum = |better: bool| -> f64 {
+        let claimed = steps.iter().flat_map(|step| step.claimed_for(better));
+        claimed.map(|index| results.effects[index].ratio.mean.ln().abs()).sum()
+    };
+    (sum(true), sum(false))
+}
+
+/// The level of a scale after which no step to the next one gains anything.
+fn turning_point<'l, 'a: 'l>(
+    levels: &'l [&'a Level],
+    between: &dyn Fn(&Level, &Level) -> Vec<&'l Step<'l>>,
+) -> Option<&'l &'a Level> {
+    let gains = |pair: &&[&Level]| {
+        let [low, high] = pair else { return false };
+        between(low, high).iter().any(|step| !step.claimed_for(true).is_empty())
+    };
+    let last = levels.windows(2).rev().find(gains)?;
+    last.last()
+}
+
+/// Latency beside the gain. No interval is computed of its change, so none is claimed.
+fn latency(steps: &[&Step<'_>]) -> Option<String> {
+    let step = steps.first()?;
+    let p99 = |end: &Level| -> Option<(u64, u64)> {
+        let cells = step.effects.iter().filter_map(|index| step.cell(*index, end));
+        let values: Vec<u64> = cells.filter_map(|cell| Some(cell.latency?.p99_ns)).collect();
+        values.iter().min().copied().zip(values.iter().max().copied())
+    };
+    let range = |(low, high): (u64, u64)| match (
+        number::duration(low as f64),
+        number::duration(high as f64),
+    ) {
+        (low, high) if low == high => low,
+        (low, high) => format!("{low} to {high}"),
+    };
+    let (before, after) = (range(p99(step.from)?), range(p99(step.to)?));
+    let place = |level: &Level| names::place(step.factor, &[level]);
+    Some(format!(
+        "Latency at the 99th percentile was {before} {} and {after} {}; no interval is computed of \
+         that change.",
+        place(step.from),
+        place(step.to)
+    ))
+}
+
+/// What bounds advice: whose CPU was the limit in the cells behind it.
+fn bound(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
+    let mut cells: Vec<&CellResult> = Vec::new();
+    for step in steps {
+        for index in &step.effects {
+            for cell in [step.from, step.to].iter().filter_map(|end| step.cell(*index, end)) {
+                if !cells.iter().any(|other| std::ptr::eq(*other, cell)) {
+                    cells.push(cell);
+                }
+            }
+        }
+    }
+    let verdicts: Vec<Verdict> = cells.iter().filter_map(|cell| verdict(results, cell)).collect();
+    if verdicts.is_empty() {
+        return None;
+    }
+    let outside = verdicts.iter().filter(|verdict| {
+        matches!(
+            verdict,
+            Verdict::ClientCpu { .. }
+                | Verdict::BothCpus { .. }
+                | Verdict::SharedCpu { .. }
+                | Verdict::DeviceCpu { .. }
+        )
+    });
+    let outside = outside.count();
+    let all = verdicts.len();
+    (outside > 0).then(|| {
+        let cells = match (outside, all) {
+            (1, 1) => "the cell".to_owned(),
+            (some, all) if some == all => format!("all {all} cells"),
+            (some, all) => format!("{some} of the {all} cells"),
+        };
+        format!(
+            "Holds for this testbed: in {cells} behind it the CPU of the clients or of the virtual \
+             device was a bound, and faster far ends may show more."
+        )
+    })
+}
+
+/// The verdict of a cell, from its runs; `None` without runs.
+fn verdict(results: &StudyResults, cell: &CellResult) -> Option<Verdict> {
+    let index = results.cells.iter().position(|other| std::ptr::eq(other, cell))?;
+    let index = u32::try_from(index).ok()?;
+    let input = VerdictInput::of_runs(results.runs.iter().filter(|run| run.cell == Some(index)));
+    (input.good_runs > 0).then(|| judge(&input))
+}

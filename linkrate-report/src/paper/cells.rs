@@ -1,0 +1,475 @@
+//! The figures of cells: service demand beside throughput, scaling, sweeps and latency.
+//!
+//! Which factor goes along the axis and which one makes the series is decided as a hand would: a
+//! scale (ports, message sizes) goes along the axis, the factor that is asked about makes the
+//! series, and each combination of the rest has a figure of its own.
+
+use linkrate_study::results::{CellResult, Level, Levels, Quantity, StudyResults};
+use linkrate_study::stats::interval::of_mean;
+use linkrate_study::study::PART;
+
+use super::figures::{Figure, Picture};
+use super::steps::is_scale;
+use crate::figures::panel::{Panel, Point, Positions, Series, Shape};
+use crate::number::{self, Scale};
+use crate::{ReportError, names, words};
+
+/// Levels of a scale from which it is drawn as curves.
+const CURVES: usize = 4;
+/// Most curves of latency in one panel.
+const MOST_CURVES: usize = 6;
+
+/// A figure of a cell.
+type Field = fn(&CellResult) -> Option<Quantity>;
+
+/// Cells that are compared with each other: of one part, and all streams or all transactions.
+struct Family<'a> {
+    results: &'a StudyResults,
+    part: Option<&'a Level>,
+    cells: Vec<&'a CellResult>,
+    transactional: bool,
+    /// The factor along the axis.
+    along: Option<String>,
+    /// The factor of the series.
+    series: Option<String>,
+}
+
+/// All figures of cells.
+///
+/// # Errors
+/// [`ReportError::Chart`] if a chart cannot be drawn.
+pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
+    let mut all = Vec::new();
+    for family in families(results) {
+        let facets = family.facets();
+        for facet in &facets {
+            all.extend(family.side_by_side(facet)?);
+        }
+        all.extend(family.scaling(&facets)?);
+        if family.transactional {
+            all.extend(family.latency()?);
+        }
+    }
+    Ok(all)
+}
+
+fn families(results: &StudyResults) -> Vec<Family<'_>> {
+    let mut families: Vec<Family<'_>> = Vec::new();
+    for cell in &results.cells {
+        let part = cell.levels.get(PART);
+        let transactional = cell.transactions.is_some() || cell.latency.is_some();
+        if cell.throughput.is_none() && cell.transactions.is_none() {
+            continue;
+        }
+        let same =
+            |family: &&mut Family<'_>| family.part == part && family.transactional == transactional;
+        match families.iter_mut().find(same) {
+            Some(family) => family.cells.push(cell),
+            None => families.push(Family {
+                results,
+                part,
+                cells: vec![cell],
+                transactional,
+                along: None,
+                series: None,
+            }),
+        }
+    }
+    // a single bar compares nothing
+    families.retain(|family| family.cells.len() > 1);
+    for family in &mut families {
+        family.choose();
+    }
+    families
+}
+
+impl<'a> Family<'a> {
+    /// Factors of which the family has more than one level.
+    fn varied(&self) -> Vec<String> {
+        let Some(first) = self.cells.first() else { return Vec::new() };
+        let names = first.levels.0.iter().map(|(name, _)| name.clone());
+        names.filter(|name| name != PART && self.levels(name).len() > 1).collect()
+    }
+
+    fn levels(&self, factor: &str) -> Vec<&'a Level> {
+        let mut levels: Vec<&Level> = Vec::new();
+        for cell in &self.cells {
+            levels.extend(cell.levels.get(factor).filter(|level| !levels.contains(level)));
+        }
+        levels
+    }
+
+    fn choose(&mut self) {
+        let mut rest = self.varied();
+        let scales = rest.iter().filter(|name| is_scale(&self.levels(name)));
+        let longest = scales.max_by_key(|name| self.levels(name).len()).cloned();
+        let asked = |name: &&String| self.results.effects.iter().any(|e| e.factor == **name);
+        if let Some(scale) = longest {
+            rest.retain(|name| *name != scale);
+            self.series = rest.iter().find(asked).or(rest.first()).cloned();
+            self.along = Some(scale);
+            return;
+        }
+        self.series = rest.iter().find(asked).or(rest.first()).cloned();
+        rest.retain(|name| Some(name) != self.series.as_ref());
+        self.along = rest.iter().max_by_key(|name| self.levels(name).len()).cloned();
+        if self.along.is_none() {
+            // a single factor stands along the axis
+            self.along = self.series.take();
+        }
+    }
+
+    /// The combinations of the other factors, each with a figure of its own.
+    fn facets(&self) -> Vec<Levels> {
+        let mut facets: Vec<Levels> = Vec::new();
+        for cell in &self.cells {
+            let facet = self.facet_of(cell);
+            if !facets.contains(&facet) {
+                facets.push(facet);
+            }
+        }
+        facets
+    }
+
+    fn facet_of(&self, cell: &CellResult) -> Levels {
+        let varied = self.varied();
+        let other = |(name, _): &&(String, Level)| {
+            varied.contains(name)
+                && Some(name) != self.along.as_ref()
+                && Some(name) != self.series.as_ref()
+        };
+        Levels(cell.levels.0.iter().filter(other).cloned().collect())
+    }
+
+    /// Bars for few levels, curves along a long scale.
+    fn shape(&self) -> Shape {
+        let along = self.along.as_ref().map(|name| self.levels(name)).unwrap_or_default();
+        let sizes = along.iter().all(|level| names::is_size(level));
+        match is_scale(&along) && (sizes || along.len() >= CURVES) {
+            true => Shape::Curves,
+            false => Shape::Bars,
+        }
+    }
+
+    /// The part and the facet as the beginning of a title.
+    fn prefix(&self, facet: &Levels) -> String {
+        let facet = (!facet.0.is_empty()).then(|| names::cell(facet));
+        let part = self.part.map(ToString::to_string);
+        let prefix: Vec<String> = part.into_iter().chain(facet).collect();
+        match prefix.is_empty() {
+            true => String::new(),
+            false => format!("{}: ", prefix.join(", ")),
+        }
+    }
+
+    /// `ports and offload`.
+    fn factors(&self) -> String {
+        let factors: Vec<String> =
+            self.along.iter().chain(&self.series).map(|name| names::factor(name)).collect();
+        names::listed(&factors)
+    }
+
+    /// Service demand and rate of one facet.
+    fn side_by_side(&self, facet: &Levels) -> Result<Option<Figure>, ReportError> {
+        let rate: (&str, Field) = if self.transactional {
+            ("Transactions", |cell| cell.transactions)
+        } else {
+            ("Throughput", |cell| cell.throughput)
+        };
+        let demand: (&str, Field) = ("Service demand", |cell| cell.service_demand);
+        let mut panels = Vec::new();
+        let mut far: Vec<String> = Vec::new();
+        let mut limited = false;
+        for (name, field) in [demand, rate] {
+            let Some(mut panel) = self.panel(facet, name, field, self.shape()) else { continue };
+            far.extend(far_limits(&mut panel));
+            limited |= panel
+                .series
+                .iter()
+                .flat_map(|s| s.points.iter().flatten())
+                .any(|p| p.limit.is_some());
+            panels.push(panel);
+        }
+        let panels = self.pictures(panels)?;
+        if panels.is_empty() {
+            return Ok(None);
+        }
+        let what = if self.transactional { "transactions per second" } else { "throughput" };
+        let title =
+            format!("{}service demand and {what} by {}", self.prefix(facet), self.factors());
+        let mut note = "Service demand: less is better. ".to_owned();
+        note.push_str(if self.transactional {
+            "Transactions: more is better."
+        } else {
+            "Throughput: more is better."
+        });
+        note.push_str(&self.whiskers());
+        if limited {
+            note.push_str(" Red dashes: what links and bus can carry.");
+        }
+        note.push_str(&not_drawn(&far));
+        Ok(Some(Figure { number: 0, title: words::capitalised(&title), note, panels }))
+    }
+
+    fn whiskers(&self) -> String {
+        match words::has_intervals(self.results) {
+            true => format!(" Whiskers: {} intervals.", number::percent(self.results.confidence)),
+            false => String::new(),
+        }
+    }
+
+    /// How the rate grows along a short scale, with the limit, a panel for each facet.
+    fn scaling(&self, facets: &[Levels]) -> Result<Option<Figure>, ReportError> {
+        let Some(along) = &self.along else { return Ok(None) };
+        let limited = !self.transactional && self.cells.iter().any(|cell| cell.limit.is_some());
+        // without a limit and beside nothing else it would be the bars once more
+        let again = facets.len() == 1 && !limited;
+        if !is_scale(&self.levels(along)) || self.shape() == Shape::Curves || again {
+            return Ok(None);
+        }
+        let rate: Field =
+            if self.transactional { |cell| cell.transactions } else { |cell| cell.throughput };
+        let mut panels = Vec::new();
+        let mut far: Vec<String> = Vec::new();
+        for facet in facets {
+            let name = match facet.0.is_empty() {
+                true => if self.transactional { "Transactions" } else { "Throughput" }.to_owned(),
+                false => words::capitalised(&names::cell(facet)),
+            };
+            let Some(mut panel) = self.panel(facet, &name, rate, Shape::Curves) else { continue };
+            far.extend(far_limits(&mut panel));
+            panels.push(panel);
+        }
+        let panels = self.pictures(panels)?;
+        if panels.is_empty() {
+            return Ok(None);
+        }
+        let what = if self.transactional { "Transactions per second" } else { "Throughput" };
+        let part = self.part.map_or_else(String::new, |part| format!(" ({part})"));
+        let far = not_drawn(&far);
+        let limit = match limited {
+            true => " Red dashes: what links and bus can carry.",
+            false => "",
+        };
+        Ok(Some(Figure {
+            number: 0,
+            title: format!("{what} by number of {}{part}", names::factor(along)),
+            note: format!("More is better.{}{limit}{far}", self.whiskers()),
+            panels,
+        }))
+    }
+
+    /// One figure of the cells of a facet; `None` where no cell has it.
+    fn panel(&self, facet: &Levels, name: &str, field: Field, shape: Shape) -> Option<Panel> {
+        let along = self.along.as_ref()?;
+        let levels = self.levels(along);
+        let in_facet: Vec<&CellResult> =
+            self.cells.iter().copied().filter(|cell| self.facet_of(cell) == *facet).collect();
+        let first = in_facet.iter().find_map(|cell| field(cell))?;
+        let largest =
+            in_facet.iter().filter_map(|c| field(c)).map(|q| q.interval.mean).fold(0.0, f64::max);
+        let scale = Scale::of(first.unit, largest);
+        let point = |cell: &CellResult| {
+            let Quantity { interval, unit } = field(cell)?;
+            let ends = interval.low.zip(interval.high);
+            Some(Point {
+                value: interval.mean / scale.divisor,
+                ends: ends.map(|(low, high)| (low / scale.divisor, high / scale.divisor)),
+                limit: cell
+                    .limit
+                    .filter(|limit| limit.unit == unit && !self.transactional)
+                    .map(|limit| limit.interval.mean / scale.divisor),
+            })
+        };
+        let of = |kind: Option<&Level>| -> Vec<Option<Point>> {
+            let at = |level: &&Level| {
+                let is_it = |cell: &&&CellResult| {
+                    cell.levels.get(along) == Some(level)
+                        && self.series.as_ref().is_none_or(|series| cell.levels.get(series) == kind)
+                };
+                in_facet.iter().find(is_it).and_then(|cell| point(cell))
+            };
+            levels.iter().map(at).collect()
+        };
+        let series = match &self.series {
+            Some(factor) => self
+                .levels(factor)
+                .into_iter()
+                .map(|level| Series { name: names::level(factor, level), points: of(Some(level)) })
+                .collect(),
+            None => vec![Series { name: String::new(), points: of(None) }],
+        };
+        let unit = match scale.unit {
+            "transactions/s" => "1/s".to_owned(),
+            "µs/transaction" => "µs per transaction".to_owned(),
+            unit => unit.to_owned(),
+        };
+        Some(Panel {
+            title: format!("{name}, {unit}"),
+            axis: names::factor(along),
+            labels: levels.iter().map(|level| names::short_level(along, level)).collect(),
+            positions: positions(&levels, shape),
+            series,
+            shape,
+            logarithmic: None,
+            legend_lines: 0,
+        })
+    }
+
+    /// Neighbours, with their axes at one height.
+    fn pictures(&self, mut panels: Vec<Panel>) -> Result<Vec<Picture>, ReportError> {
+        let lines = panels.iter().map(Panel::own_legend_lines).max().unwrap_or(0);
+        for panel in &mut panels {
+            panel.legend_lines = lines;
+        }
+        panels.iter().map(|panel| self.picture(panel)).collect()
+    }
+
+    fn picture(&self, panel: &Panel) -> Result<Picture, ReportError> {
+        let mut told = Vec::new();
+        for series in &panel.series {
+            let points = panel.labels.iter().zip(&series.points).filter_map(|(label, point)| {
+                let point = (*point)?;
+                let figure = |value: f64| match panel.logarithmic {
+                    Some(label) => label(value),
+                    None => number::significant(value, 3),
+                };
+                let ends =
+                    point.ends.map(|(low, high)| format!(" ({} to {})", figure(low), figure(high)));
+                let limit = point.limit.map(|limit| format!(", limit {}", figure(limit)));
+                Some(format!(
+                    "{label}: {}{}{}",
+                    figure(point.value),
+                    ends.unwrap_or_default(),
+                    limit.unwrap_or_default()
+                ))
+            });
+            let points: Vec<String> = points.collect();
+            let name =
+                if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
+            told.push(format!("{name}{}", points.join("; ")));
+        }
+        Ok(Picture {
+            title: panel.title.clone(),
+            description: format!("By {}. {}.", panel.axis, told.join(". ")),
+            wide: panel.draw()?.into(),
+            narrow: None,
+        })
+    }
+
+    /// Percentiles of latency, a panel for each combination of the other factors.
+    fn latency(&self) -> Result<Option<Figure>, ReportError> {
+        let Some(along) = &self.along else { return Ok(None) };
+        let mut keys: Vec<Levels> = Vec::new();
+        let key_of = |cell: &CellResult| {
+            let varied = self.varied();
+            let other = |(name, _): &&(String, Level)| varied.contains(name) && name != along;
+            Levels(cell.levels.0.iter().filter(other).cloned().collect())
+        };
+        for cell in &self.cells {
+            let key = key_of(cell);
+            if cell.latency.is_some() && !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        let mut panels = Vec::new();
+        for key in &keys {
+            let cells =
+                self.cells.iter().filter(|cell| key_of(cell) == *key && cell.latency.is_some());
+            let series: Vec<Series> = cells
+                .take(MOST_CURVES)
+                .map(|cell| Series {
+                    name: cell
+                        .levels
+                        .get(along)
+                        .map_or_else(String::new, |l| names::level(along, l)),
+                    points: percentiles(self.results, cell),
+                })
+                .collect();
+            let title = match key.0.is_empty() {
+                true => "Latency".to_owned(),
+                false => words::capitalised(&names::cell(key)),
+            };
+            let panel = Panel {
+                title,
+                axis: "percentile of all transactions".to_owned(),
+                labels: ["50", "90", "99", "99.9", "99.99"].map(str::to_owned).into(),
+                positions: Positions::Even,
+                series,
+                shape: Shape::Curves,
+                logarithmic: Some(number::duration_label),
+                legend_lines: 0,
+            };
+            panels.push(panel);
+        }
+        let panels = self.pictures(panels)?;
+        if panels.is_empty() {
+            return Ok(None);
+        }
+        let part = self.part.map_or_else(String::new, |part| format!(" ({part})"));
+        Ok(Some(Figure {
+            number: 0,
+            title: format!("Latency of transactions by percentile{part}"),
+            note: format!("Less is better. The vertical axis is logarithmic.{}", self.whiskers()),
+            panels,
+        }))
+    }
+}
+
+/// Takes limits that are too far up out of a panel: their range with its unit.
+fn far_limits(panel: &mut Panel) -> Option<String> {
+    let far = panel.drop_far_limits();
+    let low = far.iter().copied().reduce(f64::min)?;
+    let high = far.iter().copied().reduce(f64::max)?;
+    let unit = panel.title.rsplit(", ").next().unwrap_or_default();
+    let (low, high) = (number::significant(low, 3), number::significant(high, 3));
+    Some(if low == high { format!("{low} {unit}") } else { format!("{low} to {high} {unit}") })
+}
+
+/// What is said of limits that are not drawn in.
+fn not_drawn(far: &[String]) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for limits in far {
+        if !all.contains(&limits.as_str()) {
+            all.push(limits);
+        }
+    }
+    match all.is_empty() {
+        true => String::new(),
+        false => {
+            format!(" Limits far above what was reached are not drawn in ({}).", all.join("; "))
+        }
+    }
+}
+
+/// Where the levels lie along the axis.
+fn positions(levels: &[&Level], shape: Shape) -> Positions {
+    let values: Option<Vec<f64>> = levels.iter().map(|level| names::number(level)).collect();
+    let (Some(values), Shape::Curves) = (values, shape) else { return Positions::Even };
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(0.0, f64::max);
+    match low > 0.0 && high / low > 8.0 {
+        true => Positions::Logarithmic(values),
+        false => Positions::Linear(values),
+    }
+}
+
+/// Percentiles of a cell in ns, each with its interval over the runs.
+fn percentiles(results: &StudyResults, cell: &CellResult) -> Vec<Option<Point>> {
+    type Percentile = fn(&linkrate_terms::measurement::Latency) -> u64;
+    const ALL: [Percentile; 5] =
+        [|l| l.p50_ns, |l| l.p90_ns, |l| l.p99_ns, |l| l.p99_9_ns, |l| l.p99_99_ns];
+    let index = results.cells.iter().position(|other| std::ptr::eq(other, cell));
+    let runs = results.runs.iter().filter(|run| run.cell.map(|c| c as usize) == index);
+    let runs: Vec<_> = runs.filter_map(|run| run.measurement()?.latency).collect();
+    let point = |percentile: &Percentile| {
+        let value = percentile(&cell.latency?) as f64;
+        let values: Vec<f64> = runs.iter().map(|latency| percentile(latency) as f64).collect();
+        let interval = of_mean(&values, results.confidence);
+        let ends = interval.and_then(|interval| interval.low.zip(interval.high));
+        // no latency is below zero, whatever a symmetric interval says
+        let ends = ends.map(|(low, high)| (low.max(0.0), high));
+        Some(Point { value, ends, limit: None })
+    };
+    ALL.iter().map(point).collect()
+}

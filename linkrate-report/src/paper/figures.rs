@@ -1,0 +1,284 @@
+//! The figures of effects, published figures and CPU time, and what all figures have in common.
+
+use linkrate_study::results::{Effect, Measure, PublishedKind, PublishedResult, StudyResults};
+use serde::Serialize;
+
+use crate::figures::rows::{Group, Row, Size};
+use crate::figures::stacks::{self, Stack};
+use crate::figures::{Drawing, changes};
+use crate::number::{self, Scale};
+use crate::{ReportError, names, words};
+
+/// Most rows of a figure of effects: more do not stand on a page. The table has all of them.
+const MOST_ROWS: usize = 24;
+
+/// A figure with its caption.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// Number in the paper, from 1; 0 until it has its place.
+    pub number: usize,
+    /// What it shows.
+    pub title: String,
+    /// How to read it.
+    pub note: String,
+    /// Its drawings, side by side where there is room.
+    pub panels: Vec<Picture>,
+}
+
+/// A drawing with its text alternative.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Picture {
+    /// What it shows, for who cannot see it and for the name of its file.
+    pub title: String,
+    /// Its values in words.
+    pub description: String,
+    /// For a wide page, or for all.
+    pub wide: Svg,
+    /// For a phone, where the wide one is not legible.
+    pub narrow: Option<Svg>,
+}
+
+/// A drawing for the template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Svg {
+    /// The `svg` element.
+    pub svg: String,
+    /// Its width in pixels.
+    pub width: u32,
+    /// Its height in pixels.
+    pub height: u32,
+}
+
+impl From<Drawing> for Svg {
+    fn from(Drawing { svg, width, height }: Drawing) -> Self {
+        Self { svg, width, height }
+    }
+}
+
+/// A chart of rows in both sizes.
+fn both(
+    title: String,
+    description: String,
+    draw: impl Fn(Size) -> Result<Drawing, ReportError>,
+) -> Result<Picture, ReportError> {
+    let (wide, narrow) = (draw(Size::Wide)?.into(), Some(draw(Size::Narrow)?.into()));
+    Ok(Picture { title, description, wide, narrow })
+}
+
+/// The effects, a figure for each measure.
+///
+/// # Errors
+/// [`ReportError::Chart`] if a chart cannot be drawn.
+pub fn effects(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
+    let measures = words::measures(&results.effects);
+    measures.into_iter().map(|measure| of_effects(results, measure)).collect()
+}
+
+fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, ReportError> {
+    let all: Vec<&Effect> =
+        results.effects.iter().filter(|effect| effect.measure == measure).collect();
+    let only_claimed = all.len() > MOST_ROWS && all.iter().any(|effect| effect.claimed);
+    let shown: Vec<&Effect> =
+        all.iter().copied().filter(|e| e.claimed || !only_claimed).take(MOST_ROWS).collect();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut sentences = Vec::new();
+    for effect in &shown {
+        let change = number::change(&effect.ratio);
+        let ends = change.ends.as_ref().map(|ends| format!(" ({ends})")).unwrap_or_default();
+        let claimed = if effect.claimed { "" } else { ", not claimed" };
+        sentences.push(format!("{}: {}{ends}{claimed}", step_at(effect), change.mean));
+        let without_others = effect.at.0.is_empty();
+        let row = Row {
+            name: if without_others { step(effect) } else { names::cell(&effect.at) },
+            figure: format!("{}{ends}", change.mean),
+            short_figure: change.mean,
+            value: Some(effect.ratio.mean),
+            ends: effect.ratio.low.zip(effect.ratio.high),
+            published: None,
+            filled: effect.claimed,
+        };
+        push(&mut groups, if without_others { String::new() } else { step(effect) }, row);
+    }
+    let title = format!("Change in {}", words::measure(measure));
+    let left_out = match all.len() - shown.len() {
+        0 => String::new(),
+        rest => format!(" {rest} more are in the table of all effects."),
+    };
+    let note = format!(
+        "{}. Filled: claimed; hollow: not shown. Grey band: below the {} minimum.{left_out}",
+        words::capitalised(words::better(measure)),
+        number::percent(results.minimum_effect)
+    );
+    let picture = both(title.clone(), sentences.join("; "), |size| {
+        changes::ratios(&title, &groups, size, results.minimum_effect)
+    })?;
+    Ok(Figure { number: 0, title, note, panels: vec![picture] })
+}
+
+/// `no offload → TSO`.
+pub fn step(effect: &Effect) -> String {
+    let to = names::short_level(&effect.factor, &effect.to);
+    format!("{} → {to}", names::level(&effect.factor, &effect.from))
+}
+
+/// `no offload → TSO, transmit, 2 ports`.
+pub fn step_at(effect: &Effect) -> String {
+    match effect.at.0.is_empty() {
+        true => step(effect),
+        false => format!("{}, {}", step(effect), names::cell(&effect.at)),
+    }
+}
+
+fn push(groups: &mut Vec<Group>, name: String, row: Row) {
+    match groups.iter_mut().find(|group| group.name == name) {
+        Some(group) => group.rows.push(row),
+        None => groups.push(Group { name, rows: vec![row] }),
+    }
+}
+
+/// What a published figure is about.
+pub fn published_at(published: &PublishedResult) -> String {
+    let mean = (published.combinations > 1).then(|| format!("mean of {}", published.combinations));
+    let step = match (&published.factor, &published.from, &published.to) {
+        (Some(factor), Some(from), Some(to)) => {
+            Some(format!("{} → {}", names::level(factor, from), names::short_level(factor, to)))
+        }
+        _ => None,
+    };
+    let at = (!published.at.0.is_empty()).then(|| names::cell(&published.at));
+    let parts: Vec<String> = step.into_iter().chain(at).chain(mean).collect();
+    if parts.is_empty() { "the only cell".to_owned() } else { parts.join(", ") }
+}
+
+/// Published figures beside measured ones, a drawing for each kind and measure.
+///
+/// # Errors
+/// [`ReportError::Chart`] if a chart cannot be drawn.
+pub fn published(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
+    let mut kinds: Vec<(Measure, PublishedKind, &'static str)> = Vec::new();
+    for one in &results.published {
+        let kind = (one.measure, one.kind, one.unit);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let mut figures = Vec::new();
+    for (measure, kind, unit) in kinds {
+        let of_kind =
+            |one: &&PublishedResult| (one.measure, one.kind, one.unit) == (measure, kind, unit);
+        let all: Vec<&PublishedResult> = results.published.iter().filter(of_kind).collect();
+        figures.push(of_published(results, &all, measure, kind, unit)?);
+    }
+    Ok(figures)
+}
+
+fn of_published(
+    results: &StudyResults,
+    all: &[&PublishedResult],
+    measure: Measure,
+    kind: PublishedKind,
+    unit: &'static str,
+) -> Result<Figure, ReportError> {
+    let largest = all
+        .iter()
+        .flat_map(|one| [Some(one.published), one.measured.map(|measured| measured.mean)])
+        .flatten()
+        .fold(0.0, |largest: f64, value| largest.max(value.abs()));
+    let scale = match kind {
+        PublishedKind::Effect => Scale { divisor: 1.0, unit: "" },
+        _ => Scale::of(unit, largest),
+    };
+    let mut groups: Vec<Group> = Vec::new();
+    let mut sentences = Vec::new();
+    for one in all {
+        let [published, measured, ends] = words::beside(one);
+        let name = published_at(one);
+        sentences.push(format!("{name}: published {published}, measured {measured} ({ends})"));
+        let row = Row {
+            figure: format!("paper {published}, here {measured}"),
+            short_figure: measured,
+            value: one.measured.map(|measured| measured.mean / scale.divisor),
+            ends: one
+                .measured
+                .and_then(|measured| measured.low.zip(measured.high))
+                .map(|(low, high)| (low / scale.divisor, high / scale.divisor)),
+            published: Some(one.published / scale.divisor),
+            filled: true,
+            name: String::new(),
+        };
+        // the step is a heading, the place a name
+        let (group, name) = match (&one.factor, &one.from, &one.to, one.at.0.is_empty()) {
+            (Some(factor), Some(from), Some(to), false) => {
+                let step =
+                    format!("{} → {}", names::level(factor, from), names::short_level(factor, to));
+                let mean = if one.combinations > 1 {
+                    format!(", mean of {}", one.combinations)
+                } else {
+                    String::new()
+                };
+                (step, format!("{}{mean}", names::cell(&one.at)))
+            }
+            _ => (String::new(), name),
+        };
+        push(&mut groups, group, Row { name, ..row });
+    }
+    let what = words::measure(measure);
+    let title = match kind {
+        PublishedKind::Effect => format!("Published and measured change in {what}"),
+        PublishedKind::Difference => {
+            format!("Published and measured difference in {what}, {}", scale.unit)
+        }
+        PublishedKind::Value => format!("Published and measured {what}, {}", scale.unit),
+    };
+    let picture = both(title.clone(), sentences.join("; "), |size| match kind {
+        PublishedKind::Effect => changes::ratios(&title, &groups, size, results.minimum_effect),
+        _ => changes::amounts(&title, &groups, size),
+    })?;
+    let note = "Diamond: published; dot with interval: measured here.".to_owned();
+    Ok(Figure { number: 0, title, note, panels: vec![picture] })
+}
+
+/// Where the CPU time went; nothing where no run was profiled.
+///
+/// # Errors
+/// [`ReportError::Chart`] if the chart cannot be drawn.
+pub fn attribution(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
+    let mut titles: Vec<String> = Vec::new();
+    for attribution in results.cells.iter().filter_map(|cell| cell.attribution.as_ref()) {
+        for share in &attribution.shares {
+            if !titles.contains(&share.title) {
+                titles.push(share.title.clone());
+            }
+        }
+    }
+    if titles.is_empty() {
+        return Ok(None);
+    }
+    let mut stacks = Vec::new();
+    let mut sentences = Vec::new();
+    for cell in &results.cells {
+        let Some(attribution) = &cell.attribution else { continue };
+        let share = |title: &String| {
+            let shares = attribution.shares.iter().filter(|share| share.title == *title);
+            shares.map(|share| share.percent).sum::<f64>()
+        };
+        let shares: Vec<f64> = titles.iter().map(share).collect();
+        let told: Vec<String> = titles
+            .iter()
+            .zip(&shares)
+            .map(|(title, share)| format!("{title} {share:.1} %"))
+            .collect();
+        let name = names::cell(&cell.levels);
+        sentences.push(format!("{name}: {}", told.join(", ")));
+        stacks.push(Stack { name, shares });
+    }
+    let title = "Where the CPU time of the system under test went".to_owned();
+    let picture = both(title.clone(), sentences.join("; "), |size| {
+        stacks::shares(&title, &titles, &stacks, size)
+    })?;
+    let note =
+        "Per cent of the CPUs of the system under test, idle time included; the numbers are \
+                those of the legend, from left to right."
+            .to_owned();
+    Ok(Some(Figure { number: 0, title, note, panels: vec![picture] }))
+}

@@ -1,0 +1,193 @@
+//! What a study shows, in sentences made of its claimed effects, and of those it does not show.
+
+use linkrate_study::results::{CellResult, Level, StudyResults};
+
+use super::steps::{self, Step};
+use crate::{names, number, words};
+
+/// A sentence and the effects behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentence {
+    /// What is said.
+    pub text: String,
+    /// Indices of the effects that it rests on.
+    pub effects: Vec<usize>,
+}
+
+/// Most cells that a study without effects tells one by one.
+const MOST_CELLS: usize = 4;
+
+/// The highlights: what was shown, step by step, and then where nothing was.
+pub fn all(results: &StudyResults) -> Vec<Sentence> {
+    if results.effects.is_empty() {
+        return cells(results);
+    }
+    let steps = steps::all(results);
+    let mut shown = Vec::new();
+    let mut not_shown: Vec<Vec<&Step<'_>>> = Vec::new();
+    for step in ordered(results, &steps) {
+        if step.claimed().is_empty() {
+            let same = |other: &&mut Vec<&Step<'_>>| {
+                other.first().is_some_and(|other| {
+                    (other.factor, other.from, other.to, other.part)
+                        == (step.factor, step.from, step.to, step.part)
+                })
+            };
+            match not_shown.iter_mut().find(same) {
+                Some(group) => group.push(step),
+                None => not_shown.push(vec![step]),
+            }
+        } else {
+            shown.push(shown_by(results, step, &steps));
+        }
+    }
+    shown.extend(not_shown.iter().map(|group| not_shown_by(results, group)));
+    shown
+}
+
+/// The steps worth a sentence: of a scale from one end to the other, else each level against the
+/// first, the last one first.
+fn ordered<'s, 'a>(results: &StudyResults, steps: &'s [Step<'a>]) -> Vec<&'s Step<'a>> {
+    let mut scopes: Vec<(&str, Option<&Level>)> = Vec::new();
+    for step in steps {
+        if !scopes.contains(&(step.factor, step.part)) {
+            scopes.push((step.factor, step.part));
+        }
+    }
+    let mut chosen = Vec::new();
+    for (factor, part) in scopes {
+        let levels = steps::levels(results, factor, part);
+        let Some((first, others)) = levels.split_first() else { continue };
+        let ends = if steps::is_scale(&levels) { &others[others.len() - 1..] } else { others };
+        for end in ends.iter().rev() {
+            let of_step = |step: &&Step<'_>| {
+                (step.factor, step.part, step.from, step.to) == (factor, part, *first, *end)
+            };
+            chosen.extend(steps.iter().filter(of_step));
+        }
+    }
+    chosen
+}
+
+fn shown_by(results: &StudyResults, step: &Step<'_>, steps: &[Step<'_>]) -> Sentence {
+    let subject = words::capitalised(&step.subject().text);
+    let mut text = format!("{subject} {}", step.told(&step.effects));
+    let nowhere = step.unclaimed_places(&step.effects);
+    if !nowhere.is_empty() {
+        text = format!("{text}; no difference was shown {nowhere}");
+    }
+    if let Some(knee) = knee(results, step, steps) {
+        let level = names::short_level(step.factor, knee);
+        text = format!("{text}; beyond {level} no further difference was shown");
+    }
+    text = format!("{text}{}.", in_part(results, step));
+    Sentence { text, effects: step.claimed() }
+}
+
+fn not_shown_by(results: &StudyResults, group: &[&Step<'_>]) -> Sentence {
+    let mut measures: Vec<String> = group.iter().map(|step| step.measured().to_owned()).collect();
+    measures.dedup();
+    let measures = measures.join(" or ");
+    let Some(step) = group.first() else {
+        return Sentence { text: String::new(), effects: Vec::new() };
+    };
+    let from = names::level(step.factor, step.from);
+    let to = names::level(step.factor, step.to);
+    let mut text = format!("No difference in {measures} was shown between {from} and {to}");
+    if let ([only], Some(span)) = (group, step.span()) {
+        let within = if only.effects.len() > 1 { "intervals within " } else { "interval " };
+        text = format!("{text} ({within}{span})");
+    }
+    let full = group.iter().map(|step| step.full_links()).max().unwrap_or(0);
+    let all = step.effects.len();
+    if full > 0 {
+        let cases = match (full, all) {
+            (full, all) if full == all => String::new(),
+            (full, all) => format!(" in {full} of {all} cases"),
+        };
+        text = format!("{text}; the links were full either way{cases}");
+    }
+    text = format!("{text}{}.", in_part(results, step));
+    let effects = group.iter().flat_map(|step| step.effects.iter().copied()).collect();
+    Sentence { text, effects }
+}
+
+/// The part, where the same step is asked in several.
+fn in_part(results: &StudyResults, step: &Step<'_>) -> String {
+    let elsewhere = results.effects.iter().any(|effect| {
+        effect.factor == step.factor && effect.at.get(linkrate_study::study::PART) != step.part
+    });
+    match step.part {
+        Some(part) if elsewhere => format!(" ({part})"),
+        _ => String::new(),
+    }
+}
+
+/// The level of a scale beyond which no step to the next shows a difference; `None` when the last
+/// one still does, or when there is no scale.
+pub fn knee<'r>(
+    results: &'r StudyResults,
+    step: &Step<'_>,
+    steps: &[Step<'_>],
+) -> Option<&'r Level> {
+    let levels = steps::levels(results, step.factor, step.part);
+    if !steps::is_scale(&levels) {
+        return None;
+    }
+    let mut knee = None;
+    for pair in levels.windows(2).rev() {
+        let [low, high] = pair else { break };
+        let neighbours = steps.iter().find(|other| {
+            (other.factor, other.part, other.measure, other.from, other.to)
+                == (step.factor, step.part, step.measure, *low, *high)
+        })?;
+        if !neighbours.claimed().is_empty() {
+            break;
+        }
+        knee = Some(*low);
+    }
+    // flat from the beginning is no knee
+    knee.filter(|level| Some(level) != levels.first())
+}
+
+/// Of a study that compares nothing: what was measured.
+fn cells(results: &StudyResults) -> Vec<Sentence> {
+    let told = results
+        .cells
+        .iter()
+        .take(MOST_CELLS)
+        .filter_map(|cell| Some(Sentence { text: cell_sentence(cell)?, effects: Vec::new() }));
+    told.collect()
+}
+
+fn cell_sentence(cell: &CellResult) -> Option<String> {
+    let whom = if cell.levels.0.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", names::cell(&cell.levels))
+    };
+    let with_ends = |quantity: &linkrate_study::results::Quantity| match number::ends(quantity) {
+        Some(ends) => format!("{} ({ends})", number::mean(quantity)),
+        None => number::mean(quantity),
+    };
+    let rate = cell.transactions.or(cell.throughput)?;
+    let share = cell.limit.filter(|_| cell.transactions.is_none()).map(|limit| {
+        let percent = rate.interval.mean / limit.interval.mean * 100.0;
+        format!(", {percent:.1} % of what links and bus can carry")
+    });
+    let what = if cell.transactions.is_some() { "" } else { "throughput " };
+    let mut parts = vec![format!("{what}{}{}", with_ends(&rate), share.unwrap_or_default())];
+    if let Some(latency) = &cell.latency {
+        parts.push(format!(
+            "with a median latency of {} and {} at the 99th percentile",
+            number::duration(latency.p50_ns as f64),
+            number::duration(latency.p99_ns as f64)
+        ));
+    }
+    if let Some(demand) = &cell.service_demand {
+        parts.push(format!("at a service demand of {}", with_ends(demand)));
+    }
+    let verdict = &cell.brief_verdict;
+    let verdict = if verdict.is_empty() { String::new() } else { format!("; {verdict}") };
+    Some(words::capitalised(&format!("{whom}{}{verdict}.", parts.join(" "))))
+}

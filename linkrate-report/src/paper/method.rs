@@ -1,0 +1,311 @@
+//! How it was measured, in prose with the values of this study.
+
+use linkrate_study::results::StudyResults;
+use linkrate_study::store::StoredPlan;
+use linkrate_study::store::directory::minute_stamp;
+use linkrate_study::study::{OnFailure, PART};
+use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::units::format_duration;
+use linkrate_terms::{MessageSize, Protocol, SendPath, Task, Workload};
+
+use crate::{names, number, words};
+
+/// The paragraphs. Without a plan only what the results themselves know.
+pub fn paragraphs(results: &StudyResults) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(plan) = &results.plan {
+        all.push(design(results, plan));
+        all.extend(work(plan));
+    }
+    all.push(meters(results));
+    all.push(statistics(results));
+    if let Some(plan) = &results.plan {
+        all.push(versions(results, plan));
+    }
+    all
+}
+
+fn design(results: &StudyResults, plan: &StoredPlan) -> String {
+    let (study, method) = (&plan.study, &plan.study.method);
+    let varied: Vec<String> = study
+        .factors
+        .iter()
+        .filter(|factor| factor.name != PART)
+        .map(|factor| {
+            let levels: Vec<String> =
+                factor.levels.iter().map(|l| names::short_level(&factor.name, l)).collect();
+            format!("{} ({})", names::factor(&factor.name), levels.join(", "))
+        })
+        .collect();
+    let cells = words::count(study.cells.len(), "cell");
+    let mut text = match (varied.is_empty(), study.parts.len()) {
+        (true, _) => format!("The study has {cells}."),
+        (false, 0) => format!("The study varies {}: {cells}.", names::listed(&varied)),
+        (false, parts) => format!(
+            "The study has {parts} parts with {cells} together and varies {}.",
+            names::listed(&varied)
+        ),
+    };
+    let idle = match method.idle.is_zero() {
+        true => String::new(),
+        false => format!(", and one idle run of {}", format_duration(method.idle)),
+    };
+    text.push_str(&format!(
+        " A block is one run of every cell in random order (seed {}){idle}, so that what drifts \
+         with time meets all cells alike. A run has {} of warm-up and then one window of {} in which \
+         both ends count. Before each run the knobs are set and read back; a difference fails the \
+         run by its name.",
+        method.seed,
+        format_duration(method.warm_up),
+        format_duration(method.run),
+    ));
+    let blocks = if method.min_blocks == method.max_blocks {
+        words::count(method.max_blocks as usize, "block")
+    } else {
+        format!("{} to {} blocks", method.min_blocks, method.max_blocks)
+    };
+    let budget = method
+        .budget
+        .map_or_else(String::new, |budget| format!(", within {}", format_duration(budget)));
+    text.push_str(&format!(
+        " The rule was: {blocks}{budget}, until every interval is within {} of its mean.",
+        number::percent(method.precision)
+    ));
+    if !results.stopped.is_empty() {
+        text.push_str(&format!(" It stopped: {}", sentence(&results.stopped)));
+    }
+    if method.on_failure == OnFailure::Stop {
+        text.push_str(" The first failed run would have ended the study.");
+    }
+    text
+}
+
+/// The work of the cells, where it is the same in all of them.
+fn work(plan: &StoredPlan) -> Option<String> {
+    let study = &plan.study;
+    let specs: Vec<_> = study.cells.iter().map(|cell| &cell.spec).collect();
+    let workloads: Vec<&Workload> = specs
+        .iter()
+        .filter_map(|spec| match &spec.task {
+            Task::Workload(workload) => Some(workload),
+            Task::Idle => None,
+        })
+        .collect();
+    let first = *workloads.first()?;
+    let same = |get: &dyn Fn(&Workload) -> String| {
+        let of_first = get(first);
+        workloads.iter().all(|workload| get(workload) == of_first).then_some(of_first)
+    };
+    let kind = same(&|workload| {
+        match workload.kind {
+            Protocol::Stream => "TCP streams",
+            Protocol::RequestResponse => "TCP transactions on standing connections",
+            Protocol::ConnectRequestResponse => "TCP connections of one transaction each",
+            Protocol::UdpStream => "UDP datagrams one way",
+            Protocol::UdpRequestResponse => "UDP transactions",
+        }
+        .to_owned()
+    });
+    let mut parts = Vec::new();
+    let transactional = first.kind.is_transactional();
+    if kind.is_some() && !transactional {
+        parts.extend(same(&|workload| format!("messages of {}", message(workload.message))));
+    }
+    if kind.is_some() && transactional {
+        parts.extend(same(&|workload| format!("requests of {}", message(workload.request))));
+        parts.extend(same(&|workload| format!("responses of {}", message(workload.response))));
+    }
+    parts.extend(same(&|workload| {
+        words::count(workload.connections as usize, "connection") + " per client"
+    }));
+    if transactional {
+        let one = same(&|workload| workload.burst.to_string());
+        parts.extend(one.map(|burst| match burst.as_str() {
+            "1" => "one request outstanding at a time".to_owned(),
+            more => format!("{more} requests outstanding"),
+        }));
+    }
+    let sockets = |get: &dyn Fn(&linkrate_terms::RunSpec) -> String| {
+        let of_first = get(specs.first()?);
+        specs.iter().all(|spec| get(spec) == of_first).then_some(of_first)
+    };
+    parts.extend(sockets(&|spec| match spec.socket.buffer {
+        Some(size) => format!("socket buffers of {size} as asked"),
+        None => "socket buffers tuned by the kernel".to_owned(),
+    }));
+    parts.extend(sockets(&|spec| format!("congestion control {}", spec.socket.congestion)));
+    parts.extend(
+        sockets(&|spec| if spec.socket.nodelay { "TCP_NODELAY".to_owned() } else { String::new() })
+            .filter(|text| !text.is_empty()),
+    );
+    parts.extend(
+        same(&|workload| match workload.send_path {
+            SendPath::Plain => String::new(),
+            SendPath::MsgZerocopy => "MSG_ZEROCOPY".to_owned(),
+            SendPath::Sendfile => "sendfile(2)".to_owned(),
+            SendPath::Splice => "splice(2)".to_owned(),
+        })
+        .filter(|text| !text.is_empty()),
+    );
+    let what = kind.unwrap_or_else(|| "Streams and transactions, by cell".to_owned());
+    Some(match parts.is_empty() {
+        true => format!("The work: {what}."),
+        false => format!("The work: {what}, {}.", names::listed(&parts)),
+    })
+}
+
+fn message(size: MessageSize) -> String {
+    match size {
+        MessageSize::Fixed(size) => size.to_string(),
+        MessageSize::Uniform { low, high } => format!("{low} to {high}, every size equally likely"),
+    }
+}
+
+fn meters(results: &StudyResults) -> String {
+    let mut text = "Throughput is payload as its receivers counted it. Service demand is the CPU \
+                    time of the system under test that one KB (1024 bytes) of payload costs, or one \
+                    transaction. CPU time is the length of the window less idle less stolen time"
+        .to_owned();
+    let sources: Vec<IdleSource> =
+        results.cells.iter().filter_map(|cell| cell.evidence.idle_source).collect();
+    match sources.first() {
+        Some(IdleSource::TimerList) if sources.iter().all(|s| *s == IdleSource::TimerList) => {
+            text.push_str(
+                ", from the idle time that the kernel keeps to the nanosecond (/proc/timer_list)",
+            );
+        }
+        Some(IdleSource::ProcStat) if sources.iter().all(|s| *s == IdleSource::ProcStat) => {
+            text.push_str(", from /proc/stat, which counts in ticks");
+        }
+        _ => {}
+    }
+    text.push('.');
+    if results.cells.iter().any(|cell| cell.shared_cpus) {
+        text.push_str(" The system under test and its clients share CPUs here, so that CPU time is of both together.");
+    }
+    if let Some(background) = &results.background_cpu {
+        text.push_str(&format!(
+            " Without load the CPUs of the system under test were {} busy.",
+            number::with_margin(background)
+        ));
+    }
+    if results.cells.iter().any(|cell| cell.limit.is_some()) {
+        text.push_str(
+            " The limit is the payload that links and bus can carry at most: the link's rate less \
+             preamble, gap, headers and checksums of each frame; acknowledgements are left out.",
+        );
+    }
+    text
+}
+
+fn statistics(results: &StudyResults) -> String {
+    let confidence = number::percent(results.confidence);
+    let mut text = format!(
+        "Intervals are {confidence} t intervals over runs; a run is the unit of replication."
+    );
+    if !results.effects.is_empty() {
+        text.push_str(&format!(
+            " An effect is the geometric mean of the ratios of two cells within each block, so that \
+             drift of the machine cancels. It is claimed only if its interval excludes no change and \
+             it is larger than {}; everything else is listed as not shown, which is not the same as \
+             no difference.",
+            number::percent(results.minimum_effect)
+        ));
+    }
+    text.push_str(" Failed runs are absent from every figure and listed with their reasons; no run is left out as an outlier.");
+    text
+}
+
+fn versions(results: &StudyResults, plan: &StoredPlan) -> String {
+    let facts = &plan.facts.facts;
+    let fact = |name: &str| facts.get(name).filter(|value| !value.is_empty());
+    let mut on = Vec::new();
+    on.extend(
+        fact("kernel").map(|kernel| format!("Linux {}", kernel.trim_start_matches("Linux "))),
+    );
+    on.extend(fact("cpu-model").cloned());
+    let mut text = format!("Measured with linkrate {}", plan.linkrate_version);
+    if !on.is_empty() {
+        text.push_str(&format!(" on {}", on.join(", ")));
+    }
+    text.push_str(&format!(", begun {}.", moment(plan.started_unix_ms)));
+    for session in &plan.resumed {
+        text.push_str(&format!(
+            " Resumed {} with linkrate {}.",
+            moment(session.started_unix_ms),
+            session.linkrate_version
+        ));
+    }
+    text.push_str(&format!(
+        " {} stored, seed {}; the study file is in the appendix, and the same seed gives the same order.",
+        words::capitalised(&words::count(results.runs.len(), "run")),
+        plan.study.method.seed
+    ));
+    text
+}
+
+/// `2026-11-21 15:12 UTC`.
+pub fn moment(unix_ms: u64) -> String {
+    let stamp = minute_stamp(unix_ms);
+    let part = |range: std::ops::Range<usize>| stamp.get(range).unwrap_or_default();
+    // the year may have more digits one day, so the parts are counted from the end
+    let end = stamp.len();
+    format!(
+        "{}-{}-{} {}:{} UTC",
+        part(0..end.saturating_sub(9)),
+        part(end.saturating_sub(9)..end.saturating_sub(7)),
+        part(end.saturating_sub(7)..end.saturating_sub(5)),
+        part(end.saturating_sub(4)..end.saturating_sub(2)),
+        part(end.saturating_sub(2)..end),
+    )
+}
+
+/// The text as a sentence with a stop.
+fn sentence(text: &str) -> String {
+    let text = text.trim_end_matches('.');
+    format!("{text}.")
+}
+
+/// The question that stands at the head of a study file, and what its comment says after it.
+/// Nothing unless the first paragraph asks.
+pub fn question(source: &str) -> Option<(String, Vec<String>)> {
+    let comment = source.lines().take_while(|line| line.starts_with('#'));
+    let mut paragraphs: Vec<String> = vec![String::new()];
+    for line in comment {
+        // code in a comment is set off there as in Markdown
+        let line = line.trim_start_matches('#').trim().replace('`', "");
+        match (line.is_empty(), paragraphs.last_mut()) {
+            (true, _) => paragraphs.push(String::new()),
+            (false, Some(last)) if last.is_empty() => last.push_str(&line),
+            (false, Some(last)) => {
+                last.push(' ');
+                last.push_str(&line);
+            }
+            (false, None) => {}
+        }
+    }
+    paragraphs.retain(|paragraph| !paragraph.is_empty());
+    let mut paragraphs = paragraphs.into_iter();
+    let first = paragraphs.next().filter(|first| first.ends_with('?'))?;
+    Some((first, paragraphs.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_the_first_paragraph_that_asks() {
+        let (question, rest) =
+            question("# What does it\n# buy?\n#\n# Much.\n# Or not.\n\ntitle = 1\n# no\n").unwrap();
+        assert_eq!(question, "What does it buy?");
+        assert_eq!(rest, ["Much. Or not."]);
+        assert_eq!(super::question("# Licence\n#\n# What?\n"), None);
+        assert_eq!(super::question("title = 1\n"), None);
+    }
+
+    #[test]
+    fn moments_are_in_utc() {
+        assert_eq!(moment(1_700_000_000_000), "2023-11-14 22:13 UTC");
+    }
+}

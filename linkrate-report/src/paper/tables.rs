@@ -1,0 +1,535 @@
+//! The tables, as text that both HTML and Markdown put in place.
+
+use linkrate_study::results::{
+    AdapterFigures, Attribution, CellResult, Effect, Quantity, StudyResults,
+};
+use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_terms::Task;
+use serde::Serialize;
+
+use super::figures::{published_at, step};
+use crate::number::{self, ABSENT};
+use crate::{names, words};
+
+/// A table: names of columns and rows of fields.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Table {
+    /// What it is, for its caption.
+    pub title: String,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// What stands below it.
+    pub note: String,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Column {
+    /// Its name.
+    pub title: String,
+    /// What is in it: `name`, `number`, `say` (a sentence) or `claim`.
+    pub kind: &'static str,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Row {
+    /// The anchor that sentences refer to; empty for none.
+    pub id: String,
+    /// The fields, as many as columns.
+    pub fields: Vec<Field>,
+}
+
+/// A field.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Field {
+    /// What it says.
+    pub text: String,
+    /// What stands beside or below it in smaller type.
+    pub small: String,
+}
+
+impl Field {
+    fn of(text: impl Into<String>) -> Self {
+        Self { text: text.into(), small: String::new() }
+    }
+
+    fn or_absent(text: Option<String>) -> Self {
+        Self::of(text.unwrap_or_else(|| ABSENT.to_owned()))
+    }
+
+    /// A figure over the half-width of its interval.
+    fn figure(quantity: Option<Quantity>) -> Self {
+        let Some(quantity) = quantity else { return Self::of(ABSENT) };
+        let small = number::margin(&quantity).unwrap_or_default();
+        Self { text: number::brief_mean(&quantity), small }
+    }
+}
+
+fn column(title: &str, kind: &'static str) -> Column {
+    Column { title: title.to_owned(), kind }
+}
+
+fn columns(titles: &[(&str, &'static str)]) -> Vec<Column> {
+    titles.iter().map(|(title, kind)| column(title, kind)).collect()
+}
+
+/// Streams and transactions, a table each.
+pub fn cells(results: &StudyResults) -> Vec<Table> {
+    let is_transactional =
+        |cell: &&CellResult| cell.transactions.is_some() || cell.latency.is_some();
+    let (transactions, streams): (Vec<&CellResult>, Vec<&CellResult>) =
+        results.cells.iter().partition(is_transactional);
+    let both = !transactions.is_empty() && !streams.is_empty();
+    let mut tables = Vec::new();
+    for (cells, transactional) in [(streams, false), (transactions, true)] {
+        if !cells.is_empty() {
+            let title = match (both, transactional) {
+                (false, _) => "Figures and verdicts by cell",
+                (true, false) => "Streams: figures and verdicts by cell",
+                (true, true) => "Transactions: figures and verdicts by cell",
+            };
+            tables.push(of_cells(results, &cells, transactional, title));
+        }
+    }
+    tables
+}
+
+fn of_cells(
+    results: &StudyResults,
+    cells: &[&CellResult],
+    transactional: bool,
+    title: &str,
+) -> Table {
+    let named = cells.iter().any(|cell| !cell.levels.0.is_empty());
+    let limited = !transactional && cells.iter().any(|cell| cell.limit.is_some());
+    let shared = if cells.iter().any(|cell| cell.shared_cpus) { " †" } else { "" };
+    let mut titles: Vec<Column> = Vec::new();
+    if named {
+        titles.push(column("Cell", "name"));
+    }
+    if transactional {
+        titles.extend(columns(&[
+            ("Transactions", "number"),
+            ("Latency p50", "number"),
+            ("p99", "number"),
+            ("p99.99", "number"),
+        ]));
+    } else {
+        titles.push(column("Throughput", "number"));
+    }
+    if limited {
+        titles.push(column("Of limit", "number"));
+    }
+    titles.push(column(&format!("CPU{shared}"), "number"));
+    titles.push(column(&format!("Service demand{shared}"), "number"));
+    titles.push(column("Runs", "number"));
+    titles.push(column("What bound it", "say"));
+    let row = |cell: &&CellResult| {
+        let mut fields = Vec::new();
+        if named {
+            fields.push(Field::of(names::cell(&cell.levels)));
+        }
+        if transactional {
+            fields.push(Field::figure(cell.transactions));
+            let latency = |ns: fn(&linkrate_terms::measurement::Latency) -> u64| {
+                Field::or_absent(cell.latency.as_ref().map(|l| number::duration(ns(l) as f64)))
+            };
+            fields.push(latency(|l| l.p50_ns));
+            fields.push(latency(|l| l.p99_ns));
+            fields.push(latency(|l| l.p99_99_ns));
+        } else {
+            fields.push(Field::figure(cell.throughput));
+        }
+        if limited {
+            let share = cell.throughput.zip(cell.limit).map(|(rate, limit)| Field {
+                text: percentage(rate.interval.mean / limit.interval.mean * 100.0),
+                small: format!("of {}", number::mean(&limit)),
+            });
+            fields.push(share.unwrap_or_else(|| Field::of(ABSENT)));
+        }
+        fields.push(Field::figure(cell.cpu));
+        fields.push(Field::figure(cell.service_demand));
+        let failed = match cell.failed {
+            0 => String::new(),
+            failed => format!("{failed} failed"),
+        };
+        fields.push(Field { text: cell.runs.to_string(), small: failed });
+        fields.push(Field::of(cell.verdict.clone()));
+        Row { id: String::new(), fields }
+    };
+    let mut notes = Vec::new();
+    if words::has_intervals(results) {
+        notes.push(format!(
+            "± is the half-width of the {} confidence interval over runs; pp: percentage points.",
+            number::percent(results.confidence)
+        ));
+    }
+    if !shared.is_empty() {
+        notes.push(
+            "†: of the system under test and its clients together, which share their CPUs."
+                .to_owned(),
+        );
+    }
+    Table {
+        title: title.to_owned(),
+        columns: titles,
+        rows: cells.iter().map(row).collect(),
+        note: notes.join(" "),
+    }
+}
+
+/// The name of an effect in the tables and behind sentences: `E7`.
+pub fn effect_name(index: usize) -> String {
+    format!("E{}", index + 1)
+}
+
+/// Effects: the claimed ones, or those that were not shown.
+pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
+    let mut chosen: Vec<(usize, &Effect)> =
+        results.effects.iter().enumerate().filter(|(_, e)| e.claimed == claimed).collect();
+    if chosen.is_empty() {
+        return None;
+    }
+    // measure after measure, as the figures have them
+    let measures = words::measures(&results.effects);
+    let place = |effect: &Effect| measures.iter().position(|measure| *measure == effect.measure);
+    chosen.sort_by_key(|(_, effect)| place(effect));
+    let any_at = chosen.iter().any(|(_, effect)| !effect.at.0.is_empty());
+    let mut titles = columns(&[("No.", "short"), ("Measure", "step"), ("Step", "step")]);
+    if any_at {
+        titles.push(column("At", "step"));
+    }
+    titles.extend(columns(&[("Change", "number"), ("Interval", "number"), ("Pairs", "number")]));
+    if !claimed {
+        titles.push(column("Why not", "reason"));
+    }
+    let row = |(index, effect): &(usize, &Effect)| {
+        let change = number::change(&effect.ratio);
+        let mut fields = vec![
+            Field::of(effect_name(*index)),
+            Field::of(words::measure(effect.measure)),
+            Field::of(step(effect)),
+        ];
+        if any_at {
+            fields.push(Field::of(match effect.at.0.is_empty() {
+                true => ABSENT.to_owned(),
+                false => names::cell(&effect.at),
+            }));
+        }
+        fields.push(Field::of(change.mean));
+        fields.push(Field::or_absent(change.ends));
+        fields.push(Field::of(effect.pairs.to_string()));
+        if !claimed {
+            let reason = words::not_claimed(effect, results.minimum_effect);
+            fields.push(Field::of(reason.unwrap_or_default()));
+        }
+        Row { id: format!("effect-{}", index + 1), fields }
+    };
+    let (title, note) = match claimed {
+        true => (
+            "Claimed effects",
+            format!(
+                "Ratios are paired within blocks. An effect is claimed if its {} interval excludes \
+                 no change and it is larger than {}.",
+                number::percent(results.confidence),
+                number::percent(results.minimum_effect)
+            ),
+        ),
+        false => (
+            "Effects that were not shown",
+            "Not shown is not the same as no difference: the interval says how large a difference \
+             may be."
+                .to_owned(),
+        ),
+    };
+    Some(Table {
+        title: title.to_owned(),
+        columns: titles,
+        rows: chosen.iter().map(row).collect(),
+        note,
+    })
+}
+
+/// Published figures beside measured ones.
+pub fn published(results: &StudyResults) -> Option<Table> {
+    if results.published.is_empty() {
+        return None;
+    }
+    let row = |one: &linkrate_study::results::PublishedResult| {
+        let [published, measured, ends] = words::beside(one);
+        let fields =
+            [words::measure(one.measure).to_owned(), published_at(one), published, measured, ends];
+        Row { id: String::new(), fields: fields.map(Field::of).into() }
+    };
+    Some(Table {
+        title: "Published beside measured".to_owned(),
+        columns: columns(&[
+            ("Measure", "step"),
+            ("Of", "step"),
+            ("Published", "number"),
+            ("Measured", "number"),
+            ("Interval", "number"),
+        ]),
+        rows: results.published.iter().map(row).collect(),
+        note: format!(
+            "{}, not the figures. Intervals are of what was measured here.",
+            words::capitalised(words::OF_ANOTHER_MACHINE)
+        ),
+    })
+}
+
+/// Most cells beside each other in a table of CPU time.
+const CELLS_ABREAST: usize = 6;
+
+/// Where the CPU time went: a row for each category, a column for each profiled cell, in as many
+/// tables as that takes.
+pub fn attribution(results: &StudyResults) -> Vec<Table> {
+    let profiled: Vec<Profiled<'_>> =
+        results.cells.iter().filter_map(|cell| Some((cell, cell.attribution.as_ref()?))).collect();
+    let mut categories: Vec<&str> = Vec::new();
+    for share in profiled.iter().flat_map(|(_, attribution)| &attribution.shares) {
+        if !categories.contains(&share.title.as_str()) {
+            categories.push(&share.title);
+        }
+    }
+    let chunks = profiled.chunks(CELLS_ABREAST);
+    let all = chunks.len();
+    let title = |index: usize| match all {
+        1 => "Where the CPU time went".to_owned(),
+        _ => format!("Where the CPU time went ({} of {all})", index + 1),
+    };
+    let table = |(index, cells)| of_attribution(title(index), &categories, cells);
+    chunks.enumerate().map(table).collect()
+}
+
+/// A cell with where its CPU time went.
+type Profiled<'a> = (&'a CellResult, &'a Attribution);
+
+fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) -> Table {
+    let row = |name: &str, value: &dyn Fn(&Attribution) -> Option<String>| {
+        let values = cells.iter().map(|(_, attribution)| Field::or_absent(value(attribution)));
+        Row { id: String::new(), fields: [Field::of(name)].into_iter().chain(values).collect() }
+    };
+    let mut rows: Vec<Row> = categories
+        .iter()
+        .map(|category| {
+            row(category, &|attribution| {
+                let share = attribution.shares.iter().find(|share| share.title == *category);
+                share.map(|share| percentage(share.percent))
+            })
+        })
+        .collect();
+    rows.push(row("busy, by the samples", &|a| Some(percentage(a.sampled_percent))));
+    rows.push(row("busy, by the meter", &|a| Some(percentage(a.meter_percent))));
+    rows.push(row("samples a run", &|a| Some(number::grouped(a.samples.round()))));
+    let mut columns = vec![column("Category", "name")];
+    columns.extend(cells.iter().map(|(cell, _)| column(&names::cell(&cell.levels), "number")));
+    let mut unknown: Vec<String> = Vec::new();
+    for (symbol, percent) in
+        cells.iter().flat_map(|(_, attribution)| attribution.unknown.iter().take(3))
+    {
+        let told = format!("{symbol} ({percent:.1} %)");
+        if !unknown.contains(&told) {
+            unknown.push(told);
+        }
+    }
+    let unknown = match unknown.is_empty() {
+        true => String::new(),
+        false => format!(" Commonest symbols in no category: {}.", unknown.join(", ")),
+    };
+    let note = format!(
+        "Per cent of the CPUs of the system under test, means over profiled runs.{unknown}"
+    );
+    Table { title, columns, rows, note }
+}
+
+/// What the counters prove.
+#[derive(Debug, Default, Serialize)]
+pub struct Evidence {
+    /// What is the same in every cell, by name.
+    pub common: Vec<(&'static str, String)>,
+    /// The rest, in tables narrow enough for a page.
+    pub tables: Vec<Table>,
+}
+
+/// A column of the evidence.
+type Proof = (&'static str, fn(&CellResult) -> Option<String>);
+
+/// The evidence, by what it is about; without the columns that no cell has.
+pub fn evidence(cells: &[CellResult]) -> Evidence {
+    let packets: [Proof; 7] = [
+        ("packet built by TCP", |cell| cell.evidence.stack_packet_bytes.map(bytes)),
+        ("packet given to driver", |cell| cell.evidence.driver_packet_bytes.map(bytes)),
+        ("frame sent on the wire", |cell| counted(cell)?.sent_frame_bytes.map(bytes)),
+        ("frame received from the wire", |cell| counted(cell)?.received_frame_bytes.map(bytes)),
+        ("frames cut of a superframe", |cell| counted(cell)?.segments_per_superframe.map(plain)),
+        ("frames merged into one", |cell| counted(cell)?.merges_per_superframe.map(plain)),
+        ("MSS", |cell| cell.evidence.mss_bytes.map(|mss| format!("{mss} B"))),
+    ];
+    let links: [Proof; 7] = [
+        ("links occupied outwards", |cell| counted(cell)?.tx_link_percent.map(percentage)),
+        ("links occupied inwards", |cell| counted(cell)?.rx_link_percent.map(percentage)),
+        ("by port, out and in", |cell| by_port(counted(cell)?)),
+        ("bus occupied", |cell| counted(cell)?.bus_percent.map(percentage)),
+        ("limit of links and bus", |cell| cell.limit.as_ref().map(number::mean)),
+        ("device CPU", |cell| counted(cell)?.device_cpus.map(|cpus| percentage(cpus * 100.0))),
+        ("busiest device thread", |cell| counted(cell)?.device_busiest_percent.map(percentage)),
+    ];
+    let waits: [Proof; 11] = [
+        ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
+        ("limited by receive window", |cell| cell.evidence.rwnd_limited_percent.map(percentage)),
+        ("limited by send buffer", |cell| cell.evidence.sndbuf_limited_percent.map(percentage)),
+        ("send buffer", |cell| cell.evidence.granted_send_buffer_bytes.map(size)),
+        ("receive buffer", |cell| cell.evidence.granted_receive_buffer_bytes.map(size)),
+        ("retransmits a run", |cell| cell.evidence.retransmits.map(plain)),
+        ("datagrams lost", |cell| {
+            cell.evidence.lost_percent.map(|lost| number::percent(lost / 100.0))
+        }),
+        ("interface drops a run", |cell| cell.evidence.drops.map(plain)),
+        ("adapter drops a run", |cell| Some(plain(counted(cell)?.drops.values().sum()))),
+        ("wrong checksums a run", |cell| counted(cell)?.checksum_failures.map(plain)),
+        ("idle time from", |cell| cell.evidence.idle_source.map(|source| source.name().to_owned())),
+    ];
+    let mut all = Evidence::default();
+    let groups: [(&str, &[Proof]); 3] = [
+        ("Packets and frames", &packets),
+        ("Links, bus and device", &links),
+        ("Waiting, losses and buffers", &waits),
+    ];
+    for (title, proofs) in groups {
+        let mut varying: Vec<Proof> = Vec::new();
+        for &(name, proof) in proofs {
+            let fields: Vec<Option<String>> = cells.iter().map(proof).collect();
+            match fields.first() {
+                // a column of one and the same value only makes the table wide
+                Some(Some(first)) if fields.iter().all(|f| f.as_ref() == Some(first)) => {
+                    all.common.push((name, first.clone()));
+                }
+                _ if fields.iter().all(Option::is_none) => {}
+                _ => varying.push((name, proof)),
+            }
+        }
+        if varying.is_empty() {
+            continue;
+        }
+        let row = |cell: &CellResult| {
+            let mut fields = vec![Field::of(names::cell(&cell.levels))];
+            fields.extend(varying.iter().map(|(_, proof)| Field::or_absent(proof(cell))));
+            Row { id: String::new(), fields }
+        };
+        let mut titles = vec![column("Cell", "name")];
+        titles.extend(varying.iter().map(|(name, _)| match *name {
+            "by port, out and in" => column(name, "step"),
+            name => column(name, "number"),
+        }));
+        all.tables.push(Table {
+            title: title.to_owned(),
+            columns: titles,
+            rows: cells.iter().map(row).collect(),
+            note: String::new(),
+        });
+    }
+    all
+}
+
+fn counted(cell: &CellResult) -> Option<&AdapterFigures> {
+    cell.evidence.adapter.as_ref()
+}
+
+/// `eth0 98.2/1.1 %, eth1 97.9/1.0 %`, where there are several ports.
+fn by_port(adapter: &AdapterFigures) -> Option<String> {
+    let share = |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{share:.1}"));
+    let ports: Vec<String> = adapter
+        .ports
+        .iter()
+        .filter(|port| port.tx_link_percent.is_some() || port.rx_link_percent.is_some())
+        .map(|port| {
+            let (out, inwards) = (share(port.tx_link_percent), share(port.rx_link_percent));
+            format!("{} {out}/{inwards} %", port.port)
+        })
+        .collect();
+    (ports.len() > 1).then(|| ports.join(", "))
+}
+
+fn bytes(value: f64) -> String {
+    format!("{} B", number::grouped(value.round()))
+}
+
+fn size(value: u64) -> String {
+    linkrate_terms::ByteSize(value).to_string()
+}
+
+fn percentage(value: f64) -> String {
+    format!("{value:.1} %")
+}
+
+fn plain(value: f64) -> String {
+    number::significant(value, 3)
+}
+
+/// Every run, in order of execution.
+pub fn runs(results: &StudyResults) -> Option<Table> {
+    (!results.runs.is_empty()).then(|| Table {
+        title: "Raw runs, in order of execution".to_owned(),
+        columns: columns(&[
+            ("Run", "number"),
+            ("Block", "number"),
+            ("Cell", "name"),
+            ("Rate", "number"),
+            ("Service demand", "number"),
+            ("CPU", "number"),
+            ("Client CPU", "number"),
+        ]),
+        rows: results.runs.iter().map(|run| run_row(run, results)).collect(),
+        note: String::new(),
+    })
+}
+
+fn run_row(run: &StoredRun, results: &StudyResults) -> Row {
+    let levels = run.cell.and_then(|cell| results.cells.get(cell as usize)).map(|c| &c.levels);
+    let cell = match (run.cell, levels) {
+        (None, _) => "idle".to_owned(),
+        (Some(index), levels) => levels.map_or_else(|| format!("cell {index}"), names::cell),
+    };
+    let mut fields = vec![
+        Field::of(run.sequence.to_string()),
+        // people count from 1
+        Field::of((run.block + 1).to_string()),
+    ];
+    match &run.outcome {
+        Outcome::Failed(failure) => {
+            fields.push(Field { text: cell, small: format!("failed: {failure}") });
+            fields.extend((0..4).map(|_| Field::of(ABSENT)));
+        }
+        Outcome::Measured(measured) => {
+            fields.push(Field::of(cell));
+            let transactional =
+                matches!(&run.spec.task, Task::Workload(w) if w.kind.is_transactional());
+            let quantity = |mean: f64, unit| {
+                let interval = linkrate_study::results::Interval { mean, low: None, high: None };
+                number::brief_mean(&Quantity { interval, unit })
+            };
+            let (rate, demand) = match (&run.spec.task, transactional) {
+                (Task::Idle, _) => (None, None),
+                (_, true) => (
+                    Some(quantity(measured.traffic.transactions_per_second(), "transaction/s")),
+                    measured
+                        .service_demand_us_per_transaction()
+                        .map(|demand| quantity(demand, "us/transaction")),
+                ),
+                (_, false) => (
+                    Some(quantity(measured.traffic.bits_per_second(), "bit/s")),
+                    measured.service_demand_us_per_kb().map(|demand| quantity(demand, "us/KB")),
+                ),
+            };
+            let client = (!measured.client_cpu.shared && !measured.client_cpu.cpus.is_empty())
+                .then(|| quantity(measured.client_cpu.percent(), "%"));
+            let cpu = Some(quantity(measured.sut_cpu.percent(), "%"));
+            fields.extend([rate, demand, cpu, client].map(Field::or_absent));
+        }
+    }
+    Row { id: String::new(), fields }
+}

@@ -1,0 +1,120 @@
+//! The words of the paper: highlights, recommended use and method of very different studies.
+
+use std::fmt::Write as _;
+
+use linkrate_report::paper::{Paper, Said};
+use linkrate_study::results::StudyResults;
+
+use crate::{fixture, simulated};
+
+/// What a reader of the first pages reads.
+fn words(results: &StudyResults) -> String {
+    let paper = Paper::new(results).unwrap();
+    let mut text = format!("{}\n{}\n", paper.title, paper.question.unwrap_or_default());
+    let names = |effects: &[linkrate_report::paper::Link]| {
+        effects.iter().map(|link| link.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    let mut line = |line: String| writeln!(text, "{line}").unwrap();
+    line("\nHighlights".to_owned());
+    for Said { text, effects } in &paper.highlights {
+        line(format!("- {text} [{}]", names(effects)));
+    }
+    line("\nRecommended use".to_owned());
+    for advice in &paper.advice {
+        line(format!("- {}", advice.say));
+        for more in [&advice.gain, &advice.cost, &advice.bound] {
+            if !more.is_empty() {
+                line(format!("  {more}"));
+            }
+        }
+        line(format!("  [{}]", names(&advice.effects)));
+    }
+    line("\nFigures".to_owned());
+    let mut paper = Paper::new(results).unwrap();
+    for figure in paper.figures_mut() {
+        line(format!("{}. {}. {}", figure.number, figure.title, figure.note));
+        for panel in &figure.panels {
+            line(format!("   {}: {}", panel.title, panel.description));
+        }
+    }
+    line("\nHow it was measured".to_owned());
+    for paragraph in &paper.method {
+        line(paragraph.clone());
+    }
+    text
+}
+
+#[test]
+fn tso() {
+    insta::assert_snapshot!(words(&simulated::study("tso")));
+}
+
+#[test]
+fn ten_gigabit() {
+    insta::assert_snapshot!(words(&simulated::study("ten-gigabit")));
+}
+
+#[test]
+fn message_size() {
+    insta::assert_snapshot!(words(&simulated::study("message-size")));
+}
+
+#[test]
+fn request_response() {
+    insta::assert_snapshot!(words(&simulated::study("request-response")));
+}
+
+#[test]
+fn profiled() {
+    let results = simulated::profiled();
+    let paper = Paper::new(&results).unwrap();
+    let figure = paper.attribution_figure.unwrap();
+    assert!(figure.panels[0].description.contains("data copy"), "{figure:?}");
+    // eighteen cells are three tables of six
+    let sizes = paper.attribution.iter().map(|it| (it.table.rows.len(), it.table.columns.len()));
+    assert_eq!(sizes.collect::<Vec<_>>(), [(12 + 3, 1 + 6); 3]);
+}
+
+#[test]
+fn a_single_cell_is_told_in_a_sentence() {
+    insta::assert_snapshot!(words(&fixture::single()));
+}
+
+/// What is claimed in one direction and in the other never shares a verb, and nothing that is not
+/// claimed is told as shown.
+#[test]
+fn nothing_claimed_is_said_so() {
+    let mut results = fixture::stream();
+    for effect in &mut results.effects {
+        effect.claimed = false;
+    }
+    let paper = Paper::new(&results).unwrap();
+    assert!(paper.compares && !paper.claims);
+    for said in &paper.highlights {
+        assert!(said.text.starts_with("No difference in "), "{}", said.text);
+    }
+    assert!(paper.claimed.is_none() && paper.not_shown.is_some());
+    assert_eq!(
+        paper.advice[0].say,
+        "Between no offload, software GSO and TSO: no difference was shown."
+    );
+    let mut results = fixture::stream();
+    results.effects[6].ratio.mean = 1.5;
+    let told = Paper::new(&results).unwrap();
+    let both = told.highlights.iter().find(|said| said.text.contains("service demand")).unwrap();
+    assert!(both.text.contains("raises transmit service demand by 50 %"), "{}", both.text);
+}
+
+/// Every effect that a sentence names has a row to go to.
+#[test]
+fn every_reference_leads_somewhere() {
+    for results in [simulated::study("tso"), simulated::study("ten-gigabit"), fixture::stream()] {
+        let html = linkrate_report::html::page(&results).unwrap();
+        let targets: Vec<&str> =
+            html.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(!targets.is_empty());
+        for target in targets {
+            assert!(html.contains(&format!(" id=\"{target}\"")), "{target}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Built-in studies with runs that follow simple laws: everything a real results directory has, by
+//! the same way from stored runs to results.
+
+use std::path::PathBuf;
+
+use linkrate_study::analysis::analyse;
+use linkrate_study::executor::Facts;
+use linkrate_study::results::{Attribution, CategoryShare, StudyResults};
+use linkrate_study::stats::stop::StopReason;
+use linkrate_study::store::{Ended, Outcome, StoredPlan, StoredRun, StoredStudy};
+use linkrate_study::study::{Cell, Study};
+use linkrate_terms::measurement::{Latency, Traffic};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{Direction, MessageSize, Offload, Task};
+
+use crate::fixture;
+
+const BLOCKS: u32 = 5;
+
+/// The results of a built-in study.
+pub fn study(name: &str) -> StudyResults {
+    let text = linkrate_study::builtin::find(name).unwrap().text;
+    let study = linkrate_study::file::parse(name, name, text).unwrap();
+    analyse(&stored(study))
+}
+
+/// The study `tso` with where its CPU time went.
+pub fn profiled() -> StudyResults {
+    let mut results = study("tso");
+    let categories = [
+        ("data-copy", "data copy", 0.31),
+        ("tcp-ip", "TCP/IP", 0.22),
+        ("skb", "skb handling", 0.12),
+        ("driver", "driver and netdev", 0.11),
+        ("memory", "memory", 0.07),
+        ("scheduling", "scheduling", 0.05),
+        ("locks", "locks", 0.03),
+        ("checksum", "checksum", 0.02),
+        ("system-call", "system call entry", 0.03),
+        ("application", "application", 0.02),
+        ("unknown", "unknown", 0.02),
+    ];
+    for cell in &mut results.cells {
+        let busy = cell.cpu.map_or(0.0, |cpu| cpu.interval.mean);
+        let share = |category: &str, title: &str, percent: f64| CategoryShare {
+            category: category.to_owned(),
+            title: title.to_owned(),
+            percent,
+        };
+        let mut shares: Vec<CategoryShare> =
+            categories.iter().map(|(name, title, part)| share(name, title, busy * part)).collect();
+        shares.push(share("idle", "idle", 100.0 - busy));
+        cell.attribution = Some(Attribution {
+            runs: BLOCKS,
+            shares,
+            meter_percent: busy + 0.4,
+            sampled_percent: busy,
+            error_points: 1.5,
+            samples: 1987.4,
+            unknown: vec![("strange_symbol".to_owned(), 1.2)],
+        });
+    }
+    results
+}
+
+fn stored(study: Study) -> StoredStudy {
+    let facts = [
+        ("adapter", study.testbed.adapter.name()),
+        ("client-cpus", "4-7"),
+        ("cpu-model", "Example Core 4200 at 2.10 GHz"),
+        ("kernel", "6.12.9"),
+        ("sut-cpus", "0-3"),
+    ];
+    let facts = Facts {
+        facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        warnings: Vec::new(),
+    };
+    let gigabits = match &study.testbed.adapter {
+        Adapter::Model(model) => model.rate.map_or(1.0, |rate| rate.0 / 1e9),
+        Adapter::Veth => 20.0,
+    };
+    let mut runs = Vec::new();
+    for block in 0..BLOCKS {
+        for (index, cell) in study.cells.iter().enumerate() {
+            let sequence = u32::try_from(runs.len()).unwrap();
+            // a wobble of 2 % that is not the same in any two runs of a block
+            let wobble = 1.0 + 0.02 * (f64::from((sequence * 7 + block * 3) % 11) / 10.0 - 0.5);
+            runs.push(StoredRun {
+                sequence,
+                block,
+                cell: Some(u32::try_from(index).unwrap()),
+                started_unix_ms: 1_700_000_000_000 + u64::from(sequence) * 3_000,
+                spec: cell.spec.clone(),
+                outcome: Outcome::Measured(Box::new(measure(cell, gigabits, wobble))),
+            });
+        }
+    }
+    let reason = StopReason::Precision { blocks: BLOCKS, half_width: 0.0213 };
+    StoredStudy {
+        directory: PathBuf::from("results/simulated"),
+        plan: StoredPlan::new(study, facts, 1_700_000_000_000),
+        runs,
+        torn: false,
+        ended: Some(Ended::Rule(reason)),
+    }
+}
+
+/// A run of a cell: rates grow with ports and message size, costs fall with offloads.
+fn measure(cell: &Cell, link: f64, wobble: f64) -> linkrate_terms::Measurement {
+    let Task::Workload(workload) = &cell.spec.task else { panic!("a cell without work") };
+    let knobs = &cell.spec.interface;
+    let ports = f64::from(cell.spec.ports.unwrap_or(1));
+    let saving = match knobs.offload {
+        Some(Offload::Tso) => 0.4,
+        Some(Offload::Gso) => 0.7,
+        _ => 1.0,
+    };
+    let lro = if knobs.port.lro == Some(true) { 0.5 } else { 1.0 };
+    let jumbo = if knobs.mtu == Some(9000) { 0.6 } else { 1.0 };
+    let size = match workload.message {
+        MessageSize::Fixed(size) => size.0 as f64,
+        MessageSize::Uniform { high, .. } => high.0 as f64,
+    };
+    let cost = 2.2 * saving * lro * jumbo * (1.0 + 2000.0 / size) * wobble;
+    let ways = if workload.direction == Direction::Bidirectional { 1.8 } else { 1.0 };
+    let gigabits = (0.92 * link * ports * ways).min(20.0 / cost) * wobble;
+    let busy = (gigabits * 1e9 / 8.0 / 1024.0 * cost / 1e6 / 4.0).clamp(0.01, 0.99);
+    let mut measurement =
+        fixture::measurement(gigabits, busy, knobs.offload.unwrap_or(Offload::Tso));
+    if workload.kind.is_transactional() {
+        let MessageSize::Fixed(request) = workload.request else { panic!("sizes that vary") };
+        let rate =
+            24_000.0 * f64::from(workload.burst).sqrt() / (1.0 + request.0 as f64 / 40_000.0);
+        measurement.traffic = Traffic {
+            transactions: (rate * wobble * 2.0) as u64,
+            transaction_seconds: 2.0,
+            ..Traffic::default()
+        };
+        let p50 = (41_000.0 * wobble * (1.0 + request.0 as f64 / 30_000.0)) as u64;
+        measurement.latency = Some(Latency {
+            count: 48_000,
+            mean_ns: p50 as f64 * 1.1,
+            min_ns: p50 / 2,
+            p50_ns: p50,
+            p90_ns: p50 * 5 / 4,
+            p99_ns: p50 * 2,
+            p99_9_ns: p50 * 5,
+            p99_99_ns: p50 * 40,
+            max_ns: p50 * 90,
+        });
+    }
+    measurement
+}
