@@ -78,7 +78,8 @@ fn others(role: &str, cpu: &CpuUse) -> Result<(), String> {
 /// programs that were too small to refuse a run for, and a wall clock that went back.
 pub fn told<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<String> {
     let mut found = Vec::new();
-    let roles: [(&str, fn(&Measurement) -> &CpuUse); 2] =
+    type Cpus = fn(&Measurement) -> &CpuUse;
+    let roles: [(&str, Cpus); 2] =
         [("the system under test", |run| &run.sut_cpu), ("the clients", |run| &run.client_cpu)];
     for (role, cpu) in roles {
         let shares = runs.clone().filter_map(|run| Some((run, cpu(run.measurement()?))));

@@ -26,7 +26,7 @@ idle = "100 ms"
 blocks = { min = 5, max = 5 }
 "#;
 
-/// What no quiet machine does from one minute to the next, and a busy CPU always does.
+/// More than a quiet machine does from one minute to the next.
 const MINIMUM: &str = "30 %";
 
 struct Sets(OwnCopy);
@@ -42,12 +42,14 @@ impl Sets {
         self.0.beside(name)
     }
 
-    /// Measures a set.
+    /// Measures a set, which must end with one of these exit codes.
     #[track_caller]
-    fn measure(&self, name: &str) -> Value {
+    fn measure(&self, name: &str, codes: &[i32]) -> Value {
         let mut run = command(self.0.program(), "study run --json --output");
         run.arg(self.path(name)).arg(self.path("two.toml"));
-        let document = Running::start(&mut run).wait().expect_code(0).json();
+        let finished = Running::start(&mut run).wait();
+        assert!(finished.code().is_some_and(|code| codes.contains(&code)), "{}", finished.stderr);
+        let document = finished.json();
         schema::check("results", &document);
         document
     }
@@ -97,11 +99,12 @@ fn honest_sets_are_alike_and_a_hidden_load_is_a_regression() {
         return;
     }
     let sets = Sets::new();
-    let document = sets.measure("first");
-    sets.measure("second");
+    let document = sets.measure("first", &[0]);
+    sets.measure("second", &[0]);
     let cpus = document["facts"]["facts"]["sut-cpus"].as_str().expect("a fact").parse();
     let hog = Hog::on(&cpus.expect("a list of CPUs"));
-    sets.measure("loaded");
+    // runs that are seen to be spoilt are refused; what is not seen makes them dearer
+    sets.measure("loaded", &[0, 4]);
     drop(hog);
 
     let alike = sets.compare("first", "second").expect_code(0).json();
@@ -110,16 +113,11 @@ fn honest_sets_are_alike_and_a_hidden_load_is_a_regression() {
 
     let worse = sets.compare("first", "loaded").expect_code(5).json();
     schema::check("comparison", &worse);
-    // a load that is not even makes runs wild, so not every cell need be beyond doubt
     let cells = worse["cells"].as_array().expect("cells").iter().map(|cell| &cell["rows"]);
-    let demands: Vec<&Value> = cells
+    let mut demands = cells
         .chain([&worse["overall"]])
         .flat_map(|rows| rows.as_array().expect("rows"))
-        .filter(|row| row["measure"] == "service_demand")
-        .collect();
-    assert!(demands.iter().any(|row| row["verdict"] == "worse"), "{worse:#}");
-    for row in &demands {
-        assert!(row["ratio"]["mean"].as_f64().expect("a ratio") > 1.0, "{worse:#}");
-    }
+        .filter(|row| row["measure"] == "service_demand");
+    assert!(demands.any(|row| row["verdict"] == "worse" || row["verdict"] == "lost"), "{worse:#}");
     sets.0.expect_nothing_left();
 }
