@@ -13,7 +13,7 @@ use linkrate_terms::measurement::OtherProgram;
 use crate::sched;
 
 /// Longest that counting may take; on a machine with more threads than fit, the rest goes unseen.
-const PATIENCE: Duration = Duration::from_millis(8);
+const PATIENCE: Duration = Duration::from_millis(40);
 
 /// Programs that are told.
 const TOLD: usize = 8;
