@@ -11,14 +11,14 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::netstat;
-use linkrate_sys::procstat::{self, CpuTimes};
+use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
-use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::{
-    CpuTime, CpuUse, IdleSource, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime,
+    CpuUse, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime,
 };
 
+use crate::cpu_meter::{CpuMeter, busy};
 use crate::flow::Flow;
 use crate::protocol::{MeasureSpec, WindowReport};
 
@@ -65,7 +65,7 @@ impl Reading {
 pub struct Meters<'a> {
     spec: &'a MeasureSpec,
     flows: &'a [Flow],
-    source: IdleSource,
+    cpu: &'a CpuMeter,
     main_thread: ThreadId,
     /// Taken well before the window opens, since it takes some milliseconds.
     census: Option<Census>,
@@ -73,10 +73,9 @@ pub struct Meters<'a> {
 
 impl<'a> Meters<'a> {
     /// Meters for `spec` over `flows`, to be read by the calling thread.
-    pub fn new(spec: &'a MeasureSpec, flows: &'a [Flow], precise: bool) -> Self {
-        let source = if precise { IdleSource::TimerList } else { IdleSource::ProcStat };
+    pub fn new(spec: &'a MeasureSpec, flows: &'a [Flow], cpu: &'a CpuMeter) -> Self {
         let census = (!spec.cpus.is_empty()).then(Census::take);
-        Self { spec, flows, source, main_thread: sched::current_thread(), census }
+        Self { spec, flows, cpu, main_thread: sched::current_thread(), census }
     }
 
     /// The reading that opens the window.
@@ -86,7 +85,7 @@ impl<'a> Meters<'a> {
     pub fn open(&self) -> Result<Reading, SysError> {
         let slow = self.read_slow()?;
         let threads = self.read_threads();
-        let cpus = self.read_cpus()?;
+        let cpus = self.cpu.read(&self.spec.cpus)?;
         let payload = self.read_payload();
         Ok(Reading { payload, cpus, threads, slow, others: Vec::new() })
     }
@@ -97,7 +96,7 @@ impl<'a> Meters<'a> {
     /// When a counter cannot be read.
     pub fn close(&self) -> Result<Reading, SysError> {
         let payload = self.read_payload();
-        let cpus = self.read_cpus()?;
+        let cpus = self.cpu.read(&self.spec.cpus)?;
         let threads = self.read_threads();
         let slow = self.read_slow()?;
         let others = self
@@ -118,27 +117,6 @@ impl<'a> Meters<'a> {
             payload.zerocopy_copied += counters.copied();
         }
         payload
-    }
-
-    /// Reads each CPU from that CPU: `/proc/timer_list` leaves out an idle period that is still
-    /// under way, and a CPU that runs this thread is in none.
-    fn read_cpus(&self) -> Result<Vec<CpuTimes>, SysError> {
-        match self.source {
-            IdleSource::ProcStat => self.spec.cpus.iter().map(procstat::read_coarse).collect(),
-            IdleSource::TimerList => {
-                let home = sched::affinity(self.main_thread)?;
-                let times = self.spec.cpus.iter().map(|cpu| {
-                    let there: CpuSet = [cpu].into_iter().collect();
-                    if home != there {
-                        sched::set_affinity(self.main_thread, &there)?;
-                    }
-                    procstat::read_precise(cpu)
-                });
-                let times: Result<Vec<_>, _> = times.collect();
-                sched::set_affinity(self.main_thread, &home)?;
-                times
-            }
-        }
     }
 
     fn read_threads(&self) -> Vec<(ThreadId, u64, u64)> {
@@ -213,20 +191,11 @@ impl<'a> Meters<'a> {
         CpuUse {
             cpus,
             threads: threads.collect(),
-            source: self.source,
+            source: self.cpu.source(),
             shared: false,
             others: closed.others.clone(),
         }
     }
-}
-
-/// Window less idle less steal, never below zero.
-fn busy(opened: &CpuTimes, closed: &CpuTimes) -> CpuTime {
-    let window_ns = closed.at_ns.saturating_sub(opened.at_ns);
-    let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns);
-    let steal_ns = closed.steal_ns.saturating_sub(opened.steal_ns);
-    let busy_ns = window_ns.saturating_sub(idle_ns).saturating_sub(steal_ns);
-    CpuTime { cpu: opened.cpu, window_ns, busy_ns, steal_ns }
 }
 
 /// Counters that did not move are left out.
@@ -255,18 +224,6 @@ fn sender_times(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn times(at_ns: u64, idle_ns: u64, steal_ns: u64) -> CpuTimes {
-        CpuTimes { cpu: 3, at_ns, idle_ns, steal_ns }
-    }
-
-    #[test]
-    fn busy_is_window_less_idle_less_steal() {
-        let time = busy(&times(1000, 100, 5), &times(2000, 350, 55));
-        assert_eq!((time.cpu, time.window_ns, time.busy_ns, time.steal_ns), (3, 1000, 700, 50));
-        // steal comes in ticks and may overshoot a window that was all idle
-        assert_eq!(busy(&times(0, 0, 0), &times(100, 95, 10)).busy_ns, 0);
-    }
 
     #[test]
     fn counters_that_did_not_move_are_left_out() {

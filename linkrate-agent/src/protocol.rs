@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use linkrate_terms::measurement::{CpuUse, InterfaceCounts, SenderTimes};
+use linkrate_terms::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
 use linkrate_terms::profile::Profile;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
-use linkrate_terms::{CpuSet, InterfaceKnobs, SocketKnobs, Workload};
+use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs, SocketKnobs, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Changes whenever a message changes its meaning.
@@ -32,6 +32,13 @@ pub enum Request {
     Place {
         /// The CPUs.
         cpus: CpuSet,
+    },
+    /// Account for the time of CPUs that are not busy yet, whenever [`Request::Measure`] names them.
+    Account {
+        /// The CPUs.
+        cpus: CpuSet,
+        /// How.
+        meter: CpuMeter,
     },
     /// Create a veth pair from this host to another agent's host on the same machine.
     CreateWire {
@@ -179,7 +186,8 @@ pub struct MeasureSpec {
     pub end_ns: u64,
     /// Interfaces whose counters are evidence.
     pub interfaces: Vec<String>,
-    /// CPUs whose time this agent accounts for; empty leaves that to another agent.
+    /// CPUs whose time is wanted, among those of [`Request::Account`]; empty leaves that to
+    /// another agent.
     pub cpus: CpuSet,
     /// Whether to sample them too; [`Request::PrepareProfile`] comes first.
     #[serde(default)]
@@ -201,6 +209,11 @@ pub enum Reply {
     Placed {
         /// The CPUs.
         cpus: CpuSet,
+    },
+    /// To [`Request::Account`]: what serves here for what was asked.
+    Accounts {
+        /// Where idle time comes from.
+        source: IdleSource,
     },
     /// To [`Request::CreateTap`].
     Tap {
@@ -240,8 +253,6 @@ pub struct Hello {
     pub cpu_model: String,
     /// CPUs online.
     pub online_cpus: CpuSet,
-    /// Whether idle time can be read in nanoseconds.
-    pub precise_idle: bool,
 }
 
 /// What the sockets of an agent's flows really have.
@@ -417,6 +428,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         | Request::Clock
         | Request::Place { .. }
         | Request::PrepareProfile { .. }
+        | Request::Account { .. }
         | Request::AwaitFlows
         | Request::Begin
         | Request::Finish => Ok(()),

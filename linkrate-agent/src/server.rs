@@ -15,6 +15,7 @@ use linkrate_sys::sched::Ahead;
 use linkrate_sys::{host, procstat, sched, socket, sysfs};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
+use crate::cpu_meter::{self, CpuMeter};
 use crate::framing::{read_frame, write_frame};
 use crate::knobs;
 use crate::meter::Meters;
@@ -43,7 +44,7 @@ pub fn serve(
 ) -> io::Result<()> {
     let mut agent = Agent {
         carrier,
-        precise_idle: procstat::timer_list_is_readable(),
+        cpu_meter: CpuMeter::unasked(),
         listening: None,
         session: None,
         ahead: None,
@@ -64,7 +65,7 @@ pub fn serve(
 
 struct Agent<'a> {
     carrier: BorrowedFd<'a>,
-    precise_idle: bool,
+    cpu_meter: CpuMeter,
     listening: Option<ListenSpec>,
     session: Option<Session>,
     /// From the beginning of the flows to their end; threads of flows are started before.
@@ -102,6 +103,12 @@ impl Agent<'_> {
             Request::Place { cpus } => {
                 sched::set_affinity(sched::current_thread(), &cpus)?;
                 Ok(Reply::Placed { cpus: sched::affinity(sched::current_thread())? })
+            }
+            Request::Account { cpus, meter } => {
+                // the old one's threads end before new ones start
+                self.cpu_meter = CpuMeter::unasked();
+                self.cpu_meter = CpuMeter::new(cpu_meter::choose(meter), &cpus)?;
+                Ok(Reply::Accounts { source: self.cpu_meter.source() })
             }
             Request::CreateWire { name, peer_name, peer_pid, queues } => {
                 let peer = host::network_namespace_of(peer_pid).map_err(|error| {
@@ -156,6 +163,7 @@ impl Agent<'_> {
                 // An agent that must share its CPU with a dozen flows would hear of the window when
                 // it is over, and read its counters late. It sleeps in between.
                 self.ahead = Some(Ahead::now());
+                self.cpu_meter.run();
                 session.control.begin();
                 Ok(Reply::Done)
             }
@@ -167,6 +175,7 @@ impl Agent<'_> {
             Request::Finish => {
                 self.listening = None;
                 self.ahead = None;
+                self.cpu_meter.rest();
                 let session = self.session.take().ok_or_else(|| refusal("finish before flows"))?;
                 Ok(Reply::Finished(session.finish()))
             }
@@ -186,7 +195,6 @@ impl Agent<'_> {
             kernel: read_line("/proc/sys/kernel/osrelease"),
             cpu_model: cpu_model(),
             online_cpus: procstat::online_cpus()?,
-            precise_idle: self.precise_idle,
         }))
     }
 
@@ -221,7 +229,14 @@ impl Agent<'_> {
     /// Measures, in an idle run too, ahead of everything else.
     fn measure(&mut self, spec: &MeasureSpec) -> Result<Reply, Refusal> {
         let _ahead = Ahead::now();
-        self.measure_window(spec)
+        if self.session.is_some() {
+            // it runs from the flows' beginning to their end
+            return self.measure_window(spec);
+        }
+        self.cpu_meter.run();
+        let reply = self.measure_window(spec);
+        self.cpu_meter.rest();
+        reply
     }
 
     fn measure_window(&mut self, spec: &MeasureSpec) -> Result<Reply, Refusal> {
@@ -235,7 +250,7 @@ impl Agent<'_> {
         }
         let flows = self.session.as_ref().map_or(&[][..], |session| &session.flows);
         let control = self.session.as_ref().map(|session| &session.control);
-        let meters = Meters::new(spec, flows, self.precise_idle);
+        let meters = Meters::new(spec, flows, &self.cpu_meter);
         let mut sampling = match (&self.profiler, spec.profile) {
             (Some(profiler), true) => {
                 Some(profiler.start(&spec.cpus, spec.end_ns.saturating_sub(monotonic_ns()))?)
@@ -294,6 +309,7 @@ impl Agent<'_> {
     fn end_session(&mut self) {
         self.listening = None;
         self.ahead = None;
+        self.cpu_meter.rest();
         if let Some(session) = self.session.take() {
             session.finish();
         }

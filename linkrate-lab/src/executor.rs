@@ -496,10 +496,7 @@ fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
                 .to_owned(),
             ),
             ("receive-processing", steering.to_owned()),
-            (
-                "idle-time",
-                if hello.precise_idle { "/proc/timer_list" } else { "/proc/stat" }.to_owned(),
-            ),
+            ("idle-time", testbed.idle_source.name().to_owned()),
             (
                 "clock-source",
                 read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),

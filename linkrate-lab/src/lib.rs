@@ -5,7 +5,8 @@
 //! [`recheck`] looks whether everything is still as it was.
 //! [`placement`] decides who owns which CPU, [`connection`] is the controller's end of the agents'
 //! protocol, [`adapters`] are the virtual adapters of a testbed, [`congestion`] knows which
-//! algorithms the kernel has, [`doctor`] says what this host can and cannot measure. [`control`]
+//! algorithms the kernel has, [`doctor`] says what this host can and cannot measure,
+//! [`self_test`] how exactly. [`control`]
 //! keeps a lab up for people, and lets other processes look at it and change it.
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod figures;
 pub mod placement;
 mod profile;
 pub mod recheck;
+pub mod self_test;
 pub mod testbed;
 
 use std::io;

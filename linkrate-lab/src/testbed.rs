@@ -12,8 +12,9 @@ use std::sync::atomic::AtomicBool;
 use linkrate_agent::protocol::{Hello, InterfaceSetup, PROTOCOL_VERSION, Reply, Request};
 use linkrate_sys::error::SysResult;
 use linkrate_sys::host::{HostProcess, Isolation, Privilege, can_isolate, spawn};
+use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::{CpuSet, TestbedSpec};
+use linkrate_terms::{CpuMeter, CpuSet, TestbedSpec};
 
 use crate::LabError;
 use crate::adapters::Adapters;
@@ -106,6 +107,8 @@ pub struct Testbed {
     pub placement: Placement,
     /// What isolation rests on.
     pub privilege: Privilege,
+    /// Where the system under test's idle time comes from.
+    pub idle_source: IdleSource,
     /// Where receive processing runs.
     pub receive_steering: ReceiveSteering,
     /// Whether the system under test's agent is ready to profile.
@@ -227,7 +230,13 @@ impl Testbed {
                 expect_reply!(host.connection, request, Reply::Done => ())?;
             }
         }
+        let idle_source = account(&mut sut, &placement.sut, spec.cpu_meter)?;
+        // one client's agent accounts for the CPUs of all, unless they are the same
+        if let (Some(client), false) = (clients.first_mut(), placement.is_shared()) {
+            account(&mut client.host, &placement.clients, spec.cpu_meter)?;
+        }
         let placement = placement.clone();
+<<<<<<< HEAD
         Ok(Self {
             adapters,
             sut,
@@ -237,6 +246,9 @@ impl Testbed {
             receive_steering,
             can_profile: false,
         })
+=======
+        Ok(Self { adapters, sut, clients, placement, privilege, idle_source, receive_steering })
+>>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut)
     }
 
     /// The interfaces of the system under test that lead to its first `clients` clients.
@@ -274,6 +286,12 @@ pub(crate) fn start(
     }
     let clock_offset_ns = clock_offset(&mut connection)?;
     Ok(Host { name: name.to_owned(), connection, hello, clock_offset_ns, process })
+}
+
+/// Makes a host account for the time of CPUs. Returns where it takes idle time from.
+fn account(host: &mut Host, cpus: &CpuSet, meter: CpuMeter) -> Result<IdleSource, LabError> {
+    let request = Request::Account { cpus: cpus.clone(), meter };
+    Ok(expect_reply!(host.connection, request, Reply::Accounts { source } => source)?)
 }
 
 /// How far the host's clock is ahead, from the exchange with the shortest round trip. Hosts of

@@ -8,7 +8,7 @@ use linkrate_study::analysis::adapter;
 use linkrate_study::keys::kind_name;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_terms::measurement::{AdapterEvidence, CpuUse, IdleSource, ThreadTime};
+use linkrate_terms::measurement::{AdapterEvidence, CpuUse, ThreadTime};
 use linkrate_terms::{Direction, Measurement, RunSpec, Task, Workload};
 
 use crate::ReportError;
@@ -177,12 +177,7 @@ const CPU: &[Column<Measurement>] = &[
     ("client_steal_ns", |run| {
         text(run.client_cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>())
     }),
-    ("idle_source", |run| {
-        text(match run.sut_cpu.source {
-            IdleSource::TimerList => "timer-list",
-            IdleSource::ProcStat => "proc-stat",
-        })
-    }),
+    ("idle_source", |run| text(run.sut_cpu.source.word())),
 ];
 
 const EFFECTIVE: &[Column<Measurement>] = &[

@@ -10,6 +10,7 @@
 //! - [`netstat`], [`tcp_info`], [`sock_diag`]: protocol counters, connections
 //! - [`tree`]: what `/proc` and `/sys` say, below any root
 //! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
+//! - [`softirq_spin`]: a load of known size that no thread carries
 //! - [`local_socket`]: how processes of one machine find each other
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
 
@@ -30,6 +31,7 @@ pub mod procstat;
 pub mod sched;
 pub mod sock_diag;
 pub mod socket;
+pub mod softirq_spin;
 pub mod splice;
 pub mod sysfs;
 pub mod tap;

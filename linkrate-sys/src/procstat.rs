@@ -33,6 +33,47 @@ pub fn timer_list_is_readable() -> bool {
     fs::read_to_string("/proc/timer_list").is_ok_and(|text| !parse_timer_list(&text).is_empty())
 }
 
+/// Whether the kernel notes when each CPU goes idle and wakes, so that the idle time of
+/// `/proc/stat` is exact but for its step, and not itself sampled by ticks: CONFIG_NO_HZ_COMMON
+/// (only then there is a `timer_migration`, kernel/time/timer.c), not switched off at boot.
+pub fn is_tickless() -> bool {
+    let built_in = fs::exists("/proc/sys/kernel/timer_migration").unwrap_or(false);
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    built_in && !told_to_tick(&command_line)
+}
+
+/// `nohz=` as early_param takes it, kernel/time/tick-sched.c; the last one counts.
+fn told_to_tick(command_line: &str) -> bool {
+    let last = command_line.split_whitespace().filter_map(|word| word.strip_prefix("nohz=")).last();
+    last.is_some_and(|value| {
+        matches!(value.to_ascii_lowercase().as_str(), "off" | "0" | "n" | "no")
+    })
+}
+
+/// Processes and threads that were started since boot, from `/proc/stat`.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn forks() -> Result<u64, SysError> {
+    let path = "/proc/stat";
+    let text = read(path)?;
+    let count = text.lines().find_map(|line| line.strip_prefix("processes "));
+    count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "no number of processes");
+        SysError::new("read", path, error)
+    })
+}
+
+/// The ids of all processes, kernel threads included.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn processes() -> Result<Vec<u32>, SysError> {
+    let entries = fs::read_dir("/proc").map_err(|error| SysError::new("read", "/proc", error))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names.filter_map(|name| name.parse().ok()).collect())
+}
+
 /// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must be running on it.
 ///
 /// # Errors
@@ -175,6 +216,27 @@ mod tests {
         assert_eq!(parse_stat(text, 1), Some((110, 2)));
         assert_eq!(parse_stat(text, 2), None);
         assert_eq!(parse_stat("cpu0 1 2", 0), None);
+    }
+
+    #[test]
+    fn the_command_line_can_keep_the_tick() {
+        for (line, told) in [
+            ("quiet nohz=off", true),
+            ("nohz=0 x", true),
+            ("nohz=off nohz=on", false),
+            ("nohz_full=1-3 quiet", false),
+            ("", false),
+        ] {
+            assert_eq!(told_to_tick(line), told, "{line}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_one_of_all() {
+        let before = forks().unwrap();
+        std::thread::spawn(|| ()).join().unwrap();
+        assert!(forks().unwrap() > before);
+        assert!(processes().unwrap().contains(&std::process::id()));
     }
 
     #[test]

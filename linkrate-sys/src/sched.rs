@@ -82,6 +82,17 @@ pub fn become_batch() -> Result<(), SysError> {
         .map_err(|error| SysError::new("make a batch thread of", "the calling thread", error))
 }
 
+/// Makes the calling thread run only when nothing else wants its CPU (SCHED_IDLE, sched(7)).
+/// Within its control group, that is: against threads of other groups the group's weight counts.
+/// Everyone may.
+///
+/// # Errors
+/// As sched_setscheduler(2).
+pub fn become_idle() -> Result<(), SysError> {
+    set_policy(libc::SCHED_IDLE, 0)
+        .map_err(|error| SysError::new("make an idle thread of", "the calling thread", error))
+}
+
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` is valid for the duration of the call; 0 is the calling thread.
@@ -107,20 +118,30 @@ pub fn set_timer_slack_ns(ns: u64) -> Result<(), SysError> {
 /// # Errors
 /// When the thread has ended.
 pub fn thread_cpu_ns(thread: ThreadId) -> Result<u64, SysError> {
-    // the clock id of another thread's CPU time: MAKE_THREAD_CPUCLOCK with CPUCLOCK_SCHED,
-    // include/linux/posix-timers.h
-    let clock: libc::clockid_t = (!thread << 3) | 6;
+    // MAKE_THREAD_CPUCLOCK with CPUCLOCK_SCHED, include/linux/posix-timers.h
+    cpu_clock_ns((!thread << 3) | 6)
+        .map_err(|error| SysError::new("read CPU time of thread", thread.to_string(), error))
+}
+
+/// CPU time of all threads of process `pid`, of any user, in nanoseconds; those that ended
+/// included.
+///
+/// # Errors
+/// When there is no such process.
+pub fn process_cpu_ns(pid: u32) -> Result<u64, SysError> {
+    // MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED
+    cpu_clock_ns((!pid.cast_signed() << 3) | 2)
+        .map_err(|error| SysError::new("read CPU time of process", pid.to_string(), error))
+}
+
+fn cpu_clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid, writable timespec for the duration of the call.
     let result = unsafe { libc::clock_gettime(clock, &mut time) };
     if result == 0 {
         Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     } else {
-        Err(SysError::new(
-            "read CPU time of thread",
-            thread.to_string(),
-            io::Error::last_os_error(),
-        ))
+        Err(io::Error::last_os_error())
     }
 }
 
@@ -188,6 +209,8 @@ mod tests {
         assert!(sum > 0);
         assert!(thread_user_ns(current_thread()).is_ok());
         assert!(thread_cpu_ns(0x3fff_fff0).is_err());
+        assert!(process_cpu_ns(std::process::id()).unwrap() >= before);
+        assert!(process_cpu_ns(0x3fff_fff0).is_err());
     }
 
     #[test]

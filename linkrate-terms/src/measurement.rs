@@ -103,7 +103,7 @@ pub struct Latency {
     pub max_ns: u64,
 }
 
-/// Where idle time was read.
+/// Where idle time comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdleSource {
@@ -111,6 +111,28 @@ pub enum IdleSource {
     TimerList,
     /// `/proc/stat`, the same idle time printed in ticks of 10 ms.
     ProcStat,
+    /// Threads that run only when nothing else wants the CPU, and count for how long.
+    IdleCounter,
+}
+
+impl IdleSource {
+    /// The word for it, as documents have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::TimerList => "timer-list",
+            Self::ProcStat => "proc-stat",
+            Self::IdleCounter => "idle-counter",
+        }
+    }
+
+    /// The same for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TimerList => "/proc/timer_list",
+            Self::ProcStat => "/proc/stat",
+            Self::IdleCounter => "idle counter",
+        }
+    }
 }
 
 /// CPU time of one group of CPUs over the window.

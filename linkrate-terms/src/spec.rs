@@ -66,6 +66,43 @@ impl Adapter {
     }
 }
 
+/// How a testbed measures CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuMeter {
+    /// The kernel's idle time where it is exact, and the idle counter where it is not.
+    #[default]
+    Auto,
+    /// The kernel's idle time, in nanoseconds where it may be read so.
+    IdleTime,
+    /// Threads that run only when nothing else wants the CPU, and count for how long.
+    IdleCounter,
+}
+
+impl CpuMeter {
+    /// All, in the order of their words.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::IdleTime, Self::IdleCounter];
+
+    /// The word for it, as study files and options have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::IdleTime => "idle-time",
+            Self::IdleCounter => "idle-counter",
+        }
+    }
+
+    /// The meter of that word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|meter| meter.word() == word)
+    }
+
+    /// Whether nobody chose one.
+    pub fn is_auto(&self) -> bool {
+        *self == Self::Auto
+    }
+}
+
 /// What a study asks of its testbed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -90,6 +127,9 @@ pub struct TestbedSpec {
     pub sut_cpus: Option<CpuSet>,
     /// CPUs of everything else; `None` lets the lab choose.
     pub client_cpus: Option<CpuSet>,
+    /// How CPU time is measured.
+    #[serde(default, skip_serializing_if = "CpuMeter::is_auto")]
+    pub cpu_meter: CpuMeter,
 }
 
 fn is_false(switch: &bool) -> bool {
@@ -115,6 +155,7 @@ impl Default for TestbedSpec {
             queues: 1,
             sut_cpus: None,
             client_cpus: None,
+            cpu_meter: CpuMeter::Auto,
         }
     }
 }

@@ -2,8 +2,14 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+<<<<<<< HEAD
 use linkrate_study::keys::{KEYS, Key, Values};
+=======
+use linkrate_study::keys::{KEYS, Values};
+use linkrate_terms::CpuMeter;
+>>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut)
 
 use crate::commands::adapter::AdapterCommand;
 use crate::commands::lab::LabCommand;
@@ -184,6 +190,10 @@ pub struct StudyRunArgs {
     /// CPUs of the clients and of linkrate itself
     #[arg(long, value_name = "CPUS")]
     pub client_cpu: Option<String>,
+    /// How CPU time is measured: by the kernel's idle time, or by threads that count what it leaves
+    /// [default: auto, idle time where the kernel keeps it exactly]
+    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
+    pub cpu_meter: Option<CpuMeter>,
     /// The results directory [default: results/STUDY-DATE-TIME]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -210,6 +220,10 @@ pub struct MeasureArgs {
     /// CPUs of the clients and of linkrate itself
     #[arg(long, value_name = "CPUS")]
     pub client_cpu: Option<String>,
+    /// How CPU time is measured: by the kernel's idle time, or by threads that count what it leaves
+    /// [default: auto, idle time where the kernel keeps it exactly]
+    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
+    pub cpu_meter: Option<CpuMeter>,
     /// Send by splice, receive with MSG_TRUNC: no copy at either end
     #[arg(long)]
     pub zero_copy: bool,
@@ -232,9 +246,15 @@ pub struct MeasureArgs {
     pub settings: Settings,
 }
 
+<<<<<<< HEAD
 /// Whether a key sets anything; one workload has nothing to be told apart from.
 fn is_setting(key: &Key) -> bool {
     !matches!(key.values, Values::Label(_))
+=======
+fn cpu_meters() -> impl TypedValueParser<Value = CpuMeter> {
+    let words = PossibleValuesParser::new(CpuMeter::ALL.map(CpuMeter::word));
+    words.map(|word| CpuMeter::from_word(&word).unwrap_or_default())
+>>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut)
 }
 
 /// Every setting of a cell as an option of its own, from the table that study files use.
@@ -294,6 +314,7 @@ impl FromArgMatches for Settings {
                         what it likely costs, and the command that changes it."
 )]
 pub struct DoctorArgs {
+<<<<<<< HEAD
     /// Only whether this host can measure
     #[arg(long, conflicts_with_all = ["tuning", "interface", "round_trip"])]
     pub measure: bool,
@@ -306,6 +327,12 @@ pub struct DoctorArgs {
     /// Tuning: reckon with this round trip [default: that of the busiest connection, else 1 ms]
     #[arg(long, value_name = "TIME")]
     pub round_trip: Option<String>,
+=======
+    /// Put loads of known size on the system under test's CPUs and compare what the CPU meters
+    /// report of them; takes half a minute
+    #[arg(long)]
+    pub self_test: bool,
+>>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut)
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,

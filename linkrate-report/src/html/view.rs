@@ -263,11 +263,7 @@ fn evidence(cells: &[CellResult]) -> Table {
         ("receive buffer", |cell| cell.evidence.granted_receive_buffer_bytes.map(size)),
         ("MSS", |cell| cell.evidence.mss_bytes.map(|mss| format!("{mss} B"))),
         ("idle time from", |cell| {
-            use linkrate_terms::measurement::IdleSource;
-            cell.evidence.idle_source.map(|source| match source {
-                IdleSource::TimerList => "timer_list".to_owned(),
-                IdleSource::ProcStat => "/proc/stat".to_owned(),
-            })
+            cell.evidence.idle_source.map(|source| source.name().to_owned())
         }),
     ];
     let mut table = Table::default();

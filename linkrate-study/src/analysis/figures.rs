@@ -195,12 +195,12 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         }),
         // the smallest, for a mean of segment sizes is no segment size
         mss_bytes: good.iter().map(|run| run.effective.mss_bytes).filter(|mss| *mss > 0).min(),
-        // the coarser source, should runs differ
-        idle_source: if good.iter().any(|run| run.sut_cpu.source == IdleSource::ProcStat) {
-            Some(IdleSource::ProcStat)
-        } else {
-            good.first().map(|run| run.sut_cpu.source)
-        },
+        // the one that asks for most caution, should runs differ
+        idle_source: good.iter().map(|run| run.sut_cpu.source).max_by_key(|source| match source {
+            IdleSource::TimerList => 0,
+            IdleSource::IdleCounter => 1,
+            IdleSource::ProcStat => 2,
+        }),
         adapter: adapter::figures(&good),
     }
 }

@@ -1,7 +1,7 @@
 //! `[testbed]`.
 
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::{CpuSet, TestbedSpec};
+use linkrate_terms::{CpuMeter, CpuSet, TestbedSpec};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
@@ -69,6 +69,10 @@ pub(super) fn read(
         // whose CPUs interrupt each other slowly); half an overlap is a slip.
         let message = format!("CPUs {client} overlap with sut-cpus {sut}");
         reader.refuse(entry, message, "keep them apart, or give both the same CPUs");
+    }
+    if let Some(entry) = table.take("cpu-meter") {
+        let word = reader.word(&entry, &CpuMeter::ALL.map(CpuMeter::word));
+        testbed.cpu_meter = word.and_then(CpuMeter::from_word).unwrap_or_default();
     }
     table.finish(reader);
     testbed

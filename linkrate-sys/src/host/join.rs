@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
@@ -150,6 +151,23 @@ impl Namespaces {
             Some(errno) => Err(failed(io::Error::from_raw_os_error(errno))),
             None => Err(failed(io::Error::other("the child that makes it was killed"))),
         }
+    }
+
+    /// Makes two UDP sockets in the network namespace, on its loopback interface, which must be
+    /// up. A thread of its own makes them and ends.
+    ///
+    /// # Errors
+    /// `EINVAL` for a host of another user namespace, which a process of several threads cannot
+    /// join; what setns(2) and bind(2) refuse.
+    pub fn loopback_sockets(&self) -> SysResult<(UdpSocket, UdpSocket)> {
+        let make = || {
+            self.enter(false)?;
+            let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+            Ok((socket()?, socket()?))
+        };
+        let made = std::thread::scope(|scope| scope.spawn(make).join());
+        let made = made.unwrap_or_else(|_| Err(io::Error::other("the thread that makes them died")));
+        made.map_err(|error: io::Error| SysError::new("make sockets in", "a host", error))
     }
 
     /// Async-signal-safe.

@@ -137,6 +137,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             queues: spec.interface.queues.unwrap_or(1),
             sut_cpus: parse_cpus("--sut-cpu", &arguments.sut_cpu)?,
             client_cpus: parse_cpus("--client-cpu", &arguments.client_cpu)?,
+            cpu_meter: arguments.cpu_meter.unwrap_or_default(),
             ..testbed
         },
         factors: Vec::new(),

@@ -42,6 +42,9 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
             *cpus = Some(given);
         }
     }
+    if let Some(meter) = arguments.cpu_meter {
+        study.testbed.cpu_meter = meter;
+    }
     if let Some(path) = &arguments.output
         && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
     {

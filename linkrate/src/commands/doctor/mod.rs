@@ -1,6 +1,12 @@
+<<<<<<< HEAD:linkrate/src/commands/doctor.rs
 //! `linkrate doctor`: what this host can and cannot measure, and how it could be tuned (`tuning`).
 
 mod tuning;
+=======
+//! `linkrate doctor`: what this host can and cannot measure, and how exactly.
+
+mod self_test;
+>>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut):linkrate/src/commands/doctor/mod.rs
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -33,8 +39,15 @@ struct Document<'a> {
     tuning: Option<&'a [Advice]>,
 }
 
+<<<<<<< HEAD:linkrate/src/commands/doctor.rs
 /// Prints what this host can and cannot measure, and how it could be tuned.
+=======
+/// Prints what this host can and cannot measure, or how exactly its meters do.
+>>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut):linkrate/src/commands/doctor/mod.rs
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
+    if arguments.self_test {
+        return self_test::run(arguments.json);
+    }
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     // first, since a trial testbed leaves traces in what is read

@@ -1,0 +1,216 @@
+//! The idle counter: a thread on each CPU that runs only when nothing else wants it, and counts.
+//!
+//! The idea is that of netperf's looper, and of the papers' LOC_CPU and REM_CPU: what an idle
+//! thread does not get, the others use. The looper counts passes and divides by the rate it had on
+//! an idle CPU, so that a clock rate that changes, or a busy hardware thread beside it, looks like
+//! load. Here a pass is a look at the clock. One that took about as long as it takes on an idle CPU
+//! went undisturbed, and its own length is added to the idle time; a longer one means that
+//! something else ran in between, and adds nothing. What is calibrated is only where the one ends
+//! and the other begins, and nothing lies near that line: a pass takes some tens of nanoseconds, an
+//! interrupt a microsecond or more.
+//!
+//! It shares no assumption with the kernel's idle time but CLOCK_MONOTONIC. Its price: a CPU that
+//! counts never sleeps, so nothing that is measured pays for waking it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::error::SysError;
+use linkrate_sys::sched;
+use linkrate_terms::CpuSet;
+
+/// Passes that calibration takes.
+const CALIBRATION_PASSES: usize = 4096;
+
+/// A pass that takes more than so many times the usual one was disturbed: far more than a slower
+/// clock rate or a cache miss makes of it, far less than any switch to something else.
+const DISTURBED_FACTOR: u64 = 10;
+
+/// Longest usual pass with which short disturbances are still seen, ns. Clocks that are read by a
+/// system call take longer.
+const LONGEST_PASS_NS: u64 = 150;
+
+/// Counters on the CPUs they were started on. They rest until told to run, and end when dropped.
+#[derive(Debug)]
+pub struct IdleCounters {
+    counters: Vec<Counter>,
+}
+
+#[derive(Debug)]
+struct Counter {
+    cpu: u32,
+    shared: Arc<Shared>,
+    /// A word lets it run; hanging up ends it.
+    run: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// On a cache line of its own, which its thread alone writes while it counts.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shared {
+    idle_ns: AtomicU64,
+    rest: AtomicBool,
+}
+
+impl IdleCounters {
+    /// Starts a counter on each of `cpus`. Do it while they have time: a thread that starts among
+    /// busy ones waits for its turn.
+    ///
+    /// # Errors
+    /// When a thread cannot be started or bound, or this machine's clock is too slow to count by.
+    pub fn start(cpus: &CpuSet) -> Result<Self, SysError> {
+        let pass_ns = usual_pass_ns();
+        if pass_ns > LONGEST_PASS_NS {
+            let error = std::io::Error::other(format!(
+                "reading the clock takes {pass_ns} ns, expected at most {LONGEST_PASS_NS} ns"
+            ));
+            return Err(SysError::new("count idle time on CPUs", cpus.to_string(), error)
+                .with_hint("choose clock source tsc, which is read without a system call"));
+        }
+        let mut counters = Self { counters: Vec::new() };
+        for cpu in cpus.iter() {
+            counters.counters.push(Counter::start(cpu, pass_ns * DISTURBED_FACTOR)?);
+        }
+        Ok(counters)
+    }
+
+    /// Lets all of them count.
+    pub fn run(&self) {
+        for counter in &self.counters {
+            counter.shared.rest.store(false, Ordering::Relaxed);
+            if let Some(run) = &counter.run {
+                // a thread that has ended counts nothing, which reads as a busy CPU
+                let _ = run.send(());
+            }
+        }
+    }
+
+    /// Lets the CPUs sleep again.
+    pub fn rest(&self) {
+        for counter in &self.counters {
+            counter.shared.rest.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What the counter of `cpu` has counted so far, ns; `None` when there is none.
+    pub fn idle_ns(&self, cpu: u32) -> Option<u64> {
+        let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
+        Some(counter.shared.idle_ns.load(Ordering::Relaxed))
+    }
+}
+
+impl Counter {
+    fn start(cpu: u32, disturbed_ns: u64) -> Result<Self, SysError> {
+        let shared = Arc::new(Shared::default());
+        let (run, woken) = channel();
+        let (ready, is_ready) = channel();
+        let theirs = Arc::clone(&shared);
+        let body = move || {
+            let placed = sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect());
+            let placed = placed.and_then(|()| sched::become_idle());
+            let may_count = placed.is_ok();
+            let _ = ready.send(placed);
+            if may_count {
+                count(&theirs, &woken, disturbed_ns);
+            }
+        };
+        let name = format!("idle-counter-{cpu}");
+        let failed = |error| SysError::new("start idle counter on CPU", cpu.to_string(), error);
+        let thread = std::thread::Builder::new().name(name).spawn(body).map_err(failed)?;
+        let counter = Self { cpu, shared, run: Some(run), thread: Some(thread) };
+        match is_ready.recv() {
+            Ok(placed) => placed.map(|()| counter),
+            Err(_) => Err(failed(std::io::Error::other("the thread ended at once"))),
+        }
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        self.shared.rest.store(true, Ordering::Relaxed);
+        self.run = None;
+        if let Some(thread) = self.thread.take() {
+            // it holds nothing that a panic could have left in disorder
+            let _ = thread.join();
+        }
+    }
+}
+
+fn count(shared: &Shared, woken: &Receiver<()>, disturbed_ns: u64) {
+    let mut idle_ns = 0;
+    while woken.recv().is_ok() {
+        let mut last = monotonic_ns();
+        while !shared.rest.load(Ordering::Relaxed) {
+            let now = monotonic_ns();
+            idle_ns += undisturbed_ns(now - last, disturbed_ns);
+            last = now;
+            shared.idle_ns.store(idle_ns, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a pass of `pass_ns` says about the CPU's idle time.
+fn undisturbed_ns(pass_ns: u64, disturbed_ns: u64) -> u64 {
+    if pass_ns < disturbed_ns { pass_ns } else { 0 }
+}
+
+/// Median length of a pass: disturbances, however many, are far fewer than passes.
+fn usual_pass_ns() -> u64 {
+    let mut last = monotonic_ns();
+    let mut passes: Vec<u64> = (0..CALIBRATION_PASSES)
+        .map(|_| {
+            let now = monotonic_ns();
+            now - std::mem::replace(&mut last, now)
+        })
+        .collect();
+    passes.sort_unstable();
+    passes[passes.len() / 2].max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linkrate_sys::clock::sleep_until_ns;
+
+    #[test]
+    fn a_disturbed_pass_adds_nothing() {
+        assert_eq!(
+            [25, 299, 300, 4_000_000].map(|pass| undisturbed_ns(pass, 300)),
+            [25, 299, 0, 0]
+        );
+    }
+
+    #[test]
+    fn counters_count_only_between_run_and_rest() {
+        let home = sched::affinity(sched::current_thread()).unwrap();
+        let cpu = home.iter().last().unwrap();
+        let counters = match IdleCounters::start(&[cpu].into_iter().collect()) {
+            Ok(counters) => counters,
+            Err(error) => {
+                println!("SKIPPED counters_count_only_between_run_and_rest: {error}");
+                return;
+            }
+        };
+        let idle = || counters.idle_ns(cpu).unwrap();
+        let sleep = |ms: u64| sleep_until_ns(monotonic_ns() + ms * 1_000_000);
+        assert_eq!((idle(), counters.idle_ns(cpu + 1)), (0, None));
+        for _ in 0..2 {
+            let (before, began) = (idle(), monotonic_ns());
+            counters.run();
+            // others may have the CPU for a while
+            while idle() == before && monotonic_ns() < began + 5_000_000_000 {
+                sleep(5);
+            }
+            counters.rest();
+            sleep(50);
+            let after = idle();
+            assert!(after > before && after - before < monotonic_ns() - began);
+            sleep(20);
+            assert_eq!(idle(), after, "it rests");
+        }
+    }
+}

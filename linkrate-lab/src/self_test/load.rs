@@ -1,0 +1,276 @@
+//! Loads of known size: a thread that works for its share of each period and sleeps for the rest.
+//!
+//! How much it did it knows from a clock of its own, which is no part of what is tested: the
+//! thread's CPU time, which the scheduler keeps in nanoseconds, or, where softirqs may be kept out
+//! of that (CONFIG_IRQ_TIME_ACCOUNTING), the time from the beginning of its work to its end. Both
+//! are taken; what lies between them is time in which something else had the CPU.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
+use linkrate_sys::error::{SysError, SysResult};
+use linkrate_sys::sched::{self, ThreadId};
+use serde::Serialize;
+
+/// Long enough that waking and going to sleep is little of it, and no multiple of the kernel's
+/// tick, so that ticks see all parts of it.
+pub const PERIOD_NS: u64 = 19_700_000;
+
+/// What a load does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadKind {
+    /// Computes.
+    User,
+    /// Makes the kernel clear memory.
+    System,
+    /// Makes the kernel process packets.
+    Softirq,
+}
+
+impl LoadKind {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::System => "system",
+            Self::Softirq => "softirq",
+        }
+    }
+}
+
+/// What a load had done at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LoadReading {
+    /// CLOCK_MONOTONIC, ns.
+    pub at_ns: u64,
+    /// Time it worked, ns.
+    pub busy_ns: u64,
+    /// Time it wanted to work and something else had the CPU, ns.
+    pub lost_ns: u64,
+}
+
+impl LoadReading {
+    /// The load from here to `later` in per cent of one CPU.
+    pub fn percent_until(&self, later: &Self) -> f64 {
+        let (busy, window) = (later.busy_ns - self.busy_ns, later.at_ns - self.at_ns);
+        super::judge::percent(busy, window)
+    }
+}
+
+/// A load on one CPU. Dropping it ends it.
+pub trait Load {
+    /// The CPU.
+    fn cpu(&self) -> u32;
+
+    /// What it has done. The calling thread must be running on its CPU.
+    ///
+    /// # Errors
+    /// When its clock cannot be read.
+    fn read(&self) -> SysResult<LoadReading>;
+}
+
+/// By which clock a thread knows what it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    ByThreadClock,
+    ByWorkingHours,
+}
+
+/// A thread with a duty cycle.
+#[derive(Debug)]
+pub struct DutyLoad {
+    cpu: u32,
+    known: Known,
+    thread_id: ThreadId,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Working hours that are over, ns.
+    worked_ns: AtomicU64,
+    /// When the present ones began; zero between them.
+    since_ns: AtomicU64,
+    lost_ns: AtomicU64,
+}
+
+impl DutyLoad {
+    /// Starts a load of `share` of `cpu`. A softirq load is one whose packets are processed in the
+    /// thread's own system calls.
+    ///
+    /// # Errors
+    /// When the thread cannot be started or bound, or cannot do its work.
+    pub fn start(kind: LoadKind, cpu: u32, share: f64) -> SysResult<Self> {
+        let subject = format!("{} load on CPU {cpu}", kind.word());
+        let failed = |error| SysError::new("start", &subject, error);
+        let mut work = Work::new(kind).map_err(failed)?;
+        let known = match kind {
+            LoadKind::User | LoadKind::System => Known::ByThreadClock,
+            LoadKind::Softirq => Known::ByWorkingHours,
+        };
+        let shared = Arc::new(Shared::default());
+        let (ready, is_ready) = channel();
+        let theirs = Arc::clone(&shared);
+        let body = move || {
+            let id = sched::current_thread();
+            let placed = sched::set_affinity(id, &[cpu].into_iter().collect());
+            let is_placed = placed.is_ok();
+            let _ = ready.send(placed.map(|()| id));
+            if is_placed {
+                keep_to(share, id, known, &theirs, &mut work);
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("load-{cpu}")).spawn(body);
+        let thread = Some(thread.map_err(failed)?);
+        let load = |thread_id| Self { cpu, known, thread_id, shared, thread };
+        match is_ready.recv() {
+            Ok(id) => id.map(load),
+            Err(_) => Err(failed(io::Error::other("the thread ended at once"))),
+        }
+    }
+}
+
+impl Load for DutyLoad {
+    fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    fn read(&self) -> SysResult<LoadReading> {
+        let lost_ns = self.shared.lost_ns.load(Ordering::Relaxed);
+        match self.known {
+            Known::ByThreadClock => {
+                let busy_ns = sched::thread_cpu_ns(self.thread_id)?;
+                Ok(LoadReading { at_ns: monotonic_ns(), busy_ns, lost_ns })
+            }
+            // the thread does not run while the reader has its CPU, so these belong together
+            Known::ByWorkingHours => {
+                let at_ns = monotonic_ns();
+                let since_ns = self.shared.since_ns.load(Ordering::SeqCst);
+                let worked_ns = self.shared.worked_ns.load(Ordering::SeqCst);
+                let now_ns = if since_ns == 0 { 0 } else { at_ns.saturating_sub(since_ns) };
+                Ok(LoadReading { at_ns, busy_ns: worked_ns + now_ns, lost_ns })
+            }
+        }
+    }
+}
+
+impl Drop for DutyLoad {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // a load that died shows in its figures
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Works until the sum of what was due so far is done, and sleeps to the next period.
+fn keep_to(share: f64, id: ThreadId, known: Known, shared: &Shared, work: &mut Work) {
+    let began_ns = monotonic_ns();
+    let used = || sched::thread_cpu_ns(id).unwrap_or(u64::MAX);
+    let (mut due_ns, mut done_ns) = (0.0, 0);
+    for period in 1u64.. {
+        due_ns += share * PERIOD_NS as f64;
+        let (opened_ns, opened_used) = (monotonic_ns(), used());
+        shared.since_ns.store(opened_ns, Ordering::SeqCst);
+        let (now_ns, now_used) = loop {
+            work.a_little();
+            let (now_ns, now_used) = (monotonic_ns(), used());
+            let worked = match known {
+                Known::ByThreadClock => now_used - opened_used,
+                Known::ByWorkingHours => now_ns - opened_ns,
+            };
+            if shared.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            if (done_ns + worked) as f64 >= due_ns {
+                done_ns += worked;
+                break (now_ns, now_used);
+            }
+        };
+        let (hours, used) = (now_ns - opened_ns, now_used - opened_used);
+        shared.since_ns.store(0, Ordering::SeqCst);
+        shared.worked_ns.fetch_add(hours, Ordering::SeqCst);
+        if known == Known::ByThreadClock {
+            shared.lost_ns.fetch_add(hours.saturating_sub(used), Ordering::Relaxed);
+        }
+        sleep_until_ns(began_ns + period * PERIOD_NS);
+    }
+}
+
+/// What is done, in pieces of about ten microseconds.
+enum Work {
+    Compute(u64),
+    Clear { zeros: File, buffer: Vec<u8> },
+    Send { from: UdpSocket, to: UdpSocket },
+}
+
+impl Work {
+    fn new(kind: LoadKind) -> io::Result<Self> {
+        Ok(match kind {
+            LoadKind::User => Self::Compute(1),
+            LoadKind::System => {
+                Self::Clear { zeros: File::open("/dev/zero")?, buffer: vec![0; 64 << 10] }
+            }
+            LoadKind::Softirq => {
+                let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+                let (from, to) = (socket()?, socket()?);
+                from.connect(to.local_addr()?)?;
+                from.send(&[0])?;
+                Self::Send { from, to }
+            }
+        })
+    }
+
+    fn a_little(&mut self) {
+        match self {
+            Self::Compute(state) => {
+                for _ in 0..5000 {
+                    *state = black_box(state.wrapping_mul(6364136223846793005).wrapping_add(1));
+                }
+            }
+            Self::Clear { zeros, buffer } => {
+                // it cannot fail, and would only be less work
+                let _ = zeros.read(buffer);
+            }
+            // what nobody reads is dropped in the softirq once the buffer is full
+            Self::Send { from, to } => {
+                for _ in 0..4 {
+                    let _ = from.send(&[0; 1024]);
+                }
+                let _ = black_box(to);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_is_about_as_large_as_asked_and_knows_it() {
+        let cpus = sched::affinity(sched::current_thread()).unwrap();
+        let cpu = cpus.iter().last().unwrap();
+        for kind in [LoadKind::User, LoadKind::System, LoadKind::Softirq] {
+            let load = DutyLoad::start(kind, cpu, 0.3).unwrap();
+            assert_eq!(load.cpu(), cpu);
+            let opened = load.read().unwrap();
+            sleep_until_ns(monotonic_ns() + 20 * PERIOD_NS);
+            let closed = load.read().unwrap();
+            let percent = opened.percent_until(&closed);
+            // others may keep it from its CPU, but it cannot do more than is due
+            assert!((1.0..=36.0).contains(&percent), "{kind:?}: {percent}");
+        }
+    }
+}
