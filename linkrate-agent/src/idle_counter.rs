@@ -9,6 +9,10 @@
 //! and the other begins, and nothing lies near that line: a pass takes some tens of nanoseconds, an
 //! interrupt a microsecond or more.
 //!
+//! Even an idle CPU does not get all of its time: the tick that a counting CPU keeps costs some of
+//! it. As the looper does, each counter therefore finds out what it gets on its CPU while that is
+//! idle, and this is what counts as all of the time.
+//!
 //! It shares no assumption with the kernel's idle time but CLOCK_MONOTONIC. Its price: a CPU that
 //! counts never sleeps, so nothing that is measured pays for waking it.
 
@@ -17,13 +21,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
 
 /// Passes that calibration takes.
 const CALIBRATION_PASSES: usize = 4096;
+
+/// Slices of time in which each counter finds out what it gets.
+const CALIBRATION_SLICES: usize = 8;
+
+/// One of them: many ticks long, so that one more or less is little.
+const CALIBRATION_SLICE_NS: u64 = 40_000_000;
+
+/// A CPU that gives less at its best is not idle, and what it gives is no measure.
+const LEAST_IDLE: f64 = 0.95;
 
 /// A pass that takes more than so many times the usual one was disturbed: far more than a slower
 /// clock rate or a cache miss makes of it, far less than any switch to something else.
@@ -42,6 +55,8 @@ pub struct IdleCounters {
 #[derive(Debug)]
 struct Counter {
     cpu: u32,
+    /// What it gets on an idle CPU, as a share of the time.
+    all: f64,
     shared: Arc<Shared>,
     /// A word lets it run; hanging up ends it.
     run: Option<Sender<()>>,
@@ -57,8 +72,7 @@ struct Shared {
 }
 
 impl IdleCounters {
-    /// Starts a counter on each of `cpus`. Do it while they have time: a thread that starts among
-    /// busy ones waits for its turn.
+    /// Starts a counter on each of `cpus`, which must be idle for the 0.3 s this takes.
     ///
     /// # Errors
     /// When a thread cannot be started or bound, or this machine's clock is too slow to count by.
@@ -75,7 +89,26 @@ impl IdleCounters {
         for cpu in cpus.iter() {
             counters.counters.push(Counter::start(cpu, pass_ns * DISTURBED_FACTOR)?);
         }
+        counters.calibrate();
         Ok(counters)
+    }
+
+    fn calibrate(&mut self) {
+        let mut shares = vec![Vec::with_capacity(CALIBRATION_SLICES); self.counters.len()];
+        self.run();
+        for _ in 0..CALIBRATION_SLICES {
+            let read = |counter: &Counter| (monotonic_ns(), counter.counted_ns());
+            let opened: Vec<_> = self.counters.iter().map(read).collect();
+            sleep_until_ns(monotonic_ns() + CALIBRATION_SLICE_NS);
+            let closed: Vec<_> = self.counters.iter().map(read).collect();
+            for ((shares, opened), closed) in shares.iter_mut().zip(opened).zip(closed) {
+                shares.push((closed.1 - opened.1) as f64 / (closed.0 - opened.0).max(1) as f64);
+            }
+        }
+        self.rest();
+        for (counter, shares) in self.counters.iter_mut().zip(shares) {
+            counter.all = share_of_an_idle_cpu(shares);
+        }
     }
 
     /// Lets all of them count.
@@ -99,7 +132,7 @@ impl IdleCounters {
     /// What the counter of `cpu` has counted so far, ns; `None` when there is none.
     pub fn idle_ns(&self, cpu: u32) -> Option<u64> {
         let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
-        Some(counter.shared.idle_ns.load(Ordering::Relaxed))
+        Some((counter.counted_ns() as f64 / counter.all) as u64)
     }
 }
 
@@ -121,11 +154,17 @@ impl Counter {
         let name = format!("idle-counter-{cpu}");
         let failed = |error| SysError::new("start idle counter on CPU", cpu.to_string(), error);
         let thread = std::thread::Builder::new().name(name).spawn(body).map_err(failed)?;
-        let counter = Self { cpu, shared, run: Some(run), thread: Some(thread) };
+        let counter = Self { cpu, all: 1.0, shared, run: Some(run), thread: Some(thread) };
         match is_ready.recv() {
             Ok(placed) => placed.map(|()| counter),
             Err(_) => Err(failed(std::io::Error::other("the thread ended at once"))),
         }
+    }
+}
+
+impl Counter {
+    fn counted_ns(&self) -> u64 {
+        self.shared.idle_ns.load(Ordering::Relaxed)
     }
 }
 
@@ -158,6 +197,15 @@ fn undisturbed_ns(pass_ns: u64, disturbed_ns: u64) -> u64 {
     if pass_ns < disturbed_ns { pass_ns } else { 0 }
 }
 
+/// What a counter got of its CPU in each slice of calibration says what it gets of an idle one: the
+/// upper quartile, which neither a slice with others in it nor one between two ticks moves.
+fn share_of_an_idle_cpu(mut shares: Vec<f64>) -> f64 {
+    shares.sort_unstable_by(f64::total_cmp);
+    let share = shares.get(shares.len() * 3 / 4).copied().unwrap_or(1.0);
+    // what a CPU gives that was not idle is no measure; uncorrected, the tick counts as load
+    if share < LEAST_IDLE { 1.0 } else { share.min(1.0) }
+}
+
 /// Median length of a pass: disturbances, however many, are far fewer than passes.
 fn usual_pass_ns() -> u64 {
     let mut last = monotonic_ns();
@@ -174,7 +222,6 @@ fn usual_pass_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linkrate_sys::clock::sleep_until_ns;
 
     #[test]
     fn a_disturbed_pass_adds_nothing() {
@@ -182,6 +229,16 @@ mod tests {
             [25, 299, 300, 4_000_000].map(|pass| undisturbed_ns(pass, 300)),
             [25, 299, 0, 0]
         );
+    }
+
+    #[test]
+    fn calibration_takes_what_an_idle_cpu_gives() {
+        let of = |shares: &[f64]| share_of_an_idle_cpu(shares.to_vec());
+        assert_eq!(of(&[0.99, 0.5, 0.988, 0.99, 0.991, 0.3, 0.99, 0.7]), 0.99);
+        // a CPU that was busy all the time, and a clock that ran ahead
+        assert_eq!(of(&[0.6, 0.7, 0.94, 0.5]), 1.0);
+        assert_eq!(of(&[1.01, 1.01]), 1.0);
+        assert_eq!(of(&[]), 1.0);
     }
 
     #[test]
@@ -197,7 +254,7 @@ mod tests {
         };
         let idle = || counters.idle_ns(cpu).unwrap();
         let sleep = |ms: u64| sleep_until_ns(monotonic_ns() + ms * 1_000_000);
-        assert_eq!((idle(), counters.idle_ns(cpu + 1)), (0, None));
+        assert_eq!(counters.idle_ns(cpu + 1), None);
         for _ in 0..2 {
             let (before, began) = (idle(), monotonic_ns());
             counters.run();

@@ -74,6 +74,42 @@ pub fn processes() -> Result<Vec<u32>, SysError> {
     Ok(names.filter_map(|name| name.parse().ok()).collect())
 }
 
+/// A thread of any process: what it has used, and where it was last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadPlace {
+    /// Its kernel id.
+    pub id: u32,
+    /// CPU time, ns; what a running thread has used since the last tick may be missing.
+    pub cpu_ns: u64,
+    /// The CPU it runs on, or ran on last.
+    pub cpu: u32,
+    /// Whether it is the kernel's thread for softirqs that came too fast, `ksoftirqd/CPU`.
+    pub is_ksoftirqd: bool,
+}
+
+/// The threads of process `pid`, of any user; none where the kernel does not keep their times
+/// (CONFIG_SCHED_INFO), or the process has ended.
+pub fn threads_of(pid: u32) -> Vec<ThreadPlace> {
+    let place = |entry: fs::DirEntry| {
+        let schedstat = fs::read_to_string(entry.path().join("schedstat")).ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let id = entry.file_name().into_string().ok()?.parse().ok()?;
+        Some(ThreadPlace {
+            id,
+            cpu_ns: schedstat.split_whitespace().next()?.parse().ok()?,
+            cpu: parse_processor(&stat)?,
+            is_ksoftirqd: stat.contains(" (ksoftirqd/"),
+        })
+    };
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    tasks.map_or_else(|_| Vec::new(), |tasks| tasks.flatten().filter_map(place).collect())
+}
+
+/// Field 39 of `/proc/PID/stat`, proc_pid_stat(5); the name in field 2 may hold anything.
+fn parse_processor(stat: &str) -> Option<u32> {
+    stat[stat.rfind(')')? + 1..].split_whitespace().nth(36)?.parse().ok()
+}
+
 /// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must be running on it.
 ///
 /// # Errors
@@ -236,7 +272,14 @@ mod tests {
         let before = forks().unwrap();
         std::thread::spawn(|| ()).join().unwrap();
         assert!(forks().unwrap() > before);
-        assert!(processes().unwrap().contains(&std::process::id()));
+        let own = std::process::id();
+        assert!(processes().unwrap().contains(&own));
+        let main = threads_of(own).into_iter().find(|thread| thread.id == own);
+        match fs::exists("/proc/self/schedstat").unwrap() {
+            true => assert!(online_cpus().unwrap().contains(main.unwrap().cpu)),
+            false => assert_eq!(main, None),
+        }
+        assert_eq!(parse_processor("7 (a) b) S 1"), None);
     }
 
     #[test]

@@ -10,9 +10,12 @@ use super::others::OthersUse;
 /// How far a meter may be off, in percentage points of one CPU.
 pub const LIMIT_POINTS: f64 = 1.0;
 
-/// Share of a window in per cent, of everything that is not the load, above which the load is not
-/// what the CPU did: a part of the limit, so that what goes unseen below it decides nothing.
-pub const DISTURBED_PERCENT: f64 = 0.4;
+/// Share of a window in per cent, of what is not known to have been on the CPU or elsewhere, above
+/// which the truth is not known well enough: a part of the limit.
+const UNSURE_PERCENT: f64 = 0.4;
+
+/// Share of a window in per cent above which others on the CPU are more than a small correction.
+const OTHERS_PERCENT: f64 = 5.0;
 
 /// Processes started in a window above which their CPU time may count: one that began and ended
 /// between two looks is seen by nobody.
@@ -41,15 +44,17 @@ pub struct Sample {
     pub meter: IdleSource,
     /// The CPU; of several the one on which the meter was off most.
     pub cpu: u32,
-    /// The load as it was, by its own account.
+    /// What the CPU did: the load by its own account, and others.
     pub truth_percent: f64,
+    /// The part of it that was others.
+    pub others_percent: f64,
     /// What the meter says.
     pub measured_percent: f64,
     /// The difference in percentage points, positive when the meter says more.
     pub error_points: f64,
-    /// How often it was measured, until nothing else was at work.
-    pub attempts: u32,
-    /// What else was at work.
+    /// How many windows were measured; the figures are of the one with the median error.
+    pub windows: u32,
+    /// What else was at work, unless there were enough windows without.
     pub disturbance: Option<String>,
     /// What that shows.
     pub verdict: Verdict,
@@ -64,39 +69,51 @@ pub struct Window {
     pub seen: CpuTime,
     /// What others did.
     pub others: OthersUse,
+    /// [`Load::overlaps_others`](super::load::Load::overlaps_others).
+    pub overlaps_others: bool,
 }
 
 impl Window {
     /// What this window shows of the meter.
     pub fn sample(&self, load: LoadKind, asked_percent: f64, meter: IdleSource) -> Sample {
         let (opened, closed) = self.load;
-        let truth = opened.percent_until(&closed);
+        let others = percent(self.others_apart().0, self.seen.window_ns);
+        let truth = opened.percent_until(&closed) + others;
         let measured = percent(self.seen.busy_ns, self.seen.window_ns);
         let error = measured - truth;
         let disturbance = self.disturbance();
-        let verdict = match (error.abs() <= LIMIT_POINTS, &disturbance) {
-            (true, _) => Verdict::Passed,
-            (false, Some(_)) => Verdict::Disturbed,
-            (false, None) => Verdict::Failed,
-        };
+        let verdict = verdict(error, disturbance.is_some());
         Sample {
             load,
             asked_percent,
             meter,
             cpu: self.seen.cpu,
             truth_percent: truth,
+            others_percent: others,
             measured_percent: measured,
             error_points: error,
-            attempts: 1,
+            windows: 1,
             disturbance,
             verdict,
         }
     }
 
-    fn disturbance(&self) -> Option<String> {
+    /// The time of others that is not the load's as well, and the time that may be both. The
+    /// load's share of a thread it interrupts is that of the whole window.
+    fn others_apart(&self) -> (u64, u64) {
+        let others = self.others;
+        let (opened, closed) = self.load;
+        let share = if self.overlaps_others { opened.percent_until(&closed) / 100.0 } else { 0.0 };
+        let both_ns = (others.here_ns as f64 * share) as u64;
+        (others.here_ns.saturating_sub(both_ns), others.unsure_ns.saturating_add(both_ns))
+    }
+
+    /// What was at work beside the load, if so much that the truth is not known well enough.
+    pub fn disturbance(&self) -> Option<String> {
         let (opened, closed) = self.load;
         let window_ns = self.seen.window_ns;
-        let others = percent(self.others.cpu_ns, window_ns);
+        let others = percent(self.others.here_ns, window_ns);
+        let unsure = percent(self.others_apart().1, window_ns);
         let lost = percent(closed.lost_ns.saturating_sub(opened.lost_ns), window_ns);
         let mut reasons = Vec::new();
         if self.seen.steal_ns > 0 {
@@ -104,10 +121,14 @@ impl Window {
             let steal = percent(self.seen.steal_ns, window_ns);
             reasons.push(format!("the hypervisor took {steal:.1} %"));
         }
-        if others > DISTURBED_PERCENT {
+        if others > OTHERS_PERCENT {
             reasons.push(format!("other processes took {others:.1} %"));
         }
-        if lost > DISTURBED_PERCENT {
+        if unsure > UNSURE_PERCENT {
+            reasons.push(format!("other processes took {unsure:.1} % here or elsewhere"));
+        }
+        // what others are known to have taken is in the truth
+        if lost - others > UNSURE_PERCENT {
             reasons.push(format!("the load was kept from the CPU for {lost:.1} %"));
         }
         if self.others.forks > MOST_FORKS {
@@ -125,16 +146,35 @@ pub fn worst(samples: impl IntoIterator<Item = Sample>) -> Option<Sample> {
     })
 }
 
-/// Of several attempts at the same sample, the one that counts: the first that nothing disturbed,
-/// whatever it shows; if there is none, the last.
-pub fn better(earlier: Option<Sample>, later: Sample) -> Sample {
-    match earlier {
-        Some(earlier) => {
-            let attempts = earlier.attempts + 1;
-            let kept = if earlier.disturbance.is_none() { earlier } else { later };
-            Sample { attempts, ..kept }
-        }
-        None => later,
+/// Windows without a disturbance of which the middle one is taken.
+pub const ENOUGH: usize = 3;
+
+/// Whether `windows` of the same load and meter will do.
+pub fn is_enough(windows: &[Sample]) -> bool {
+    windows.iter().filter(|window| window.disturbance.is_none()).count() >= ENOUGH
+}
+
+/// Of several windows of the same load and meter, the one with the median error: of those that
+/// nothing disturbed if there are [`ENOUGH`], and else of all, as a disturbed one. One window in
+/// which something happened that nobody saw thus decides nothing.
+pub fn middle(mut windows: Vec<Sample>) -> Option<Sample> {
+    let count = windows.len() as u32;
+    let enough = is_enough(&windows);
+    let disturbance = windows.iter().rev().find_map(|window| window.disturbance.clone());
+    windows.retain(|window| !enough || window.disturbance.is_none());
+    windows.sort_unstable_by(|a, b| a.error_points.total_cmp(&b.error_points));
+    let at = windows.len() / 2;
+    let middle = windows.into_iter().nth(at)?;
+    let disturbance = disturbance.filter(|_| !enough);
+    let verdict = verdict(middle.error_points, disturbance.is_some());
+    Some(Sample { windows: count, disturbance, verdict, ..middle })
+}
+
+fn verdict(error_points: f64, is_disturbed: bool) -> Verdict {
+    match (error_points.abs() <= LIMIT_POINTS, is_disturbed) {
+        (true, _) => Verdict::Passed,
+        (false, true) => Verdict::Disturbed,
+        (false, false) => Verdict::Failed,
     }
 }
 
@@ -156,6 +196,7 @@ mod tests {
             load: (at(0, 7), at(1000 * MS, 500 * MS + 7)),
             seen: CpuTime { cpu: 2, window_ns: 1000 * MS, busy_ns: busy_ms * MS, steal_ns: 0 },
             others: OthersUse::default(),
+            overlaps_others: false,
         }
     }
 
@@ -179,15 +220,29 @@ mod tests {
     }
 
     #[test]
+    fn others_on_the_cpu_are_part_of_the_truth() {
+        let others = OthersUse { here_ns: 20 * MS, unsure_ns: 0, forks: 0 };
+        let sample = sample(Window { others, ..window(520) });
+        assert_eq!((sample.verdict, sample.disturbance), (Verdict::Passed, None));
+        assert!((sample.truth_percent - 52.0).abs() < 1e-9 && sample.error_points.abs() < 1e-9);
+        assert!((sample.others_percent - 2.0).abs() < 1e-9);
+        // half of it the load itself, which is known only roughly
+        let both = self::sample(Window { others, overlaps_others: true, ..window(510) });
+        assert!((both.truth_percent - 51.0).abs() < 1e-9);
+        assert_eq!(both.disturbance.unwrap(), "other processes took 1.0 % here or elsewhere");
+    }
+
+    #[test]
     fn what_disturbs_is_named_and_excuses_only_a_meter_that_is_off() {
-        let taken = OthersUse { cpu_ns: 5 * MS, forks: 0 };
-        let busy = Window { others: taken, ..window(505) };
+        let unsure = |ms: u64, forks| OthersUse { here_ns: 0, unsure_ns: ms * MS, forks };
+        let busy = Window { others: unsure(5, 0), ..window(505) };
         assert_eq!(sample(busy).verdict, Verdict::Passed);
-        let busy = Window { others: taken, ..window(520) };
+        let busy = Window { others: unsure(5, 0), ..window(520) };
         assert_eq!(sample(busy).verdict, Verdict::Disturbed);
-        assert_eq!(sample(busy).disturbance.unwrap(), "other processes took 0.5 %");
+        let disturbance = sample(busy).disturbance.unwrap();
+        assert_eq!(disturbance, "other processes took 0.5 % here or elsewhere");
         // no more than what goes unseen
-        let little = Window { others: OthersUse { cpu_ns: 3 * MS, forks: 3 }, ..window(520) };
+        let little = Window { others: unsure(3, 3), ..window(520) };
         assert_eq!(sample(little).verdict, Verdict::Failed);
         let mut stolen = window(520);
         stolen.seen.steal_ns = 10 * MS;
@@ -201,17 +256,33 @@ mod tests {
     }
 
     #[test]
-    fn the_first_undisturbed_attempt_counts_even_when_it_fails() {
-        let failed = sample(window(520));
+    fn the_median_of_undisturbed_windows_counts() {
+        let sample = |busy_ms, disturbance: Option<&str>| Sample {
+            disturbance: disturbance.map(str::to_owned),
+            ..sample(window(busy_ms))
+        };
+        let alone = vec![sample(501, None), sample(560, None), sample(502, None)];
+        assert!(is_enough(&alone) && !is_enough(&alone[1..]));
+        let middle_of = |windows: &[Sample]| middle(windows.to_vec()).unwrap();
+        let found = middle_of(&alone);
+        assert!((found.error_points - 0.2).abs() < 1e-9);
+        assert_eq!((found.windows, found.verdict, found.disturbance), (3, Verdict::Passed, None));
+        // disturbed ones do not count beside enough others
+        let off =
+            [&[sample(500, Some("x"))][..], &[520, 521, 522].map(|ms| sample(ms, None))].concat();
+        let found = middle_of(&off);
+        assert!((found.error_points - 2.1).abs() < 1e-9);
+        assert_eq!((found.windows, found.verdict, found.disturbance), (4, Verdict::Failed, None));
+        // too few: all count, and excuse
+        let few = [sample(520, Some("x")), sample(530, None), sample(525, None)];
+        let found = middle_of(&few);
+        assert_eq!((found.verdict, found.disturbance.as_deref()), (Verdict::Disturbed, Some("x")));
+        assert_eq!(middle(Vec::new()), None);
+    }
+
+    #[test]
+    fn of_several_cpus_the_worst_counts() {
         let passed = sample(window(500));
-        let disturbed = Sample { disturbance: Some("x".to_owned()), ..sample(window(500)) };
-        let first = better(None, disturbed.clone());
-        assert_eq!(first.attempts, 1);
-        let second = better(Some(first), failed);
-        assert_eq!((second.attempts, second.verdict), (2, Verdict::Failed));
-        let third = better(Some(second), passed.clone());
-        assert_eq!((third.attempts, third.verdict), (3, Verdict::Failed));
-        assert_eq!(better(Some(disturbed), passed.clone()).disturbance, None);
         let of_two = worst([passed.clone(), Sample { error_points: -0.9, ..passed }]).unwrap();
         assert!((of_two.error_points + 0.9).abs() < 1e-9);
         assert_eq!(worst([]), None);

@@ -70,6 +70,10 @@ pub trait Load {
     /// The CPU.
     fn cpu(&self) -> u32;
 
+    /// Whether its work may be in the CPU time of other threads too, because it interrupts them or
+    /// counts what interrupts it.
+    fn overlaps_others(&self) -> bool;
+
     /// What it has done. The calling thread must be running on its CPU.
     ///
     /// # Errors
@@ -143,6 +147,10 @@ impl DutyLoad {
 impl Load for DutyLoad {
     fn cpu(&self) -> u32 {
         self.cpu
+    }
+
+    fn overlaps_others(&self) -> bool {
+        self.known == Known::ByWorkingHours
     }
 
     fn read(&self) -> SysResult<LoadReading> {

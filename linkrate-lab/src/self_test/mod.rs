@@ -3,8 +3,8 @@
 //!
 //! [`load`] makes loads that know by a clock of their own how large they are, [`steered`] one that
 //! no thread carries. [`others`] watches everyone else. [`judge`] compares: a meter passes within
-//! one percentage point. A window in which something else was at work is measured again, a few
-//! times and visibly; the first that was not disturbed counts, whatever it shows.
+//! one percentage point. Each figure is the median of three windows in which nothing else was at
+//! work; where there are not enough of these among a few, that is told.
 
 mod judge;
 mod load;
@@ -30,7 +30,7 @@ pub use load::LoadKind;
 
 use crate::LabError;
 use crate::placement::Placement;
-use judge::{Window, better, worst};
+use judge::{ENOUGH, Window, middle, worst};
 use load::{DutyLoad, Load, PERIOD_NS};
 use others::Others;
 use steered::Steered;
@@ -42,16 +42,16 @@ const SIZES: [f64; 5] = [5.0, 25.0, 50.0, 75.0, 95.0];
 const FEW_SIZES: [f64; 3] = [5.0, 50.0, 95.0];
 
 /// One window.
-const WINDOW: Duration = Duration::from_millis(700);
+const WINDOW: Duration = Duration::from_millis(300);
 
-/// One window of a meter with steps of 10 ms, which are half a per cent of it.
-const LONG_WINDOW: Duration = Duration::from_secs(2);
+/// One window of a meter with steps of 10 ms, which are 0.7 % of it.
+const LONG_WINDOW: Duration = Duration::from_millis(1500);
 
-/// Attempts at an undisturbed window.
-const ATTEMPTS: u32 = 4;
+/// Most windows of one load and meter.
+const MOST_WINDOWS: usize = 8;
 
-/// Time after which nothing is measured again.
-const PATIENCE: Duration = Duration::from_secs(34);
+/// Time after which nothing is measured more often than it must be.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Something that reads CPU time. The self-test of this crate's own meters is what it is for; a
 /// meter with a known fault shows that the self-test finds it.
@@ -209,23 +209,10 @@ fn test_from_there(
                 if stop.load(Ordering::Relaxed) {
                     break 'tests;
                 }
-                let mut sample = None;
-                for attempt in 1..=ATTEMPTS {
-                    let window = window(&loads, *meter)?;
-                    let of_cpus = window
-                        .iter()
-                        .map(|window| window.sample(method.load, *size, meter.source()));
-                    let Some(worst) = worst(of_cpus) else { break };
-                    let kept: Sample = better(sample.take(), worst);
-                    let again = kept.disturbance.is_some()
-                        && began.elapsed() < PATIENCE
-                        && !stop.load(Ordering::Relaxed);
-                    sample = Some(kept);
-                    if !again || attempt == ATTEMPTS {
-                        break;
-                    }
-                }
-                samples.extend(sample);
+                let windows = windows(&loads, *meter, began, stop)?;
+                let named = |window: &Window| window.sample(method.load, *size, meter.source());
+                let of_cpus = windows.iter().map(|windows| windows.iter().map(named).collect());
+                samples.extend(worst(of_cpus.filter_map(middle)));
                 progress(samples.len(), all);
             }
         }
@@ -257,30 +244,53 @@ fn start<'a>(
     placement.sut.iter().map(start).collect()
 }
 
+/// Watches all loads until there are enough windows of each. Returns those of each load.
+fn windows(
+    loads: &[Box<dyn Load + '_>],
+    meter: &dyn Meter,
+    began: Instant,
+    stop: &AtomicBool,
+) -> SysResult<Vec<Vec<Window>>> {
+    let mut windows = vec![Vec::new(); loads.len()];
+    meter.run();
+    // the loads, and the meter, settle
+    sleep_until_ns(monotonic_ns() + 2 * PERIOD_NS);
+    for number in 1..=MOST_WINDOWS {
+        for (windows, window) in windows.iter_mut().zip(window(loads, meter)?) {
+            windows.push(window);
+        }
+        let is_enough = windows.iter().all(|windows: &Vec<Window>| {
+            windows.iter().filter(|window| window.disturbance().is_none()).count() >= ENOUGH
+        });
+        let out_of_time = number >= ENOUGH && began.elapsed() > PATIENCE;
+        if is_enough || out_of_time || stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    meter.rest();
+    Ok(windows)
+}
+
 /// Watches all loads over one window.
 fn window(loads: &[Box<dyn Load + '_>], meter: &dyn Meter) -> SysResult<Vec<Window>> {
     let length = match meter.source() {
         IdleSource::ProcStat => LONG_WINDOW,
         IdleSource::TimerList | IdleSource::IdleCounter => WINDOW,
     };
-    let cpus: CpuSet = loads.iter().map(|load| load.cpu()).collect();
-    meter.run();
-    // the loads, and the meter, settle
-    sleep_until_ns(monotonic_ns() + 2 * PERIOD_NS);
-    let others = Others::now()?;
+    let others_opened = Others::now()?;
     let ahead = sched::Ahead::now();
     let opened = read(loads, meter)?;
     sleep_until_ns(monotonic_ns() + length.as_nanos() as u64);
     let closed = read(loads, meter)?;
     drop(ahead);
-    let others = Others::now()?.since(&others, &cpus);
-    meter.rest();
-    let both = opened.into_iter().zip(closed);
+    let others_closed = Others::after(&others_opened)?;
+    let both = opened.into_iter().zip(closed).zip(loads);
     Ok(both
-        .map(|((load_opened, seen_opened), (load_closed, seen_closed))| Window {
+        .map(|(((load_opened, seen_opened), (load_closed, seen_closed)), load)| Window {
             load: (load_opened, load_closed),
             seen: busy(&seen_opened, &seen_closed),
-            others,
+            overlaps_others: load.overlaps_others(),
+            others: others_closed.since(&others_opened, seen_closed.cpu),
         })
         .collect())
 }

@@ -150,6 +150,10 @@ impl Load for SteeredLoad<'_> {
         self.steered.cpu
     }
 
+    fn overlaps_others(&self) -> bool {
+        true
+    }
+
     fn read(&self) -> SysResult<LoadReading> {
         // a reader that runs there finds no datagram half done
         let at_ns = monotonic_ns();

@@ -115,17 +115,13 @@ fn figures(sample: &Sample) -> String {
 
 /// What a reader of a sample's figures must know.
 fn note(sample: &Sample) -> Option<String> {
-    let attempts = match sample.attempts {
-        1 => String::new(),
-        attempts => format!("measured {attempts} times; "),
-    };
-    let cause = match &sample.disturbance {
-        Some(disturbance) => format!("disturbed: {disturbance}"),
-        None if sample.attempts > 1 => "the last was not disturbed".to_owned(),
-        None => return None,
-    };
+    let disturbance = sample.disturbance.as_ref()?;
+    let windows = sample.windows;
     let (load, size, meter) = (sample.load.word(), sample.asked_percent, sample.meter.word());
-    Some(format!("{load} {size} %, {meter}: {attempts}{cause}."))
+    Some(format!(
+        "{load} {size} %, {meter}: of {windows} windows too few were undisturbed, the last \
+                  because {disturbance}."
+    ))
 }
 
 fn summary(outcome: &SelfTest) -> String {
