@@ -44,9 +44,10 @@ pub struct Sample {
     pub meter: IdleSource,
     /// The CPU; of several the one on which the meter was off most.
     pub cpu: u32,
-    /// What the CPU did: the load by its own account, and others.
+    /// What the CPU did: the load by its own account, and others. Where others' time may contain
+    /// the load's, what lies between the load alone and both together is taken to be true.
     pub truth_percent: f64,
-    /// The part of it that was others.
+    /// The CPU time of others there.
     pub others_percent: f64,
     /// What the meter says.
     pub measured_percent: f64,
@@ -77,9 +78,14 @@ impl Window {
     /// What this window shows of the meter.
     pub fn sample(&self, load: LoadKind, asked_percent: f64, meter: IdleSource) -> Sample {
         let (opened, closed) = self.load;
-        let others = percent(self.others_apart().0, self.seen.window_ns);
-        let truth = opened.percent_until(&closed) + others;
+        let own = opened.percent_until(&closed);
+        let others = percent(self.others.here_ns, self.seen.window_ns);
         let measured = percent(self.seen.busy_ns, self.seen.window_ns);
+        let truth = match self.overlaps_others {
+            false => own + others,
+            // how much of others' time was the load's is not known, but it was no more than all
+            true => measured.clamp(own, own + others),
+        };
         let error = measured - truth;
         let disturbance = self.disturbance();
         let verdict = verdict(error, disturbance.is_some());
@@ -98,22 +104,13 @@ impl Window {
         }
     }
 
-    /// The time of others that is not the load's as well, and the time that may be both. The
-    /// load's share of a thread it interrupts is that of the whole window.
-    fn others_apart(&self) -> (u64, u64) {
-        let others = self.others;
-        let (opened, closed) = self.load;
-        let share = if self.overlaps_others { opened.percent_until(&closed) / 100.0 } else { 0.0 };
-        let both_ns = (others.here_ns as f64 * share) as u64;
-        (others.here_ns.saturating_sub(both_ns), others.unsure_ns.saturating_add(both_ns))
-    }
-
     /// What was at work beside the load, if so much that the truth is not known well enough.
     pub fn disturbance(&self) -> Option<String> {
         let (opened, closed) = self.load;
         let window_ns = self.seen.window_ns;
         let others = percent(self.others.here_ns, window_ns);
-        let unsure = percent(self.others_apart().1, window_ns);
+        let overlap_ns = if self.overlaps_others { self.others.here_ns } else { 0 };
+        let unsure = percent(self.others.unsure_ns.saturating_add(overlap_ns), window_ns);
         let lost = percent(closed.lost_ns.saturating_sub(opened.lost_ns), window_ns);
         let mut reasons = Vec::new();
         if self.seen.steal_ns > 0 {
@@ -125,7 +122,7 @@ impl Window {
             reasons.push(format!("other processes took {others:.1} %"));
         }
         if unsure > UNSURE_PERCENT {
-            reasons.push(format!("other processes took {unsure:.1} % here or elsewhere"));
+            reasons.push(format!("other processes took {unsure:.1} %, not known where"));
         }
         // what others are known to have taken is in the truth
         if lost - others > UNSURE_PERCENT {
@@ -226,10 +223,12 @@ mod tests {
         assert_eq!((sample.verdict, sample.disturbance), (Verdict::Passed, None));
         assert!((sample.truth_percent - 52.0).abs() < 1e-9 && sample.error_points.abs() < 1e-9);
         assert!((sample.others_percent - 2.0).abs() < 1e-9);
-        // half of it the load itself, which is known only roughly
-        let both = self::sample(Window { others, overlaps_others: true, ..window(510) });
-        assert!((both.truth_percent - 51.0).abs() < 1e-9);
-        assert_eq!(both.disturbance.unwrap(), "other processes took 1.0 % here or elsewhere");
+        // where a thread's time may be the load's too, the truth is between the two
+        for (busy_ms, error) in [(495, -0.5), (500, 0.0), (511, 0.0), (520, 0.0), (527, 0.7)] {
+            let both = self::sample(Window { others, overlaps_others: true, ..window(busy_ms) });
+            assert!((both.error_points - error).abs() < 1e-9, "{both:?}");
+            assert_eq!(both.disturbance.unwrap(), "other processes took 2.0 %, not known where");
+        }
     }
 
     #[test]
@@ -240,7 +239,7 @@ mod tests {
         let busy = Window { others: unsure(5, 0), ..window(520) };
         assert_eq!(sample(busy).verdict, Verdict::Disturbed);
         let disturbance = sample(busy).disturbance.unwrap();
-        assert_eq!(disturbance, "other processes took 0.5 % here or elsewhere");
+        assert_eq!(disturbance, "other processes took 0.5 %, not known where");
         // no more than what goes unseen
         let little = Window { others: unsure(3, 3), ..window(520) };
         assert_eq!(sample(little).verdict, Verdict::Failed);

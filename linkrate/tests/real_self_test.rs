@@ -1,0 +1,140 @@
+//! The CPU meters against loads of known size: this host's own meters pass, and one with a known
+//! fault does not.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use common::{LINKRATE, Running, command, is_root_or_skips, skip};
+use linkrate_agent::cpu_meter::{CpuMeter, choose};
+use linkrate_lab::Placement;
+use linkrate_lab::self_test::{self, Meter, SelfTest, Verdict};
+use linkrate_sys::error::SysResult;
+use linkrate_sys::procstat::CpuTimes;
+use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::{CpuSet, TestbedSpec};
+use rustix::process::geteuid;
+use serde_json::Value;
+
+/// The document, unless the machine was too busy to judge; says so then.
+fn judged(document: Value, code: Option<i32>, test: &str) -> Option<Value> {
+    for sample in document["samples"].as_array().expect("samples") {
+        println!(
+            "{} {} %: {} reads {:.2} of {:.2}",
+            sample["load"].as_str().expect("a load"),
+            sample["asked_percent"],
+            sample["meter"].as_str().expect("a meter"),
+            sample["measured_percent"].as_f64().expect("a figure"),
+            sample["truth_percent"].as_f64().expect("a figure"),
+        );
+    }
+    match document["verdict"].as_str() {
+        Some("passed") => assert_eq!(code, Some(0)),
+        Some("disturbed") => {
+            assert_eq!(code, Some(3));
+            skip(test, "something else kept this machine busy; stop it and run the test again");
+            return None;
+        }
+        other => panic!("{other:?}: {document:#}"),
+    }
+    Some(document)
+}
+
+#[test]
+fn the_meters_report_known_loads_within_a_percentage_point() {
+    let test = "the_meters_report_known_loads_within_a_percentage_point";
+    let finished = Running::start(&mut command(LINKRATE, "doctor --self-test --json")).wait();
+    let Some(document) = judged(finished.json(), finished.code(), test) else { return };
+    let root = geteuid().is_root();
+    let first = if root { "timer-list" } else { "proc-stat" };
+    assert_eq!(document["meters"], serde_json::json!([first, "idle-counter"]));
+    let samples = document["samples"].as_array().expect("samples");
+    assert_eq!(samples.len(), 3 * 2 * if root { 5 } else { 3 });
+    for sample in samples {
+        let figure = |name: &str| sample[name].as_f64().expect("a figure");
+        let error = figure("measured_percent") - figure("truth_percent");
+        assert!((error - figure("error_points")).abs() < 1e-9 && error.abs() <= 1.0, "{sample}");
+        // the load was there at all
+        assert!((figure("truth_percent") - figure("asked_percent")).abs() < 8.0, "{sample}");
+    }
+}
+
+#[test]
+fn an_ordinary_users_meters_do_too() {
+    let test = "an_ordinary_users_meters_do_too";
+    if !is_root_or_skips(test) {
+        // then the test above is this one
+        return;
+    }
+    if command("setpriv", "--version").output().is_err() {
+        skip(test, "setpriv is not installed; apt-get install util-linux");
+        return;
+    }
+    // a copy that is not in root's home
+    let copy = common::small::SmallStudy::new();
+    let mut as_user = command("setpriv", "--reuid 65534 --regid 65534 --clear-groups");
+    as_user.arg(copy.own.program()).args(["doctor", "--self-test", "--json"]);
+    let finished = Running::start(&mut as_user).wait();
+    let Some(document) = judged(finished.json(), finished.code(), test) else { return };
+    assert_eq!(document["meters"][0], "proc-stat");
+    let how = document["loads"][2]["how"].as_str().expect("how the load is made");
+    assert!(how.contains("not steered"), "{how}");
+}
+
+/// A meter that loses a part of the idle time, as one would that misses idle periods.
+struct Forgetful {
+    meter: CpuMeter,
+    remembers: f64,
+}
+
+impl Meter for Forgetful {
+    fn source(&self) -> IdleSource {
+        self.meter.source()
+    }
+
+    fn run(&self) {
+        self.meter.run();
+    }
+
+    fn rest(&self) {
+        self.meter.rest();
+    }
+
+    fn read(&self, cpus: &CpuSet) -> SysResult<Vec<CpuTimes>> {
+        let mut times = self.meter.read(cpus)?;
+        for time in &mut times {
+            time.idle_ns = (time.idle_ns as f64 * self.remembers) as u64;
+        }
+        Ok(times)
+    }
+}
+
+fn test_of(meter: &dyn Meter, placement: &Placement) -> SelfTest {
+    let stop = Arc::new(AtomicBool::new(false));
+    self_test::test(Path::new(LINKRATE), &stop, placement, &[meter], &mut |_, _| ())
+        .expect("the self-test runs")
+}
+
+#[test]
+fn a_meter_that_forgets_idle_time_is_found_out() {
+    let placement = Placement::choose(&TestbedSpec::default()).expect("CPUs");
+    for source in [choose(linkrate_terms::CpuMeter::IdleTime), IdleSource::IdleCounter] {
+        let meter = CpuMeter::new(source, &placement.sut).expect("a meter");
+        let outcome = test_of(&Forgetful { meter, remembers: 0.97 }, &placement);
+        // a twentieth of load leaves most idle time to forget, almost no idle time leaves nothing
+        let of_size =
+            |size: f64| outcome.samples.iter().filter(move |sample| sample.asked_percent == size);
+        assert_ne!(outcome.verdict, Verdict::Passed, "{outcome:#?}");
+        for sample in of_size(5.0) {
+            assert_ne!(sample.verdict, Verdict::Passed, "{sample:?}");
+            assert!(sample.error_points > 1.0, "{sample:?}");
+        }
+        let failed = of_size(5.0).any(|sample| sample.verdict == Verdict::Failed);
+        if !failed {
+            let test = "a_meter_that_forgets_idle_time_is_found_out";
+            skip(test, "something else kept this machine busy; stop it and run the test again");
+        }
+    }
+}
