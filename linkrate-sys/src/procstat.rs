@@ -44,7 +44,8 @@ pub fn is_tickless() -> bool {
 
 /// `nohz=` as early_param takes it, kernel/time/tick-sched.c; the last one counts.
 fn told_to_tick(command_line: &str) -> bool {
-    let last = command_line.split_whitespace().filter_map(|word| word.strip_prefix("nohz=")).last();
+    let mut words = command_line.split_whitespace().rev();
+    let last = words.find_map(|word| word.strip_prefix("nohz="));
     last.is_some_and(|value| {
         matches!(value.to_ascii_lowercase().as_str(), "off" | "0" | "n" | "no")
     })

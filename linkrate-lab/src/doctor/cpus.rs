@@ -5,12 +5,14 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use linkrate_agent::cpu_meter::{self, choose};
 use linkrate_study::analysis::warnings::{BACKGROUND_CPU_PERCENT, PROC_STAT_TICK, STEAL_PERCENT};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::procstat::{self, CpuTimes};
 use linkrate_sys::sched;
-use linkrate_terms::CpuSet;
+use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::{CpuMeter, CpuSet};
 
 use super::Finding;
 use crate::placement::{Placement, siblings_of};
@@ -77,24 +79,23 @@ fn to_vec(cpus: &CpuSet) -> Vec<u32> {
 pub(super) fn idle_time() -> Finding {
     let name = "idle-time";
     let tick = format!("{} ms", PROC_STAT_TICK.as_millis());
-    if procstat::timer_list_is_readable() {
-        return Finding::good(name, "to the nanosecond (/proc/timer_list); idle is tickless");
-    }
-    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    let told_to_tick = command_line.split_whitespace().any(|word| word == "nohz=off");
-    // a list that can be read and has no idle times is that of a kernel that counts ticks
-    if told_to_tick || fs::File::open("/proc/timer_list").is_ok() {
-        return Finding::limited(
+    match choose(CpuMeter::Auto) {
+        IdleSource::TimerList => {
+            Finding::good(name, "to the nanosecond (/proc/timer_list); idle is tickless")
+        }
+        IdleSource::ProcStat => Finding::limited(
             name,
-            format!("sampled by a tick that never stops, in steps of {tick}"),
+            format!("in steps of {tick} (/proc/stat): 0.5 % of a run of 2 s"),
+            "run as root, which reads it to the nanosecond; or take runs of 10 s",
+        ),
+        // the only one that changes what it measures
+        IdleSource::IdleCounter => Finding::limited(
+            name,
+            "sampled by a tick that never stops, so that CPU time is counted by idle-priority \
+             threads instead (idle-counter): the CPUs never sleep, and nothing pays for waking them",
             "boot without nohz=off, on a kernel with CONFIG_NO_HZ_IDLE",
-        );
+        ),
     }
-    Finding::limited(
-        name,
-        format!("in steps of {tick} (/proc/stat): 0.5 % of a run of 2 s"),
-        "run as root, which reads it to the nanosecond; or take runs of 10 s",
-    )
 }
 
 /// What one CPU did without us, in per cent of the window.
@@ -108,8 +109,9 @@ struct Load {
 /// Watches the CPUs: the load that others make, and what the hypervisor takes.
 pub(super) fn load_findings(placement: &Placement, stop: &AtomicBool) -> Vec<Finding> {
     let cpus: CpuSet = placement.sut.iter().chain(placement.clients.iter()).collect();
-    let precise = procstat::timer_list_is_readable();
-    match watch(&cpus, precise, stop) {
+    let source = choose(CpuMeter::IdleTime);
+    let precise = source == IdleSource::TimerList;
+    match watch(&cpus, source, stop) {
         Ok(loads) => vec![background(&loads, precise), steal(&loads, steal_since_boot(&cpus))],
         Err(error) => {
             let remedy = "mount /proc, and allow this process to read /proc/stat";
@@ -118,33 +120,15 @@ pub(super) fn load_findings(placement: &Placement, stop: &AtomicBool) -> Vec<Fin
     }
 }
 
-fn watch(cpus: &CpuSet, precise: bool, stop: &AtomicBool) -> Result<Vec<Load>, SysError> {
-    let opened = read(cpus, precise)?;
+fn watch(cpus: &CpuSet, source: IdleSource, stop: &AtomicBool) -> Result<Vec<Load>, SysError> {
+    let meter = cpu_meter::CpuMeter::new(source, cpus)?;
+    let opened = meter.read(cpus)?;
     let end_ns = monotonic_ns() + WINDOW.as_nanos() as u64;
     while monotonic_ns() < end_ns && !stop.load(Ordering::Relaxed) {
         sleep_until_ns(end_ns.min(monotonic_ns() + GLANCE.as_nanos() as u64));
     }
-    let closed = read(cpus, precise)?;
+    let closed = meter.read(cpus)?;
     Ok(opened.iter().zip(&closed).map(|(before, after)| load(before, after)).collect())
-}
-
-/// Reads each CPU, where it counts from that CPU itself: `/proc/timer_list` leaves out an idle
-/// period that is still under way.
-fn read(cpus: &CpuSet, precise: bool) -> Result<Vec<CpuTimes>, SysError> {
-    if !precise {
-        return cpus.iter().map(procstat::read_coarse).collect();
-    }
-    let thread = sched::current_thread();
-    let home = sched::affinity(thread)?;
-    let times: Result<Vec<_>, _> = cpus
-        .iter()
-        .map(|cpu| {
-            sched::set_affinity(thread, &[cpu].into_iter().collect())?;
-            procstat::read_precise(cpu)
-        })
-        .collect();
-    sched::set_affinity(thread, &home)?;
-    times
 }
 
 fn load(before: &CpuTimes, after: &CpuTimes) -> Load {

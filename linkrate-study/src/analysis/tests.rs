@@ -360,6 +360,11 @@ fn each_warning_is_given_when_it_is_due() {
             |s| change(s, Some(1), |run| run.sut_cpu.source = IdleSource::ProcStat),
         ),
         (
+            "Idle time was counted by threads of idle priority, so that no CPU ever slept: latency, \
+             and the CPU time of waking, are less than on CPUs that sleep.",
+            |s| change(s, Some(1), |run| run.sut_cpu.source = IdleSource::IdleCounter),
+        ),
+        (
             "The SUT's CPUs are 3.5 % busy without load; every service demand contains that work.",
             |s| change(s, None, |run| run.sut_cpu.cpus[0].busy_ns = 70_000_000),
         ),

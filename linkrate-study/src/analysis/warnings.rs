@@ -57,6 +57,7 @@ pub fn warnings(
     found.extend(failed(stored, runs));
     found.extend(shared_cpus(runs));
     found.extend(coarse_idle(runs));
+    found.extend(counted_idle(runs));
     found.extend(background_load(background));
     found.extend(steal(runs));
     found.extend(integrity::told(stored.runs.iter()));
@@ -151,6 +152,16 @@ fn coarse_idle(runs: &RunsByCell<'_>) -> Option<String> {
             format_duration(PROC_STAT_TICK),
             format_duration(shortest)
         )
+    })
+}
+
+/// A meter that changes what it measures.
+fn counted_idle(runs: &RunsByCell<'_>) -> Option<String> {
+    let counted = good(runs).any(|(_, run)| run.sut_cpu.source == IdleSource::IdleCounter);
+    counted.then(|| {
+        "Idle time was counted by threads of idle priority, so that no CPU ever slept: latency, \
+         and the CPU time of waking, are less than on CPUs that sleep."
+            .to_owned()
     })
 }
 

@@ -166,7 +166,8 @@ impl Namespaces {
             Ok((socket()?, socket()?))
         };
         let made = std::thread::scope(|scope| scope.spawn(make).join());
-        let made = made.unwrap_or_else(|_| Err(io::Error::other("the thread that makes them died")));
+        let made =
+            made.unwrap_or_else(|_| Err(io::Error::other("the thread that makes them died")));
         made.map_err(|error: io::Error| SysError::new("make sockets in", "a host", error))
     }
 
