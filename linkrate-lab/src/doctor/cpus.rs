@@ -10,7 +10,6 @@ use linkrate_study::analysis::warnings::{BACKGROUND_CPU_PERCENT, PROC_STAT_TICK,
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::procstat::{self, CpuTimes};
-use linkrate_sys::sched;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuMeter, CpuSet};
 
@@ -224,6 +223,8 @@ fn frequency_of(governors: &BTreeSet<String>) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use linkrate_sys::sched;
+
     use super::*;
     use crate::doctor::State;
 
