@@ -262,9 +262,7 @@ fn evidence(cells: &[CellResult]) -> Table {
         ("send buffer", |cell| cell.evidence.granted_send_buffer_bytes.map(size)),
         ("receive buffer", |cell| cell.evidence.granted_receive_buffer_bytes.map(size)),
         ("MSS", |cell| cell.evidence.mss_bytes.map(|mss| format!("{mss} B"))),
-        ("idle time from", |cell| {
-            cell.evidence.idle_source.map(|source| source.name().to_owned())
-        }),
+        ("idle time from", |cell| cell.evidence.idle_source.map(|source| source.name().to_owned())),
     ];
     let mut table = Table::default();
     let mut varying: Vec<Field> = Vec::new();

@@ -348,7 +348,7 @@ fn a_group_without_cpus_has_no_service_demand() {
 #[test]
 fn each_warning_is_given_when_it_is_due() {
     type Case = (&'static str, fn(&mut StoredStudy));
-    let cases: [Case; 10] = [
+    let cases: [Case; 11] = [
         (
             "The SUT shares its CPUs (CPU 0) with another role, so that CPU use and service demand \
              contain the work of both.",
