@@ -14,9 +14,7 @@ use linkrate_sys::netstat;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
-use linkrate_terms::measurement::{
-    CpuUse, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime,
-};
+use linkrate_terms::measurement::{CpuUse, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime};
 
 use crate::cpu_meter::{CpuMeter, busy};
 use crate::flow::Flow;

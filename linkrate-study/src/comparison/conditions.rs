@@ -376,7 +376,7 @@ fn method(method: &Method) -> Values {
 }
 
 /// What the testbed is made of, by the names of the study file and of a model's. Which CPUs it was
-/// asked to use is not in it: the facts say which it used.
+/// asked to use, and by which meter, is not in it: the facts say which it used.
 fn testbed(testbed: &TestbedSpec) -> Values {
     let TestbedSpec {
         adapter,
@@ -387,6 +387,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         queues: _,
         sut_cpus: _,
         client_cpus: _,
+        cpu_meter: _,
     } = testbed;
     let mut values = Values::new();
     values.insert("adapter".to_owned(), adapter.name().to_owned());
