@@ -236,19 +236,16 @@ impl Testbed {
             account(&mut client.host, &placement.clients, spec.cpu_meter)?;
         }
         let placement = placement.clone();
-<<<<<<< HEAD
         Ok(Self {
             adapters,
             sut,
             clients,
             placement,
             privilege,
+            idle_source,
             receive_steering,
             can_profile: false,
         })
-=======
-        Ok(Self { adapters, sut, clients, placement, privilege, idle_source, receive_steering })
->>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut)
     }
 
     /// The interfaces of the system under test that lead to its first `clients` clients.

@@ -32,11 +32,7 @@ pub use cpus::CpuSet;
 pub use knobs::{InterfaceKnobs, Offload, SocketKnobs};
 pub use measurement::Measurement;
 pub use model::{Model, PortKnobs, Steering};
-<<<<<<< HEAD
 pub use profile::Profile;
-pub use spec::{RunSpec, Task, TestbedSpec};
-=======
 pub use spec::{CpuMeter, RunSpec, Task, TestbedSpec};
->>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut)
 pub use units::{BitRate, ByteSize};
 pub use workload::{Direction, MessageSize, Protocol, ReceivePath, SendPath, Workload};

@@ -4,12 +4,8 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
-<<<<<<< HEAD
 use linkrate_study::keys::{KEYS, Key, Values};
-=======
-use linkrate_study::keys::{KEYS, Values};
 use linkrate_terms::CpuMeter;
->>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut)
 
 use crate::commands::adapter::AdapterCommand;
 use crate::commands::lab::LabCommand;
@@ -246,15 +242,14 @@ pub struct MeasureArgs {
     pub settings: Settings,
 }
 
-<<<<<<< HEAD
 /// Whether a key sets anything; one workload has nothing to be told apart from.
 fn is_setting(key: &Key) -> bool {
     !matches!(key.values, Values::Label(_))
-=======
+}
+
 fn cpu_meters() -> impl TypedValueParser<Value = CpuMeter> {
     let words = PossibleValuesParser::new(CpuMeter::ALL.map(CpuMeter::word));
     words.map(|word| CpuMeter::from_word(&word).unwrap_or_default())
->>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut)
 }
 
 /// Every setting of a cell as an option of its own, from the table that study files use.
@@ -314,7 +309,6 @@ impl FromArgMatches for Settings {
                         what it likely costs, and the command that changes it."
 )]
 pub struct DoctorArgs {
-<<<<<<< HEAD
     /// Only whether this host can measure
     #[arg(long, conflicts_with_all = ["tuning", "interface", "round_trip"])]
     pub measure: bool,
@@ -327,12 +321,10 @@ pub struct DoctorArgs {
     /// Tuning: reckon with this round trip [default: that of the busiest connection, else 1 ms]
     #[arg(long, value_name = "TIME")]
     pub round_trip: Option<String>,
-=======
     /// Put loads of known size on the system under test's CPUs and compare what the CPU meters
     /// report of them; takes half a minute
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["measure", "tuning", "interface", "round_trip"])]
     pub self_test: bool,
->>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut)
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,

@@ -1,12 +1,8 @@
-<<<<<<< HEAD:linkrate/src/commands/doctor.rs
-//! `linkrate doctor`: what this host can and cannot measure, and how it could be tuned (`tuning`).
-
-mod tuning;
-=======
-//! `linkrate doctor`: what this host can and cannot measure, and how exactly.
+//! `linkrate doctor`: what this host can and cannot measure, how it could be tuned (`tuning`), and how
+//! exactly its CPU meters measure (`self_test`).
 
 mod self_test;
->>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut):linkrate/src/commands/doctor/mod.rs
+mod tuning;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -39,11 +35,8 @@ struct Document<'a> {
     tuning: Option<&'a [Advice]>,
 }
 
-<<<<<<< HEAD:linkrate/src/commands/doctor.rs
-/// Prints what this host can and cannot measure, and how it could be tuned.
-=======
-/// Prints what this host can and cannot measure, or how exactly its meters do.
->>>>>>> 2ef05bc (The CPU meter has a second method, an idle counter, and is itself measured: first cut):linkrate/src/commands/doctor/mod.rs
+/// Prints what this host can and cannot measure and how it could be tuned, or how exactly its meters
+/// do.
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
     if arguments.self_test {
         return self_test::run(arguments.json);
