@@ -3,9 +3,9 @@
 //! A request's way: [`framing`] cuts it out of the stream, [`protocol`] decodes and checks it,
 //! [`server`] carries it out. Traffic's way: [`session`] makes sockets ([`sockets`]) and gives
 //! each connection a thread ([`flow`]); [`meter`] reads counters and CPU time at the two ends of
-//! the window, [`cpu_meter`] with the kernel's idle time or its own ([`idle_counter`]). [`knobs`] sets an
-//! interface and reads it back. [`taps`] makes the interfaces of virtual adapters and gives them away.
-//! [`profile`] samples what the CPUs are doing.
+//! the window, [`cpu_meter`] with the kernel's idle time or its own ([`idle_counter`]). [`knobs`]
+//! sets an interface and reads it back. [`taps`] makes the interfaces of virtual adapters and gives
+//! them away. [`profile`] samples what the CPUs are doing.
 
 #![forbid(unsafe_code)]
 

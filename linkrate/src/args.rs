@@ -325,6 +325,10 @@ pub struct DoctorArgs {
     /// Tuning: reckon with this round trip [default: that of the busiest connection, else 1 ms]
     #[arg(long, value_name = "TIME")]
     pub round_trip: Option<String>,
+    /// Put loads of known size on the system under test's CPUs and compare what the CPU meters
+    /// report of them; takes half a minute
+    #[arg(long, conflicts_with_all = ["measure", "tuning", "interface", "round_trip"])]
+    pub self_test: bool,
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,

@@ -376,7 +376,7 @@ fn method(method: &Method) -> Values {
 }
 
 /// What the testbed is made of, by the names of the study file and of a model's. Which CPUs it was
-/// asked to use is not in it: the facts say which it used.
+/// asked to use, and by which meter, is not in it: the facts say which it used.
 fn testbed(testbed: &TestbedSpec) -> Values {
     let TestbedSpec {
         adapter,
@@ -387,13 +387,12 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         queues: _,
         sut_cpus: _,
         client_cpus: _,
-        cpu_meter,
+        cpu_meter: _,
     } = testbed;
     let mut values = Values::new();
     values.insert("adapter".to_owned(), adapter.name().to_owned());
     values.insert("clients-per-port".to_owned(), clients_per_port.to_string());
     values.insert("scale".to_owned(), scale.to_string());
-    values.insert("cpu-meter".to_owned(), cpu_meter.word().to_owned());
     if let Adapter::Model(model) = adapter {
         // who wrote the model and where its figures come from changes nothing on the wire
         let Model {

@@ -1,5 +1,5 @@
-//! `linkrate doctor`: what this host can and cannot measure, how exactly (`self_test`), and how it could
-//! be tuned (`tuning`).
+//! `linkrate doctor`: what this host can and cannot measure, how it could be tuned (`tuning`), and how
+//! exactly its CPU meters measure (`self_test`).
 
 mod self_test;
 mod tuning;
@@ -35,8 +35,8 @@ struct Document<'a> {
     tuning: Option<&'a [Advice]>,
 }
 
-/// Prints what this host can and cannot measure, how it could be tuned, or how exactly its meters
-/// measure.
+/// Prints what this host can and cannot measure and how it could be tuned, or how exactly its meters
+/// do.
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
     if arguments.self_test {
         return self_test::run(arguments.json);
