@@ -309,10 +309,6 @@ impl FromArgMatches for Settings {
                         what it likely costs, and the command that changes it."
 )]
 pub struct DoctorArgs {
-    /// Put loads of known size on the system under test's CPUs and compare what the CPU meters
-    /// report of them; takes half a minute
-    #[arg(long, conflicts_with_all = ["measure", "tuning", "interface", "round_trip"])]
-    pub self_test: bool,
     /// Only whether this host can measure
     #[arg(long, conflicts_with_all = ["tuning", "interface", "round_trip"])]
     pub measure: bool,
