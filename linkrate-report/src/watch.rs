@@ -19,14 +19,21 @@ const HISTORY: (usize, usize) = (3, 12);
 const FIGURE: usize = 23;
 /// From within the target to eight times it and more, half a power of two each.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Lines around the cells: title, progress, what is waited for, heads, legend and blank ones.
-const AROUND: usize = 9;
+/// Lines around the cells: title, progress, what is waited for, heads, legend, blank ones, and the
+/// one below where the cursor waits.
+const AROUND: usize = 10;
 
 /// The whole screen, of at most `size` columns and lines.
 pub fn screen(look: &Look, size: Option<(u16, u16)>, style: Style) -> String {
     let (width, height) =
         size.map_or((WIDTH, usize::MAX), |(width, height)| (width.into(), height.into()));
-    let mut lines = vec![bold(&cut(&look.title, width), style), String::new(), progress(look)];
+    let time_left = look.left.map(left).unwrap_or_default();
+    let mut lines = vec![
+        bold(&cut(&look.title, width), style),
+        String::new(),
+        format!("{}{time_left}", place(look)),
+        precise(look),
+    ];
     lines.push(match (&look.ended, &look.waits_for) {
         (Some(ended), _) => format!("ended: {ended}"),
         (None, Some(waits)) => format!("waits for {waits}"),
@@ -125,31 +132,30 @@ fn bar(ratio: f64) -> char {
     BARS[if step < 7.0 { step as usize } else { 7 }]
 }
 
-/// `block 4 of 5 to 20, run 3 of 11; 12 of 20 figures within ±2.50 %; about 40 s left`
-fn progress(look: &Look) -> String {
+/// `4 of 5 to 20 blocks, 3 of 11 runs of the next`
+fn place(look: &Look) -> String {
     let blocks = match look.first_look == look.max_blocks {
         true => look.max_blocks.to_string(),
         false => format!("{} to {}", look.first_look, look.max_blocks),
     };
     let done = look.blocks;
-    let place = match look.ended.is_some() {
+    match look.ended.is_some() {
         true => format!("{} of {blocks}", count(done as usize, "block")),
         false => format!(
             "{done} of {blocks} blocks, {} of {} runs of the next",
             look.run, look.runs_per_block
         ),
-    };
-    let precise = format!(
-        "{} of {} figures within ±{:.2} %",
-        look.precise,
-        look.figures,
-        look.precision * 100.0
-    );
+    }
+}
+
+/// `12 of 20 figures within ±2.50 %; 1 run failed`
+fn precise(look: &Look) -> String {
     let failed = match look.failed {
         0 => String::new(),
         n => format!("; {} failed", count(n as usize, "run")),
     };
-    format!("{place}; {precise}{}{failed}", look.left.map(left).unwrap_or_default())
+    let asked = look.precision * 100.0;
+    format!("{} of {} figures within ±{asked:.2} %{failed}", look.precise, look.figures)
 }
 
 fn left(left: TimeLeft) -> String {
@@ -172,7 +178,8 @@ pub fn line(look: &Look) -> String {
     let widest = look.widest.as_ref().map_or(String::new(), |widest| {
         format!("; widest ±{}: {}", percent(widest.half_width), widest.name)
     });
-    format!("{}{widest}\n", progress(look))
+    let time_left = look.left.map(left).unwrap_or_default();
+    format!("{}{time_left}; {}{widest}\n", place(look), precise(look))
 }
 
 /// One JSON document on a line of its own.
@@ -253,8 +260,8 @@ mod tests {
 
     #[test]
     fn a_small_terminal_has_the_widest_intervals_and_no_longer_lines() {
-        let text = screen(&look(), Some((60, 11)), Style::default());
-        assert!(text.lines().count() <= 11, "{text}");
+        let text = screen(&look(), Some((60, 12)), Style::default());
+        assert!(text.lines().count() < 12, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert!(text.contains("the only cell") && text.contains("\ngso "), "{text}");
         assert!(text.contains("and 1 more cell with narrower intervals"), "{text}");
@@ -271,8 +278,8 @@ mod tests {
         let mut look = look();
         assert_eq!(
             line(&look),
-            "6 of 5 to 30 blocks, 2 of 4 runs of the next; 5 of 12 figures within ±2.50 %; about \
-             1 min 15 s left, at most 5 min; 1 run failed; widest ±7.1 %: service demand of gso\n"
+            "6 of 5 to 30 blocks, 2 of 4 runs of the next; about 1 min 15 s left, at most 5 min; \
+             5 of 12 figures within ±2.50 %; 1 run failed; widest ±7.1 %: service demand of gso\n"
         );
         look.ended = Some("interrupted".to_owned());
         assert_eq!(line(&look), "ended: interrupted\n");

@@ -94,9 +94,10 @@ fn a_line_for_each_block_until_the_study_ends() {
     assert!(lines[0].starts_with("0 of 5 to 20 blocks, 0 of 13 runs of the next"), "{lines:#?}");
     assert!(lines[1].starts_with("1 of 5 to 20 blocks, 0 of 13 runs"), "{lines:#?}");
     assert!(
-        lines[1].contains("; about 52 s left, at most 4 min 7 s; 13 runs failed"),
+        lines[1].contains("; about 52 s left, at most 4 min 7 s; 0 of 0 figures"),
         "{lines:#?}"
     );
+    assert!(lines[1].ends_with("; 13 runs failed"), "{lines:#?}");
     assert!(lines[2].starts_with("2 of 5 to 20 blocks, 4 of 13 runs"), "{lines:#?}");
     assert_eq!(lines[3], "ended: interrupted");
 }
