@@ -97,8 +97,11 @@ pub fn told<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<String
             ));
         }
     }
-    let pairs = runs.clone().zip(runs.skip(1));
-    for (before, after) in pairs {
+    // in the order in which they were made, however they are given
+    let mut in_order: Vec<_> = runs.collect();
+    in_order.sort_by_key(|run| run.sequence);
+    for pair in in_order.windows(2) {
+        let (before, after) = (pair[0], pair[1]);
         if after.started_unix_ms < before.started_unix_ms {
             found.push(format!(
                 "The wall clock went back by {:.1} s between runs {} and {}: times of day are not \

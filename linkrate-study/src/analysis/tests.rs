@@ -18,7 +18,7 @@ use crate::study::{Factor, Study};
 fn stored(study: Study, runs: Vec<StoredRun>) -> StoredStudy {
     StoredStudy {
         directory: PathBuf::from("results/ladder"),
-        plan: StoredPlan::new(study, Facts::default(), 0),
+        plan: StoredPlan::new(study, Facts::default(), 1_795_273_920_000),
         runs,
         torn: false,
         ended: Some(Ended::Rule(StopReason::MaxBlocks { blocks: 4 })),
