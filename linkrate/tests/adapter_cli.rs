@@ -112,7 +112,7 @@ fn wrong_arguments_are_refused_before_anything_is_built() {
         ("adapter set eth0 lro", "expected KEY=VALUE, for example lro=on"),
         ("adapter faults eth0 nothing", "expected KEY=VALUE, for example loss=1%, or none"),
         ("adapter faults eth0 none loss=1%", "none stands alone"),
-        ("adapter link eth0 sideways", "possible values: up, down"),
+        ("adapter link eth0 sideways", "expected up, down or a rate"),
         ("adapter top --interval 1ms", "--interval: 1ms is out of range"),
         ("adapter capture eth0", "<FILE>"),
         ("adapter capture eth0 a.pcapng --seconds 0", "--seconds: 0 is out of range"),
