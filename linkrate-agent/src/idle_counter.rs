@@ -26,6 +26,9 @@ use linkrate_sys::error::SysError;
 use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
 
+/// What the names of counting threads begin with.
+pub const THREAD: &str = "idle-counter-";
+
 /// Passes that calibration takes.
 const CALIBRATION_PASSES: usize = 4096;
 
@@ -151,7 +154,7 @@ impl Counter {
                 count(&theirs, &woken, disturbed_ns);
             }
         };
-        let name = format!("idle-counter-{cpu}");
+        let name = format!("{THREAD}{cpu}");
         let failed = |error| SysError::new("start idle counter on CPU", cpu.to_string(), error);
         let thread = std::thread::Builder::new().name(name).spawn(body).map_err(failed)?;
         let counter = Self { cpu, all: 1.0, shared, run: Some(run), thread: Some(thread) };

@@ -18,6 +18,7 @@ use linkrate_terms::CpuSet;
 use linkrate_terms::profile::{Owner, Profile, TaskSamples};
 
 use crate::flow::Flow;
+use crate::idle_counter;
 use crate::meter::Reading;
 use crate::protocol::bounds;
 
@@ -253,8 +254,12 @@ fn name_tasks(tasks: &mut [TaskSamples], flows: &[ThreadId]) {
         let name = fs::read_to_string(path).map(|name| name.trim_end().to_owned());
         task.name = name.unwrap_or_else(|_| format!("ended ({})", task.process));
         if task.process == own {
-            let is_flow = flows.contains(&task.thread);
-            task.owner = if is_flow { Owner::Flow } else { Owner::Instrument };
+            task.owner = match () {
+                () if flows.contains(&task.thread) => Owner::Flow,
+                // it runs where nothing else wants to
+                () if task.name.starts_with(idle_counter::THREAD) => Owner::Idle,
+                () => Owner::Instrument,
+            };
         }
     }
 }

@@ -79,7 +79,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
 
 /// The level at which t intervals are computed so that they cover the truth with the study's
 /// confidence: higher if the study ended early because its figures were precise.
-fn interval_confidence(stored: &StoredStudy) -> f64 {
+pub(crate) fn interval_confidence(stored: &StoredStudy) -> f64 {
     let method = &stored.plan.study.method;
     match stored.ended {
         Some(Ended::Rule(StopReason::Precision { blocks, .. })) => {

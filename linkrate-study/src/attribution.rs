@@ -80,7 +80,9 @@ pub fn count<'a>(profile: &'a Profile, table: &'a Table) -> Counts<'a> {
         let category = match task.owner {
             Owner::Flow => APPLICATION,
             Owner::Driver | Owner::Device => ADAPTER_DRIVER,
-            Owner::Instrument | Owner::Idle | Owner::Other => OTHER,
+            // a thread that counts what nobody else wants
+            Owner::Idle => IDLE,
+            Owner::Instrument | Owner::Other => OTHER,
         };
         add(category, task.user);
     }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::analysis::interval_confidence;
 use crate::results::{Interval, Level, Levels, Measure};
 use crate::store::StoredStudy;
 
@@ -290,10 +291,12 @@ pub fn compare(
     let study = &baseline.plan.study;
     let method = &study.method;
     let minimum_effect = request.minimum_effect.unwrap_or(method.minimum_effect);
-    let mut rows = rows::Rows::new(baseline, candidate, method.confidence, minimum_effect);
+    // a set that stopped because it was precise has a scatter that looks smaller than it is
+    let level = interval_confidence(baseline).max(interval_confidence(candidate));
+    let mut rows = rows::Rows::new(baseline, candidate, level, minimum_effect);
     let mut cells = rows.cells();
     let mut overall = rows.overall();
-    rows::judge(&mut overall, &mut cells, method.confidence, minimum_effect);
+    rows::judge(&mut overall, &mut cells, level, minimum_effect);
     let all = || overall.iter().chain(cells.iter().flat_map(|cell| &cell.rows));
     let lost = all().any(|row| row.verdict == Verdict::Lost);
     if !lost && !all().any(|row| row.p.is_some()) {

@@ -1,8 +1,8 @@
 //! The CPU meters, themselves measured: loads of known size on the CPUs of the system under test,
 //! and what each meter says of them.
 //!
-//! [`load`] makes loads that know by a clock of their own how large they are, [`steered`] one that
-//! no thread carries. [`others`] watches everyone else. [`judge`] compares: a meter passes within
+//! `load` makes loads that know by a clock of their own how large they are, `steered` one that
+//! no thread carries. `others` watches everyone else. `judge` compares: a meter passes within
 //! one percentage point. Each figure is the median of three windows in which nothing else was at
 //! work; where there are not enough of these among a few, that is told.
 
