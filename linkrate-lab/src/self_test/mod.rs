@@ -44,8 +44,8 @@ const FEW_SIZES: [f64; 3] = [5.0, 50.0, 95.0];
 /// One window.
 const WINDOW: Duration = Duration::from_millis(300);
 
-/// One window of a meter with steps of 10 ms, which are at most 1 % of it.
-const LONG_WINDOW: Duration = Duration::from_secs(1);
+/// One window of a meter with steps of 10 ms, which are 0.7 % of it.
+const LONG_WINDOW: Duration = Duration::from_millis(1500);
 
 /// Most windows of one load and meter.
 const MOST_WINDOWS: usize = 8;
