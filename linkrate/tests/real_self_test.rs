@@ -4,19 +4,40 @@
 mod common;
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use common::{LINKRATE, Running, command, is_root_or_skips, skip};
 use linkrate_agent::cpu_meter::{CpuMeter, choose};
 use linkrate_lab::Placement;
 use linkrate_lab::self_test::{self, Meter, SelfTest, Verdict};
 use linkrate_sys::error::SysResult;
-use linkrate_sys::procstat::CpuTimes;
+use linkrate_sys::procstat::{self, CpuTimes};
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuSet, TestbedSpec};
 use rustix::process::geteuid;
 use serde_json::Value;
+
+/// Time that the hypervisor has taken from all CPUs, ns.
+fn stolen_ns() -> u64 {
+    let cpus = procstat::online_cpus().expect("CPUs");
+    cpus.iter().map(|cpu| procstat::read_coarse(cpu).expect("times").steal_ns).sum()
+}
+
+/// What the self-test says, and whether the hypervisor left the machine alone meanwhile; where it
+/// did not, that is said, and nothing is judged.
+fn run_or_skips(test: &str, mut command: Command) -> Option<Value> {
+    let (began, before_ns) = (Instant::now(), stolen_ns());
+    let finished = Running::start(&mut command).wait();
+    let stolen = (stolen_ns() - before_ns) as f64 * 100.0 / began.elapsed().as_nanos() as f64;
+    if stolen > 1.0 {
+        skip(test, &format!("the hypervisor took {stolen:.1} % of a CPU; run the test again"));
+        return None;
+    }
+    judged(finished.json(), finished.code(), test)
+}
 
 /// The document, unless the machine was too busy to judge; says so then.
 fn judged(document: Value, code: Option<i32>, test: &str) -> Option<Value> {
@@ -29,6 +50,12 @@ fn judged(document: Value, code: Option<i32>, test: &str) -> Option<Value> {
             sample["measured_percent"].as_f64().expect("a figure"),
             sample["truth_percent"].as_f64().expect("a figure"),
         );
+    }
+    let samples = document["samples"].as_array().expect("samples");
+    let disturbed = samples.iter().filter(|sample| !sample["disturbance"].is_null()).count();
+    if disturbed * 2 > samples.len() {
+        skip(test, "something else kept this machine busy most of the time; run the test again");
+        return None;
     }
     match document["verdict"].as_str() {
         Some("passed") => assert_eq!(code, Some(0)),
@@ -45,33 +72,34 @@ fn judged(document: Value, code: Option<i32>, test: &str) -> Option<Value> {
 }
 
 /// The kernel's idle time is within a percentage point in every sample. A counter on a virtual
-/// machine loses what the hypervisor takes without saying so: two thirds of its samples and their
-/// median are.
+/// machine loses what the hypervisor takes without saying so: the median of its samples is.
 fn check_errors(document: &Value) {
     let mut of_counter = Vec::new();
     for sample in document["samples"].as_array().expect("samples") {
         let figure = |name: &str| sample[name].as_f64().expect("a figure");
         let error = figure("measured_percent") - figure("truth_percent");
         assert!((error - figure("error_points")).abs() < 1e-9, "{sample}");
+        if !sample["disturbance"].is_null() {
+            continue;
+        }
         // the load was there at all
         assert!((figure("truth_percent") - figure("asked_percent")).abs() < 8.0, "{sample}");
         if sample["meter"] == "idle-counter" {
             of_counter.push(error.abs());
         } else {
-            assert!(error.abs() <= 1.0 || sample["verdict"] == "disturbed", "{sample}");
+            assert!(error.abs() <= 1.0, "{sample}");
         }
     }
     of_counter.sort_by(f64::total_cmp);
-    let within = of_counter.iter().filter(|error| **error <= 1.0).count();
-    assert!(within * 3 >= of_counter.len() * 2, "{of_counter:?}");
-    assert!(of_counter[of_counter.len() / 2] <= 1.0, "{of_counter:?}");
+    let median = of_counter.get(of_counter.len() / 2).copied();
+    assert!(median.is_none_or(|error| error <= 1.0), "{of_counter:?}");
 }
 
 #[test]
 fn the_meters_report_known_loads_within_a_percentage_point() {
     let test = "the_meters_report_known_loads_within_a_percentage_point";
-    let finished = Running::start(&mut command(LINKRATE, "doctor --self-test --json")).wait();
-    let Some(document) = judged(finished.json(), finished.code(), test) else { return };
+    let self_test = command(LINKRATE, "doctor --self-test --json");
+    let Some(document) = run_or_skips(test, self_test) else { return };
     let root = geteuid().is_root();
     let first = if root { "timer-list" } else { "proc-stat" };
     assert_eq!(document["meters"], serde_json::json!([first, "idle-counter"]));
@@ -95,8 +123,7 @@ fn an_ordinary_users_meters_do_too() {
     let copy = common::small::SmallStudy::new();
     let mut as_user = command("setpriv", "--reuid 65534 --regid 65534 --clear-groups");
     as_user.arg(copy.own.program()).args(["doctor", "--self-test", "--json"]);
-    let finished = Running::start(&mut as_user).wait();
-    let Some(document) = judged(finished.json(), finished.code(), test) else { return };
+    let Some(document) = run_or_skips(test, as_user) else { return };
     assert_eq!(document["meters"][0], "proc-stat");
     check_errors(&document);
     let how = document["loads"][2]["how"].as_str().expect("how the load is made");

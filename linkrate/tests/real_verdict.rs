@@ -8,8 +8,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::is_root_or_skips;
 use common::lab::{lab_of, run_spec};
+use common::{is_root_or_skips, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_study::executor::Executor;
@@ -41,53 +41,87 @@ fn run_of(workload: Workload) -> RunSpec {
     RunSpec { warm_up: Duration::from_millis(300), ..spec }
 }
 
-/// What bound one run, with the sentence for whoever reads a failure.
+/// Share of a role's CPUs that the hypervisor may take, in per cent. What it takes is nobody's: no
+/// resource here is then used up.
+const STOLEN_PERCENT: f64 = 1.0;
+
+/// What bound one run, with the sentence for whoever reads a failure. `None`, and said so, where the
+/// hypervisor took part of the machine away meanwhile.
 #[track_caller]
-fn judged(lab: &mut Lab, spec: RunSpec) -> (Verdict, String) {
+fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Verdict, String)> {
     let measured = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
+    let cpus = measured.sut_cpu.cpus.iter().chain(&measured.client_cpu.cpus);
+    let stolen = cpus.map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.window_ns.max(1) as f64);
+    let stolen = stolen.fold(0.0, f64::max);
+    if stolen >= STOLEN_PERCENT {
+        skip(test, &format!("the hypervisor took {stolen:.1} % of a CPU; run it again"));
+        return None;
+    }
     let outcome = Outcome::Measured(Box::new(measured));
     let run = StoredRun { sequence: 0, block: 0, cell: Some(0), started_unix_ms: 0, spec, outcome };
     let input = VerdictInput::of_runs([&run]);
-    (judge(&input), input.sentence())
+    Some((judge(&input), input.sentence()))
 }
 
 #[test]
 fn a_link_that_is_full_is_the_verdict() {
-    if !is_root_or_skips("a_link_that_is_full_is_the_verdict") {
+    let test = "a_link_that_is_full_is_the_verdict";
+    if !is_root_or_skips(test) {
         return;
     }
     let mut lab = lab_of(&model("rate = \"100 Mbit/s\""), None);
-    let (verdict, sentence) = judged(&mut lab, run_of(stream(Direction::Transmit, 32768)));
+    let Some((verdict, sentence)) =
+        judged(test, &mut lab, run_of(stream(Direction::Transmit, 32768)))
+    else {
+        return;
+    };
     assert!(matches!(verdict, Verdict::Link { percent } if percent > 97.0), "{sentence}");
 }
 
 #[test]
 fn a_bus_that_is_full_is_the_verdict() {
-    if !is_root_or_skips("a_bus_that_is_full_is_the_verdict") {
+    let test = "a_bus_that_is_full_is_the_verdict";
+    if !is_root_or_skips(test) {
         return;
     }
     let mut lab = lab_of(&model("rate = \"1 Gbit/s\"\nbus = \"200 Mbit/s\""), None);
-    let (verdict, sentence) = judged(&mut lab, run_of(stream(Direction::Transmit, 32768)));
+    let Some((verdict, sentence)) =
+        judged(test, &mut lab, run_of(stream(Direction::Transmit, 32768)))
+    else {
+        return;
+    };
     assert!(matches!(verdict, Verdict::Bus { .. }), "{sentence}");
 }
 
 #[test]
 fn small_messages_bind_the_cpu_of_who_sends_them() {
-    if !is_root_or_skips("small_messages_bind_the_cpu_of_who_sends_them") {
+    let test = "small_messages_bind_the_cpu_of_who_sends_them";
+    if !is_root_or_skips(test) {
         return;
     }
     let mut lab = lab_of(&TestbedSpec::default(), None);
-    let (verdict, sentence) = judged(&mut lab, run_of(stream(Direction::Transmit, 64)));
+    let Some((verdict, sentence)) = judged(test, &mut lab, run_of(stream(Direction::Transmit, 64)))
+    else {
+        return;
+    };
     assert!(matches!(verdict, Verdict::SutCpu { .. }), "{sentence}");
-    let (verdict, sentence) = judged(&mut lab, run_of(stream(Direction::Receive, 64)));
+    let Some((verdict, sentence)) = judged(test, &mut lab, run_of(stream(Direction::Receive, 64)))
+    else {
+        return;
+    };
     assert!(matches!(verdict, Verdict::ClientCpu { .. }), "{sentence}");
-    let (verdict, sentence) = judged(&mut lab, run_of(stream(Direction::Bidirectional, 64)));
+    let Some((verdict, sentence)) =
+        judged(test, &mut lab, run_of(stream(Direction::Bidirectional, 64)))
+    else {
+        return;
+    };
     assert!(matches!(verdict, Verdict::BothCpus { .. }), "{sentence}");
 }
 
 #[test]
 fn a_cpu_that_both_ends_share_is_the_verdict() {
-    if !is_root_or_skips("a_cpu_that_both_ends_share_is_the_verdict") {
+    let test = "a_cpu_that_both_ends_share_is_the_verdict";
+    if !is_root_or_skips(test) {
         return;
     }
     let one: linkrate_terms::CpuSet = [0].into_iter().collect();
@@ -97,13 +131,18 @@ fn a_cpu_that_both_ends_share_is_the_verdict() {
         ..TestbedSpec::default()
     };
     let mut lab = lab_of(&spec, None);
-    let (verdict, sentence) = judged(&mut lab, run_of(stream(Direction::Transmit, 131_072)));
+    let Some((verdict, sentence)) =
+        judged(test, &mut lab, run_of(stream(Direction::Transmit, 131_072)))
+    else {
+        return;
+    };
     assert!(matches!(verdict, Verdict::SharedCpu { .. }), "{sentence}");
 }
 
 #[test]
 fn a_device_that_cuts_tiny_frames_is_the_verdict() {
-    if !is_root_or_skips("a_device_that_cuts_tiny_frames_is_the_verdict") {
+    let test = "a_device_that_cuts_tiny_frames_is_the_verdict";
+    if !is_root_or_skips(test) {
         return;
     }
     let mut lab = lab_of(&model(""), None);
@@ -112,7 +151,7 @@ fn a_device_that_cuts_tiny_frames_is_the_verdict() {
     let mut spec = run_of(workload);
     spec.interface.mtu = Some(100);
     spec.interface.offload = Some(Offload::Tso);
-    let (verdict, sentence) = judged(&mut lab, spec);
+    let Some((verdict, sentence)) = judged(test, &mut lab, spec) else { return };
     assert!(matches!(verdict, Verdict::DeviceCpu { .. }), "{sentence}");
 }
 
@@ -126,34 +165,40 @@ fn faulty(faults: Faults) -> Lab {
 
 #[test]
 fn a_small_window_over_a_long_wire_is_the_verdict() {
-    if !is_root_or_skips("a_small_window_over_a_long_wire_is_the_verdict") {
+    let test = "a_small_window_over_a_long_wire_is_the_verdict";
+    if !is_root_or_skips(test) {
         return;
     }
     let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });
     let mut spec = run_of(stream(Direction::Transmit, 131_072));
     spec.socket.buffer = Some(ByteSize(16384));
-    let (verdict, sentence) = judged(&mut lab, spec);
+    let Some((verdict, sentence)) = judged(test, &mut lab, spec) else { return };
     assert!(matches!(verdict, Verdict::ReceiverWindow { .. }), "{sentence}");
 }
 
 #[test]
 fn losses_leave_no_resource_used_up() {
-    if !is_root_or_skips("losses_leave_no_resource_used_up") {
+    let test = "losses_leave_no_resource_used_up";
+    if !is_root_or_skips(test) {
         return;
     }
     let faults = Faults { delay: Duration::from_millis(1), loss: 0.01, ..Faults::default() };
-    let (verdict, sentence) =
-        judged(&mut faulty(faults), run_of(stream(Direction::Transmit, 131_072)));
+    let Some((verdict, sentence)) =
+        judged(test, &mut faulty(faults), run_of(stream(Direction::Transmit, 131_072)))
+    else {
+        return;
+    };
     assert!(matches!(verdict, Verdict::NoSingleResource { .. }), "{sentence}");
 }
 
 #[test]
 fn transactions_one_at_a_time_are_bound_by_the_round_trip() {
-    if !is_root_or_skips("transactions_one_at_a_time_are_bound_by_the_round_trip") {
+    let test = "transactions_one_at_a_time_are_bound_by_the_round_trip";
+    if !is_root_or_skips(test) {
         return;
     }
     let mut lab = lab_of(&TestbedSpec::default(), None);
     let workload = Workload { kind: Protocol::RequestResponse, ..Workload::default() };
-    let (verdict, sentence) = judged(&mut lab, run_of(workload));
+    let Some((verdict, sentence)) = judged(test, &mut lab, run_of(workload)) else { return };
     assert!(matches!(verdict, Verdict::RoundTrip { .. }), "{sentence}");
 }
