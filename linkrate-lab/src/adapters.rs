@@ -50,9 +50,7 @@ impl Line {
         }
         effective_knobs(&self.sut)
     }
-}
 
-impl Line {
     /// The rate of the system under test's link, where it is another than the model's.
     fn other_rate(&self, model: &Model) -> Option<BitRate> {
         self.sut.shared.link_rate().filter(|rate| Some(*rate) != model.rate)
@@ -77,6 +75,11 @@ pub fn effective_knobs(port: &Port) -> InterfaceKnobs {
         port: PortRequest::of(&now),
         ..InterfaceKnobs::default()
     }
+}
+
+/// What the kernel told of a port's interface, with what only the port itself knows.
+pub fn with_port(kernel: InterfaceKnobs, port: InterfaceKnobs) -> InterfaceKnobs {
+    InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, ..kernel }
 }
 
 /// All virtual adapters of a testbed.

@@ -19,6 +19,7 @@ use linkrate_terms::{
 };
 
 use crate::LabError;
+use crate::adapters::with_port;
 use crate::connection::{AgentError, PATIENCE, expect_reply};
 use crate::figures::{self, Reports};
 use crate::placement::{Placement, strayed};
@@ -298,8 +299,7 @@ fn set_knobs(
     let effective = expect_reply!(testbed.sut.connection, request, Reply::Knobs(knobs) => knobs)
         .map_err(knob)?;
     let Some(adapters) = &testbed.adapters else { return Ok(effective) };
-    let port = adapters.set_knobs(ports, &spec.interface);
-    Ok(InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, ..effective })
+    Ok(with_port(effective, adapters.set_knobs(ports, &spec.interface)))
 }
 
 /// Lets the SUT listen and every client connect. Returns what the SUT's sockets have.

@@ -8,7 +8,7 @@ use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::integrity::CLOCK_NS;
 use linkrate_terms::InterfaceKnobs;
 
-use crate::adapters::effective_knobs;
+use crate::adapters::{effective_knobs, with_port};
 use crate::connection::expect_reply;
 use crate::executor::{failure, participants};
 use crate::testbed::{Testbed, clock_offset};
@@ -27,8 +27,8 @@ pub fn knobs(
         let now = expect_reply!(testbed.sut.connection, request, Reply::Knobs(knobs) => knobs)
             .map_err(|error| failure(Stage::Knob, error))?;
         let line = testbed.adapters.as_ref().and_then(|adapters| adapters.line(&interface));
-        let now = match line.map(|line| effective_knobs(&line.sut)) {
-            Some(port) => InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, ..now },
+        let now = match line {
+            Some(line) => with_port(now, effective_knobs(&line.sut)),
             None => now,
         };
         if let Some(reason) = changed(&interface, begun, &now) {

@@ -7,12 +7,10 @@
 //! `view` turns figures into the strings that the first two share.
 
 use linkrate_study::comparison::StudyComparison;
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
 
 use crate::ReportError;
 use crate::layout::{GAP, Paper, RULED, Style, clean, shape, trimmed};
+use crate::paper::render;
 
 mod view;
 
@@ -39,34 +37,7 @@ pub fn document(comparison: &StudyComparison) -> String {
 /// # Errors
 /// [`ReportError::Template`] if the template does not fit; that does not depend on the figures.
 pub fn markdown(comparison: &StudyComparison) -> Result<String, ReportError> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_syntax(
-        SyntaxConfig::builder()
-            .trim_blocks(true)
-            .lstrip_blocks(true)
-            .keep_trailing_newline(true)
-            .build()?,
-    );
-    environment.add_filter("md", |text: String| escaped(&text));
-    environment.add_template("comparison.md", TEMPLATE)?;
-    Ok(environment.get_template("comparison.md")?.render(Serde(View::new(comparison)))?)
-}
-
-/// Text from outside as text, whatever Markdown would make of it, on one line.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            c if c.is_control() => out.push(' '),
-            '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '<' | '>' | '#' | '|' | '&' | '!' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c => out.push(c),
-        }
-    }
-    out
+    render("comparison.md", TEMPLATE, &View::new(comparison))
 }
 
 /// The comparison for a terminal: the sets, every cell, the effects, what to know, what came out.

@@ -8,6 +8,7 @@
 use linkrate_terms::measurement::{CpuUse, PortEvidence};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{BitRate, Measurement, TestbedSpec};
+use linkrate_wire::limits::ethernet;
 
 use crate::store::StoredRun;
 
@@ -22,9 +23,8 @@ const OTHERS_REFUSED_NS: u64 = 100_000_000;
 /// Share from which it is told.
 pub const OTHERS_TOLD_PERCENT: f64 = 1.0;
 
-/// Preamble, start delimiter and gap: what a frame occupies on the line beside its counted octets
-/// (IEEE 802.3, 3.1.1 and 4.4.2).
-const LINE_OVERHEAD_BYTES: u64 = 20;
+/// What a frame occupies on the line beside its counted octets.
+const LINE_OVERHEAD_BYTES: u64 = ethernet::PREAMBLE + ethernet::GAP;
 
 /// How far the rate that a link's counters show may be from its model's, in per cent. Octets and
 /// busy time are counted frame by frame, so that only the frames at the ends of the window
@@ -47,18 +47,10 @@ pub fn check(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
     link_rates(testbed, run)
 }
 
-/// Share of the CPUs that other programs used, in per cent.
-pub fn others_percent(cpu: &CpuUse) -> f64 {
-    let window_ns = cpu.cpus.iter().fold(0u64, |sum, cpu| sum.saturating_add(cpu.window_ns));
-    let others_ns = cpu.others.iter().fold(0u64, |sum, other| sum.saturating_add(other.cpu_ns));
-    if window_ns == 0 { 0.0 } else { others_ns as f64 * 100.0 / window_ns as f64 }
-}
-
 /// The programs by name and process id, with their shares.
-pub fn others_listed(cpu: &CpuUse) -> String {
-    let window_ns = cpu.cpus.iter().fold(0u64, |sum, cpu| sum.saturating_add(cpu.window_ns));
+fn others_listed(cpu: &CpuUse) -> String {
     let named = cpu.others.iter().take(3).map(|other| {
-        let percent = other.cpu_ns as f64 * 100.0 / window_ns.max(1) as f64;
+        let percent = cpu.percent_of(other.cpu_ns);
         // a program may call itself anything
         format!("{:?} (process {}) {percent:.1} %", other.name, other.pid)
     });
@@ -67,8 +59,8 @@ pub fn others_listed(cpu: &CpuUse) -> String {
 
 /// What others take of the clients' CPUs is no part of the system under test's cost; it is told.
 fn others(cpu: &CpuUse) -> Result<(), String> {
-    let percent = others_percent(cpu);
-    let used_ns = cpu.others.iter().fold(0u64, |sum, other| sum.saturating_add(other.cpu_ns));
+    let used_ns = cpu.others_ns();
+    let percent = cpu.percent_of(used_ns);
     if percent < OTHERS_REFUSED_PERCENT || used_ns < OTHERS_REFUSED_NS {
         return Ok(());
     }
@@ -87,11 +79,15 @@ pub fn told<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<String
     let roles: [(&str, Cpus); 2] =
         [("the system under test", |run| &run.sut_cpu), ("the clients", |run| &run.client_cpu)];
     for (role, cpu) in roles {
-        let shares = runs.clone().filter_map(|run| Some((run, cpu(run.measurement()?))));
-        let used: Vec<_> =
-            shares.filter(|(_, cpu)| others_percent(cpu) >= OTHERS_TOLD_PERCENT).collect();
-        let most = used.iter().max_by(|a, b| others_percent(a.1).total_cmp(&others_percent(b.1)));
-        if let Some((run, cpu)) = most {
+        let used: Vec<_> = runs
+            .clone()
+            .filter_map(|run| {
+                let cpu = cpu(run.measurement()?);
+                Some((run, cpu, cpu.percent_of(cpu.others_ns())))
+            })
+            .filter(|(.., percent)| *percent >= OTHERS_TOLD_PERCENT)
+            .collect();
+        if let Some((run, cpu, _)) = used.iter().max_by(|a, b| a.2.total_cmp(&b.2)) {
             let times =
                 if used.len() == 1 { "1 run".to_owned() } else { format!("{} runs", used.len()) };
             found.push(format!(

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::OtherProgram;
 
+use crate::procstat::{self, numbers, parse_processor, stat_field, thread_cpu_ns};
 use crate::sched;
 
 /// Longest that counting may take; on a machine with more threads than fit, the rest goes unseen.
@@ -48,7 +49,7 @@ impl Census {
         let deadline = Instant::now() + PATIENCE;
         let own = Own::find();
         let mut census = Self { threads: HashMap::new(), is_whole: true };
-        for process in numbers("/proc") {
+        for process in procstat::processes().unwrap_or_default() {
             if Instant::now() > deadline {
                 census.is_whole = false;
                 break;
@@ -57,9 +58,9 @@ impl Census {
             if stat.is_kernel || own.owns(process, &stat) {
                 continue;
             }
-            for thread in numbers(&format!("/proc/{process}/task")) {
+            for thread in numbers(&format!("/proc/{process}/task")).unwrap_or_default() {
                 // a thread that has just ended used what it used before
-                if let Some(ns) = cpu_ns(process, thread) {
+                if let Some(ns) = thread_cpu_ns(process, thread) {
                     census.threads.insert((process, thread), ns);
                 }
             }
@@ -129,33 +130,18 @@ impl Own {
     }
 }
 
-/// The entries of a directory that are numbers.
-fn numbers(directory: &str) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn cpu_ns(process: u32, thread: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok()
-}
-
 fn read_stat(path: &str) -> Option<Stat> {
     parse_stat(&fs::read_to_string(path).ok()?)
 }
 
 /// Fields of proc_pid_stat(5). The name stands in parentheses and may contain some itself.
 fn parse_stat(text: &str) -> Option<Stat> {
-    let (head, rest) = text.rsplit_once(')')?;
-    let name = head.split_once('(')?.1.to_owned();
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    // the third field of the file is the first here
-    let field = |number: usize| fields.get(number - 3);
+    let name = text.rsplit_once(')')?.0.split_once('(')?.1.to_owned();
     Some(Stat {
         name,
-        parent: field(4)?.parse().ok()?,
-        is_kernel: field(9)?.parse::<u64>().ok()? & KERNEL_THREAD != 0,
-        last_cpu: field(39)?.parse().ok()?,
+        parent: stat_field(text, 4)?.parse().ok()?,
+        is_kernel: stat_field(text, 9)?.parse::<u64>().ok()? & KERNEL_THREAD != 0,
+        last_cpu: parse_processor(text)?,
     })
 }
 

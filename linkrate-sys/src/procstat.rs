@@ -70,8 +70,13 @@ pub fn forks() -> Result<u64, SysError> {
 /// # Errors
 /// When `/proc` cannot be read.
 pub fn processes() -> Result<Vec<u32>, SysError> {
-    let entries = fs::read_dir("/proc").map_err(|error| SysError::new("read", "/proc", error))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    numbers("/proc").map_err(|error| SysError::new("read", "/proc", error))
+}
+
+/// The entries of a directory that are numbers.
+pub(crate) fn numbers(directory: &str) -> io::Result<Vec<u32>> {
+    let names =
+        fs::read_dir(directory)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(names.filter_map(|name| name.parse().ok()).collect())
 }
 
@@ -91,24 +96,35 @@ pub struct ThreadPlace {
 /// The threads of process `pid`, of any user; none where the kernel does not keep their times
 /// (CONFIG_SCHED_INFO), or the process has ended.
 pub fn threads_of(pid: u32) -> Vec<ThreadPlace> {
-    let place = |entry: fs::DirEntry| {
-        let schedstat = fs::read_to_string(entry.path().join("schedstat")).ok()?;
-        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        let id = entry.file_name().into_string().ok()?.parse().ok()?;
+    let place = |id: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/task/{id}/stat")).ok()?;
         Some(ThreadPlace {
             id,
-            cpu_ns: schedstat.split_whitespace().next()?.parse().ok()?,
+            cpu_ns: thread_cpu_ns(pid, id)?,
             cpu: parse_processor(&stat)?,
             is_ksoftirqd: stat.contains(" (ksoftirqd/"),
         })
     };
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
-    tasks.map_or_else(|_| Vec::new(), |tasks| tasks.flatten().filter_map(place).collect())
+    let tasks = numbers(&format!("/proc/{pid}/task")).unwrap_or_default();
+    tasks.into_iter().filter_map(place).collect()
 }
 
-/// Field 39 of `/proc/PID/stat`, proc_pid_stat(5); the name in field 2 may hold anything.
-fn parse_processor(stat: &str) -> Option<u32> {
-    stat[stat.rfind(')')? + 1..].split_whitespace().nth(36)?.parse().ok()
+/// CPU time of a thread of any user, ns, from its `schedstat`
+/// (Documentation/scheduler/sched-stats.rst); `None` once it has ended.
+pub(crate) fn thread_cpu_ns(process: u32, thread: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// A field of `/proc/PID/stat` after the name, by its number in proc_pid_stat(5), from 3 on; the name
+/// in field 2 may hold anything.
+pub(crate) fn stat_field(stat: &str, number: usize) -> Option<&str> {
+    stat[stat.rfind(')')? + 1..].split_whitespace().nth(number - 3)
+}
+
+/// The CPU a thread runs on, or ran on last.
+pub(crate) fn parse_processor(stat: &str) -> Option<u32> {
+    stat_field(stat, 39)?.parse().ok()
 }
 
 /// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must be running on it.

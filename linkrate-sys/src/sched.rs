@@ -159,10 +159,9 @@ pub fn thread_user_ns(thread: ThreadId) -> Result<u64, SysError> {
     Ok(ticks * (1_000_000_000 / crate::procstat::ticks_per_second()))
 }
 
-/// utime is field 14 of `/proc/PID/stat`, proc_pid_stat(5); the name in field 2 may hold anything.
+/// utime of `/proc/PID/stat`, proc_pid_stat(5).
 fn parse_user_ticks(stat: &str) -> Option<u64> {
-    let after_name = &stat[stat.rfind(')')? + 1..];
-    after_name.split_whitespace().nth(11)?.parse().ok()
+    crate::procstat::stat_field(stat, 14)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -195,10 +195,25 @@ impl CpuUse {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.busy_ns))
     }
 
+    /// Nanoseconds of the window, all CPUs together.
+    pub fn window_ns(&self) -> u64 {
+        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.window_ns))
+    }
+
+    /// Nanoseconds that programs other than linkrate used.
+    pub fn others_ns(&self) -> u64 {
+        self.others.iter().fold(0, |sum, other| sum.saturating_add(other.cpu_ns))
+    }
+
     /// Busy share of all CPUs of the group, in per cent of the group.
     pub fn percent(&self) -> f64 {
-        let window = self.cpus.iter().fold(0u64, |sum, cpu| sum.saturating_add(cpu.window_ns));
-        if window == 0 { 0.0 } else { self.busy_ns() as f64 * 100.0 / window as f64 }
+        self.percent_of(self.busy_ns())
+    }
+
+    /// A time as a share of all CPUs of the group, in per cent of the group.
+    pub fn percent_of(&self, time_ns: u64) -> f64 {
+        let window_ns = self.window_ns();
+        if window_ns == 0 { 0.0 } else { time_ns as f64 * 100.0 / window_ns as f64 }
     }
 
     /// The busiest CPU of the group, in per cent of one CPU.

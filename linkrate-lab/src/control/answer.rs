@@ -17,7 +17,7 @@ use super::messages::{Refused, Reply, Request, Setting};
 use super::server::OpenLab;
 use super::{faults, host_name, settings};
 use crate::LabError;
-use crate::adapters::{Adapters, Line, effective_knobs};
+use crate::adapters::{Adapters, Line, effective_knobs, with_port};
 use crate::connection::{AgentError, expect_reply};
 use crate::testbed::Host;
 
@@ -221,7 +221,6 @@ impl OpenLab {
         let port = |line: &Line, port: &Port, reaches: Vec<String>| {
             let name = port_name(port);
             let of_sut = std::ptr::eq(port, &line.sut);
-            let own = effective_knobs(port);
             let kernel = from_kernel.get(&name).cloned().unwrap_or_default();
             PortReport {
                 adapter: of_sut.then(|| line.number / adapters.model().ports),
@@ -238,7 +237,7 @@ impl OpenLab {
                     .get(line.sut.shared.name())
                     .map(faults::describe)
                     .unwrap_or_default(),
-                knobs: InterfaceKnobs { rx_checksum: own.rx_checksum, port: own.port, ..kernel },
+                knobs: with_port(kernel, effective_knobs(port)),
                 counters: port.counters(),
                 drivers: port.driver_times(),
                 device: line.wire.device_time(),
@@ -349,8 +348,7 @@ impl OpenLab {
         let request = AgentRequest::SetKnobs { interfaces: vec![port.to_owned()], knobs };
         let kernel =
             expect_reply!(self.testbed.sut.connection, request, AgentReply::Knobs(knobs) => knobs)?;
-        let own = line.set_knobs(model, wanted);
-        Ok(InterfaceKnobs { rx_checksum: own.rx_checksum, port: own.port, ..kernel })
+        Ok(with_port(kernel, line.set_knobs(model, wanted)))
     }
 
     /// Gives a fresh port its model's virtual MTU.

@@ -131,11 +131,9 @@ fn watch(cpus: &CpuSet, source: IdleSource, stop: &AtomicBool) -> Result<Vec<Loa
 }
 
 fn load(before: &CpuTimes, after: &CpuTimes) -> Load {
-    let window = after.at_ns.saturating_sub(before.at_ns).max(1) as f64;
-    let share = |before: u64, after: u64| after.saturating_sub(before) as f64 / window * 100.0;
-    let steal = share(before.steal_ns, after.steal_ns);
-    let busy = (100.0 - share(before.idle_ns, after.idle_ns) - steal).max(0.0);
-    Load { cpu: before.cpu, busy, steal }
+    let time = cpu_meter::busy(before, after);
+    let share = |ns: u64| ns as f64 * 100.0 / time.window_ns.max(1) as f64;
+    Load { cpu: time.cpu, busy: share(time.busy_ns), steal: share(time.steal_ns) }
 }
 
 fn background(loads: &[Load], precise: bool) -> Finding {

@@ -284,11 +284,6 @@ impl Host {
         self.interfaces.iter().find(|interface| interface.name == name)
     }
 
-    /// The interface of that index.
-    pub fn interface_at(&self, index: u32) -> Option<&Interface> {
-        self.interfaces.iter().find(|interface| interface.index == index)
-    }
-
     /// Every CPU that is online.
     pub fn online(&self) -> CpuSet {
         self.cpus.iter().map(|cpu| cpu.number).collect()
