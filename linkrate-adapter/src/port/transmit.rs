@@ -18,7 +18,8 @@ use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
 use crate::ring::TxDescriptor;
 
 /// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more
-/// whenever the device is awake, and is woken for it when so little is left.
+/// whenever the device is awake, and is woken for it when so little is left. Where the link takes no
+/// time it fetches no more in one turn, so that what was cut is received before it leaves the cache.
 const FIFO_BYTES: usize = 64 << 10;
 const FIFO_LOW_BYTES: usize = 12 << 10;
 
@@ -51,12 +52,14 @@ impl DevicePort {
     pub(crate) fn transmit(&mut self, now_ps: u64, wire: &mut impl FnMut(Burst, u64)) -> bool {
         let mut sent = false;
         let full_ps = now_ps + self.line.time_ps(FIFO_BYTES);
+        let mut bytes = 0;
         for _ in 0..BUDGET {
-            if self.line.free_at_ps() > full_ps {
+            if self.line.free_at_ps() > full_ps || bytes >= FIFO_BYTES {
                 break;
             }
             let Some((queue, descriptor)) = self.next_posted() else { break };
             sent = true;
+            bytes += descriptor.length;
             let end_ps = self.send(&descriptor, wire);
             self.queues[queue].completions.push_back(end_ps);
         }
