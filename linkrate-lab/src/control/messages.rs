@@ -193,6 +193,14 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, Refused> {
     Ok(request)
 }
 
+/// Decodes a reply.
+///
+/// # Errors
+/// It is not understood.
+pub fn decode_reply(bytes: &[u8]) -> serde_json::Result<Reply> {
+    serde_json::from_slice(bytes)
+}
+
 fn check(request: &Request) -> Result<(), Refused> {
     match request {
         Request::Lab | Request::Adapters { .. } | Request::Down => Ok(()),
