@@ -8,7 +8,7 @@ use linkrate_agent::framing::{FrameBuffer, read_frame, write_frame};
 use linkrate_lab::control::messages::{
     CONTROL_VERSION, Envelope, Request, Setting, decode_reply, decode_request,
 };
-use linkrate_lab::control::{faults, settings};
+use linkrate_lab::control::{faults, settings, vlans};
 use linkrate_terms::{InterfaceKnobs, Model, model};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -62,6 +62,12 @@ fn carry_out(request: &Request, model: &Model) {
             if let Ok(set) = faults::parse(settings) {
                 set.check().expect("faults that can be");
                 faults::parse(&words(faults::describe(&set))).expect("what was accepted");
+            }
+        }
+        Request::SetVlans { settings, .. } => {
+            if let Ok(set) = vlans::parse(settings) {
+                // what is shown can be set again and means the same
+                assert_eq!(vlans::parse(&words(vlans::describe(&set))).as_ref(), Ok(&set));
             }
         }
         _ => {}

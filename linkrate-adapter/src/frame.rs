@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use linkrate_wire::lro::Parts;
 use linkrate_wire::segment::Cut;
-use linkrate_wire::vnet::{Form, VnetHeader};
+use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
 
 /// Bytes of a block: the largest packet a TAP hands out, 65589 bytes, with its vnet header and
 /// room for tags.
@@ -134,6 +134,23 @@ impl WireFrame {
         self.train.untouched.as_ref()
     }
 
+    /// The frame with another link header: `head` instead of all its headers, the payload where it
+    /// lies.
+    #[must_use]
+    pub fn with_head(&self, head: Vec<u8>) -> Self {
+        let Cut { header, payload } = self.cut();
+        let longer = head.len() as i64 - i64::from(header.end - header.start);
+        let moved = |at: u16| (i64::from(at) + longer) as u16;
+        let untouched = self.train.untouched.map(|vnet| VnetHeader {
+            header_length: moved(vnet.header_length),
+            checksum: vnet.checksum.map(|sum| Checksum { start: moved(sum.start), ..sum }),
+            ..vnet
+        });
+        let cuts = vec![Cut { header: 0..head.len() as u32, payload: payload.clone() }];
+        let (block, base) = (self.train.block.clone(), self.train.base);
+        Self { train: Arc::new(Train { headers: head, cuts, block, base, untouched }), index: 0 }
+    }
+
     /// The whole frame, copied together.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
@@ -169,6 +186,8 @@ mod tests {
         });
         let frames: Vec<_> = WireFrame::of(&train).map(|frame| frame.to_vec()).collect();
         assert_eq!(frames, [b"Ahello".to_vec(), b"B, world".to_vec()]);
+        let second = WireFrame::of(&train).nth(1).unwrap().with_head(b"Bye".to_vec());
+        assert_eq!((second.to_vec(), second.head()), (b"Bye, world".to_vec(), &b"Bye"[..]));
         let alone = WireFrame::copied(b"alone".to_vec());
         assert_eq!((alone.len(), alone.tail().len()), (5, 0));
     }

@@ -5,7 +5,7 @@
 //! vanishes with the process, so no lab that is gone is ever found. A connection carries one
 //! request and one reply ([`messages`]); [`server`] answers between waiting for the shell and for
 //! signals, on the thread that owns the agents' connections, and [`client`] asks. What is asked comes
-//! as words that people typed: [`settings`] and [`faults`] read them.
+//! as words that people typed: [`settings`], [`faults`] and [`vlans`] read them.
 
 mod answer;
 pub mod client;
@@ -14,6 +14,7 @@ pub mod messages;
 mod ports;
 pub mod server;
 pub mod settings;
+pub mod vlans;
 
 use std::fmt;
 use std::str::FromStr;
