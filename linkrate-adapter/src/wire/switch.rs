@@ -10,7 +10,7 @@ use linkrate_wire::lro::Parts;
 use super::flight::Flight;
 use super::vlans::{Tagging, Vlans};
 use crate::counters::SwitchCounters;
-use crate::frame::WireFrame;
+use crate::frame::{Burst, WireFrame};
 use crate::pacing::{Line, line_bytes};
 
 /// An address is forgotten when it was not seen for so long (IEEE 802.1Q, 8.8.3).
@@ -88,10 +88,10 @@ impl Switch {
         self.table.retain(|_, (port, _)| *port != number);
     }
 
-    /// A frame that port `from` has sent by `at_ps`.
-    pub(crate) fn enter(&mut self, from: usize, frame: WireFrame, at_ps: u64) {
+    /// Frames that port `from` has sent by `at_ps`.
+    pub(crate) fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(Some(port)) = self.ports.get_mut(from) {
-            port.inwards.add(at_ps, frame);
+            port.inwards.add(at_ps, burst);
         }
     }
 
@@ -100,8 +100,8 @@ impl Switch {
         let mut any = false;
         while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
             let Some(Some(port)) = self.ports.get_mut(from) else { break };
-            let Some((_, frame)) = port.inwards.arrived(now_ps) else { break };
-            self.forward_one(from, frame, at_ps);
+            let Some((_, burst)) = port.inwards.arrived(now_ps) else { break };
+            burst.each().for_each(|frame| self.forward_one(from, frame, at_ps));
             any = true;
         }
         any
@@ -181,7 +181,7 @@ impl Switch {
             return;
         }
         let out = port.line.occupy(at_ps, line_bytes(frame.len()));
-        port.outwards.add(out.end_ps, frame);
+        port.outwards.add(out.end_ps, frame.into());
     }
 }
 
@@ -234,7 +234,7 @@ impl Addresses {
 mod tests {
     use super::*;
 
-    fn frame(to: u8, from: u8, vlan: Option<u16>) -> WireFrame {
+    fn frame(to: u8, from: u8, vlan: Option<u16>) -> Burst {
         let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from];
         if let Some(vlan) = vlan {
             bytes.extend([0x81, 0]);
@@ -242,7 +242,7 @@ mod tests {
         }
         bytes.extend([8, 0]);
         bytes.resize(100, 0);
-        WireFrame::copied(bytes)
+        WireFrame::copied(bytes).into()
     }
 
     fn switch(ports: usize, rate: Option<BitRate>) -> Switch {
@@ -269,7 +269,8 @@ mod tests {
     /// What is in the tag of the frame that has left by a port, if it has one.
     fn tag_out(switch: &mut Switch, port: usize) -> Option<u16> {
         switch.forward(u64::MAX);
-        let (_, frame) = switch.to(port).unwrap().arrived(u64::MAX).expect("a frame");
+        let (_, burst) = switch.to(port).unwrap().arrived(u64::MAX).expect("a frame");
+        let frame = burst.first();
         assert_eq!(frame.len(), 100 + if frame.head()[12..14] == [0x81, 0] { 4 } else { 0 });
         let tci = |head: &[u8]| u16::from_be_bytes([head[14], head[15]]);
         Addresses::of(frame.head()).unwrap().tag.map(|_| tci(frame.head()))
@@ -298,9 +299,9 @@ mod tests {
         let mut switch = configured([trunk, Vlans::Access(10), Vlans::Access(5), Vlans::All]);
         let mut passes = |from: usize, to: usize, tag: Option<u16>| {
             let length = if tag.is_some() { 104 } else { 100 };
-            let mut bytes = frame(to as u8, from as u8 + 100, tag).to_vec();
+            let mut bytes = frame(to as u8, from as u8 + 100, tag).first().to_vec();
             bytes.resize(length, 0);
-            switch.enter(from, WireFrame::copied(bytes), 0);
+            switch.enter(from, WireFrame::copied(bytes).into(), 0);
             let left = tag_out(&mut switch, to);
             out(&mut switch);
             left
@@ -411,10 +412,10 @@ mod tests {
     #[test]
     fn a_frame_without_a_header_is_dropped() {
         let mut switch = switch(2, None);
-        switch.enter(0, WireFrame::copied(vec![0; 13]), 0);
+        switch.enter(0, WireFrame::copied(vec![0; 13]).into(), 0);
         let mut tagged = vec![0; 15];
         tagged[12] = 0x81;
-        switch.enter(0, WireFrame::copied(tagged), 0);
+        switch.enter(0, WireFrame::copied(tagged).into(), 0);
         assert_eq!(out(&mut switch), [0, 0]);
         assert_eq!(total(&switch, "switchDropMalformed"), 2);
     }
