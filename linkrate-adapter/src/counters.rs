@@ -51,6 +51,21 @@ macro_rules! counters {
 }
 
 counters! {
+    /// Of a port at a switch, beside what its device counts. Written by the device thread.
+    SwitchCounters {
+        /// Frames from the port that went to every other of their VLAN: their address was unknown,
+        /// or a group.
+        flooded = "switchFlooded",
+        /// Frames from the port in a VLAN that it is no member of.
+        vlan = "switchDropVlan",
+        /// Frames from the port that are shorter than their headers.
+        malformed = "switchDropMalformed",
+        /// Frames to the port for which its queue had no room.
+        full = "switchDropQueueFull",
+    }
+}
+
+counters! {
     /// Written by the device thread.
     DeviceCounters {
         /// Octets sent, framing characters and FCS included (RFC 2863).

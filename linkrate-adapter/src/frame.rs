@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use linkrate_wire::lro::{Parts, Row};
 use linkrate_wire::segment::Cut;
-use linkrate_wire::vnet::{Form, VnetHeader};
+use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
 
 /// Bytes of a block: the largest packet a TAP hands out, 65589 bytes, with its vnet header and
 /// room for tags.
@@ -122,6 +122,24 @@ impl WireFrame {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The frame with another link header: `head` instead of all its headers, the payload where it
+    /// lies.
+    #[must_use]
+    pub fn with_head(&self, head: Vec<u8>) -> Self {
+        let Train { block, base, untouched, .. } = &*self.train;
+        let longer = head.len() as i64 - self.head().len() as i64;
+        let moved = |at: u16| (i64::from(at) + longer) as u16;
+        let untouched = untouched.map(|vnet| VnetHeader {
+            header_length: moved(vnet.header_length),
+            checksum: vnet.checksum.map(|sum| Checksum { start: moved(sum.start), ..sum }),
+            ..vnet
+        });
+        let payload = self.train.cuts[self.index as usize].payload.clone();
+        let cuts = vec![Cut { header: 0..head.len() as u32, payload }];
+        let (block, base) = (block.clone(), *base);
+        Self { train: Arc::new(Train { headers: head, cuts, block, base, untouched }), index: 0 }
     }
 
     /// The whole frame, copied together.
@@ -261,6 +279,8 @@ mod tests {
         assert_eq!((first.frames(), first.tail()), (1, &b"hello"[..]));
         let rest = rest.unwrap();
         assert_eq!((rest.head(), rest.tail()), (&b"B"[..], &b", world"[..]));
+        let other = rest.first().with_head(b"Bye".to_vec());
+        assert_eq!((other.to_vec(), other.head()), (b"Bye, world".to_vec(), &b"Bye"[..]));
         assert!(rest.split(1).1.is_none());
         let alone = WireFrame::copied(b"alone".to_vec());
         assert_eq!((alone.len(), alone.tail().len()), (5, 0));

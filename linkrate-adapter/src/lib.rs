@@ -28,4 +28,4 @@ pub mod wire;
 pub use bus::Bus;
 pub use counters::{Snapshot, since};
 pub use port::{PortLimits, PortShared};
-pub use wire::{Faults, Port, PortSpec, Wire, WireError, WireKind};
+pub use wire::{Faults, Port, PortSpec, Vlans, Wire, WireError, WireKind};

@@ -26,11 +26,12 @@ const LINE: usize = 68;
 
 /// Counters by what they are about: a heading, and what their names begin with. The first that
 /// fits has it.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("interface (RFC 2863)", &["if"]),
     ("Ethernet (RFC 3635)", &["dot3"]),
     ("transmit", &["tx"]),
     ("receive and steering", &["rx", "steering"]),
+    ("at the switch", &["switch"]),
     ("other", &[""]),
 ];
 
@@ -93,6 +94,10 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
     if !port.faults.is_empty() {
         let faults = port.faults.iter().map(|(name, value)| format!("{name} {value}"));
         line("faults", &faults.collect::<Vec<_>>().join(", "));
+    }
+    if !port.vlans.is_empty() {
+        let vlans = port.vlans.iter().map(|(name, value)| format!("{name} {value}"));
+        line("VLANs", &format!("{}, at the switch", vlans.collect::<Vec<_>>().join(" ")));
     }
     for (index, part) in wrapped(&settings(&port.knobs)).into_iter().enumerate() {
         line(if index == 0 { "settings" } else { "" }, &part);

@@ -69,6 +69,7 @@ fn ports() -> AdapterReport {
             link_rate: Some(BitRate(1e9)),
             capture: Some("/tmp/eth0.pcapng".to_owned()),
             faults: BTreeMap::from([("loss".to_owned(), "1 %".to_owned())]),
+            vlans: BTreeMap::from([("access".to_owned(), "10".to_owned())]),
             knobs: InterfaceKnobs {
                 offload: Some(Offload::Tso),
                 mtu: Some(9000),

@@ -58,7 +58,7 @@ impl KernelSymbols {
 
     /// Takes the file's text apart. What is no function only ends the one before it; where several
     /// names share an address, the one that a reader would look up is taken.
-    fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut lines: Vec<Line<'_>> =
             text.lines().filter_map(line).filter(|line| line.address > 0).collect();
         lines.sort_by_key(|line| (line.address, rank(line)));

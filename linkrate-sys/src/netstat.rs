@@ -30,8 +30,9 @@ pub fn receive_packets_by_cpu() -> Result<BTreeMap<u32, u64>, SysError> {
     Ok(parse_softnet(&text))
 }
 
-/// Each protocol has a line of names and a line of values, both begun by its own name.
-fn parse_pairs(text: &str, counters: &mut BTreeMap<String, u64>) {
+/// Adds the counters in the text of `snmp` or `netstat`: each protocol has a line of names and a line
+/// of values, both begun by its own name.
+pub fn parse_pairs(text: &str, counters: &mut BTreeMap<String, u64>) {
     let lines: Vec<&str> = text.lines().collect();
     for pair in lines.chunks_exact(2) {
         let (Some((protocol, names)), Some((_, values))) =
@@ -48,7 +49,8 @@ fn parse_pairs(text: &str, counters: &mut BTreeMap<String, u64>) {
     }
 }
 
-fn parse_softnet(text: &str) -> BTreeMap<u32, u64> {
+/// Packets by CPU from the text of `softnet_stat`.
+pub fn parse_softnet(text: &str) -> BTreeMap<u32, u64> {
     let mut packets = BTreeMap::new();
     for (row, line) in text.lines().enumerate() {
         let columns: Vec<u64> =

@@ -118,12 +118,13 @@ pub(crate) fn thread_cpu_ns(process: u32, thread: u32) -> Option<u64> {
 
 /// A field of `/proc/PID/stat` after the name, by its number in proc_pid_stat(5), from 3 on; the name
 /// in field 2 may hold anything.
-pub(crate) fn stat_field(stat: &str, number: usize) -> Option<&str> {
-    stat[stat.rfind(')')? + 1..].split_whitespace().nth(number - 3)
+pub fn stat_field(stat: &str, number: usize) -> Option<&str> {
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    behind_name.split_whitespace().nth(number.checked_sub(3)?)
 }
 
-/// The CPU a thread runs on, or ran on last.
-pub(crate) fn parse_processor(stat: &str) -> Option<u32> {
+/// The CPU a thread runs on, or ran on last, from the text of its `stat`.
+pub fn parse_processor(stat: &str) -> Option<u32> {
     stat_field(stat, 39)?.parse().ok()
 }
 
@@ -156,8 +157,8 @@ pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
     Ok(CpuTimes {
         cpu,
         at_ns,
-        idle_ns: idle_ticks * ns_per_tick,
-        steal_ns: steal_ticks * ns_per_tick,
+        idle_ns: idle_ticks.saturating_mul(ns_per_tick),
+        steal_ns: steal_ticks.saturating_mul(ns_per_tick),
     })
 }
 
@@ -167,7 +168,8 @@ pub fn idle_entries() -> BTreeMap<u32, u64> {
     fs::read_to_string("/proc/timer_list").map(|text| parse_idle_entries(&text)).unwrap_or_default()
 }
 
-fn parse_idle_entries(text: &str) -> BTreeMap<u32, u64> {
+/// How often each CPU began to idle, from the text of `/proc/timer_list`.
+pub fn parse_idle_entries(text: &str) -> BTreeMap<u32, u64> {
     let mut entries = BTreeMap::new();
     let mut cpu = None;
     for line in text.lines() {
@@ -209,9 +211,9 @@ fn missing(path: &str, cpu: u32) -> SysError {
     SysError::new("read", path, error)
 }
 
-/// Returns (CPU, idle ns) pairs. Idle time that waits for I/O is kept apart by the kernel and is
-/// idle all the same.
-fn parse_timer_list(text: &str) -> Vec<(u32, u64)> {
+/// CPUs with their idle time in ns, from the text of `/proc/timer_list`. Idle time that waits for I/O
+/// is kept apart by the kernel and is idle all the same.
+pub fn parse_timer_list(text: &str) -> Vec<(u32, u64)> {
     let mut cpus: Vec<(u32, u64)> = Vec::new();
     for line in text.lines() {
         if let Some(number) = line.strip_prefix("cpu:") {
@@ -223,7 +225,7 @@ fn parse_timer_list(text: &str) -> Vec<(u32, u64)> {
             && let Some(cpu) = cpus.last_mut()
             && let Ok(ns) = value.trim().trim_end_matches("nsecs").trim().parse::<u64>()
         {
-            cpu.1 += ns;
+            cpu.1 = cpu.1.saturating_add(ns);
         }
     }
     // without tickless idle the kernel prints CPUs but no idle times
@@ -231,13 +233,13 @@ fn parse_timer_list(text: &str) -> Vec<(u32, u64)> {
     cpus
 }
 
-/// Returns (idle + iowait, steal) in ticks.
-fn parse_stat(text: &str, cpu: u32) -> Option<(u64, u64)> {
+/// Idle and stolen time of a CPU in ticks, from the text of `/proc/stat`; waiting for I/O is idle.
+pub fn parse_stat(text: &str, cpu: u32) -> Option<(u64, u64)> {
     let name = format!("cpu{cpu}");
     let line = text.lines().find(|line| line.split(' ').next() == Some(name.as_str()))?;
     let fields: Vec<u64> =
         line.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
-    Some((fields.get(3)? + fields.get(4)?, fields.get(7).copied().unwrap_or(0)))
+    Some((fields.get(3)?.saturating_add(*fields.get(4)?), fields.get(7).copied().unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -269,6 +271,15 @@ mod tests {
         assert_eq!(parse_stat(text, 1), Some((110, 2)));
         assert_eq!(parse_stat(text, 2), None);
         assert_eq!(parse_stat("cpu0 1 2", 0), None);
+    }
+
+    #[test]
+    fn sums_past_the_end_stay_there() {
+        let most = u64::MAX;
+        let text = format!("cpu: 0\n .idle_sleeptime: {most} nsecs\n .iowait_sleeptime: 1 nsecs\n");
+        assert_eq!(parse_timer_list(&text), [(0, most)]);
+        assert_eq!(parse_stat(&format!("cpu0 1 1 1 {most} 1 0 0 7\n"), 0), Some((most, 7)));
+        assert_eq!(stat_field("7 (a) S 1", 2), None);
     }
 
     #[test]

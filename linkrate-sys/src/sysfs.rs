@@ -167,7 +167,7 @@ fn differs(
 
 /// Reads a mask such as `00000001,00000003`: groups of 32 bits, the most significant first, whose
 /// leading zeros may be missing.
-pub(crate) fn parse_mask(text: &str) -> Option<CpuSet> {
+pub fn parse_mask(text: &str) -> Option<CpuSet> {
     let mut cpus = Vec::new();
     for (group, word) in text.split(',').rev().enumerate() {
         let word = u32::from_str_radix(word, 16).ok()?;

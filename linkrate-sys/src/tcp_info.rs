@@ -44,7 +44,7 @@ pub struct PathInfo {
 
 impl PathInfo {
     /// Reads a `struct tcp_info` that came as bytes. What an older kernel leaves out is zero.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         let word = |at: usize| {
             let bytes = bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
             bytes.map_or(0, u32::from_ne_bytes)

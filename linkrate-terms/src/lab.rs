@@ -100,6 +100,10 @@ pub struct PortReport {
     pub capture: Option<String>,
     /// Faults of its wire that are not off, as they are written.
     pub faults: BTreeMap<String, String>,
+    /// VLANs of the switch's port that it leads to, as they are written; empty where it is a member of
+    /// all, or on a cable.
+    #[serde(default)]
+    pub vlans: BTreeMap<String, String>,
     /// What is set, as read back; only what the adapter itself knows where the kernel was not
     /// asked.
     pub knobs: InterfaceKnobs,

@@ -2,10 +2,11 @@
 //!
 //! As `udp4_ufo_fragment`, `udp6_ufo_fragment` and `inet_gso_segment` of Linux do it. The checksum
 //! is that of the whole datagram, so it is completed first. All fragments have one identification,
-//! every one but the last has "more fragments", and each offset is a multiple of 8. Over IPv4, DF
-//! is not set in a fragment, and options that only the first fragment may have (RFC 791, 3.1) are
-//! replaced with no-operation in the others. Over IPv6, a fragment header stands behind what every
-//! fragment repeats (RFC 8200, 4.5).
+//! every one but the last has "more fragments", and each offset is a multiple of 8. Over IPv4, DF is
+//! not set in a fragment, the last one may fill what the others lose to the multiple of 8
+//! (`ip_do_fragment`; sockets give no IPv6 fragment more than another, `__ip6_append_data`), and
+//! options that only the first fragment may have (RFC 791, 3.1) are replaced with no-operation in the
+//! others. Over IPv6, a fragment header stands behind what every fragment repeats (RFC 8200, 4.5).
 //!
 //! A datagram that fits one fragment stays whole and only gets its checksum.
 
@@ -30,9 +31,9 @@ const NO_OPERATION: u8 = 1;
 /// `headers`, and tells in `cuts` what makes each fragment.
 ///
 /// The segment size of the request counts the UDP header too, as a TAP has it, and is rounded down
-/// to a multiple of 8. `identification` is for IPv6, where the packet has none yet; it must not
-/// repeat soon between two hosts (RFC 7739). The request's own rule for identifications and its
-/// CWR mean nothing here.
+/// to a multiple of 8, but for the last fragment over IPv4. `identification` is for IPv6, where the packet
+/// has none yet; it must not repeat soon between two hosts (RFC 7739). The request's own rule for
+/// identifications and its CWR mean nothing here.
 ///
 /// # Errors
 /// It is no whole UDP packet, it is a fragment, its lengths contradict each other, or the request
@@ -46,16 +47,15 @@ pub fn cut_into(
 ) -> Result<(), SegmentError> {
     let parsed = Headers::parse(superframe)?;
     let plan = Plan::new(superframe, &parsed, request, identification)?;
-    let count = plan.length.div_ceil(plan.size);
-    let found = headers.len().saturating_add(count * LONGEST_HEADER);
+    let found = headers.len().saturating_add(plan.count * LONGEST_HEADER);
     if u32::try_from(found).is_err() {
         return Err(SegmentError::Batch { found });
     }
     let (ethernet, link) =
         link_header(superframe, &parsed.link, plan.encapsulation, plan.longest())?;
-    for offset in (0..plan.length).step_by(plan.size) {
+    for index in 0..plan.count {
         let start = headers.len();
-        let end = plan.length.min(offset + plan.size);
+        let (offset, end) = plan.piece(index);
         let repeated = &superframe[parsed.link.length..plan.fixed];
         // what the first fragment alone has of the headers
         let chain = if offset == 0 { &superframe[plan.fixed..parsed.payload] } else { &[] };
@@ -98,6 +98,8 @@ struct Plan {
     length: usize,
     /// How many of them each fragment has but the last.
     size: usize,
+    /// How many fragments there are.
+    count: usize,
     /// Of the whole datagram.
     checksum: u16,
 }
@@ -125,14 +127,17 @@ impl Plan {
             Network::V4(_) | Network::Other => udp,
         };
         let length = headers.end - fixed;
-        let mut size = usize::from(request.segment_size);
-        if size < length {
-            size -= size % 8;
+        let room = usize::from(request.segment_size);
+        let (mut size, mut count) = (length, 1);
+        if room < length {
+            size = room - room % 8;
             // a first fragment without all headers would be dropped (RFC 7112)
             let lowest = (headers.payload - fixed).next_multiple_of(8);
             if size < lowest {
                 return Err(SegmentError::FragmentSize { found: request.segment_size, lowest });
             }
+            let last = if matches!(headers.network, Network::V6(_)) { size } else { room };
+            count += (length - last).div_ceil(size);
         }
         Ok(Self {
             network: headers.network,
@@ -141,7 +146,8 @@ impl Plan {
             udp,
             fixed,
             length,
-            size: size.min(length),
+            size,
+            count,
             checksum: pseudo
                 .and(&superframe[udp..udp + CHECKSUM])
                 .and(&superframe[headers.payload..])
@@ -149,9 +155,15 @@ impl Plan {
         })
     }
 
+    /// Where a fragment begins in what is shared out, and where it ends.
+    fn piece(&self, index: usize) -> (usize, usize) {
+        let offset = index * self.size;
+        (offset, if index + 1 == self.count { self.length } else { offset + self.size })
+    }
+
     /// Whether there is more than one fragment.
     fn fragmented(&self) -> bool {
-        self.size < self.length
+        self.count > 1
     }
 
     /// Whether the fragments have a fragment header.
@@ -165,11 +177,13 @@ impl Plan {
             Network::V4(Ipv4 { at, .. }) | Network::V6(Ipv6 { at, .. }) => at,
             Network::Other => 0,
         };
-        self.fixed - at + self.size + if self.extended() { FRAGMENT_HEADER } else { 0 }
+        // the last one may be longer than the others
+        let last = self.length - (self.count - 1) * self.size;
+        self.fixed - at + self.size.max(last) + if self.extended() { FRAGMENT_HEADER } else { 0 }
     }
 
     fn is_last(&self, offset: usize) -> bool {
-        offset + self.size >= self.length
+        offset >= (self.count - 1) * self.size
     }
 
     fn complete_v4(&self, ip: Ipv4, packet: &mut [u8], offset: usize, length: usize) {

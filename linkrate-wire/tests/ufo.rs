@@ -93,6 +93,21 @@ fn over_ipv4() {
 }
 
 #[test]
+fn only_the_last_fragment_may_be_no_multiple_of_8() {
+    let cut = |packet: Packet, headers| {
+        let frames = fragments(&packet.frame(), &Request::new(836)).expect("a datagram");
+        frames.iter().map(|frame| frame.len() - headers).collect::<Vec<_>>()
+    };
+    let sizes = |data: usize| cut(Packet::udp4(bytes(data - 8)), 34);
+    assert_eq!(sizes(836), [836]);
+    assert_eq!(sizes(837), [832, 5]);
+    assert_eq!(sizes(832 + 836), [832, 836]);
+    assert_eq!(sizes(832 + 837), [832, 832, 5]);
+    let v6 = Packet { v6: true, ..Packet::udp4(bytes(832 + 836 - 8)) };
+    assert_eq!(cut(v6, 62), [832, 832, 4]);
+}
+
+#[test]
 fn over_ipv6_the_header_stands_behind_what_every_fragment_repeats() {
     let extensions = vec![(0, vec![1, 4, 0, 0, 0, 0]), (60, vec![1, 4, 0, 0, 0, 0])];
     let packet = Packet { extensions, v6: true, ..Packet::udp4(bytes(3000)) };

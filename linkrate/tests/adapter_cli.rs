@@ -25,6 +25,7 @@ fn help_names_every_command() {
     assert_snapshot!("help_adapter_set", printed("adapter set --help"));
     assert_snapshot!("help_adapter_capture", printed("adapter capture --help"));
     assert_snapshot!("help_adapter_faults", printed("adapter faults --help"));
+    assert_snapshot!("help_adapter_vlan", printed("adapter vlan --help"));
     assert_snapshot!("help_adapter_top", printed("adapter top --help"));
 }
 

@@ -5,7 +5,7 @@ mod common;
 use std::process::Command;
 use std::time::Duration;
 
-use common::up::{CLIENT, Up, rates, ready};
+use common::up::{CLIENT, SUT, Up, rates, ready};
 use common::{LINKRATE, Running, command, has_or_skips, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -136,6 +136,58 @@ fn faults_and_the_link_do_what_they_say() {
     lab.linkrate("adapter link eth0 up");
     carrier("1");
     ping().expect_code(0);
+}
+
+#[test]
+fn clients_in_different_vlans_reach_each_other_only_once_they_share_one() {
+    let test = "clients_in_different_vlans_reach_each_other_only_once_they_share_one";
+    if !ready(test, &["ping"]) {
+        return;
+    }
+    let lab = Up::start("--adapter gigabit --clients-per-port 2");
+    const OTHER: &str = "198.18.0.3";
+    let ping = |from: &str, to: &str| {
+        lab.run(from, &format!("ping -c 1 -W 1 {to}")).code().expect("an exit code") == 0
+    };
+    assert!(ping("client-0", OTHER) && ping("client-0", SUT), "before anything is set");
+    let said = lab.linkrate("adapter vlan client-0 access=10").stdout;
+    assert_eq!(said, "client-0: access 10\n");
+    lab.linkrate("adapter vlan client-1 access=20");
+    assert_eq!(lab.port("client-1")["vlans"]["access"], "20");
+    assert!(!ping("client-0", OTHER) && !ping("client-1", CLIENT), "in different VLANs");
+    assert!(!ping("client-0", SUT), "the port of the SUT has no tags");
+    assert_eq!(lab.counter("client-0", "switchDropVlan"), 0, "they speak in their own VLANs");
+    // the SUT is in the one, and then in the other
+    lab.linkrate("adapter vlan eth0 access=10");
+    assert!(ping("client-0", SUT) && !ping("client-1", SUT));
+    lab.linkrate("adapter vlan eth0 access=20");
+    assert!(!ping("client-0", SUT) && ping("client-1", SUT));
+    // tagged by the SUT's adapter, a frame of another VLAN is filtered as it comes in
+    lab.linkrate("adapter vlan eth0 trunk=30-40 native=20");
+    assert!(ping("client-1", SUT));
+    lab.linkrate("adapter vlan client-0 access=20");
+    assert!(ping("client-0", OTHER) && ping("client-1", CLIENT), "in the same VLAN");
+    lab.linkrate("adapter set eth0 vlan=7");
+    assert!(!ping("sut", CLIENT));
+    assert!(lab.counter("eth0", "switchDropVlan") > 0, "{}", lab.port("eth0"));
+    for port in ["eth0", "client-0", "client-1"] {
+        assert_eq!(
+            lab.linkrate(&format!("adapter vlan {port} all")).stdout,
+            format!("{port}: all\n")
+        );
+    }
+    assert!(ping("sut", CLIENT) && ping("client-0", OTHER), "all of them tag with VLAN 7");
+    for (words, said) in [
+        ("vlan eth0 access=0", "access: \"0\" is no list of VLANs"),
+        ("vlan eth0 native=1", "native stands alone"),
+        ("vlan eth0 all access=1", "all stands alone"),
+    ] {
+        let refused = lab.tried(&format!("adapter {words}")).expect_code(2).stderr;
+        assert!(refused.contains(said), "{refused}");
+    }
+    let cable = Up::start("--adapter gigabit");
+    let refused = cable.tried("adapter vlan eth0 access=1").expect_code(2).stderr;
+    assert!(refused.contains("only a switch has VLANs"), "{refused}");
 }
 
 #[test]

@@ -18,29 +18,19 @@
 
 #[path = "../../linkrate-wire/tests/common/mod.rs"]
 mod packets;
+#[path = "common/tap_host.rs"]
+mod tap_host;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, IoSlice, Read};
-use std::os::fd::OwnedFd;
-use std::process::Command;
-use std::time::Duration;
 
-use linkrate_sys::host;
-use linkrate_sys::netlink::RouteSocket;
-use linkrate_sys::tap::{self, Offloads, Tap, VNET_HEADER_BYTES};
+use linkrate_sys::tap::VNET_HEADER_BYTES;
 use linkrate_wire::frame::{Headers, TCP, Transport, UDP};
 use linkrate_wire::segment::Request;
-use linkrate_wire::vnet::{Checksum, Form, Gso, GsoKind, VnetHeader};
+use linkrate_wire::vnet::{Checksum, Gso, GsoKind, VnetHeader};
 use linkrate_wire::{tso, uso};
 use packets::{Packet, timestamps};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-
-/// Tells a test that it runs in a host of its own. To the harness it is one more name to run.
-const MARKER: &str = "in-a-host";
+use tap_host::{Bridge, Tally, in_a_host};
 
 /// Most frames that one superframe is cut into here, which the TAP must hold.
 const MOST_SEGMENTS: usize = 600;
@@ -131,114 +121,29 @@ impl Superframe {
     }
 }
 
-/// Two TAPs and the bridge between them.
-struct Kernel {
-    entry: OwnedFd,
-    exit: OwnedFd,
+/// What the kernel makes of a superframe.
+fn cut(bridge: &Bridge, superframe: &Superframe, frame: &[u8]) -> std::io::Result<Vec<Vec<u8>>> {
+    let (header, frame) = superframe.to_write(frame);
+    bridge.cut(&header, &frame)
 }
 
-impl Kernel {
-    fn new() -> Self {
-        assert_eq!(VNET_HEADER_BYTES, Form::Plain.length());
-        let open = |name| Tap::open(name, 1).expect("a TAP").into_queues().remove(0);
-        let (entry, exit) = (open("entry"), open("exit"));
-        tap::set_offloads(&exit, Offloads::NONE).expect("no offloads");
-        let mut route = RouteSocket::open().expect("netlink");
-        ip("link add bridge type bridge stp_state 0 forward_delay 0 mcast_snooping 0");
-        for name in ["entry", "exit"] {
-            ip(&format!("link set {name} master bridge"));
-            // frees its places in batches (__ptr_ring_discard_one, include/linux/ptr_ring.h)
-            route.set_tx_queue_length(name, 2 * MOST_SEGMENTS as u32).expect("room");
-        }
-        // no firewall looks at what the bridge carries; absent where the kernel has none for it
-        for family in ["ip", "ip6"] {
-            let _ = fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{family}tables"), "0");
-        }
-        for name in ["entry", "exit", "bridge"] {
-            route.disable_ipv6(name).expect("silence");
-            route.set_mtu(name, 65_521).expect("the largest MTU of a TAP");
-            route.set_up(name).expect("up");
-            route.wait_running(name, Duration::from_secs(5)).expect("running");
-        }
-        // the port of the bridge may follow its link a moment later
-        let kernel = Self { entry, exit };
-        let probe = packets::Packet::udp4(packets::bytes(100)).frame();
-        for _ in 0..1000 {
-            let parts = [&[0; VNET_HEADER_BYTES][..], &probe].map(IoSlice::new);
-            tap::write_vectored(&kernel.entry, &parts).expect("written");
-            if !kernel.read().is_empty() {
-                return kernel;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        panic!("the bridge forwards nothing");
-    }
-
-    /// What comes out for a superframe. The kernel has done all its work when the write returns.
-    fn cut(&self, superframe: &Superframe, frame: &[u8]) -> std::io::Result<Vec<Vec<u8>>> {
-        let (header, frame) = superframe.to_write(frame);
-        tap::write_vectored(&self.entry, &[IoSlice::new(&header), IoSlice::new(&frame)])?;
-        Ok(self.read())
-    }
-
-    fn read(&self) -> Vec<Vec<u8>> {
-        let mut frames = Vec::new();
-        let mut buffer = vec![0; tap::LARGEST_READ];
-        loop {
-            match tap::read(&self.exit, &mut buffer) {
-                Ok(length) => {
-                    let (header, frame) = buffer[..length].split_at(VNET_HEADER_BYTES);
-                    // complete, and nothing left to do
-                    assert_eq!(header, [0; VNET_HEADER_BYTES]);
-                    frames.push(frame.to_vec());
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return frames,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-}
-
-fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().expect("ip runs");
-    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// What was compared.
-#[derive(Debug, Default)]
-struct Tally(BTreeMap<&'static str, u32>);
-
-impl Tally {
-    fn count(&mut self, superframe: &Superframe, segments: usize) {
-        let packet = &superframe.packet;
-        let payload = superframe.payload_bytes;
-        for (name, holds) in [
-            ("superframes", segments > 1),
-            ("frames that are none", segments == 1),
-            ("exact multiples", payload.is_multiple_of(usize::from(superframe.segment_size))),
-            ("with tags", !packet.tags.is_empty()),
-            ("with IP options or extensions", has_ip_options(packet)),
-            ("with CWR, ECN bit set", packet.flags & 0x80 != 0 && superframe.ecn),
-            ("with CWR, ECN bit not set", packet.flags & 0x80 != 0 && !superframe.ecn),
-            ("with FIN or PSH", packet.flags & 0x09 != 0),
-            ("with TCP options", !packet.options.is_empty()),
-            ("with DF", packet.fragment != 0),
-            ("identification wraps", wraps(packet, segments)),
-        ] {
-            *self.0.entry(name).or_default() += u32::from(holds);
-        }
-        *self.0.entry("segments").or_default() += segments as u32;
-    }
-
-    fn refuse(&mut self, reason: &'static str) {
-        *self.0.entry(reason).or_default() += 1;
-    }
-
-    #[track_caller]
-    fn expect(&self, name: &str, least: u32) {
-        let found = self.0.get(name).copied().unwrap_or(0);
-        assert!(found >= least, "{name}: {found}, expected at least {least}: {self:?}");
-    }
+fn count(tally: &mut Tally, superframe: &Superframe, segments: usize) {
+    let packet = &superframe.packet;
+    let payload = superframe.payload_bytes;
+    tally.count([
+        ("superframes", segments > 1),
+        ("frames that are none", segments == 1),
+        ("exact multiples", payload.is_multiple_of(usize::from(superframe.segment_size))),
+        ("with tags", !packet.tags.is_empty()),
+        ("with IP options or extensions", has_ip_options(packet)),
+        ("with CWR, ECN bit set", packet.flags & 0x80 != 0 && superframe.ecn),
+        ("with CWR, ECN bit not set", packet.flags & 0x80 != 0 && !superframe.ecn),
+        ("with FIN or PSH", packet.flags & 0x09 != 0),
+        ("with TCP options", !packet.options.is_empty()),
+        ("with DF", packet.fragment != 0),
+        ("identification wraps", wraps(packet, segments)),
+    ]);
+    tally.add("segments", segments as u32);
 }
 
 fn has_ip_options(packet: &Packet) -> bool {
@@ -247,25 +152,6 @@ fn has_ip_options(packet: &Packet) -> bool {
 
 fn wraps(packet: &Packet, segments: usize) -> bool {
     !packet.v6 && usize::from(packet.identification) + segments > 0x1_0000
-}
-
-/// Fails with what differs, the frame's number and the place in it.
-fn compare(ours: &[Vec<u8>], kernel: &[Vec<u8>]) -> Result<(), TestCaseError> {
-    prop_assert_eq!(ours.len(), kernel.len(), "number of frames");
-    for (number, (ours, kernel)) in ours.iter().zip(kernel).enumerate() {
-        if ours != kernel && !differ_in_the_name_of_zero(ours, kernel) {
-            let at = ours.iter().zip(kernel).position(|(ours, theirs)| ours != theirs);
-            let headers = Headers::parse(ours);
-            prop_assert!(
-                false,
-                "frame {number} of {} differs at byte {at:?}: ours {:02x?}, kernel's {:02x?}, {headers:?}",
-                ours.len(),
-                &ours[..ours.len().min(160)],
-                &kernel[..kernel.len().min(160)]
-            );
-        }
-    }
-    Ok(())
 }
 
 /// A TCP checksum of zero, which the kernel writes as 0xffff when the frame was no superframe.
@@ -278,30 +164,25 @@ fn differ_in_the_name_of_zero(ours: &[u8], kernel: &[u8]) -> bool {
     ours[at + 16..at + 18] == [0, 0] && renamed == kernel
 }
 
-/// Cuts `cases` superframes both ways and returns what was compared.
+/// Cuts superframes both ways and returns what was compared.
 fn compare_all(superframes: impl Strategy<Value = Superframe>) -> Tally {
-    let kernel = Kernel::new();
+    let bridge = Bridge::new(MOST_SEGMENTS);
     let tally = RefCell::new(Tally::default());
-    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let outcome = TestRunner::new_with_rng(config, rng).run(&superframes, |superframe| {
+    tap_host::try_cases(CASES, &superframes, |superframe| {
         let frame = superframe.frame();
         let ours = superframe.expected(&frame);
-        match kernel.cut(&superframe, &frame) {
+        match cut(&bridge, &superframe, &frame) {
             Ok(theirs) if theirs.is_empty() && superframe.is_lost_by_the_kernel() => {
-                tally.borrow_mut().refuse("lost by the kernel");
+                tally.borrow_mut().add("lost by the kernel", 1);
             }
             Ok(theirs) => {
-                compare(&ours, &theirs)?;
-                tally.borrow_mut().count(&superframe, ours.len());
+                tap_host::compare(&ours, &theirs, differ_in_the_name_of_zero)?;
+                count(&mut tally.borrow_mut(), &superframe, ours.len());
             }
             Err(error) => prop_assert!(false, "the kernel refuses it: {error}"),
         }
         Ok(())
     });
-    if let Err(failure) = outcome {
-        panic!("{failure}");
-    }
     let tally = tally.into_inner();
     println!("{tally:#?}");
     tally
@@ -400,33 +281,6 @@ fn superframe(v6: bool, udp: bool) -> impl Strategy<Value = Superframe> {
     )
 }
 
-/// Runs `test` in a host of its own, or says why it cannot.
-fn in_a_host(name: &str, test: impl FnOnce()) {
-    if std::env::args().any(|argument| argument == MARKER) {
-        test();
-        return;
-    }
-    let isolation = match host::can_isolate() {
-        Ok(privilege) => privilege.isolation(),
-        Err(error) => return println!("SKIPPED {name}: {error}"),
-    };
-    if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        return println!("SKIPPED {name}: /dev/net/tun: {error}; run the tests as root");
-    }
-    if Command::new("ip").arg("-V").output().is_err() {
-        return println!("SKIPPED {name}: ip is not installed; apt-get install iproute2");
-    }
-    let program = std::env::current_exe().expect("a test binary");
-    let arguments = ["--exact", "--nocapture", "--test-threads=1", name, MARKER].map(OsStr::new);
-    let mut host = host::spawn(&program, &arguments, isolation).expect("a host");
-    let mut output = String::new();
-    host.socket().read_to_string(&mut output).expect("its output");
-    let status = host.end(Duration::from_secs(10)).expect("its end");
-    // indented behind a bar: its result is not one of this run's
-    output.lines().for_each(|line| println!("  | {line}"));
-    assert!(status.success() && output.contains("1 passed"), "{name}: {status}");
-}
-
 #[test]
 fn tcp_over_ipv4_is_cut_as_the_kernel_cuts_it() {
     in_a_host("tcp_over_ipv4_is_cut_as_the_kernel_cuts_it", || {
@@ -499,7 +353,7 @@ fn frame_with_zero(superframe: &Superframe, chosen: usize) -> (Vec<u8>, usize) {
 #[test]
 fn checksums_of_zero_are_written_as_the_kernel_writes_them() {
     in_a_host("checksums_of_zero_are_written_as_the_kernel_writes_them", || {
-        let kernel = Kernel::new();
+        let bridge = Bridge::new(MOST_SEGMENTS);
         for (v6, udp) in [(false, false), (true, false), (false, true), (true, true)] {
             let whole = Superframe {
                 packet: Packet { v6, udp, ..Packet::tcp4(Vec::new()) },
@@ -510,20 +364,20 @@ fn checksums_of_zero_are_written_as_the_kernel_writes_them() {
                 ecn: false,
             };
             let zero = if udp { [0xff, 0xff] } else { [0, 0] };
-            let cut = Superframe { segment_size: 100, ..whole.clone() };
+            let segmented = Superframe { segment_size: 100, ..whole.clone() };
             for chosen in 0..3 {
-                let (frame, at) = frame_with_zero(&cut, chosen);
-                let ours = cut.expected(&frame);
+                let (frame, at) = frame_with_zero(&segmented, chosen);
+                let ours = segmented.expected(&frame);
                 assert_eq!(ours[chosen][at..at + 2], zero, "v6 {v6}, udp {udp}");
-                let theirs = kernel.cut(&cut, &frame).expect("a superframe");
+                let theirs = cut(&bridge, &segmented, &frame).expect("a superframe");
                 assert_eq!(ours, theirs, "v6 {v6}, udp {udp}, segment {chosen}");
             }
             let (frame, at) = frame_with_zero(&whole, 0);
             let ours = whole.expected(&frame);
             assert_eq!(ours[0][at..at + 2], zero, "v6 {v6}, udp {udp}");
-            let theirs = kernel.cut(&whole, &frame).expect("a frame");
+            let theirs = cut(&bridge, &whole, &frame).expect("a frame");
             assert_eq!(theirs[0][at..at + 2], [0xff, 0xff], "v6 {v6}, udp {udp}");
-            compare(&ours, &theirs).expect("the same number");
+            tap_host::compare(&ours, &theirs, differ_in_the_name_of_zero).expect("the same number");
         }
     });
 }

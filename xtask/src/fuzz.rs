@@ -141,9 +141,11 @@ fn run_target(name: &str, budget: Budget) -> io::Result<Outcome> {
 /// Directories with inputs to begin with.
 fn seeds(name: &str) -> Vec<PathBuf> {
     let mut directories = vec![directory().join("seeds").join(name)];
-    if name == "study_file" {
-        // the best study files there are
-        directories.push(root().join("studies"));
+    // the best study files and models there are
+    match name {
+        "study_file" => directories.push(root().join("studies")),
+        "model" => directories.push(root().join("linkrate-terms").join("models")),
+        _ => {}
     }
     directories.retain(|path: &PathBuf| Path::is_dir(path));
     directories

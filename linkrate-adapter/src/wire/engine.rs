@@ -14,7 +14,9 @@ use super::cable::Cable;
 use super::faults::{Fate, FaultInjector, Faults};
 use super::flight::Flight;
 use super::switch::Switch;
+use super::vlans::Vlans;
 use crate::clock::DeviceClock;
+use crate::counters::SwitchCounters;
 use crate::frame::{Burst, Train};
 use crate::port::DevicePort;
 use crate::port::interrupts::next_tick_ps;
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Detach(usize),
     /// Faults from now on.
     Faults(Box<Faults>),
+    /// What the switch's port of that number is a member of, and where it counts.
+    Vlans(usize, Vlans, Arc<SwitchCounters>),
     /// The end.
     End,
 }
@@ -123,6 +127,11 @@ impl Engine {
                     }
                 }
                 Ok(Command::Faults(faults)) => self.faults = FaultInjector::new(*faults),
+                Ok(Command::Vlans(number, vlans, counters)) => {
+                    if let Medium::Switch(switch) = &mut self.medium {
+                        switch.configure(number, vlans, counters);
+                    }
+                }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }

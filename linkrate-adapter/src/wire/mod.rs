@@ -9,13 +9,14 @@ mod engine;
 pub mod faults;
 mod flight;
 mod switch;
+pub mod vlans;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,12 +29,13 @@ use rtrb::RingBuffer;
 
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
-use crate::counters::Snapshot;
+use crate::counters::{Snapshot, SwitchCounters};
 use crate::driver::Driver;
 use crate::port::{DevicePort, PortLimits, PortShared};
 use crate::ring::{QueueShared, Waker};
 use engine::{Command, Engine};
 pub use faults::Faults;
+pub use vlans::Vlans;
 
 /// Places for changes of the steering table between a driver and its device.
 const STEERING_UPDATES: usize = 256;
@@ -67,6 +69,12 @@ pub enum WireError {
     /// A cable has two ends.
     #[error("a cable joins 2 ports, and port {name} would be number 3")]
     CableFull {
+        /// The port.
+        name: String,
+    },
+    /// A cable has no VLANs of its own.
+    #[error("port {name} is on a cable, and only a switch has VLANs")]
+    NoSwitch {
         /// The port.
         name: String,
     },
@@ -105,9 +113,18 @@ pub struct Port {
     pub shared: Arc<PortShared>,
     number: usize,
     queues: Vec<Arc<QueueShared>>,
+    /// The switch's port that it leads to.
+    switch: Option<SwitchEnd>,
     drivers: Vec<Thread>,
     commands: Sender<Command>,
     doorbell: Arc<Waker>,
+}
+
+/// A port of a switch, as who looks at it knows it.
+#[derive(Debug, Default)]
+struct SwitchEnd {
+    vlans: Mutex<Vlans>,
+    counters: Arc<SwitchCounters>,
 }
 
 /// A thread with its name and kernel id.
@@ -172,6 +189,8 @@ impl Port {
                 *all.entry(name.to_owned()).or_default() += value;
             }
         }
+        let switch = self.switch.iter().flat_map(|end| end.counters.values());
+        all.extend(switch.map(|(name, value)| (name.to_owned(), value)));
         all
     }
 
@@ -196,6 +215,29 @@ impl Port {
     pub fn set_knobs(&self, knobs: PortKnobs) {
         self.shared.set_knobs(knobs);
         self.doorbell.wake();
+    }
+
+    /// What the switch's port that it leads to is a member of; `None` on a cable.
+    #[must_use]
+    pub fn vlans(&self) -> Option<Vlans> {
+        let end = self.switch.as_ref()?;
+        Some(end.vlans.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Makes the switch's port that it leads to a member of other VLANs, while traffic flows.
+    ///
+    /// # Errors
+    /// It is on a cable, or the device thread has ended.
+    pub fn set_vlans(&self, vlans: Vlans) -> Result<(), WireError> {
+        let name = self.shared.name();
+        let no_switch = || WireError::NoSwitch { name: name.to_owned() };
+        let end = self.switch.as_ref().ok_or_else(no_switch)?;
+        let command = Command::Vlans(self.number, vlans.clone(), Arc::clone(&end.counters));
+        let ended = |_| WireError::Ended { wire: format!("of port {name}") };
+        self.commands.send(command).map_err(ended)?;
+        self.doorbell.wake();
+        *end.vlans.lock().unwrap_or_else(PoisonError::into_inner) = vlans;
+        Ok(())
     }
 
     /// Begins a capture of this port into a pcapng file.
@@ -323,6 +365,11 @@ impl Wire {
         let device =
             DevicePort::new(Arc::clone(&shared), spec.limits, spec.bus, self.clock, device_queues);
         self.tell(Command::Attach(number, Box::new(device)))?;
+        let switch = (self.kind == WireKind::Switch).then(SwitchEnd::default);
+        if let Some(end) = &switch {
+            let counters = Arc::clone(&end.counters);
+            self.tell(Command::Vlans(number, Vlans::default(), counters))?;
+        }
         let mut threads = Vec::new();
         for (queue, driver) in drivers.into_iter().enumerate() {
             let (cpus, waits) = (spec.driver_cpus.clone(), spec.drivers_wait);
@@ -338,6 +385,7 @@ impl Wire {
             shared,
             number,
             queues,
+            switch,
             drivers: threads,
             commands: self.commands.clone(),
             doorbell: Arc::clone(&self.doorbell),

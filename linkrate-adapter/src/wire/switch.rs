@@ -2,12 +2,14 @@
 //! port, a bounded queue before it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use linkrate_terms::BitRate;
 use linkrate_wire::lro::Parts;
 
 use super::flight::Flight;
-use crate::counters::Counter;
+use super::vlans::{Tagging, Vlans};
+use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
 use crate::pacing::{Line, line_bytes};
 
@@ -15,25 +17,15 @@ use crate::pacing::{Line, line_bytes};
 const AGEING_PS: u64 = 300_000_000_000_000;
 /// Addresses the switch knows at most.
 const ADDRESSES: usize = 8192;
+/// Where a tag stands in a frame, and what it begins with.
+const TAG_AT: usize = 12;
+const TAG_PROTOCOL: [u8; 2] = [0x81, 0];
 /// What waits before a port at most, in bytes on the line.
 const QUEUE_BYTES: usize = 1 << 20;
-/// The VLAN of frames without a tag.
-const DEFAULT_VLAN: u16 = 1;
 /// Forwarding of a frame is worth waking up for when so many wait, ...
 const BATCH: usize = 64;
 /// ... or the first has waited so long.
 const PATIENCE_PS: u64 = 50_000_000;
-
-/// What a switch counts beside what its ports' devices do.
-#[derive(Debug, Default)]
-pub struct SwitchCounters {
-    /// Frames sent to every port of their VLAN: their address was unknown, or a group.
-    pub flooded: Counter,
-    /// Frames dropped because the queue before a port was full.
-    pub dropped: Counter,
-    /// Frames dropped because they are shorter than their headers.
-    pub malformed: Counter,
-}
 
 #[derive(Debug)]
 struct SwitchPort {
@@ -43,6 +35,8 @@ struct SwitchPort {
     outwards: Flight,
     line: Line,
     queue_ps: u64,
+    vlans: Vlans,
+    counters: Arc<SwitchCounters>,
 }
 
 /// A switch.
@@ -52,7 +46,6 @@ pub(crate) struct Switch {
     ports: Vec<Option<SwitchPort>>,
     /// Port and time by VLAN and address.
     table: HashMap<(u16, [u8; 6]), (usize, u64)>,
-    pub(crate) counters: std::sync::Arc<SwitchCounters>,
 }
 
 impl Switch {
@@ -64,7 +57,19 @@ impl Switch {
         if self.ports.len() <= number {
             self.ports.resize_with(number + 1, || None);
         }
-        self.ports[number] = Some(SwitchPort { inwards, outwards, line, queue_ps });
+        let (vlans, counters) = (Vlans::default(), Arc::default());
+        self.ports[number] =
+            Some(SwitchPort { inwards, outwards, line, queue_ps, vlans, counters });
+    }
+
+    /// Makes a port a member of other VLANs, and lets it count there. What it was known to lead to
+    /// is forgotten.
+    pub(crate) fn configure(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
+        self.table.retain(|_, (port, _)| *port != number);
+        if let Some(Some(port)) = self.ports.get_mut(number) {
+            port.vlans = vlans;
+            port.counters = counters;
+        }
     }
 
     /// Lets the link to a port run at another rate.
@@ -122,11 +127,18 @@ impl Switch {
     }
 
     fn forward_one(&mut self, from: usize, frame: WireFrame, at_ps: u64) {
+        let Some(Some(port)) = self.ports.get(from) else { return };
         let Some(addresses) = Addresses::of(frame.head()) else {
-            self.counters.malformed.add(1);
+            port.counters.malformed.add(1);
             return;
         };
-        let Addresses { destination, source, vlan } = addresses;
+        let Addresses { destination, source, tag } = addresses;
+        let Some(vlan) = port.vlans.of_incoming(tag) else {
+            port.counters.vlan.add(1);
+            return;
+        };
+        let counters = Arc::clone(&port.counters);
+        let tags = (vlan, tag);
         if source[0] & 1 == 0 {
             self.learn((vlan, source), from, at_ps);
         }
@@ -135,13 +147,13 @@ impl Switch {
             Some((to, seen_ps)) if at_ps.saturating_sub(*seen_ps) < AGEING_PS => {
                 let to = *to;
                 if to != from {
-                    self.queue(to, frame, at_ps);
+                    self.queue(to, frame, tags, at_ps);
                 }
             }
             _ => {
-                self.counters.flooded.add(1);
+                counters.flooded.add(1);
                 for to in (0..self.ports.len()).filter(|to| *to != from) {
-                    self.queue(to, frame.clone(), at_ps);
+                    self.queue(to, frame.clone(), tags, at_ps);
                 }
             }
         }
@@ -157,10 +169,15 @@ impl Switch {
         }
     }
 
-    fn queue(&mut self, to: usize, frame: WireFrame, at_ps: u64) {
+    /// Queues a frame before a port, if the port is a member of its VLAN. `tags` are that VLAN and
+    /// the one in the tag it came with.
+    fn queue(&mut self, to: usize, frame: WireFrame, tags: (u16, Option<u16>), at_ps: u64) {
         let Some(Some(port)) = self.ports.get_mut(to) else { return };
+        let (vlan, tag) = tags;
+        let Some(tagging) = port.vlans.of_outgoing(vlan, tag) else { return };
+        let frame = tagged(frame, tagging, tags);
         if port.line.free_at_ps().saturating_sub(at_ps) > port.queue_ps {
-            self.counters.dropped.add(1);
+            port.counters.full.add(1);
             return;
         }
         let out = port.line.occupy(at_ps, line_bytes(frame.len()));
@@ -168,10 +185,31 @@ impl Switch {
     }
 }
 
+/// The frame with the tag that it leaves with.
+fn tagged(frame: WireFrame, tagging: Tagging, (vlan, tag): (u16, Option<u16>)) -> WireFrame {
+    let head = frame.head();
+    let changed = match (tagging, tag) {
+        (Tagging::Tagged, None) => {
+            [&head[..TAG_AT], &TAG_PROTOCOL, &vlan.to_be_bytes(), &head[TAG_AT..]].concat()
+        }
+        // it had a priority, which it keeps
+        (Tagging::Tagged, Some(had)) if had != vlan => {
+            let mut head = head.to_vec();
+            head[TAG_AT + 2] = head[TAG_AT + 2] & 0xf0 | (vlan >> 8) as u8;
+            head[TAG_AT + 3] = vlan as u8;
+            head
+        }
+        (Tagging::Untagged, Some(_)) => [&head[..TAG_AT], &head[TAG_AT + 4..]].concat(),
+        _ => return frame,
+    };
+    frame.with_head(changed)
+}
+
 struct Addresses {
     destination: [u8; 6],
     source: [u8; 6],
-    vlan: u16,
+    /// VLAN in the tag; 0 for a priority alone.
+    tag: Option<u16>,
 }
 
 impl Addresses {
@@ -181,17 +219,14 @@ impl Addresses {
         let mut source = [0; 6];
         destination.copy_from_slice(&header[..6]);
         source.copy_from_slice(&header[6..12]);
-        let tagged = header[12..14] == [0x81, 0];
-        let vlan = match head.get(14..16) {
-            // a tag of VLAN 0 has a priority and no VLAN
-            Some(tci) if tagged => match u16::from_be_bytes([tci[0], tci[1]]) & 0xfff {
-                0 => DEFAULT_VLAN,
-                vlan => vlan,
-            },
-            _ if tagged => return None,
-            _ => DEFAULT_VLAN,
+        let tag = match header[TAG_AT..] == TAG_PROTOCOL {
+            true => {
+                let tci = head.get(TAG_AT + 2..TAG_AT + 4)?;
+                Some(u16::from_be_bytes([tci[0], tci[1]]) & 0xfff)
+            }
+            false => None,
         };
-        Some(Self { destination, source, vlan })
+        Some(Self { destination, source, tag })
     }
 }
 
@@ -214,6 +249,91 @@ mod tests {
         let mut switch = Switch::default();
         (0..ports).for_each(|number| switch.attach(number, rate));
         switch
+    }
+
+    /// A counter of all ports together.
+    fn total(switch: &Switch, name: &str) -> u64 {
+        let all = switch.ports.iter().flatten().flat_map(|port| port.counters.values());
+        all.filter(|(of, _)| *of == name).map(|(_, count)| count).sum()
+    }
+
+    fn configured(vlans: impl IntoIterator<Item = Vlans>) -> Switch {
+        let vlans: Vec<Vlans> = vlans.into_iter().collect();
+        let mut switch = switch(vlans.len(), None);
+        for (number, vlans) in vlans.into_iter().enumerate() {
+            switch.configure(number, vlans, Arc::default());
+        }
+        switch
+    }
+
+    /// What is in the tag of the frame that has left by a port, if it has one.
+    fn tag_out(switch: &mut Switch, port: usize) -> Option<u16> {
+        switch.forward(u64::MAX);
+        let (_, burst) = switch.to(port).unwrap().arrived(u64::MAX).expect("a frame");
+        let frame = burst.first();
+        assert_eq!(frame.len(), 100 + if frame.head()[12..14] == [0x81, 0] { 4 } else { 0 });
+        let tci = |head: &[u8]| u16::from_be_bytes([head[14], head[15]]);
+        Addresses::of(frame.head()).unwrap().tag.map(|_| tci(frame.head()))
+    }
+
+    #[test]
+    fn ports_of_other_vlans_are_out_of_reach() {
+        let mut switch = configured([Vlans::Access(10), Vlans::Access(10), Vlans::Access(20)]);
+        switch.enter(0, frame(9, 1, None), 10);
+        assert_eq!(out(&mut switch), [0, 1, 0]);
+        // one that carries the tag of a VLAN it is not in
+        switch.enter(2, frame(1, 3, Some(10)), 20);
+        assert_eq!(out(&mut switch), [0, 0, 0]);
+        assert_eq!(total(&switch, "switchDropVlan"), 1);
+        // even the address is none's in another VLAN
+        switch.enter(2, frame(1, 3, None), 30);
+        assert_eq!(out(&mut switch), [0, 0, 0]);
+        switch.configure(2, Vlans::Access(10), Arc::default());
+        switch.enter(2, frame(1, 3, None), 40);
+        assert_eq!(out(&mut switch), [1, 0, 0]);
+    }
+
+    #[test]
+    fn tags_are_put_on_taken_off_and_kept() {
+        let trunk = Vlans::Trunk { tagged: "10,20".parse().unwrap(), native: Some(5) };
+        let mut switch = configured([trunk, Vlans::Access(10), Vlans::Access(5), Vlans::All]);
+        let mut passes = |from: usize, to: usize, tag: Option<u16>| {
+            let length = if tag.is_some() { 104 } else { 100 };
+            let mut bytes = frame(to as u8, from as u8 + 100, tag).first().to_vec();
+            bytes.resize(length, 0);
+            switch.enter(from, WireFrame::copied(bytes).into(), 0);
+            let left = tag_out(&mut switch, to);
+            out(&mut switch);
+            left
+        };
+        assert_eq!(passes(0, 1, Some(10)), None);
+        assert_eq!(passes(1, 0, None), Some(10));
+        assert_eq!(passes(0, 2, None), None);
+        assert_eq!(passes(2, 0, Some(0)), None);
+        assert_eq!(passes(0, 3, Some(20)), Some(20));
+        assert_eq!(passes(1, 3, None), Some(10));
+        // a priority, 3 in the upper bits, stays where there is a tag to keep it in
+        assert_eq!(passes(1, 0, Some(0x6000)), Some(0x600a));
+    }
+
+    proptest::proptest! {
+        /// Whatever enters, nothing leaves by a port that is no member of its VLAN.
+        #[test]
+        fn no_vlan_leaks(
+            entries in proptest::collection::vec((0usize..4, 0u8..6, proptest::option::of(0u16..5)), 1..40),
+        ) {
+            let trunk = Vlans::Trunk { tagged: "1-2".parse().unwrap(), native: None };
+            let members = [trunk, Vlans::Access(1), Vlans::Access(2), Vlans::Access(3)];
+            let mut switch = configured(members.clone());
+            for (at_ps, (from, to, tag)) in entries.into_iter().enumerate() {
+                let vlan = members[from].of_incoming(tag);
+                switch.enter(from, frame(to, from as u8, tag), at_ps as u64);
+                for (port, count) in out(&mut switch).into_iter().enumerate() {
+                    let may = vlan.is_some_and(|vlan| members[port].of_outgoing(vlan, tag).is_some());
+                    proptest::prop_assert!(count == 0 || (may && port != from));
+                }
+            }
+        }
     }
 
     /// Where frames are by now.
@@ -241,7 +361,7 @@ mod tests {
         // one that is on the port it came from needs no forwarding
         switch.enter(0, frame(1, 9, None), 40);
         assert_eq!(out(&mut switch), [0, 0, 0]);
-        assert_eq!(switch.counters.flooded.get(), 1);
+        assert_eq!(total(&switch, "switchFlooded"), 1);
     }
 
     #[test]
@@ -286,7 +406,7 @@ mod tests {
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 992_000));
         let kept = QUEUE_BYTES / 124 + 2;
         assert!(times.len().abs_diff(kept) <= 1, "{} of {kept}", times.len());
-        assert_eq!(switch.counters.dropped.get() as usize, 10_000 - times.len());
+        assert_eq!(total(&switch, "switchDropQueueFull") as usize, 10_000 - times.len());
     }
 
     #[test]
@@ -297,6 +417,6 @@ mod tests {
         tagged[12] = 0x81;
         switch.enter(0, WireFrame::copied(tagged).into(), 0);
         assert_eq!(out(&mut switch), [0, 0]);
-        assert_eq!(switch.counters.malformed.get(), 2);
+        assert_eq!(total(&switch, "switchDropMalformed"), 2);
     }
 }

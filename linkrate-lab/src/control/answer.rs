@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use linkrate_adapter::{Port, WireKind};
+use linkrate_adapter::{Port, WireError, WireKind};
 use linkrate_agent::protocol::{Reply as AgentReply, Request as AgentRequest};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::PortRequest;
@@ -15,7 +15,7 @@ use linkrate_terms::{BitRate, CpuSet, InterfaceKnobs};
 
 use super::messages::{Refused, Reply, Request, Setting};
 use super::server::OpenLab;
-use super::{faults, host_name, settings};
+use super::{faults, host_name, settings, vlans};
 use crate::LabError;
 use crate::adapters::{Adapters, Line, effective_knobs, with_port};
 use crate::connection::{AgentError, expect_reply};
@@ -69,6 +69,16 @@ impl OpenLab {
                 let name = line.sut.shared.name().to_owned();
                 self.faults.insert(name, faults);
                 Ok(Reply::Faults(faults::describe(&faults)))
+            }
+            Request::SetVlans { port, settings } => {
+                let found = self.port(&port)?.port;
+                let wanted = vlans::parse(&settings)?;
+                found.set_vlans(wanted).map_err(|error| match error {
+                    WireError::NoSwitch { .. } => Refused::wrong(error.to_string())
+                        .with_hint("linkrate lab up --clients-per-port 2 puts switches on wires"),
+                    other => LabError::from(other).into(),
+                })?;
+                Ok(Reply::Vlans(found.vlans().map(|now| vlans::describe(&now)).unwrap_or_default()))
             }
             Request::SetLink { port, up } => {
                 self.port(&port)?.port.shared.set_link(up).map_err(LabError::from)?;
@@ -237,6 +247,7 @@ impl OpenLab {
                     .get(line.sut.shared.name())
                     .map(faults::describe)
                     .unwrap_or_default(),
+                vlans: port.vlans().map(|now| vlans::describe(&now)).unwrap_or_default(),
                 knobs: with_port(kernel, effective_knobs(port)),
                 counters: port.counters(),
                 drivers: port.driver_times(),

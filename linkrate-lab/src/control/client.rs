@@ -8,7 +8,7 @@ use linkrate_sys::error::SysError;
 use linkrate_sys::local_socket;
 use linkrate_terms::nearest::did_you_mean;
 
-use super::messages::{CONTROL_VERSION, Envelope, Refused, Reply, Request};
+use super::messages::{CONTROL_VERSION, Envelope, Refused, Reply, Request, decode_reply};
 use super::{Address, LabName, may_rule};
 
 /// How long a lab may take to answer; adding many ports takes seconds.
@@ -147,7 +147,7 @@ impl LabClient {
         write_frame(&mut stream, &Envelope { version: CONTROL_VERSION, request }).map_err(lost)?;
         let frame = read_frame(&mut stream).map_err(lost)?;
         let frame = frame.ok_or_else(|| self.lost("it gave no answer"))?;
-        match serde_json::from_slice(&frame) {
+        match decode_reply(&frame) {
             Ok(Reply::Refused(refused)) => Err(refused.into()),
             Ok(reply) => Ok(reply),
             Err(error) => Err(self.lost(format!("its answer is not understood: {error}"))),

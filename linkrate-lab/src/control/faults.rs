@@ -26,7 +26,10 @@ const TIMES: [(&str, Time); 2] =
 const SEED: &str = "seed";
 
 /// Reads faults; what is not named is off.
-pub(super) fn parse(settings: &[Setting]) -> Result<Faults, Refused> {
+///
+/// # Errors
+/// A name that is no fault's, a value that cannot be read, or faults that cannot be.
+pub fn parse(settings: &[Setting]) -> Result<Faults, Refused> {
     let mut faults = Faults::default();
     for Setting { key, value } in settings {
         let refused = |error: String| Refused::wrong(format!("{key}: {error}"));
@@ -60,7 +63,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// What is not off, as it is written.
-pub(super) fn describe(faults: &Faults) -> BTreeMap<String, String> {
+pub fn describe(faults: &Faults) -> BTreeMap<String, String> {
     let mut faults = *faults;
     let mut out = BTreeMap::new();
     for (name, share) in SHARES {

@@ -58,6 +58,13 @@ pub enum Request {
         /// What is to be.
         settings: Vec<Setting>,
     },
+    /// Make the switch's port that a port leads to a member of VLANs; of all where none is named.
+    SetVlans {
+        /// The port.
+        port: String,
+        /// What is to be.
+        settings: Vec<Setting>,
+    },
     /// Take the link of a port down or up.
     SetLink {
         /// The port.
@@ -118,6 +125,8 @@ pub enum Reply {
     Settings(SettingsReport),
     /// To [`Request::SetFaults`]: the faults that are not off.
     Faults(BTreeMap<String, String>),
+    /// To [`Request::SetVlans`]: the VLANs, unless they are all.
+    Vlans(BTreeMap<String, String>),
     /// To [`Request::Add`]: the ports that were added, and the clients that came with them.
     Added {
         /// The ports.
@@ -193,10 +202,20 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, Refused> {
     Ok(request)
 }
 
+/// Decodes a reply.
+///
+/// # Errors
+/// It is not understood.
+pub fn decode_reply(bytes: &[u8]) -> serde_json::Result<Reply> {
+    serde_json::from_slice(bytes)
+}
+
 fn check(request: &Request) -> Result<(), Refused> {
     match request {
         Request::Lab | Request::Adapters { .. } | Request::Down => Ok(()),
-        Request::Set { port, settings } | Request::SetFaults { port, settings } => {
+        Request::Set { port, settings }
+        | Request::SetFaults { port, settings }
+        | Request::SetVlans { port, settings } => {
             at_most("port", port.len(), LONGEST_WORD)?;
             at_most("number of settings", settings.len(), MOST_SETTINGS)?;
             settings.iter().try_for_each(|setting| {
@@ -251,6 +270,7 @@ mod tests {
             Request::Down,
             Request::Set { port: port(), settings: vec![setting.clone()] },
             Request::SetFaults { port: port(), settings: Vec::new() },
+            Request::SetVlans { port: port(), settings: vec![setting.clone()] },
             Request::SetLink { port: port(), up: false },
             Request::SetLinkRate { port: port(), bits_per_second: 100_000_000 },
             Request::Add { ports: 2 },

@@ -4,15 +4,17 @@
 //! lab's name, outside and in the system under test's network namespace. The socket
 //! vanishes with the process, so no lab that is gone is ever found. A connection carries one
 //! request and one reply ([`messages`]); [`server`] answers between waiting for the shell and for
-//! signals, on the thread that owns the agents' connections, and [`client`] asks.
+//! signals, on the thread that owns the agents' connections, and [`client`] asks. What is asked comes
+//! as words that people typed: [`settings`], [`faults`] and [`vlans`] read them.
 
 mod answer;
 pub mod client;
-mod faults;
+pub mod faults;
 pub mod messages;
 mod ports;
 pub mod server;
-mod settings;
+pub mod settings;
+pub mod vlans;
 
 use std::fmt;
 use std::str::FromStr;

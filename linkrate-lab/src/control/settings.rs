@@ -29,8 +29,11 @@ const CHANGEABLE: [&str; 14] = [
     "tx-usecs",
 ];
 
-/// What the port is to have once `settings` are made over `now`.
-pub(super) fn over(
+/// What a port of `model` is to have once `settings` are made over `now`.
+///
+/// # Errors
+/// A key that is no port's, a value that cannot be read, or one that the model does not allow.
+pub fn over(
     now: &InterfaceKnobs,
     settings: &[Setting],
     model: &Model,

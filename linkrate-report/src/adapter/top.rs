@@ -217,6 +217,7 @@ mod tests {
                 link_rate: Some(BitRate(1e9)),
                 capture: None,
                 faults: BTreeMap::new(),
+                vlans: BTreeMap::new(),
                 knobs: Default::default(),
                 counters: counters.map(|(name, n)| (name.to_owned(), n * scale)).into(),
                 drivers: vec![thread("drv eth0.0", 300_000_000 * scale)],

@@ -1,5 +1,6 @@
 //! What changes a lab's ports.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -37,25 +38,48 @@ pub fn faults(
     faults: Vec<Option<Setting>>,
     common: &Common,
 ) -> Result<Exit, Failure> {
-    let given = faults.len();
-    let settings: Vec<Setting> = faults.into_iter().flatten().collect();
-    if settings.len() < given && given > 1 {
-        let message = "none stands alone: what is not named is off".to_owned();
-        return Err(Failure::new(Exit::Usage, message));
-    }
+    let settings = named(faults, "none stands alone: what is not named is off")?;
     let lab = common.which.find()?;
-    let request = Request::SetFaults { port: port.clone(), settings };
-    let faults = match lab.ask(request)? {
-        Reply::Faults(faults) => faults,
-        _ => return Err(lab.unexpected().into()),
-    };
+    match lab.ask(Request::SetFaults { port: port.clone(), settings })? {
+        Reply::Faults(faults) => told("faults", &port, &faults, "none", common),
+        _ => Err(lab.unexpected().into()),
+    }
+}
+
+/// `adapter vlan`
+pub fn vlan(port: String, vlans: Vec<Option<Setting>>, common: &Common) -> Result<Exit, Failure> {
+    let settings = named(vlans, "all stands alone: it is every VLAN")?;
+    let lab = common.which.find()?;
+    match lab.ask(Request::SetVlans { port: port.clone(), settings })? {
+        Reply::Vlans(vlans) => told("vlans", &port, &vlans, "all", common),
+        _ => Err(lab.unexpected().into()),
+    }
+}
+
+/// Settings without the word that stands for none of them, which must not be among others.
+fn named(given: Vec<Option<Setting>>, alone: &str) -> Result<Vec<Setting>, Failure> {
+    let count = given.len();
+    let settings: Vec<Setting> = given.into_iter().flatten().collect();
+    match settings.len() < count && count > 1 {
+        true => Err(Failure::new(Exit::Usage, alone.to_owned())),
+        false => Ok(settings),
+    }
+}
+
+/// What a port has now; `nothing` stands for none.
+fn told(
+    what: &str,
+    port: &str,
+    now: &BTreeMap<String, String>,
+    nothing: &str,
+    common: &Common,
+) -> Result<Exit, Failure> {
     if common.json {
-        print(&done_document("faults", json!({ "port": port, "faults": faults })))?;
+        print(&done_document(what, json!({ "port": port, what: now })))?;
         return Ok(Exit::Success);
     }
-    let listed: Vec<String> =
-        faults.iter().map(|(name, value)| format!("{name} {value}")).collect();
-    let listed = if listed.is_empty() { "none".to_owned() } else { listed.join(", ") };
+    let listed: Vec<String> = now.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let listed = if listed.is_empty() { nothing.to_owned() } else { listed.join(", ") };
     print(&format!("{port}: {listed}\n"))?;
     Ok(Exit::Success)
 }

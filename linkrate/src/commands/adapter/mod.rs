@@ -88,6 +88,21 @@ pub enum AdapterCommand {
         #[command(flatten)]
         common: Common,
     },
+    /// VLANs of the switch's port that a port leads to
+    ///
+    /// access=VLAN: a member of one VLAN, whose frames have no tag on this wire. trunk=VLANS: a
+    /// member of those, whose frames have their tag; native=VLAN beside it: of one more, whose
+    /// frames have none. What comes from the port in any other VLAN is dropped and counted
+    /// (switchDropVlan). all: a member of every VLAN, and no tag is put on or taken off.
+    Vlan {
+        /// A port: eth0, or client-0 for a client's
+        port: String,
+        /// VLANs, for example access=10 or trunk=10,20-29 native=1, or the word all
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = vlan)]
+        vlans: Vec<Option<Setting>>,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 /// What every command about a lab takes.
@@ -152,6 +167,7 @@ pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
         AdapterCommand::Capture(arguments) => change::capture(arguments),
         AdapterCommand::Link { port, state, common } => change::link(port, state, &common),
         AdapterCommand::Faults { port, faults, common } => change::faults(port, faults, &common),
+        AdapterCommand::Vlan { port, vlans, common } => change::vlan(port, vlans, &common),
     }
 }
 
@@ -166,10 +182,18 @@ fn setting(given: &str) -> Result<Setting, String> {
 
 /// A fault, or `none`.
 fn fault(given: &str) -> Result<Option<Setting>, String> {
-    match given {
-        "none" => Ok(None),
-        _ => setting(given)
-            .map(Some)
-            .map_err(|_| "expected KEY=VALUE, for example loss=1%, or none".to_owned()),
+    setting_or("none", "loss=1%", given)
+}
+
+/// A VLAN or a list of them, or `all`.
+fn vlan(given: &str) -> Result<Option<Setting>, String> {
+    setting_or("all", "access=10", given)
+}
+
+fn setting_or(word: &str, example: &str, given: &str) -> Result<Option<Setting>, String> {
+    if given == word {
+        return Ok(None);
     }
+    let wrong = |_| format!("expected KEY=VALUE, for example {example}, or {word}");
+    setting(given).map(Some).map_err(wrong)
 }

@@ -1,0 +1,124 @@
+//! VLANs of a switch's port as people write them: `access=10`, `trunk=10,20-29 native=1`.
+
+use std::collections::BTreeMap;
+
+use linkrate_adapter::Vlans;
+use linkrate_adapter::wire::vlans::{VlanSet, parse_vlan};
+use linkrate_terms::nearest::did_you_mean;
+
+use super::messages::{Refused, Setting};
+
+const ACCESS: &str = "access";
+const TRUNK: &str = "trunk";
+const NATIVE: &str = "native";
+const KEYS: [&str; 3] = [ACCESS, TRUNK, NATIVE];
+
+/// Reads VLANs; where nothing is named, the port is a member of all.
+///
+/// # Errors
+/// A key that is none, a value that is no VLAN, or keys that do not go together.
+pub fn parse(settings: &[Setting]) -> Result<Vlans, Refused> {
+    let (mut access, mut native) = (None, None);
+    let mut tagged: Option<VlanSet> = None;
+    for Setting { key, value } in settings {
+        let refused = |error: String| Refused::wrong(format!("{key}: {error}"));
+        let again = match key.as_str() {
+            TRUNK => {
+                let set = value.parse().map_err(|error| refused(format!("{error}")))?;
+                tagged.replace(set).is_some()
+            }
+            ACCESS | NATIVE => {
+                let vlan = parse_vlan(value).map_err(|error| refused(error.to_string()))?;
+                if key == ACCESS { access.replace(vlan) } else { native.replace(vlan) }.is_some()
+            }
+            _ => {
+                let tail = match did_you_mean(key, KEYS) {
+                    tail if tail.is_empty() => format!("; expected one of {}", KEYS.join(", ")),
+                    tail => tail,
+                };
+                return Err(Refused::wrong(format!("unknown key {key:?}{tail}")));
+            }
+        };
+        if again {
+            return Err(refused("it is named twice".to_owned()));
+        }
+    }
+    match (access, tagged, native) {
+        (None, None, None) => Ok(Vlans::All),
+        (Some(vlan), None, None) => Ok(Vlans::Access(vlan)),
+        (None, Some(tagged), native) => Ok(Vlans::Trunk { tagged, native }),
+        (None, None, Some(_)) => Err(Refused::wrong("native stands alone: it belongs to a trunk")
+            .with_hint("trunk=VLANS native=VLAN, or access=VLAN")),
+        (Some(_), ..) => Err(Refused::wrong("access cannot go with trunk or native")
+            .with_hint("a port has access=VLAN, or trunk=VLANS and perhaps native=VLAN")),
+    }
+}
+
+/// The VLANs as they are written; nothing where a port is a member of all.
+pub fn describe(vlans: &Vlans) -> BTreeMap<String, String> {
+    let named = |key: &str, value: String| (key.to_owned(), value);
+    match vlans {
+        Vlans::All => BTreeMap::new(),
+        Vlans::Access(vlan) => BTreeMap::from([named(ACCESS, vlan.to_string())]),
+        Vlans::Trunk { tagged, native } => {
+            let native = native.map(|vlan| named(NATIVE, vlan.to_string()));
+            std::iter::once(named(TRUNK, tagged.to_string())).chain(native).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn settings(words: &str) -> Vec<Setting> {
+        let words = words.split(' ').filter_map(|word| word.split_once('='));
+        words.map(|(key, value)| Setting { key: key.into(), value: value.into() }).collect()
+    }
+
+    #[test]
+    fn vlans_read_back_as_they_were_written() {
+        for (words, shown) in [
+            ("", ""),
+            ("access=10", "access=10"),
+            ("trunk=20-22,10,11", "trunk=10-11,20-22"),
+            ("native=1 trunk=10", "native=1 trunk=10"),
+        ] {
+            let vlans = parse(&settings(words)).unwrap();
+            let described: Vec<String> =
+                describe(&vlans).iter().map(|(key, value)| format!("{key}={value}")).collect();
+            assert_eq!(described.join(" "), shown);
+            assert_eq!(parse(&settings(shown)), Ok(vlans));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        for (words, said) in [
+            ("acess=1", "unknown key \"acess\"; did you mean \"access\"?"),
+            ("pvid=1", "unknown key \"pvid\"; expected one of access, trunk, native"),
+            ("access=0", "access: \"0\" is no list of VLANs"),
+            ("trunk=5000", "trunk: \"5000\" is no list of VLANs; expected for example 10 or "),
+            ("access=1 access=2", "access: it is named twice"),
+            ("access=1 trunk=2", "access cannot go with trunk or native"),
+            ("native=2", "native stands alone"),
+        ] {
+            let refused = parse(&settings(words)).unwrap_err().reason;
+            assert!(refused.starts_with(said), "{words}: {refused}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_vlans_or_refused(key in "[a-z]{0,8}", value in "[0-9,-]{0,12}") {
+            for key in KEYS.map(str::to_owned).into_iter().chain([key]) {
+                let given = [Setting { key, value: value.clone() }];
+                if let Ok(vlans) = parse(&given) {
+                    prop_assert!(!describe(&vlans).is_empty());
+                }
+            }
+        }
+    }
+}
