@@ -318,11 +318,12 @@ impl Session {
                 })
             }
             (_, udp) => {
+                let taking = stream::Taking::of(client, shared_cpus);
                 Flow::spawn(format!("receive {number}"), control, shared, sends, move |flow| {
                     if udp {
                         datagram::receive(flow, &socket)
                     } else {
-                        stream::receive(flow, &socket, workload.receive_path, shared_cpus)
+                        stream::receive(flow, &socket, workload.receive_path, taking)
                     }
                 })
             }

@@ -25,12 +25,19 @@ fn main() -> Result<(), Failed> {
     if !common::can_run("iperf3", &["iperf3"]) {
         return Ok(());
     }
+    // as with other benchmarks, a word on the command line chooses those whose name has it
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let runs = |name: &str| wanted.as_deref().is_none_or(|word| name.contains(word));
     let (one, two) = common::two_cpus()?;
     println!("single stream, {MESSAGE} messages, cubic, {ROUNDS} rounds of {SECONDS} s in turn");
     println!("{:22} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
-    streams("one CPU", &one, &one)?;
-    if !two.is_empty() {
+    if runs("one CPU") {
+        streams("one CPU", &one, &one)?;
+    }
+    if !two.is_empty() && runs("two CPUs") {
         streams("two CPUs", &one, &two)?;
+    }
+    if !two.is_empty() && runs("transactions") {
         transactions(&one, &two)?;
     }
     Ok(())
