@@ -5,13 +5,20 @@
 //! an idle CPU, so that a clock rate that changes, or a busy hardware thread beside it, looks like
 //! load. Here a pass is a look at the clock. One that took about as long as it takes on an idle CPU
 //! went undisturbed, and its own length is added to the idle time; a longer one means that
-//! something else ran in between, and adds nothing. What is calibrated is only where the one ends
-//! and the other begins, and nothing lies near that line: a pass takes some tens of nanoseconds, an
-//! interrupt a microsecond or more.
+//! something came in between. What is calibrated is only where the one ends and the other begins, and
+//! nothing lies near that line: a pass takes some tens of nanoseconds, an interrupt a microsecond or
+//! more.
 //!
-//! Even an idle CPU does not get all of its time: the tick that a counting CPU keeps costs some of
-//! it. As the looper does, each counter therefore finds out what it gets on its CPU while that is
-//! idle, and this is what counts as all of the time.
+//! Not all that comes in between is work. After each such pass the thread looks at its own CPU clock,
+//! which stands still while others run, and while the hypervisor takes time and says so, and at the
+//! interrupts that came ([`InterruptCounts`], where this process may count them). So it can tell
+//! apart, as [`tally`] does: another thread; an interrupt; the tick, which is only there because a
+//! thread counts; and what the hypervisor took without a word, which on a CPU that slept would have
+//! cost nothing. Where interrupts cannot be seen, a long pass in which the own clock went on is either
+//! of the last two, and is told as not known.
+//!
+//! Even an idle CPU does not get all of its time. As the looper does, each counter therefore finds
+//! out what it gets on its CPU while that is idle, and this is what counts as all of the time.
 //!
 //! It shares no assumption with the kernel's idle time but CLOCK_MONOTONIC. Its price: a CPU that
 //! counts never sleeps, so nothing that is measured pays for waking it.
@@ -23,6 +30,7 @@ use std::thread::JoinHandle;
 
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
+use linkrate_sys::interrupts::{InterruptCounts, Interrupts};
 use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
 
@@ -49,6 +57,17 @@ const DISTURBED_FACTOR: u64 = 10;
 /// system call take longer.
 const LONGEST_PASS_NS: u64 = 150;
 
+/// A look at the own CPU clock takes at most so long unless something comes in between, ns.
+const LONGEST_LOOK_NS: u64 = 10_000;
+
+/// What two clocks may differ in between two looks, ns: the thread's follows the counter of the CPU,
+/// CLOCK_MONOTONIC is slewed by up to 500 ppm of the 4 ms between two ticks.
+const CLOCKS_DIFFER_NS: u64 = 5_000;
+
+/// The kernel's handling of hardware interrupts takes less in a row, ns: the tick takes some tens of
+/// microseconds in a virtual machine. What takes longer is a softirq, or nothing of this kernel's.
+const LONG_NS: u64 = 200_000;
+
 /// Counters on the CPUs they were started on. They rest until told to run, and end when dropped.
 #[derive(Debug)]
 pub struct IdleCounters {
@@ -71,6 +90,7 @@ struct Counter {
 #[repr(align(128))]
 struct Shared {
     idle_ns: AtomicU64,
+    unsure_ns: AtomicU64,
     rest: AtomicBool,
 }
 
@@ -89,8 +109,16 @@ impl IdleCounters {
                 .with_hint("choose clock source tsc, which is read without a system call"));
         }
         let mut counters = Self { counters: Vec::new() };
+        // not everyone may
+        let interrupts = InterruptCounts::start(cpus.iter().last().map_or(0, |last| last + 1));
+        let interrupts = interrupts.ok().map(Arc::new);
         for cpu in cpus.iter() {
-            counters.counters.push(Counter::start(cpu, pass_ns * DISTURBED_FACTOR)?);
+            let passes = Passes {
+                cpu,
+                disturbed_ns: pass_ns * DISTURBED_FACTOR,
+                interrupts: interrupts.clone(),
+            };
+            counters.counters.push(Counter::start(passes)?);
         }
         counters.calibrate();
         Ok(counters)
@@ -137,10 +165,18 @@ impl IdleCounters {
         let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
         Some((counter.counted_ns() as f64 / counter.all) as u64)
     }
+
+    /// Time of which the counter of `cpu` cannot say whether it was idle, ns; it is not in
+    /// [`idle_ns`](Self::idle_ns). `None` when there is no counter.
+    pub fn unsure_ns(&self, cpu: u32) -> Option<u64> {
+        let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
+        Some(counter.shared.unsure_ns.load(Ordering::Relaxed))
+    }
 }
 
 impl Counter {
-    fn start(cpu: u32, disturbed_ns: u64) -> Result<Self, SysError> {
+    fn start(passes: Passes) -> Result<Self, SysError> {
+        let cpu = passes.cpu;
         let shared = Arc::new(Shared::default());
         let (run, woken) = channel();
         let (ready, is_ready) = channel();
@@ -151,7 +187,7 @@ impl Counter {
             let may_count = placed.is_ok();
             let _ = ready.send(placed);
             if may_count {
-                count(&theirs, &woken, disturbed_ns);
+                count(&theirs, &woken, &passes);
             }
         };
         let name = format!("{THREAD}{cpu}");
@@ -182,22 +218,78 @@ impl Drop for Counter {
     }
 }
 
-fn count(shared: &Shared, woken: &Receiver<()>, disturbed_ns: u64) {
-    let mut idle_ns = 0;
+/// What a counting thread goes by.
+#[derive(Debug)]
+struct Passes {
+    cpu: u32,
+    /// A pass of at least this length was disturbed.
+    disturbed_ns: u64,
+    interrupts: Option<Arc<InterruptCounts>>,
+}
+
+fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
+    let thread = sched::current_thread();
+    // the own clock can always be read; if not, it stood still, and others had the CPU
+    let own_clock = || sched::thread_cpu_ns(thread).unwrap_or(0);
+    let interrupts = || passes.interrupts.as_ref().and_then(|counts| counts.on(passes.cpu));
+    let (mut idle_ns, mut unsure_ns) = (0, 0);
     while woken.recv().is_ok() {
+        let (mut own_then, mut interrupts_then) = (own_clock(), interrupts());
+        // undisturbed since the last look at the own clock
+        let mut since_ns = 0;
         let mut last = monotonic_ns();
         while !shared.rest.load(Ordering::Relaxed) {
             let now = monotonic_ns();
-            idle_ns += undisturbed_ns(now - last, disturbed_ns);
-            last = now;
+            let pass = now - last;
+            if pass < passes.disturbed_ns {
+                (idle_ns, since_ns, last) = (idle_ns + pass, since_ns + pass, now);
+            } else {
+                let (own_now, interrupts_now) = (own_clock(), interrupts());
+                let own_ns = (own_now.saturating_sub(own_then)).saturating_sub(since_ns).min(pass);
+                let seen = interrupts_now.zip(interrupts_then).map(|(now, then)| now.since(then));
+                let tally = tally(pass, own_ns, seen);
+                last = monotonic_ns();
+                let look = (last - now).min(LONGEST_LOOK_NS);
+                idle_ns += tally.idle_ns + look;
+                unsure_ns += tally.unsure_ns;
+                (own_then, interrupts_then, since_ns) = (own_now, interrupts_now, 0);
+                shared.unsure_ns.store(unsure_ns, Ordering::Relaxed);
+            }
             shared.idle_ns.store(idle_ns, Ordering::Relaxed);
         }
     }
 }
 
-/// What a pass of `pass_ns` says about the CPU's idle time.
-fn undisturbed_ns(pass_ns: u64, disturbed_ns: u64) -> u64 {
-    if pass_ns < disturbed_ns { pass_ns } else { 0 }
+/// What a disturbed pass says about the CPU's idle time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    /// Time in which this kernel had nothing to do.
+    idle_ns: u64,
+    /// Time that was either this or work.
+    unsure_ns: u64,
+}
+
+/// Judges a disturbed pass of `pass_ns`, in which the thread's own clock went on by `own_ns`, by the
+/// interrupts that were seen; `None` if nobody could look.
+///
+/// | own clock | interrupts but the tick | was |
+/// |---|---|---|
+/// | stood still | | another thread, or told steal: not idle |
+/// | went on | none, and nobody else ran | the tick, or the hypervisor: idle |
+/// | went on | none, but somebody else ran | the interrupt that woke them if short: not idle |
+/// | went on | some | these if short; if long, idle but for the softirqs in it |
+/// | went on | not seen | an interrupt if short; if long, not known |
+fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>) -> Tally {
+    let is_alone = pass_ns - own_ns < CLOCKS_DIFFER_NS;
+    let own_ns = if is_alone { pass_ns } else { own_ns };
+    let is_long = own_ns >= LONG_NS;
+    let idle = |idle_ns| Tally { idle_ns, unsure_ns: 0 };
+    match seen {
+        Some(seen) if seen.is_none() => idle(if is_alone || is_long { own_ns } else { 0 }),
+        Some(seen) if is_long => idle(own_ns.saturating_sub(seen.softirq_ns)),
+        None if is_long => Tally { idle_ns: 0, unsure_ns: own_ns },
+        _ => Tally::default(),
+    }
 }
 
 /// What a counter got of its CPU in each slice of calibration says what it gets of an idle one: the
@@ -226,11 +318,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disturbed_pass_adds_nothing() {
-        assert_eq!(
-            [25, 299, 300, 4_000_000].map(|pass| undisturbed_ns(pass, 300)),
-            [25, 299, 0, 0]
-        );
+    fn what_came_in_between_is_told_apart() {
+        const US: u64 = 1000;
+        let none = Some(Interrupts::default());
+        let softirq = |us: u64| Some(Interrupts { softirq_ns: us * US, softirqs: 1, hardware: 1 });
+        let hardware = Some(Interrupts { hardware: 1, ..Interrupts::default() });
+        for (what, pass_us, own_us, seen, idle_us, unsure_us) in [
+            ("another thread", 4000, 6, none, 0, 0),
+            ("another thread, or told steal, nobody looked", 4000, 6, None, 0, 0),
+            ("the tick", 45, 45, none, 45, 0),
+            ("the tick, and clocks that differ", 45, 43, none, 45, 0),
+            ("the tick, nobody looked: calibration has it", 45, 45, None, 0, 0),
+            ("the hypervisor", 7000, 6998, none, 7000, 0),
+            ("the hypervisor, nobody looked", 7000, 6998, None, 0, 7000),
+            ("a timer that woke a thread", 4000, 30, none, 0, 0),
+            ("a thread, and the hypervisor beside it", 9000, 5000, none, 5000, 0),
+            ("an interrupt of the network", 30, 30, hardware, 0, 0),
+            ("its softirq", 150, 150, softirq(120), 0, 0),
+            ("a long softirq", 2010, 2010, softirq(2003), 7, 0),
+            ("a softirq, and the hypervisor", 7000, 7000, softirq(100), 6900, 0),
+            ("a softirq longer than the own clock", 900, 400, softirq(500), 0, 0),
+        ] {
+            let tally = tally(pass_us * US, own_us * US, seen);
+            let expected = Tally { idle_ns: idle_us * US, unsure_ns: unsure_us * US };
+            assert_eq!(tally, expected, "{what}");
+        }
     }
 
     #[test]
@@ -268,6 +380,7 @@ mod tests {
             counters.rest();
             sleep(50);
             let after = idle();
+            assert!(counters.unsure_ns(cpu).is_some());
             assert!(after > before && after - before < monotonic_ns() - began);
             sleep(20);
             assert_eq!(idle(), after, "it rests");

@@ -17,6 +17,7 @@ pub mod knobs;
 pub mod meter;
 pub mod profile;
 pub mod protocol;
+pub mod send_buffers;
 pub mod server;
 pub mod session;
 pub mod sockets;

@@ -64,17 +64,13 @@ fn judged(document: Value, code: Option<i32>, test: &str) -> Option<Value> {
             skip(test, "something else kept this machine busy; stop it and run the test again");
             return None;
         }
-        // of the counter alone, which is judged below
-        Some("failed") => assert_eq!(code, Some(1)),
         other => panic!("{other:?}: {document:#}"),
     }
     Some(document)
 }
 
-/// The kernel's idle time is within a percentage point in every sample. A counter on a virtual
-/// machine loses what the hypervisor takes without saying so: the median of its samples is.
+/// Each meter is within a percentage point in every sample that nothing disturbed.
 fn check_errors(document: &Value) {
-    let mut of_counter = Vec::new();
     for sample in document["samples"].as_array().expect("samples") {
         let figure = |name: &str| sample[name].as_f64().expect("a figure");
         let error = figure("measured_percent") - figure("truth_percent");
@@ -84,15 +80,8 @@ fn check_errors(document: &Value) {
         }
         // the load was there at all
         assert!((figure("truth_percent") - figure("asked_percent")).abs() < 8.0, "{sample}");
-        if sample["meter"] == "idle-counter" {
-            of_counter.push(error.abs());
-        } else {
-            assert!(error.abs() <= 1.0, "{sample}");
-        }
+        assert!(error.abs() <= 1.0, "{sample}");
     }
-    of_counter.sort_by(f64::total_cmp);
-    let median = of_counter.get(of_counter.len() / 2).copied();
-    assert!(median.is_none_or(|error| error <= 1.0), "{of_counter:?}");
 }
 
 #[test]
