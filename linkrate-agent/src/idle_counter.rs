@@ -17,8 +17,10 @@
 //! cost nothing. Where interrupts cannot be seen, a long pass in which the own clock went on is either
 //! of the last two, and is told as not known.
 //!
-//! Even an idle CPU does not get all of its time. As the looper does, each counter therefore finds
-//! out what it gets on its CPU while that is idle, and this is what counts as all of the time.
+//! A pass in which the thread looked around is no pass, and where interrupts cannot be seen the tick takes
+//! its part. As the looper does, each counter therefore finds out beforehand what it counts at its best,
+//! and this is what counts as all of the time: of its own CPU time, since others and the hypervisor may be
+//! at work meanwhile.
 //!
 //! It shares no assumption with the kernel's idle time but CLOCK_MONOTONIC. Its price: a CPU that
 //! counts never sleeps, so nothing that is measured pays for waking it.
@@ -31,7 +33,7 @@ use std::thread::JoinHandle;
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::interrupts::{InterruptCounts, Interrupts};
-use linkrate_sys::sched;
+use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
 
 /// What the names of counting threads begin with.
@@ -46,8 +48,12 @@ const CALIBRATION_SLICES: usize = 8;
 /// One of them: many ticks long, so that one more or less is little.
 const CALIBRATION_SLICE_NS: u64 = 40_000_000;
 
-/// A CPU that gives less at its best is not idle, and what it gives is no measure.
-const LEAST_IDLE: f64 = 0.95;
+/// A counter that counts less of its own time at its best was interrupted all the time, and what it counts is
+/// no measure.
+const LEAST_COUNTED: f64 = 0.95;
+
+/// Own CPU time without which a slice says nothing, ns.
+const LEAST_OWN_NS: u64 = CALIBRATION_SLICE_NS / 8;
 
 /// A pass that takes more than so many times the usual one was disturbed: far more than a slower
 /// clock rate or a cache miss makes of it, far less than any switch to something else.
@@ -77,8 +83,9 @@ pub struct IdleCounters {
 #[derive(Debug)]
 struct Counter {
     cpu: u32,
-    /// What it gets on an idle CPU, as a share of the time.
+    /// What it counts of its own CPU time where nothing interrupts it, as a share.
     all: f64,
+    thread_id: ThreadId,
     shared: Arc<Shared>,
     /// A word lets it run; hanging up ends it.
     run: Option<Sender<()>>,
@@ -95,7 +102,7 @@ struct Shared {
 }
 
 impl IdleCounters {
-    /// Starts a counter on each of `cpus`, which must be idle for the 0.3 s this takes.
+    /// Starts a counter on each of `cpus`, which must be idle for a part of the 0.3 s this takes.
     ///
     /// # Errors
     /// When a thread cannot be started or bound, or this machine's clock is too slow to count by.
@@ -128,17 +135,20 @@ impl IdleCounters {
         let mut shares = vec![Vec::with_capacity(CALIBRATION_SLICES); self.counters.len()];
         self.run();
         for _ in 0..CALIBRATION_SLICES {
-            let read = |counter: &Counter| (monotonic_ns(), counter.counted_ns());
+            let read = |counter: &Counter| (counter.own_clock_ns(), counter.counted_ns());
             let opened: Vec<_> = self.counters.iter().map(read).collect();
             sleep_until_ns(monotonic_ns() + CALIBRATION_SLICE_NS);
             let closed: Vec<_> = self.counters.iter().map(read).collect();
             for ((shares, opened), closed) in shares.iter_mut().zip(opened).zip(closed) {
-                shares.push((closed.1 - opened.1) as f64 / (closed.0 - opened.0).max(1) as f64);
+                let own_ns = closed.0.saturating_sub(opened.0);
+                if own_ns >= LEAST_OWN_NS {
+                    shares.push((closed.1 - opened.1) as f64 / own_ns as f64);
+                }
             }
         }
         self.rest();
         for (counter, shares) in self.counters.iter_mut().zip(shares) {
-            counter.all = share_of_an_idle_cpu(&shares);
+            counter.all = share_of_own_time(&shares);
         }
     }
 
@@ -182,8 +192,9 @@ impl Counter {
         let (ready, is_ready) = channel();
         let theirs = Arc::clone(&shared);
         let body = move || {
-            let placed = sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect());
-            let placed = placed.and_then(|()| sched::become_idle());
+            let id = sched::current_thread();
+            let placed = sched::set_affinity(id, &[cpu].into_iter().collect());
+            let placed = placed.and_then(|()| sched::become_idle()).map(|()| id);
             let may_count = placed.is_ok();
             let _ = ready.send(placed);
             if may_count {
@@ -193,15 +204,22 @@ impl Counter {
         let name = format!("{THREAD}{cpu}");
         let failed = |error| SysError::new("start idle counter on CPU", cpu.to_string(), error);
         let thread = std::thread::Builder::new().name(name).spawn(body).map_err(failed)?;
-        let counter = Self { cpu, all: 1.0, shared, run: Some(run), thread: Some(thread) };
+        let (run, thread) = (Some(run), Some(thread));
         match is_ready.recv() {
-            Ok(placed) => placed.map(|()| counter),
+            Ok(placed) => {
+                placed.map(|thread_id| Self { cpu, all: 1.0, thread_id, shared, run, thread })
+            }
             Err(_) => Err(failed(std::io::Error::other("the thread ended at once"))),
         }
     }
 }
 
 impl Counter {
+    /// A clock that cannot be read stands still, and the slice says nothing.
+    fn own_clock_ns(&self) -> u64 {
+        sched::thread_cpu_ns(self.thread_id).unwrap_or(0)
+    }
+
     fn counted_ns(&self) -> u64 {
         self.shared.idle_ns.load(Ordering::Relaxed)
     }
@@ -292,12 +310,13 @@ fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>) -> Tally {
     }
 }
 
-/// What a counter got of its CPU in each slice of calibration says what it gets of an idle one: the
-/// most, as others can only take from it.
-fn share_of_an_idle_cpu(shares: &[f64]) -> f64 {
+/// What a counter counted of its own CPU time in each slice of calibration says what it counts of time
+/// that is all its own: the most, as interrupts, and what the hypervisor takes without a word, can only
+/// take from it.
+fn share_of_own_time(shares: &[f64]) -> f64 {
     let share = shares.iter().copied().fold(0.0, f64::max);
-    // what a CPU gives that was not idle is no measure; uncorrected, the tick counts as load
-    if share < LEAST_IDLE { 1.0 } else { share.min(1.0) }
+    // what was never its own is no measure; uncorrected, the tick counts as load
+    if share < LEAST_COUNTED { 1.0 } else { share.min(1.0) }
 }
 
 /// Median length of a pass: disturbances, however many, are far fewer than passes.
@@ -346,11 +365,11 @@ mod tests {
     }
 
     #[test]
-    fn calibration_takes_what_an_idle_cpu_gives() {
-        let of = share_of_an_idle_cpu;
-        // others were there most of the time
+    fn calibration_takes_the_best_of_its_own_time() {
+        let of = share_of_own_time;
+        // interrupts were there most of the time
         assert_eq!(of(&[0.97, 0.5, 0.7, 0.989, 0.96, 0.3, 0.988, 0.7]), 0.989);
-        // a CPU that was busy all the time, and a clock that ran ahead
+        // all of the time, and a clock that was read late
         assert_eq!(of(&[0.6, 0.7, 0.94, 0.5]), 1.0);
         assert_eq!(of(&[1.01, 1.01]), 1.0);
         assert_eq!(of(&[]), 1.0);
