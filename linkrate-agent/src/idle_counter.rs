@@ -78,6 +78,7 @@ const LONG_NS: u64 = 200_000;
 #[derive(Debug)]
 pub struct IdleCounters {
     counters: Vec<Counter>,
+    sees_interrupts: bool,
 }
 
 #[derive(Debug)]
@@ -115,10 +116,10 @@ impl IdleCounters {
             return Err(SysError::new("count idle time on CPUs", cpus.to_string(), error)
                 .with_hint("choose clock source tsc, which is read without a system call"));
         }
-        let mut counters = Self { counters: Vec::new() };
         // not everyone may
         let interrupts = InterruptCounts::start(cpus.iter().last().map_or(0, |last| last + 1));
         let interrupts = interrupts.ok().map(Arc::new);
+        let mut counters = Self { counters: Vec::new(), sees_interrupts: interrupts.is_some() };
         for cpu in cpus.iter() {
             let passes = Passes {
                 cpu,
@@ -135,7 +136,11 @@ impl IdleCounters {
         let mut shares = vec![Vec::with_capacity(CALIBRATION_SLICES); self.counters.len()];
         self.run();
         for _ in 0..CALIBRATION_SLICES {
-            let read = |counter: &Counter| (counter.own_clock_ns(), counter.counted_ns());
+            // time of which nothing is known is no measure
+            let read = |counter: &Counter| {
+                let own_ns = counter.own_clock_ns();
+                (own_ns.saturating_sub(counter.unsure_ns()), counter.counted_ns())
+            };
             let opened: Vec<_> = self.counters.iter().map(read).collect();
             sleep_until_ns(monotonic_ns() + CALIBRATION_SLICE_NS);
             let closed: Vec<_> = self.counters.iter().map(read).collect();
@@ -147,8 +152,8 @@ impl IdleCounters {
             }
         }
         self.rest();
-        for (counter, shares) in self.counters.iter_mut().zip(shares) {
-            counter.all = share_of_own_time(&shares);
+        for (counter, mut shares) in self.counters.iter_mut().zip(shares) {
+            counter.all = share_of_own_time(&mut shares, self.sees_interrupts);
         }
     }
 
@@ -180,7 +185,7 @@ impl IdleCounters {
     /// [`idle_ns`](Self::idle_ns). `None` when there is no counter.
     pub fn unsure_ns(&self, cpu: u32) -> Option<u64> {
         let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
-        Some(counter.shared.unsure_ns.load(Ordering::Relaxed))
+        Some(counter.unsure_ns())
     }
 }
 
@@ -218,6 +223,10 @@ impl Counter {
     /// A clock that cannot be read stands still, and the slice says nothing.
     fn own_clock_ns(&self) -> u64 {
         sched::thread_cpu_ns(self.thread_id).unwrap_or(0)
+    }
+
+    fn unsure_ns(&self) -> u64 {
+        self.shared.unsure_ns.load(Ordering::Relaxed)
     }
 
     fn counted_ns(&self) -> u64 {
@@ -311,10 +320,13 @@ fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>) -> Tally {
 }
 
 /// What a counter counted of its own CPU time in each slice of calibration says what it counts of time
-/// that is all its own: the most, as interrupts, and what the hypervisor takes without a word, can only
-/// take from it.
-fn share_of_own_time(shares: &[f64]) -> f64 {
-    let share = shares.iter().copied().fold(0.0, f64::max);
+/// that is all its own. Where interrupts are seen it is the most, as they can only take from it. Where
+/// they are not, the tick takes from it, more or less by what the hypervisor does meanwhile, and the median
+/// is what it takes as a rule.
+fn share_of_own_time(shares: &mut [f64], sees_interrupts: bool) -> f64 {
+    shares.sort_unstable_by(f64::total_cmp);
+    let at = if sees_interrupts { shares.len().saturating_sub(1) } else { shares.len() / 2 };
+    let share = shares.get(at).copied().unwrap_or(0.0);
     // what was never its own is no measure; uncorrected, the tick counts as load
     if share < LEAST_COUNTED { 1.0 } else { share.min(1.0) }
 }
@@ -366,13 +378,16 @@ mod tests {
 
     #[test]
     fn calibration_takes_the_best_of_its_own_time() {
-        let of = share_of_own_time;
+        let of = |shares: &[f64]| share_of_own_time(&mut shares.to_vec(), true);
+        let unseen = |shares: &[f64]| share_of_own_time(&mut shares.to_vec(), false);
         // interrupts were there most of the time
         assert_eq!(of(&[0.97, 0.5, 0.7, 0.989, 0.96, 0.3, 0.988, 0.7]), 0.989);
         // all of the time, and a clock that was read late
         assert_eq!(of(&[0.6, 0.7, 0.94, 0.5]), 1.0);
         assert_eq!(of(&[1.01, 1.01]), 1.0);
         assert_eq!(of(&[]), 1.0);
+        assert_eq!(unseen(&[0.97, 0.96, 0.99, 0.98, 0.5]), 0.97);
+        assert_eq!(unseen(&[]), 1.0);
     }
 
     #[test]
