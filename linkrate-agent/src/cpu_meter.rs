@@ -210,6 +210,22 @@ mod tests {
         assert_eq!((time.busy_ns, time.unsure_ns), (70, 40));
     }
 
+    /// Two windows of a second of a CPU with one thread, on a virtual machine: awake, stolen, and what the
+    /// thread used, in µs. Taking all of the steal off would leave less than the thread alone had.
+    #[test]
+    fn recorded_steal_is_not_taken_off_twice() {
+        for (awake, steal, thread) in [(56_800, 10_000, 50_400), (68_800, 10_000, 60_000)] {
+            assert!(awake - steal < thread);
+            let time = busy(
+                IdleSource::TimerList,
+                &times(0, 0, 0),
+                &times(1_000_000, 1_000_000 - awake, steal),
+            );
+            assert!(time.busy_ns >= thread && time.busy_ns <= awake, "{time:?}");
+            assert!(time.busy_ns - time.unsure_ns <= thread, "{time:?}");
+        }
+    }
+
     #[test]
     fn no_cpu_was_busy_for_less_than_its_threads() {
         let time = CpuTime { cpu: 0, window_ns: 1000, busy_ns: 450, steal_ns: 100, unsure_ns: 50 };
