@@ -12,7 +12,7 @@
 //! Not all that comes in between is work. After each such pass the thread looks at its own CPU clock,
 //! which stands still while others run, and while the hypervisor takes time and says so, and at the
 //! interrupts that came ([`InterruptCounts`], where this process may count them). So it can tell
-//! apart, as [`tally`] does: another thread; an interrupt; the tick, which is only there because a
+//! apart, as `tally` does: another thread; an interrupt; the tick, which is only there because a
 //! thread counts; and what the hypervisor took without a word, which on a CPU that slept would have
 //! cost nothing. Where interrupts cannot be seen, a long pass in which the own clock went on is either
 //! of the last two, and is told as not known.

@@ -7,7 +7,7 @@
 //!
 //! - it is full ([`SendQueue::is_full`]), so the writer waits;
 //! - all of it is sent: neither the congestion window nor the receiver's holds anything back;
-//! - the smoothed round trip is at most [`MOST_QUEUED`] times the shortest: less waits in queues on the
+//! - the smoothed round trip is at most twice the shortest: no more waits in queues on the
 //!   path than is on its way, so that no resource there is used up.
 //!
 //! Such a sender has throughput = buffer / round trip, and would have more with more.
