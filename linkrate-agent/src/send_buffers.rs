@@ -20,7 +20,7 @@ use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 
 use crate::flow::Flow;
 
-/// Time between two looks, ns: six a second, which cost less than a ten-thousandth of a CPU. No
+/// Time between two looks, ns: six a second, each waking a CPU for some 30 µs at most. No
 /// multiple of a tick or of a round trip that anybody sets.
 const EVERY_NS: u64 = 161_803_399;
 

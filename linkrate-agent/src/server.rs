@@ -312,7 +312,7 @@ impl Agent<'_> {
 
     /// Sleeps, but not through the controller's death: a closed carrier ends the agent at once.
     fn sleep_until(&self, deadline_ns: u64) -> Result<(), Refusal> {
-        /// A wake-up of the SUT's CPU ten times a second would be measured; one is not.
+        /// To look now and then whether the controller is there would wake the SUT's CPU each time.
         const NEAR_NS: u64 = 20_000_000;
         let now = monotonic_ns();
         if let Some(wait_ns) = deadline_ns.checked_sub(now + NEAR_NS)
