@@ -83,8 +83,12 @@ impl Window {
         let measured = percent(self.seen.busy_ns, self.seen.window_ns);
         let truth = match self.overlaps_others {
             false => own + others,
-            // how much of others' time was the load's is not known, but it was no more than all
-            true => measured.clamp(own, own + others),
+            // how much of others' time was the load's is not known, but it was no more than all; and
+            // what the hypervisor took in the load's hours, its clock on the wall does not know
+            true => {
+                let steal = percent(self.seen.steal_ns, self.seen.window_ns);
+                measured.clamp((own - steal).max(0.0), own + others)
+            }
         };
         let error = measured - truth;
         let disturbance = self.disturbance();
@@ -238,6 +242,20 @@ mod tests {
             let both = self::sample(Window { others, overlaps_others: true, ..window(busy_ms) });
             assert!((both.error_points - error).abs() < 1e-9, "{both:?}");
             assert_eq!(both.disturbance.unwrap(), "other processes took 2.0 %, not known where");
+        }
+    }
+
+    #[test]
+    fn steal_may_lie_in_a_load_that_is_known_by_the_wall_clock() {
+        for (busy_ms, error) in [(500, 0.0), (470, 0.0), (455, -1.5)] {
+            let mut stolen = Window { overlaps_others: true, ..window(busy_ms) };
+            stolen.seen.steal_ns = 30 * MS;
+            let found = sample(stolen);
+            assert!((found.error_points - error).abs() < 1e-9, "{found:?}");
+            // a thread's clock knows it
+            stolen.overlaps_others = false;
+            let error = (busy_ms as f64 - 500.0) / 10.0;
+            assert!((sample(stolen).error_points - error).abs() < 1e-9);
         }
     }
 
