@@ -4,6 +4,13 @@
 //! (`/proc/timer_list`), the same in steps of 10 ms (`/proc/stat`) where the kernel keeps it
 //! exactly, and [`IdleCounters`] where it does not. The counters come last because they change what
 //! they measure: their CPUs never sleep.
+//!
+//! The kernel's idle time holds steal: `tick_nohz_stop_idle` (kernel/time/tick-sched.c) adds all of
+//! the time since the CPU went to sleep, and a CPU that is woken and waits for the hypervisor sleeps on
+//! for the kernel, while the wait counts as steal (Linux 6.18; the same in 4.x to 6.x). Taking both
+//! off would take that part off twice, up to more than the window. What share of the steal it is, the
+//! kernel does not tell; thread CPU clocks (`update_rq_clock_task`, kernel/sched/core.c) are without
+//! any. So [`busy`] says what it may have been, and [`at_least`] what threads are known to have used.
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
@@ -98,12 +105,13 @@ impl CpuMeter {
     fn read_counter(&self, counters: &IdleCounters, cpu: u32) -> Result<CpuTimes, SysError> {
         // steal has time: it comes in ticks
         let (at_ns, idle_ns) = (monotonic_ns(), counters.idle_ns(cpu));
+        let unsure_ns = counters.unsure_ns(cpu).unwrap_or(0);
         let steal_ns = procstat::read_coarse(cpu)?.steal_ns;
         let idle_ns = idle_ns.ok_or_else(|| {
             let error = std::io::Error::other(format!("the meter is that of CPUs {}", self.cpus));
             SysError::new("read idle counter of CPU", cpu.to_string(), error)
         })?;
-        Ok(CpuTimes { cpu, at_ns, idle_ns, steal_ns })
+        Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns, steal_ns })
     }
 }
 
@@ -124,13 +132,44 @@ fn visit(cpus: &CpuSet) -> Result<Vec<CpuTimes>, SysError> {
     times
 }
 
-/// Window less idle less steal, never below zero.
-pub fn busy(opened: &CpuTimes, closed: &CpuTimes) -> CpuTime {
+/// Window less idle less steal, and how far that may be off.
+///
+/// A counter's CPU never sleeps, so all steal is beside its idle time. In the kernel's idle time
+/// steal lies in part: no more of it than there is idle time, no less than what the rest of the window
+/// cannot hold. Between these, idle time is taken to have its proportional share, which is exact for a
+/// CPU that was always or never idle.
+pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime {
     let window_ns = closed.at_ns.saturating_sub(opened.at_ns);
-    let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns);
+    let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns).min(window_ns);
     let steal_ns = closed.steal_ns.saturating_sub(opened.steal_ns);
-    let busy_ns = window_ns.saturating_sub(idle_ns).saturating_sub(steal_ns);
-    CpuTime { cpu: opened.cpu, window_ns, busy_ns, steal_ns }
+    let awake_ns = window_ns - idle_ns;
+    let (busy_ns, unsure_ns) = match source {
+        IdleSource::IdleCounter => {
+            let unsure_ns = closed.unsure_ns.saturating_sub(opened.unsure_ns);
+            let busy_ns = awake_ns.saturating_sub(steal_ns);
+            (busy_ns, unsure_ns.min(busy_ns))
+        }
+        IdleSource::TimerList | IdleSource::ProcStat => {
+            let steal_ns = steal_ns.min(window_ns);
+            let least = awake_ns.saturating_sub(steal_ns);
+            let most = awake_ns - steal_ns.saturating_sub(idle_ns);
+            let share = awake_ns as f64 / window_ns.max(1) as f64;
+            let busy_ns = awake_ns - (steal_ns as f64 * share) as u64;
+            let busy_ns = busy_ns.clamp(least, most);
+            (busy_ns, (busy_ns - least).max(most - busy_ns))
+        }
+    };
+    CpuTime { cpu: opened.cpu, window_ns, busy_ns, steal_ns, unsure_ns }
+}
+
+/// The same where threads are known to have used `known_ns` of the CPU: it was busy for no less.
+pub fn at_least(known_ns: u64, time: CpuTime) -> CpuTime {
+    let known_ns = known_ns.min(time.window_ns);
+    let least = time.busy_ns.saturating_sub(time.unsure_ns).max(known_ns);
+    let most = time.busy_ns.saturating_add(time.unsure_ns).max(known_ns);
+    let busy_ns = time.busy_ns.max(known_ns);
+    let unsure_ns = (busy_ns - least).max(most - busy_ns).min(time.unsure_ns);
+    CpuTime { busy_ns, unsure_ns, ..time }
 }
 
 #[cfg(test)]
@@ -138,15 +177,64 @@ mod tests {
     use super::*;
 
     fn times(at_ns: u64, idle_ns: u64, steal_ns: u64) -> CpuTimes {
-        CpuTimes { cpu: 3, at_ns, idle_ns, steal_ns }
+        CpuTimes { cpu: 3, at_ns, idle_ns, unsure_ns: 0, steal_ns }
     }
 
     #[test]
     fn busy_is_window_less_idle_less_steal() {
-        let time = busy(&times(1000, 100, 5), &times(2000, 350, 55));
-        assert_eq!((time.cpu, time.window_ns, time.busy_ns, time.steal_ns), (3, 1000, 700, 50));
-        // steal comes in ticks and may overshoot a window that was all idle
-        assert_eq!(busy(&times(0, 0, 0), &times(100, 95, 10)).busy_ns, 0);
+        use IdleSource::{IdleCounter, TimerList};
+        // idle and steal of a window of 1000, what was busy, and how far that may be off
+        for (source, idle, steal, busy_ns, unsure_ns) in [
+            (TimerList, 250, 0, 750, 0),
+            // never idle: all steal was beside it
+            (TimerList, 0, 100, 900, 0),
+            // always idle but for 5: steal that comes in ticks cannot make it less than nothing
+            (TimerList, 995, 10, 5, 5),
+            (TimerList, 500, 100, 450, 50),
+            // more steal than awake time: some of it was in idle time, for certain
+            (TimerList, 900, 300, 70, 70),
+            (TimerList, 100, 900, 90, 90),
+            // a counter's CPU does not sleep
+            (IdleCounter, 250, 50, 700, 0),
+            (IdleCounter, 995, 10, 0, 0),
+            (IdleCounter, 1010, 0, 0, 0),
+        ] {
+            let time = busy(source, &times(1000, 7, 5), &times(2000, 7 + idle, 5 + steal));
+            let case = format!("{source:?} {idle} {steal}");
+            assert_eq!((time.cpu, time.window_ns, time.steal_ns), (3, 1000, steal), "{case}");
+            assert_eq!((time.busy_ns, time.unsure_ns), (busy_ns, unsure_ns), "{case}");
+        }
+        let unsure = |unsure_ns, times: CpuTimes| CpuTimes { unsure_ns, ..times };
+        let (opened, closed) = (unsure(3, times(0, 0, 0)), unsure(43, times(100, 30, 0)));
+        let time = busy(IdleCounter, &opened, &closed);
+        assert_eq!((time.busy_ns, time.unsure_ns), (70, 40));
+    }
+
+    /// Two windows of a second of a CPU with one thread, on a virtual machine: awake, stolen, and what the
+    /// thread used, in µs. Taking all of the steal off would leave less than the thread alone had.
+    #[test]
+    fn recorded_steal_is_not_taken_off_twice() {
+        for (awake, steal, thread) in [(56_800, 10_000, 50_400), (68_800, 10_000, 60_000)] {
+            assert!(awake - steal < thread);
+            let time = busy(
+                IdleSource::TimerList,
+                &times(0, 0, 0),
+                &times(1_000_000, 1_000_000 - awake, steal),
+            );
+            assert!(time.busy_ns >= thread && time.busy_ns <= awake, "{time:?}");
+            assert!(time.busy_ns - time.unsure_ns <= thread, "{time:?}");
+        }
+    }
+
+    #[test]
+    fn no_cpu_was_busy_for_less_than_its_threads() {
+        let time = CpuTime { cpu: 0, window_ns: 1000, busy_ns: 450, steal_ns: 100, unsure_ns: 50 };
+        for (known_ns, busy_ns, unsure_ns) in
+            [(0, 450, 50), (430, 450, 50), (480, 480, 20), (600, 600, 0), (2000, 1000, 0)]
+        {
+            let least = at_least(known_ns, time);
+            assert_eq!((least.busy_ns, least.unsure_ns), (busy_ns, unsure_ns), "{known_ns}");
+        }
     }
 
     #[test]

@@ -5,13 +5,22 @@
 //! an idle CPU, so that a clock rate that changes, or a busy hardware thread beside it, looks like
 //! load. Here a pass is a look at the clock. One that took about as long as it takes on an idle CPU
 //! went undisturbed, and its own length is added to the idle time; a longer one means that
-//! something else ran in between, and adds nothing. What is calibrated is only where the one ends
-//! and the other begins, and nothing lies near that line: a pass takes some tens of nanoseconds, an
-//! interrupt a microsecond or more.
+//! something came in between. What is calibrated is only where the one ends and the other begins, and
+//! nothing lies near that line: a pass takes some tens of nanoseconds, an interrupt a microsecond or
+//! more.
 //!
-//! Even an idle CPU does not get all of its time: the tick that a counting CPU keeps costs some of
-//! it. As the looper does, each counter therefore finds out what it gets on its CPU while that is
-//! idle, and this is what counts as all of the time.
+//! Not all that comes in between is work. After each such pass the thread looks at its own CPU clock,
+//! which stands still while others run, and while the hypervisor takes time and says so, and at the
+//! interrupts that came ([`InterruptCounts`], where this process may count them). So it can tell
+//! apart, as `tally` does: another thread; an interrupt; the tick, which is only there because a
+//! thread counts; and what the hypervisor took without a word, which on a CPU that slept would have
+//! cost nothing. Where interrupts cannot be seen, a long pass in which the own clock went on is either
+//! of the last two, and is told as not known.
+//!
+//! A pass in which the thread looked around is no pass, and where interrupts cannot be seen the tick takes
+//! its part. As the looper does, each counter therefore finds out beforehand what it counts at its best,
+//! and this is what counts as all of the time: of its own CPU time, since others and the hypervisor may be
+//! at work meanwhile.
 //!
 //! It shares no assumption with the kernel's idle time but CLOCK_MONOTONIC. Its price: a CPU that
 //! counts never sleeps, so nothing that is measured pays for waking it.
@@ -23,7 +32,8 @@ use std::thread::JoinHandle;
 
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
-use linkrate_sys::sched;
+use linkrate_sys::interrupts::{InterruptCounts, Interrupts};
+use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
 
 /// What the names of counting threads begin with.
@@ -38,8 +48,12 @@ const CALIBRATION_SLICES: usize = 8;
 /// One of them: many ticks long, so that one more or less is little.
 const CALIBRATION_SLICE_NS: u64 = 40_000_000;
 
-/// A CPU that gives less at its best is not idle, and what it gives is no measure.
-const LEAST_IDLE: f64 = 0.95;
+/// A counter that counts less of its own time at its best was interrupted all the time, and what it counts is
+/// no measure.
+const LEAST_COUNTED: f64 = 0.95;
+
+/// Own CPU time without which a slice says nothing, ns.
+const LEAST_OWN_NS: u64 = CALIBRATION_SLICE_NS / 8;
 
 /// A pass that takes more than so many times the usual one was disturbed: far more than a slower
 /// clock rate or a cache miss makes of it, far less than any switch to something else.
@@ -49,17 +63,30 @@ const DISTURBED_FACTOR: u64 = 10;
 /// system call take longer.
 const LONGEST_PASS_NS: u64 = 150;
 
+/// A look at the own CPU clock takes at most so long unless something comes in between, ns.
+const LONGEST_LOOK_NS: u64 = 10_000;
+
+/// What two clocks may differ in between two looks, ns: the thread's follows the counter of the CPU,
+/// CLOCK_MONOTONIC is slewed by up to 500 ppm of the 4 ms between two ticks.
+const CLOCKS_DIFFER_NS: u64 = 5_000;
+
+/// The kernel's handling of hardware interrupts takes less in a row, ns: the tick takes some tens of
+/// microseconds in a virtual machine. What takes longer is a softirq, or nothing of this kernel's.
+const LONG_NS: u64 = 200_000;
+
 /// Counters on the CPUs they were started on. They rest until told to run, and end when dropped.
 #[derive(Debug)]
 pub struct IdleCounters {
     counters: Vec<Counter>,
+    sees_interrupts: bool,
 }
 
 #[derive(Debug)]
 struct Counter {
     cpu: u32,
-    /// What it gets on an idle CPU, as a share of the time.
+    /// What it counts of its own CPU time where nothing interrupts it, as a share.
     all: f64,
+    thread_id: ThreadId,
     shared: Arc<Shared>,
     /// A word lets it run; hanging up ends it.
     run: Option<Sender<()>>,
@@ -71,11 +98,12 @@ struct Counter {
 #[repr(align(128))]
 struct Shared {
     idle_ns: AtomicU64,
+    unsure_ns: AtomicU64,
     rest: AtomicBool,
 }
 
 impl IdleCounters {
-    /// Starts a counter on each of `cpus`, which must be idle for the 0.3 s this takes.
+    /// Starts a counter on each of `cpus`, which must be idle for a part of the 0.3 s this takes.
     ///
     /// # Errors
     /// When a thread cannot be started or bound, or this machine's clock is too slow to count by.
@@ -88,9 +116,17 @@ impl IdleCounters {
             return Err(SysError::new("count idle time on CPUs", cpus.to_string(), error)
                 .with_hint("choose clock source tsc, which is read without a system call"));
         }
-        let mut counters = Self { counters: Vec::new() };
+        // not everyone may
+        let interrupts = InterruptCounts::start(cpus.iter().last().map_or(0, |last| last + 1));
+        let interrupts = interrupts.ok().map(Arc::new);
+        let mut counters = Self { counters: Vec::new(), sees_interrupts: interrupts.is_some() };
         for cpu in cpus.iter() {
-            counters.counters.push(Counter::start(cpu, pass_ns * DISTURBED_FACTOR)?);
+            let passes = Passes {
+                cpu,
+                disturbed_ns: pass_ns * DISTURBED_FACTOR,
+                interrupts: interrupts.clone(),
+            };
+            counters.counters.push(Counter::start(passes)?);
         }
         counters.calibrate();
         Ok(counters)
@@ -100,17 +136,24 @@ impl IdleCounters {
         let mut shares = vec![Vec::with_capacity(CALIBRATION_SLICES); self.counters.len()];
         self.run();
         for _ in 0..CALIBRATION_SLICES {
-            let read = |counter: &Counter| (monotonic_ns(), counter.counted_ns());
+            // time of which nothing is known is no measure
+            let read = |counter: &Counter| {
+                let own_ns = counter.own_clock_ns();
+                (own_ns.saturating_sub(counter.unsure_ns()), counter.counted_ns())
+            };
             let opened: Vec<_> = self.counters.iter().map(read).collect();
             sleep_until_ns(monotonic_ns() + CALIBRATION_SLICE_NS);
             let closed: Vec<_> = self.counters.iter().map(read).collect();
             for ((shares, opened), closed) in shares.iter_mut().zip(opened).zip(closed) {
-                shares.push((closed.1 - opened.1) as f64 / (closed.0 - opened.0).max(1) as f64);
+                let own_ns = closed.0.saturating_sub(opened.0);
+                if own_ns >= LEAST_OWN_NS {
+                    shares.push((closed.1 - opened.1) as f64 / own_ns as f64);
+                }
             }
         }
         self.rest();
-        for (counter, shares) in self.counters.iter_mut().zip(shares) {
-            counter.all = share_of_an_idle_cpu(&shares);
+        for (counter, mut shares) in self.counters.iter_mut().zip(shares) {
+            counter.all = share_of_own_time(&mut shares, self.sees_interrupts);
         }
     }
 
@@ -137,35 +180,55 @@ impl IdleCounters {
         let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
         Some((counter.counted_ns() as f64 / counter.all) as u64)
     }
+
+    /// Time of which the counter of `cpu` cannot say whether it was idle, ns; it is not in
+    /// [`idle_ns`](Self::idle_ns). `None` when there is no counter.
+    pub fn unsure_ns(&self, cpu: u32) -> Option<u64> {
+        let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
+        Some(counter.unsure_ns())
+    }
 }
 
 impl Counter {
-    fn start(cpu: u32, disturbed_ns: u64) -> Result<Self, SysError> {
+    fn start(passes: Passes) -> Result<Self, SysError> {
+        let cpu = passes.cpu;
         let shared = Arc::new(Shared::default());
         let (run, woken) = channel();
         let (ready, is_ready) = channel();
         let theirs = Arc::clone(&shared);
         let body = move || {
-            let placed = sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect());
-            let placed = placed.and_then(|()| sched::become_idle());
+            let id = sched::current_thread();
+            let placed = sched::set_affinity(id, &[cpu].into_iter().collect());
+            let placed = placed.and_then(|()| sched::become_idle()).map(|()| id);
             let may_count = placed.is_ok();
             let _ = ready.send(placed);
             if may_count {
-                count(&theirs, &woken, disturbed_ns);
+                count(&theirs, &woken, &passes);
             }
         };
         let name = format!("{THREAD}{cpu}");
         let failed = |error| SysError::new("start idle counter on CPU", cpu.to_string(), error);
         let thread = std::thread::Builder::new().name(name).spawn(body).map_err(failed)?;
-        let counter = Self { cpu, all: 1.0, shared, run: Some(run), thread: Some(thread) };
+        let (run, thread) = (Some(run), Some(thread));
         match is_ready.recv() {
-            Ok(placed) => placed.map(|()| counter),
+            Ok(placed) => {
+                placed.map(|thread_id| Self { cpu, all: 1.0, thread_id, shared, run, thread })
+            }
             Err(_) => Err(failed(std::io::Error::other("the thread ended at once"))),
         }
     }
 }
 
 impl Counter {
+    /// A clock that cannot be read stands still, and the slice says nothing.
+    fn own_clock_ns(&self) -> u64 {
+        sched::thread_cpu_ns(self.thread_id).unwrap_or(0)
+    }
+
+    fn unsure_ns(&self) -> u64 {
+        self.shared.unsure_ns.load(Ordering::Relaxed)
+    }
+
     fn counted_ns(&self) -> u64 {
         self.shared.idle_ns.load(Ordering::Relaxed)
     }
@@ -182,30 +245,90 @@ impl Drop for Counter {
     }
 }
 
-fn count(shared: &Shared, woken: &Receiver<()>, disturbed_ns: u64) {
-    let mut idle_ns = 0;
+/// What a counting thread goes by.
+#[derive(Debug)]
+struct Passes {
+    cpu: u32,
+    /// A pass of at least this length was disturbed.
+    disturbed_ns: u64,
+    interrupts: Option<Arc<InterruptCounts>>,
+}
+
+fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
+    let thread = sched::current_thread();
+    // the own clock can always be read; if not, it stood still, and others had the CPU
+    let own_clock = || sched::thread_cpu_ns(thread).unwrap_or(0);
+    let interrupts = || passes.interrupts.as_ref().and_then(|counts| counts.on(passes.cpu));
+    let (mut idle_ns, mut unsure_ns) = (0, 0);
     while woken.recv().is_ok() {
+        let (mut own_then, mut interrupts_then) = (own_clock(), interrupts());
+        // undisturbed since the last look at the own clock
+        let mut since_ns = 0;
         let mut last = monotonic_ns();
         while !shared.rest.load(Ordering::Relaxed) {
             let now = monotonic_ns();
-            idle_ns += undisturbed_ns(now - last, disturbed_ns);
-            last = now;
+            let pass = now - last;
+            if pass < passes.disturbed_ns {
+                (idle_ns, since_ns, last) = (idle_ns + pass, since_ns + pass, now);
+            } else {
+                let (own_now, interrupts_now) = (own_clock(), interrupts());
+                let own_ns = (own_now.saturating_sub(own_then)).saturating_sub(since_ns).min(pass);
+                let seen = interrupts_now.zip(interrupts_then).map(|(now, then)| now.since(then));
+                let tally = tally(pass, own_ns, seen);
+                last = monotonic_ns();
+                let look = (last - now).min(LONGEST_LOOK_NS);
+                idle_ns += tally.idle_ns + look;
+                unsure_ns += tally.unsure_ns;
+                (own_then, interrupts_then, since_ns) = (own_now, interrupts_now, 0);
+                shared.unsure_ns.store(unsure_ns, Ordering::Relaxed);
+            }
             shared.idle_ns.store(idle_ns, Ordering::Relaxed);
         }
     }
 }
 
-/// What a pass of `pass_ns` says about the CPU's idle time.
-fn undisturbed_ns(pass_ns: u64, disturbed_ns: u64) -> u64 {
-    if pass_ns < disturbed_ns { pass_ns } else { 0 }
+/// What a disturbed pass says about the CPU's idle time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    /// Time in which this kernel had nothing to do.
+    idle_ns: u64,
+    /// Time that was either this or work.
+    unsure_ns: u64,
 }
 
-/// What a counter got of its CPU in each slice of calibration says what it gets of an idle one: the
-/// most, as others can only take from it.
-fn share_of_an_idle_cpu(shares: &[f64]) -> f64 {
-    let share = shares.iter().copied().fold(0.0, f64::max);
-    // what a CPU gives that was not idle is no measure; uncorrected, the tick counts as load
-    if share < LEAST_IDLE { 1.0 } else { share.min(1.0) }
+/// Judges a disturbed pass of `pass_ns`, in which the thread's own clock went on by `own_ns`, by the
+/// interrupts that were seen; `None` if nobody could look.
+///
+/// | own clock | interrupts but the tick | was |
+/// |---|---|---|
+/// | stood still | | another thread, or told steal: not idle |
+/// | went on | none, and nobody else ran | the tick, or the hypervisor: idle |
+/// | went on | none, but somebody else ran | the interrupt that woke them if short: not idle |
+/// | went on | some | these if short; if long, idle but for the softirqs in it |
+/// | went on | not seen | an interrupt if short; if long, not known |
+fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>) -> Tally {
+    let is_alone = pass_ns - own_ns < CLOCKS_DIFFER_NS;
+    let own_ns = if is_alone { pass_ns } else { own_ns };
+    let is_long = own_ns >= LONG_NS;
+    let idle = |idle_ns| Tally { idle_ns, unsure_ns: 0 };
+    match seen {
+        Some(seen) if seen.is_none() => idle(if is_alone || is_long { own_ns } else { 0 }),
+        Some(seen) if is_long => idle(own_ns.saturating_sub(seen.softirq_ns)),
+        None if is_long => Tally { idle_ns: 0, unsure_ns: own_ns },
+        _ => Tally::default(),
+    }
+}
+
+/// What a counter counted of its own CPU time in each slice of calibration says what it counts of time
+/// that is all its own. Where interrupts are seen it is the most, as they can only take from it. Where
+/// they are not, the tick takes from it, more or less by what the hypervisor does meanwhile, and the median
+/// is what it takes as a rule.
+fn share_of_own_time(shares: &mut [f64], sees_interrupts: bool) -> f64 {
+    shares.sort_unstable_by(f64::total_cmp);
+    let at = if sees_interrupts { shares.len().saturating_sub(1) } else { shares.len() / 2 };
+    let share = shares.get(at).copied().unwrap_or(0.0);
+    // what was never its own is no measure; uncorrected, the tick counts as load
+    if share < LEAST_COUNTED { 1.0 } else { share.min(1.0) }
 }
 
 /// Median length of a pass: disturbances, however many, are far fewer than passes.
@@ -226,22 +349,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disturbed_pass_adds_nothing() {
-        assert_eq!(
-            [25, 299, 300, 4_000_000].map(|pass| undisturbed_ns(pass, 300)),
-            [25, 299, 0, 0]
-        );
+    fn what_came_in_between_is_told_apart() {
+        const US: u64 = 1000;
+        let none = Some(Interrupts::default());
+        let softirq = |us: u64| Some(Interrupts { softirq_ns: us * US, softirqs: 1, hardware: 1 });
+        let hardware = Some(Interrupts { hardware: 1, ..Interrupts::default() });
+        for (what, pass_us, own_us, seen, idle_us, unsure_us) in [
+            ("another thread", 4000, 6, none, 0, 0),
+            ("another thread, or told steal, nobody looked", 4000, 6, None, 0, 0),
+            ("the tick", 45, 45, none, 45, 0),
+            ("the tick, and clocks that differ", 45, 43, none, 45, 0),
+            ("the tick, nobody looked: calibration has it", 45, 45, None, 0, 0),
+            ("the hypervisor", 7000, 6998, none, 7000, 0),
+            ("the hypervisor, nobody looked", 7000, 6998, None, 0, 7000),
+            ("a timer that woke a thread", 4000, 30, none, 0, 0),
+            ("a thread, and the hypervisor beside it", 9000, 5000, none, 5000, 0),
+            ("an interrupt of the network", 30, 30, hardware, 0, 0),
+            ("its softirq", 150, 150, softirq(120), 0, 0),
+            ("a long softirq", 2010, 2010, softirq(2003), 7, 0),
+            ("a softirq, and the hypervisor", 7000, 7000, softirq(100), 6900, 0),
+            ("a softirq longer than the own clock", 900, 400, softirq(500), 0, 0),
+        ] {
+            let tally = tally(pass_us * US, own_us * US, seen);
+            let expected = Tally { idle_ns: idle_us * US, unsure_ns: unsure_us * US };
+            assert_eq!(tally, expected, "{what}");
+        }
     }
 
     #[test]
-    fn calibration_takes_what_an_idle_cpu_gives() {
-        let of = share_of_an_idle_cpu;
-        // others were there most of the time
+    fn calibration_takes_the_best_of_its_own_time() {
+        let of = |shares: &[f64]| share_of_own_time(&mut shares.to_vec(), true);
+        let unseen = |shares: &[f64]| share_of_own_time(&mut shares.to_vec(), false);
+        // interrupts were there most of the time
         assert_eq!(of(&[0.97, 0.5, 0.7, 0.989, 0.96, 0.3, 0.988, 0.7]), 0.989);
-        // a CPU that was busy all the time, and a clock that ran ahead
+        // all of the time, and a clock that was read late
         assert_eq!(of(&[0.6, 0.7, 0.94, 0.5]), 1.0);
         assert_eq!(of(&[1.01, 1.01]), 1.0);
         assert_eq!(of(&[]), 1.0);
+        assert_eq!(unseen(&[0.97, 0.96, 0.99, 0.98, 0.5]), 0.97);
+        assert_eq!(unseen(&[]), 1.0);
     }
 
     #[test]
@@ -268,6 +414,7 @@ mod tests {
             counters.rest();
             sleep(50);
             let after = idle();
+            assert!(counters.unsure_ns(cpu).is_some());
             assert!(after > before && after - before < monotonic_ns() - began);
             sleep(20);
             assert_eq!(idle(), after, "it rests");

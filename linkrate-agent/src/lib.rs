@@ -5,7 +5,8 @@
 //! each connection a thread ([`flow`]); [`meter`] reads counters and CPU time at the two ends of
 //! the window, [`cpu_meter`] with the kernel's idle time or its own ([`idle_counter`]). [`knobs`]
 //! sets an interface and reads it back. [`taps`] makes the interfaces of virtual adapters and gives
-//! them away. [`profile`] samples what the CPUs are doing.
+//! them away. [`profile`] samples what the CPUs are doing, [`send_buffers`] looks whether senders wait
+//! for room.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod knobs;
 pub mod meter;
 pub mod profile;
 pub mod protocol;
+pub mod send_buffers;
 pub mod server;
 pub mod session;
 pub mod sockets;

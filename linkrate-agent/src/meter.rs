@@ -16,7 +16,7 @@ use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_terms::measurement::{CpuUse, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime};
 
-use crate::cpu_meter::{CpuMeter, busy};
+use crate::cpu_meter::{CpuMeter, at_least, busy};
 use crate::flow::Flow;
 use crate::protocol::{MeasureSpec, WindowReport};
 
@@ -26,6 +26,8 @@ pub struct Reading {
     payload: Payload,
     cpus: Vec<CpuTimes>,
     threads: Vec<(ThreadId, u64, u64)>,
+    /// When the first of them was read in the opening reading, and the last in the closing one.
+    threads_at_ns: u64,
     slow: Slow,
     /// Who else used the CPUs that are accounted for; known when the window has closed.
     others: Vec<OtherProgram>,
@@ -82,10 +84,11 @@ impl<'a> Meters<'a> {
     /// When a counter cannot be read.
     pub fn open(&self) -> Result<Reading, SysError> {
         let slow = self.read_slow()?;
+        let threads_at_ns = monotonic_ns();
         let threads = self.read_threads();
         let cpus = self.cpu.read(&self.spec.cpus)?;
         let payload = self.read_payload();
-        Ok(Reading { payload, cpus, threads, slow, others: Vec::new() })
+        Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others: Vec::new() })
     }
 
     /// The reading that closes it.
@@ -96,12 +99,13 @@ impl<'a> Meters<'a> {
         let payload = self.read_payload();
         let cpus = self.cpu.read(&self.spec.cpus)?;
         let threads = self.read_threads();
+        let threads_at_ns = monotonic_ns();
         let slow = self.read_slow()?;
         let others = self
             .census
             .as_ref()
             .map_or_else(Vec::new, |before| Census::take().since(before, &self.spec.cpus));
-        Ok(Reading { payload, cpus, threads, slow, others })
+        Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others })
     }
 
     fn read_payload(&self) -> Payload {
@@ -175,7 +179,6 @@ impl<'a> Meters<'a> {
     }
 
     fn cpu_use(&self, opened: &Reading, closed: &Reading) -> CpuUse {
-        let cpus = opened.cpus.iter().zip(&closed.cpus).map(|(a, b)| busy(a, b)).collect();
         let threads = closed.threads.iter().filter_map(|(id, cpu_ns, user_ns)| {
             let (_, cpu_before, user_before) = opened.threads.iter().find(|(old, ..)| old == id)?;
             let name = self.flows.iter().find(|flow| flow.thread_id == *id);
@@ -186,14 +189,30 @@ impl<'a> Meters<'a> {
                 user_ns: user_ns.saturating_sub(*user_before),
             })
         });
+        let threads: Vec<ThreadTime> = threads.collect();
+        let source = self.cpu.source();
+        let cpus = opened.cpus.iter().zip(&closed.cpus).map(|(a, b)| {
+            // threads are read before the CPU's window opens and after it has closed
+            let threads_ns = closed.threads_at_ns.saturating_sub(opened.threads_at_ns);
+            let beside_ns = threads_ns.saturating_sub(b.at_ns.saturating_sub(a.at_ns));
+            at_least(known_ns(&threads, a.cpu, beside_ns), busy(source, a, b))
+        });
         CpuUse {
-            cpus,
-            threads: threads.collect(),
-            source: self.cpu.source(),
+            cpus: cpus.collect(),
+            threads,
+            source,
             shared: false,
             others: closed.others.clone(),
         }
     }
+}
+
+/// CPU time that threads bound to `cpu` alone have used for certain, if all may have run for
+/// `beside_ns` that do not count.
+fn known_ns(threads: &[ThreadTime], cpu: u32, beside_ns: u64) -> u64 {
+    let alone = [cpu].into_iter().collect();
+    let there = threads.iter().filter(|thread| thread.affinity == alone);
+    there.map(|thread| thread.cpu_ns).sum::<u64>().saturating_sub(beside_ns)
 }
 
 /// Counters that did not move are left out.
@@ -216,12 +235,25 @@ fn sender_times(
         sndbuf_limited_us: sum.sndbuf_limited_us
             + b.sndbuf_limited_us.saturating_sub(a.sndbuf_limited_us),
         retransmits: sum.retransmits + u64::from(b.total_retrans.saturating_sub(a.total_retrans)),
+        ..sum
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bound_threads_are_known_to_have_used_their_cpu() {
+        let thread = |affinity: &[u32], cpu_ns| ThreadTime {
+            name: "flow".to_owned(),
+            affinity: affinity.iter().copied().collect(),
+            cpu_ns,
+            user_ns: 0,
+        };
+        let threads = [thread(&[1], 500), thread(&[1], 300), thread(&[0, 1], 90), thread(&[0], 7)];
+        assert_eq!([0, 1, 2].map(|cpu| known_ns(&threads, cpu, 10)), [0, 790, 0]);
+    }
 
     #[test]
     fn counters_that_did_not_move_are_left_out() {

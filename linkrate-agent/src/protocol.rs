@@ -695,4 +695,28 @@ mod tests {
             assert!(decode_reply(bytes).is_err());
         }
     }
+
+    /// A seed that no longer decodes leads the fuzzer nowhere.
+    #[test]
+    fn the_fuzzers_seeds_are_what_their_names_say() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/protocol");
+        let mut messages = 0;
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let Some(name) = name.strip_suffix(".json") else { continue };
+            let bytes = std::fs::read(&path).unwrap();
+            let (request, reply) = (decode_request(&bytes), decode_reply(&bytes));
+            let is_refused = ["-too-many", "-no-period"].iter().any(|end| name.ends_with(end));
+            if is_refused {
+                let out_of_bounds = matches!(request, Err(DecodeError::OutOfBounds { .. }))
+                    || matches!(reply, Err(DecodeError::OutOfBounds { .. }));
+                assert!(out_of_bounds, "{name}: {request:?}, {reply:?}");
+            } else {
+                assert!(request.is_ok() || reply.is_ok(), "{name}: {request:?}, {reply:?}");
+            }
+            messages += 1;
+        }
+        assert!(messages > 20, "{messages}");
+    }
 }

@@ -24,6 +24,7 @@ use crate::protocol::{
     Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
     decode_request,
 };
+use crate::send_buffers::SendBuffers;
 use crate::session::Session;
 use crate::taps::Taps;
 
@@ -265,8 +266,9 @@ impl Agent<'_> {
         }
         if let Some(sampling) = &mut sampling {
             sampling.opened(&opened);
-            self.empty_rings_until(spec.end_ns, sampling)?;
         }
+        let mut buffers = SendBuffers::of(flows);
+        self.watch_until(spec.end_ns, sampling.as_mut(), &mut buffers)?;
         self.sleep_until(spec.end_ns)?;
         let broken = self.session.as_ref().and_then(Session::broken);
         if let Some(control) = control {
@@ -274,27 +276,43 @@ impl Agent<'_> {
         }
         let closed = meters.close()?;
         let mut report = meters.report(&opened, &closed, broken);
+        report.senders.buffer_looks = buffers.looks;
+        report.senders.buffer_full_looks = buffers.full;
         if let Some(sampling) = sampling {
             report.profile = Some(Box::new(sampling.closed(&closed, flows)?));
         }
         Ok(Reply::Window(Box::new(report)))
     }
 
-    /// Reads samples while a long window is open; a window of a minute needs none of it.
-    fn empty_rings_until(&self, end_ns: u64, sampling: &mut Sampling<'_>) -> Result<(), Refusal> {
+    /// Looks at the send buffers while the window is open, and reads samples in a long one; one of a
+    /// minute needs none of that.
+    fn watch_until(
+        &self,
+        end_ns: u64,
+        mut sampling: Option<&mut Sampling<'_>>,
+        buffers: &mut SendBuffers<'_>,
+    ) -> Result<(), Refusal> {
+        let due_ns = |sampling: &Sampling<'_>| monotonic_ns().saturating_add(sampling.lasts_ns());
+        let mut rings_ns = sampling.as_deref().map(due_ns);
         loop {
-            let next_ns = monotonic_ns().saturating_add(sampling.lasts_ns());
-            if next_ns >= end_ns {
-                return Ok(());
-            }
+            let due = [rings_ns, buffers.next_ns()].into_iter().flatten().min();
+            let Some(next_ns) = due.filter(|next_ns| *next_ns < end_ns) else { return Ok(()) };
             self.sleep_until(next_ns)?;
-            sampling.read()?;
+            if buffers.next_ns() == Some(next_ns) {
+                buffers.look();
+            }
+            if rings_ns == Some(next_ns)
+                && let Some(sampling) = sampling.as_mut()
+            {
+                sampling.read()?;
+                rings_ns = Some(due_ns(sampling));
+            }
         }
     }
 
     /// Sleeps, but not through the controller's death: a closed carrier ends the agent at once.
     fn sleep_until(&self, deadline_ns: u64) -> Result<(), Refusal> {
-        /// A wake-up of the SUT's CPU ten times a second would be measured; one is not.
+        /// To look now and then whether the controller is there would wake the SUT's CPU each time.
         const NEAR_NS: u64 = 20_000_000;
         let now = monotonic_ns();
         if let Some(wait_ns) = deadline_ns.checked_sub(now + NEAR_NS)

@@ -146,6 +146,8 @@ fn add_senders(sum: SenderTimes, more: SenderTimes) -> SenderTimes {
         rwnd_limited_us: sum.rwnd_limited_us.saturating_add(more.rwnd_limited_us),
         sndbuf_limited_us: sum.sndbuf_limited_us.saturating_add(more.sndbuf_limited_us),
         retransmits: sum.retransmits.saturating_add(more.retransmits),
+        buffer_looks: sum.buffer_looks.saturating_add(more.buffer_looks),
+        buffer_full_looks: sum.buffer_full_looks.saturating_add(more.buffer_full_looks),
     }
 }
 

@@ -167,6 +167,7 @@ const CPU: &[Column<Measurement>] = &[
     ("sut_busiest_cpu_percent", |run| figure(run.sut_cpu.busiest_percent())),
     ("sut_busy_cpus", |run| figure(run.sut_cpu.busy_cpus())),
     ("sut_steal_ns", |run| text(run.sut_cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum::<u64>())),
+    ("sut_unsure_ns", |run| text(run.sut_cpu.unsure_ns())),
     ("client_cpus", |run| text(run.client_cpu.cpus.len())),
     ("client_window_ns", |run| text(window_ns(&run.client_cpu))),
     ("client_busy_ns", |run| text(run.client_cpu.busy_ns())),
@@ -254,6 +255,8 @@ const SOCKETS: &[Column<Measurement>] = &[
     ("sender_busy_us", |run| text(run.evidence.senders.busy_us)),
     ("rwnd_limited_us", |run| text(run.evidence.senders.rwnd_limited_us)),
     ("sndbuf_limited_us", |run| text(run.evidence.senders.sndbuf_limited_us)),
+    ("send_buffer_looks", |run| text(run.evidence.senders.buffer_looks)),
+    ("send_buffer_full_looks", |run| text(run.evidence.senders.buffer_full_looks)),
     ("retransmitted_segments", |run| text(run.evidence.senders.retransmits)),
 ];
 

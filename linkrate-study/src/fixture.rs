@@ -99,6 +99,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             window_ns,
             busy_ns: (busy * window_ns as f64) as u64,
             steal_ns: 0,
+            unsure_ns: 0,
         }],
         threads: Vec::new(),
         source: IdleSource::TimerList,

@@ -48,7 +48,7 @@ pub fn check(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
 }
 
 /// The programs by name and process id, with their shares.
-fn others_listed(cpu: &CpuUse) -> String {
+pub(crate) fn others_listed(cpu: &CpuUse) -> String {
     let named = cpu.others.iter().take(3).map(|other| {
         let percent = cpu.percent_of(other.cpu_ns);
         // a program may call itself anything

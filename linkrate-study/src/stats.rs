@@ -19,6 +19,7 @@ pub mod sample;
 pub mod stop;
 pub mod student_t;
 pub mod trend;
+pub mod wander;
 
 #[cfg(test)]
 pub(crate) mod simulate;

@@ -28,6 +28,11 @@ pub const BUS_BOUND_PERCENT: f64 = 97.0;
 /// with a few per cent of timers and housekeeping, so 100 is never reached.
 pub const CPU_BOUND_PERCENT: f64 = 95.0;
 
+/// Per cent of one client CPU that programs other than linkrate used, from which it is told with a verdict
+/// that rests on the clients' CPUs: as much as that CPU had left when it was still no bound, so that it
+/// may be one because of them.
+pub const CLIENT_OTHERS_PERCENT: f64 = 100.0 - CPU_BOUND_PERCENT;
+
 /// Per cent of one CPU from which a device thread is the bound, for the same reason.
 pub const DEVICE_BOUND_PERCENT: f64 = 95.0;
 
@@ -67,6 +72,8 @@ pub struct VerdictInput {
     pub rwnd_limited_percent: Option<f64>,
     /// Share of sending time limited by the send buffer, in per cent.
     pub sndbuf_limited_percent: Option<f64>,
+    /// CPU time of programs other than linkrate on the clients' CPUs, in per cent of one CPU.
+    pub client_others_percent: f64,
 }
 
 /// What bound a cell. Percentages as in [`VerdictInput`].
@@ -161,6 +168,7 @@ impl Default for VerdictInput {
             transactional: false,
             rwnd_limited_percent: None,
             sndbuf_limited_percent: None,
+            client_others_percent: 0.0,
         }
     }
 }
@@ -195,6 +203,15 @@ impl VerdictInput {
                 good.iter().filter_map(|run| pick(adapter::evidence(run)?)).collect();
             mean(&values)
         };
+        let others: Vec<f64> = good
+            .iter()
+            .map(|run| &run.client_cpu)
+            .filter_map(|cpu| {
+                // of one CPU: which of them it was is not known
+                let window_ns = cpu.cpus.iter().map(|cpu| cpu.window_ns).max()?;
+                Some(cpu.others_ns() as f64 * 100.0 / window_ns.max(1) as f64)
+            })
+            .collect();
         let links: Vec<f64> = good_runs
             .iter()
             .filter_map(|run| adapter::loaded_link_percent(&run.spec, run.measurement()?))
@@ -211,8 +228,23 @@ impl VerdictInput {
             shared_cpus: good.iter().any(|run| run.sut_cpu.shared),
             transactional: good_runs.iter().any(|run| is_transactional(&run.spec)),
             rwnd_limited_percent: limited(|senders| senders.rwnd_limited_us),
-            sndbuf_limited_percent: limited(|senders| senders.sndbuf_limited_us),
+            sndbuf_limited_percent: send_buffer_percent(
+                limited(|senders| senders.sndbuf_limited_us),
+                &good,
+            ),
+            client_others_percent: mean(&others).unwrap_or(0.0),
         }
+    }
+
+    /// Other programs' share of a client CPU, if the verdict rests on the clients' CPUs and it is enough
+    /// to have made it so.
+    pub fn clients_disturbed(&self) -> Option<f64> {
+        let rests_on_clients = matches!(
+            judge(self),
+            Verdict::ClientCpu { .. } | Verdict::BothCpus { .. } | Verdict::SharedCpu { .. }
+        );
+        let enough = self.client_others_percent >= CLIENT_OTHERS_PERCENT;
+        (rests_on_clients && enough).then_some(self.client_others_percent)
     }
 
     /// The verdict as a sentence, with what a reader needs beside it: how far the links were
@@ -241,11 +273,31 @@ impl VerdictInput {
             // writing to a String does not fail
             let _ = write!(text, "; {limit}{}", beside.join(", "));
         }
+        if let Some(percent) = self.clients_disturbed() {
+            let _ = write!(
+                text,
+                "; other programs used {percent:.1} % of a CPU there, so that the figure is not \
+                 linkrate's own"
+            );
+        }
         if self.scale < 1.0 && verdict != Verdict::NoGoodRun {
             let _ = write!(text, "; links at {} of their rate", self.scale);
         }
         text
     }
+}
+
+/// Share of sending time limited by the send buffer, in per cent: what the kernel counted, or the share of
+/// looks that found a full buffer to be the bound, whichever is more. The kernel's counter leaves out
+/// senders that wait with all their data sent, and looks are few, but neither finds what is not there.
+fn send_buffer_percent(counted: Option<f64>, good: &[&linkrate_terms::Measurement]) -> Option<f64> {
+    let shares: Vec<f64> = good
+        .iter()
+        .map(|run| &run.evidence.senders)
+        .filter(|senders| senders.buffer_looks > 0)
+        .map(|senders| senders.buffer_full_looks as f64 * 100.0 / senders.buffer_looks as f64)
+        .collect();
+    [counted, mean(&shares)].into_iter().flatten().reduce(f64::max)
 }
 
 /// Judges a cell.

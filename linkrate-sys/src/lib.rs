@@ -6,20 +6,23 @@
 //! - [`host`]: child processes in namespaces of their own; programs that join them
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`procstat`], [`census`], [`sched`], [`clock`]: CPU time, of whom, affinity, time
+//! - [`interrupts`]: softirqs by their length, seen by eBPF programs
 //! - [`perf`], [`kallsyms`]: what a CPU is doing, by the names of the kernel's functions
-//! - [`netstat`], [`tcp_info`], [`sock_diag`]: protocol counters, connections
+//! - [`netstat`], [`tcp_info`], [`send_queue`], [`sock_diag`]: protocol counters, connections
 //! - [`tree`]: what `/proc` and `/sys` say, below any root
 //! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
 //! - [`softirq_spin`]: a load of known size that no thread carries
 //! - [`local_socket`]: how processes of one machine find each other
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
 
+mod bpf;
 pub mod census;
 pub mod clock;
 pub mod doorbell;
 pub mod error;
 pub mod ethtool;
 pub mod host;
+pub mod interrupts;
 pub mod kallsyms;
 pub mod local_socket;
 pub mod memory;
@@ -29,6 +32,7 @@ pub mod netstat;
 pub mod perf;
 pub mod procstat;
 pub mod sched;
+pub mod send_queue;
 pub mod sock_diag;
 pub mod socket;
 pub mod softirq_spin;

@@ -24,6 +24,8 @@ pub struct CpuTimes {
     pub at_ns: u64,
     /// Idle time, waiting for I/O included, ns.
     pub idle_ns: u64,
+    /// Time that may have been idle or not, ns; the kernel's books have none.
+    pub unsure_ns: u64,
     /// Time the hypervisor gave to others, ns in steps of one tick.
     pub steal_ns: u64,
 }
@@ -141,7 +143,7 @@ pub fn read_precise(cpu: u32) -> Result<CpuTimes, SysError> {
         .map(|(_, idle)| idle)
         .ok_or_else(|| missing("/proc/timer_list", cpu))?;
     let steal_ns = read_coarse(cpu)?.steal_ns;
-    Ok(CpuTimes { cpu, at_ns, idle_ns, steal_ns })
+    Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns: 0, steal_ns })
 }
 
 /// Reads the times of `cpu` from `/proc/stat`.
@@ -158,6 +160,7 @@ pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
         cpu,
         at_ns,
         idle_ns: idle_ticks.saturating_mul(ns_per_tick),
+        unsure_ns: 0,
         steal_ns: steal_ticks.saturating_mul(ns_per_tick),
     })
 }

@@ -11,6 +11,8 @@ pub struct TcpInfo {
     pub snd_mss: u32,
     /// Smoothed round-trip time, µs.
     pub rtt_us: u32,
+    /// Shortest round trip seen lately, µs; `u32::MAX` before the first.
+    pub min_rtt_us: u32,
     /// Congestion window, segments.
     pub snd_cwnd: u32,
     /// Segments sent again so far.
@@ -150,6 +152,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     Ok(TcpInfo {
         snd_mss: raw.snd_mss,
         rtt_us: raw.rtt,
+        min_rtt_us: raw.min_rtt,
         snd_cwnd: raw.snd_cwnd,
         total_retrans: raw.total_retrans,
         busy_time_us: raw.busy_time,

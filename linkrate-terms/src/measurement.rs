@@ -174,6 +174,11 @@ pub struct CpuTime {
     pub busy_ns: u64,
     /// Taken by the hypervisor.
     pub steal_ns: u64,
+    /// How far `busy_ns` may be off to either side, because it is not known what of the steal fell
+    /// into idle time, or what of the time of a counter was stolen; ticks and what the hypervisor
+    /// does not tell are not in it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsure_ns: u64,
 }
 
 /// One thread over the window.
@@ -189,10 +194,20 @@ pub struct ThreadTime {
     pub user_ns: u64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
+}
+
 impl CpuUse {
     /// Busy nanoseconds, all CPUs together.
     pub fn busy_ns(&self) -> u64 {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.busy_ns))
+    }
+
+    /// How far [`busy_ns`](Self::busy_ns) may be off to either side, ns.
+    pub fn unsure_ns(&self) -> u64 {
+        self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.unsure_ns))
     }
 
     /// Nanoseconds of the window, all CPUs together.
@@ -432,6 +447,13 @@ pub struct SenderTimes {
     pub sndbuf_limited_us: u64,
     /// Segments sent again.
     pub retransmits: u64,
+    /// Looks at the send buffers, taken from time to time within the window.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub buffer_looks: u64,
+    /// Those that found a buffer full, all of it sent, and the path without a queue to speak of: more
+    /// buffer would have been more throughput.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub buffer_full_looks: u64,
 }
 
 impl Evidence {

@@ -14,6 +14,7 @@ use linkrate_agent::cpu_meter::{CpuMeter, choose};
 use linkrate_lab::Placement;
 use linkrate_lab::self_test::{self, Meter, SelfTest, Verdict};
 use linkrate_sys::error::SysResult;
+use linkrate_sys::interrupts::InterruptCounts;
 use linkrate_sys::procstat::{self, CpuTimes};
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuSet, TestbedSpec};
@@ -64,16 +65,16 @@ fn judged(document: Value, code: Option<i32>, test: &str) -> Option<Value> {
             skip(test, "something else kept this machine busy; stop it and run the test again");
             return None;
         }
-        // of the counter alone, which is judged below
+        // judged sample by sample
         Some("failed") => assert_eq!(code, Some(1)),
         other => panic!("{other:?}: {document:#}"),
     }
     Some(document)
 }
 
-/// The kernel's idle time is within a percentage point in every sample. A counter on a virtual
-/// machine loses what the hypervisor takes without saying so: the median of its samples is.
-fn check_errors(document: &Value) {
+/// Each meter is within a percentage point in every sample that nothing disturbed. A counter that may not
+/// see interrupts cannot tell a long tick from work: the median of its samples is.
+fn check_errors(document: &Value, sees_interrupts: bool) {
     let mut of_counter = Vec::new();
     for sample in document["samples"].as_array().expect("samples") {
         let figure = |name: &str| sample[name].as_f64().expect("a figure");
@@ -84,7 +85,7 @@ fn check_errors(document: &Value) {
         }
         // the load was there at all
         assert!((figure("truth_percent") - figure("asked_percent")).abs() < 8.0, "{sample}");
-        if sample["meter"] == "idle-counter" {
+        if sample["meter"] == "idle-counter" && !sees_interrupts {
             of_counter.push(error.abs());
         } else {
             assert!(error.abs() <= 1.0, "{sample}");
@@ -105,7 +106,7 @@ fn the_meters_report_known_loads_within_a_percentage_point() {
     assert_eq!(document["meters"], serde_json::json!([first, "idle-counter"]));
     let samples = document["samples"].as_array().expect("samples");
     assert_eq!(samples.len(), 3 * 2 * if root { 5 } else { 3 });
-    check_errors(&document);
+    check_errors(&document, root && InterruptCounts::start(1).is_ok());
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn an_ordinary_users_meters_do_too() {
     as_user.arg(copy.own.program()).args(["doctor", "--self-test", "--json"]);
     let Some(document) = run_or_skips(test, as_user) else { return };
     assert_eq!(document["meters"][0], "proc-stat");
-    check_errors(&document);
+    check_errors(&document, false);
     let how = document["loads"][2]["how"].as_str().expect("how the load is made");
     assert!(how.contains("not steered"), "{how}");
 }

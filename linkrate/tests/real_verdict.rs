@@ -1,8 +1,4 @@
 //! Each verdict, provoked: a testbed and a workload that leave no other.
-//!
-//! The send buffer's is missing: the kernel counts a sender as limited by it only if it blocks while
-//! packets still wait for the congestion window (`tcp_cwnd_validate`, net/ipv4/tcp_output.c), which no
-//! setting here brought about for half of the time. Its threshold is held by a unit test.
 
 mod common;
 
@@ -174,6 +170,27 @@ fn a_small_window_over_a_long_wire_is_the_verdict() {
     spec.socket.buffer = Some(ByteSize(16384));
     let Some((verdict, sentence)) = judged(test, &mut lab, spec) else { return };
     assert!(matches!(verdict, Verdict::ReceiverWindow { .. }), "{sentence}");
+}
+
+/// Small writes that are not held back, each in a packet of its own whose memory fills the sender's buffer
+/// long before their bytes fill the receiver's window.
+#[test]
+fn a_small_send_buffer_over_a_long_wire_is_the_verdict() {
+    let test = "a_small_send_buffer_over_a_long_wire_is_the_verdict";
+    if !is_root_or_skips(test) {
+        return;
+    }
+    let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });
+    let mut spec = run_of(stream(Direction::Transmit, 512));
+    spec.socket.buffer = Some(ByteSize(65536));
+    spec.socket.nodelay = true;
+    let Some((verdict, sentence)) = judged(test, &mut lab, spec.clone()) else { return };
+    assert!(matches!(verdict, Verdict::SendBuffer { .. }), "{sentence}");
+    // four times the buffer carry more: it was the bound
+    let small = lab.run(&spec).expect("a run").traffic.bits_per_second();
+    spec.socket.buffer = Some(ByteSize(262_144));
+    let large = lab.run(&spec).expect("a run").traffic.bits_per_second();
+    assert!(large > 2.0 * small, "{large} bit/s with four times the buffer of {small} bit/s");
 }
 
 #[test]

@@ -127,11 +127,11 @@ fn watch(cpus: &CpuSet, source: IdleSource, stop: &AtomicBool) -> Result<Vec<Loa
         sleep_until_ns(end_ns.min(monotonic_ns() + GLANCE.as_nanos() as u64));
     }
     let closed = meter.read(cpus)?;
-    Ok(opened.iter().zip(&closed).map(|(before, after)| load(before, after)).collect())
+    Ok(opened.iter().zip(&closed).map(|(before, after)| load(source, before, after)).collect())
 }
 
-fn load(before: &CpuTimes, after: &CpuTimes) -> Load {
-    let time = cpu_meter::busy(before, after);
+fn load(source: IdleSource, before: &CpuTimes, after: &CpuTimes) -> Load {
+    let time = cpu_meter::busy(source, before, after);
     let share = |ns: u64| ns as f64 * 100.0 / time.window_ns.max(1) as f64;
     Load { cpu: time.cpu, busy: share(time.busy_ns), steal: share(time.steal_ns) }
 }
@@ -242,11 +242,14 @@ mod tests {
 
     #[test]
     fn what_is_neither_idle_nor_stolen_is_load() {
-        let times = |at_ns, idle_ns, steal_ns| CpuTimes { cpu: 3, at_ns, idle_ns, steal_ns };
-        let seen = load(&times(1000, 500, 10), &times(2000, 1400, 60));
-        assert!((seen.busy - 5.0).abs() < 1e-9 && (seen.steal - 5.0).abs() < 1e-9, "{seen:?}");
+        let times =
+            |at_ns, idle_ns, steal_ns| CpuTimes { cpu: 3, at_ns, idle_ns, unsure_ns: 0, steal_ns };
+        let source = IdleSource::TimerList;
+        let seen = load(source, &times(1000, 500, 10), &times(2000, 700, 60));
+        assert!((seen.busy - 76.0).abs() < 1e-9 && (seen.steal - 5.0).abs() < 1e-9, "{seen:?}");
         // ticks may add up to more than the window
-        assert_eq!(load(&times(0, 0, 0), &times(100, 95, 10)).busy, 0.0);
+        let seen = load(source, &times(0, 0, 0), &times(1000, 1000, 1010));
+        assert_eq!(seen.busy, 0.0);
     }
 
     #[test]

@@ -83,8 +83,12 @@ impl Window {
         let measured = percent(self.seen.busy_ns, self.seen.window_ns);
         let truth = match self.overlaps_others {
             false => own + others,
-            // how much of others' time was the load's is not known, but it was no more than all
-            true => measured.clamp(own, own + others),
+            // how much of others' time was the load's is not known, but it was no more than all; and
+            // what the hypervisor took in the load's hours, its clock on the wall does not know
+            true => {
+                let steal = percent(self.seen.steal_ns, self.seen.window_ns);
+                measured.clamp((own - steal).max(0.0), own + others)
+            }
         };
         let error = measured - truth;
         let disturbance = self.disturbance();
@@ -111,12 +115,16 @@ impl Window {
         let others = percent(self.others.here_ns, window_ns);
         let overlap_ns = if self.overlaps_others { self.others.here_ns } else { 0 };
         let unsure = percent(self.others.unsure_ns.saturating_add(overlap_ns), window_ns);
+        let meter_unsure = percent(self.seen.unsure_ns, window_ns);
         let lost = percent(closed.lost_ns.saturating_sub(opened.lost_ns), window_ns);
         let mut reasons = Vec::new();
         if self.seen.steal_ns > 0 {
             // in ticks: one more or less would be a percentage point and more
             let steal = percent(self.seen.steal_ns, window_ns);
             reasons.push(format!("the hypervisor took {steal:.1} %"));
+        }
+        if self.seen.steal_ns == 0 && meter_unsure > UNSURE_PERCENT {
+            reasons.push(format!("the meter did not know of {meter_unsure:.1} %"));
         }
         if others > OTHERS_PERCENT {
             reasons.push(format!("other processes took {others:.1} %"));
@@ -191,7 +199,13 @@ mod tests {
         let at = |at_ns, busy_ns| LoadReading { at_ns, busy_ns, lost_ns: 0 };
         Window {
             load: (at(0, 7), at(1000 * MS, 500 * MS + 7)),
-            seen: CpuTime { cpu: 2, window_ns: 1000 * MS, busy_ns: busy_ms * MS, steal_ns: 0 },
+            seen: CpuTime {
+                cpu: 2,
+                window_ns: 1000 * MS,
+                busy_ns: busy_ms * MS,
+                steal_ns: 0,
+                unsure_ns: 0,
+            },
             others: OthersUse::default(),
             overlaps_others: false,
         }
@@ -232,6 +246,20 @@ mod tests {
     }
 
     #[test]
+    fn steal_may_lie_in_a_load_that_is_known_by_the_wall_clock() {
+        for (busy_ms, error) in [(500, 0.0), (470, 0.0), (455, -1.5)] {
+            let mut stolen = Window { overlaps_others: true, ..window(busy_ms) };
+            stolen.seen.steal_ns = 30 * MS;
+            let found = sample(stolen);
+            assert!((found.error_points - error).abs() < 1e-9, "{found:?}");
+            // a thread's clock knows it
+            stolen.overlaps_others = false;
+            let error = (busy_ms as f64 - 500.0) / 10.0;
+            assert!((sample(stolen).error_points - error).abs() < 1e-9);
+        }
+    }
+
+    #[test]
     fn what_disturbs_is_named_and_excuses_only_a_meter_that_is_off() {
         let unsure = |ms: u64, forks| OthersUse { here_ns: 0, unsure_ns: ms * MS, forks };
         let busy = Window { others: unsure(5, 0), ..window(505) };
@@ -243,6 +271,11 @@ mod tests {
         // no more than what goes unseen
         let little = Window { others: unsure(3, 3), ..window(520) };
         assert_eq!(sample(little).verdict, Verdict::Failed);
+        let mut unknown = window(520);
+        unknown.seen.unsure_ns = 5 * MS;
+        let unknown = sample(unknown);
+        assert_eq!(unknown.verdict, Verdict::Disturbed);
+        assert_eq!(unknown.disturbance.unwrap(), "the meter did not know of 0.5 %");
         let mut stolen = window(520);
         stolen.seen.steal_ns = 10 * MS;
         stolen.load.1.lost_ns = 9 * MS;

@@ -180,7 +180,7 @@ fn test_from_there(
     let began = Instant::now();
     let (steered, softirq) = match Steered::build(program, stop, placement) {
         Ok(steered) => {
-            let how = "datagrams sent from another CPU, each held for 2 ms where it is received; \
+            let how = "datagrams sent from another CPU, each held for 4 ms where it is received; \
                        known by the sum of these times";
             (Some(steered), how.to_owned())
         }
@@ -288,7 +288,7 @@ fn window(loads: &[Box<dyn Load + '_>], meter: &dyn Meter) -> SysResult<Vec<Wind
     Ok(both
         .map(|(((load_opened, seen_opened), (load_closed, seen_closed)), load)| Window {
             load: (load_opened, load_closed),
-            seen: busy(&seen_opened, &seen_closed),
+            seen: busy(meter.source(), &seen_opened, &seen_closed),
             overlaps_others: load.overlaps_others(),
             others: others_closed.since(&others_opened, seen_closed.cpu),
         })

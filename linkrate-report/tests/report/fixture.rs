@@ -79,6 +79,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             window_ns: 2_000_000_000,
             busy_ns: (busy * 2e9) as u64,
             steal_ns: 1_200_000,
+            unsure_ns: 0,
         }],
         threads: Vec::new(),
         source: IdleSource::TimerList,

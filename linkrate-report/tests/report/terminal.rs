@@ -3,7 +3,7 @@
 use linkrate_report::terminal::{Style, table};
 use linkrate_study::results::{Level, StudyResults};
 
-use crate::fixture;
+use crate::{fixture, simulated};
 
 fn plain(results: &StudyResults, width: u16) -> String {
     let text = table(results, Some(width), Style { color: false });
@@ -46,6 +46,20 @@ fn adapter_80() {
 #[test]
 fn adapter_120() {
     insta::assert_snapshot!(plain(&fixture::adapter(), 120));
+}
+
+/// Where the CPU time went, in a list for each cell and, on a wide terminal and of few cells, in columns.
+#[test]
+fn profiled_80() {
+    insta::assert_snapshot!(plain(&simulated::profiled(), 80));
+}
+
+#[test]
+fn profiled_columns_120() {
+    let mut results = simulated::profiled();
+    results.cells.truncate(3);
+    results.effects.clear();
+    insta::assert_snapshot!(plain(&results, 120));
 }
 
 /// The same effects at so many levels of another factor, without intervals.

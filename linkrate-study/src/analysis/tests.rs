@@ -348,7 +348,7 @@ fn a_group_without_cpus_has_no_service_demand() {
 #[test]
 fn each_warning_is_given_when_it_is_due() {
     type Case = (&'static str, fn(&mut StoredStudy));
-    let cases: [Case; 11] = [
+    let cases: [Case; 12] = [
         (
             "The SUT shares its CPUs (CPU 0) with another role, so that CPU use and service demand \
              contain the work of both.",
@@ -372,6 +372,17 @@ fn each_warning_is_given_when_it_is_due() {
             "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 1.5 % \
              at most.",
             |s| change(s, Some(0), |run| run.sut_cpu.cpus[0].steal_ns = 30_000_000),
+        ),
+        (
+            "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 1.5 % \
+             at most; how much of it fell into idle time the kernel does not tell, so that CPU time \
+             is known to 2.0 % only.",
+            |s| {
+                change(s, Some(0), |run| {
+                    let cpu = &mut run.sut_cpu.cpus[0];
+                    (cpu.steal_ns, cpu.unsure_ns) = (30_000_000, cpu.busy_ns / 50);
+                });
+            },
         ),
         (
             "tso: offload tso was asked for, but packets handed to the driver have 1518 bytes on \

@@ -3,6 +3,7 @@
 //! - [`scatter`]: runs far from the others, and drift
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use linkrate_terms::knobs::Offload;
@@ -19,6 +20,7 @@ use crate::integrity;
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
 use crate::store::{StoredRun, StoredStudy};
+use crate::verdict::VerdictInput;
 
 pub mod scatter;
 
@@ -27,6 +29,9 @@ pub const BACKGROUND_CPU_PERCENT: f64 = 2.0;
 
 /// Share of a window, in per cent, above which time taken by the hypervisor is told.
 pub const STEAL_PERCENT: f64 = 1.0;
+
+/// Share of the busy time, in per cent, from which it is told that it is not known better.
+pub const UNSURE_PERCENT: f64 = 0.5;
 
 /// Step of the idle time in `/proc/stat`: USER_HZ is 100 on every architecture that matters here.
 pub const PROC_STAT_TICK: Duration = Duration::from_millis(10);
@@ -67,6 +72,7 @@ pub fn warnings(
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));
         found.extend(attributed(&name, runs.cell(index)));
+        found.extend(clients_disturbed(&name, runs.cell(index)));
         let limit = limit::of_cell(&cell.spec, &stored.plan.study.testbed);
         found.extend(adapter::warnings(&name, runs.cell(index), limit));
     }
@@ -186,11 +192,27 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
         .filter(|percent| *percent > STEAL_PERCENT)
         .collect();
     let most = shares.iter().copied().reduce(f64::max)?;
-    Some(format!(
+    let mut text = format!(
         "The hypervisor took CPU from the SUT for more than {STEAL_PERCENT} % of the window in {}, \
-         {most:.1} % at most.",
+         {most:.1} % at most",
         count(shares.len(), "run")
-    ))
+    );
+    let unsure = good(runs)
+        .map(|(_, run)| {
+            run.sut_cpu.unsure_ns() as f64 * 100.0 / run.sut_cpu.busy_ns().max(1) as f64
+        })
+        .reduce(f64::max)
+        .filter(|percent| *percent >= UNSURE_PERCENT);
+    if let Some(percent) = unsure {
+        // writing to a String does not fail
+        let _ = write!(
+            text,
+            "; how much of it fell into idle time the kernel does not tell, so that CPU time is known \
+             to {percent:.1} % only"
+        );
+    }
+    text.push('.');
+    Some(text)
 }
 
 /// Whether the packets that were seen deny the rung of the transmit ladder that was asked for.
@@ -309,6 +331,18 @@ fn attributed(name: &str, runs: &[&StoredRun]) -> Vec<String> {
         ));
     }
     told
+}
+
+/// Other programs on clients' CPUs that were the bound, by name: the figure may be theirs.
+fn clients_disturbed(name: &str, runs: &[&StoredRun]) -> Option<String> {
+    let percent = VerdictInput::of_runs(runs.iter().copied()).clients_disturbed()?;
+    let used = runs.iter().filter_map(|run| run.measurement()).map(|run| &run.client_cpu);
+    let most = used.max_by_key(|cpu| cpu.others_ns())?;
+    Some(format!(
+        "{name}: the clients' CPUs were the bound, and other programs used {percent:.1} % of one of \
+         them, most in one run {}: what the SUT can do is not known from it.",
+        integrity::others_listed(most)
+    ))
 }
 
 /// What the runs themselves remarked, each remark once.

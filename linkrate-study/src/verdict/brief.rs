@@ -8,7 +8,12 @@ impl VerdictInput {
     /// The verdict in one clause, and how far the links were filled where they are not the bound.
     pub fn brief(&self) -> String {
         let verdict = judge(self);
-        let text = verdict.brief(self.device_shares_cpus);
+        let mut text = verdict.brief(self.device_shares_cpus);
+        if let Some(percent) = self.clients_disturbed()
+            && let Some(inside) = text.strip_suffix(')')
+        {
+            text = format!("{inside}, {percent:.1} % by other programs)");
+        }
         match self.link_percent.filter(|_| !verdict.is_outside()) {
             Some(percent) => format!("{text}; links {percent:.1} %"),
             None => text,
@@ -85,6 +90,7 @@ mod tests {
         transactional: false,
         rwnd_limited_percent: Some(3.0),
         sndbuf_limited_percent: None,
+        client_others_percent: 0.0,
     };
 
     #[test]

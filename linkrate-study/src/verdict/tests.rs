@@ -1,5 +1,7 @@
 //! Tests of verdicts.
 
+use linkrate_terms::measurement::OtherProgram;
+
 use super::*;
 use crate::fixture;
 
@@ -17,6 +19,7 @@ const CALM: VerdictInput = VerdictInput {
     transactional: false,
     rwnd_limited_percent: Some(3.0),
     sndbuf_limited_percent: Some(1.0),
+    client_others_percent: 0.0,
 };
 
 fn said(input: VerdictInput) -> String {
@@ -52,6 +55,36 @@ fn client_cpu() {
         said(input),
         "bound by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients"
     );
+}
+
+#[test]
+fn other_programs_on_a_client_cpu_that_is_the_bound_are_told() {
+    let busy = VerdictInput {
+        client_busiest_percent: Some(98.0),
+        client_others_percent: CLIENT_OTHERS_PERCENT,
+        ..CALM
+    };
+    assert_eq!(
+        busy.sentence(),
+        "bound by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients; other \
+         programs used 5.0 % of a CPU there, so that the figure is not linkrate's own"
+    );
+    assert_eq!(busy.brief(), "bound by the clients' CPU (98.0 % busy, 5.0 % by other programs)");
+    let both = VerdictInput { sut_busiest_percent: Some(99.0), ..busy };
+    assert!(both.sentence().ends_with("the figure is not linkrate's own"), "{}", both.sentence());
+    assert!(both.brief().ends_with("clients 98.0 %, 5.0 % by other programs)"), "{}", both.brief());
+    // where they are not the bound, or hardly there, they took nothing from the figure
+    let calm = VerdictInput { client_busiest_percent: Some(90.0), ..busy };
+    let few = VerdictInput { client_others_percent: 4.9, ..busy };
+    for input in [calm, few] {
+        assert!(!input.sentence().contains("programs") && !input.brief().contains("programs"));
+    }
+    let mut run = fixture::stream(1e9, 0.5);
+    let other = |cpu_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns };
+    run.client_cpu.others = vec![other(120_000_000), other(80_000_000)];
+    let window_ns = run.client_cpu.cpus[0].window_ns as f64;
+    let input = VerdictInput::of_runs(&[fixture::run(0, 0, Some(0), run)]);
+    assert!((input.client_others_percent - 2e8 * 100.0 / window_ns).abs() < 1e-9, "{input:?}");
 }
 
 #[test]
@@ -92,6 +125,21 @@ fn send_buffer() {
         said(input),
         "bound by the send buffer (50.0 % of sending time); the SUT and the clients share CPUs"
     );
+}
+
+#[test]
+fn the_send_buffer_is_found_by_looks_that_the_kernel_does_not_count() {
+    let run = |sndbuf_limited_us, looks: (u64, u64)| {
+        let mut run = fixture::stream(1e9, 0.5);
+        let senders = &mut run.evidence.senders;
+        (senders.busy_us, senders.sndbuf_limited_us) = (1_000_000, sndbuf_limited_us);
+        (senders.buffer_full_looks, senders.buffer_looks) = looks;
+        fixture::run(0, 0, Some(0), run)
+    };
+    let percent = |runs: &[StoredRun]| VerdictInput::of_runs(runs).sndbuf_limited_percent;
+    assert_eq!(percent(&[run(0, (0, 0))]), Some(0.0));
+    assert_eq!(percent(&[run(600_000, (0, 6))]), Some(60.0));
+    assert_eq!(percent(&[run(0, (5, 6)), run(0, (6, 6))]), Some((500.0 / 6.0 + 100.0) / 2.0));
 }
 
 #[test]

@@ -200,6 +200,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
             window_ns: 1_000_100_000,
             busy_ns: (busy * 1e9) as u64,
             steal_ns: 1000,
+            unsure_ns: 0,
         }],
         threads: vec![thread("agent", cpu, 4_000_000)],
         source: IdleSource::TimerList,

@@ -1,4 +1,4 @@
-//! Runs far from the others of their cell, and drift over a study. Nothing is ever left out for
+//! Runs far from the others of their cell, and drift and wandering over a study. Nothing is ever left out for
 //! either: they are told, and stay in every figure.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use crate::analysis::figures::{RunsByCell, is_transactional};
 use crate::analysis::watched::{cell_name, word};
 use crate::results::Measure;
 use crate::stats::trend::{self, median};
+use crate::stats::wander;
 use crate::study::Study;
 
 /// How far from the median of its cell a run is told, in robust standard deviations (1.4826 times
@@ -22,7 +23,7 @@ pub const FEWEST_RUNS: usize = 5;
 /// Makes the median absolute deviation of normal values their standard deviation.
 const NORMAL: f64 = 1.4826;
 
-/// A drift this improbable by chance is told.
+/// A drift, or a wandering, this improbable by chance is told.
 pub const DRIFT_CHANCE: f64 = 0.01;
 
 /// A cell's figures by block, and how far each is from the cell's median.
@@ -54,7 +55,10 @@ pub(super) fn warnings(study: &Study, runs: &RunsByCell<'_>) -> Vec<String> {
             let spread = cell.spread.max(common.unwrap_or(0.0));
             found.extend(far(cell, spread, study.method.precision, measure, transactional));
         }
-        found.extend(drift(&cells, study.method.precision, measure));
+        let medians = block_medians(&cells);
+        // a drift makes neighbours alike too
+        let drift = drift(&medians, study.method.precision, measure);
+        found.extend(drift.or_else(|| wandering(&medians, measure)));
     }
     found
 }
@@ -119,8 +123,8 @@ fn far(
     ))
 }
 
-/// Whether all cells together rise or fall from block to block.
-fn drift(cells: &[(usize, CellRuns)], precision: f64, measure: Measure) -> Option<String> {
+/// How each block differs from the others: the median over all cells, as a logarithm.
+fn block_medians(cells: &[(usize, CellRuns)]) -> Vec<f64> {
     let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (_, cell) in cells {
         for (block, value) in &cell.values {
@@ -130,25 +134,45 @@ fn drift(cells: &[(usize, CellRuns)], precision: f64, measure: Measure) -> Optio
             }
         }
     }
-    let mut medians = Vec::with_capacity(by_block.len());
-    for logs in by_block.values_mut() {
-        medians.push(median(logs)?);
-    }
-    let trend = trend::of(&medians)?;
+    by_block.values_mut().filter_map(|logs| median(logs)).collect()
+}
+
+/// Whether all cells together rise or fall from block to block.
+fn drift(medians: &[f64], precision: f64, measure: Measure) -> Option<String> {
+    let trend = trend::of(medians)?;
     let change = (trend.slope * (medians.len() - 1) as f64).exp() - 1.0;
     if trend.chance > DRIFT_CHANCE || change.abs() <= precision {
         return None;
     }
-    let mut name = word(measure).to_owned();
-    name[..1].make_ascii_uppercase();
     Some(format!(
-        "{name} {} by {:.1} % over the {} blocks, more steadily than by chance ({:.2} %). Effects are \
+        "{} {} by {:.1} % over the {} blocks, more steadily than by chance ({:.2} %). Effects are \
          paired within blocks and free of it; the intervals of the cells are not.",
+        capital(word(measure)),
         if change > 0.0 { "rose" } else { "fell" },
         change.abs() * 100.0,
         medians.len(),
         trend.chance * 100.0,
     ))
+}
+
+/// Whether all cells together are more like they were in the block before than by chance.
+fn wandering(medians: &[f64], measure: Measure) -> Option<String> {
+    let wander = wander::of(medians).filter(|wander| wander.chance <= DRIFT_CHANCE)?;
+    Some(format!(
+        "{} wandered from block to block: each of the {} blocks is more like the one before it than by \
+         chance ({:.2} %). The intervals of the cells take blocks for independent and should be about \
+         {:.1} times as wide; effects are paired within blocks and free of it.",
+        capital(word(measure)),
+        medians.len(),
+        wander.chance * 100.0,
+        wander.widening(),
+    ))
+}
+
+fn capital(word: &str) -> String {
+    let mut word = word.to_owned();
+    word[..1].make_ascii_uppercase();
+    word
 }
 
 /// A figure with its unit.
@@ -231,6 +255,22 @@ mod tests {
         });
         let told = told.count();
         assert!(told <= 9, "{told} of 300");
+    }
+
+    #[test]
+    fn a_machine_that_wanders_is_told() {
+        // up and down again: no trend
+        let wave = |block: u32| 1.0 + 0.05 * (f64::from(block) * 0.7).sin();
+        let results = analyse(&ladder(18, 5, |block, _| wave(block)));
+        let [rate, demand] = &results.warnings[..] else { panic!("{:?}", results.warnings) };
+        assert!(
+            rate.starts_with("Throughput wandered from block to block: each of the 18"),
+            "{rate}"
+        );
+        assert!(rate.contains("should be about") && rate.ends_with("free of it."), "{rate}");
+        assert!(demand.starts_with("Service demand wandered"), "{demand}");
+        // too few blocks to tell
+        assert_eq!(analyse(&ladder(9, 5, |block, _| wave(block))).warnings, Vec::<String>::new());
     }
 
     #[test]

@@ -1,0 +1,253 @@
+//! eBPF programs and what they keep, bpf(2): instructions as
+//! Documentation/bpf/standardization/instruction-set.rst has them, one value that a program and this
+//! process share, and the places a program is attached to.
+
+use std::io;
+use std::mem::size_of;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const MAP_CREATE: libc::c_long = 0;
+const MAP_LOOKUP_ELEM: libc::c_long = 1;
+const PROG_LOAD: libc::c_long = 5;
+const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
+const MAP_TYPE_ARRAY: u32 = 2;
+
+/// The value can be mapped into memory.
+const F_MMAPABLE: u32 = 1 << 10;
+
+/// What a program is attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgramType {
+    SocketFilter = 1,
+    RawTracepoint = 17,
+}
+
+/// The functions that programs call.
+pub(crate) mod function {
+    pub(crate) const KTIME_GET_NS: i32 = 5;
+    pub(crate) const GET_SMP_PROCESSOR_ID: i32 = 8;
+}
+
+/// The operations in use, as `code` of an [`Instruction`].
+pub(crate) mod code {
+    pub(crate) const ADD_NUMBER: u8 = 0x07;
+    pub(crate) const ADD: u8 = 0x0f;
+    pub(crate) const JUMP_IF_EQUAL: u8 = 0x15;
+    pub(crate) const LOAD_MAP_VALUE: u8 = 0x18;
+    pub(crate) const SUBTRACT: u8 = 0x1f;
+    pub(crate) const JUMP_IF_NOT_LESS: u8 = 0x35;
+    pub(crate) const AND_NUMBER: u8 = 0x57;
+    pub(crate) const SHIFT_LEFT: u8 = 0x67;
+    pub(crate) const LOAD: u8 = 0x79;
+    pub(crate) const STORE: u8 = 0x7b;
+    pub(crate) const CALL: u8 = 0x85;
+    pub(crate) const EXIT: u8 = 0x95;
+    pub(crate) const JUMP_IF_LESS: u8 = 0xa5;
+    pub(crate) const MOV_NUMBER: u8 = 0xb7;
+    pub(crate) const MOV_REGISTER: u8 = 0xbf;
+    pub(crate) const ATOMIC_ADD: u8 = 0xdb;
+}
+
+/// `struct bpf_insn`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    code: u8,
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+/// One instruction.
+pub(crate) fn step(
+    code: u8,
+    destination: u8,
+    source: u8,
+    offset: i16,
+    immediate: i32,
+) -> Instruction {
+    Instruction { code, registers: registers(destination, source), offset, immediate }
+}
+
+/// Two bit fields of four, whose order is the machine's (include/uapi/linux/bpf.h).
+fn registers(destination: u8, source: u8) -> u8 {
+    if cfg!(target_endian = "little") {
+        destination | source << 4
+    } else {
+        destination << 4 | source
+    }
+}
+
+/// `union bpf_attr` as BPF_MAP_CREATE reads it.
+#[repr(C)]
+#[derive(Default)]
+struct MapCreate {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+}
+
+/// The same for BPF_MAP_LOOKUP_ELEM.
+#[repr(C)]
+#[derive(Default)]
+struct MapLookup {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// The same for BPF_PROG_LOAD.
+#[repr(C)]
+#[derive(Default)]
+struct ProgramLoad {
+    program_type: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buffer: u64,
+    kernel_version: u32,
+    flags: u32,
+}
+
+/// The same for BPF_RAW_TRACEPOINT_OPEN.
+#[repr(C)]
+struct RawTracepoint {
+    name: u64,
+    program_fd: u32,
+    padding: u32,
+}
+
+/// A value of so many bytes, zero at first: an array map of one entry.
+#[derive(Debug)]
+pub(crate) struct SharedValue {
+    map: OwnedFd,
+    bytes: u32,
+}
+
+impl SharedValue {
+    /// # Errors
+    /// `EPERM` without CAP_BPF or CAP_SYS_ADMIN, `ENOSYS` on a kernel without bpf(2).
+    pub(crate) fn new(bytes: u32) -> io::Result<Self> {
+        let attributes = MapCreate {
+            map_type: MAP_TYPE_ARRAY,
+            key_size: size_of::<u32>() as u32,
+            value_size: bytes,
+            max_entries: 1,
+            map_flags: F_MMAPABLE,
+        };
+        // SAFETY: the attributes are those of this command; it keeps no pointer.
+        let map = unsafe { bpf(MAP_CREATE, &attributes) };
+        Ok(Self { map: owned(map)?, bytes })
+    }
+
+    /// The two instructions that load its address into a register.
+    pub(crate) fn load_address(&self, register: u8) -> [Instruction; 2] {
+        const PSEUDO_MAP_VALUE: u8 = 2;
+        [
+            step(code::LOAD_MAP_VALUE, register, PSEUDO_MAP_VALUE, 0, self.map.as_raw_fd()),
+            step(0, 0, 0, 0, 0),
+        ]
+    }
+
+    /// Its present content as numbers of 64 bits.
+    ///
+    /// # Errors
+    /// As bpf(2).
+    pub(crate) fn read(&self) -> io::Result<Vec<u64>> {
+        let key = 0u32;
+        let mut value = vec![0u64; self.bytes as usize / size_of::<u64>()];
+        let attributes = MapLookup {
+            map_fd: self.map.as_raw_fd() as u32,
+            key: &raw const key as u64,
+            value: value.as_mut_ptr() as u64,
+            ..MapLookup::default()
+        };
+        // SAFETY: the attributes are those of this command; key and value have the sizes that the
+        // map was made with (`bytes` is a multiple of 8) and outlive the call.
+        match unsafe { bpf(MAP_LOOKUP_ELEM, &attributes) } {
+            0 => Ok(value),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.map
+    }
+}
+
+/// A program that the kernel has verified.
+#[derive(Debug)]
+pub(crate) struct Program(OwnedFd);
+
+impl Program {
+    /// # Errors
+    /// `EPERM` without the rights, `EINVAL` or `EACCES` if the verifier refuses it.
+    pub(crate) fn load(kind: ProgramType, instructions: &[Instruction]) -> io::Result<Self> {
+        let attributes = ProgramLoad {
+            program_type: kind as u32,
+            instruction_count: instructions.len() as u32,
+            instructions: instructions.as_ptr() as u64,
+            license: c"MIT".as_ptr() as u64,
+            ..ProgramLoad::default()
+        };
+        // SAFETY: the attributes are those of this command; the instructions and the licence they
+        // point to live until it returns, and the kernel copies them.
+        let program = unsafe { bpf(PROG_LOAD, &attributes) };
+        Ok(Self(owned(program)?))
+    }
+
+    /// Makes it the filter of `socket`.
+    ///
+    /// # Errors
+    /// As setsockopt(2) with SO_ATTACH_BPF.
+    pub(crate) fn filter(&self, socket: &UdpSocket) -> io::Result<()> {
+        let number = self.0.as_raw_fd();
+        // SAFETY: the option's value is the int that `number` is, valid during the call.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_BPF,
+                (&raw const number).cast(),
+                size_of::<i32>() as libc::socklen_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Lets it run whenever the kernel passes the tracepoint `name`, for as long as the result lives.
+    ///
+    /// # Errors
+    /// `ENOENT` if the kernel has no such tracepoint, `EPERM` without CAP_PERFMON.
+    pub(crate) fn trace(&self, name: &std::ffi::CStr) -> io::Result<OwnedFd> {
+        let attributes = RawTracepoint {
+            name: name.as_ptr() as u64,
+            program_fd: self.0.as_raw_fd() as u32,
+            padding: 0,
+        };
+        // SAFETY: the attributes are those of this command; the name outlives the call.
+        owned(unsafe { bpf(RAW_TRACEPOINT_OPEN, &attributes) })
+    }
+}
+
+/// # Safety
+/// `attributes` must be what `command` reads, and what it points to must be valid.
+unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> libc::c_long {
+    // SAFETY: as the caller promises; the size is that of the attributes.
+    unsafe { libc::syscall(libc::SYS_bpf, command, attributes as *const T, size_of::<T>()) }
+}
+
+fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
+    match i32::try_from(descriptor) {
+        // SAFETY: the kernel has just made it for this process, and nobody else knows of it.
+        Ok(number) if number >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

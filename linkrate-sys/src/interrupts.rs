@@ -1,0 +1,245 @@
+//! What interrupts do to each CPU, counted where the kernel handles them: softirqs by their length, and
+//! hardware interrupts by number. The kernel's own books have softirqs in ticks at best.
+//!
+//! Two eBPF programs at tracepoints (`irq:softirq_entry` and `_exit`, `irq:irq_handler_entry`, and the
+//! inter-processor interrupts of `irq_vectors`) write into memory that this process maps, so that
+//! looking costs nothing. The timer's interrupt and the softirqs of the tick are left out: a CPU that is
+//! watched by a thread has its tick because of that.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::bpf::{Instruction, Program, ProgramType, SharedValue, code, function, step};
+use crate::error::{SysError, SysResult};
+
+/// Bytes for each CPU, a cache line.
+const CPU_BYTES_LOG2: i32 = 6;
+
+/// Fields of a CPU's line, in bytes from its beginning.
+const SINCE: i16 = 0;
+const SOFTIRQ_NS: i16 = 8;
+const SOFTIRQS: i16 = 16;
+const INTERRUPTS: i16 = 24;
+
+/// The tick's own softirqs: TIMER, SCHED, HRTIMER and RCU (include/linux/interrupt.h).
+const OF_THE_TICK: [i32; 4] = [1, 7, 8, 9];
+
+/// Interrupts that are told, where the kernel has them; x86 tells those between processors apart.
+const INTERRUPT_POINTS: [&CStr; 4] = [
+    c"irq_handler_entry",
+    c"reschedule_entry",
+    c"call_function_entry",
+    c"call_function_single_entry",
+];
+
+/// Interrupts on one CPU since counting began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interrupts {
+    /// Time in softirqs, ns; of one under way nothing.
+    pub softirq_ns: u64,
+    /// Softirqs.
+    pub softirqs: u64,
+    /// Hardware interrupts.
+    pub hardware: u64,
+}
+
+impl Interrupts {
+    /// What came since `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            softirq_ns: self.softirq_ns.saturating_sub(earlier.softirq_ns),
+            softirqs: self.softirqs.saturating_sub(earlier.softirqs),
+            hardware: self.hardware.saturating_sub(earlier.hardware),
+        }
+    }
+
+    /// Whether there were none.
+    pub fn is_none(self) -> bool {
+        self.softirqs == 0 && self.hardware == 0
+    }
+}
+
+/// Counts on all CPUs, until dropped.
+#[derive(Debug)]
+pub struct InterruptCounts {
+    memory: NonNull<AtomicU64>,
+    mapped: usize,
+    cpus: u32,
+    _attached: Vec<OwnedFd>,
+}
+
+// SAFETY: the mapping belongs to this value and is read through atomics only.
+unsafe impl Send for InterruptCounts {}
+// SAFETY: as for Send.
+unsafe impl Sync for InterruptCounts {}
+
+impl InterruptCounts {
+    /// Begins to count on all CPUs below `cpus`.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF and CAP_PERFMON, `ENOENT` on a kernel without these tracepoints.
+    pub fn start(cpus: u32) -> SysResult<Self> {
+        Self::begin(cpus.max(1).next_power_of_two())
+            .map_err(|error| SysError::new("count", "interrupts at tracepoints", error))
+    }
+
+    fn begin(cpus: u32) -> io::Result<Self> {
+        let bytes = cpus << CPU_BYTES_LOG2;
+        let counts = SharedValue::new(bytes)?;
+        let load = |body: Vec<Instruction>| Program::load(ProgramType::RawTracepoint, &body);
+        let mut attached = Vec::new();
+        // the end before the beginning, so that none is half seen
+        attached.push(load(softirq_exit(&counts, cpus))?.trace(c"softirq_exit")?);
+        attached.push(load(softirq_entry(&counts, cpus))?.trace(c"softirq_entry")?);
+        let interrupt = load(hardware(&counts, cpus))?;
+        let points = INTERRUPT_POINTS.iter().filter_map(|name| interrupt.trace(name).ok());
+        attached.extend(points);
+        let mapped = (bytes as usize).next_multiple_of(rustix::param::page_size());
+        // SAFETY: a new shared mapping at an address of the kernel's choice touches nothing.
+        let memory = unsafe {
+            let flags = MapFlags::SHARED;
+            mmap(std::ptr::null_mut(), mapped, ProtFlags::READ, flags, counts.descriptor(), 0)?
+        };
+        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { memory, mapped, cpus, _attached: attached })
+    }
+
+    /// What has come on `cpu` so far; `None` for a CPU that is not counted.
+    pub fn on(&self, cpu: u32) -> Option<Interrupts> {
+        if cpu >= self.cpus {
+            return None;
+        }
+        let field = |offset: i16| {
+            let bytes = ((cpu as usize) << CPU_BYTES_LOG2) + offset as usize;
+            // SAFETY: the line of a CPU below `cpus` lies within the mapping, which is aligned to a
+            // page and lives as long as self; its fields are aligned numbers of 64 bits that the
+            // kernel's programs write whole.
+            unsafe { self.memory.byte_add(bytes).as_ref() }.load(Ordering::Relaxed)
+        };
+        Some(Interrupts {
+            softirq_ns: field(SOFTIRQ_NS),
+            softirqs: field(SOFTIRQS),
+            hardware: field(INTERRUPTS),
+        })
+    }
+}
+
+impl Drop for InterruptCounts {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this length and nothing refers to it any more.
+        let unmapped = unsafe { munmap(self.memory.as_ptr().cast(), self.mapped) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// r7: the line of this CPU.
+fn find_line(counts: &SharedValue, cpus: u32) -> Vec<Instruction> {
+    use code::*;
+    let mut body = vec![
+        step(CALL, 0, 0, 0, function::GET_SMP_PROCESSOR_ID),
+        // CPUs are fewer; the verifier has to see it
+        step(AND_NUMBER, 0, 0, 0, cpus as i32 - 1),
+        step(SHIFT_LEFT, 0, 0, 0, CPU_BYTES_LOG2),
+    ];
+    body.extend(counts.load_address(7));
+    body.push(step(ADD, 7, 0, 0, 0));
+    body
+}
+
+/// Adds one to a field of the line.
+fn count(field: i16) -> [Instruction; 3] {
+    use code::*;
+    [step(LOAD, 1, 7, field, 0), step(ADD_NUMBER, 1, 0, 0, 1), step(STORE, 7, 1, field, 0)]
+}
+
+/// Goes around `body` for softirqs of the tick, whose number is the tracepoint's first argument.
+fn unless_of_the_tick(body: Vec<Instruction>) -> Vec<Instruction> {
+    use code::*;
+    let mut all = vec![step(LOAD, 6, 1, 0, 0)];
+    for (passed, number) in OF_THE_TICK.into_iter().enumerate() {
+        let left = OF_THE_TICK.len() - 1 - passed;
+        all.push(step(JUMP_IF_EQUAL, 6, 0, (left + body.len()) as i16, number));
+    }
+    all.extend(body);
+    all.extend([step(MOV_NUMBER, 0, 0, 0, 0), step(EXIT, 0, 0, 0, 0)]);
+    all
+}
+
+fn softirq_entry(counts: &SharedValue, cpus: u32) -> Vec<Instruction> {
+    use code::*;
+    let mut body = find_line(counts, cpus);
+    body.extend(count(SOFTIRQS));
+    body.extend([step(CALL, 0, 0, 0, function::KTIME_GET_NS), step(STORE, 7, 0, SINCE, 0)]);
+    unless_of_the_tick(body)
+}
+
+fn softirq_exit(counts: &SharedValue, cpus: u32) -> Vec<Instruction> {
+    use code::*;
+    let mut body = find_line(counts, cpus);
+    body.extend([
+        step(CALL, 0, 0, 0, function::KTIME_GET_NS),
+        step(LOAD, 1, 7, SINCE, 0),
+        // it began before anybody counted
+        step(JUMP_IF_EQUAL, 1, 0, 4, 0),
+        step(SUBTRACT, 0, 1, 0, 0),
+        step(LOAD, 2, 7, SOFTIRQ_NS, 0),
+        step(ADD, 2, 0, 0, 0),
+        step(STORE, 7, 2, SOFTIRQ_NS, 0),
+    ]);
+    unless_of_the_tick(body)
+}
+
+fn hardware(counts: &SharedValue, cpus: u32) -> Vec<Instruction> {
+    use code::*;
+    let mut body = find_line(counts, cpus);
+    body.extend(count(INTERRUPTS));
+    body.extend([step(MOV_NUMBER, 0, 0, 0, 0), step(EXIT, 0, 0, 0, 0)]);
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::sched;
+    use crate::softirq_spin::{SPIN_NS, SoftirqSpin};
+
+    #[test]
+    fn softirqs_are_counted_by_their_length() {
+        let test = "softirqs_are_counted_by_their_length";
+        let cpu = sched::affinity(sched::current_thread()).unwrap().iter().last().unwrap();
+        let counts = match InterruptCounts::start(cpu + 1) {
+            Ok(counts) => counts,
+            Err(error) => return println!("SKIPPED {test}: {error}"),
+        };
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let spin = SoftirqSpin::attach(&receiver).unwrap();
+        let address = receiver.local_addr().unwrap();
+        std::thread::spawn(move || {
+            sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect()).unwrap();
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let before = counts.on(cpu).unwrap();
+            for _ in 0..5 {
+                sender.send_to(&[1], address).unwrap();
+            }
+            let seen = counts.on(cpu).unwrap().since(before);
+            let spun = spin.spun().unwrap();
+            // where receive processing is steered elsewhere, it happens elsewhere
+            if spun.datagrams == 5 && seen.softirqs >= 5 {
+                assert!(seen.softirq_ns >= spun.ns && spun.ns >= 5 * SPIN_NS, "{seen:?} {spun:?}");
+                assert!(seen.softirq_ns < spun.ns * 2, "{seen:?} {spun:?}");
+            } else {
+                println!("SKIPPED {test}: {seen:?} {spun:?}");
+            }
+            assert_eq!(counts.on(10_000), None);
+        })
+        .join()
+        .unwrap();
+    }
+}
