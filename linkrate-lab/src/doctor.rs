@@ -165,6 +165,9 @@ fn steering(steering: &ReceiveSteering) -> Finding {
         ReceiveSteering::Rps => {
             Finding::good(name, "receive processing runs on the receiving host's CPUs (RPS)")
         }
+        ReceiveSteering::WholeMachines | ReceiveSteering::Interrupts => {
+            Finding::good(name, "receive processing runs on the receiving host's CPUs")
+        }
         ReceiveSteering::NotNeeded => {
             Finding::good(name, "nothing to steer: all hosts run on the same CPUs")
         }

@@ -5,6 +5,7 @@
 //!
 //! - [`host`]: child processes in namespaces of their own; programs that join them
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
+//! - [`interrupts`]: which an adapter has, and where they go
 //! - [`procstat`], [`census`], [`sched`], [`clock`]: CPU time, of whom, affinity, time
 //! - [`perf`], [`kallsyms`]: what a CPU is doing, by the names of the kernel's functions
 //! - [`netstat`], [`tcp_info`], [`sock_diag`]: protocol counters, connections
@@ -20,6 +21,7 @@ pub mod doorbell;
 pub mod error;
 pub mod ethtool;
 pub mod host;
+pub mod interrupts;
 pub mod kallsyms;
 pub mod local_socket;
 pub mod memory;
