@@ -35,9 +35,7 @@ impl AsFound {
         let mut ethtool = Ethtool::open()?;
         let features = ethtool.features(interface)?;
         let channels = match ethtool.channels(interface) {
-            // without privilege nothing will be set, and nothing is to be put back
-            Ok(channels) if ethtool.can_set_channels(interface).unwrap_or(false) => Some(channels),
-            Ok(_) => None,
+            Ok(channels) => ethtool.can_set_channels(interface)?.then_some(channels),
             Err(error) if error.is_unsupported() => None,
             Err(error) => return Err(error),
         };

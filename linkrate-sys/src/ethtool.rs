@@ -195,8 +195,8 @@ impl Ethtool {
         Ok(channels)
     }
 
-    /// Whether the driver lets channels be set at all: a TAP has them, and only its reader changes
-    /// them.
+    /// Whether the driver lets the caller set channels at all: a TAP has them, and only its reader
+    /// changes them; without CAP_NET_ADMIN nobody does.
     ///
     /// # Errors
     /// `ENODEV` when there is none of that name here.
@@ -205,7 +205,7 @@ impl Ethtool {
         // net/ethtool/channels.c)
         match self.set_channels(name, None, None, None) {
             Ok(()) => Ok(true),
-            Err(error) if error.is_unsupported() => Ok(false),
+            Err(error) if error.is_unsupported() || error.errno() == Some(libc::EPERM) => Ok(false),
             Err(error) => Err(error),
         }
     }

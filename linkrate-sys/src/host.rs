@@ -39,7 +39,7 @@ pub enum Life {
     /// The end of its input alone, so that it can put in order what it has changed outside of
     /// itself. It must end soon after its input does: nothing else makes it.
     WithItsInput {
-        /// How long that may take before [`HostProcess::drop`] kills it.
+        /// How long that may take before dropping the [`HostProcess`] kills it.
         patience: Duration,
     },
 }
