@@ -1,6 +1,7 @@
 //! The agent: one request, one reply, until the controller is gone.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
@@ -174,9 +175,10 @@ impl Agent<'_> {
             }
             Request::Keep { names } => {
                 for name in names {
-                    if !self.kept.contains_key(&name) {
-                        let found = AsFound::read(&name)?;
-                        self.kept.insert(name, found);
+                    // what was remembered first is how it was found
+                    if let Entry::Vacant(place) = self.kept.entry(name) {
+                        let found = AsFound::read(place.key())?;
+                        place.insert(found);
                     }
                 }
                 Ok(Reply::Done)
