@@ -192,16 +192,18 @@ impl DeviceCounters {
         }
     }
 
-    /// Counts a frame that was sent.
-    pub fn sent(&self, destination: &[u8], octets: usize) {
+    /// Counts frames to one destination that were sent.
+    pub fn sent(&self, destination: &[u8], frames: usize, octets: usize) {
         self.out_octets.add(octets as u64);
-        kind(destination, &self.out_unicast, &self.out_multicast, &self.out_broadcast).add(1);
+        kind(destination, &self.out_unicast, &self.out_multicast, &self.out_broadcast)
+            .add(frames as u64);
     }
 
-    /// Counts a frame that was received.
-    pub fn received(&self, destination: &[u8], octets: usize) {
+    /// Counts frames to one destination that were received.
+    pub fn received(&self, destination: &[u8], frames: usize, octets: usize) {
         self.in_octets.add(octets as u64);
-        kind(destination, &self.in_unicast, &self.in_multicast, &self.in_broadcast).add(1);
+        kind(destination, &self.in_unicast, &self.in_multicast, &self.in_broadcast)
+            .add(frames as u64);
     }
 }
 
@@ -236,9 +238,9 @@ mod tests {
     #[test]
     fn frames_are_counted_by_kind() {
         let counters = DeviceCounters::default();
-        counters.sent(&[2, 0, 0, 0, 0, 1], 64);
-        counters.sent(&[3, 0, 0, 0, 0, 1], 64);
-        counters.sent(&[0xff; 6], 64);
+        counters.sent(&[2, 0, 0, 0, 0, 1], 1, 64);
+        counters.sent(&[3, 0, 0, 0, 0, 1], 1, 64);
+        counters.sent(&[0xff; 6], 1, 64);
         let values: Snapshot = counters.values().map(|(name, n)| (name.to_owned(), n)).collect();
         assert_eq!(values["ifHCOutOctets"], 192);
         for name in ["ifHCOutUcastPkts", "ifHCOutMulticastPkts", "ifHCOutBroadcastPkts"] {

@@ -2,14 +2,14 @@
 //!
 //! What a driver posts lies in one [`Block`]. The device cuts it into a [`Train`]: the headers of
 //! all its frames in one piece, and for each frame where its header and its payload are. A
-//! [`WireFrame`] is one of them. The block is free again when the last frame of its train has been
-//! taken up at the far end.
+//! [`WireFrame`] is one of them, and a [`Burst`] several that go together. The block is free again
+//! when the last frame of its train has been taken up at the far end.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use linkrate_wire::lro::Parts;
+use linkrate_wire::lro::{Parts, Row};
 use linkrate_wire::segment::Cut;
 use linkrate_wire::vnet::{Form, VnetHeader};
 
@@ -80,6 +80,20 @@ impl Train {
         self.base = 0;
         self.untouched = None;
     }
+
+    /// The header of frame `index`.
+    fn head(&self, index: u32) -> &[u8] {
+        self.cuts.get(index as usize).map_or(&[], |cut| cut.header(&self.headers))
+    }
+
+    /// The payload of frame `index`.
+    fn tail(&self, index: u32) -> &[u8] {
+        let (Some(cut), Some(block)) = (self.cuts.get(index as usize), &self.block) else {
+            return &[];
+        };
+        let Range { start, end } = cut.payload;
+        block.bytes(self.base + start as usize..self.base + end as usize)
+    }
 }
 
 /// One frame on the wire, without FCS.
@@ -90,22 +104,12 @@ pub struct WireFrame {
 }
 
 impl WireFrame {
-    /// The frames of a train, in order.
-    pub fn of(train: &Arc<Train>) -> impl Iterator<Item = Self> + '_ {
-        (0..train.cuts.len() as u32).map(|index| Self { train: Arc::clone(train), index })
-    }
-
     /// A frame of its own, copied.
     #[must_use]
     pub fn copied(bytes: Vec<u8>) -> Self {
         let header = 0..bytes.len() as u32;
         let cuts = vec![Cut { header, payload: 0..0 }];
         Self { train: Arc::new(Train { headers: bytes, cuts, ..Train::default() }), index: 0 }
-    }
-
-    fn cut(&self) -> &Cut {
-        // made by `of` and `copied` only
-        &self.train.cuts[self.index as usize]
     }
 
     /// Bytes of the frame.
@@ -120,12 +124,56 @@ impl WireFrame {
         self.len() == 0
     }
 
-    /// Where its payload lies, if not with its headers.
+    /// The whole frame, copied together.
     #[must_use]
-    pub fn place(&self) -> Option<(&Block, Range<usize>)> {
-        let (range, base) = (&self.cut().payload, self.train.base);
-        let block = self.train.block.as_deref()?;
-        Some((block, base + range.start as usize..base + range.end as usize))
+    pub fn to_vec(&self) -> Vec<u8> {
+        [self.head(), self.tail()].concat()
+    }
+}
+
+/// Frames of one train that are on their way together, one after the other, their payloads
+/// likewise. There is at least one.
+#[derive(Debug, Clone)]
+pub struct Burst {
+    train: Arc<Train>,
+    range: Range<u32>,
+}
+
+impl Burst {
+    /// The frames `range` of a train, of which there is at least one, and whose payloads must lie
+    /// one after the other, as they do in what was cut from one superframe.
+    pub(crate) fn of(train: &Arc<Train>, range: Range<usize>) -> Self {
+        debug_assert!(train.cuts.get(range.clone()).is_some_and(|cuts| {
+            cuts.windows(2).all(|pair| pair[0].payload.end == pair[1].payload.start)
+        }));
+        Self { train: Arc::clone(train), range: range.start as u32..range.end as u32 }
+    }
+
+    /// How many frames.
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Each by itself.
+    pub fn each(&self) -> impl Iterator<Item = WireFrame> + '_ {
+        self.range.clone().map(|index| WireFrame { train: Arc::clone(&self.train), index })
+    }
+
+    /// The first by itself.
+    #[must_use]
+    pub fn first(&self) -> WireFrame {
+        WireFrame { train: Arc::clone(&self.train), index: self.range.start }
+    }
+
+    /// The bytes of each.
+    pub fn lengths(&self) -> impl Iterator<Item = usize> + '_ {
+        self.cuts().iter().map(|cut| cut.header.len() + cut.payload.len())
+    }
+
+    fn cuts(&self) -> &[Cut] {
+        // within the train by how it was made
+        &self.train.cuts[self.range.start as usize..self.range.end as usize]
     }
 
     /// How the host left it, if nothing was done to it on the way.
@@ -134,21 +182,58 @@ impl WireFrame {
         self.train.untouched.as_ref()
     }
 
-    /// The whole frame, copied together.
+    /// Where their payloads lie, if not with their headers.
     #[must_use]
-    pub fn to_vec(&self) -> Vec<u8> {
-        [self.head(), self.tail()].concat()
+    pub fn place(&self) -> Option<(&Block, Range<usize>)> {
+        let (cuts, base) = (self.cuts(), self.train.base);
+        let (first, last) = (cuts.first()?, cuts.last()?);
+        let block = self.train.block.as_deref()?;
+        Some((block, base + first.payload.start as usize..base + last.payload.end as usize))
+    }
+}
+
+impl From<WireFrame> for Burst {
+    fn from(frame: WireFrame) -> Self {
+        Self { range: frame.index..frame.index + 1, train: frame.train }
+    }
+}
+
+impl Parts for Burst {
+    fn head(&self) -> &[u8] {
+        self.train.head(self.range.start)
+    }
+
+    fn tail(&self) -> &[u8] {
+        self.place().map_or(&[], |(block, range)| block.bytes(range))
+    }
+}
+
+impl Row for Burst {
+    fn frames(&self) -> usize {
+        self.range.len()
+    }
+
+    fn frame(&self, index: usize) -> (&[u8], &[u8]) {
+        let index = self.range.start + index as u32;
+        (self.train.head(index), self.train.tail(index))
+    }
+
+    fn split(mut self, count: usize) -> (Self, Option<Self>) {
+        let at = self.range.end.min(self.range.start + (count.max(1) as u32));
+        let rest = (at < self.range.end)
+            .then(|| Self { train: Arc::clone(&self.train), range: at..self.range.end });
+        self.range.end = at;
+        (self, rest)
     }
 }
 
 impl Parts for WireFrame {
     fn head(&self) -> &[u8] {
-        let range = &self.cut().header;
-        self.train.headers.get(range.start as usize..range.end as usize).unwrap_or_default()
+        self.train.head(self.index)
     }
 
     fn tail(&self) -> &[u8] {
-        self.place().map_or(&[], |(block, range)| block.bytes(range))
+        self.train.tail(self.index)
     }
 }
 
@@ -167,8 +252,16 @@ mod tests {
             base: 10,
             untouched: None,
         });
-        let frames: Vec<_> = WireFrame::of(&train).map(|frame| frame.to_vec()).collect();
+        let burst = Burst::of(&train, 0..2);
+        let frames: Vec<_> = burst.each().map(|frame| frame.to_vec()).collect();
         assert_eq!(frames, [b"Ahello".to_vec(), b"B, world".to_vec()]);
+        assert_eq!((burst.head(), burst.tail()), (&b"A"[..], &b"hello, world"[..]));
+        assert_eq!(burst.frame(1), (&b"B"[..], &b", world"[..]));
+        let (first, rest) = burst.split(1);
+        assert_eq!((first.frames(), first.tail()), (1, &b"hello"[..]));
+        let rest = rest.unwrap();
+        assert_eq!((rest.head(), rest.tail()), (&b"B"[..], &b", world"[..]));
+        assert!(rest.split(1).1.is_none());
         let alone = WireFrame::copied(b"alone".to_vec());
         assert_eq!((alone.len(), alone.tail().len()), (5, 0));
     }

@@ -15,7 +15,7 @@ use linkrate_wire::lro::{Delivery, Parts};
 use linkrate_wire::vnet::VnetHeader;
 
 use crate::counters::DriverCounters;
-use crate::frame::{Block, WireFrame};
+use crate::frame::{Block, Burst};
 
 /// A packet the host handed over, vnet header first.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct RxDescriptor {
     /// What the host is told about it.
     pub vnet: VnetHeader,
     /// The packet.
-    pub delivery: Delivery<WireFrame>,
+    pub delivery: Delivery<Burst>,
     /// A link header that stands for so many of the packet's first bytes: the port's tag or SNAP
     /// was taken off.
     pub replaced: Option<(LinkHeader, usize)>,
@@ -48,7 +48,7 @@ impl RxDescriptor {
     pub(crate) fn frames(&self) -> u64 {
         match &self.delivery {
             Delivery::Frame { .. } => 1,
-            Delivery::Superframe { superframe, .. } => superframe.segments() as u64,
+            Delivery::Superframe { superframe, .. } => superframe.segments as u64,
         }
     }
 
@@ -74,12 +74,12 @@ impl RxDescriptor {
             }
             Delivery::Superframe { superframe, .. } => {
                 head(&superframe.header);
-                let mut run: Option<WireFrameRun<'a>> = None;
+                let mut run: Option<Payloads<'a>> = None;
                 for part in &superframe.pieces {
                     let [head, tail] = part.slices();
                     if head.is_empty()
                         && tail.len() == part.frame.tail().len()
-                        && let Some(next) = WireFrameRun::of(&part.frame)
+                        && let Some(next) = Payloads::of(&part.frame)
                     {
                         if !run.as_mut().is_some_and(|run| run.extend(&next))
                             && let Some(run) = run.replace(next)
@@ -103,14 +103,14 @@ impl RxDescriptor {
 }
 
 /// Payloads that lie one after the other in one block, which is how a superframe's own come.
-struct WireFrameRun<'a> {
+struct Payloads<'a> {
     block: &'a Block,
     range: std::ops::Range<usize>,
 }
 
-impl<'a> WireFrameRun<'a> {
-    fn of(frame: &'a WireFrame) -> Option<Self> {
-        frame.place().map(|(block, range)| Self { block, range })
+impl<'a> Payloads<'a> {
+    fn of(burst: &'a Burst) -> Option<Self> {
+        burst.place().map(|(block, range)| Self { block, range })
     }
 
     fn extend(&mut self, next: &Self) -> bool {

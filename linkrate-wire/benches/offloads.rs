@@ -177,7 +177,7 @@ fn merge<'a>(
         let Delivery::Superframe { superframe, .. } = black_box(delivery) else {
             panic!("frames that merge");
         };
-        assert_eq!(superframe.segments(), done.pieces);
+        assert_eq!(superframe.segments, done.pieces);
         coalescer.recycle(superframe);
     }
     done

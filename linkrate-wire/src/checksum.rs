@@ -39,6 +39,7 @@ impl Sum {
     pub const ZERO: Self = Self { folded: 0, odd: false };
 
     /// Sums `bytes`, which may begin at any address and have any length.
+    #[inline]
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self { folded: sum(bytes), odd: bytes.len() % 2 == 1 }
@@ -65,6 +66,7 @@ impl Sum {
     }
 
     /// The sum with `bytes` after what it holds.
+    #[inline]
     #[must_use]
     pub fn and(self, bytes: &[u8]) -> Self {
         self.then(Self::of(bytes))
@@ -136,6 +138,7 @@ const BLOCK: usize = LANES * 8;
 
 /// The words are added in the order of this machine and swapped once at the end, which comes to
 /// the same (RFC 1071, 2 (B)).
+#[inline]
 fn sum(bytes: &[u8]) -> u16 {
     // headers are too short to gain from vectors
     u16::from_be(fold(if bytes.len() < BLOCK { rest(bytes) } else { long(bytes) }))

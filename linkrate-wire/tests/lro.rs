@@ -5,11 +5,13 @@ mod common;
 use common::{ACK, Packet, bytes, strategy};
 use linkrate_wire::checksum::Sum;
 use linkrate_wire::frame::{Headers, Network, Transport};
-use linkrate_wire::lro::{Coalescer, Delivery, Reason, Superframe};
+use linkrate_wire::lro::{Coalescer, Delivery, Parts, Reason, Row, Superframe};
 use linkrate_wire::segment::{Identification, Request};
 use linkrate_wire::tso;
 use linkrate_wire::vnet::{Checksum, complete_checksum};
 use proptest::prelude::*;
+use std::ops::Range;
+use std::rc::Rc;
 
 type Out = Vec<Delivery<Vec<u8>>>;
 
@@ -50,9 +52,72 @@ fn all_restored(out: &Out) -> Vec<Vec<u8>> {
 fn reasons(out: &Out) -> Vec<(Reason, usize)> {
     let reasons = out.iter().map(|delivery| match delivery {
         Delivery::Frame { reason, .. } => (*reason, 1),
-        Delivery::Superframe { superframe, reason } => (*reason, superframe.segments()),
+        Delivery::Superframe { superframe, reason } => (*reason, superframe.segments),
     });
     reasons.collect()
+}
+
+/// What a host would see of it.
+fn told<F: Parts>(delivery: &Delivery<F>) -> (Reason, usize, Vec<u8>) {
+    match delivery {
+        Delivery::Frame { frame, reason } => (*reason, 1, [frame.head(), frame.tail()].concat()),
+        Delivery::Superframe { superframe, reason } => {
+            (*reason, superframe.segments, superframe.to_frame())
+        }
+    }
+}
+
+/// Frames in a row, their tails one after the other.
+#[derive(Debug, Clone)]
+struct InRow {
+    heads: Rc<[Vec<u8>]>,
+    tails: Rc<[u8]>,
+    /// Where each tail begins, and where the last one ends.
+    bounds: Rc<[usize]>,
+    range: Range<usize>,
+}
+
+impl InRow {
+    fn of(frames: &[(Vec<u8>, Vec<u8>)]) -> Self {
+        let mut bounds = vec![0];
+        bounds.extend(frames.iter().scan(0, |end, (_, tail)| {
+            *end += tail.len();
+            Some(*end)
+        }));
+        Self {
+            heads: frames.iter().map(|(head, _)| head.clone()).collect(),
+            tails: frames.iter().flat_map(|(_, tail)| tail.clone()).collect(),
+            bounds: bounds.into(),
+            range: 0..frames.len(),
+        }
+    }
+}
+
+impl Parts for InRow {
+    fn head(&self) -> &[u8] {
+        &self.heads[self.range.start]
+    }
+
+    fn tail(&self) -> &[u8] {
+        &self.tails[self.bounds[self.range.start]..self.bounds[self.range.end]]
+    }
+}
+
+impl Row for InRow {
+    fn frames(&self) -> usize {
+        self.range.len()
+    }
+
+    fn frame(&self, index: usize) -> (&[u8], &[u8]) {
+        let index = self.range.start + index;
+        (&self.heads[index], &self.tails[self.bounds[index]..self.bounds[index + 1]])
+    }
+
+    fn split(mut self, count: usize) -> (Self, Option<Self>) {
+        let rest = Self { range: self.range.start + count..self.range.end, ..self.clone() };
+        self.range.end = rest.range.start;
+        (self, (!rest.range.is_empty()).then_some(rest))
+    }
 }
 
 /// Addresses and ports; nothing for what is not TCP.
@@ -74,7 +139,7 @@ fn a_superframe_is_what_a_tap_accepts() {
     let [Delivery::Superframe { superframe, reason: Reason::Pushed }] = &out[..] else {
         panic!("one superframe, not {out:?}");
     };
-    assert_eq!((superframe.segment_size, superframe.segments()), (1000, 4));
+    assert_eq!((superframe.segment_size, superframe.segments), (1000, 4));
     assert_eq!((superframe.transport, superframe.ipv6), (34, false));
     // complete the checksum as the host would: from csum_start to the end, the field included
     let mut frame = superframe.to_frame();
@@ -197,7 +262,7 @@ proptest! {
         let out = coalesce(1, &frames);
         prop_assert_eq!(out.len(), 1);
         let Delivery::Superframe { superframe: merged, .. } = &out[0] else { panic!("merged") };
-        prop_assert_eq!(merged.segments(), frames.len());
+        prop_assert_eq!(merged.segments, frames.len());
         prop_assert_eq!(restored(merged), frames);
         let mut whole = merged.to_frame();
         let checksum = Sum::of(&whole[merged.transport..]).checksum();
@@ -243,13 +308,25 @@ proptest! {
             };
             (frame[..split].to_vec(), frame[split..].to_vec())
         });
+        let frames: Vec<_> = parts.collect();
         let (mut usual, mut short) = (Coalescer::new(4), Coalescer::new(4));
-        for frame in parts {
-            let expected = usual.offer(frame.clone());
-            let got = short.offer_next(frame).unwrap_or_else(|frame| short.offer(frame));
-            prop_assert_eq!(got, expected);
+        let mut expected = Vec::new();
+        for frame in &frames {
+            let offered = usual.offer(frame.clone());
+            expected.extend(offered.flushed.iter().map(told));
         }
-        prop_assert_eq!(short.flush(), usual.flush());
+        expected.extend(usual.flush().iter().map(told));
+        let (mut got, mut rest) = (Vec::new(), Some(InRow::of(&frames)));
+        while let Some(row) = rest.take() {
+            let offered = short.offer_row(row);
+            got.extend(offered.flushed.iter().map(told));
+            let Some(row) = offered.rest else { break };
+            let (first, after) = row.split(1);
+            got.extend(short.offer(first).flushed.iter().map(told));
+            rest = after;
+        }
+        got.extend(short.flush().iter().map(told));
+        prop_assert_eq!(got, expected);
     }
 
     #[test]

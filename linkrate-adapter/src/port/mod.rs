@@ -21,7 +21,7 @@ use crate::capture::CaptureSlot;
 use crate::clock::DeviceClock;
 use crate::counters::{DeviceCounters, Snapshot};
 use crate::driver::{SteeringUpdate, learns};
-use crate::frame::{Train, WireFrame};
+use crate::frame::{Burst, Train, WireFrame};
 use crate::pacing::Line;
 use crate::pool::Pool;
 use crate::ring::{QueueShared, RxDescriptor, TxDescriptor};
@@ -244,7 +244,7 @@ pub(crate) struct DeviceQueue {
     pub(crate) completions: VecDeque<u64>,
     /// When the first completion came that the driver was not told of.
     pub(crate) completed_since_ps: Option<u64>,
-    pub(crate) coalescer: Coalescer<WireFrame>,
+    pub(crate) coalescer: Coalescer<Burst>,
     /// Frames that were ever steered here, and those of them that were dropped after all.
     pub(crate) placed: u64,
     pub(crate) dropped: u64,

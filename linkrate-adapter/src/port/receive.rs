@@ -2,12 +2,12 @@
 
 use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
 use linkrate_wire::frame::{Headers, Verification};
-use linkrate_wire::lro::{Delivery, Parts, Reason};
+use linkrate_wire::lro::{Delivery, Parts, Reason, Row};
 use linkrate_wire::vnet::{Checksum, VnetHeader};
 
 use super::{ChecksumPlace, DevicePort};
 use crate::bus::DESCRIPTOR_BYTES;
-use crate::frame::WireFrame;
+use crate::frame::{Burst, WireFrame};
 use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
 use crate::ring::RxDescriptor;
 
@@ -15,34 +15,43 @@ use crate::ring::RxDescriptor;
 const FIFO_PS: u64 = 200_000_000;
 
 impl DevicePort {
-    /// Takes a frame whose last bit came at `at_ps`.
-    pub(crate) fn receive(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
-        // fields apart: the shared part is not to be counted up and down for each frame
-        let Self { shared, line, clock, in_busy_ps, bus, .. } = self;
+    /// Takes frames whose last bit came at `at_ps`.
+    pub(crate) fn receive(&mut self, burst: Burst, at_ps: u64, now_ps: u64) {
+        let Self { shared, line, clock, in_busy_ps, .. } = self;
         let counters = &shared.counters;
         if !shared.link_up() {
             return;
         }
-        let length = frame.len();
-        counters.received(frame.head(), length.max(SMALLEST_FRAME) + FCS);
-        *in_busy_ps += line.time_ps(line_bytes(length));
+        let octets = burst.lengths().map(|length| length.max(SMALLEST_FRAME) + FCS).sum();
+        counters.received(burst.head(), burst.frames(), octets);
+        let line_ps = burst.lengths().map(|length| line.time_ps(line_bytes(length)));
+        *in_busy_ps += line_ps.sum::<u64>();
         counters.in_busy_ns.set(*in_busy_ps / 1000);
         if shared.capture.is_on() {
-            shared.capture.wire(clock.monotonic_ns(at_ps), false, &frame, counters);
+            for frame in burst.each() {
+                shared.capture.wire(clock.monotonic_ns(at_ps), false, &frame, counters);
+            }
         }
-        let Some(bus) = bus else {
-            self.take(frame, at_ps);
-            return;
-        };
+        if self.bus.is_some() {
+            burst.each().for_each(|frame| self.receive_over_bus(frame, at_ps, now_ps));
+        } else {
+            self.take(burst, at_ps);
+        }
+    }
+
+    /// Takes a frame that the bus has to carry to the host's memory first.
+    fn receive_over_bus(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
+        let Self { shared, clock, bus: Some(bus), .. } = self else { return };
         // a device thread that is late has kept the frame waiting itself
         if bus.backlog_ps(clock.monotonic_ns(now_ps.max(at_ps))) > FIFO_PS {
-            counters.rx_drop_fifo.add(1);
-            counters.in_discards.add(1);
+            shared.counters.rx_drop_fifo.add(1);
+            shared.counters.in_discards.add(1);
             return;
         }
-        let done_ps = at_ps + bus.transfer(clock.monotonic_ns(at_ps), length + DESCRIPTOR_BYTES);
+        let bytes = frame.len() + DESCRIPTOR_BYTES;
+        let done_ps = at_ps + bus.transfer(clock.monotonic_ns(at_ps), bytes);
         if done_ps <= now_ps && self.on_bus.is_empty() {
-            self.take(frame, done_ps);
+            self.take(frame.into(), done_ps);
         } else {
             self.on_bus.push_back((done_ps, frame));
         }
@@ -54,28 +63,35 @@ impl DevicePort {
         while self.on_bus.front().is_some_and(|(done_ps, _)| *done_ps <= now_ps)
             && let Some((done_ps, frame)) = self.on_bus.pop_front()
         {
-            self.take(frame, done_ps);
+            self.take(frame.into(), done_ps);
             any = true;
         }
         any
     }
 
-    /// A frame that is in the adapter's hands.
-    fn take(&mut self, frame: WireFrame, at_ps: u64) {
-        if let Some(vnet) = frame.untouched().copied() {
-            let queue = match Headers::parse_parts(frame.head(), frame.tail().len()) {
-                Ok(headers) => self.steer(&frame, &headers, at_ps),
+    /// Frames that are in the adapter's hands.
+    fn take(&mut self, burst: Burst, at_ps: u64) {
+        if let Some(vnet) = burst.untouched().copied() {
+            let queue = match Headers::parse_parts(burst.head(), burst.tail().len()) {
+                Ok(headers) => self.steer(&burst.first(), &headers, at_ps),
                 Err(_) => 0,
             };
-            self.waits(queue, at_ps);
-            let delivery = Delivery::Frame { frame, reason: Reason::Flushed };
+            self.waits(queue, 1, at_ps);
+            let delivery = Delivery::Frame { frame: burst, reason: Reason::Flushed };
             self.push(queue, RxDescriptor { vnet, delivery, replaced: None, unmade: None }, at_ps);
             return;
         }
-        let frame = match self.take_next(frame, at_ps) {
-            Ok(()) => return,
-            Err(frame) => frame,
-        };
+        let mut rest = Some(burst);
+        while let Some(burst) = rest.take() {
+            let Some(burst) = self.take_next(burst, at_ps) else { return };
+            let (first, after) = burst.split(1);
+            self.take_one(first.first(), at_ps);
+            rest = after;
+        }
+    }
+
+    /// A frame that goes the usual way.
+    fn take_one(&mut self, frame: WireFrame, at_ps: u64) {
         let Ok(headers) = Headers::parse_parts(frame.head(), frame.tail().len()) else {
             self.shared.counters.rx_drop_malformed.add(1);
             self.shared.counters.in_errors.add(1);
@@ -94,18 +110,18 @@ impl DevicePort {
         }
         let verified = self.knobs.rx_checksum && self.verify(&frame, &headers);
         let queue = self.steer(&frame, &headers, at_ps);
-        self.waits(queue, at_ps);
+        self.waits(queue, 1, at_ps);
         if !self.knobs.lro {
-            let delivery = Delivery::Frame { frame, reason: Reason::Flushed };
+            let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
             self.hand_up(queue, delivery, Some(headers), verified, at_ps);
             return;
         }
         let coalescer = &mut self.queues[queue].coalescer;
         let offered = if verified {
-            coalescer.offer_verified(frame, &headers)
+            coalescer.offer_verified(frame.into(), &headers)
         } else {
             // verifies by itself, and hands up what is held of the flow first
-            coalescer.offer(frame)
+            coalescer.offer(frame.into())
         };
         // what was held was verified before; the last one is this frame, unless it is held now
         let mut flushed = offered.flushed.into_iter().peekable();
@@ -115,19 +131,21 @@ impl DevicePort {
         }
     }
 
-    /// Merges a frame that goes on where the one before it ended. With several queues it takes the
-    /// usual way, since the steering tables are to see it.
-    fn take_next(&mut self, frame: WireFrame, at_ps: u64) -> Result<(), WireFrame> {
+    /// Merges frames that go on where the one before them ended, and gives back the others. With
+    /// several queues all take the usual way, since the steering tables are to see them.
+    fn take_next(&mut self, burst: Burst, at_ps: u64) -> Option<Burst> {
         if !self.knobs.lro || !self.knobs.rx_checksum || self.queues.len() > 1 {
-            return Err(frame);
+            return Some(burst);
         }
-        let offered = self.queues[0].coalescer.offer_next(frame)?;
-        self.shared.counters.rx_checksum_good.add(1);
-        self.waits(0, at_ps);
-        for delivery in offered.flushed {
+        let offered = self.queues[0].coalescer.offer_row(burst);
+        if offered.taken > 0 {
+            self.shared.counters.rx_checksum_good.add(offered.taken as u64);
+            self.waits(0, offered.taken, at_ps);
+        }
+        if let Some(delivery) = offered.flushed {
             self.deliver(0, delivery, true, at_ps);
         }
-        Ok(())
+        offered.rest
     }
 
     /// A port with a VLAN takes its own frames alone; one without takes all, tags and all.
@@ -155,7 +173,7 @@ impl DevicePort {
     fn hand_up(
         &mut self,
         queue: usize,
-        delivery: Delivery<WireFrame>,
+        delivery: Delivery<Burst>,
         known: Option<Headers>,
         verified: bool,
         at_ps: u64,
@@ -206,21 +224,21 @@ impl DevicePort {
         }
     }
 
-    /// A frame is a queue's from here on, and waits for its next interrupt.
-    fn waits(&mut self, queue: usize, at_ps: u64) {
+    /// Frames are a queue's from here on, and wait for its next interrupt.
+    fn waits(&mut self, queue: usize, frames: usize, at_ps: u64) {
         let queue = &mut self.queues[queue];
         if queue.waiting == 0 {
             queue.waiting_since_ps = at_ps;
         }
-        queue.waiting += 1;
-        queue.placed += 1;
+        queue.waiting += frames as u32;
+        queue.placed += frames as u64;
     }
 
     /// Hands up what merging gave; a frame that stayed alone with what is known of its checksum.
     pub(crate) fn deliver(
         &mut self,
         queue: usize,
-        delivery: Delivery<WireFrame>,
+        delivery: Delivery<Burst>,
         verified: bool,
         at_ps: u64,
     ) {
@@ -228,7 +246,7 @@ impl DevicePort {
         match &delivery {
             Delivery::Frame { reason, .. } => counters.unmerged(*reason),
             Delivery::Superframe { superframe, reason } => {
-                counters.rx_merged.add(superframe.segments() as u64);
+                counters.rx_merged.add(superframe.segments as u64);
                 counters.rx_superframes.add(1);
                 counters.flushed(*reason);
             }

@@ -81,14 +81,16 @@ impl End {
     /// Everything it has to send, with the times at which it is sent.
     fn sent(&mut self) -> Vec<(WireFrame, u64)> {
         let mut frames = Vec::new();
-        while self.device.transmit(LATER_PS, &mut |frame, at_ps| frames.push((frame, at_ps))) {}
+        while self.device.transmit(LATER_PS, &mut |burst, at_ps| {
+            frames.extend(burst.each().map(|frame| (frame, at_ps)));
+        }) {}
         frames
     }
 
     /// What its host gets of these frames.
     fn received(&mut self, frames: Vec<(WireFrame, u64)>) -> Vec<(VnetHeader, Vec<u8>)> {
         for (frame, at_ps) in frames {
-            self.device.receive(frame, at_ps, LATER_PS);
+            self.device.receive(frame.into(), at_ps, LATER_PS);
         }
         self.device.carried(LATER_PS);
         self.device.interrupt(LATER_PS);
@@ -325,7 +327,7 @@ fn interrupts_come_by_time_or_by_number() {
     let limits = PortLimits { rate: Some(BitRate(1e9)), ..limits() };
     let mut port = End::new(limits, knobs, 1, None);
     let queue = Arc::clone(&port.queues[0]);
-    let frame = || WireFrame::copied(packet(b"x"));
+    let frame = || WireFrame::copied(packet(b"x")).into();
     // between two ticks of the timer
     let start = 1_020_000_000;
     queue.interrupt.will_sleep();

@@ -13,7 +13,7 @@ use linkrate_wire::{tso, ufo, uso};
 
 use super::{ChecksumPlace, DevicePort, PortLimits};
 use crate::bus::DESCRIPTOR_BYTES;
-use crate::frame::{Block, Train, VNET_BYTES, WireFrame};
+use crate::frame::{Block, Burst, Train, VNET_BYTES};
 use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
 use crate::ring::TxDescriptor;
 
@@ -46,9 +46,9 @@ pub(crate) enum Unsendable {
 }
 
 impl DevicePort {
-    /// Sends what is posted, as far ahead as the FIFO reaches. Each frame goes to `wire` with the
-    /// time at which its last bit is on the link. Says whether anything was sent.
-    pub(crate) fn transmit(&mut self, now_ps: u64, wire: &mut impl FnMut(WireFrame, u64)) -> bool {
+    /// Sends what is posted, as far ahead as the FIFO reaches. Frames go to `wire` with the time at
+    /// which their last bit is on the link. Says whether anything was sent.
+    pub(crate) fn transmit(&mut self, now_ps: u64, wire: &mut impl FnMut(Burst, u64)) -> bool {
         let mut sent = false;
         let full_ps = now_ps + self.line.time_ps(FIFO_BYTES);
         for _ in 0..BUDGET {
@@ -89,7 +89,7 @@ impl DevicePort {
     }
 
     /// Sends one packet of the host, and says when its last bit has left.
-    fn send(&mut self, descriptor: &TxDescriptor, wire: &mut impl FnMut(WireFrame, u64)) -> u64 {
+    fn send(&mut self, descriptor: &TxDescriptor, wire: &mut impl FnMut(Burst, u64)) -> u64 {
         let shared = Arc::clone(&self.shared);
         let counters = &shared.counters;
         let ready_ps = self.clock.at_ps(descriptor.posted_ns);
@@ -133,26 +133,36 @@ impl DevicePort {
                 counters.tx_segments.add(train.cuts.len() as u64);
             }
         }
-        let mut end_ps = ready_ps;
+        let captured = shared.capture.is_on();
         let mut descriptor_bytes = DESCRIPTOR_BYTES;
-        for frame in WireFrame::of(&train) {
-            let length = frame.len();
+        // frames that leave together are handed over together, as all do that take no time
+        let (mut first, mut end_ps, mut octets) = (0, ready_ps, 0);
+        for (index, frame) in train.cuts.iter().enumerate() {
+            let length = frame.header.len() + frame.payload.len();
             let on_bus_ps = match &self.bus {
                 // headers and the descriptor come over the bus once, payload with its frame
                 Some(bus) => {
-                    bus.transfer(descriptor.posted_ns, frame.tail().len() + descriptor_bytes)
+                    bus.transfer(descriptor.posted_ns, frame.payload.len() + descriptor_bytes)
                 }
                 None => 0,
             };
             descriptor_bytes = 0;
             let at = self.line.occupy(ready_ps + on_bus_ps, line_bytes(length));
-            end_ps = at.end_ps;
-            counters.sent(frame.head(), length.max(SMALLEST_FRAME) + FCS);
-            if shared.capture.is_on() {
+            octets += length.max(SMALLEST_FRAME) + FCS;
+            if captured {
+                let frame = Burst::of(&train, index..index + 1).first();
                 shared.capture.wire(self.clock.monotonic_ns(at.start_ps), true, &frame, counters);
             }
-            wire(frame, end_ps);
+            let adjoins = index > first && train.cuts[index - 1].payload.end == frame.payload.start;
+            if index > first && !(adjoins && at.end_ps == end_ps) {
+                wire(Burst::of(&train, first..index), end_ps);
+                first = index;
+            }
+            end_ps = at.end_ps;
         }
+        let last = Burst::of(&train, first..train.cuts.len());
+        counters.sent(last.head(), train.cuts.len(), octets);
+        wire(last, end_ps);
         counters.out_busy_ns.set(self.line.busy_ps() / 1000);
         end_ps
     }

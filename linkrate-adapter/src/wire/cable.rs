@@ -1,7 +1,7 @@
 //! A cable between two ports, back to back.
 
 use super::flight::Flight;
-use crate::frame::WireFrame;
+use crate::frame::Burst;
 
 /// Both directions of a cable.
 #[derive(Debug, Default)]
@@ -10,10 +10,10 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    /// A frame that port `from` has sent by `at_ps`.
-    pub(crate) fn enter(&mut self, from: usize, frame: WireFrame, at_ps: u64) {
+    /// Frames that port `from` has sent by `at_ps`.
+    pub(crate) fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(flight) = self.to.get_mut(1 - from.min(1)) {
-            flight.add(at_ps, frame);
+            flight.add(at_ps, burst);
         }
     }
 

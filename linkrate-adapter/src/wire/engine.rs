@@ -15,7 +15,7 @@ use super::faults::{Fate, FaultInjector, Faults};
 use super::flight::Flight;
 use super::switch::Switch;
 use crate::clock::DeviceClock;
-use crate::frame::{Train, WireFrame};
+use crate::frame::{Burst, Train};
 use crate::port::DevicePort;
 use crate::port::interrupts::next_tick_ps;
 use crate::ring::Waker;
@@ -23,7 +23,7 @@ use crate::ring::Waker;
 /// A wait shorter than this is not worth a system call.
 const SPIN_NS: u64 = 3_000;
 
-/// Frames that a port receives in one turn.
+/// Frames that a port receives in one turn, and what else comes with the last of them.
 const BUDGET: usize = 256;
 
 /// What the device thread is told.
@@ -46,10 +46,10 @@ enum Medium {
 }
 
 impl Medium {
-    fn enter(&mut self, from: usize, frame: WireFrame, at_ps: u64) {
+    fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         match self {
-            Self::Cable(cable) => cable.enter(from, frame, at_ps),
-            Self::Switch(switch) => switch.enter(from, frame, at_ps),
+            Self::Cable(cable) => cable.enter(from, burst, at_ps),
+            Self::Switch(switch) => switch.enter(from, burst, at_ps),
         }
     }
 
@@ -150,9 +150,9 @@ impl Engine {
                 medium.set_rate(number, port.limits.rate);
             }
             let counters = Arc::clone(&port.shared);
-            any |= port.transmit(now_ps, &mut |frame, at_ps| {
-                faults.pass(frame, |fate| match fate {
-                    Fate::Arrives(frame, later_ps) => medium.enter(number, frame, at_ps + later_ps),
+            any |= port.transmit(now_ps, &mut |burst, at_ps| {
+                faults.pass(burst, |fate| match fate {
+                    Fate::Arrives(burst, later_ps) => medium.enter(number, burst, at_ps + later_ps),
                     // counted where it was sent from: the far end is not known yet
                     Fate::FcsError => counters.counters.lost_to_fcs.add(1),
                 });
@@ -164,9 +164,11 @@ impl Engine {
         for (number, port) in ports.iter_mut().enumerate() {
             let (Some(port), Some(flight)) = (port, medium.to(number)) else { continue };
             any |= port.carried(now_ps);
-            for _ in 0..BUDGET {
-                let Some((at_ps, frame)) = flight.arrived(now_ps) else { break };
-                port.receive(frame, at_ps, now_ps);
+            let mut frames = 0;
+            while frames < BUDGET {
+                let Some((at_ps, burst)) = flight.arrived(now_ps) else { break };
+                frames += burst.frames();
+                port.receive(burst, at_ps, now_ps);
                 any = true;
             }
             any |= port.interrupt(now_ps);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::frame::WireFrame;
+use crate::frame::{Burst, WireFrame};
 
 /// Faults of one wire, each as the share of frames it befalls, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,12 +90,12 @@ impl Faults {
     }
 }
 
-/// What becomes of a frame.
+/// What becomes of frames.
 #[derive(Debug)]
 pub(crate) enum Fate {
-    /// It arrives, this much later.
-    Arrives(WireFrame, u64),
-    /// It arrives with a wrong check sequence.
+    /// They arrive, this much later.
+    Arrives(Burst, u64),
+    /// One arrives with a wrong check sequence.
     FcsError,
 }
 
@@ -112,12 +112,16 @@ impl FaultInjector {
         Self { any: faults.any(), random: ChaCha8Rng::seed_from_u64(faults.seed), faults }
     }
 
-    /// Calls `fate` for each frame that leaves the wire for one that entered it.
-    pub(crate) fn pass(&mut self, frame: WireFrame, mut fate: impl FnMut(Fate)) {
-        if !self.any {
-            fate(Fate::Arrives(frame, 0));
-            return;
+    /// Calls `fate` for what leaves the wire of the frames that entered it.
+    pub(crate) fn pass(&mut self, burst: Burst, mut fate: impl FnMut(Fate)) {
+        if self.any {
+            burst.each().for_each(|frame| self.pass_one(frame, &mut fate));
+        } else {
+            fate(Fate::Arrives(burst, 0));
         }
+    }
+
+    fn pass_one(&mut self, frame: WireFrame, fate: &mut impl FnMut(Fate)) {
         let faults = self.faults;
         if self.chance(faults.loss) {
             return;
@@ -132,9 +136,9 @@ impl FaultInjector {
             later_ps += duration_ps(faults.reorder_by);
         }
         if self.chance(faults.duplicate) {
-            fate(Fate::Arrives(frame.clone(), later_ps));
+            fate(Fate::Arrives(frame.clone().into(), later_ps));
         }
-        fate(Fate::Arrives(frame, later_ps));
+        fate(Fate::Arrives(frame.into(), later_ps));
     }
 
     fn chance(&mut self, share: f64) -> bool {
@@ -165,7 +169,7 @@ mod tests {
         let mut injector = FaultInjector::new(faults);
         let mut out = Vec::new();
         for _ in 0..frames {
-            injector.pass(WireFrame::copied(vec![0; 100]), |fate| out.push(fate));
+            injector.pass(WireFrame::copied(vec![0; 100]).into(), |fate| out.push(fate));
         }
         out
     }
@@ -173,7 +177,8 @@ mod tests {
     #[test]
     fn a_wire_without_faults_changes_nothing() {
         let out = pass(Faults::default(), 10);
-        let whole = |fate: &Fate| matches!(fate, Fate::Arrives(f, 0) if f.to_vec() == [0; 100]);
+        let whole =
+            |fate: &Fate| matches!(fate, Fate::Arrives(f, 0) if f.first().to_vec() == [0; 100]);
         assert!(out.len() == 10 && out.iter().all(whole));
     }
 
@@ -185,7 +190,7 @@ mod tests {
         assert!((out.len() as f64 - expected).abs() < 200.0, "{}", out.len());
         let flipped = |fate: &&Fate| match fate {
             Fate::Arrives(frame, _) => {
-                let bits: u32 = frame.to_vec().iter().map(|byte| byte.count_ones()).sum();
+                let bits: u32 = frame.first().to_vec().iter().map(|byte| byte.count_ones()).sum();
                 assert!(bits <= 1);
                 bits == 1
             }

@@ -8,7 +8,7 @@ use linkrate_wire::lro::Parts;
 
 use super::flight::Flight;
 use crate::counters::Counter;
-use crate::frame::WireFrame;
+use crate::frame::{Burst, WireFrame};
 use crate::pacing::{Line, line_bytes};
 
 /// An address is forgotten when it was not seen for so long (IEEE 802.1Q, 8.8.3).
@@ -83,10 +83,10 @@ impl Switch {
         self.table.retain(|_, (port, _)| *port != number);
     }
 
-    /// A frame that port `from` has sent by `at_ps`.
-    pub(crate) fn enter(&mut self, from: usize, frame: WireFrame, at_ps: u64) {
+    /// Frames that port `from` has sent by `at_ps`.
+    pub(crate) fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(Some(port)) = self.ports.get_mut(from) {
-            port.inwards.add(at_ps, frame);
+            port.inwards.add(at_ps, burst);
         }
     }
 
@@ -95,8 +95,8 @@ impl Switch {
         let mut any = false;
         while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
             let Some(Some(port)) = self.ports.get_mut(from) else { break };
-            let Some((_, frame)) = port.inwards.arrived(now_ps) else { break };
-            self.forward_one(from, frame, at_ps);
+            let Some((_, burst)) = port.inwards.arrived(now_ps) else { break };
+            burst.each().for_each(|frame| self.forward_one(from, frame, at_ps));
             any = true;
         }
         any
@@ -164,7 +164,7 @@ impl Switch {
             return;
         }
         let out = port.line.occupy(at_ps, line_bytes(frame.len()));
-        port.outwards.add(out.end_ps, frame);
+        port.outwards.add(out.end_ps, frame.into());
     }
 }
 
@@ -199,7 +199,7 @@ impl Addresses {
 mod tests {
     use super::*;
 
-    fn frame(to: u8, from: u8, vlan: Option<u16>) -> WireFrame {
+    fn frame(to: u8, from: u8, vlan: Option<u16>) -> Burst {
         let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from];
         if let Some(vlan) = vlan {
             bytes.extend([0x81, 0]);
@@ -207,7 +207,7 @@ mod tests {
         }
         bytes.extend([8, 0]);
         bytes.resize(100, 0);
-        WireFrame::copied(bytes)
+        WireFrame::copied(bytes).into()
     }
 
     fn switch(ports: usize, rate: Option<BitRate>) -> Switch {
@@ -292,10 +292,10 @@ mod tests {
     #[test]
     fn a_frame_without_a_header_is_dropped() {
         let mut switch = switch(2, None);
-        switch.enter(0, WireFrame::copied(vec![0; 13]), 0);
+        switch.enter(0, WireFrame::copied(vec![0; 13]).into(), 0);
         let mut tagged = vec![0; 15];
         tagged[12] = 0x81;
-        switch.enter(0, WireFrame::copied(tagged), 0);
+        switch.enter(0, WireFrame::copied(tagged).into(), 0);
         assert_eq!(out(&mut switch), [0, 0]);
         assert_eq!(switch.counters.malformed.get(), 2);
     }

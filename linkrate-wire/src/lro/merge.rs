@@ -1,7 +1,7 @@
 //! One flow that is held: which frame may be added, and what is handed up in the end.
 
 use super::superframe::Spare;
-use super::{Delivery, Parts, Piece, Reason, Superframe};
+use super::{Delivery, Parts, Piece, Reason, Row, Superframe};
 use crate::checksum::Sum;
 use crate::frame::tcp::{CHECKSUM, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};
 use crate::frame::{
@@ -163,8 +163,10 @@ pub(super) struct Held<F> {
     mask: [u8; LONGEST_HEADER],
     /// The sum of the pseudo-header without its length.
     pseudo: Sum,
-    /// All frames, at least one.
+    /// All frames, at least one, some of them in rows.
     pieces: Vec<Piece<F>>,
+    /// How many frames they are.
+    frames: usize,
     /// Bytes of payload so far.
     payload: usize,
     /// What FIN and PSH the last frame brought.
@@ -192,6 +194,7 @@ impl<F: Parts> Held<F> {
             first,
             pseudo,
             pieces: room,
+            frames: 1,
             payload: length,
             last_flags: 0,
             step: None,
@@ -229,7 +232,7 @@ impl<F: Parts> Held<F> {
     /// Whether a frame whose head is nothing but headers goes on where this ends: then it is what
     /// the first frame was, and parsing it would only find the same again. Its lengths, its place
     /// and its checksums are looked at here. What is unusual is left to the usual way.
-    pub(super) fn follows(&self, head: &[u8], tail: &[u8]) -> Option<Next> {
+    fn follows(&self, head: &[u8], tail: &[u8]) -> Option<Next> {
         let headers = &self.first.headers;
         let (total, length) = (head.len() + tail.len(), tail.len());
         #[expect(clippy::cast_possible_truncation, reason = "at most 65535")]
@@ -281,7 +284,7 @@ impl<F: Parts> Held<F> {
             return Ok(None);
         };
         let distance = next.wrapping_sub(first);
-        let count = narrow(self.pieces.len());
+        let count = narrow(self.frames);
         let atomic = matches!(self.first.headers.network, Network::V4(ip) if ip.dont_fragment);
         match (self.step, distance) {
             (None | Some(0), 0) if atomic => Ok(Some(0)),
@@ -292,11 +295,40 @@ impl<F: Parts> Held<F> {
 
     /// Adds a frame that is admitted, and says whether it is the last one.
     pub(super) fn push(&mut self, frame: F, next: &Next) -> Option<Reason> {
+        self.pieces.push(Piece { frame, payload: next.payload.clone() });
+        self.count(next)
+    }
+
+    /// Adds those frames of a row, from its first, that go on where this ends, and says how many
+    /// they are and whether the last of them is the last one.
+    pub(super) fn follow(&mut self, row: &F) -> (usize, Option<Reason>)
+    where
+        F: Row,
+    {
+        let mut count = 0;
+        while count < row.frames() {
+            let (head, tail) = row.frame(count);
+            let Some(next) = self.follows(head, tail) else { break };
+            count += 1;
+            if let Some(reason) = self.count(&next) {
+                return (count, Some(reason));
+            }
+        }
+        (count, None)
+    }
+
+    /// Keeps the frames that [`follow`](Self::follow) has added.
+    pub(super) fn keep(&mut self, row: F) {
+        let (head, tail) = (row.head().len(), row.tail().len());
+        self.pieces.push(Piece { frame: row, payload: head..head + tail });
+    }
+
+    fn count(&mut self, next: &Next) -> Option<Reason> {
         self.step = self.step_to(next.identification).unwrap_or(self.step);
         let (length, flags) = (next.payload.len(), next.flags & (FIN | PSH));
+        self.frames += 1;
         self.payload += length;
         self.last_flags = flags;
-        self.pieces.push(Piece { frame, payload: next.payload.clone() });
         if flags != 0 {
             return Some(Reason::Pushed);
         }
@@ -306,7 +338,7 @@ impl<F: Parts> Held<F> {
     /// Hands up: as it came if it is only one frame. Then the room for frames is left over, and
     /// goes to `spare`.
     pub(super) fn deliver(mut self, reason: Reason, spare: &mut Spare<F>) -> Delivery<F> {
-        if self.pieces.len() == 1
+        if self.frames == 1
             && let Some(only) = self.pieces.pop()
         {
             spare.put(self.pieces);
@@ -322,6 +354,7 @@ impl<F: Parts> Held<F> {
             snap: headers.link.snap,
             fixed_identification: self.step == Some(0),
             pieces: self.pieces,
+            segments: self.frames,
         });
         Delivery::Superframe { superframe, reason }
     }

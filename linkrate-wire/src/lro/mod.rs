@@ -17,7 +17,7 @@ mod merge;
 mod parts;
 mod superframe;
 
-pub use parts::Parts;
+pub use parts::{Parts, Row};
 pub use superframe::{Piece, Superframe};
 
 use crate::frame::tcp::{ACK, CWR, HEADER, RST, SYN, URG};
@@ -83,6 +83,17 @@ pub struct Offered<F> {
     pub kept: bool,
 }
 
+/// What became of frames in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedRow<F> {
+    /// To be handed up now: the superframe that the last frame taken has completed.
+    pub flushed: Option<Delivery<F>>,
+    /// How many frames were taken.
+    pub taken: usize,
+    /// The others, to be offered.
+    pub rest: Option<F>,
+}
+
 /// Holds frames until they can be handed up.
 #[derive(Debug, Clone)]
 pub struct Coalescer<F> {
@@ -133,21 +144,23 @@ impl<F: Parts> Coalescer<F> {
         self.take(frame, headers, true)
     }
 
-    /// Takes a frame that goes on where the one before it ended, without parsing it: its head is
-    /// that of the flow's first frame but for what a segmentation makes anew. All that
-    /// [`offer`](Self::offer) would check is checked, checksums included, and the outcome is the
-    /// same.
-    ///
-    /// # Errors
-    /// Any other frame comes back as it was, to be offered.
-    pub fn offer_next(&mut self, frame: F) -> Result<Offered<F>, F> {
+    /// Takes those frames of a row, from its first, that go on where the one before them ended,
+    /// without parsing them: their heads are that of the flow's first frame but for what a
+    /// segmentation makes anew. All that [`offer`](Self::offer) would check is checked, checksums
+    /// included, and the outcome is the same. The first frame that is anything else comes back with
+    /// all after it, and so does what comes after a superframe's end.
+    pub fn offer_row(&mut self, row: F) -> OfferedRow<F>
+    where
+        F: Row,
+    {
         let place = self.recent;
-        let Some(held) = self.held.get_mut(place) else { return Err(frame) };
-        let Some(next) = held.follows(frame.head(), frame.tail()) else { return Err(frame) };
-        match held.push(frame, &next) {
-            None => Ok(Offered { flushed: Vec::new(), kept: true }),
-            Some(reason) => Ok(Offered { flushed: vec![self.hand_up(place, reason)], kept: false }),
+        let (taken, reason) = self.held.get_mut(place).map_or((0, None), |held| held.follow(&row));
+        if taken == 0 {
+            return OfferedRow { flushed: None, taken, rest: Some(row) };
         }
+        let (row, rest) = row.split(taken);
+        self.held[place].keep(row);
+        OfferedRow { flushed: reason.map(|reason| self.hand_up(place, reason)), taken, rest }
     }
 
     /// Hands up all that is held, the longest held first.

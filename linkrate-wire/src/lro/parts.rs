@@ -1,4 +1,5 @@
-//! A frame in two parts: headers that were made for it, and payload that stays where it was.
+//! A frame in two parts: headers that were made for it, and payload that stays where it was; and
+//! several such frames in a row.
 
 /// A frame whose payload need not lie behind its headers.
 ///
@@ -10,6 +11,33 @@ pub trait Parts {
     /// The rest of it.
     fn tail(&self) -> &[u8];
 }
+
+/// Frames in a row, which may be taken together.
+///
+/// As [`Parts`] they are the head of the first frame followed by the tails of all, which therefore
+/// must lie one after the other. Whatever is one frame only is a row of one.
+pub trait Row: Parts + Sized {
+    /// How many frames it has, at least one.
+    fn frames(&self) -> usize {
+        1
+    }
+
+    /// Head and tail of frame `index`, which is less than [`frames`](Self::frames).
+    fn frame(&self, _index: usize) -> (&[u8], &[u8]) {
+        (self.head(), self.tail())
+    }
+
+    /// The first `count` frames, at least one, and those after them if there are any.
+    fn split(self, _count: usize) -> (Self, Option<Self>) {
+        (self, None)
+    }
+}
+
+impl Row for Vec<u8> {}
+
+impl Row for &[u8] {}
+
+impl<A: AsRef<[u8]>, B: AsRef<[u8]>> Row for (A, B) {}
 
 impl Parts for [u8] {
     fn head(&self) -> &[u8] {

@@ -18,6 +18,8 @@ pub struct Superframe<F> {
     pub header: Header,
     /// The payload, where it lies in the frames that came in.
     pub pieces: Vec<Piece<F>>,
+    /// How many frames were merged.
+    pub segments: usize,
     /// Bytes of payload in every frame but the last: `gso_size`.
     pub segment_size: u16,
     /// Whether it is IPv6 rather than IPv4: `gso_type` TCPV6 or TCPV4.
@@ -33,7 +35,7 @@ pub struct Superframe<F> {
 /// A part of a superframe's payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece<F> {
-    /// The frame that came in.
+    /// The frame that came in, or several in a row.
     pub frame: F,
     /// Where its payload is: an offset that counts through head and tail.
     pub payload: Range<usize>,
@@ -48,12 +50,6 @@ impl<F: Parts> Piece<F> {
 }
 
 impl<F: Parts> Superframe<F> {
-    /// How many frames were merged.
-    #[must_use]
-    pub fn segments(&self) -> usize {
-        self.pieces.len()
-    }
-
     /// What stands before it at a TAP: its checksum waits for completion, so the host does not
     /// verify it again.
     #[must_use]
