@@ -32,8 +32,10 @@ const TX_CHECKSUM_FEATURES: &[&str] =
 const IPV4_CHECKSUM_FEATURES: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4"];
 const RX_CHECKSUM: &str = "rx-checksum";
 const GRO: &str = "rx-gro";
-/// The kernel's GSO_MAX_SEGS, the default of every device.
+/// The kernel's GSO_MAX_SEGS, the default of devices that set none.
 const DEFAULT_GSO_MAX_SEGS: u32 = 65535;
+/// Decides what TSO is on IPv4, which the testbed is.
+const IPV4_TSO: &str = "tx-tcp-segmentation";
 
 /// Why a knob could not be set, or did not keep its value.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +49,22 @@ pub enum KnobError {
         interface: String,
         /// What the kernel said.
         cause: Box<SysError>,
+    },
+    /// The driver has a feature fixed that the knob is made of.
+    #[error(
+        "knob \"{knob}\" of {interface}: feature {feature} is {} [fixed]: its driver lets nobody \
+         change it",
+        if *.active { "on" } else { "off" }
+    )]
+    Fixed {
+        /// The knob.
+        knob: &'static str,
+        /// The interface.
+        interface: String,
+        /// The feature, by ethtool's name.
+        feature: &'static str,
+        /// What it is.
+        active: bool,
     },
     /// The kernel took it, and reads back something else.
     #[error("knob \"{knob}\" of {interface}: requested {requested}, effective is {effective}")]
@@ -62,12 +80,17 @@ pub enum KnobError {
     },
 }
 
-/// Sets `knobs` on `interface`, reads every knob back, and returns what is effective.
+/// Sets `knobs` on `interface`, reads every knob back, and returns what is effective. Superframes
+/// have up to `segments` segments where they are on, `None` for as many as the device takes.
 ///
 /// # Errors
-/// [`KnobError`] names the knob that was refused or that differs.
-pub fn apply(interface: &str, knobs: &InterfaceKnobs) -> Result<InterfaceKnobs, KnobError> {
-    set(interface, knobs)?;
+/// [`KnobError`] names the knob that was refused, that the driver has fixed, or that differs.
+pub fn apply(
+    interface: &str,
+    knobs: &InterfaceKnobs,
+    segments: Option<u32>,
+) -> Result<InterfaceKnobs, KnobError> {
+    set(interface, knobs, segments)?;
     let effective = read(interface)?;
     compare(interface, knobs, &effective)?;
     Ok(effective)
@@ -103,7 +126,7 @@ pub fn fresh(interface: &str) -> Result<InterfaceKnobs, KnobError> {
 
 fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKnobs {
     // the testbed is IPv4: what only IPv6 has is not on
-    let tso = features.is_active("tx-tcp-segmentation");
+    let tso = features.is_active(IPV4_TSO);
     let offload = match (link.gso_max_segs, tso) {
         (1, _) => Offload::None,
         (_, false) => Offload::Gso,
@@ -118,23 +141,23 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
             .filter(|feature| feature.active || feature.changeable)
             .map(|feature| feature.active),
         mtu: Some(link.mtu),
-        // kernels before 6.3 have one limit for both IP versions
-        gso_max_size: Some(match link.gso_ipv4_max_size {
-            0 => link.gso_max_size,
-            bytes => bytes,
-        }),
+        gso_max_size: Some(ipv4_superframe(link)),
         queues: Some(queues),
         // the adapter's own, of which its host's kernel knows nothing
         port: PortRequest::default(),
     }
 }
 
-fn set(interface: &str, knobs: &InterfaceKnobs) -> Result<(), KnobError> {
+/// Sets what is not so already: a knob that a run leaves alone needs no privilege and disturbs no
+/// link.
+fn set(interface: &str, knobs: &InterfaceKnobs, segments: Option<u32>) -> Result<(), KnobError> {
     let refuse = |knob| move |cause| refused(knob, interface, cause);
     let mut route = RouteSocket::open().map_err(refuse("netlink"))?;
     let mut ethtool = Ethtool::open().map_err(refuse("ethtool"))?;
     let features = ethtool.features(interface).map_err(refuse("features"))?;
-    if let Some(mtu) = knobs.mtu {
+    let link = route.link(interface).map_err(refuse("read-back"))?;
+    check_fixed(interface, knobs, &features)?;
+    if let Some(mtu) = knobs.mtu.filter(|mtu| *mtu != link.mtu) {
         route.set_mtu(interface, mtu).map_err(refuse("mtu"))?;
     }
     if let Some(queues) = knobs.queues {
@@ -153,14 +176,71 @@ fn set(interface: &str, knobs: &InterfaceKnobs) -> Result<(), KnobError> {
     }
     if let Some(offload) = knobs.offload {
         wanted.extend(present(&features, TSO_FEATURES, offload == Offload::Tso));
-        let segments = if offload == Offload::None { 1 } else { DEFAULT_GSO_MAX_SEGS };
-        route.set_gso_max_segs(interface, segments).map_err(refuse("offload"))?;
+        let most = match link.tso_max_segs {
+            0 => DEFAULT_GSO_MAX_SEGS,
+            most => most,
+        };
+        let segments = match offload {
+            Offload::None => 1,
+            Offload::Gso | Offload::Tso => segments.unwrap_or(most),
+        };
+        if segments != link.gso_max_segs {
+            route.set_gso_max_segs(interface, segments).map_err(refuse("offload"))?;
+        }
     }
+    let is_so = |name: &str, on: bool| {
+        features.get(name).is_some_and(|feature| feature.active == on && feature.wanted == on)
+    };
+    wanted.retain(|(name, on)| !is_so(name, *on));
     if !wanted.is_empty() {
         ethtool.set_features(interface, &wanted).map_err(refuse("features"))?;
     }
     if let Some(bytes) = knobs.gso_max_size {
-        route.set_gso_max_size(interface, bytes).map_err(refuse("gso-max-size"))?;
+        // read again: what was set before may have changed it
+        let link = route.link(interface).map_err(refuse("read-back"))?;
+        if ipv4_superframe(&link) != bytes {
+            route.set_gso_max_size(interface, bytes).map_err(refuse("gso-max-size"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Largest superframe of IPv4; kernels before 6.3 have one limit for both IP versions.
+fn ipv4_superframe(link: &Link) -> u32 {
+    match link.gso_ipv4_max_size {
+        0 => link.gso_max_size,
+        bytes => bytes,
+    }
+}
+
+/// Refuses by name what no request can change.
+fn check_fixed(
+    interface: &str,
+    knobs: &InterfaceKnobs,
+    features: &Features,
+) -> Result<(), KnobError> {
+    let tso = knobs.offload.and_then(|offload| match offload {
+        Offload::Tso => Some(true),
+        Offload::Gso => Some(false),
+        // superframes of one segment need no segmentation
+        Offload::None => None,
+    });
+    let ipv4_checksum = IPV4_CHECKSUM_FEATURES
+        .iter()
+        .copied()
+        .find(|name| features.get(name).is_some_and(|feature| feature.active || feature.changeable))
+        .unwrap_or("tx-checksum-ip-generic");
+    for (knob, feature, asked) in [
+        ("offload", IPV4_TSO, tso),
+        ("gro", GRO, knobs.gro),
+        ("tx-checksum", ipv4_checksum, knobs.tx_checksum),
+        ("rx-checksum", RX_CHECKSUM, knobs.rx_checksum),
+    ] {
+        let Some(is) = features.get(feature) else { continue };
+        if asked.is_some_and(|asked| asked != is.active) && !is.changeable {
+            let interface = interface.to_owned();
+            return Err(KnobError::Fixed { knob, interface, feature, active: is.active });
+        }
     }
     Ok(())
 }
@@ -273,6 +353,30 @@ mod tests {
         let error = compare("sut0", &requested, &effective).unwrap_err().to_string();
         assert_eq!(error, "knob \"offload\" of sut0: requested tso, effective is gso");
         assert!(compare("sut0", &InterfaceKnobs::default(), &effective).is_ok());
+    }
+
+    #[test]
+    fn a_fixed_feature_is_refused_by_its_name() {
+        use linkrate_sys::ethtool::Feature;
+        let features: Features = [
+            (IPV4_TSO.to_owned(), Feature { active: false, changeable: false, wanted: false }),
+            (GRO.to_owned(), Feature { active: true, changeable: true, wanted: true }),
+        ]
+        .into_iter()
+        .collect();
+        let check = |knobs: InterfaceKnobs| {
+            check_fixed("eth1", &knobs, &features).map_err(|error| error.to_string())
+        };
+        let offload =
+            |offload| InterfaceKnobs { offload: Some(offload), ..InterfaceKnobs::default() };
+        assert_eq!(
+            check(offload(Offload::Tso)).unwrap_err(),
+            "knob \"offload\" of eth1: feature tx-tcp-segmentation is off [fixed]: its driver lets \
+             nobody change it"
+        );
+        assert_eq!(check(offload(Offload::Gso)), Ok(()));
+        assert_eq!(check(offload(Offload::None)), Ok(()));
+        assert_eq!(check(InterfaceKnobs { gro: Some(false), ..Default::default() }), Ok(()));
     }
 
     #[test]

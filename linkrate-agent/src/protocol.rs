@@ -8,14 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use linkrate_terms::interfaces::{InterfaceAddress, is_interface_name};
 use linkrate_terms::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
 use linkrate_terms::profile::Profile;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
-use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs, SocketKnobs, Workload};
+use linkrate_terms::{BitRate, CpuMeter, CpuSet, InterfaceKnobs, SocketKnobs, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// What the controller asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +77,40 @@ pub enum Request {
     },
     /// Process what an interface receives on these CPUs (receive packet steering).
     SteerReceive {
+        /// Interface name.
+        name: String,
+        /// The CPUs.
+        cpus: CpuSet,
+    },
+    /// Say what an interface is.
+    Describe {
+        /// Interface name.
+        name: String,
+    },
+    /// Name every IPv4 address of this host.
+    Addresses,
+    /// Say where packets to an address go.
+    RouteTo {
+        /// The address.
+        address: Ipv4Addr,
+    },
+    /// Remember every setting of interfaces that are not linkrate's own, and put them back when
+    /// this controller is gone.
+    Keep {
+        /// The interfaces.
+        names: Vec<String>,
+    },
+    /// Take an interface from another network namespace of this machine, with its addresses, and
+    /// bring it back when this controller is gone.
+    Borrow {
+        /// Interface name.
+        name: String,
+        /// A process in that namespace.
+        pid: u32,
+    },
+    /// Process what an interface receives on these CPUs, by moving the interrupts of its adapter,
+    /// or by receive packet steering where it has none.
+    SteerInterface {
         /// Interface name.
         name: String,
         /// The CPUs.
@@ -220,6 +255,19 @@ pub enum Reply {
         /// The agent's descriptors of it, a queue each, for the agent's parent to take.
         descriptors: Vec<i32>,
     },
+    /// To [`Request::Describe`].
+    Interface(Box<InterfaceFacts>),
+    /// To [`Request::Addresses`].
+    Addresses(Vec<InterfaceAddress>),
+    /// To [`Request::RouteTo`].
+    Route {
+        /// The interface they leave by.
+        interface: String,
+        /// The address they carry, where the route says it.
+        source: Option<Ipv4Addr>,
+    },
+    /// To [`Request::SteerInterface`].
+    Steered(Steered),
     /// Done, with nothing to tell.
     Done,
     /// To [`Request::SetKnobs`] and [`Request::ReadKnobs`]: every knob as read back.
@@ -253,6 +301,53 @@ pub struct Hello {
     pub cpu_model: String,
     /// CPUs online.
     pub online_cpus: CpuSet,
+    /// Which machine it runs on, since when: two agents of one running kernel say the same.
+    pub boot_id: String,
+}
+
+/// What an interface is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct InterfaceFacts {
+    /// Its name.
+    pub name: String,
+    /// What made it (`veth`, `bond`); `None` for adapters.
+    pub kind: Option<String>,
+    /// The bridge, bond or team that it is a member of.
+    pub belongs_to: Option<String>,
+    /// Interfaces that stand on it, such as VLANs.
+    pub carries: Vec<String>,
+    /// Name of its driver; empty where it has none.
+    pub driver: String,
+    /// Version of the driver.
+    pub driver_version: String,
+    /// Version of the adapter's firmware; empty where nobody tells.
+    pub firmware: String,
+    /// Where the adapter is (`0000:3b:00.0`); empty where it is on no bus.
+    pub bus: String,
+    /// Rate of its link; `None` where it has none of its own or is down.
+    pub rate: Option<BitRate>,
+    /// Both directions share the rate.
+    pub half_duplex: bool,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// Ready to send: up, with a link.
+    pub running: bool,
+    /// Its IPv4 addresses.
+    pub addresses: Vec<InterfaceAddress>,
+}
+
+/// How receive processing was brought to its CPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Steered {
+    /// Interrupts that go to those CPUs now; zero where the interface has none, and its queues
+    /// are steered instead.
+    pub interrupts: u32,
+    /// Interrupts that could not be moved, by number.
+    pub stuck: Vec<u32>,
 }
 
 /// What the sockets of an agent's flows really have.
@@ -340,8 +435,10 @@ pub mod bounds {
     pub const BURST: u32 = 4096;
     /// Interfaces named in one request.
     pub const INTERFACES: usize = 256;
-    /// Length of an interface name, `IFNAMSIZ` less the final zero.
-    pub const NAME_BYTES: usize = 15;
+    /// Addresses of one host.
+    pub const ADDRESSES: usize = 4096;
+    /// Bytes of a driver's name or version.
+    pub const WORD_BYTES: usize = 64;
     /// TCP ports one host listens on.
     pub const LISTENERS: u32 = 64;
     /// Queue pairs.
@@ -418,6 +515,33 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
                 None => Ok(()),
             }
         }
+        Reply::Interface(facts) => check_facts(facts),
+        Reply::Addresses(addresses) => {
+            at_most("addresses", addresses.len() as u64, bounds::ADDRESSES as u64)?;
+            addresses.iter().try_for_each(|address| {
+                check_name(&address.interface)?;
+                at_most("prefix-length", u64::from(address.prefix_length), 32)
+            })
+        }
+        Reply::Route { interface, .. } => check_name(interface),
+        _ => Ok(()),
+    }
+}
+
+/// What the far end says of itself goes into results, and must be no more than a line.
+fn check_facts(facts: &InterfaceFacts) -> Result<(), DecodeError> {
+    check_name(&facts.name)?;
+    at_most("addresses", facts.addresses.len() as u64, bounds::ADDRESSES as u64)?;
+    let words = [&facts.driver, &facts.driver_version, &facts.firmware, &facts.bus];
+    for word in words.into_iter().chain(&facts.kind) {
+        at_most("bytes of a word", word.len() as u64, bounds::WORD_BYTES as u64)?;
+    }
+    match facts.rate {
+        Some(rate) if !(rate.0.is_finite() && rate.0 > 0.0) => Err(DecodeError::OutOfBounds {
+            field: "rate",
+            value: rate.0.to_string(),
+            expected: "a finite rate above zero".to_owned(),
+        }),
         _ => Ok(()),
     }
 }
@@ -430,6 +554,8 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         | Request::PrepareProfile { .. }
         | Request::Account { .. }
         | Request::AwaitFlows
+        | Request::Addresses
+        | Request::RouteTo { .. }
         | Request::Begin
         | Request::Finish => Ok(()),
         Request::CreateWire { name, peer_name, queues, .. } => {
@@ -454,10 +580,14 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             at_most("prefix-length", u64::from(setup.prefix_length), 32)
         }
         Request::SteerReceive { name, .. }
+        | Request::SteerInterface { name, .. }
+        | Request::Describe { name }
+        | Request::Borrow { name, .. }
         | Request::AwaitLink { name }
         | Request::ReadKnobs { name }
         | Request::ReleaseTap { name } => check_name(name),
         Request::SetKnobs { interfaces, .. } => check_names(interfaces),
+        Request::Keep { names } => check_names(names),
         Request::Listen(spec) => {
             check_workload(&spec.workload, spec.clients)?;
             at_least("listeners", u64::from(spec.listeners), 1)?;
@@ -549,14 +679,8 @@ fn check_address(address: &[u8; 6]) -> Result<(), DecodeError> {
     })
 }
 
-/// As the kernel's dev_valid_name (net/core/dev.c).
 fn check_name(name: &str) -> Result<(), DecodeError> {
-    let valid = !name.is_empty()
-        && name.len() <= bounds::NAME_BYTES
-        && name != "."
-        && name != ".."
-        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b':');
-    if valid {
+    if is_interface_name(name) {
         return Ok(());
     }
     Err(DecodeError::OutOfBounds {
@@ -684,6 +808,30 @@ mod tests {
         };
         assert!(answer(vec![5, 6]));
         assert!(!answer(vec![]) && !answer(vec![5, -1]) && !answer(vec![5; 257]));
+    }
+
+    #[test]
+    fn what_an_interface_is_said_to_be_is_bounded() {
+        let answer = |facts: InterfaceFacts| {
+            let reply = Reply::Interface(Box::new(facts));
+            let decoded = decode_reply(&serde_json::to_vec(&reply).unwrap());
+            decoded.map(|_| ()).map_err(|error| error.to_string())
+        };
+        let facts = InterfaceFacts { name: "eth1".to_owned(), ..InterfaceFacts::default() };
+        assert_eq!(answer(facts.clone()), Ok(()));
+        let address = InterfaceAddress {
+            interface: "eth1".to_owned(),
+            address: Ipv4Addr::LOCALHOST,
+            prefix_length: 8,
+        };
+        for wrong in [
+            InterfaceFacts { name: "a b".to_owned(), ..facts.clone() },
+            InterfaceFacts { firmware: "x".repeat(65), ..facts.clone() },
+            InterfaceFacts { rate: Some(BitRate(0.0)), ..facts.clone() },
+            InterfaceFacts { addresses: vec![address; 5000], ..facts },
+        ] {
+            assert!(answer(wrong).is_err());
+        }
     }
 
     #[test]

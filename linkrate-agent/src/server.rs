@@ -1,10 +1,12 @@
 //! The agent: one request, one reply, until the controller is gone.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
@@ -12,9 +14,11 @@ use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::sched::Ahead;
-use linkrate_sys::{host, procstat, sched, socket, sysfs};
+use linkrate_sys::{host, procstat, sched, socket};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
+use crate::as_found::AsFound;
+use crate::borrowed::Borrowed;
 use crate::cpu_meter::{self, CpuMeter};
 use crate::framing::{read_frame, write_frame};
 use crate::knobs;
@@ -26,15 +30,21 @@ use crate::protocol::{
 };
 use crate::send_buffers::SendBuffers;
 use crate::session::Session;
+use crate::standing;
 use crate::taps::Taps;
+
+/// How often an agent that nobody asks anything looks whether it is to stop.
+const GLANCE: Duration = Duration::from_secs(2);
 
 /// The longest window an agent measures.
 const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// How long a link may take to come up; the kernel acts on a carrier up to a second later.
-const LINK_UP: Duration = Duration::from_secs(5);
+const LINK_UP: Duration = Duration::from_secs(10);
 
-/// Serves one controller over `carrier` until it closes.
+/// Serves one controller over `carrier` until it closes, or `stop` is set. Interfaces that are not
+/// linkrate's own are then put back as they were found. `input` must not read ahead: it is read
+/// when `carrier` has something.
 ///
 /// # Errors
 /// When the carrier breaks. A request that cannot be carried out is answered, not an error here.
@@ -42,6 +52,7 @@ pub fn serve(
     input: &mut impl Read,
     output: &mut impl Write,
     carrier: BorrowedFd<'_>,
+    stop: &AtomicBool,
 ) -> io::Result<()> {
     let mut agent = Agent {
         carrier,
@@ -53,15 +64,22 @@ pub fn serve(
         steered: BTreeMap::new(),
         taps: Taps::default(),
         profiler: None,
+        kept: BTreeMap::new(),
+        borrowed: Vec::new(),
     };
-    while let Some(frame) = read_frame(input)? {
+    loop {
+        while !socket::wait_ready(carrier, false, GLANCE)? {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+        let Some(frame) = read_frame(input)? else { return Ok(()) };
         let reply = match decode_request(&frame) {
             Ok(request) => agent.answer(request).unwrap_or_else(Reply::Refused),
             Err(error) => Reply::Refused(Refusal { reason: error.to_string(), hint: None }),
         };
         write_frame(output, &reply)?;
     }
-    Ok(())
 }
 
 struct Agent<'a> {
@@ -78,6 +96,18 @@ struct Agent<'a> {
     taps: Taps,
     /// Once a profile was asked for.
     profiler: Option<Profiler>,
+    /// Interfaces to be put back as they were found, before those that go home.
+    kept: BTreeMap<String, AsFound>,
+    borrowed: Vec<Borrowed>,
+}
+
+impl Drop for Agent<'_> {
+    fn drop(&mut self) {
+        // no traffic while interfaces change
+        self.end_session();
+        self.kept.clear();
+        self.borrowed.clear();
+    }
 }
 
 impl From<SysError> for Refusal {
@@ -132,9 +162,38 @@ impl Agent<'_> {
                 Ok(Reply::Done)
             }
             Request::SteerReceive { name, cpus } => {
-                steer(&name, &cpus)?;
+                standing::steer_queues(&name, &cpus)?;
                 self.steered.insert(name, cpus);
                 Ok(Reply::Done)
+            }
+            Request::Describe { name } => {
+                Ok(Reply::Interface(Box::new(standing::describe(&name)?)))
+            }
+            Request::Addresses => Ok(Reply::Addresses(RouteSocket::open()?.ipv4_addresses()?)),
+            Request::RouteTo { address } => {
+                let (interface, source) = RouteSocket::open()?.route_to(address)?;
+                Ok(Reply::Route { interface, source })
+            }
+            Request::Keep { names } => {
+                for name in names {
+                    // what was remembered first is how it was found
+                    if let Entry::Vacant(place) = self.kept.entry(name) {
+                        let found = AsFound::read(place.key())?;
+                        place.insert(found);
+                    }
+                }
+                Ok(Reply::Done)
+            }
+            Request::Borrow { name, pid } => {
+                self.borrowed.push(Borrowed::take(&name, pid)?);
+                Ok(Reply::Done)
+            }
+            Request::SteerInterface { name, cpus } => {
+                let steered = standing::steer(&name, &cpus)?;
+                if steered.interrupts == 0 && steered.stuck.is_empty() {
+                    self.steered.insert(name, cpus);
+                }
+                Ok(Reply::Steered(steered))
             }
             Request::SetKnobs { interfaces, knobs } => self.set_knobs(&interfaces, &knobs),
             Request::ReadKnobs { name } => match knobs::read(&name) {
@@ -196,6 +255,7 @@ impl Agent<'_> {
             kernel: read_line("/proc/sys/kernel/osrelease"),
             cpu_model: cpu_model(),
             online_cpus: procstat::online_cpus()?,
+            boot_id: read_line("/proc/sys/kernel/random/boot_id"),
         }))
     }
 
@@ -217,11 +277,12 @@ impl Agent<'_> {
                     fresh
                 }
             };
-            effective =
-                knobs::apply(interface, &knobs::defaults(asked, &fresh)).map_err(knob_refusal)?;
+            let found = self.kept.get(interface).and_then(AsFound::superframe_segments);
+            effective = knobs::apply(interface, &knobs::defaults(asked, &fresh), found)
+                .map_err(knob_refusal)?;
             if let Some(cpus) = self.steered.get(interface) {
                 // a queue that was off comes back without its steering
-                steer(interface, cpus)?;
+                standing::steer_queues(interface, cpus)?;
             }
         }
         Ok(Reply::Knobs(effective))
@@ -332,16 +393,6 @@ impl Agent<'_> {
             session.finish();
         }
     }
-}
-
-/// Steers every receive queue in use that is not steered so already.
-fn steer(interface: &str, cpus: &CpuSet) -> Result<(), SysError> {
-    for queue in 0..sysfs::rx_queue_count(interface)? {
-        if sysfs::receive_steering(interface, queue)? != *cpus {
-            sysfs::set_receive_steering(interface, queue, cpus)?;
-        }
-    }
-    Ok(())
 }
 
 fn configure_interface(setup: &InterfaceSetup) -> Result<Reply, Refusal> {

@@ -194,8 +194,10 @@ fn knobs_of_a_tap_read_back() {
 
 /// What the tests above run in their hosts.
 mod inside {
+    use std::fs::File;
     use std::io::{Write, stdin, stdout};
     use std::os::fd::AsFd;
+    use std::sync::atomic::AtomicBool;
 
     use super::common::in_a_host;
 
@@ -209,6 +211,9 @@ mod inside {
         // behind what the harness says, there are frames only
         output.write_all(b"\n@ready\n").unwrap();
         output.flush().unwrap();
-        linkrate_agent::server::serve(&mut stdin(), &mut output, stdin().as_fd()).unwrap();
+        let never = AtomicBool::new(false);
+        // stdin itself would read ahead
+        let mut input = File::from(stdin().as_fd().try_clone_to_owned().unwrap());
+        linkrate_agent::server::serve(&mut input, &mut output, stdin().as_fd(), &never).unwrap();
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Everything is found out by trying it or by reading what the kernel says; nothing on the host is
 //! changed. `cpus` is about who runs where and how busy that is, `kernel` about what the
-//! kernel offers; that a testbed can be built is seen by building one. [`tuning`] is the other half:
+//! kernel offers, `interfaces` about those of this host; that a testbed can be built is seen by building one. [`tuning`] is the other half:
 //! how the host should be set up for speed.
 
 mod cpus;
+mod interfaces;
 mod kernel;
 pub mod tuning;
 
@@ -109,6 +110,7 @@ pub fn examine(program: &Path, stop: Arc<AtomicBool>) -> Vec<Finding> {
     findings.extend(load);
     findings.push(cpus::frequency(&placement));
     findings.extend(kernel::findings());
+    findings.push(interfaces::finding());
     findings
 }
 
@@ -164,6 +166,9 @@ fn steering(steering: &ReceiveSteering) -> Finding {
     match steering {
         ReceiveSteering::Rps => {
             Finding::good(name, "receive processing runs on the receiving host's CPUs (RPS)")
+        }
+        ReceiveSteering::WholeMachines | ReceiveSteering::Interrupts => {
+            Finding::good(name, "receive processing runs on the receiving host's CPUs")
         }
         ReceiveSteering::NotNeeded => {
             Finding::good(name, "nothing to steer: all hosts run on the same CPUs")

@@ -1,6 +1,6 @@
 //! Runs on real hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,11 +25,16 @@ use crate::figures::{self, Reports};
 use crate::placement::{Placement, strayed};
 use crate::profile::{self, Crew};
 use crate::recheck;
+use crate::standing;
 use crate::testbed::{Host, LabOptions, ReceiveSteering, Testbed};
 
 /// Time between the request to measure and the start of the window, so that every agent has the
 /// request in hand when the window opens.
 const LEAD: Duration = Duration::from_millis(15);
+
+/// The same between machines, beside two round trips, and what it is at most.
+const FAR_LEAD: Duration = Duration::from_millis(100);
+const LONGEST_LEAD: Duration = Duration::from_secs(2);
 
 /// How far an agent's window may be off, or a tenth of the window where that is more. Each host
 /// divides by the time it saw itself, so a shift of a steady flow's window changes nothing; but an
@@ -66,7 +71,7 @@ impl Lab {
     pub fn build(spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
         let placement = Placement::choose(spec)?;
         let home = sched::affinity(sched::current_thread())?;
-        sched::set_affinity(sched::current_thread(), &placement.clients)?;
+        sched::set_affinity(sched::current_thread(), &placement.controller)?;
         let testbed = Testbed::build(spec, &placement, &options)?;
         let facts = facts(&testbed, spec);
         Ok(Self { spec: spec.clone(), placement, options, testbed: Some(testbed), facts, home })
@@ -152,6 +157,13 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     }
     let interface = set_knobs(testbed, spec, clients)?;
     recheck::link_rates(testbed, clients)?;
+    let links = recheck::links(testbed, clients)?;
+    if testbed.placement.apart {
+        // clocks of two machines drift apart over a study, and hardly during a run
+        for host in participants(testbed, clients) {
+            host.read_clock().map_err(|error| failure(Stage::Measure, error))?;
+        }
+    }
     let (workload, flows) = match &spec.task {
         Task::Idle => (None, None),
         Task::Workload(workload) => {
@@ -192,6 +204,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     check_placement(testbed, &reports, clients)?;
     recheck::knobs(testbed, &interface, clients)?;
     recheck::link_rates(testbed, clients)?;
+    recheck::same_links(testbed, &links, clients)?;
     recheck::clocks(testbed, clients)?;
     if let Some(port) = testbed.adapters.as_ref().and_then(|adapters| adapters.broken()) {
         let reason = format!("the drivers of port {port} have ended");
@@ -204,6 +217,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         flows,
         interface,
         adapter,
+        links,
         shared_cpus: testbed.placement.is_shared(),
     };
     let steered = testbed.receive_steering == ReceiveSteering::Rps;
@@ -269,18 +283,25 @@ fn set_knobs(
     let knob = |error| failure(Stage::Knob, error);
     let interfaces = testbed.sut_interfaces(clients);
     let ports = interfaces.len();
-    let virtual_adapter = testbed.adapters.is_some();
-    let far_end = InterfaceKnobs {
-        mtu: spec.interface.mtu,
-        queues: spec.interface.queues.filter(|_| !virtual_adapter),
-        offload: spec.interface.gro.filter(|_| !virtual_adapter).map(|_| Offload::Gso),
-        ..InterfaceKnobs::default()
-    };
-    for client in testbed.clients.iter_mut().take(clients) {
-        let request = Request::SetKnobs {
-            interfaces: vec![client.interface.clone()],
-            knobs: far_end.clone(),
+    let standing = testbed.standing.clone();
+    for (number, client) in testbed.clients.iter_mut().take(clients).enumerate() {
+        // an adapter cuts superframes and has queues of its own, a veth does neither
+        let (own_pair, hands_over) = match (&testbed.adapters, &standing) {
+            (Some(_), _) => (false, false),
+            (None, None) => (true, true),
+            (None, Some(standing)) => {
+                let facts = standing.clients.get(number);
+                (false, facts.is_some_and(|facts| facts.kind.as_deref() == Some("veth")))
+            }
         };
+        let far_end = InterfaceKnobs {
+            mtu: spec.interface.mtu,
+            queues: spec.interface.queues.filter(|_| own_pair),
+            offload: spec.interface.gro.filter(|_| hands_over).map(|_| Offload::Gso),
+            ..InterfaceKnobs::default()
+        };
+        let request =
+            Request::SetKnobs { interfaces: vec![client.interface.clone()], knobs: far_end };
         expect_reply!(client.host.connection, request, Reply::Knobs(_) => ()).map_err(knob)?;
     }
     let mut knobs = spec.interface.clone();
@@ -295,9 +316,20 @@ fn set_knobs(
             fatal: false,
         })?;
     }
-    let request = Request::SetKnobs { interfaces, knobs };
+    let request = Request::SetKnobs { interfaces: interfaces.clone(), knobs };
     let effective = expect_reply!(testbed.sut.connection, request, Reply::Knobs(knobs) => knobs)
         .map_err(knob)?;
+    if standing.is_some() {
+        // some drivers take the link down for a setting, and it takes seconds to come back
+        for name in interfaces {
+            let request = Request::AwaitLink { name };
+            expect_reply!(testbed.sut.connection, request, Reply::Done => ()).map_err(knob)?;
+        }
+        for client in testbed.clients.iter_mut().take(clients) {
+            let request = Request::AwaitLink { name: client.interface.clone() };
+            expect_reply!(client.host.connection, request, Reply::Done => ()).map_err(knob)?;
+        }
+    }
     let Some(adapters) = &testbed.adapters else { return Ok(effective) };
     Ok(with_port(effective, adapters.set_knobs(ports, &spec.interface)))
 }
@@ -376,20 +408,18 @@ fn window(
     clients: usize,
 ) -> Result<(Vec<WindowReport>, Option<AdapterEvidence>), AgentError> {
     let warm_up = if spec.task == Task::Idle { Duration::ZERO } else { spec.warm_up };
+    let lead = lead(testbed, clients);
     let begun = monotonic_ns();
     // the warm-up is slept here, the agents get their request just before the window
-    testbed.sut.connection.pause_until(begun + warm_up.saturating_sub(LEAD).as_nanos() as u64)?;
-    let start_ns = (begun + warm_up.as_nanos() as u64).max(monotonic_ns() + LEAD.as_nanos() as u64);
+    testbed.sut.connection.pause_until(begun + warm_up.saturating_sub(lead).as_nanos() as u64)?;
+    let start_ns = (begun + warm_up.as_nanos() as u64).max(monotonic_ns() + lead.as_nanos() as u64);
     let end_ns = start_ns + spec.window.as_nanos() as u64;
     let sut_interfaces = testbed.sut_interfaces(clients);
     let ports = sut_interfaces.len();
     let interfaces: Vec<Vec<String>> = std::iter::once(sut_interfaces)
         .chain(testbed.clients.iter().take(clients).map(|client| vec![client.interface.clone()]))
         .collect();
-    // one agent accounts for the CPUs of each role
-    let Placement { sut, clients: client_cpus } = testbed.placement.clone();
-    let client_cpus = if sut == client_cpus { CpuSet::default() } else { client_cpus };
-    let cpus = [sut, client_cpus].into_iter().chain(std::iter::repeat(CpuSet::default()));
+    let cpus = accounted(testbed, clients);
     let local = |ns: u64, host: &Host| ns.saturating_add_signed(host.clock_offset_ns);
     for (number, ((host, interfaces), cpus)) in
         participants(testbed, clients).zip(interfaces).zip(cpus).enumerate()
@@ -442,14 +472,39 @@ fn window(
     Ok((reports?, adapter))
 }
 
+/// How long before the window agents are told of it. Between machines the request may have to wait
+/// behind the traffic it is about.
+fn lead(testbed: &mut Testbed, clients: usize) -> Duration {
+    if !testbed.placement.apart {
+        return LEAD;
+    }
+    let slowest_ns = participants(testbed, clients).map(|host| host.round_trip_ns).max();
+    (FAR_LEAD + Duration::from_nanos(slowest_ns.unwrap_or(0)) * 2).min(LONGEST_LEAD)
+}
+
+/// Whose CPUs each agent accounts for, the system under test's first: one agent for the CPUs of
+/// each role on each machine.
+fn accounted(testbed: &mut Testbed, clients: usize) -> Vec<CpuSet> {
+    let shared = testbed.placement.is_shared();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    participants(testbed, clients)
+        .enumerate()
+        .map(|(number, host)| {
+            let first = number == 0 || seen.insert(host.hello.boot_id.clone());
+            let own = number == 0 || !shared;
+            if first && own { host.cpus.clone() } else { CpuSet::default() }
+        })
+        .collect()
+}
+
 /// Every thread must have stayed on the CPUs of its role.
 fn check_placement(
     testbed: &Testbed,
     reports: &[WindowReport],
     clients: usize,
 ) -> Result<(), RunFailure> {
-    let roles = std::iter::once(&testbed.placement.sut)
-        .chain(std::iter::repeat_n(&testbed.placement.clients, clients));
+    let roles = std::iter::once(&testbed.sut.cpus)
+        .chain(testbed.clients.iter().take(clients).map(|client| &client.host.cpus));
     let adapters = testbed.adapters.as_ref();
     let astray = reports
         .iter()
@@ -471,9 +526,11 @@ fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
             "in the driver threads, on the CPUs of the receiving host"
         }
         ReceiveSteering::NotNeeded => "not steered: all on the same CPUs",
+        ReceiveSteering::WholeMachines => "not steered: hosts have all CPUs of their machines",
+        ReceiveSteering::Interrupts => "interrupts of adapters on the CPUs of the receiving host",
         ReceiveSteering::Unavailable(_) => "not steered: on the CPU of the sender",
     };
-    let facts = BTreeMap::from(
+    let mut facts = BTreeMap::from(
         [
             ("kernel", hello.kernel.clone()),
             ("cpu-model", hello.cpu_model.clone()),
@@ -505,7 +562,9 @@ fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
         ]
         .map(|(name, value)| (name.to_owned(), value)),
     );
+    facts.extend(standing::facts(testbed));
     let mut warnings = testbed.placement.warnings();
+    warnings.extend(testbed.standing.iter().flat_map(|standing| standing.warnings.clone()));
     if let ReceiveSteering::Unavailable(reason) = &testbed.receive_steering {
         warnings.push(format!(
             "receive processing could not be steered to the receiving host's CPUs, so the sender's \

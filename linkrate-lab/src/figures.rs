@@ -3,7 +3,8 @@
 use linkrate_agent::flow::latency_histogram;
 use linkrate_agent::protocol::{FlowFacts, WindowReport};
 use linkrate_terms::measurement::{
-    AdapterEvidence, CpuUse, Effective, Evidence, Latency, SenderTimes, ThreadTime, Traffic,
+    AdapterEvidence, CpuUse, Effective, Evidence, Latency, LinkEvidence, SenderTimes, ThreadTime,
+    Traffic,
 };
 use linkrate_terms::{InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
@@ -22,6 +23,8 @@ pub struct Reports {
     pub interface: InterfaceKnobs,
     /// What virtual adapters counted.
     pub adapter: Option<AdapterEvidence>,
+    /// The links of existing interfaces.
+    pub links: Vec<LinkEvidence>,
     /// Whether both roles share their CPUs.
     pub shared_cpus: bool,
 }
@@ -72,6 +75,7 @@ pub fn measurement(
             senders,
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
             adapter: reports.adapter.map(Box::new),
+            links: reports.links,
         },
         profile: reports.sut.profile,
         remarks,

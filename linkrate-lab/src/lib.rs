@@ -4,7 +4,8 @@
 //! the window on all of them at once and makes one measurement of their reports ([`figures`]);
 //! [`recheck`] looks whether everything is still as it was.
 //! [`placement`] decides who owns which CPU, [`connection`] is the controller's end of the agents'
-//! protocol, [`adapters`] are the virtual adapters of a testbed, [`congestion`] knows which
+//! protocol, `standing` builds a testbed of interfaces that are there already, with clients that
+//! `ssh` reaches or that are other interfaces of this machine. [`adapters`] are the virtual adapters of a testbed, [`congestion`] knows which
 //! algorithms the kernel has, [`doctor`] says what this host can and cannot measure,
 //! [`self_test`] how exactly. [`control`]
 //! keeps a lab up for people, and lets other processes look at it and change it.
@@ -22,6 +23,8 @@ pub mod placement;
 mod profile;
 pub mod recheck;
 pub mod self_test;
+mod ssh;
+mod standing;
 pub mod testbed;
 
 use std::io;

@@ -5,6 +5,7 @@ use std::fs;
 use linkrate_sys::procstat;
 use linkrate_sys::sched;
 use linkrate_terms::measurement::ThreadTime;
+use linkrate_terms::spec::Adapter;
 use linkrate_terms::{CpuSet, TestbedSpec};
 
 use crate::LabError;
@@ -14,14 +15,19 @@ use crate::LabError;
 pub struct Placement {
     /// CPUs of the system under test: its processes, its receive processing.
     pub sut: CpuSet,
-    /// CPUs of clients and controller.
+    /// CPUs of clients, and of adapters' devices.
     pub clients: CpuSet,
+    /// CPUs of the controller: the clients', unless those are another machine's.
+    pub controller: CpuSet,
+    /// Whether clients are machines of their own, so that CPUs of the same number are not the
+    /// same. Their CPUs are then known once they have been asked.
+    pub apart: bool,
 }
 
 impl Placement {
     /// Whether both roles run on the same CPUs, so that no CPU figure can be told apart.
     pub fn is_shared(&self) -> bool {
-        self.sut.overlaps(&self.clients)
+        !self.apart && self.sut.overlaps(&self.clients)
     }
 
     /// Takes what `spec` asks for and chooses the rest among the CPUs this process may use.
@@ -50,7 +56,7 @@ impl Placement {
         }
         for cpu in self.sut.iter() {
             let siblings = siblings_of(cpu);
-            if !self.is_shared() && siblings.overlaps(&self.clients) {
+            if !self.apart && !self.is_shared() && siblings.overlaps(&self.clients) {
                 warnings.push(format!(
                     "CPU {cpu} of the system under test shares a core with the clients' CPUs \
                      (hardware threads {siblings}): it is slowed by their work"
@@ -72,8 +78,9 @@ pub(crate) fn strayed(threads: &[ThreadTime], cpus: &CpuSet) -> Option<String> {
 
 fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabError> {
     let all: Vec<u32> = usable.iter().collect();
+    let apart = matches!(&spec.adapter, Adapter::Interfaces(on) if on.is_remote());
     for (key, asked) in [("sut-cpus", &spec.sut_cpus), ("client-cpus", &spec.client_cpus)] {
-        let Some(asked) = asked else { continue };
+        let Some(asked) = asked.as_ref().filter(|_| key == "sut-cpus" || !apart) else { continue };
         if let Some(missing) = asked.iter().find(|cpu| !usable.contains(*cpu)) {
             return Err(LabError::Invalid {
                 what: format!("{key} names CPU {missing}, which this process may not use"),
@@ -86,6 +93,12 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
         // with every CPU taken the roles must share
         if rest.is_empty() { taken.clone() } else { rest }
     };
+    if apart {
+        // nobody else is on this machine but the controller, which sleeps while it is measured
+        let sut = spec.sut_cpus.clone().unwrap_or_else(|| usable.clone());
+        let clients = spec.client_cpus.clone().unwrap_or_default();
+        return Ok(Placement { controller: rest(&sut), sut, clients, apart });
+    }
     let (sut, clients) = match (&spec.sut_cpus, &spec.client_cpus) {
         (Some(sut), Some(clients)) => (sut.clone(), clients.clone()),
         (Some(sut), None) => (sut.clone(), rest(sut)),
@@ -102,7 +115,7 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
             hint: "give the roles the same CPUs or different ones".to_owned(),
         });
     }
-    Ok(Placement { sut, clients })
+    Ok(Placement { sut, controller: clients.clone(), clients, apart })
 }
 
 /// Hardware threads of the same core; the CPU alone where the kernel does not say.
@@ -114,6 +127,8 @@ pub(crate) fn siblings_of(cpu: u32) -> CpuSet {
 
 #[cfg(test)]
 mod tests {
+    use linkrate_terms::Interfaces;
+
     use super::*;
 
     fn cpus(list: &str) -> CpuSet {
@@ -143,6 +158,27 @@ mod tests {
         }
         assert!(chosen("0", None, None).unwrap().is_shared());
         assert_eq!(chosen("0", None, None).unwrap().warnings().len(), 1);
+    }
+
+    #[test]
+    fn hosts_of_their_own_have_all_their_cpus() {
+        let on = |sut: Option<&str>, clients: Option<&str>| {
+            let ends = vec!["ssh:lab2".parse().unwrap()];
+            let on = Interfaces::new(vec!["eth1".to_owned()], ends, None).unwrap();
+            let spec = TestbedSpec {
+                adapter: Adapter::Interfaces(on),
+                sut_cpus: sut.map(cpus),
+                client_cpus: clients.map(cpus),
+                ..TestbedSpec::default()
+            };
+            choose_among(&cpus("0-3"), &spec).unwrap()
+        };
+        let whole = on(None, None);
+        assert_eq!((whole.sut, whole.controller), (cpus("0-3"), cpus("0-3")));
+        // the client's machine may have more CPUs than this one
+        let some = on(Some("0-1"), Some("0-15"));
+        assert!(!some.is_shared() && some.warnings().is_empty());
+        assert_eq!((some.controller, some.clients), (cpus("2-3"), cpus("0-15")));
     }
 
     #[test]

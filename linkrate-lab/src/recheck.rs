@@ -7,6 +7,7 @@ use linkrate_agent::protocol::{Reply, Request};
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::integrity::CLOCK_NS;
 use linkrate_terms::InterfaceKnobs;
+use linkrate_terms::measurement::LinkEvidence;
 
 use crate::adapters::{effective_knobs, with_port};
 use crate::connection::expect_reply;
@@ -36,6 +37,58 @@ pub fn knobs(
         }
     }
     Ok(())
+}
+
+/// The links of existing interfaces, all of which must be up; none on a testbed that is linkrate's
+/// own.
+///
+/// # Errors
+/// The first that is not up.
+pub fn links(testbed: &mut Testbed, clients: usize) -> Result<Vec<LinkEvidence>, RunFailure> {
+    if testbed.standing.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut links = Vec::new();
+    for interface in testbed.sut_interfaces(clients) {
+        let request = Request::Describe { name: interface.clone() };
+        let facts =
+            expect_reply!(testbed.sut.connection, request, Reply::Interface(facts) => facts)
+                .map_err(|error| failure(Stage::Testbed, error))?;
+        if !facts.running {
+            let reason = format!("the link of {interface} is down");
+            return Err(RunFailure { stage: Stage::Testbed, reason, fatal: false });
+        }
+        links.push(LinkEvidence { interface, rate: facts.rate });
+    }
+    Ok(links)
+}
+
+/// Existing links must be what they were when the run began.
+///
+/// # Errors
+/// The first that is not.
+pub fn same_links(
+    testbed: &mut Testbed,
+    begun: &[LinkEvidence],
+    clients: usize,
+) -> Result<(), RunFailure> {
+    let rate = |link: &LinkEvidence| {
+        link.rate.map_or_else(|| "unknown".to_owned(), |rate| rate.to_string())
+    };
+    let now = links(testbed, clients)?;
+    let other = begun.iter().zip(&now).find(|(was, is)| was != is);
+    match other {
+        Some((was, is)) => {
+            let reason = format!(
+                "the link of {} ran at {} when the run began and at {} when it ended",
+                was.interface,
+                rate(was),
+                rate(is)
+            );
+            Err(RunFailure { stage: Stage::Testbed, reason, fatal: false })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Every link must run at its model's rate, before a run and after it.
@@ -72,7 +125,7 @@ fn changed(interface: &str, begun: &InterfaceKnobs, ended: &InterfaceKnobs) -> O
 /// The host whose clock moved, and how far.
 pub fn clocks(testbed: &mut Testbed, clients: usize) -> Result<(), RunFailure> {
     for host in participants(testbed, clients) {
-        let now_ns =
+        let (now_ns, _) =
             clock_offset(&mut host.connection).map_err(|error| failure(Stage::Measure, error))?;
         if now_ns.abs_diff(host.clock_offset_ns) > CLOCK_NS {
             let moved_ms = (now_ns as f64 - host.clock_offset_ns as f64) / 1e6;

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use linkrate_agent::protocol::{Hello, InterfaceSetup, PROTOCOL_VERSION, Reply, Request};
+use linkrate_agent::protocol::{
+    Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request,
+};
 use linkrate_sys::error::SysResult;
 use linkrate_sys::host::{HostProcess, Isolation, Privilege, can_isolate, spawn};
 use linkrate_terms::measurement::IdleSource;
@@ -20,6 +22,7 @@ use crate::LabError;
 use crate::adapters::Adapters;
 use crate::connection::{AgentError, Connection, expect_reply};
 use crate::placement::Placement;
+use crate::standing;
 
 /// How a lab is built, apart from what the study asks.
 #[derive(Debug, Clone)]
@@ -44,10 +47,49 @@ pub struct Host {
     pub hello: Hello,
     /// CLOCK_MONOTONIC of the host less the controller's, ns.
     pub clock_offset_ns: i64,
+    /// How long it takes to ask its agent something, ns.
+    pub round_trip_ns: u64,
+    /// The CPUs its threads run on.
+    pub cpus: CpuSet,
     process: HostProcess,
 }
 
 impl Host {
+    /// The host whose agent has said who it is; its clock is read.
+    pub(crate) fn new(
+        name: &str,
+        connection: Connection,
+        hello: Hello,
+        process: HostProcess,
+    ) -> Result<Self, AgentError> {
+        let (name, cpus) = (name.to_owned(), hello.online_cpus.clone());
+        let (clock_offset_ns, round_trip_ns) = (0, 0);
+        let mut host =
+            Self { name, connection, hello, clock_offset_ns, round_trip_ns, cpus, process };
+        host.read_clock()?;
+        Ok(host)
+    }
+
+    /// Binds it to its CPUs.
+    pub(crate) fn place(&mut self, cpus: &CpuSet) -> Result<(), LabError> {
+        let place = Request::Place { cpus: cpus.clone() };
+        let placed = expect_reply!(self.connection, place, Reply::Placed { cpus } => cpus)?;
+        if placed != *cpus {
+            return Err(LabError::CannotMeasure {
+                what: format!("{} was to run on CPUs {cpus} and runs on {placed}", self.name),
+                hint: Some("choose CPUs with sut-cpus and client-cpus".to_owned()),
+            });
+        }
+        self.cpus = placed;
+        Ok(())
+    }
+
+    /// Reads its clock against the controller's.
+    pub(crate) fn read_clock(&mut self) -> Result<(), AgentError> {
+        (self.clock_offset_ns, self.round_trip_ns) = clock_offset(&mut self.connection)?;
+        Ok(())
+    }
+
     /// Its process id, which names its namespaces.
     pub fn pid(&self) -> u32 {
         self.process.pid()
@@ -105,14 +147,28 @@ pub struct Testbed {
     pub clients: Vec<Client>,
     /// CPUs by role.
     pub placement: Placement,
-    /// What isolation rests on.
-    pub privilege: Privilege,
+    /// What isolation rests on; `None` where hosts stand as they are.
+    pub privilege: Option<Privilege>,
     /// Where the system under test's idle time comes from.
     pub idle_source: IdleSource,
     /// Where receive processing runs.
     pub receive_steering: ReceiveSteering,
+    /// What the interfaces are, if they were there before the testbed: those of the system under
+    /// test in the order of ports, then those of the clients.
+    pub standing: Option<Standing>,
     /// Whether the system under test's agent is ready to profile.
     pub(crate) can_profile: bool,
+}
+
+/// Interfaces that are not linkrate's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// Those of the system under test, in the order of ports.
+    pub sut: Vec<InterfaceFacts>,
+    /// That of each client.
+    pub clients: Vec<InterfaceFacts>,
+    /// Sentences about what this testbed cannot tell.
+    pub warnings: Vec<String>,
 }
 
 /// Where the packets an interface receives are processed.
@@ -122,6 +178,10 @@ pub enum ReceiveSteering {
     Rps,
     /// Both roles share their CPUs; nothing to steer.
     NotNeeded,
+    /// Each host has every CPU of its machine; nothing to steer.
+    WholeMachines,
+    /// The interrupts of adapters go to the CPUs of the host that receives.
+    Interrupts,
     /// They stay on the CPU of the sender, for this reason.
     Unavailable(String),
 }
@@ -148,6 +208,9 @@ impl Testbed {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<Self, LabError> {
+        if let Adapter::Interfaces(on) = &spec.adapter {
+            return standing::build(spec, on, placement, options);
+        }
         let privilege = can_isolate().map_err(LabError::cannot_measure)?;
         let mut sut = start("sut", privilege.isolation(), &placement.sut, options)?;
         let user_namespace = match privilege {
@@ -155,7 +218,7 @@ impl Testbed {
             Privilege::UserNamespace => Some(sut.user_namespace()?),
         };
         let per_wire = match &spec.adapter {
-            Adapter::Veth => 1,
+            Adapter::Veth | Adapter::Interfaces(_) => 1,
             Adapter::Model(_) => spec.clients_per_port.max(1),
         };
         let mut clients = Vec::new();
@@ -177,7 +240,7 @@ impl Testbed {
             });
         }
         let adapters = match &spec.adapter {
-            Adapter::Veth => {
+            Adapter::Veth | Adapter::Interfaces(_) => {
                 for client in &mut clients {
                     wire(&mut sut, client, spec.queues)?;
                 }
@@ -241,9 +304,10 @@ impl Testbed {
             sut,
             clients,
             placement,
-            privilege,
+            privilege: Some(privilege),
             idle_source,
             receive_steering,
+            standing: None,
             can_profile: false,
         })
     }
@@ -267,34 +331,44 @@ pub(crate) fn start(
     let arguments = [OsStr::new("agent"), OsStr::new("--stdio")];
     let process =
         spawn(&options.program, &arguments, isolation).map_err(LabError::cannot_measure)?;
-    let reader = OwnedFd::from(process.socket().try_clone()?);
-    let writer = OwnedFd::from(process.socket().try_clone()?);
+    let (connection, hello) = converse(name, &process, options)?;
+    let mut host = Host::new(name, connection, hello, process)?;
+    host.place(cpus)?;
+    Ok(host)
+}
+
+/// Asks the agent in `process` who it is.
+pub(crate) fn converse(
+    name: &str,
+    process: &HostProcess,
+    options: &LabOptions,
+) -> Result<(Connection, Hello), AgentError> {
+    let clone = || process.socket().try_clone().map(OwnedFd::from);
+    let lost =
+        |error: io::Error| AgentError::Lost { host: name.to_owned(), reason: error.to_string() };
+    let (reader, writer) = (clone().map_err(lost)?, clone().map_err(lost)?);
     let mut connection =
         Connection::new(name.to_owned(), reader, writer, Arc::clone(&options.stop));
     let hello = Request::Hello { version: PROTOCOL_VERSION };
     let hello = expect_reply!(connection, hello, Reply::Hello(hello) => hello)?;
-    let place = Request::Place { cpus: cpus.clone() };
-    let placed = expect_reply!(connection, place, Reply::Placed { cpus } => cpus)?;
-    if placed != *cpus {
-        return Err(LabError::CannotMeasure {
-            what: format!("{name} was to run on CPUs {cpus} and runs on {placed}"),
-            hint: Some("choose CPUs with sut-cpus and client-cpus".to_owned()),
-        });
-    }
-    let clock_offset_ns = clock_offset(&mut connection)?;
-    Ok(Host { name: name.to_owned(), connection, hello, clock_offset_ns, process })
+    Ok((connection, hello))
 }
 
 /// Makes a host account for the time of CPUs. Returns where it takes idle time from.
-fn account(host: &mut Host, cpus: &CpuSet, meter: CpuMeter) -> Result<IdleSource, LabError> {
+pub(crate) fn account(
+    host: &mut Host,
+    cpus: &CpuSet,
+    meter: CpuMeter,
+) -> Result<IdleSource, LabError> {
     let request = Request::Account { cpus: cpus.clone(), meter };
     Ok(expect_reply!(host.connection, request, Reply::Accounts { source } => source)?)
 }
 
-/// How far the host's clock is ahead, from the exchange with the shortest round trip. Hosts of
-/// one machine share a clock: an offset within the round trip's own error is none.
-pub(crate) fn clock_offset(connection: &mut Connection) -> Result<i64, AgentError> {
-    let mut best = (u64::MAX, 0);
+/// How far the host's clock is ahead, from the exchange with the shortest round trip, and how long
+/// that took, in ns. Hosts of one machine share a clock: an offset within the round trip's own
+/// error is none.
+pub(crate) fn clock_offset(connection: &mut Connection) -> Result<(i64, u64), AgentError> {
+    let mut best: (u64, i64) = (u64::MAX, 0);
     for _ in 0..5 {
         let asked = linkrate_sys::clock::monotonic_ns();
         let there = expect_reply!(connection, Request::Clock, Reply::Clock { monotonic_ns } => monotonic_ns)?;
@@ -309,7 +383,7 @@ pub(crate) fn clock_offset(connection: &mut Connection) -> Result<i64, AgentErro
             best = (round_trip, if within_error { 0 } else { offset });
         }
     }
-    Ok(best.1)
+    Ok((best.1, best.0))
 }
 
 /// Joins a client to the system under test.

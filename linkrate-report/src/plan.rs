@@ -135,7 +135,11 @@ impl Plan<'_> {
             .map(|part| json!({ "part": part.name, "factors": factors(&part.factors) }))
             .collect();
         let factors = factors(&study.factors);
-        let on_model = matches!(study.testbed.adapter, Adapter::Model(_));
+        let has_ports = !matches!(study.testbed.adapter, Adapter::Veth);
+        let existing = match &study.testbed.adapter {
+            Adapter::Interfaces(interfaces) => Some(interfaces),
+            _ => None,
+        };
         let document = json!({
             "format": FORMAT,
             "study": study.name,
@@ -147,8 +151,10 @@ impl Plan<'_> {
             "published": study.published.len(),
             "adapter": study.testbed.adapter.name(),
             "clients": study.testbed.clients,
-            "ports": on_model.then_some(study.testbed.ports),
-            "clients_per_port": on_model.then_some(study.testbed.clients_per_port),
+            "interfaces": existing.map(|existing| &existing.names),
+            "far_ends": existing.map(|existing| &existing.clients),
+            "ports": has_ports.then_some(study.testbed.ports),
+            "clients_per_port": has_ports.then_some(study.testbed.clients_per_port),
             "scale": study.testbed.scale,
             "confidence": method.confidence,
             "precision": method.precision,
@@ -169,8 +175,14 @@ impl Plan<'_> {
 
 /// The testbed in a line: `gigabit, up to 4 ports with 2 clients each, links at 0.1 of their rate`.
 fn testbed(testbed: &TestbedSpec) -> String {
-    let Adapter::Model(model) = &testbed.adapter else {
-        return format!("veth, {}", count(testbed.clients as usize, "client"));
+    let model = match &testbed.adapter {
+        Adapter::Model(model) => model,
+        Adapter::Veth => return format!("veth, {}", count(testbed.clients as usize, "client")),
+        Adapter::Interfaces(existing) => {
+            let clients: Vec<String> = existing.clients.iter().map(ToString::to_string).collect();
+            let (names, clients) = (existing.names.join(", "), clients.join(", "));
+            return format!("{names} of this host, with {clients}");
+        }
     };
     let ports = count(testbed.ports as usize, "port");
     let most = if testbed.ports > 1 { "up to " } else { "" };

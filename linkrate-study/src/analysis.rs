@@ -110,7 +110,7 @@ fn cell_result(
     };
     let mut input = VerdictInput::of_runs(of_cell.iter().copied());
     input.scale = study.testbed.scale;
-    let limit = limit::of_cell(&cell.spec, &study.testbed);
+    let limit = limit::of_cell(&cell.spec, &study.testbed, of_cell);
     let demand_unit = if transactional { "us/transaction" } else { "us/KB" };
     CellResult {
         levels: cell.levels.clone(),

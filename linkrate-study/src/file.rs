@@ -6,7 +6,8 @@
 //!
 //! `[[when]]` lets a level bring other settings along, `[[part]]` asks several questions in one
 //! study, `[[published]]` holds what a paper found. A study file that names the file of an
-//! adapter's model is read by [`parse_with`], which asks its caller for that file.
+//! adapter's model is read by [`parse_with`], which asks its caller for that file, and [`parse_on`]
+//! takes a study to interfaces of this host, whatever testbed its file names.
 //!
 //! ```toml
 //! title = "Does TSO pay?"
@@ -20,6 +21,7 @@
 
 mod cells;
 mod effects;
+mod interfaces;
 mod method;
 mod published;
 mod question;
@@ -32,6 +34,7 @@ use std::fmt;
 use crate::adapter::LoadFile;
 use crate::keys::shortened;
 use crate::study::Study;
+use linkrate_terms::Interfaces;
 use reader::Reader;
 
 pub use method::quick;
@@ -123,13 +126,27 @@ pub fn parse_with(
     text: &str,
     load: &mut LoadFile<'_>,
 ) -> Result<Study, FileErrors> {
+    parse_on(name, path_for_messages, text, load, None)
+}
+
+/// As [`parse_with`], on these interfaces, if any, instead of what the file's testbed stands on.
+///
+/// # Errors
+/// As [`parse_with`]; a setting that an interface does not have is one.
+pub fn parse_on(
+    name: &str,
+    path_for_messages: &str,
+    text: &str,
+    load: &mut LoadFile<'_>,
+    on: Option<&Interfaces>,
+) -> Result<Study, FileErrors> {
     let mut reader = Reader::new(path_for_messages, text);
     if text.len() > MAX_FILE_BYTES {
         let message = format!("the file has {} bytes, more than {MAX_FILE_BYTES}", text.len());
         reader.error(0, "", message, None);
         return Err(reader.into_errors());
     }
-    match read(name, text, &mut reader, load) {
+    match read(name, text, &mut reader, load, on) {
         Some(study) if !reader.has_errors() => Ok(study),
         _ => Err(reader.into_errors()),
     }
@@ -141,12 +158,13 @@ fn read<'t>(
     text: &'t str,
     reader: &mut Reader<'t>,
     load: &mut LoadFile<'_>,
+    on: Option<&Interfaces>,
 ) -> Option<Study> {
     let mut top = reader.document(text)?;
     let title = title(reader, &mut top);
     let paper = top.take("paper").and_then(|entry| reader.word(&entry, &PAPERS));
     let testbed = top.table(reader, "testbed");
-    let testbed = testbed::read(reader, testbed, load);
+    let testbed = testbed::read(reader, testbed, load, on);
     let tables = cells::Tables {
         factors: top.table(reader, "factors"),
         workload: top.table(reader, "workload"),

@@ -7,7 +7,7 @@
 
 use linkrate_terms::measurement::{CpuUse, PortEvidence};
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::{BitRate, Measurement, TestbedSpec};
+use linkrate_terms::{BitRate, ByteSize, Measurement, TestbedSpec};
 use linkrate_wire::limits::ethernet;
 
 use crate::store::StoredRun;
@@ -44,6 +44,7 @@ pub const CLOCK_NS: u64 = 5_000_000;
 /// The first reason found.
 pub fn check(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
     others(&run.sut_cpu)?;
+    carried(testbed, run)?;
     link_rates(testbed, run)
 }
 
@@ -114,6 +115,30 @@ pub fn told<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<String
         }
     }
     found
+}
+
+/// Share of a run's payload that existing interfaces must have counted. Some drivers count only
+/// once a second; what went another way is not there at all.
+const CARRIED: f64 = 0.1;
+
+/// Traffic must have gone over the interfaces it was sent to measure.
+fn carried(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
+    let Adapter::Interfaces(interfaces) = &testbed.adapter else { return Ok(()) };
+    let (traffic, counted) = (&run.traffic, &run.evidence.interface);
+    for (way, payload, bytes) in [
+        ("sent", traffic.transmit_bytes, counted.tx_bytes),
+        ("received", traffic.receive_bytes, counted.rx_bytes),
+    ] {
+        if (bytes as f64) < payload as f64 * CARRIED {
+            return Err(format!(
+                "{} {way} {} of {} of payload by its counters: the traffic went another way",
+                interfaces.names.join(", "),
+                ByteSize(bytes),
+                ByteSize(payload)
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What the octets that left a port say about its link: bits on the line over the time it was

@@ -9,8 +9,8 @@ use std::fmt::{self, Write as _};
 
 use linkrate_terms::measurement::AdapterEvidence;
 
-use crate::analysis::adapter;
 use crate::analysis::figures::is_transactional;
+use crate::analysis::{adapter, limit};
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
 
@@ -50,7 +50,8 @@ pub struct VerdictInput {
     /// Runs with figures.
     pub good_runs: u32,
     /// Share of time in which the links were occupied in the direction that is loaded, in per
-    /// cent; `None` where the adapter has no rate of its own, as veth.
+    /// cent; on existing interfaces that of payload in what the links can carry. `None` where the
+    /// adapter has no rate of its own, as veth.
     pub link_percent: Option<f64>,
     /// The same of the busiest adapter's bus.
     pub bus_percent: Option<f64>,
@@ -214,7 +215,11 @@ impl VerdictInput {
             .collect();
         let links: Vec<f64> = good_runs
             .iter()
-            .filter_map(|run| adapter::loaded_link_percent(&run.spec, run.measurement()?))
+            .filter_map(|run| {
+                let measured = run.measurement()?;
+                adapter::loaded_link_percent(&run.spec, measured)
+                    .or_else(|| limit::filled_percent(&run.spec, measured))
+            })
             .collect();
         Self {
             good_runs: u32::try_from(good.len()).unwrap_or(u32::MAX),

@@ -19,8 +19,10 @@ use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
 use crate::error::{SysError, SysResult};
 use crate::netlink::exchange::{Exchange, Refusal};
 
+mod driver;
 mod settings;
 
+pub use driver::Driver;
 pub use settings::{Coalescing, LinkModes, Pause, Rings};
 
 const ETHTOOL_MSG_FEATURES_SET: u8 = 12;
@@ -48,6 +50,8 @@ pub struct Feature {
     /// The driver lets it be changed. Whether a change takes effect still depends on other
     /// features: segmentation needs checksums, checksums need scatter-gather.
     pub changeable: bool,
+    /// Wished for, whether in effect or not.
+    pub wanted: bool,
 }
 
 /// The features of one interface by the kernel's names (net/ethtool/common.c,
@@ -191,8 +195,8 @@ impl Ethtool {
         Ok(channels)
     }
 
-    /// Whether the driver lets channels be set at all: a TAP has them, and only its reader changes
-    /// them.
+    /// Whether the driver lets the caller set channels at all: a TAP has them, and only its reader
+    /// changes them; without CAP_NET_ADMIN nobody does.
     ///
     /// # Errors
     /// `ENODEV` when there is none of that name here.
@@ -201,7 +205,7 @@ impl Ethtool {
         // net/ethtool/channels.c)
         match self.set_channels(name, None, None, None) {
             Ok(()) => Ok(true),
-            Err(error) if error.is_unsupported() => Ok(false),
+            Err(error) if error.is_unsupported() || error.errno() == Some(libc::EPERM) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -336,6 +340,7 @@ impl RawReply {
                 let feature = features.0.entry(name.clone()).or_default();
                 match kind {
                     ETHTOOL_A_FEATURES_HW => feature.changeable |= set,
+                    ETHTOOL_A_FEATURES_WANTED => feature.wanted |= set,
                     ETHTOOL_A_FEATURES_ACTIVE => feature.active |= set,
                     ETHTOOL_A_FEATURES_NOCHANGE if set => never_changeable.push(name),
                     _ => {}
@@ -402,6 +407,7 @@ mod tests {
     fn features_are_read_from_their_bit_sets() {
         let attributes = [
             bitset(ETHTOOL_A_FEATURES_HW, false, &[("sg", true), ("gro", true), ("llt", false)]),
+            bitset(ETHTOOL_A_FEATURES_WANTED, false, &[("sg", true), ("gro", false)]),
             bitset(ETHTOOL_A_FEATURES_ACTIVE, true, &[("sg", false), ("llt", false)]),
             bitset(ETHTOOL_A_FEATURES_NOCHANGE, true, &[("gro", false)]),
         ];
@@ -409,9 +415,18 @@ mod tests {
         attributes.as_slice().emit(&mut bytes);
         let mut features = Features::default();
         RawReply(bytes.clone()).read_features(&mut features).unwrap();
-        assert_eq!(features.get("sg"), Some(Feature { active: true, changeable: true }));
-        assert_eq!(features.get("llt"), Some(Feature { active: true, changeable: false }));
-        assert_eq!(features.get("gro"), Some(Feature { active: false, changeable: false }));
+        assert_eq!(
+            features.get("sg"),
+            Some(Feature { active: true, changeable: true, wanted: true })
+        );
+        assert_eq!(
+            features.get("llt"),
+            Some(Feature { active: true, changeable: false, wanted: false })
+        );
+        assert_eq!(
+            features.get("gro"),
+            Some(Feature { active: false, changeable: false, wanted: false })
+        );
         assert_eq!(features.get("lro"), None);
         assert!(!features.is_active("lro"));
         assert_eq!(features.iter().count(), 3);

@@ -31,6 +31,19 @@ pub use probe::{Privilege, can_isolate};
 /// How long a host may take to end by itself once its input has ended.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// What ends a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// The end of the thread that started it, by SIGKILL.
+    WithItsParent,
+    /// The end of its input alone, so that it can put in order what it has changed outside of
+    /// itself. It must end soon after its input does: nothing else makes it.
+    WithItsInput {
+        /// How long that may take before dropping the [`HostProcess`] kills it.
+        patience: Duration,
+    },
+}
+
 /// What a host gets of its own.
 #[derive(Debug, Clone, Copy)]
 pub enum Isolation<'a> {
@@ -52,6 +65,7 @@ pub enum Isolation<'a> {
 pub struct HostProcess {
     child: Child,
     socket: UnixStream,
+    patience: Duration,
 }
 
 /// Starts `program` with `args` as a host.
@@ -67,13 +81,26 @@ pub struct HostProcess {
 /// # Errors
 /// The step that was refused, the program, and the remedy in the hint.
 pub fn spawn(program: &Path, args: &[&OsStr], isolation: Isolation<'_>) -> SysResult<HostProcess> {
+    spawn_for(Life::WithItsParent, program, args, isolation)
+}
+
+/// As [`spawn`], for as long as `life` says.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_for(
+    life: Life,
+    program: &Path,
+    args: &[&OsStr],
+    isolation: Isolation<'_>,
+) -> SysResult<HostProcess> {
     let name = program.display().to_string();
     let failed = |error| SysError::new("start host", &name, error);
     let (socket, theirs) = UnixStream::pair().map_err(failed)?;
     let theirs = OwnedFd::from(theirs);
     let stdin = theirs.try_clone().map_err(failed)?;
     let report = enter::StepReport::new().map_err(failed)?;
-    let mut steps = enter::Steps::new(isolation, report.writer());
+    let mut steps = enter::Steps::new(isolation, life, report.writer());
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::from(stdin)).stdout(Stdio::from(theirs));
     // SAFETY: `run` makes raw system calls only: it neither allocates, nor locks, nor panics, so
@@ -86,7 +113,11 @@ pub fn spawn(program: &Path, args: &[&OsStr], isolation: Isolation<'_>) -> SysRe
         Some(step) => probe::refused(step, isolation, format!("for host {name}"), cause),
         None => SysError::new("start host", &name, cause),
     })?;
-    Ok(HostProcess { child, socket })
+    let patience = match life {
+        Life::WithItsParent => PATIENCE,
+        Life::WithItsInput { patience } => patience,
+    };
+    Ok(HostProcess { child, socket, patience })
 }
 
 impl HostProcess {
@@ -178,7 +209,7 @@ impl HostProcess {
 impl Drop for HostProcess {
     fn drop(&mut self) {
         // nobody is left to tell
-        let _ = self.end(PATIENCE);
+        let _ = self.end(self.patience);
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! - [`host`]: child processes in namespaces of their own; programs that join them
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
+//! - [`irq_affinity`]: which interrupts an adapter has, and where they go
 //! - [`procstat`], [`census`], [`sched`], [`clock`]: CPU time, of whom, affinity, time
 //! - [`interrupts`]: softirqs by their length, seen by eBPF programs
 //! - [`perf`], [`kallsyms`]: what a CPU is doing, by the names of the kernel's functions
@@ -23,6 +24,7 @@ pub mod error;
 pub mod ethtool;
 pub mod host;
 pub mod interrupts;
+pub mod irq_affinity;
 pub mod kallsyms;
 pub mod local_socket;
 pub mod memory;

@@ -19,10 +19,13 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::error::{SysError, SysResult};
 
+mod address;
+mod belongings;
 mod census;
 pub(crate) mod exchange;
 mod link;
 
+pub use belongings::Belongings;
 pub use census::{LinkEntry, RouteEntry};
 pub use link::Link;
 
@@ -188,9 +191,16 @@ impl RouteSocket {
     /// `ERANGE` or `EINVAL` below the largest TCP header or above
     /// [`Link::tso_max_size`].
     pub fn set_gso_max_size(&mut self, name: &str, bytes: u32) -> SysResult<()> {
-        let attributes =
-            vec![LinkAttribute::GsoMaxSize(bytes), LinkAttribute::GsoIpv4MaxSize(bytes)];
-        self.set("set gso_max_size of", name, Some(bytes), attributes)
+        self.set_gso_max_sizes(name, bytes, bytes)
+    }
+
+    /// Sets them apart, `all` for IPv6, and for everything on kernels before 6.3.
+    ///
+    /// # Errors
+    /// As [`set_gso_max_size`](Self::set_gso_max_size).
+    pub fn set_gso_max_sizes(&mut self, name: &str, all: u32, ipv4: u32) -> SysResult<()> {
+        let attributes = vec![LinkAttribute::GsoMaxSize(all), LinkAttribute::GsoIpv4MaxSize(ipv4)];
+        self.set("set gso_max_size of", name, Some(ipv4), attributes)
     }
 
     /// Sets how many segments a superframe may have at most; 1 turns superframes off.

@@ -8,6 +8,7 @@
 //! - [`cpus`]: sets of CPUs in the kernel's list format
 //! - [`workload`]: what traffic flows
 //! - [`knobs`]: what is set on the interface and on the sockets
+//! - [`interfaces`]: existing interfaces, and who is at their far ends
 //! - [`model`]: what a virtual adapter is made like
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`measurement`]: what one run gave
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cpus;
+pub mod interfaces;
 pub mod knobs;
 pub mod lab;
 pub mod measurement;
@@ -29,6 +31,7 @@ pub mod units;
 pub mod workload;
 
 pub use cpus::CpuSet;
+pub use interfaces::{FarEnd, Interfaces};
 pub use knobs::{InterfaceKnobs, Offload, SocketKnobs};
 pub use measurement::Measurement;
 pub use model::{Model, PortKnobs, Steering};

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpus::CpuSet;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
+use crate::units::BitRate;
 
 /// One KB in a service demand is 1024 bytes, as in netperf.
 pub const BYTES_PER_KB: f64 = 1024.0;
@@ -294,6 +295,20 @@ pub struct Evidence {
     /// What the SUT's virtual adapters counted; absent on other adapters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<Box<AdapterEvidence>>,
+    /// The links of existing interfaces that took part, before the window and after it; empty on
+    /// testbeds that linkrate makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkEvidence>,
+}
+
+/// The link of an existing interface.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkEvidence {
+    /// The interface.
+    pub interface: String,
+    /// Its rate; absent where it has none of its own, as a veth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
 }
 
 /// What the SUT's virtual adapters counted over the window.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
+use crate::interfaces::Interfaces;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::model::Model;
 use crate::workload::Workload;
@@ -31,8 +32,8 @@ pub struct RunSpec {
     pub socket: SocketKnobs,
     /// How many of the testbed's clients take part, from the first.
     pub clients: u32,
-    /// How many ports of virtual adapters take part, from the first, each with
-    /// [`TestbedSpec::clients_per_port`] clients; `None` on a veth, where `clients` says it.
+    /// How many ports of virtual adapters or existing interfaces take part, from the first, each
+    /// with [`TestbedSpec::clients_per_port`] clients; `None` on a veth, where `clients` says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<u32>,
     /// Traffic before the window opens.
@@ -54,6 +55,8 @@ pub enum Adapter {
     Veth,
     /// Virtual adapters of this model, as many as the ports need.
     Model(Box<Model>),
+    /// Existing interfaces of the host under test.
+    Interfaces(Interfaces),
 }
 
 impl Adapter {
@@ -62,6 +65,7 @@ impl Adapter {
         match self {
             Self::Veth => "veth",
             Self::Model(model) => &model.name,
+            Self::Interfaces(_) => "interface",
         }
     }
 }
@@ -109,7 +113,7 @@ impl CpuMeter {
 pub struct TestbedSpec {
     /// What joins the hosts.
     pub adapter: Adapter,
-    /// Number of client hosts; on virtual adapters `ports` times `clients_per_port`.
+    /// Number of client hosts; `ports` times `clients_per_port` but on a veth.
     pub clients: u32,
     /// Most ports any run asks for; unused on a veth.
     #[serde(default = "one")]
@@ -130,6 +134,17 @@ pub struct TestbedSpec {
     /// How CPU time is measured.
     #[serde(default, skip_serializing_if = "CpuMeter::is_auto")]
     pub cpu_meter: CpuMeter,
+}
+
+impl TestbedSpec {
+    /// All of these interfaces, with all of their clients.
+    #[must_use]
+    pub fn on_interfaces(self, interfaces: Interfaces) -> Self {
+        let (ports, clients_per_port) = (interfaces.ports(), interfaces.clients_per_port());
+        let clients = ports.saturating_mul(clients_per_port);
+        let adapter = Adapter::Interfaces(interfaces);
+        Self { adapter, clients, ports, clients_per_port, ..self }
+    }
 }
 
 fn is_false(switch: &bool) -> bool {

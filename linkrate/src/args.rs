@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use linkrate_study::keys::{KEYS, Key, Values};
-use linkrate_terms::CpuMeter;
+use linkrate_terms::{CpuMeter, FarEnd, Interfaces};
 
 use crate::commands::adapter::AdapterCommand;
 use crate::commands::lab::LabCommand;
 use crate::commands::limit::LimitArgs;
 use crate::commands::study::watch::WatchArgs;
-use crate::exit::EXIT_CODES;
+use crate::exit::{EXIT_CODES, Exit, Failure};
 
 /// Measures what network adapters deliver and what they cost the CPU.
 #[derive(Debug, Parser)]
@@ -64,6 +64,8 @@ pub enum StudyCommand {
         /// Print one JSON document
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        standing: StandingArgs,
     },
     /// Run a study and report what it found
     Run(StudyRunArgs),
@@ -87,6 +89,34 @@ pub enum StudyCommand {
         #[arg(value_enum, default_value_t)]
         document: SchemaOf,
     },
+}
+
+/// Interfaces that are there already, instead of what linkrate makes.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Interfaces of this host")]
+pub struct StandingArgs {
+    /// Measure this interface of this host as it stands; repeat it for several, each a port
+    #[arg(long, value_name = "NAME", requires = "client")]
+    pub interface: Vec<String>,
+    /// Who is at its far end: ssh:[USER@]HOST, or interface:NAME for another of this host, with
+    /// ,ADDRESS where linkrate cannot tell which; repeat it for several
+    #[arg(long, value_name = "CLIENT", requires = "interface")]
+    pub client: Vec<FarEnd>,
+    /// The linkrate program at the far end of ssh [default: linkrate]
+    #[arg(long, value_name = "PROGRAM", requires = "interface")]
+    pub agent: Option<String>,
+}
+
+impl StandingArgs {
+    /// The interfaces, if any are named.
+    pub fn interfaces(&self) -> Result<Option<Interfaces>, Failure> {
+        if self.interface.is_empty() {
+            return Ok(None);
+        }
+        Interfaces::new(self.interface.clone(), self.client.clone(), self.agent.clone())
+            .map(Some)
+            .map_err(|error| Failure::new(Exit::Usage, format!("--interface: {error}")))
+    }
 }
 
 /// `linkrate study compare`
@@ -196,14 +226,17 @@ pub struct StudyRunArgs {
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub standing: StandingArgs,
 }
 
 /// `linkrate measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
     /// What joins the system under test and its clients: veth, a model, or the file of one
-    #[arg(long, default_value = "veth", value_name = "ADAPTER")]
-    pub adapter: String,
+    /// [default: veth]
+    #[arg(long, value_name = "ADAPTER")]
+    pub adapter: Option<String>,
     /// Clients behind each port of a model [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub clients_per_port: Option<u32>,
@@ -238,6 +271,8 @@ pub struct MeasureArgs {
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub standing: StandingArgs,
     #[command(flatten)]
     pub settings: Settings,
 }

@@ -101,6 +101,43 @@ fn a_model_lies_beside_the_study_that_names_it() {
 }
 
 #[test]
+fn a_plan_on_existing_interfaces_names_both_ends() {
+    let on = "--interface eth1 --interface eth2 --client ssh:lab2 --client ssh:me@lab3,10.0.0.3";
+    let plan = printed(&format!("study show offload-ladder {on}"));
+    assert!(
+        plan.contains("eth1, eth2 of this host, with ssh:lab2, ssh:me@lab3,10.0.0.3"),
+        "{plan}"
+    );
+    let document: serde_json::Value =
+        serde_json::from_str(&printed(&format!("study show offload-ladder --json {on}"))).unwrap();
+    assert_eq!(document["adapter"], "interface");
+    assert_eq!(document["interfaces"], serde_json::json!(["eth1", "eth2"]));
+    assert_eq!(document["far_ends"], serde_json::json!(["ssh:lab2", "ssh:me@lab3,10.0.0.3"]));
+    assert_eq!((&document["ports"], &document["clients"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn interfaces_that_make_no_testbed_are_refused() {
+    for (words, part) in [
+        ("measure --interface eth1", "--client <CLIENT>"),
+        ("measure --client ssh:a", "--interface <NAME>"),
+        ("measure --interface eth1 --client lab2", "nothing says how it is reached"),
+        ("measure --interface eth1 --client ssh:-oProxyCommand=x", "what follows ssh: is no host"),
+        ("measure --interface e1 --interface e2 --client ssh:a", "1 clients behind 2 interfaces"),
+        ("measure --interface e1 --client interface:e1", "interface e1 stands twice"),
+        ("measure --interface e1 --client ssh:a --adapter veth", "--adapter cannot go with"),
+        ("measure --interface e1 --client ssh:a --scale 0.5", "--scale cannot go with"),
+        ("measure --interface e1 --client ssh:a --lro on", "--lro: linkrate does not set lro"),
+        ("measure --interface e1 --client ssh:a --clients 2", "the clients follow from the ports"),
+        ("measure --interface e1 --client ssh:a --ports 2", "more than there are interfaces"),
+        ("study run tso --interface e1 --client ssh:a", "more than there are interfaces"),
+    ] {
+        let said = refused(common::linkrate(words));
+        assert!(said.contains(part), "{words}: {said}");
+    }
+}
+
+#[test]
 fn a_plan_as_a_document_says_the_same() {
     let document =
         |words: &str| -> serde_json::Value { serde_json::from_str(&printed(words)).unwrap() };

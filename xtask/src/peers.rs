@@ -15,7 +15,10 @@ pub const OF_TESTS: &[Peer] = &[
     Peer { program: "curl", package: "curl" },
     Peer { program: "ethtool", package: "ethtool" },
     Peer { program: "iperf3", package: "iperf3" },
+    Peer { program: "ip", package: "iproute2" },
     Peer { program: "nginx", package: "nginx" },
+    Peer { program: "ssh", package: "openssh-client" },
+    Peer { program: "sshd", package: "openssh-server" },
     Peer { program: "tshark", package: "tshark" },
 ];
 

@@ -44,8 +44,8 @@ impl OpenLab {
     fn try_add(&mut self, number: u32, port: &str) -> Result<Vec<String>, LabError> {
         let testbed = &mut self.testbed;
         let user_namespace = match testbed.privilege {
-            Privilege::Root => None,
-            Privilege::UserNamespace => Some(testbed.sut.user_namespace()?),
+            None | Some(Privilege::Root) => None,
+            Some(Privilege::UserNamespace) => Some(testbed.sut.user_namespace()?),
         };
         let taken: BTreeSet<String> =
             testbed.clients.iter().map(|client| client.host.name.clone()).collect();

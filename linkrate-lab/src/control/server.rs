@@ -86,12 +86,12 @@ impl OpenLab {
         let outside = listen_outside(&name, user)?;
         let placement = Placement::choose(spec)?;
         let home = sched::affinity(sched::current_thread())?;
-        sched::set_affinity(sched::current_thread(), &placement.clients)?;
+        sched::set_affinity(sched::current_thread(), &placement.controller)?;
         let testbed = Testbed::build(spec, &placement, &options)?;
         // root of a user namespace is this user outside
         let user_inside = match testbed.privilege {
-            Privilege::Root => user,
-            Privilege::UserNamespace => 0,
+            None | Some(Privilege::Root) => user,
+            Some(Privilege::UserNamespace) => 0,
         };
         let inside =
             Namespaces::of(testbed.sut.pid())?.listen(&Address { user: user_inside }.of(&name))?;

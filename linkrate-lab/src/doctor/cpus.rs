@@ -25,7 +25,7 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// Whether the system under test and its clients have CPUs, and cores, of their own.
 pub(super) fn placement_finding(placement: &Placement) -> Finding {
     let name = "placement";
-    let Placement { sut, clients } = placement;
+    let Placement { sut, clients, .. } = placement;
     if placement.is_shared() {
         return Finding::limited(
             name,
@@ -233,7 +233,12 @@ mod tests {
     #[test]
     fn roles_on_one_core_get_a_better_placement_where_there_is_one() {
         let pairs = |cpu: u32| [cpu / 2 * 2, cpu / 2 * 2 + 1].into_iter().collect::<CpuSet>();
-        let place = |sut, clients| Placement { sut: cpus(sut), clients: cpus(clients) };
+        let place = |sut, clients| Placement {
+            sut: cpus(sut),
+            clients: cpus(clients),
+            controller: cpus(clients),
+            apart: false,
+        };
         let better = Cores::Shared(Some((cpus("0-1"), cpus("2-3"))));
         assert_eq!(separate_cores(&place("0", "1-3"), pairs), better);
         assert_eq!(separate_cores(&place("0", "1"), pairs), Cores::Shared(None));

@@ -149,7 +149,9 @@ fn try_sampling() -> SysResult<()> {
 
 fn ssh(found: Option<PathBuf>) -> Finding {
     match found {
-        Some(path) => Finding::good("ssh", format!("{} reaches other machines", path.display())),
+        Some(path) => {
+            Finding::good("ssh", format!("{} reaches clients on other machines", path.display()))
+        }
         None => Finding::limited(
             "ssh",
             "no ssh client: hosts on this machine only",

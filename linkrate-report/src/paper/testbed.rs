@@ -16,6 +16,8 @@ const TEMPLATE: &str = include_str!("../../templates/testbed.svg");
 
 /// Most rows of ports or clients that are drawn one by one.
 const MOST_ROWS: u32 = 8;
+/// Most characters of a client's name that fit.
+const LONGEST_END: usize = 15;
 /// Height of a row.
 const ROW: u32 = 40;
 
@@ -74,6 +76,8 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     let mut y = 92;
     let mut told = Vec::new();
     match &testbed.adapter {
+        // drawn below: it has no cards
+        Adapter::Interfaces(_) => {}
         Adapter::Veth => {
             let rows = testbed.clients.clamp(1, MOST_ROWS);
             for row in 0..rows {
@@ -136,6 +140,51 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
                 if per_port > 1 { " on a switch" } else { "" },
             ));
         }
+    }
+    if let Adapter::Interfaces(existing) = &testbed.adapter {
+        let per_port = existing.clients_per_port().max(1) as usize;
+        // a link without a rate has none to be told
+        let rate_of = |number: usize| {
+            Some(fact(&format!("port-{number}-rate")))
+                .filter(|rate| rate.starts_with(char::is_numeric))
+                .unwrap_or_default()
+        };
+        let shown = existing.names.len().min(MOST_ROWS as usize);
+        for (index, name) in existing.names.iter().enumerate().take(shown) {
+            let ends: Vec<String> = existing
+                .clients
+                .iter()
+                .skip(index * per_port)
+                .take(per_port)
+                .map(|end| end.name().chars().take(LONGEST_END).collect())
+                .collect();
+            let clients = match ends.as_slice() {
+                [one] => one.clone(),
+                [first, ..] => format!("{first} and {} more", ends.len() - 1),
+                [] => String::new(),
+            };
+            let (port, rate) = (name.clone(), rate_of(index + 1));
+            wires.push(Wire { y, port, rate, switch: per_port > 1, clients });
+            y += ROW;
+        }
+        let interfaces = (1..).zip(&existing.names).map(|(number, name)| {
+            let known = [fact(&format!("port-{number}-driver")), rate_of(number)];
+            let known: Vec<String> = known.into_iter().filter(|text| !text.is_empty()).collect();
+            match known.is_empty() {
+                true => name.clone(),
+                false => format!("{name} ({})", known.join(", ")),
+            }
+        });
+        let ends: Vec<String> = existing.clients.iter().map(ToString::to_string).collect();
+        let whose = match existing.is_remote() {
+            true => "machines of their own",
+            false => "network namespaces of the same machine",
+        };
+        told.push(format!(
+            "The system under test is a host as it stands, with {}. Clients are {}, in {whose}.",
+            interfaces.collect::<Vec<_>>().join(", "),
+            ends.join(", ")
+        ));
     }
     if let Adapter::Model(model) = &testbed.adapter {
         told.extend(model.bus.map(|bus| {

@@ -119,6 +119,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             senders: SenderTimes { sockets: 1, busy_us: 1_990_000, ..SenderTimes::default() },
             receive_packets_by_cpu: BTreeMap::from([(0, 64_000)]),
             adapter: None,
+            links: Vec::new(),
         },
         profile: None,
         remarks: Vec::new(),

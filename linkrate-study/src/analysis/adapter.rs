@@ -126,7 +126,6 @@ pub fn scaled(testbed: &TestbedSpec) -> Option<String> {
 /// What a reader must know of one cell. `limit` is what its links and buses can carry in bit/s.
 pub fn warnings(name: &str, runs: &[&StoredRun], limit: Option<f64>) -> Vec<String> {
     let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
-    let Some(figures) = figures(&good) else { return Vec::new() };
     let mut found = Vec::new();
     let throughput = mean_of(&good, |run| Some(run.traffic.bits_per_second()));
     if let (Some(rate), Some(limit)) = (throughput, limit)
@@ -138,6 +137,7 @@ pub fn warnings(name: &str, runs: &[&StoredRun], limit: Option<f64>) -> Vec<Stri
             rate * 100.0 / limit
         ));
     }
+    let Some(figures) = figures(&good) else { return found };
     if !figures.drops.is_empty() {
         let reasons: Vec<String> = figures
             .drops

@@ -1,51 +1,107 @@
 //! What a cell's links and buses can carry.
 
 use linkrate_terms::spec::{Adapter, Task};
-use linkrate_terms::{Direction, MessageSize, Protocol, RunSpec, TestbedSpec};
+use linkrate_terms::{Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec};
 use linkrate_wire::limits::{Cut, Encapsulation, EthernetLink, Traffic};
+
+use crate::store::StoredRun;
 
 /// The MTU that ports have when none is set.
 const DEFAULT_MTU: u32 = 1500;
 
 /// Payload in bit/s that a cell's links can carry at most, all ports and directions together, or
 /// its buses, whichever is less. `None` where there is no rate, for transactions, and for
-/// datagrams of more than one size.
+/// datagrams of more than one size. What the links of existing interfaces are is known from the
+/// cell's runs; the best of them counts.
 ///
 /// It is a bound from above: acknowledgements, which take a little of the other direction, are
 /// left out, and a bus is taken to carry payload alone, since of a superframe it carries next to
 /// nothing else.
-pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
-    let (Adapter::Model(model), Task::Workload(workload)) = (&testbed.adapter, &spec.task) else {
-        return None;
-    };
-    let rates = (**model).clone().scaled(testbed.scale);
+pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Option<f64> {
+    match &testbed.adapter {
+        Adapter::Veth => None,
+        Adapter::Model(model) => of_model(spec, model, testbed.scale),
+        Adapter::Interfaces(_) => {
+            let good = runs.iter().filter_map(|run| run.measurement());
+            good.filter_map(|run| Some(one_way(spec, run)? * ways(spec))).reduce(f64::max)
+        }
+    }
+}
+
+fn of_model(spec: &RunSpec, model: &Model, scale: f64) -> Option<f64> {
+    let rates = model.clone().scaled(scale);
     let knobs = &spec.interface;
     let port = knobs.port.over(&model.defaults, knobs.rx_checksum);
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU.min(model.max_mtu));
-    let traffic = match (workload.kind, workload.udp_segment, workload.message) {
-        (Protocol::Stream, _, _) => Traffic::tcp(mtu),
-        (Protocol::UdpStream, Some(size), _)
-        | (Protocol::UdpStream, None, MessageSize::Fixed(size)) => {
-            Traffic { cut: Cut::Message(size), ..Traffic::udp(mtu) }
-        }
-        _ => return None,
-    };
     let link = EthernetLink {
         vlan_tags: u8::from(port.vlan > 0),
         encapsulation: if port.snap { Encapsulation::Snap } else { Encapsulation::EthernetII },
         ..EthernetLink::new(rates.rate?)
     };
-    let ways = if workload.direction == Direction::Bidirectional { 2.0 } else { 1.0 };
     let ports = spec.ports.unwrap_or(1);
-    let links = link.limit(&traffic).ok()?.payload_rate().0 * f64::from(ports) * ways;
+    let payload = link.limit(&traffic(spec, mtu)?).ok()?.payload_rate().0;
+    let links = payload * f64::from(ports) * ways(spec);
     let adapters = f64::from(ports.div_ceil(model.ports.max(1)));
     let buses = rates.bus.map_or(f64::INFINITY, |bus| bus.0 * adapters);
     Some(links.min(buses))
 }
 
+/// Payload in bit/s that the links of existing interfaces can carry in one direction. `None` where
+/// one of them has no rate.
+fn one_way(spec: &RunSpec, run: &Measurement) -> Option<f64> {
+    let mtu = run.effective.interface.mtu?;
+    let traffic = traffic(spec, mtu)?;
+    let links = run
+        .evidence
+        .links
+        .iter()
+        .map(|link| Some(EthernetLink::new(link.rate?).limit(&traffic).ok()?.payload_rate().0));
+    let links: Option<Vec<f64>> = links.collect();
+    links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
+}
+
+/// Payload that existing interfaces moved, in per cent of what their links can carry in the
+/// direction that the run loads; where both are, that of the less loaded one.
+pub fn filled_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
+    let Task::Workload(workload) = &spec.task else { return None };
+    let limit = one_way(spec, run)?;
+    let share =
+        |bytes: u64, seconds: f64| (seconds > 0.0).then(|| bytes as f64 * 800.0 / seconds / limit);
+    let traffic = &run.traffic;
+    let sent = share(traffic.transmit_bytes, traffic.transmit_seconds);
+    let received = share(traffic.receive_bytes, traffic.receive_seconds);
+    match workload.direction {
+        Direction::Transmit => sent,
+        Direction::Receive => received,
+        Direction::Bidirectional => Some(sent?.min(received?)),
+    }
+}
+
+fn ways(spec: &RunSpec) -> f64 {
+    match &spec.task {
+        Task::Workload(workload) if workload.direction == Direction::Bidirectional => 2.0,
+        _ => 1.0,
+    }
+}
+
+/// How a run's payload is cut; `None` for transactions and for datagrams of more than one size.
+fn traffic(spec: &RunSpec, mtu: u32) -> Option<Traffic> {
+    let Task::Workload(workload) = &spec.task else { return None };
+    match (workload.kind, workload.udp_segment, workload.message) {
+        (Protocol::Stream, _, _) => Some(Traffic::tcp(mtu)),
+        (Protocol::UdpStream, Some(size), _)
+        | (Protocol::UdpStream, None, MessageSize::Fixed(size)) => {
+            Some(Traffic { cut: Cut::Message(size), ..Traffic::udp(mtu) })
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::file::parse;
+    use crate::fixture;
+    use crate::store::Outcome;
 
     use super::*;
 
@@ -55,7 +111,8 @@ mod tests {
             "title = \"t\"\n[testbed]\n{testbed}\n[factors]\ngro = [true]\n[workload]\n{workload}"
         );
         let study = parse("t", "t", &text).unwrap_or_else(|errors| panic!("{errors}"));
-        of_cell(&study.cells.last()?.spec, &study.testbed).map(|rate| (rate / 1e4).round() / 100.0)
+        of_cell(&study.cells.last()?.spec, &study.testbed, &[])
+            .map(|rate| (rate / 1e4).round() / 100.0)
     }
 
     #[test]
@@ -83,5 +140,40 @@ mod tests {
         assert_eq!(limit("adapter = \"gigabit\"", "kind = \"request-response\""), None);
         let two_sizes = "kind = \"udp-stream\"\nmessage = \"1 B to 9 B\"";
         assert_eq!(limit("adapter = \"gigabit\"", two_sizes), None);
+    }
+
+    #[test]
+    fn existing_links_are_as_fast_as_their_runs_found_them() {
+        use linkrate_terms::BitRate;
+        use linkrate_terms::measurement::LinkEvidence;
+
+        let text = "title = \"t\"\n[testbed]\ninterface = [\"e1\", \"e2\"]\n\
+                    clients = [\"ssh:a\", \"ssh:b\"]\n[factors]\ngro = [true]\n";
+        let study = parse("t", "t", text).unwrap_or_else(|errors| panic!("{errors}"));
+        let cell = &study.cells[0].spec;
+        assert_eq!((cell.ports, cell.clients), (Some(2), 2));
+        let mut run = fixture::run(0, 0, Some(0), fixture::stream(100e6, 50.0));
+        run.spec = cell.clone();
+        let rated = |rate: Option<f64>| {
+            let mut run = run.clone();
+            if let Outcome::Measured(measured) = &mut run.outcome {
+                measured.effective.interface.mtu = Some(1500);
+                let link = |name: &str| LinkEvidence {
+                    interface: name.to_owned(),
+                    rate: rate.map(BitRate),
+                };
+                measured.evidence.links = vec![link("e1"), link("e2")];
+            }
+            run
+        };
+        let run = rated(Some(1e9));
+        let limit = of_cell(cell, &study.testbed, &[&run]).unwrap();
+        assert!((limit / 1e6 - 2.0 * 941.48).abs() < 0.01, "{limit}");
+        let filled = filled_percent(cell, run.measurement().unwrap()).unwrap();
+        let traffic = &run.measurement().unwrap().traffic;
+        let expected = traffic.transmit_bytes as f64 * 800.0 / traffic.transmit_seconds / limit;
+        assert!((filled - expected).abs() < 1e-9, "{filled} {expected}");
+        assert_eq!(of_cell(cell, &study.testbed, &[&rated(None)]), None, "a link without a rate");
+        assert_eq!(of_cell(cell, &study.testbed, &[]), None);
     }
 }

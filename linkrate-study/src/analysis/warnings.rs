@@ -73,7 +73,10 @@ pub fn warnings(
         found.extend(lost(&name, runs.cell(index)));
         found.extend(attributed(&name, runs.cell(index)));
         found.extend(clients_disturbed(&name, runs.cell(index)));
-        let limit = limit::of_cell(&cell.spec, &stored.plan.study.testbed);
+        let limit = {
+            let testbed = &stored.plan.study.testbed;
+            limit::of_cell(&cell.spec, testbed, runs.cell(index))
+        };
         found.extend(adapter::warnings(&name, runs.cell(index), limit));
     }
     found.extend(profiled(runs));

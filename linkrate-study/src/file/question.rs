@@ -255,7 +255,8 @@ fn at_home(reader: &mut Reader<'_>, entry: &Entry<'_>, testbed: &TestbedSpec) ->
         return false;
     }
     // what is wrong with a testbed is not told once more for each key
-    if !reader.has_errors_about("testbed.adapter")
+    let of_the_testbed = ["testbed.adapter", "testbed.interface", "testbed.clients"];
+    if !of_the_testbed.iter().any(|key| reader.has_errors_about(key))
         && let Some((message, hint)) = keys::misplaced(&entry.name, &testbed.adapter)
     {
         reader.error(entry.key_at(), &entry.path(), message, Some(hint));

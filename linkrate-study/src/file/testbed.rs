@@ -1,12 +1,17 @@
 //! `[testbed]`.
 
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::{CpuMeter, CpuSet, TestbedSpec};
+use linkrate_terms::{CpuMeter, CpuSet, Interfaces, TestbedSpec};
 use toml::de::DeValue;
 
+use super::interfaces;
 use super::reader::{Entry, Reader, Table, described};
 use crate::adapter::{self, AdapterError, LoadFile};
 use crate::keys::MAX_CLIENTS;
+
+/// Keys that say what a testbed stands on.
+const OF_AN_ADAPTER: [&str; 7] =
+    ["adapter", "interface", "clients", "agent", "ports", "clients-per-port", "scale"];
 
 /// What [`TestbedSpec::scale`] may be.
 pub const SCALES: std::ops::RangeInclusive<f64> = 0.001..=1.0;
@@ -22,9 +27,55 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
     table: Option<Table<'_>>,
     load: &mut LoadFile<'_>,
+    on: Option<&Interfaces>,
 ) -> TestbedSpec {
     let mut testbed = TestbedSpec::default();
+    if let Some(on) = on {
+        testbed = testbed.on_interfaces(on.clone());
+    }
     let Some(mut table) = table else { return testbed };
+    if on.is_some() {
+        // what the file's own testbed stands on is not asked
+        for key in OF_AN_ADAPTER {
+            let _ = table.take(key);
+        }
+    } else if let Some(entry) = table.take("interface") {
+        interfaces::read(reader, &mut table, &entry, &mut testbed);
+    } else {
+        adapter_and_clients(reader, &mut table, load, &mut testbed);
+    }
+    let sut = table.take("sut-cpus");
+    let client = table.take("client-cpus");
+    testbed.sut_cpus = sut.as_ref().and_then(|entry| cpus(reader, entry));
+    testbed.client_cpus = client.as_ref().and_then(|entry| cpus(reader, entry));
+    // behind ssh they are CPUs of two machines
+    let apart = matches!(&testbed.adapter, Adapter::Interfaces(on) if on.is_remote());
+    if let (Some(entry), Some(sut), Some(client)) =
+        (&client, &testbed.sut_cpus, &testbed.client_cpus)
+        && !apart
+        && sut.overlaps(client)
+        && sut != client
+    {
+        // The same CPUs for both is a placement one may ask for (it is fastest on a machine
+        // whose CPUs interrupt each other slowly); half an overlap is a slip.
+        let message = format!("CPUs {client} overlap with sut-cpus {sut}");
+        reader.refuse(entry, message, "keep them apart, or give both the same CPUs");
+    }
+    if let Some(entry) = table.take("cpu-meter") {
+        let word = reader.word(&entry, &CpuMeter::ALL.map(CpuMeter::word));
+        testbed.cpu_meter = word.and_then(CpuMeter::from_word).unwrap_or_default();
+    }
+    table.finish(reader);
+    testbed
+}
+
+/// What stands on virtual adapters or on veth.
+fn adapter_and_clients(
+    reader: &mut Reader<'_>,
+    table: &mut Table<'_>,
+    load: &mut LoadFile<'_>,
+    testbed: &mut TestbedSpec,
+) {
     // an adapter that was refused is neither, and nothing is said against what belongs to one
     let mut known = true;
     if let Some(entry) = table.take("adapter") {
@@ -40,6 +91,9 @@ pub(super) fn read(
         let Some(entry) = table.take(key) else { continue };
         if known && of_model != on_model {
             refuse_key(reader, &entry, &testbed.adapter);
+        } else if key == "clients" && matches!(entry.value(), DeValue::Array(_)) {
+            let message = "a list of clients is for the interfaces of this host".to_owned();
+            reader.refuse(&entry, message, "expected a number, or interface = \"eth1\" beside it");
         } else if let Some(number) = reader.number(&entry, 1, u64::from(high)) {
             let number = u32::try_from(number).unwrap_or(high);
             match key {
@@ -56,26 +110,11 @@ pub(super) fn read(
             testbed.scale = scale;
         }
     }
-    let sut = table.take("sut-cpus");
-    let client = table.take("client-cpus");
-    testbed.sut_cpus = sut.as_ref().and_then(|entry| cpus(reader, entry));
-    testbed.client_cpus = client.as_ref().and_then(|entry| cpus(reader, entry));
-    if let (Some(entry), Some(sut), Some(client)) =
-        (&client, &testbed.sut_cpus, &testbed.client_cpus)
-        && sut.overlaps(client)
-        && sut != client
-    {
-        // The same CPUs for both is a placement one may ask for (it is fastest on a machine
-        // whose CPUs interrupt each other slowly); half an overlap is a slip.
-        let message = format!("CPUs {client} overlap with sut-cpus {sut}");
-        reader.refuse(entry, message, "keep them apart, or give both the same CPUs");
+    if let Some(entry) = table.take("agent") {
+        let hint = "set interface and clients, or leave it out";
+        let message = "there is no far end of ssh".to_owned();
+        reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
     }
-    if let Some(entry) = table.take("cpu-meter") {
-        let word = reader.word(&entry, &CpuMeter::ALL.map(CpuMeter::word));
-        testbed.cpu_meter = word.and_then(CpuMeter::from_word).unwrap_or_default();
-    }
-    table.finish(reader);
-    testbed
 }
 
 /// The adapter; `None` after an error.
@@ -103,6 +142,10 @@ fn refuse_key(reader: &mut Reader<'_>, entry: &Entry<'_>, adapter: &Adapter) {
         Adapter::Model(model) => (
             format!("on adapter {} the clients follow from the ports", model.name),
             "set ports and clients-per-port",
+        ),
+        Adapter::Interfaces(_) => (
+            format!("interfaces of this host have no {}", entry.name),
+            "list the interfaces under interface, and the clients behind them under clients",
         ),
     };
     reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));

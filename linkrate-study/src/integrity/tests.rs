@@ -99,3 +99,23 @@ fn a_wall_clock_that_went_back_is_told() {
         "{said:?}"
     );
 }
+
+#[test]
+fn payload_that_the_interface_did_not_carry_went_another_way() {
+    let ends = vec!["ssh:lab2".parse().unwrap()];
+    let on = linkrate_terms::Interfaces::new(vec!["eth1".to_owned()], ends, None).unwrap();
+    let testbed = TestbedSpec::default().on_interfaces(on);
+    let mut run = fixture::stream(9.4e8, 0.5);
+    let sent = run.traffic.transmit_bytes;
+    // some drivers count once a second
+    run.evidence.interface.tx_bytes = sent / 2;
+    assert_eq!(check(&testbed, &run), Ok(()));
+    run.evidence.interface.tx_bytes = sent / 50;
+    let reason = check(&testbed, &run).unwrap_err();
+    assert!(reason.starts_with("eth1 sent ") && reason.contains("another way"), "{reason}");
+    assert_eq!(
+        check(&TestbedSpec::default(), &run),
+        Ok(()),
+        "linkrate's own wires lead nowhere else"
+    );
+}

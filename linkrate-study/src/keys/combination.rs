@@ -51,8 +51,10 @@ pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     against_kind(setup)?;
     datagrams(setup)?;
     interface(setup)?;
-    if let Adapter::Model(model) = &testbed.adapter {
-        port::check(setup, model, testbed)?;
+    match &testbed.adapter {
+        Adapter::Model(model) => port::check(setup, model, testbed)?,
+        Adapter::Interfaces(interfaces) => port::check_interfaces(setup, interfaces)?,
+        Adapter::Veth => {}
     }
     size(setup)
 }

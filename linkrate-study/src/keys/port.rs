@@ -1,7 +1,7 @@
 //! Settings against the adapter: which keys it has, and what its model allows.
 
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Model, TestbedSpec};
+use linkrate_terms::{Interfaces, Model, TestbedSpec};
 
 use super::Setup;
 use super::combination::{Combination, DEFAULT_MTU, refuse};
@@ -18,10 +18,10 @@ const OF_A_PORT: [&str; 8] =
     ["ports", "lro", "steering", "rx-usecs", "rx-frames", "tx-usecs", "vlan", "snap"];
 
 impl Setup {
-    /// Fills in what follows from the testbed: on a model of an adapter the ports of a cell that
-    /// names none, and the clients behind its ports.
+    /// Fills in what follows from the testbed: but on a veth the ports of a cell that names none, and
+    /// the clients behind its ports.
     pub fn settle(&mut self, testbed: &TestbedSpec) {
-        if let Adapter::Model(_) = testbed.adapter {
+        if !matches!(testbed.adapter, Adapter::Veth) {
             let ports = self.ports.unwrap_or(testbed.ports);
             self.ports = Some(ports);
             self.clients = ports.saturating_mul(testbed.clients_per_port);
@@ -40,7 +40,31 @@ pub fn misplaced(key: &str, adapter: &Adapter) -> Option<(String, String)> {
             format!("on adapter {} the clients follow from the ports", model.name),
             "set ports, and clients-per-port of the testbed".to_owned(),
         )),
+        Adapter::Interfaces(_) if key == "clients" => Some((
+            "on interfaces of this host the clients follow from the ports".to_owned(),
+            "set ports, and list the clients in [testbed] or by --client".to_owned(),
+        )),
+        Adapter::Interfaces(_) if OF_A_PORT.contains(&key) && key != "ports" => Some((
+            format!(
+                "linkrate does not set {key} on an interface of this host, which keeps its own"
+            ),
+            "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),
+        )),
         _ => None,
+    }
+}
+
+/// What the interfaces that are there allow.
+pub(super) fn check_interfaces(setup: &Setup, interfaces: &Interfaces) -> Result<(), Combination> {
+    match setup.ports {
+        Some(ports) if ports > interfaces.ports() => {
+            let most = interfaces.ports();
+            let sentence = format!(
+                "ports {ports} is more than there are interfaces; set at most {most}, or list more"
+            );
+            refuse("ports", "interface", sentence)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -46,7 +46,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "ports",
-        help: "how many ports of virtual adapters take part",
+        help: "how many ports of virtual adapters, or interfaces of this host, take part",
         values: Values::Count { range: (1, 16), set: |s, n| s.ports = Some(n) },
     },
     Key {

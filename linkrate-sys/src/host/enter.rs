@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::Isolation;
+use super::{Isolation, Life};
 
 /// A step on the way into a host's namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,8 @@ impl StepReport {
 pub(super) struct Steps {
     user: User,
     isolated: bool,
-    parent: libc::pid_t,
+    /// `None` for a child that outlives its parent.
+    parent: Option<libc::pid_t>,
     report: RawFd,
 }
 
@@ -97,7 +98,7 @@ enum User {
 
 impl Steps {
     /// For a child of the calling process; `report` must stay open until the child has executed.
-    pub(super) fn new(isolation: Isolation<'_>, report: RawFd) -> Self {
+    pub(super) fn new(isolation: Isolation<'_>, life: Life, report: RawFd) -> Self {
         let user = match isolation {
             Isolation::Root | Isolation::None => User::Same,
             Isolation::UserNamespace { join: Some(namespace) } => User::Join(namespace.as_raw_fd()),
@@ -112,7 +113,8 @@ impl Steps {
         Self {
             user,
             isolated: !matches!(isolation, Isolation::None),
-            parent: rustix::process::getpid().as_raw_nonzero().get(),
+            parent: (life == Life::WithItsParent)
+                .then(|| rustix::process::getpid().as_raw_nonzero().get()),
             report,
         }
     }
@@ -142,12 +144,19 @@ impl Steps {
         if self.isolated {
             self.enter_namespaces()?;
         }
+        let Some(parent) = self.parent else {
+            // a terminal's Ctrl-C is for the parent, which then ends its input; a child that has
+            // just been forked leads no group, which is all that could refuse this
+            // SAFETY: setsid takes no pointers.
+            unsafe { libc::setsid() };
+            return Ok(());
+        };
         // Last, because changes of credentials clear it, prctl(2).
         // SAFETY: no pointers are passed.
         let set = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) };
         checked(set, Step::DieWithParent)?;
         // SAFETY: getppid has no preconditions.
-        if unsafe { libc::getppid() } != self.parent {
+        if unsafe { libc::getppid() } != parent {
             // the parent died before the signal was asked for; nobody waits for this child
             return Err((Step::DieWithParent, io::Error::from_raw_os_error(libc::ESRCH)));
         }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::io;
 
-use super::Isolation;
 use super::enter::{Step, StepReport, Steps, bring_loopback_up};
+use super::{Isolation, Life};
 use crate::error::{SysError, SysResult};
 
 /// What isolation rests on.
@@ -74,7 +74,7 @@ unsafe fn rehearse(
 ) -> Result<u8, (Option<Step>, io::Error)> {
     let at_fork = |error| (Some(Step::Unshare), error);
     let report = StepReport::new().map_err(at_fork)?;
-    let mut steps = Steps::new(isolation, report.writer());
+    let mut steps = Steps::new(isolation, Life::WithItsParent, report.writer());
     // SAFETY: the child makes raw system calls only until it exits without running destructors
     // or exit handlers; see `Steps`, and by the caller.
     let child = unsafe { libc::fork() };

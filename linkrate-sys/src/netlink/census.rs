@@ -116,7 +116,7 @@ impl RouteSocket {
         Ok(routes)
     }
 
-    fn dump(
+    pub(super) fn dump(
         &mut self,
         operation: &str,
         request: RouteNetlinkMessage,

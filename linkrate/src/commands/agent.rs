@@ -1,7 +1,12 @@
 //! `linkrate agent`: what runs in each host. Started by the lab, or at the far end of `ssh`.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::AgentArgs;
 use crate::exit::{Exit, Failure};
@@ -18,8 +23,16 @@ pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
     // Ctrl-C at the controller's terminal is for the controller; it fails only for a process that
     // leads a group already, which no terminal signals as part of another
     let _ = rustix::process::setsid();
-    let (input, output) = (io::stdin(), io::stdout());
-    linkrate_agent::server::serve(&mut input.lock(), &mut output.lock(), input.as_fd())
+    // an interface it has changed is put back before a signal ends it
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
+    }
+    // without a buffer, so that what waits to be read is seen by who waits for it
+    let input = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    let input = input.map_err(|error| Failure::new(Exit::Failure, format!("stdin: {error}")))?;
+    linkrate_agent::server::serve(&mut &input, &mut io::stdout().lock(), input.as_fd(), &stop)
         .map(|()| Exit::Success)
         .map_err(|error| Failure::new(Exit::Failure, format!("agent: {error}")))
 }

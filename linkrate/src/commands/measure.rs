@@ -16,7 +16,7 @@ use linkrate_study::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
 use linkrate_study::study::{Cell, Method, OnFailure, Study};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::parse_duration;
-use linkrate_terms::{ByteSize, MessageSize, RunSpec, Task, TestbedSpec};
+use linkrate_terms::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
 
 use super::study::load_model;
 use super::{parse_cpus, print, terminal_style, this_program};
@@ -100,7 +100,14 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
 /// A study of one cell from the arguments.
 fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
-    let testbed = testbed_of(&arguments.adapter, arguments.clients_per_port, arguments.scale)?;
+    let testbed = match arguments.standing.interfaces()? {
+        Some(on) => standing(arguments, on)?,
+        None => testbed_of(
+            arguments.adapter.as_deref().unwrap_or("veth"),
+            arguments.clients_per_port,
+            arguments.scale,
+        )?,
+    };
     let duration = |option: &str, text: &str| {
         parse_duration(text).map_err(|error| usage(format!("{option}: {error}")))
     };
@@ -160,6 +167,20 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         },
         source: String::new(),
     })
+}
+
+/// Existing interfaces, beside which no adapter stands.
+fn standing(arguments: &MeasureArgs, on: Interfaces) -> Result<TestbedSpec, Failure> {
+    let given = [
+        ("--adapter", arguments.adapter.is_some()),
+        ("--clients-per-port", arguments.clients_per_port.is_some()),
+        ("--scale", arguments.scale.is_some()),
+    ];
+    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+        let message = format!("{option} cannot go with --interface, which is what there is");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    Ok(TestbedSpec::default().on_interfaces(on))
 }
 
 /// The adapter and how it is used.

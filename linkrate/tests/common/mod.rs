@@ -5,6 +5,7 @@
 
 pub mod agent;
 pub mod lab;
+pub mod machines;
 pub mod processes;
 pub mod schema;
 pub mod simulated;

@@ -260,6 +260,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
             senders: SenderTimes { sockets: 1, busy_us: 990_000, ..SenderTimes::default() },
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: on_adapter.then(|| Box::new(adapter)),
+            links: Vec::new(),
         },
         remarks: Vec::new(),
     }

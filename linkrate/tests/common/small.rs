@@ -82,9 +82,7 @@ impl SmallStudy {
     /// Waits until that many runs are stored.
     #[track_caller]
     pub fn await_runs(&self, count: usize) {
-        let runs = self.results().join(RUNS_FILE);
-        let stored = || fs::read(&runs).map_or(0, |bytes| bytes.split(|b| *b == b'\n').count() - 1);
-        assert!(wait_until(Duration::from_secs(60), || stored() >= count), "{} runs", stored());
+        await_stored(&self.results().join(RUNS_FILE), count);
     }
 
     /// The places of the stored runs, in the order they were run.
@@ -92,6 +90,13 @@ impl SmallStudy {
     pub fn slots(&self) -> Vec<Slot> {
         slots(&stored(&self.results()))
     }
+}
+
+/// Waits until a file of runs has that many.
+#[track_caller]
+pub fn await_stored(runs: &Path, count: usize) {
+    let stored = || fs::read(runs).map_or(0, |bytes| bytes.split(|b| *b == b'\n').count() - 1);
+    assert!(wait_until(Duration::from_secs(60), || stored() >= count), "{} runs", stored());
 }
 
 /// Every run of a results directory.

@@ -34,7 +34,7 @@ mod queues;
 mod read;
 mod rings;
 mod round_trip;
-mod shell;
+pub(crate) mod shell;
 mod sight;
 mod softnet;
 #[cfg(test)]

@@ -129,9 +129,9 @@ fn link(root: &Path, from: &str, to: &str) {
 }
 
 fn features(listed: &[(&str, bool)]) -> Features {
-    let all = listed
-        .iter()
-        .map(|(name, active)| ((*name).to_owned(), Feature { active: *active, changeable: true }));
+    let all = listed.iter().map(|(name, active)| {
+        ((*name).to_owned(), Feature { active: *active, changeable: true, wanted: *active })
+    });
     all.collect()
 }
 
@@ -434,7 +434,7 @@ fn offloads_that_depend_on_others_are_switched_on_together() {
     host.interfaces[0].kind = None;
     assert_eq!(find(&advice_of(&host), "gro").commands, ["ethtool -K v0 gro on"]);
     // what the adapter cannot do is nobody's fault
-    let fixed = [("tx-tcp-segmentation".to_owned(), Feature { active: false, changeable: false })];
+    let fixed = [("tx-tcp-segmentation".to_owned(), Feature::default())];
     host.interfaces[0].features = Some(fixed.into_iter().collect());
     let all = advice_of(&host);
     assert!(find(&all, "offloads").detail.contains("not in this driver"), "{all:?}");

@@ -47,7 +47,7 @@ pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
                 .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
             match found {
                 Adapter::Model(model) => vec![*model],
-                Adapter::Veth => {
+                Adapter::Veth | Adapter::Interfaces(_) => {
                     let message = "a veth pair is no adapter, and has no model";
                     return Err(Failure::new(Exit::Usage, message));
                 }

@@ -98,7 +98,9 @@ fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
     let spec = testbed_of(&arguments.adapter, arguments.clients_per_port, arguments.scale)?;
     let clients = match spec.adapter {
         Adapter::Veth => arguments.ports,
-        Adapter::Model(_) => arguments.ports.saturating_mul(spec.clients_per_port),
+        Adapter::Model(_) | Adapter::Interfaces(_) => {
+            arguments.ports.saturating_mul(spec.clients_per_port)
+        }
     };
     let most = linkrate_study::keys::MAX_CLIENTS;
     if clients > most {

@@ -21,7 +21,9 @@ pub use source::load_model;
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {
         StudyCommand::List { json } => plan::list(json),
-        StudyCommand::Show { study, quick, json } => plan::show(&study, quick, json),
+        StudyCommand::Show { study, quick, json, standing } => {
+            plan::show(&study, quick, json, &standing)
+        }
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),
         StudyCommand::Watch(arguments) => watch::watch(&arguments),

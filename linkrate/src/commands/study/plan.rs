@@ -7,6 +7,7 @@ use linkrate_study::plan::estimate;
 use linkrate_study::{builtin, file};
 
 use super::source;
+use crate::args::StandingArgs;
 use crate::commands::{print, terminal_style};
 use crate::exit::{Exit, Failure};
 
@@ -17,15 +18,20 @@ const OVERHEAD_PER_RUN: Duration = Duration::from_millis(60);
 /// Lists the built-in studies.
 pub fn list(json: bool) -> Result<Exit, Failure> {
     let studies: Result<Vec<_>, Failure> =
-        builtin::all().iter().map(|study| source::load(study.name)).collect();
+        builtin::all().iter().map(|study| source::load(study.name, None)).collect();
     let studies = studies?;
     print(&if json { plan::list_document(&studies) } else { plan::list(&studies) })?;
     Ok(Exit::Success)
 }
 
 /// Shows a study's plan.
-pub fn show(given: &str, quick: bool, json: bool) -> Result<Exit, Failure> {
-    let mut study = source::load(given)?;
+pub fn show(
+    given: &str,
+    quick: bool,
+    json: bool,
+    standing: &StandingArgs,
+) -> Result<Exit, Failure> {
+    let mut study = source::load(given, standing.interfaces()?.as_ref())?;
     if quick {
         file::quick(&mut study);
     }

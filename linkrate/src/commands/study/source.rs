@@ -7,27 +7,34 @@ use std::path::Path;
 use linkrate_study::adapter::MAX_MODEL_BYTES;
 use linkrate_study::study::Study;
 use linkrate_study::{builtin, file};
+use linkrate_terms::Interfaces;
 
 use crate::exit::{Exit, Failure};
 
-/// The study of that name or in that file.
-pub fn load(given: &str) -> Result<Study, Failure> {
+/// The study of that name or in that file, on these interfaces if any.
+pub fn load(given: &str, on: Option<&Interfaces>) -> Result<Study, Failure> {
     let path = Path::new(given);
     // a name has neither a slash nor an ending; anything else is meant as a file
     if path.extension().is_none() && !given.contains('/') {
         let found = builtin::find(given).map_err(|error| {
             Failure::new(Exit::Usage, error.to_string()).with_hint(Some("linkrate study list"))
         })?;
-        return parse(found.name, &found.path(), found.text, Path::new(""));
+        return parse(found.name, &found.path(), found.text, Path::new(""), on);
     }
     let text = read(path, file::MAX_FILE_BYTES as u64, "study file")
         .map_err(|reason| Failure::new(Exit::Usage, format!("{given}: {reason}")))?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
-    parse(&name, given, &text, path.parent().unwrap_or(Path::new("")))
+    parse(&name, given, &text, path.parent().unwrap_or(Path::new("")), on)
 }
 
-fn parse(name: &str, path: &str, text: &str, beside: &Path) -> Result<Study, Failure> {
-    file::parse_with(name, path, text, &mut |model| load_model(&beside.join(model)))
+fn parse(
+    name: &str,
+    path: &str,
+    text: &str,
+    beside: &Path,
+    on: Option<&Interfaces>,
+) -> Result<Study, Failure> {
+    file::parse_on(name, path, text, &mut |model| load_model(&beside.join(model)), on)
         .map_err(|errors| Failure::new(Exit::Usage, errors.to_string().trim_end().to_owned()))
 }
 

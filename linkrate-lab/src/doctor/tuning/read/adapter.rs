@@ -2,8 +2,9 @@
 //! `/proc/interrupts`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use linkrate_sys::irq_affinity::{self, pci_function};
 use linkrate_sys::tree::Tree;
 use linkrate_wire::limits::PcieLink;
 
@@ -104,10 +105,8 @@ fn device(tree: &Tree, base: &str, name: &str, table: &InterruptTable) -> Option
     // virtio and a few others are a device on the PCI function
     let function = pci_function(&own);
     let at = function.as_deref().unwrap_or(&own);
-    let interrupts = tree
-        .names(at.join("msi_irqs"))
-        .iter()
-        .filter_map(|number| number.parse().ok())
+    let interrupts = irq_affinity::of_device(tree, &own)
+        .into_iter()
         .filter_map(|number| interrupt(tree, number, table))
         .collect();
     Some(Device {
@@ -123,20 +122,6 @@ fn device(tree: &Tree, base: &str, name: &str, table: &InterruptTable) -> Option
 
 fn last_part(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_string_lossy().into_owned())
-}
-
-/// The deepest part of `path` that is a PCI function: `0000:3b:00.0`.
-fn pci_function(path: &Path) -> Option<PathBuf> {
-    path.ancestors()
-        .find(|part| last_part(part).is_some_and(|n| is_pci_address(&n)))
-        .map(Into::into)
-}
-
-fn is_pci_address(name: &str) -> bool {
-    let pieces: Vec<&str> = name.split([':', '.']).collect();
-    let lengths: Vec<usize> = pieces.iter().map(|piece| piece.len()).collect();
-    let hexadecimal = |piece: &&str| piece.chars().all(|c| c.is_ascii_hexdigit());
-    matches!(lengths[..], [domain, 2, 2, 1] if domain >= 4) && pieces.iter().all(hexadecimal)
 }
 
 /// Interfaces of other functions of the card, which share its bus.
@@ -171,8 +156,7 @@ fn link(tree: &Tree, function: &Path, which: &str) -> Option<PcieLink> {
 
 fn interrupt(tree: &Tree, number: u32, table: &InterruptTable) -> Option<Interrupt> {
     let (name, counts) = table.0.get(&number)?.clone();
-    let allowed =
-        tree.cpu_list(format!("/proc/irq/{number}/smp_affinity_list")).unwrap_or_default();
+    let allowed = irq_affinity::affinity(tree, number).unwrap_or_default();
     let effective = tree.cpu_list(format!("/proc/irq/{number}/effective_affinity_list"));
     let effective = effective.filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| allowed.clone());
     Some(Interrupt { number, name, counts, allowed, effective })
@@ -222,19 +206,6 @@ mod tests {
         assert_eq!(name, "eth0-TxRx-0");
         assert_eq!(*counts, BTreeMap::from([(0, 7), (2, 11547)]));
         assert_eq!(table.0.len(), 1);
-    }
-
-    #[test]
-    fn a_pci_address_is_told_from_what_surrounds_it() {
-        let path = Path::new("/sys/devices/pci0000:00/0000:00:03.0/0000:3b:00.1/virtio2");
-        let function = pci_function(path).unwrap();
-        assert_eq!(last_part(&function).unwrap(), "0000:3b:00.1");
-        assert_eq!(
-            last_part(&pci_function(function.parent().unwrap()).unwrap()).unwrap(),
-            "0000:00:03.0"
-        );
-        assert_eq!(pci_function(Path::new("/sys/devices/pci0000:00")), None);
-        assert_eq!(pci_function(Path::new("/sys/devices/virtual/net/v0")), None);
     }
 
     proptest! {

@@ -1,0 +1,82 @@
+//! `interface`, `clients` and `agent` of `[testbed]`: interfaces that exist already.
+
+use linkrate_terms::{FarEnd, Interfaces, TestbedSpec};
+use toml::de::DeValue;
+
+use super::reader::{Entry, Reader, Table, described};
+use crate::keys::{MAX_CLIENTS, shortened};
+
+/// Reads them, `entry` being `interface`. After an error the testbed stands on nothing but a veth.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    table: &mut Table<'_>,
+    entry: &Entry<'_>,
+    testbed: &mut TestbedSpec,
+) {
+    let beside = "an interface of this host is what there is; leave one of the two out";
+    for key in ["adapter", "ports", "clients-per-port", "scale"] {
+        if let Some(other) = table.take(key) {
+            let message = format!("{key} stands beside interface");
+            reader.error(other.key_at(), &other.path(), message, Some(beside.to_owned()));
+        }
+    }
+    let errors = reader.errors();
+    let names = texts(reader, entry, "an interface such as \"eth1\", or a list of them");
+    let clients = match table.take("clients") {
+        Some(clients) => clients_of(reader, &clients),
+        None => {
+            let hint = "expected for example clients = [\"ssh:lab2\"]".to_owned();
+            let message = "clients are missing beside it".to_owned();
+            reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+            Vec::new()
+        }
+    };
+    let program = table
+        .take("agent")
+        .and_then(|entry| reader.line(&entry, 255, "the linkrate program at the far end of ssh"));
+    if reader.errors() > errors {
+        return;
+    }
+    match Interfaces::new(names, clients, program) {
+        Ok(interfaces) => *testbed = testbed.clone().on_interfaces(interfaces),
+        Err(error) => reader.error(entry.value_at(), &entry.path(), error.to_string(), None),
+    }
+}
+
+fn clients_of(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Vec<FarEnd> {
+    let expected = "a list such as [\"ssh:lab2\"]";
+    let mut ends = Vec::new();
+    for text in texts(reader, entry, expected) {
+        match text.parse() {
+            Ok(end) => ends.push(end),
+            Err(error) => {
+                let message = format!("{error}");
+                reader.error(entry.value_at(), &entry.path(), message, None);
+            }
+        }
+    }
+    if ends.len() > MAX_CLIENTS as usize {
+        let message = format!("{} clients are more than {MAX_CLIENTS}", ends.len());
+        reader.refuse(entry, message, "leave some out");
+    }
+    ends
+}
+
+/// One text, or a list of them.
+fn texts(reader: &mut Reader<'_>, entry: &Entry<'_>, expected: &str) -> Vec<String> {
+    let values: Vec<&DeValue<'_>> = match entry.value() {
+        DeValue::Array(values) => values.iter().map(|value| value.get_ref()).collect(),
+        value => vec![value],
+    };
+    let mut found = Vec::new();
+    for value in values {
+        match value {
+            DeValue::String(text) => found.push(text.to_string()),
+            other => {
+                let message = format!("{} is not text", shortened(&described(other)));
+                reader.refuse(entry, message, format_args!("expected {expected}"));
+            }
+        }
+    }
+    found
+}

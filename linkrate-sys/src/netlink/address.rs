@@ -1,0 +1,101 @@
+//! IPv4 addresses with their networks, and where packets to an address go.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use linkrate_terms::interfaces::InterfaceAddress;
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::RouteSocket;
+use crate::error::{SysError, SysResult};
+
+impl RouteSocket {
+    /// Every IPv4 address of this network namespace, with its interface and network.
+    ///
+    /// # Errors
+    /// When the kernel refuses a dump.
+    pub fn ipv4_addresses(&mut self) -> SysResult<Vec<InterfaceAddress>> {
+        let names: BTreeMap<u32, String> =
+            self.links()?.into_iter().map(|entry| (entry.link.index, entry.name)).collect();
+        let mut request = AddressMessage::default();
+        request.header.family = AddressFamily::Inet;
+        let replies = self.dump("list addresses", RouteNetlinkMessage::GetAddress(request))?;
+        let found = replies.iter().filter_map(|reply| match reply {
+            RouteNetlinkMessage::NewAddress(message) => {
+                let interface = names.get(&message.header.index)?.clone();
+                let address = own(message)?;
+                let prefix_length = message.header.prefix_len;
+                Some(InterfaceAddress { interface, address, prefix_length })
+            }
+            _ => None,
+        });
+        Ok(found.collect())
+    }
+
+    /// The interface that packets to `address` leave by, and the address they carry.
+    ///
+    /// # Errors
+    /// `ENETUNREACH` when there is no route.
+    pub fn route_to(&mut self, address: Ipv4Addr) -> SysResult<(String, Option<Ipv4Addr>)> {
+        let subject = || format!("to {address}");
+        let mut request = RouteMessage::default();
+        request.header.address_family = AddressFamily::Inet;
+        request.header.destination_prefix_length = 32;
+        request.attributes = vec![RouteAttribute::Destination(RouteAddress::Inet(address))];
+        let replies: Vec<RouteNetlinkMessage> = self
+            .0
+            .request(RouteNetlinkMessage::GetRoute(request), 0)
+            .map_err(|refusal| refusal.during("look up route", subject()))?;
+        let route = replies.into_iter().find_map(|reply| match reply {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
+            _ => None,
+        });
+        let (mut index, mut source) = (None, None);
+        for attribute in route.into_iter().flat_map(|route| route.attributes) {
+            match attribute {
+                RouteAttribute::Oif(oif) => index = Some(oif),
+                RouteAttribute::PrefSource(RouteAddress::Inet(address)) => source = Some(address),
+                _ => {}
+            }
+        }
+        let links = self.links()?;
+        let name = links.into_iter().find(|entry| Some(entry.link.index) == index);
+        name.map(|entry| (entry.name, source)).ok_or_else(|| {
+            let cause = std::io::Error::from_raw_os_error(libc::ENETUNREACH);
+            SysError::new("look up route", subject(), cause)
+        })
+    }
+}
+
+/// On a point-to-point interface the other one is the far end.
+fn own(message: &AddressMessage) -> Option<Ipv4Addr> {
+    let of = |local: bool| {
+        message.attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Local(IpAddr::V4(address)) if local => Some(*address),
+            AddressAttribute::Address(IpAddr::V4(address)) if !local => Some(*address),
+            _ => None,
+        })
+    };
+    of(true).or_else(|| of(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_has_its_address_and_the_route_to_it() {
+        let mut socket = RouteSocket::open().unwrap();
+        if !socket.link("lo").unwrap().up {
+            println!("SKIPPED the_loopback_has_its_address_and_the_route_to_it: lo is down");
+            return;
+        }
+        let all = socket.ipv4_addresses().unwrap();
+        let loopback = all.iter().find(|found| found.interface == "lo").unwrap();
+        assert_eq!((loopback.address, loopback.prefix_length), (Ipv4Addr::LOCALHOST, 8));
+        let (interface, source) = socket.route_to(Ipv4Addr::new(127, 1, 2, 3)).unwrap();
+        assert_eq!((interface.as_str(), source), ("lo", Some(Ipv4Addr::LOCALHOST)));
+    }
+}

@@ -1,0 +1,167 @@
+//! What an interface loses when it moves to another network namespace, and gets back.
+//!
+//! The kernel flushes addresses and routes of an interface that moves (`__dev_change_net_namespace`,
+//! net/core/dev.c), and takes it down; MTU and features go with it.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
+use netlink_packet_route::link::LinkAttribute;
+use netlink_packet_route::route::{
+    RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::{RouteSocket, quoted};
+use crate::error::{SysError, SysResult};
+
+/// Addresses and routes of an interface, and whether it was up.
+#[derive(Debug, Clone)]
+pub struct Belongings {
+    addresses: Vec<AddressMessage>,
+    routes: Vec<RouteMessage>,
+    up: bool,
+}
+
+impl Belongings {
+    /// Whether it has an IPv4 address.
+    pub fn has_ipv4(&self) -> bool {
+        self.addresses.iter().any(|message| message.header.family == AddressFamily::Inet)
+    }
+}
+
+impl RouteSocket {
+    /// A socket in another network namespace. A thread of its own enters that one, and ends.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_SYS_ADMIN over it.
+    pub fn open_in(namespace: BorrowedFd<'_>) -> SysResult<Self> {
+        let open = || {
+            move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))
+                .map_err(|error| SysError::new("enter network namespace", "", error))?;
+            Self::open()
+        };
+        std::thread::scope(|scope| scope.spawn(open).join()).unwrap_or_else(|_| {
+            let cause = std::io::Error::other("the thread that enters it died");
+            Err(SysError::new("enter network namespace", "", cause))
+        })
+    }
+
+    /// Moves an interface from this socket's network namespace to another.
+    ///
+    /// # Errors
+    /// `EINVAL` for one that cannot move (loopback, a bridge), `EEXIST` when its name is taken there.
+    pub fn move_to(&mut self, name: &str, namespace: BorrowedFd<'_>) -> SysResult<()> {
+        let attributes = vec![LinkAttribute::NetNsFd(namespace.as_raw_fd())];
+        self.set("move to another network namespace", name, None, attributes)
+    }
+
+    /// What belongs to an interface now.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of that name, or the kernel refuses a dump.
+    pub fn belongings(&mut self, name: &str) -> SysResult<Belongings> {
+        let link = self.link(name)?;
+        let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+        let addresses = self.dump("list addresses", request)?.into_iter();
+        let addresses = addresses.filter_map(|reply| match reply {
+            RouteNetlinkMessage::NewAddress(message) => {
+                (message.header.index == link.index && is_kept(&message)).then_some(message)
+            }
+            _ => None,
+        });
+        let addresses = addresses.collect();
+        let mut routes = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            for reply in self.dump("list routes", RouteNetlinkMessage::GetRoute(message))? {
+                let RouteNetlinkMessage::NewRoute(route) = reply else { continue };
+                if leads_over(&route, link.index) && is_set_by_someone(&route) {
+                    routes.push(route);
+                }
+            }
+        }
+        // what is reached directly is a gateway's way there
+        routes.sort_by_key(|route| std::cmp::Reverse(u8::from(route.header.scope)));
+        Ok(Belongings { addresses, routes, up: link.up })
+    }
+
+    /// Gives an interface what belonged to it, and takes it up or down as it was. `with_routes` is
+    /// for the namespace where they were; elsewhere those to its own networks are enough.
+    ///
+    /// # Errors
+    /// The first that was refused.
+    pub fn give_belongings(
+        &mut self,
+        name: &str,
+        belongings: &Belongings,
+        with_routes: bool,
+    ) -> SysResult<()> {
+        let index = self.link(name)?.index;
+        for message in &belongings.addresses {
+            let mut message = message.clone();
+            message.header.index = index;
+            let given =
+                self.act(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL);
+            not_there_already(given)
+                .map_err(|refusal| refusal.during("give back an address of", quoted(name)))?;
+        }
+        if !belongings.up {
+            return Ok(());
+        }
+        self.set_up(name)?;
+        for message in belongings.routes.iter().filter(|_| with_routes) {
+            let mut message = message.clone();
+            message
+                .attributes
+                .retain(|attribute| !matches!(attribute, RouteAttribute::CacheInfo(_)));
+            for attribute in &mut message.attributes {
+                if let RouteAttribute::Oif(oif) = attribute {
+                    *oif = index;
+                }
+            }
+            let given = self.act(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL);
+            not_there_already(given)
+                .map_err(|refusal| refusal.during("give back a route over", quoted(name)))?;
+        }
+        Ok(())
+    }
+}
+
+/// What the kernel has made again by itself is as good.
+fn not_there_already(
+    given: Result<(), super::exchange::Refusal>,
+) -> Result<(), super::exchange::Refusal> {
+    match given {
+        Err(refusal) if refusal.errno() == Some(libc::EEXIST) => Ok(()),
+        given => given,
+    }
+}
+
+/// The kernel makes link-local addresses of IPv6 itself.
+fn is_kept(message: &AddressMessage) -> bool {
+    let own_making =
+        message.header.family == AddressFamily::Inet6 && message.header.scope == AddressScope::Link;
+    let known = message.attributes.iter().any(|attribute| {
+        matches!(attribute, AddressAttribute::Address(IpAddr::V4(_) | IpAddr::V6(_)))
+    });
+    known && !own_making
+}
+
+fn leads_over(route: &RouteMessage, index: u32) -> bool {
+    route
+        .attributes
+        .iter()
+        .any(|attribute| matches!(attribute, RouteAttribute::Oif(i) if *i == index))
+}
+
+/// Routes to its own networks come with addresses, and those a router announces come again.
+fn is_set_by_someone(route: &RouteMessage) -> bool {
+    !matches!(route.header.protocol, RouteProtocol::Kernel | RouteProtocol::Ra)
+        && !route.header.flags.contains(RouteFlags::Cloned)
+        && route.header.scope != RouteScope::Host
+}

@@ -1,0 +1,403 @@
+//! Interfaces that exist already: those of the host under test, and who is at their far ends.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Length of an interface name, `IFNAMSIZ` less the final zero.
+pub const NAME_BYTES: usize = 15;
+
+/// Longest destination that is given to `ssh`.
+const DESTINATION_BYTES: usize = 255;
+
+/// The program that is started at the far end of `ssh` unless another is named.
+pub const FAR_PROGRAM: &str = "linkrate";
+
+/// What a far end is written like, for hints.
+pub const FAR_END_EXPECTED: &str =
+    "expected \"ssh:HOST\" or \"interface:NAME\", either with \",ADDRESS\" behind it";
+
+/// Existing interfaces of the host under test, each a port, and the clients at their far ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Interfaces {
+    /// The interfaces, in the order of ports.
+    pub names: Vec<String>,
+    /// The clients in the order of the interfaces, as many on each.
+    pub clients: Vec<FarEnd>,
+    /// The linkrate program at the far end of `ssh`: a name in the search path there, or a path.
+    pub program: String,
+}
+
+impl Interfaces {
+    /// Checks that interfaces and clients fit each other.
+    ///
+    /// # Errors
+    /// What is wrong, and what would be right.
+    pub fn new(
+        names: Vec<String>,
+        clients: Vec<FarEnd>,
+        program: Option<String>,
+    ) -> Result<Self, InterfacesError> {
+        let (Some(first), ports) = (clients.first(), names.len()) else {
+            return Err(InterfacesError::NoClient);
+        };
+        if let Some(name) = names.iter().find(|name| !is_interface_name(name)) {
+            return Err(InterfacesError::NoName { given: name.clone() });
+        }
+        let borrowed = clients.iter().filter_map(FarEnd::interface);
+        let all: Vec<&str> = names.iter().map(String::as_str).chain(borrowed).collect();
+        let twice = all.iter().enumerate().find(|(index, name)| all[..*index].contains(name));
+        if let Some((_, name)) = twice {
+            return Err(InterfacesError::Twice { name: (*name).to_owned() });
+        }
+        if ports == 0 || !clients.len().is_multiple_of(ports) {
+            return Err(InterfacesError::Uneven { ports, clients: clients.len() });
+        }
+        if let Some(other) = clients.iter().find(|end| end.is_remote() != first.is_remote()) {
+            return Err(InterfacesError::Mixed { one: first.clone(), other: other.clone() });
+        }
+        match (first.is_remote(), program) {
+            (false, Some(_)) => Err(InterfacesError::NoFarProgram),
+            (_, program) => {
+                let program = program.unwrap_or_else(|| FAR_PROGRAM.to_owned());
+                if program.is_empty() || program.chars().any(char::is_control) {
+                    return Err(InterfacesError::Program);
+                }
+                Ok(Self { names, clients, program })
+            }
+        }
+    }
+
+    /// Clients behind each interface.
+    pub fn clients_per_port(&self) -> u32 {
+        u32::try_from(self.clients.len() / self.names.len().max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// How many interfaces there are.
+    pub fn ports(&self) -> u32 {
+        u32::try_from(self.names.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the clients are machines behind `ssh`.
+    pub fn is_remote(&self) -> bool {
+        self.clients.iter().any(FarEnd::is_remote)
+    }
+}
+
+/// An IPv4 address of an interface, and the network it is in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct InterfaceAddress {
+    /// The interface.
+    pub interface: String,
+    /// The address.
+    pub address: Ipv4Addr,
+    /// How many bits of it name the network.
+    pub prefix_length: u8,
+}
+
+impl InterfaceAddress {
+    /// Whether `other` is another address of the same network.
+    pub fn reaches(&self, other: Ipv4Addr) -> bool {
+        let host_bits = 32u32.saturating_sub(u32::from(self.prefix_length));
+        let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
+        other != self.address && (other.to_bits() ^ self.address.to_bits()) & mask == 0
+    }
+}
+
+impl fmt::Display for InterfaceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} on {}", self.address, self.prefix_length, self.interface)
+    }
+}
+
+/// Why interfaces and clients make no testbed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InterfacesError {
+    /// Nobody is at the far end.
+    #[error("an interface needs a client at its far end; expected for example \"ssh:lab2\"")]
+    NoClient,
+    /// No interface can be called that.
+    #[error(
+        "{given:?} is no interface name; expected 1 to 15 printable characters without '/' and ':'"
+    )]
+    NoName {
+        /// What was given.
+        given: String,
+    },
+    /// One interface cannot be in two places.
+    #[error("interface {name} stands twice; expected each once")]
+    Twice {
+        /// Its name.
+        name: String,
+    },
+    /// Nobody knows which client is behind which interface.
+    #[error(
+        "{clients} clients behind {ports} interfaces; expected as many behind each, in the order \
+         of the interfaces"
+    )]
+    Uneven {
+        /// Interfaces.
+        ports: usize,
+        /// Clients.
+        clients: usize,
+    },
+    /// Clients on this machine share its CPUs with the system under test, others do not.
+    #[error("{one} and {other} in one testbed; expected all clients behind ssh, or none")]
+    Mixed {
+        /// The first client.
+        one: FarEnd,
+        /// One of the other kind.
+        other: FarEnd,
+    },
+    /// There is no far end of ssh.
+    #[error("a program at the far end means nothing to clients that are interfaces of this host")]
+    NoFarProgram,
+    /// No program can be called that.
+    #[error("the program at the far end has no name, or a control character in it")]
+    Program,
+}
+
+/// A client of an existing interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum FarEnd {
+    /// A machine that `ssh` reaches.
+    Ssh {
+        /// What `ssh` is given: `lab2`, `root@lab2`, `ssh://root@lab2:2222`.
+        destination: String,
+        /// Its address on the interface's network, where that is not for its agent to find.
+        address: Option<Ipv4Addr>,
+    },
+    /// Another interface of this machine, with a cable to the one under test. It is moved into a
+    /// network namespace of the client's own for as long as the testbed is up.
+    Interface {
+        /// Its name.
+        name: String,
+        /// Which of its addresses is used, where it has several.
+        address: Option<Ipv4Addr>,
+    },
+}
+
+impl FarEnd {
+    /// Whether it is another machine.
+    pub fn is_remote(&self) -> bool {
+        matches!(self, Self::Ssh { .. })
+    }
+
+    /// The interface that moves, if one does.
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Self::Interface { name, .. } => Some(name),
+            Self::Ssh { .. } => None,
+        }
+    }
+
+    /// It without its address, for headings.
+    pub fn name(&self) -> String {
+        let mut named = self.clone();
+        match &mut named {
+            Self::Ssh { address, .. } | Self::Interface { address, .. } => *address = None,
+        }
+        named.to_string()
+    }
+
+    /// The address it was given.
+    pub fn address(&self) -> Option<Ipv4Addr> {
+        match self {
+            Self::Ssh { address, .. } | Self::Interface { address, .. } => *address,
+        }
+    }
+}
+
+impl fmt::Display for FarEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // "ssh://host" is already written so
+            Self::Ssh { destination, .. } if destination.starts_with("ssh://") => {
+                f.write_str(destination)?;
+            }
+            Self::Ssh { destination, .. } => write!(f, "ssh:{destination}")?,
+            Self::Interface { name, .. } => write!(f, "interface:{name}")?,
+        }
+        match self.address() {
+            Some(address) => write!(f, ",{address}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a text is no far end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is no client: {reason}; {FAR_END_EXPECTED}")]
+pub struct FarEndError {
+    /// What was given, shortened.
+    pub given: String,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+impl FromStr for FarEnd {
+    type Err = FarEndError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = |reason| {
+            let given = text.chars().take(64).collect();
+            Err(FarEndError { given, reason })
+        };
+        let Some((kind, rest)) = text.split_once(':') else {
+            return refused("nothing says how it is reached");
+        };
+        let (rest, address) = match rest.rsplit_once(',') {
+            None => (rest, None),
+            Some((rest, address)) => match address.parse() {
+                Ok(address) => (rest, Some(address)),
+                Err(_) => return refused("what follows the comma is no IPv4 address"),
+            },
+        };
+        match kind {
+            "ssh" => {
+                // what begins with a dash would be an option of ssh
+                let valid = !rest.is_empty()
+                    && rest.len() <= DESTINATION_BYTES
+                    && !rest.starts_with('-')
+                    && rest.chars().all(|c| !c.is_whitespace() && !c.is_control() && c != ',');
+                if !valid {
+                    return refused("what follows ssh: is no host");
+                }
+                let url = if rest.starts_with("//") { "ssh:" } else { "" };
+                Ok(Self::Ssh { destination: format!("{url}{rest}"), address })
+            }
+            "interface" if is_interface_name(rest) => {
+                Ok(Self::Interface { name: rest.to_owned(), address })
+            }
+            "interface" => refused("what follows interface: is no interface name"),
+            _ => refused("it is reached neither by ssh: nor as interface:"),
+        }
+    }
+}
+
+impl TryFrom<String> for FarEnd {
+    type Error = FarEndError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<FarEnd> for String {
+    fn from(end: FarEnd) -> Self {
+        end.to_string()
+    }
+}
+
+/// Whether an interface can be called that, as the kernel's dev_valid_name (net/core/dev.c) has
+/// it, and printable besides.
+pub fn is_interface_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= NAME_BYTES
+        && name != "."
+        && name != ".."
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ends(texts: &[&str]) -> Vec<FarEnd> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn made(names: &[&str], clients: &[&str], program: Option<&str>) -> Result<u32, String> {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Interfaces::new(names, ends(clients), program.map(str::to_owned))
+            .map(|made| made.clients_per_port())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn far_ends_are_read_as_they_are_written() {
+        for text in [
+            "ssh:lab2",
+            "ssh:root@lab2,10.0.0.2",
+            "ssh://root@lab2:2222",
+            "ssh://lab2:22,192.0.2.7",
+            "interface:eth2",
+            "interface:eth2.7,10.0.0.2",
+        ] {
+            assert_eq!(text.parse::<FarEnd>().unwrap().to_string(), text);
+        }
+        let url: FarEnd = "ssh://lab2:22".parse().unwrap();
+        assert!(matches!(url, FarEnd::Ssh { destination, .. } if destination == "ssh://lab2:22"));
+    }
+
+    #[test]
+    fn what_is_no_far_end_says_what_would_be_right() {
+        for (text, reason) in [
+            ("lab2", "how it is reached"),
+            ("rsh:lab2", "neither by ssh: nor as interface:"),
+            ("ssh:", "no host"),
+            ("ssh:-oProxyCommand=reboot", "no host"),
+            ("ssh:a b", "no host"),
+            ("ssh:lab2,lab3", "no IPv4 address"),
+            ("ssh:lab2,10.0.0.256", "no IPv4 address"),
+            ("interface:", "no interface name"),
+            ("interface:a/b", "no interface name"),
+        ] {
+            let error = text.parse::<FarEnd>().unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains("expected \"ssh:HOST\""), "{error}");
+        }
+    }
+
+    #[test]
+    fn clients_are_shared_out_to_interfaces_evenly() {
+        assert_eq!(made(&["eth1"], &["ssh:a"], None), Ok(1));
+        assert_eq!(made(&["eth1", "eth2"], &["ssh:a", "ssh:a", "ssh:b", "ssh:b"], None), Ok(2));
+        assert_eq!(made(&["eth1"], &["interface:eth2"], None), Ok(1));
+        for (names, clients, program, part) in [
+            (&["eth1"][..], &[][..], None, "needs a client"),
+            (&["eth1", "eth2"], &["ssh:a", "ssh:b", "ssh:c"], None, "3 clients behind 2"),
+            (&[], &["ssh:a"], None, "1 clients behind 0"),
+            (&["eth1", "eth1"], &["ssh:a", "ssh:b"], None, "interface eth1 stands twice"),
+            (&["eth1"], &["interface:eth1"], None, "interface eth1 stands twice"),
+            (&["a b"], &["ssh:a"], None, "\"a b\" is no interface name"),
+            (&["eth1"], &["ssh:a", "interface:eth2"], None, "ssh:a and interface:eth2"),
+            (&["eth1"], &["interface:eth2"], Some("linkrate"), "means nothing"),
+            (&["eth1"], &["ssh:a"], Some(""), "has no name"),
+        ] {
+            let error = made(names, clients, program).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_network_is_told_by_its_prefix() {
+        let on = |prefix_length| InterfaceAddress {
+            interface: "eth1".to_owned(),
+            address: Ipv4Addr::new(10, 0, 0, 1),
+            prefix_length,
+        };
+        let other = Ipv4Addr::new(10, 0, 0, 200);
+        assert!(on(24).reaches(other) && on(0).reaches(other));
+        assert!(!on(25).reaches(other) && !on(32).reaches(other));
+        assert!(!on(24).reaches(Ipv4Addr::new(10, 0, 0, 1)), "itself is not another");
+        assert_eq!(on(24).to_string(), "10.0.0.1/24 on eth1");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused_and_comes_back_as_it_went(
+            text in "(ssh:|interface:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
+        ) {
+            if let Ok(end) = text.parse::<FarEnd>() {
+                prop_assert_eq!(&end.to_string().parse::<FarEnd>().unwrap(), &end);
+            }
+        }
+    }
+}

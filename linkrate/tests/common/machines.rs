@@ -1,0 +1,174 @@
+//! Two machines that are network namespaces of this one, and a cable between them: enough for a
+//! controller that knows nothing of the other but how to reach it by `ssh`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use linkrate_sys::host::join::{Lifetime, Namespaces};
+use linkrate_sys::host::{HostProcess, Isolation, spawn};
+use linkrate_sys::sched;
+use linkrate_terms::CpuSet;
+
+use super::processes::readable_by_all;
+use super::{Running, command, wait_until};
+
+/// Where Debian has the server, which is in no user's search path.
+pub const SSHD: &str = "/usr/sbin/sshd";
+
+/// The address of each machine on the cable.
+pub const ADDRESSES: [&str; 2] = ["198.51.100.1", "198.51.100.2"];
+
+/// A machine: namespaces that live as long as this does.
+#[derive(Debug)]
+pub struct Machine(HostProcess);
+
+impl Machine {
+    /// One with a loopback interface and nothing else.
+    pub fn start() -> Self {
+        Self(spawn("/bin/cat".as_ref(), &[], Isolation::Root).expect("a namespace"))
+    }
+
+    /// Makes `command` run on it.
+    pub fn on(&self, command: &mut Command) {
+        let cpus = sched::affinity(sched::current_thread()).expect("an affinity");
+        Namespaces::of(self.0.pid())
+            .and_then(|host| host.enter_with(command, &cpus, Lifetime::OfItsParent))
+            .expect("enter the machine");
+    }
+
+    /// Runs a script on it, which must succeed, and returns what it printed.
+    #[track_caller]
+    pub fn sh(&self, script: &str) -> String {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-ec", script]);
+        self.on(&mut shell);
+        Running::start(&mut shell).wait().expect_code(0).stdout
+    }
+
+    /// Its process id, which names its namespaces.
+    pub fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    /// Everything that is set on an interface, with its addresses, routes and steering.
+    #[track_caller]
+    pub fn settings(&self, interface: &str) -> String {
+        self.sh(&format!(
+            "ip -details link show dev {interface} | sed 's/^[0-9]*: //; s/qlen.*//'
+             ip -4 address show dev {interface} | grep inet
+             ip -4 route show table all dev {interface}
+             ethtool -k {interface}
+             ethtool -l {interface} || true
+             cat /sys/class/net/{interface}/queues/rx-*/rps_cpus"
+        ))
+    }
+}
+
+/// Two CPUs of this machine, one for each side; `None` on a machine with one.
+pub fn two_cpus() -> Option<[u32; 2]> {
+    let cpus: CpuSet = sched::affinity(sched::current_thread()).ok()?;
+    let mut cpus = cpus.iter();
+    Some([cpus.next()?, cpus.next()?])
+}
+
+/// Two machines, the second with an OpenSSH server, and keys that are thrown away with them.
+#[derive(Debug)]
+pub struct Lab {
+    /// Where the controller runs.
+    pub here: Machine,
+    /// What it reaches as `lab2`.
+    pub there: Machine,
+    directory: tempfile::TempDir,
+    _server: Running,
+}
+
+impl Lab {
+    /// Starts them. Interfaces are called `eth1` at both ends, and have settings that no program
+    /// would guess.
+    #[track_caller]
+    pub fn start() -> Self {
+        let (here, there) = (Machine::start(), Machine::start());
+        here.sh(&format!("ip link add eth1 type veth peer name eth1 netns {}", there.pid()));
+        for (machine, address) in [&here, &there].into_iter().zip(ADDRESSES) {
+            machine.sh(&format!(
+                "ip link set lo up
+                 ip address add {address}/24 dev eth1
+                 ip link set eth1 mtu 1400 gso_max_segs 4000 up
+                 ethtool -K eth1 tso off gro off"
+            ));
+        }
+        let directory = tempfile::tempdir().expect("make a temporary directory");
+        readable_by_all(directory.path());
+        let at = |name: &str| directory.path().join(name).display().to_string();
+        for key in ["host", "user"] {
+            let words = "-q -t ed25519 -N";
+            let mut keygen = command("ssh-keygen", words);
+            Running::start(keygen.args(["", "-f", &at(key)])).wait().expect_code(0);
+        }
+        fs::copy(at("user.pub"), at("authorized")).expect("copy the key");
+        let host_key = fs::read_to_string(at("host.pub")).expect("read the key");
+        let known = format!("{} {host_key}", ADDRESSES[1]);
+        fs::write(at("known"), known).expect("write the known hosts");
+        let server = format!(
+            "ListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
+             PasswordAuthentication no\nPermitRootLogin prohibit-password\nPidFile none\n",
+            ADDRESSES[1],
+            at("host"),
+            at("authorized")
+        );
+        fs::write(at("sshd_config"), server).expect("write the server's configuration");
+        let client = format!(
+            "Host lab2\n  HostName {}\nHost *\n  User root\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
+             UserKnownHostsFile {}\n  StrictHostKeyChecking yes\n",
+            ADDRESSES[1],
+            at("user"),
+            at("known")
+        );
+        fs::write(at("ssh_config"), client).expect("write the client's configuration");
+        fs::create_dir(at("bin")).expect("make a directory");
+        let wrapper = format!("#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n", at("ssh_config"));
+        fs::write(at("bin/ssh"), wrapper).expect("write the wrapper");
+        fs::set_permissions(at("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("its mode");
+        let mut sshd = Command::new("/bin/sh");
+        let script = format!(
+            "mount -t tmpfs none /run && mkdir /run/sshd && exec {SSHD} -D -e -f '{}'",
+            at("sshd_config")
+        );
+        there.on(sshd.args(["-ec", &script]));
+        let server = Running::start(&mut sshd);
+        let lab = Self { here, there, directory, _server: server };
+        let answers = wait_until(Duration::from_secs(20), || {
+            let mut hello = lab.command(Path::new("ssh"), "-o BatchMode=yes lab2 true");
+            Running::start(&mut hello).wait().code() == Some(0)
+        });
+        assert!(answers, "sshd does not answer");
+        lab
+    }
+
+    /// A command on the first machine, whose `ssh` has the keys.
+    pub fn command(&self, program: &Path, words: &str) -> Command {
+        let bin = self.directory.path().join("bin");
+        let path = std::env::var("PATH").unwrap_or_default();
+        // a program by its name is looked for in the caller's path
+        let program =
+            if program == Path::new("ssh") { bin.join("ssh") } else { program.to_owned() };
+        let mut command = command(program, words);
+        command.env("PATH", format!("{}:{path}", bin.display()));
+        self.here.on(&mut command);
+        command
+    }
+
+    /// A place for files.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// What is set at both ends.
+    #[track_caller]
+    pub fn settings(&self) -> [String; 2] {
+        [self.here.settings("eth1"), self.there.settings("eth1")]
+    }
+}
