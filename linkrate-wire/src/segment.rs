@@ -354,13 +354,31 @@ pub(crate) trait Cutter {
     fn complete(&self, superframe: &[u8], part: &Part, header: &mut [u8]);
 }
 
-/// Segment `index`, if there is one.
-pub(crate) fn segment(cutter: &impl Cutter, superframe: &[u8], index: usize) -> Option<Segment> {
-    let template = cutter.template();
-    let part = template.part(index)?;
-    let mut header = template.header.clone();
-    cutter.complete(superframe, &part, header.as_mut());
-    Some(Segment { header, payload: part.payload })
+/// All segments, one by one and in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Segments<'a, C> {
+    superframe: &'a [u8],
+    cutter: C,
+    index: usize,
+}
+
+impl<'a, C: Cutter> Segments<'a, C> {
+    pub(crate) fn new(superframe: &'a [u8], cutter: C) -> Self {
+        Self { superframe, cutter, index: 0 }
+    }
+}
+
+impl<C: Cutter> Iterator for Segments<'_, C> {
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        let template = self.cutter.template();
+        let part = template.part(self.index)?;
+        let mut header = template.header.clone();
+        self.cutter.complete(self.superframe, &part, header.as_mut());
+        self.index += 1;
+        Some(Segment { header, payload: part.payload })
+    }
 }
 
 /// All segments.

@@ -19,26 +19,25 @@
 //!
 //! [`cut_into`] does the same for all segments at once, into memory that is used over and over.
 
+use std::fmt::Debug;
+
 use crate::checksum::Sum;
 use crate::frame::tcp::{CHECKSUM, CWR, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};
 use crate::frame::{Headers, TCP, Transport, be16, be32, put16, put32};
-use crate::segment::{self, Cut, Cutter, Cwr, Part, Request, Segment, SegmentError, Template};
+use crate::segment::{
+    self, Cut, Cutter, Cwr, Part, Request, Segment, SegmentError, Segments, Template,
+};
 
-/// The segments of a TCP superframe, in order.
-#[derive(Debug, Clone)]
-pub struct Segments<'a> {
-    superframe: &'a [u8],
-    tcp: Tcp,
-    index: usize,
-}
-
-/// Cuts `superframe`, a whole frame without FCS.
+/// Cuts `superframe`, a whole frame without FCS, into segments, in order.
 ///
 /// # Errors
 /// It is no whole TCP packet, it is a fragment, its lengths contradict each other, or the request
 /// cannot be met.
-pub fn segments<'a>(superframe: &'a [u8], request: &Request) -> Result<Segments<'a>, SegmentError> {
-    Ok(Segments { superframe, tcp: Tcp::new(superframe, request)?, index: 0 })
+pub fn segments<'a>(
+    superframe: &'a [u8],
+    request: &Request,
+) -> Result<impl Iterator<Item = Segment> + Clone + Debug + use<'a>, SegmentError> {
+    Ok(Segments::new(superframe, Tcp::new(superframe, request)?))
 }
 
 /// Cuts `superframe`, appends the headers of all segments to `headers`, and tells in `cuts` what
@@ -53,16 +52,6 @@ pub fn cut_into(
     cuts: &mut Vec<Cut>,
 ) -> Result<(), SegmentError> {
     segment::cut_into(&Tcp::new(superframe, request)?, superframe, headers, cuts)
-}
-
-impl Iterator for Segments<'_> {
-    type Item = Segment;
-
-    fn next(&mut self) -> Option<Segment> {
-        let segment = segment::segment(&self.tcp, self.superframe, self.index)?;
-        self.index += 1;
-        Some(segment)
-    }
 }
 
 #[derive(Debug, Clone)]

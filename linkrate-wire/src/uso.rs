@@ -2,26 +2,25 @@
 //!
 //! As `__udp_gso_segment` of Linux does it. A checksum that comes out as zero is sent as 0xffff.
 
+use std::fmt::Debug;
+
 use crate::checksum::Sum;
 use crate::frame::udp::{CHECKSUM, HEADER, LENGTH, length};
 use crate::frame::{Headers, Transport, UDP, put16};
-use crate::segment::{self, Cut, Cutter, Part, Request, Segment, SegmentError, Template, narrow};
+use crate::segment::{
+    self, Cut, Cutter, Part, Request, Segment, SegmentError, Segments, Template, narrow,
+};
 
-/// The datagrams of a UDP superframe, in order.
-#[derive(Debug, Clone)]
-pub struct Segments<'a> {
-    superframe: &'a [u8],
-    udp: Udp,
-    index: usize,
-}
-
-/// Cuts `superframe`, a whole frame without FCS. The request's CWR means nothing here.
+/// Cuts `superframe`, a whole frame without FCS, into datagrams, in order. The request's CWR means nothing here.
 ///
 /// # Errors
 /// It is no whole UDP packet, it is a fragment, its lengths contradict each other, or the request
 /// cannot be met.
-pub fn segments<'a>(superframe: &'a [u8], request: &Request) -> Result<Segments<'a>, SegmentError> {
-    Ok(Segments { superframe, udp: Udp::new(superframe, request)?, index: 0 })
+pub fn segments<'a>(
+    superframe: &'a [u8],
+    request: &Request,
+) -> Result<impl Iterator<Item = Segment> + Clone + Debug + use<'a>, SegmentError> {
+    Ok(Segments::new(superframe, Udp::new(superframe, request)?))
 }
 
 /// Cuts `superframe`, appends the headers of all datagrams to `headers`, and tells in `cuts` what
@@ -36,16 +35,6 @@ pub fn cut_into(
     cuts: &mut Vec<Cut>,
 ) -> Result<(), SegmentError> {
     segment::cut_into(&Udp::new(superframe, request)?, superframe, headers, cuts)
-}
-
-impl Iterator for Segments<'_> {
-    type Item = Segment;
-
-    fn next(&mut self) -> Option<Segment> {
-        let segment = segment::segment(&self.udp, self.superframe, self.index)?;
-        self.index += 1;
-        Some(segment)
-    }
 }
 
 #[derive(Debug, Clone)]
