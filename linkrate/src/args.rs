@@ -98,8 +98,8 @@ pub struct StandingArgs {
     /// Measure this interface of this host as it stands; repeat it for several, each a port
     #[arg(long, value_name = "NAME", requires = "client")]
     pub interface: Vec<String>,
-    /// Who is at its far end: ssh:[USER@]HOST, or interface:NAME for another of this host, with
-    /// ,ADDRESS where linkrate cannot tell which; repeat it for several
+    /// Who is at its far end: ssh:HOST, ssh:USER@HOST, or interface:NAME for another of this host,
+    /// with ,ADDRESS where linkrate cannot tell which; repeat it for several
     #[arg(long, value_name = "CLIENT", requires = "interface")]
     pub client: Vec<FarEnd>,
     /// The linkrate program at the far end of ssh [default: linkrate]

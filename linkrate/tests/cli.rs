@@ -6,24 +6,16 @@ mod common;
 use std::fs;
 
 use common::agent::Agent;
-use common::{Finished, LINKRATE, Running, command, linkrate, linkrate_with, printed};
+use common::{LINKRATE, Running, command, linkrate, linkrate_with, printed};
 use insta::assert_snapshot;
 use linkrate_agent::framing::MAX_FRAME_BYTES;
 use linkrate_agent::protocol::{MeasureSpec, PROTOCOL_VERSION, Reply, Request};
 use serde_json::json;
 
-/// Standard error of a command that is refused as wrong, with nothing on standard output.
-#[track_caller]
-fn refused(finished: Finished) -> String {
-    let finished = finished.expect_code(2);
-    assert_eq!(finished.stdout, "");
-    finished.stderr
-}
-
 /// What `linkrate WORDS` says when it refuses.
 #[track_caller]
 fn refusal(words: &str) -> String {
-    refused(linkrate(words))
+    linkrate(words).refusal()
 }
 
 /// What `study show` and `study run`, which must agree, say to a study file.
@@ -31,7 +23,7 @@ fn refusal_of_study(text: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("asked.toml"), text).unwrap();
     let said = ["study show asked.toml", "study run asked.toml --output results"].map(|words| {
-        refused(Running::start(command(LINKRATE, words).current_dir(directory.path())).wait())
+        Running::start(command(LINKRATE, words).current_dir(directory.path())).wait().refusal()
     });
     assert_eq!(said[0], said[1]);
     assert!(!directory.path().join("results").exists());
@@ -85,18 +77,18 @@ fn a_model_lies_beside_the_study_that_names_it() {
     let plan = output.stdout;
     assert!(plan.contains("mine, 1 port with 1 client, links at 0.5 of their rate"), "{plan}");
     study(9000);
-    let said = refused(linkrate_with("study show", &[&path("study.toml")]));
+    let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
     assert!(said.contains("mtu 9000 is more than adapter mine takes; set at most 4000"), "{said}");
     fs::write(path("mine.toml"), model.replace("ports = 1", "prots = 1")).unwrap();
-    let said = refused(linkrate_with("study show", &[&path("study.toml")]));
+    let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
     assert!(
         said.contains("study.toml:3:11: testbed.adapter: mine.toml: line 4: unknown"),
         "{said}"
     );
-    let said = refused(linkrate_with("measure --adapter", &[&path("mine.toml")]));
+    let said = linkrate_with("measure --adapter", &[&path("mine.toml")]).refusal();
     assert!(said.contains("mine.toml: line 4: unknown field"), "{said}");
     fs::remove_file(path("mine.toml")).unwrap();
-    let said = refused(linkrate_with("study show", &[&path("study.toml")]));
+    let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
     assert!(said.contains("mine.toml: No such file"), "{said}");
 }
 
@@ -132,7 +124,7 @@ fn interfaces_that_make_no_testbed_are_refused() {
         ("measure --interface e1 --client ssh:a --ports 2", "more than there are interfaces"),
         ("study run tso --interface e1 --client ssh:a", "more than there are interfaces"),
     ] {
-        let said = refused(common::linkrate(words));
+        let said = common::linkrate(words).refusal();
         assert!(said.contains(part), "{words}: {said}");
     }
 }
@@ -212,18 +204,19 @@ fn a_study_file_of_absurd_size_is_not_read() {
     let path = directory.path().join("huge.toml");
     // sparse: nothing of it is on the disk
     fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-    let said = refused(linkrate_with("study show", &[path.to_str().unwrap()]));
+    let said = linkrate_with("study show", &[path.to_str().unwrap()]).refusal();
     assert!(said.contains("huge.toml: 1099511627776 bytes, expected a study file of at most"));
 }
 
 #[test]
 fn a_study_file_may_be_no_file() {
     let directory = tempfile::tempdir().unwrap();
-    let said = refused(linkrate_with("study show", &[&format!("{}/", directory.path().display())]));
+    let said =
+        linkrate_with("study show", &[&format!("{}/", directory.path().display())]).refusal();
     assert!(said.contains("directory"), "{said}");
     let binary = directory.path().join("binary.toml");
     fs::write(&binary, [0xff; 64]).unwrap();
-    let said = refused(linkrate_with("study show", &[binary.to_str().unwrap()]));
+    let said = linkrate_with("study show", &[binary.to_str().unwrap()]).refusal();
     assert!(said.contains("binary.toml: ") && said.contains("UTF-8"), "{said}");
 }
 
@@ -255,7 +248,7 @@ fn measure_refuses_wrong_values() {
     ]
     .into_iter()
     .map(|(option, value)| {
-        let said = refused(linkrate_with(&format!("measure {option}"), value.as_slice()));
+        let said = linkrate_with(&format!("measure {option}"), value.as_slice()).refusal();
         format!("{option} {}\n{said}\n", value.unwrap_or_default())
     })
     .collect();
@@ -318,7 +311,7 @@ fn a_directory_without_results_is_refused_and_left_alone() {
     let absent = format!("{path}/absent");
     for words in ["study report", "study resume"] {
         for there in [path, &absent] {
-            let said = refused(linkrate_with(words, &[there]));
+            let said = linkrate_with(words, &[there]).refusal();
             assert!(said.contains("is not a results directory"), "{said}");
             assert!(said.contains("hint: "), "{said}");
         }

@@ -1,29 +1,17 @@
 //! `linkrate limit`, as a person and a script meet it.
 
-use std::process::{Command, Output};
-
-fn linkrate(arguments: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_linkrate"))
-        .arg("limit")
-        .args(arguments.split_whitespace())
-        .output()
-        .expect("the built program runs")
-}
+mod common;
 
 /// What a command that succeeds prints.
+#[track_caller]
 fn printed(arguments: &str) -> String {
-    let output = linkrate(arguments);
-    assert_eq!(output.status.code(), Some(0), "{arguments}: {output:?}");
-    assert!(output.stderr.is_empty(), "{arguments}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    common::printed(&format!("limit {arguments}"))
 }
 
 /// What a command with wrong arguments says.
+#[track_caller]
 fn refused(arguments: &str) -> String {
-    let output = linkrate(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments}: {output:?}");
-    assert!(output.stdout.is_empty(), "{arguments}: {output:?}");
-    String::from_utf8(output.stderr).unwrap()
+    common::linkrate(&format!("limit {arguments}")).refusal()
 }
 
 fn json(arguments: &str) -> serde_json::Value {

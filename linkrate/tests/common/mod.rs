@@ -80,6 +80,14 @@ impl Finished {
         self
     }
 
+    /// Standard error of a command that is refused as wrong, with nothing on standard output.
+    #[track_caller]
+    pub fn refusal(self) -> String {
+        let finished = self.expect_code(2);
+        assert_eq!(finished.stdout, "");
+        finished.stderr
+    }
+
     /// The one JSON document on standard output; anything beside it fails the test.
     #[track_caller]
     pub fn json(&self) -> Value {
