@@ -167,12 +167,6 @@ impl Burst {
         Self { train: Arc::clone(train), range: range.start as u32..range.end as u32 }
     }
 
-    /// How many frames.
-    #[must_use]
-    pub fn frames(&self) -> usize {
-        self.range.len()
-    }
-
     /// Each by itself.
     pub fn each(&self) -> impl Iterator<Item = WireFrame> + '_ {
         self.range.clone().map(|index| WireFrame { train: Arc::clone(&self.train), index })

@@ -6,25 +6,24 @@
 //! their input, and not with their parent.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use linkrate_agent::protocol::{InterfaceFacts, Reply, Request, Steered};
-use linkrate_sys::host::{Isolation, Life, Privilege, can_isolate, spawn_for};
+use linkrate_sys::host::{Isolation, Life, Privilege, can_isolate};
 use linkrate_terms::interfaces::InterfaceAddress;
-use linkrate_terms::{CpuSet, FarEnd, Interfaces, TestbedSpec};
+use linkrate_terms::{FarEnd, Interfaces, TestbedSpec};
 
 use crate::LabError;
 use crate::connection::{AgentError, expect_reply};
 use crate::placement::Placement;
 use crate::ssh;
 use crate::testbed::{
-    Client, Host, LabOptions, ReceiveSteering, Standing, Testbed, account, converse,
+    Client, Host, LabOptions, ReceiveSteering, Standing, Testbed, account, start,
 };
 
-/// How long an agent of this machine may take to put things back.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Agents of this machine end with their input, and have so long to put things back.
+const LIFE: Life = Life::WithItsInput { patience: Duration::from_secs(15) };
 
 /// Builds a testbed on `on`.
 ///
@@ -39,7 +38,7 @@ pub(crate) fn build(
     let ports = (spec.ports.min(on.ports()) as usize).max(1);
     let per_port = on.clients_per_port().max(1) as usize;
     let names: Vec<String> = on.names.iter().take(ports).cloned().collect();
-    let mut sut = start_here("sut", Isolation::None, &placement.sut, options)?;
+    let mut sut = start("sut", LIFE, Isolation::None, &placement.sut, options)?;
     for name in &names {
         // one that is not there is told before anything is started elsewhere
         describe(&mut sut, name)?;
@@ -67,7 +66,7 @@ pub(crate) fn build(
                     }
                 };
                 let host = format!("client {number}");
-                let mut host = start_here(&host, isolation, &placement.clients, options)?;
+                let mut host = start(&host, LIFE, isolation, &placement.clients, options)?;
                 let borrow = Request::Borrow { name: name.clone(), pid: sut.pid() };
                 expect_reply!(host.connection, borrow, Reply::Done => ())?;
                 host
@@ -130,23 +129,6 @@ pub(crate) fn build(
         standing: Some(standing),
         can_profile: false,
     })
-}
-
-/// Starts an agent on this machine that ends with its input.
-fn start_here(
-    name: &str,
-    isolation: Isolation<'_>,
-    cpus: &CpuSet,
-    options: &LabOptions,
-) -> Result<Host, LabError> {
-    let arguments = [OsStr::new("agent"), OsStr::new("--stdio")];
-    let life = Life::WithItsInput { patience: PATIENCE };
-    let process = spawn_for(life, &options.program, &arguments, isolation)
-        .map_err(LabError::cannot_measure)?;
-    let (connection, hello) = converse(name, &process, options)?;
-    let mut host = Host::new(name, connection, hello, process)?;
-    host.place(cpus)?;
-    Ok(host)
 }
 
 fn describe(host: &mut Host, name: &str) -> Result<InterfaceFacts, LabError> {

@@ -13,7 +13,7 @@ use linkrate_agent::protocol::{
     Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request,
 };
 use linkrate_sys::error::SysResult;
-use linkrate_sys::host::{HostProcess, Isolation, Privilege, can_isolate, spawn};
+use linkrate_sys::host::{HostProcess, Isolation, Life, Privilege, can_isolate, spawn_for};
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{CpuMeter, CpuSet, TestbedSpec};
@@ -212,7 +212,8 @@ impl Testbed {
             return standing::build(spec, on, placement, options);
         }
         let privilege = can_isolate().map_err(LabError::cannot_measure)?;
-        let mut sut = start("sut", privilege.isolation(), &placement.sut, options)?;
+        let mut sut =
+            start("sut", Life::WithItsParent, privilege.isolation(), &placement.sut, options)?;
         let user_namespace = match privilege {
             Privilege::Root => None,
             Privilege::UserNamespace => Some(sut.user_namespace()?),
@@ -228,7 +229,7 @@ impl Testbed {
                 Some(shared) => Isolation::UserNamespace { join: Some(shared.as_fd()) },
             };
             let name = format!("client {number}");
-            let host = start(&name, isolation, &placement.clients, options)?;
+            let host = start(&name, Life::WithItsParent, isolation, &placement.clients, options)?;
             let wire = number / per_wire;
             let (sut_address, address) = addresses(wire, number % per_wire);
             clients.push(Client {
@@ -324,13 +325,14 @@ impl Testbed {
 /// Starts an agent as a host, checks who it is and binds it to its CPUs.
 pub(crate) fn start(
     name: &str,
+    life: Life,
     isolation: Isolation<'_>,
     cpus: &CpuSet,
     options: &LabOptions,
 ) -> Result<Host, LabError> {
     let arguments = [OsStr::new("agent"), OsStr::new("--stdio")];
-    let process =
-        spawn(&options.program, &arguments, isolation).map_err(LabError::cannot_measure)?;
+    let process = spawn_for(life, &options.program, &arguments, isolation)
+        .map_err(LabError::cannot_measure)?;
     let (connection, hello) = converse(name, &process, options)?;
     let mut host = Host::new(name, connection, hello, process)?;
     host.place(cpus)?;

@@ -7,6 +7,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::{BitRate, PortKnobs};
 use linkrate_wire::checksum::{Sum, pseudo_v4};
 use linkrate_wire::frame::{Headers, Verification};
+use linkrate_wire::lro::Row;
 use linkrate_wire::vnet::{Checksum, Form, Gso, GsoKind, VnetHeader, complete_checksum};
 use proptest::prelude::*;
 use rtrb::{Consumer, Producer, RingBuffer};

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use linkrate_sys::wait::wait;
 use linkrate_terms::BitRate;
+use linkrate_wire::lro::Row;
 
 use super::WireKind;
 use super::cable::Cable;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkrate_adapter::Faults;
-use linkrate_terms::nearest::did_you_mean;
 use linkrate_terms::units::{parse_duration, parse_percent};
 
 use super::messages::{Refused, Setting};
@@ -44,13 +43,7 @@ pub fn parse(settings: &[Setting]) -> Result<Faults, Refused> {
                 .parse()
                 .map_err(|_| refused(format!("{value:?} is no seed; expected a whole number")))?;
         } else {
-            let tail = match did_you_mean(key, names()) {
-                tail if tail.is_empty() => {
-                    format!("; expected one of {}", names().collect::<Vec<_>>().join(", "))
-                }
-                tail => tail,
-            };
-            return Err(Refused::wrong(format!("unknown fault {key:?}{tail}")));
+            return Err(Refused::unknown("fault", key, names()));
         }
     }
     faults.check().map_err(|error| Refused::wrong(error.to_string()))?;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use linkrate_terms::lab::{AdapterReport, LabReport, SettingsReport};
+use linkrate_terms::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 
 /// Changes whenever a message changes its meaning.
@@ -163,6 +164,16 @@ impl Refused {
     /// What was asked can never be.
     pub fn wrong(reason: impl Into<String>) -> Self {
         Self { wrong: true, reason: reason.into(), hint: None }
+    }
+
+    /// A word that is none of those `known`; `what` it should be one of.
+    pub fn unknown<'k>(what: &str, word: &str, known: impl IntoIterator<Item = &'k str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        let tail = match did_you_mean(word, known.iter().copied()) {
+            tail if tail.is_empty() => format!("; expected one of {}", known.join(", ")),
+            tail => tail,
+        };
+        Self::wrong(format!("unknown {what} {word:?}{tail}"))
     }
 
     /// It could not be carried out.

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_study::keys::MAX_CLIENTS;
-use linkrate_sys::host::{Isolation, Privilege, end_inhabitants};
+use linkrate_sys::host::{Isolation, Life, Privilege, end_inhabitants};
 
 use super::host_name;
 use super::messages::Refused;
@@ -57,7 +57,13 @@ impl OpenLab {
                 None => Isolation::Root,
                 Some(shared) => Isolation::UserNamespace { join: Some(shared.as_fd()) },
             };
-            let host = start(&name, isolation, &testbed.placement.clients, &self.options)?;
+            let host = start(
+                &name,
+                Life::WithItsParent,
+                isolation,
+                &testbed.placement.clients,
+                &self.options,
+            )?;
             let (sut_address, address) = addresses(number, index);
             added.push(Client {
                 host,

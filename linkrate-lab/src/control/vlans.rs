@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use linkrate_adapter::Vlans;
 use linkrate_adapter::wire::vlans::{VlanSet, parse_vlan};
-use linkrate_terms::nearest::did_you_mean;
 
 use super::messages::{Refused, Setting};
 
@@ -31,13 +30,7 @@ pub fn parse(settings: &[Setting]) -> Result<Vlans, Refused> {
                 let vlan = parse_vlan(value).map_err(|error| refused(error.to_string()))?;
                 if key == ACCESS { access.replace(vlan) } else { native.replace(vlan) }.is_some()
             }
-            _ => {
-                let tail = match did_you_mean(key, KEYS) {
-                    tail if tail.is_empty() => format!("; expected one of {}", KEYS.join(", ")),
-                    tail => tail,
-                };
-                return Err(Refused::wrong(format!("unknown key {key:?}{tail}")));
-            }
+            _ => return Err(Refused::unknown("key", key, KEYS)),
         };
         if again {
             return Err(refused("it is named twice".to_owned()));

@@ -55,16 +55,21 @@ pub fn of(values: &[f64]) -> Option<Wander> {
 
 /// Squares of the differences between neighbours, and of those from the mean, summed.
 fn neighbours(values: &[f64]) -> (f64, f64) {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
     let apart = values.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
-    (apart, values.iter().map(|value| (value - mean).powi(2)).sum())
+    (apart, deviations(values).iter().map(|deviation| deviation.powi(2)).sum())
 }
 
 /// Correlation of each value with the next.
 fn correlation(values: &[f64]) -> f64 {
+    let deviations = deviations(values);
+    let together: f64 = deviations.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    together / deviations.iter().map(|deviation| deviation.powi(2)).sum::<f64>()
+}
+
+/// How far each value is from the mean of all.
+fn deviations(values: &[f64]) -> Vec<f64> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
-    together / values.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
+    values.iter().map(|value| value - mean).collect()
 }
 
 /// The rank of each value, equal ones sharing the mean of theirs.
