@@ -11,7 +11,7 @@ use linkrate_terms::units::format_duration;
 use serde_json::json;
 
 use crate::number::percent;
-use crate::words::count;
+use crate::words::{count, order};
 
 /// Version of the JSON documents.
 const FORMAT: u32 = 1;
@@ -71,8 +71,9 @@ impl Plan<'_> {
         line(
             "block",
             format!(
-                "{} in random order (seed {}), {} in all",
+                "{} {} (seed {}), {} in all",
                 count(estimate.runs_per_block as usize, "run"),
+                order(method),
                 method.seed,
                 format_duration(estimate.block)
             ),
@@ -163,6 +164,7 @@ impl Plan<'_> {
             "run_seconds": method.run.as_secs_f64(),
             "warm_up_seconds": method.warm_up.as_secs_f64(),
             "budget_seconds": method.budget.map(|budget| budget.as_secs_f64()),
+            "order": method.order,
             "seed": method.seed,
             "runs_per_block": self.estimate.runs_per_block,
             "block_seconds": self.estimate.block.as_secs_f64(),

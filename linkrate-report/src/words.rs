@@ -5,7 +5,9 @@ use linkrate_study::results::{
     StudyResults,
 };
 
-use crate::number;
+use linkrate_study::study::Method;
+
+use crate::{names, number};
 
 /// What is compared, as the field calls it.
 pub fn measure(measure: Measure) -> &'static str {
@@ -14,6 +16,25 @@ pub fn measure(measure: Measure) -> &'static str {
         Measure::ServiceDemand => "service demand",
         Measure::Transactions => "transactions per second",
         Measure::Cpu => "CPU use",
+    }
+}
+
+/// The order of a block's runs: `in random order`, and which blocks reverse that of another. Blocks
+/// are counted from 1 for people.
+pub fn order(method: &Method) -> String {
+    let reversed = (0..method.max_blocks)
+        .filter_map(|block| Some((method.order.reversed(block)? + 1, block + 1)));
+    let (firsts, mirrors): (Vec<u32>, Vec<u32>) = reversed.unzip();
+    let blocks = |numbers: &[u32]| {
+        let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        let noun = if numbers.len() == 1 { "block" } else { "blocks" };
+        format!("{noun} {}", names::listed(&numbers))
+    };
+    match mirrors.is_empty() {
+        true => "in random order".to_owned(),
+        false => {
+            format!("in random order, {} in that of {} reversed", blocks(&mirrors), blocks(&firsts))
+        }
     }
 }
 

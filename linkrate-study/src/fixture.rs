@@ -13,6 +13,7 @@ use linkrate_terms::{
 };
 
 use crate::executor::{RunFailure, Stage};
+use crate::plan::Order;
 use crate::results::{Level, Levels};
 use crate::store::{Outcome, StoredRun};
 use crate::study::{Cell, Factor, Method, OnFailure, Study};
@@ -58,6 +59,7 @@ pub(crate) fn ladder() -> Study {
             idle: Duration::from_secs(1),
             budget: None,
             profile: false,
+            order: Order::Mirrored,
             seed: 1,
             on_failure: OnFailure::Continue,
         },

@@ -4,13 +4,18 @@
 //! machine) then hits all cells of a block alike, and effects are compared within blocks. Inside a
 //! block the order is random, so that no cell always runs first or always after the same one.
 //!
-//! The order depends on the study's seed and on the block's number alone: a resumed study goes on
-//! in the order it would have had.
+//! With few blocks chance alone is not enough: two cells may come in the same order in all of five.
+//! Two of the first five blocks therefore reverse the order of one before them
+//! ([`Order::Mirrored`]).
+//!
+//! The order depends on the study's seed, its rule and the block's number alone: a resumed study
+//! goes on in the order it would have had.
 
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
 
 use crate::stats::stop::Rule;
 use crate::study::Study;
@@ -24,13 +29,57 @@ pub struct Slot {
     pub seed: u64,
 }
 
+/// The rule that the orders of a study's blocks follow. It is stored with the study, which keeps it
+/// however often it is resumed, and by whatever linkrate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Every block has an order of its own.
+    Independent,
+    /// Two blocks reverse one before them ([`MIRRORED`]); every other has an order of its own.
+    Mirrored,
+}
+
+/// The blocks that have the order of one before them reversed, and that one, both from 0.
+///
+/// No two cells then come in the same order in all blocks, and whatever their number, too few of
+/// the differences that a steady drift makes agree for an interval to exclude what is true. One
+/// such pair is not enough for seven blocks. More have a price: what happens to be opposite in the
+/// two blocks of a pair is made an effect by reversing one, and only blocks with orders of their
+/// own make that good. The pairs are one and two blocks apart so that no rhythm meets both alike.
+/// `docs/src/concepts/method.md` has figures, `stats/truth/orders.rs` makes them.
+pub const MIRRORED: [(u32, u32); 2] = [(1, 0), (4, 2)];
+
+impl Order {
+    /// The rule of stores that do not name one.
+    pub(crate) fn of_older_stores() -> Self {
+        Self::Independent
+    }
+
+    /// The block whose order `block` reverses, both from 0.
+    pub fn reversed(self, block: u32) -> Option<u32> {
+        let pairs: &[(u32, u32)] = match self {
+            Self::Independent => &[],
+            Self::Mirrored => &MIRRORED,
+        };
+        pairs.iter().find(|(mirror, _)| *mirror == block).map(|(_, first)| *first)
+    }
+}
+
 /// The runs of block `block` (from 0) in their order. The idle run comes first, if the study has
 /// one.
 pub fn block_order(study: &Study, block: u32) -> Vec<Slot> {
-    let mut rng = generator(study.method.seed, block);
+    let method = &study.method;
     let count = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);
+    let mut rng = generator(method.seed, block);
     let mut cells: Vec<u32> = (0..count).collect();
-    shuffle(&mut cells, &mut rng);
+    match method.order.reversed(block) {
+        None => shuffle(&mut cells, &mut rng),
+        Some(first) => {
+            shuffle(&mut cells, &mut generator(method.seed, first));
+            cells.reverse();
+        }
+    }
     let idle = (!study.method.idle.is_zero()).then_some(None);
     idle.into_iter()
         .chain(cells.into_iter().map(Some))
@@ -163,9 +212,53 @@ mod tests {
     /// Stored studies are resumed in this order: it must never change.
     #[test]
     fn the_order_stays_what_it_was() {
-        let study = study(6, "seed = 1");
+        let mut study = study(6, "seed = 1");
+        study.method.order = Order::Independent;
         assert_eq!(cells(&study, 0), [1, 0, 2, 3, 5, 4]);
         assert_eq!(cells(&study, 1), [4, 1, 2, 5, 3, 0]);
+        study.method.order = Order::Mirrored;
+        assert_eq!(cells(&study, 0), [1, 0, 2, 3, 5, 4]);
+        assert_eq!(cells(&study, 1), [4, 5, 3, 2, 0, 1]);
+    }
+
+    #[test]
+    fn two_blocks_of_a_new_study_reverse_one_before_them() {
+        let new = study(6, "seed = 3");
+        assert_eq!(new.method.order, Order::Mirrored);
+        let old = Study {
+            method: crate::study::Method { order: Order::Independent, ..new.method.clone() },
+            ..new.clone()
+        };
+        for block in 0..40 {
+            let first = match block {
+                1 => 0,
+                4 => 2,
+                _ => {
+                    assert_eq!(block_order(&new, block), block_order(&old, block));
+                    continue;
+                }
+            };
+            let mut mirrored = cells(&new, block);
+            assert_ne!(mirrored, cells(&old, block));
+            mirrored.reverse();
+            assert_eq!(mirrored, cells(&new, first));
+        }
+        let seeds: HashSet<u64> =
+            (0..10).flat_map(|block| block_order(&new, block)).map(|slot| slot.seed).collect();
+        assert_eq!(seeds.len(), 70, "what is random inside a run is not repeated");
+    }
+
+    #[test]
+    fn no_two_cells_come_in_the_same_order_in_all_blocks() {
+        for seed in 0..50 {
+            let study = study(5, &format!("seed = {seed}"));
+            let places: Vec<Vec<u32>> = (0..2).map(|block| cells(&study, block)).collect();
+            for (a, b) in (0..5).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                let first =
+                    |order: &Vec<u32>| order.iter().find(|cell| [a, b].contains(cell)).copied();
+                assert_ne!(first(&places[0]), first(&places[1]), "seed {seed}, cells {a} and {b}");
+            }
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use linkrate_terms::{RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
+use crate::plan::Order;
 use crate::published::Published;
 use crate::results::{Level, Levels};
 
@@ -111,6 +112,9 @@ pub struct Method {
     /// Whether runs are profiled.
     #[serde(default)]
     pub profile: bool,
+    /// The rule of the run order.
+    #[serde(default = "Order::of_older_stores")]
+    pub order: Order,
     /// Seed of the run order and of everything random inside runs.
     pub seed: u64,
     /// What a failed run means.

@@ -51,10 +51,11 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
         false => format!(", and one idle run of {}", format_duration(method.idle)),
     };
     text.push_str(&format!(
-        " A block is one run of every cell in random order (seed {}){idle}, so that what drifts \
-         with time meets all cells alike. A run has {} of warm-up and then one window of {} in which \
+        " A block is one run of every cell {} (seed {}){idle}, so that what drifts with time meets \
+         all cells alike. A run has {} of warm-up and then one window of {} in which \
          both ends count. Before each run the knobs are set and read back; a difference fails the \
          run by its name.",
+        words::order(method),
         method.seed,
         format_duration(method.warm_up),
         format_duration(method.run),

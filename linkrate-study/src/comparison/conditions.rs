@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::analysis::watched::cell_name;
 use crate::comparison::ComparisonError;
+use crate::plan::Order;
 use crate::results::Levels;
 use crate::store::{StoredPlan, StoredStudy};
 use crate::study::{Method, Study};
@@ -183,6 +184,14 @@ pub fn warnings(
     if a.method.confidence != b.method.confidence {
         found
             .push("The sets name different confidence levels; the baseline's is taken.".to_owned());
+    }
+    for (which, study, other) in [("baseline", a, b), ("candidate", b, a)] {
+        if study.method.order == Order::Independent && other.method.order != Order::Independent {
+            found.push(format!(
+                "The {which} has its runs in the order of an older rule, which mirrors no blocks. \
+                 What a cell means does not depend on it."
+            ));
+        }
     }
     found
 }
@@ -368,6 +377,7 @@ fn method(method: &Method) -> Values {
         warm_up: _,
         idle: _,
         budget: _,
+        order: _,
         seed: _,
         on_failure: _,
         profile: _,

@@ -11,6 +11,7 @@ use linkrate_terms::{Protocol, Task};
 use super::*;
 use crate::executor::Facts;
 use crate::fixture;
+use crate::plan::Order;
 use crate::stats::simulate::{Simulator, share};
 use crate::stats::stop::StopReason;
 use crate::store::{Ended, Outcome, StoredPlan};
@@ -367,6 +368,18 @@ fn two_explanations_are_a_warning() {
     let warning = "More than one thing differs (cpu-model, kernel): the figures do not say which of \
                    them made a change.";
     assert_eq!(found.warnings, [warning]);
+}
+
+#[test]
+fn an_older_rule_of_the_order_is_told_and_not_refused() {
+    let (mut a, mut b) = (set(1, 5, SAME, 0.01, 0.0), set(2, 5, SAME, 0.01, 0.0));
+    b.plan.study.method.order = Order::Independent;
+    let warning = "The candidate has its runs in the order of an older rule, which mirrors no \
+                   blocks. What a cell means does not depend on it.";
+    assert_eq!(compared(&a, &b).warnings, [warning]);
+    assert_eq!(compared(&b, &a).warnings, [warning.replace("candidate", "baseline")]);
+    a.plan.study.method.order = Order::Independent;
+    assert_eq!(compared(&a, &b).warnings, Vec::<String>::new());
 }
 
 #[test]

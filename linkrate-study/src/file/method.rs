@@ -6,6 +6,7 @@ use linkrate_terms::units::{format_duration, parse_percent};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
+use crate::plan::Order;
 use crate::study::{Method, OnFailure, Study};
 
 /// The method, where its budget stands, and what can be read only once there are factors.
@@ -32,6 +33,7 @@ fn default_method() -> Method {
         idle: Duration::from_secs(1),
         budget: None,
         profile: false,
+        order: Order::Mirrored,
         seed: 1,
         on_failure: OnFailure::Continue,
     }

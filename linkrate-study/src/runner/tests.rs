@@ -9,6 +9,8 @@ use linkrate_terms::Measurement;
 use super::*;
 use crate::executor::Facts;
 use crate::fixture;
+use crate::plan::Order;
+use crate::store::PLAN_FILE;
 
 /// A clock that stands still unless someone moves it.
 #[derive(Clone, Default)]
@@ -226,6 +228,40 @@ fn interrupted_anywhere(most_blocks: u32, noise: f64) {
             expected.iter().map(|run| (run.block, run.cell, run.spec.seed)).collect();
         assert_eq!(slots(&store), expected, "{at}");
     }
+}
+
+/// Stores of a linkrate that did not mirror blocks do not say by which rule their order was made.
+#[test]
+fn a_store_that_names_no_order_keeps_the_one_it_was_begun_with() {
+    let mut study = fixture::ladder();
+    (study.method.seed, study.method.max_blocks) = (2, 6);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results");
+    drop(create(directory.path(), &study));
+    let plan = path.join(PLAN_FILE);
+    let text = std::fs::read_to_string(&plan).unwrap();
+    let older = text.replace("      \"order\": \"mirrored\",\n", "");
+    assert_ne!(older, text);
+    std::fs::write(&plan, &older).unwrap();
+
+    let mut store = Store::resume(&path).unwrap();
+    let clock = FakeClock::default();
+    let mut testbed = FakeTestbed::new(&clock, noisy(0.5));
+    run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
+    let (_, new) = fresh(&study, noisy(0.5));
+    study.method.order = Order::Independent;
+    let (_, old) = fresh(&study, noisy(0.5));
+    let order = |runs: &[StoredRun]| runs.iter().map(|run| run.cell).collect::<Vec<_>>();
+    assert_eq!(order(store.runs()), order(&old));
+    assert_ne!(order(&new), order(&old));
+    drop(store);
+    // and says so from now on, as everything else that its session wrote down
+    assert!(std::fs::read_to_string(&plan).unwrap().contains("\"order\": \"independent\""));
+
+    // a rule of a later linkrate is not guessed at
+    std::fs::write(&plan, text.replace("\"mirrored\"", "\"latin\"")).unwrap();
+    let error = Store::resume(&path).unwrap_err();
+    assert!(matches!(error, StoreError::DamagedFile { .. }), "{error}");
 }
 
 #[test]

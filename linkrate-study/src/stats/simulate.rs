@@ -1,6 +1,8 @@
 //! Random numbers with known distributions, and noise as machines make it, for tests of the
 //! statistics.
 
+use std::f64::consts::TAU;
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -26,7 +28,7 @@ impl Simulator {
             return spare;
         }
         let radius = (-2.0 * self.uniform().ln()).sqrt();
-        let (sine, cosine) = (2.0 * std::f64::consts::PI * self.uniform()).sin_cos();
+        let (sine, cosine) = (TAU * self.uniform()).sin_cos();
         self.spare = Some(radius * sine);
         radius * cosine
     }
@@ -69,6 +71,11 @@ pub(crate) enum Noise {
     HeavyTails(f64),
     /// The first runs of a block are slow, as after a pause; the period is that of the blocks.
     Sawtooth(f64),
+    /// A third slower at first, as before a machine is warm; what is left of that falls to 1/e in
+    /// this many runs.
+    Settling(f64),
+    /// 5 % slower and faster in turn, with a period of this many runs, in any phase.
+    Rhythm(f64),
 }
 
 /// The factors by which one study's runs differ from the truth, in the order of execution.
@@ -90,6 +97,7 @@ impl Machine {
         let mut simulator = Simulator::new(seed);
         let state = match noise {
             Noise::Correlated(deviation, _) => deviation * simulator.normal(),
+            Noise::Rhythm(_) => TAU * simulator.uniform(),
             _ => 0.0,
         };
         let step_at = (simulator.uniform() * 6.0 * f64::from(per_block)) as u32;
@@ -125,6 +133,8 @@ impl Machine {
                 let position = f64::from((self.runs - 1) % self.per_block);
                 ground * (1.0 - depth * (-position / 3.0).exp())
             }
+            Noise::Settling(runs) => ground * (1.0 - (-at / runs).exp() / 3.0),
+            Noise::Rhythm(period) => ground * (1.0 + 0.05 * (TAU * at / period + self.state).sin()),
         }
     }
 }

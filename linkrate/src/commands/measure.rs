@@ -9,7 +9,7 @@ use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{Executor, Stage};
 use linkrate_study::file::{SCALE_EXPECTED, SCALES};
 use linkrate_study::keys::{self, Setup};
-use linkrate_study::plan::block_order;
+use linkrate_study::plan::{Order, block_order};
 use linkrate_study::results::{Level, Levels};
 use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
@@ -162,6 +162,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             idle: std::time::Duration::ZERO,
             budget: None,
             profile: arguments.profile,
+            order: Order::Mirrored,
             seed: 1,
             on_failure: OnFailure::Continue,
         },
