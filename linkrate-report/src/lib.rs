@@ -14,7 +14,6 @@
 //! - [`comparison`]: two result sets, as a table, Markdown and a document
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and what they count
 //! - [`number`]: figures with significant digits, units and intervals; nobody else formats them
-//! - [`names`]: factors and levels by the names that the field has for them
 //! - [`watch`]: a study while it runs
 //! - [`words`]: effects, reasons and counts in words, shared by terminal and paper
 //!
@@ -33,7 +32,6 @@ pub mod lab;
 mod layout;
 pub mod limit;
 pub mod markdown;
-pub mod names;
 pub mod number;
 pub mod paper;
 pub mod plan;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use linkrate_study::look::{CellLook, FigureLook, Look, TimeLeft, cell_name};
+use linkrate_study::look::{CellLook, FigureLook, Look, TimeLeft};
+use linkrate_study::names;
 use linkrate_terms::units::format_duration;
 
 use crate::number::{ABSENT, margin, mean, percent};
@@ -40,7 +41,7 @@ pub fn screen(look: &Look, size: Option<(u16, u16)>, style: Style) -> String {
         (None, None) => "every figure is precise".to_owned(),
     });
     lines.push(String::new());
-    let names: Vec<String> = look.cells.iter().map(|cell| cell_name(&cell.levels)).collect();
+    let names: Vec<String> = look.cells.iter().map(|cell| names::cell(&cell.levels)).collect();
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let name_width = longest.clamp(4, NAME);
     let beside = name_width + "  runs  ".len() + FIGURE * 2 + 2;
@@ -241,8 +242,13 @@ mod tests {
             precision: 0.025,
             figures: 12,
             precise: 5,
-            widest: Some(Widest { name: "service demand of gso".to_owned(), half_width: 0.071 }),
-            waits_for: Some("service demand of gso: ±7.10 %, asked for are ±2.50 %".to_owned()),
+            widest: Some(Widest {
+                name: "service demand of software GSO".to_owned(),
+                half_width: 0.071,
+            }),
+            waits_for: Some(
+                "service demand of software GSO: ±7.10 %, asked for are ±2.50 %".to_owned(),
+            ),
             left: Some(TimeLeft { likely_seconds: 75.2, at_most_seconds: 300.0 }),
             ended: None,
             cells: vec![
@@ -263,7 +269,7 @@ mod tests {
         let text = screen(&look(), Some((60, 12)), Style::default());
         assert!(text.lines().count() < 12, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
-        assert!(text.contains("the only cell") && text.contains("\ngso "), "{text}");
+        assert!(text.contains("the only cell") && text.contains("\nsoftware GSO "), "{text}");
         assert!(text.contains("and 1 more cell with narrower intervals"), "{text}");
     }
 
@@ -279,7 +285,8 @@ mod tests {
         assert_eq!(
             line(&look),
             "6 of 5 to 30 blocks, 2 of 4 runs of the next; about 1 min 15 s left, at most 5 min; \
-             5 of 12 figures within ±2.50 %; 1 run failed; widest ±7.1 %: service demand of gso\n"
+             5 of 12 figures within ±2.50 %; 1 run failed; widest ±7.1 %: service demand of software \
+             GSO\n"
         );
         look.ended = Some("interrupted".to_owned());
         assert_eq!(line(&look), "ended: interrupted\n");

@@ -1,5 +1,6 @@
 //! Effects, reasons and counts in words.
 
+use linkrate_study::names;
 use linkrate_study::results::{
     Effect, FailedRun, Interval, Level, Measure, PublishedKind, PublishedResult, Quantity,
     StudyResults,
@@ -7,7 +8,7 @@ use linkrate_study::results::{
 
 use linkrate_study::study::Method;
 
-use crate::{names, number};
+use crate::number;
 
 /// What is compared, as the field calls it.
 pub fn measure(measure: Measure) -> &'static str {
@@ -184,15 +185,12 @@ pub fn capitalised(text: &str) -> String {
 
 /// Which run of its block has failed.
 pub fn failed_run(failed: &FailedRun) -> String {
-    match (failed.idle, failed.levels.0.is_empty()) {
-        (true, _) => "idle run".to_owned(),
-        (false, true) => "the only cell".to_owned(),
-        (false, false) => failed.levels.to_string(),
-    }
+    if failed.idle { "idle run".to_owned() } else { names::cell(&failed.levels) }
 }
 
 #[cfg(test)]
 mod tests {
+    use linkrate_study::plan::Order;
     use linkrate_study::results::Levels;
 
     use super::*;
@@ -209,6 +207,21 @@ mod tests {
             claimed: *claimed,
         };
         ratios.iter().enumerate().map(effect).collect()
+    }
+
+    #[test]
+    fn the_order_names_the_blocks_that_are_reversed_if_there_will_be_any() {
+        let text = "title = \"t\"\n[factors]\noffload = [\"none\", \"tso\"]\n";
+        let study = linkrate_study::file::parse("t", "t.toml", text);
+        let mut method = study.unwrap_or_else(|errors| panic!("{errors}")).method;
+        let both = "in random order, blocks 2 and 5 in that of blocks 1 and 3 reversed";
+        assert_eq!(order(&method), both);
+        method.max_blocks = 4;
+        assert_eq!(order(&method), "in random order, block 2 in that of block 1 reversed");
+        method.max_blocks = 1;
+        assert_eq!(order(&method), "in random order");
+        (method.max_blocks, method.order) = (30, Order::Independent);
+        assert_eq!(order(&method), "in random order");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! - [`integrity`]: whether a run can be believed
 //! - [`plan`]: the order of runs
 //! - [`look`]: a study while it runs
+//! - [`names`]: factors, levels and cells by the names that the field has for them
 //! - [`published`]: what papers found, to stand beside it
 //! - [`runner`]: block after block until it is enough
 //! - [`results`]: what a study found
@@ -31,6 +32,7 @@ pub mod file;
 pub mod integrity;
 pub mod keys;
 pub mod look;
+pub mod names;
 pub mod plan;
 pub mod published;
 pub mod results;

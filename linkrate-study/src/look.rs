@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::analysis::effects::comparisons;
 use crate::analysis::figures::{RunsByCell, is_transactional};
-use crate::analysis::watched::{self, watched};
+use crate::analysis::watched::watched;
 use crate::results::{Interval, Levels, Measure, Quantity};
 use crate::stats::interval::{of_mean, relative_half_width};
 use crate::stats::stop::{self, Decision, Progress, Rule, Wanting};
@@ -263,11 +263,6 @@ fn session_began(plan: &StoredPlan, at_unix_ms: u64) -> u64 {
     before.fold(plan.started_unix_ms, u64::max)
 }
 
-/// A cell for people, as warnings name it.
-pub fn cell_name(levels: &Levels) -> String {
-    watched::cell_name(levels)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -318,6 +313,7 @@ mod tests {
         assert_eq!(look.precise, 6);
         let widest = look.widest.unwrap();
         assert!(widest.half_width > 0.09, "{widest:?}");
+        assert_eq!(widest.name, "service demand of TSO over no offload");
         assert!(look.waits_for.unwrap().starts_with(&widest.name));
         let none = &look.cells[0].figures[0];
         assert_eq!((none.measure, look.cells[0].runs), (Measure::Throughput, 7));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use linkrate_study::names;
 use linkrate_study::runner::{Event, Observer, Remaining};
 use linkrate_study::stats::stop::{Decision, Wanting};
 use linkrate_terms::units::format_duration;
@@ -84,8 +85,11 @@ impl Observer for StudyProgress {
                 self.show_time(*remaining);
                 self.bar.enable_steady_tick(TICK);
             }
-            Event::RunStarted { block, position, of, levels, .. } => {
-                let what = if levels.0.is_empty() { "idle".to_owned() } else { levels.to_string() };
+            Event::RunStarted { block, position, of, cell, levels, .. } => {
+                let what = match cell {
+                    Some(_) => names::cell(levels),
+                    None => "idle".to_owned(),
+                };
                 self.bar.set_message(format!(
                     "block {}, run {} of {of}: {what}{}",
                     block + 1,

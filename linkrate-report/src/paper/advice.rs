@@ -4,11 +4,12 @@
 //! A setting is recommended only for effects that are claimed. What describes the work rather than
 //! the host (the size of a request, the direction) is nobody's to choose and gets no advice.
 
+use linkrate_study::names;
 use linkrate_study::results::{CellResult, Level, StudyResults};
 use linkrate_study::verdict::{Verdict, VerdictInput, judge};
 
 use super::steps::{self, Step};
-use crate::{names, number, words};
+use crate::{number, words};
 
 /// Factors that say what is asked of the host, not how it is set.
 const WORK: [&str; 5] = ["direction", "kind", "request", "response", "clients"];

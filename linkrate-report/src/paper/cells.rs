@@ -4,6 +4,7 @@
 //! scale (ports, message sizes) goes along the axis, the factor that is asked about makes the
 //! series, and each combination of the rest has a figure of its own.
 
+use linkrate_study::names;
 use linkrate_study::results::{CellResult, Level, Levels, Quantity, StudyResults};
 use linkrate_study::stats::interval::of_mean;
 use linkrate_study::study::PART;
@@ -12,7 +13,7 @@ use super::figures::{Figure, Picture};
 use super::steps::is_scale;
 use crate::figures::panel::{Panel, Point, Positions, Series, Shape};
 use crate::number::{self, Scale};
-use crate::{ReportError, names, words};
+use crate::{ReportError, words};
 
 /// Levels of a scale from which it is drawn as curves.
 const CURVES: usize = 4;

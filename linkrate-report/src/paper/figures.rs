@@ -1,5 +1,6 @@
 //! The figures of effects, published figures and CPU time, and what all figures have in common.
 
+use linkrate_study::names;
 use linkrate_study::results::{Effect, Measure, PublishedKind, PublishedResult, StudyResults};
 use serde::Serialize;
 
@@ -7,7 +8,7 @@ use crate::figures::rows::{Group, Row, Size};
 use crate::figures::stacks::{self, Stack};
 use crate::figures::{Drawing, changes};
 use crate::number::{self, Scale};
-use crate::{ReportError, names, words};
+use crate::{ReportError, words};
 
 /// Most rows of a figure of effects: more do not stand on a page. The table has all of them.
 const MOST_ROWS: usize = 24;

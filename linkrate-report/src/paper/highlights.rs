@@ -1,9 +1,10 @@
 //! What a study shows, in sentences made of its claimed effects, and of those it does not show.
 
+use linkrate_study::names;
 use linkrate_study::results::{CellResult, Level, StudyResults};
 
 use super::steps::{self, Step};
-use crate::{names, number, words};
+use crate::{number, words};
 
 /// A sentence and the effects behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! How it was measured, in prose with the values of this study.
 
+use linkrate_study::names;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredPlan;
 use linkrate_study::store::directory::minute_stamp;
@@ -8,7 +9,7 @@ use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::units::format_duration;
 use linkrate_terms::{MessageSize, Protocol, SendPath, Task, Workload};
 
-use crate::{names, number, words};
+use crate::{number, words};
 
 /// The paragraphs. Without a plan only what the results themselves know.
 pub fn paragraphs(results: &StudyResults) -> Vec<String> {

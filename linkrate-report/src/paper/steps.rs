@@ -4,10 +4,11 @@
 //! are told together: one clause for each combination of what has names (direction), in which
 //! numbers (ports, sizes) are listed. Falls and rises never share a verb.
 
+use linkrate_study::names;
 use linkrate_study::results::{CellResult, Effect, Level, Levels, Measure, StudyResults};
 use linkrate_study::study::PART;
 
-use crate::{names, number, words};
+use crate::{number, words};
 
 /// A step of one factor, within one part of the study, and its effects on one measure.
 #[derive(Debug, Clone)]

@@ -1,5 +1,6 @@
 //! The tables, as text that both HTML and Markdown put in place.
 
+use linkrate_study::names;
 use linkrate_study::results::{
     AdapterFigures, Attribution, CellResult, Effect, Quantity, StudyResults,
 };
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use super::figures::{published_at, step};
 use crate::number::{self, ABSENT};
-use crate::{names, words};
+use crate::words;
 
 /// A table: names of columns and rows of fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]

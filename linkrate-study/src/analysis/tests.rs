@@ -303,7 +303,7 @@ fn failed_runs_are_absent_with_their_reason() {
         results.warnings,
         [
             "5 of 16 runs have failed; failed runs are absent from every figure.",
-            "Every run of gso has failed, first for: knob: tx-tcp-segmentation reads on.",
+            "Every run of software GSO has failed, first for: knob: tx-tcp-segmentation reads on.",
         ]
     );
 }
@@ -385,17 +385,17 @@ fn each_warning_is_given_when_it_is_due() {
             },
         ),
         (
-            "tso: offload tso was asked for, but packets handed to the driver have 1518 bytes on \
+            "TSO: offload tso was asked for, but packets handed to the driver have 1518 bytes on \
              average, no more than an MTU of 1500 allows.",
             |s| change(s, Some(2), |run| run.evidence.interface.tx_bytes = 1_518_000),
         ),
         (
-            "gso: offload gso was asked for, but packets handed to the driver have 1519 bytes on \
+            "software GSO: offload gso was asked for, but packets handed to the driver have 1519 bytes on \
              average, more than an MTU of 1500 allows.",
             |s| change(s, Some(1), |run| run.evidence.interface.tx_bytes = 1_519_000),
         ),
         (
-            "none: offload none was asked for, but packets as TCP built them have 1501 bytes on \
+            "no offload: offload none was asked for, but packets as TCP built them have 1501 bytes on \
              average, more than the MTU of 1500.",
             |s| {
                 change(s, Some(0), |run| {
@@ -403,7 +403,7 @@ fn each_warning_is_given_when_it_is_due() {
                 });
             },
         ),
-        ("gso: the SUT's interface dropped 12 packets in 4 runs.", |s| {
+        ("software GSO: the SUT's interface dropped 12 packets in 4 runs.", |s| {
             change(s, Some(1), |run| {
                 run.evidence.interface.tx_dropped = 1;
                 run.evidence.interface.rx_dropped = 2;

@@ -13,10 +13,10 @@ use linkrate_terms::units::format_duration;
 use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
 
 use crate::analysis::figures::{RunsByCell, drops, lost_percent};
-use crate::analysis::watched::cell_name;
 use crate::analysis::{adapter, limit};
 use crate::attribution;
 use crate::integrity;
+use crate::names;
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
 use crate::store::{StoredRun, StoredStudy};
@@ -67,7 +67,7 @@ pub fn warnings(
     found.extend(steal(runs));
     found.extend(integrity::told(stored.runs.iter()));
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
-        let name = cell_name(&cell.levels);
+        let name = names::cell(&cell.levels);
         found.extend(contradiction(&name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));
@@ -124,7 +124,7 @@ fn failed(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Vec<String> {
             let reason = first.failure().map(ToString::to_string).unwrap_or_default();
             found.push(format!(
                 "Every run of {} has failed, first for: {reason}.",
-                cell_name(&cell.levels)
+                names::cell(&cell.levels)
             ));
         }
     }

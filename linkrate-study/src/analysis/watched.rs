@@ -2,7 +2,8 @@
 
 use crate::analysis::effects::{self, Comparison};
 use crate::analysis::figures::{RunsByCell, is_transactional};
-use crate::results::{Levels, Measure};
+use crate::names;
+use crate::results::Measure;
 use crate::stats::interval::{of_mean, relative_half_width};
 use crate::stats::stop::{self, Watched};
 use crate::study::Study;
@@ -37,15 +38,14 @@ pub fn watched(
         for effect in effects::compare(comparison, runs, study.method.minimum_effect, level) {
             let place = match effect.at.0.is_empty() {
                 true => String::new(),
-                false => format!(" at {}", effect.at),
+                false => format!(" at {}", names::cell(&effect.at)),
             };
             found.push(Watched {
                 name: format!(
-                    "{} of {} {} over {}{place}",
+                    "{} of {} over {}{place}",
                     word(effect.measure),
-                    effect.factor,
-                    effect.to,
-                    effect.from
+                    names::level(&effect.factor, &effect.to),
+                    names::level(&effect.factor, &effect.from)
                 ),
                 interval: effect.ratio,
             });
@@ -87,7 +87,7 @@ fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>, level: f64) -> Ve
         .filter_map(|measure| {
             let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
             let interval = of_mean(&values, level)?;
-            let name = format!("{} of {}", word(measure), cell_name(&cell.levels));
+            let name = format!("{} of {}", word(measure), names::cell(&cell.levels));
             Some(Watched { name, interval })
         })
         .collect()
@@ -100,9 +100,4 @@ pub(crate) fn word(measure: Measure) -> &'static str {
         Measure::Transactions => "transactions per second",
         Measure::Cpu => "CPU use",
     }
-}
-
-/// A cell for people; the only cell of a study without factors has no levels to go by.
-pub(crate) fn cell_name(levels: &Levels) -> String {
-    if levels.0.is_empty() { "the only cell".to_owned() } else { levels.to_string() }
 }

@@ -10,8 +10,8 @@ use linkrate_terms::units::format_duration;
 use linkrate_terms::{RunSpec, TestbedSpec, Workload};
 use serde::Serialize;
 
-use crate::analysis::watched::cell_name;
 use crate::comparison::ComparisonError;
+use crate::names;
 use crate::plan::Order;
 use crate::results::Levels;
 use crate::store::{StoredPlan, StoredStudy};
@@ -249,7 +249,7 @@ fn levels(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     }
     let only = |study: &Study, other: &Study| -> Vec<String> {
         let missing = study.cells.iter().filter(|cell| find(other, &cell.levels).is_none());
-        missing.map(|cell| cell_name(&cell.levels)).collect()
+        missing.map(|cell| names::cell(&cell.levels)).collect()
     };
     let (a, b) = (only(baseline, candidate), only(candidate, baseline));
     if a.is_empty() && b.is_empty() {
@@ -293,7 +293,7 @@ fn specs(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     let all = baseline.cells.len();
     let named = found.into_iter().map(|(mut difference, cells)| {
         if cells.len() < all {
-            let first = cells.first().map_or_else(String::new, |levels| cell_name(levels));
+            let first = cells.first().map_or_else(String::new, |levels| names::cell(levels));
             difference.cells = Some(match cells.len() {
                 1 => format!("in {first}"),
                 some => format!("in {some} of {all} cells, first in {first}"),

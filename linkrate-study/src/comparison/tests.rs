@@ -297,7 +297,7 @@ fn what_changes_the_meaning_of_a_cell_is_refused_by_name_with_both_values() {
     let missing = with(&|plan| {
         plan.study.cells.pop();
     });
-    assert_eq!(missing, one("cells", "tso of its own", "no cell of its own"));
+    assert_eq!(missing, one("cells", "TSO of its own", "no cell of its own"));
     let idle = with(&|plan| {
         plan.facts.facts.insert("idle-time".to_owned(), "/proc/stat".to_owned());
     });
@@ -328,7 +328,7 @@ fn what_differs_in_some_cells_says_in_which() {
     let (a, mut b) = (set(1, 3, SAME, 0.01, 0.0), set(2, 3, SAME, 0.01, 0.0));
     b.plan.study.cells[1].spec.clients = 2;
     let found = conditions::between(&a.plan, &b.plan);
-    assert_eq!(found[0].cells.as_deref(), Some("in gso"));
+    assert_eq!(found[0].cells.as_deref(), Some("in software GSO"));
 }
 
 #[test]

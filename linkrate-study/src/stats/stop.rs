@@ -70,7 +70,7 @@ pub fn level(confidence: f64, blocks: u32, max_blocks: u32) -> f64 {
 /// One figure that must become precise: a cell's throughput, an effect, ...
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
-    /// What it is, for people (`throughput of tso, transmit`).
+    /// What it is, for people (`throughput of TSO, transmit`).
     pub name: String,
     /// Its interval so far.
     pub interval: Interval,

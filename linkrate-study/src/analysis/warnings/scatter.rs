@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use linkrate_terms::BitRate;
 
 use crate::analysis::figures::{RunsByCell, is_transactional};
-use crate::analysis::watched::{cell_name, word};
+use crate::analysis::watched::word;
+use crate::names;
 use crate::results::Measure;
 use crate::stats::trend::{self, median};
 use crate::stats::wander;
@@ -75,7 +76,7 @@ fn cell_runs(
     let mut deviations: Vec<f64> = values.values().map(|value| distance(*value, middle)).collect();
     // the middle run has no deviation from itself: with few runs that makes the median too small
     let spread = NORMAL * median(&mut deviations)? * (n / (n - 1.0).max(1.0)).sqrt();
-    let name = cell_name(&study.cells[index].levels);
+    let name = names::cell(&study.cells[index].levels);
     Some(CellRuns { name, values, middle, spread })
 }
 
@@ -226,10 +227,13 @@ mod tests {
         let [rate, demand] = &results.warnings[..] else { panic!("{:?}", results.warnings) };
         assert_eq!(
             rate,
-            "gso: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 Gb/s of \
+            "software GSO: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 Gb/s of \
              its other runs; nothing is left out of any figure."
         );
-        assert!(demand.starts_with("gso: service demand of 0.431 µs/KB (block 4)"), "{demand}");
+        assert!(
+            demand.starts_with("software GSO: service demand of 0.431 µs/KB (block 4)"),
+            "{demand}"
+        );
         let values: Vec<f64> = RunsByCell::of(&stored.plan.study, &stored.runs)
             .by_block(1, Measure::Throughput)
             .into_values()

@@ -1,11 +1,13 @@
-//! Factors, levels and steps by the names that the field has for them.
+//! Factors, levels, steps and cells by the names that the field has for them, wherever a sentence
+//! speaks of them.
 //!
 //! Study files say `offload = "tso"`; a paper says TSO. What is not known here is called what the
 //! study file calls it, so that a new key reads plainly and never wrongly.
 
-use linkrate_study::results::{Level, Levels};
-use linkrate_study::study::PART;
 use linkrate_terms::ByteSize;
+
+use crate::results::{Level, Levels};
+use crate::study::PART;
 
 /// A step between two levels as the subject of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
