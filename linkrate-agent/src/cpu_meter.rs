@@ -64,9 +64,7 @@ impl CpuMeter {
             IdleSource::TimerList | IdleSource::ProcStat => None,
         };
         let awake = match source {
-            IdleSource::TimerList => {
-                AwakeTimes::start(cpus.iter().last().map_or(0, |last| last + 1)).ok()
-            }
+            IdleSource::TimerList => AwakeTimes::start().ok(),
             IdleSource::ProcStat | IdleSource::IdleCounter => None,
         };
         Ok(Self { source, cpus: cpus.clone(), counters, awake })

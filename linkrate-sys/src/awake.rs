@@ -31,17 +31,17 @@ pub struct AwakeTimes {
 }
 
 impl AwakeTimes {
-    /// Begins on all CPUs below `cpus`.
+    /// Begins on all CPUs.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_PERFMON, `ENOENT` on a kernel without these tracepoints.
-    pub fn start(cpus: u32) -> SysResult<Self> {
-        Self::begin(cpus)
+    pub fn start() -> SysResult<Self> {
+        Self::begin()
             .map_err(|error| SysError::new("watch", "threads and softirqs at tracepoints", error))
     }
 
-    fn begin(cpus: u32) -> io::Result<Self> {
-        let lines = CpuLines::new(cpus)?;
+    fn begin() -> io::Result<Self> {
+        let lines = CpuLines::new()?;
         let load = |body: Vec<Instruction>| Program::load(ProgramType::RawTracepoint, &body);
         let attached = vec![
             load(switch(&lines))?.trace(c"sched_switch")?,
@@ -124,4 +124,44 @@ fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
     body.push(step(MOV_NUMBER, 1, 0, 0, 0));
     body.push(step(STORE, 7, 1, SOFTIRQ_SINCE, 0));
     if_idle(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+    use crate::clock::monotonic_ns;
+    use crate::sched;
+    use crate::softirq_spin::SoftirqSpin;
+
+    #[test]
+    fn threads_and_softirqs_are_added_up() {
+        let test = "threads_and_softirqs_are_added_up";
+        let cpu = sched::affinity(sched::current_thread()).unwrap().iter().last().unwrap();
+        let awake = match AwakeTimes::start() {
+            Ok(awake) => awake,
+            Err(error) => return println!("SKIPPED {test}: {error}"),
+        };
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let spin = SoftirqSpin::attach(&receiver).unwrap();
+        let address = receiver.local_addr().unwrap();
+        std::thread::spawn(move || {
+            sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect()).unwrap();
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            for round in 0..20 {
+                let t0 = monotonic_ns();
+                let a0 = awake.on(cpu, t0);
+                let s0 = spin.spun().unwrap();
+                sender.send_to(&[1], address).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                let t1 = monotonic_ns();
+                let a1 = awake.on(cpu, t1);
+                let s1 = spin.spun().unwrap();
+                println!("{round} {:?} {:?} of {} spun {}", a0, a1.zip(a0).map(|(a, b)| a - b), t1 - t0, s1.since(s0).ns);
+            }
+        })
+        .join()
+        .unwrap();
+    }
 }

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::bpf::{Instruction, SharedValue, code, function, step};
+use crate::procstat;
 
 /// Bytes of a line.
 const LINE_BYTES_LOG2: i32 = 6;
 
-/// The lines of all CPUs below a power of two, zero at first.
+/// The lines of all CPUs that may ever be there, zero at first.
 #[derive(Debug)]
 pub(crate) struct CpuLines {
     value: SharedValue,
@@ -26,12 +27,11 @@ unsafe impl Send for CpuLines {}
 unsafe impl Sync for CpuLines {}
 
 impl CpuLines {
-    /// For all CPUs below `cpus`.
-    ///
     /// # Errors
     /// `EPERM` without CAP_BPF, `ENOSYS` on a kernel without bpf(2).
-    pub(crate) fn new(cpus: u32) -> io::Result<Self> {
-        let cpus = cpus.max(1).next_power_of_two();
+    pub(crate) fn new() -> io::Result<Self> {
+        let cpus = procstat::possible_cpus().map_err(io::Error::other)?;
+        let cpus = cpus.iter().last().map_or(1, |last| last + 1).next_power_of_two();
         let bytes = cpus << LINE_BYTES_LOG2;
         let value = SharedValue::new(bytes)?;
         let mapped = (bytes as usize).next_multiple_of(rustix::param::page_size());
@@ -49,7 +49,7 @@ impl CpuLines {
         use code::*;
         let mut body = vec![
             step(CALL, 0, 0, 0, function::GET_SMP_PROCESSOR_ID),
-            // CPUs are fewer; the verifier has to see it
+            // there is none above; the verifier has to see it
             step(AND_NUMBER, 0, 0, 0, self.cpus as i32 - 1),
             step(SHIFT_LEFT, 0, 0, 0, LINE_BYTES_LOG2),
         ];
@@ -59,7 +59,7 @@ impl CpuLines {
     }
 
     /// The number that is `offset` bytes from the beginning of the line of `cpu`; `None` for a CPU that
-    /// has none.
+    /// cannot be there.
     pub(crate) fn read(&self, cpu: u32, offset: i16) -> Option<u64> {
         if cpu >= self.cpus {
             return None;

@@ -66,17 +66,17 @@ pub struct InterruptCounts {
 }
 
 impl InterruptCounts {
-    /// Begins to count on all CPUs below `cpus`.
+    /// Begins to count on all CPUs.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_PERFMON, `ENOENT` on a kernel without these tracepoints.
-    pub fn start(cpus: u32) -> SysResult<Self> {
-        Self::begin(cpus)
+    pub fn start() -> SysResult<Self> {
+        Self::begin()
             .map_err(|error| SysError::new("count", "interrupts at tracepoints", error))
     }
 
-    fn begin(cpus: u32) -> io::Result<Self> {
-        let lines = CpuLines::new(cpus)?;
+    fn begin() -> io::Result<Self> {
+        let lines = CpuLines::new()?;
         let load = |body: Vec<Instruction>| Program::load(ProgramType::RawTracepoint, &body);
         let mut attached = Vec::new();
         // the end before the beginning, so that none is half seen
@@ -161,7 +161,7 @@ mod tests {
     fn softirqs_are_counted_by_their_length() {
         let test = "softirqs_are_counted_by_their_length";
         let cpu = sched::affinity(sched::current_thread()).unwrap().iter().last().unwrap();
-        let counts = match InterruptCounts::start(cpu + 1) {
+        let counts = match InterruptCounts::start() {
             Ok(counts) => counts,
             Err(error) => return println!("SKIPPED {test}: {error}"),
         };

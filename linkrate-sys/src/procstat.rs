@@ -202,7 +202,18 @@ pub fn ticks_per_second() -> u64 {
 /// # Errors
 /// When the file cannot be read or understood.
 pub fn online_cpus() -> Result<linkrate_terms::CpuSet, SysError> {
-    let path = "/sys/devices/system/cpu/online";
+    cpu_list("/sys/devices/system/cpu/online")
+}
+
+/// The CPUs that may ever be there, from `/sys/devices/system/cpu/possible`.
+///
+/// # Errors
+/// When the file cannot be read or understood.
+pub fn possible_cpus() -> Result<linkrate_terms::CpuSet, SysError> {
+    cpu_list("/sys/devices/system/cpu/possible")
+}
+
+fn cpu_list(path: &str) -> Result<linkrate_terms::CpuSet, SysError> {
     let text = read(path)?;
     text.trim().parse().map_err(|error| {
         SysError::new("read", path, io::Error::new(io::ErrorKind::InvalidData, error))
