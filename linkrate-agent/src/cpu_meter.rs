@@ -63,11 +63,20 @@ impl CpuMeter {
             IdleSource::IdleCounter => Some(IdleCounters::start(cpus)?),
             IdleSource::TimerList | IdleSource::ProcStat => None,
         };
-        let awake = match source {
+        Ok(Self { source, cpus: cpus.clone(), counters, awake: None })
+    }
+
+    /// The same for CPUs whose idle time softirqs interrupt, as far as this process may watch them: see
+    /// [`AwakeTimes`]. Elsewhere that would cost more than it mends, some per cent of the CPU time of
+    /// short transactions.
+    #[must_use]
+    pub fn watching_softirqs(self) -> Self {
+        let awake = match self.source {
             IdleSource::TimerList => AwakeTimes::start().ok(),
+            // one is too coarse for what it mends, the other sees them
             IdleSource::ProcStat | IdleSource::IdleCounter => None,
         };
-        Ok(Self { source, cpus: cpus.clone(), counters, awake })
+        Self { awake, ..self }
     }
 
     /// The meter of no CPUs.
@@ -154,6 +163,8 @@ fn visit(cpus: &CpuSet, awake: Option<&AwakeTimes>) -> Result<Vec<CpuTimes>, Sys
 
 /// Window less idle less steal, and how far that may be off.
 ///
+/// The CPU was awake for no less than its threads, and softirqs beside them, where these were watched.
+///
 /// A counter's CPU never sleeps, so all steal is beside its idle time. In the kernel's idle time
 /// steal lies in part: no more of it than there is idle time, no less than what the rest of the window
 /// cannot hold. Between these, idle time is taken to have its proportional share, which is exact for a
@@ -162,7 +173,8 @@ pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime
     let window_ns = closed.at_ns.saturating_sub(opened.at_ns);
     let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns).min(window_ns);
     let steal_ns = closed.steal_ns.saturating_sub(opened.steal_ns);
-    let watched_ns = closed.awake_ns.zip(opened.awake_ns).map(|(closed, opened)| closed - opened);
+    let watched_ns = closed.awake_ns.zip(opened.awake_ns);
+    let watched_ns = watched_ns.map(|(closed, opened)| closed.saturating_sub(opened));
     let awake_ns = (window_ns - idle_ns).max(watched_ns.unwrap_or(0)).min(window_ns);
     let idle_ns = window_ns - awake_ns;
     let (busy_ns, unsure_ns) = match source {
@@ -225,6 +237,21 @@ mod tests {
             let case = format!("{source:?} {idle} {steal}");
             assert_eq!((time.cpu, time.window_ns, time.steal_ns), (3, 1000, steal), "{case}");
             assert_eq!((time.busy_ns, time.unsure_ns), (busy_ns, unsure_ns), "{case}");
+        }
+        // a part of a softirq, in the kernel's books as idle time
+        for (idle, awake, steal, busy_ns) in
+            [(250, 760, 0, 760), (250, 740, 0, 750), (250, 1003, 0, 1000), (600, 500, 100, 450)]
+        {
+            let watched = |awake_ns, times| CpuTimes { awake_ns, ..times };
+            let opened = watched(Some(50), times(1000, 7, 5));
+            let closed = times(2000, 7 + idle, 5 + steal);
+            let time = busy(TimerList, &opened, &watched(Some(50 + awake), closed));
+            assert_eq!(time.busy_ns, busy_ns, "{idle} {awake} {steal}");
+            // not watched at both ends
+            assert_eq!(
+                busy(TimerList, &opened, &closed).busy_ns,
+                busy(TimerList, &times(1000, 7, 5), &closed).busy_ns
+            );
         }
         let unsure = |unsure_ns, times: CpuTimes| CpuTimes { unsure_ns, ..times };
         let (opened, closed) = (unsure(3, times(0, 0, 0)), unsure(43, times(100, 30, 0)));

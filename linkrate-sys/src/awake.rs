@@ -83,10 +83,8 @@ fn end() -> [Instruction; 2] {
 fn switch(lines: &CpuLines) -> Vec<Instruction> {
     use code::*;
     let add = add_since(THREAD_SINCE);
-    let mut body = vec![
-        step(CALL, 0, 0, 0, function::GET_CURRENT_PID_TGID),
-        step(MOV_REGISTER, 6, 0, 0, 0),
-    ];
+    let mut body =
+        vec![step(CALL, 0, 0, 0, function::GET_CURRENT_PID_TGID), step(MOV_REGISTER, 6, 0, 0, 0)];
     body.extend(lines.find());
     body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
     body.push(step(JUMP_IF_EQUAL, 6, 0, add.len() as i16, 0));
@@ -129,6 +127,7 @@ fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
+    use std::time::Duration;
 
     use super::*;
     use crate::clock::monotonic_ns;
@@ -149,19 +148,34 @@ mod tests {
         std::thread::spawn(move || {
             sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect()).unwrap();
             let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-            for round in 0..20 {
-                let t0 = monotonic_ns();
-                let a0 = awake.on(cpu, t0);
-                let s0 = spin.spun().unwrap();
+            let read = || loop {
+                let at_ns = monotonic_ns();
+                if let Some(awake_ns) = awake.on(cpu, at_ns) {
+                    return (at_ns, awake_ns);
+                }
+            };
+            // a thread that rests is not awake, whatever others are; one that works is
+            let (before, spun_before) = (read(), spin.spun().unwrap());
+            for _ in 0..5 {
                 sender.send_to(&[1], address).unwrap();
-                std::thread::sleep(std::time::Duration::from_millis(10));
-                let t1 = monotonic_ns();
-                let a1 = awake.on(cpu, t1);
-                let s1 = spin.spun().unwrap();
-                println!("{round} {:?} {:?} of {} spun {}", a0, a1.zip(a0).map(|(a, b)| a - b), t1 - t0, s1.since(s0).ns);
+                std::thread::sleep(Duration::from_millis(10));
             }
+            let (after, spun) = (read(), spin.spun().unwrap().since(spun_before));
+            let (window_ns, awake_ns) = (after.0 - before.0, after.1 - before.1);
+            // where receive processing is steered elsewhere, it happens elsewhere
+            let least_ns = if spun.datagrams == 5 { spun.ns } else { 0 };
+            assert!((least_ns..=window_ns).contains(&awake_ns), "{awake_ns} of {window_ns}");
+            let own_ns = sched::thread_cpu_ns(sched::current_thread()).unwrap();
+            let began = read();
+            while sched::thread_cpu_ns(sched::current_thread()).unwrap() < own_ns + 5_000_000 {}
+            assert!(read().1 - began.1 >= 5_000_000);
         })
         .join()
         .unwrap();
+        assert_eq!(awake_of_none(), None);
+    }
+
+    fn awake_of_none() -> Option<u64> {
+        AwakeTimes::start().ok()?.on(1_000_000, monotonic_ns())
     }
 }

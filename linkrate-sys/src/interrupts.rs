@@ -71,8 +71,7 @@ impl InterruptCounts {
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_PERFMON, `ENOENT` on a kernel without these tracepoints.
     pub fn start() -> SysResult<Self> {
-        Self::begin()
-            .map_err(|error| SysError::new("count", "interrupts at tracepoints", error))
+        Self::begin().map_err(|error| SysError::new("count", "interrupts at tracepoints", error))
     }
 
     fn begin() -> io::Result<Self> {
