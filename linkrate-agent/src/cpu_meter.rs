@@ -11,6 +11,8 @@
 //! off would take that part off twice, up to more than the window. What share of the steal it is, the
 //! kernel does not tell; thread CPU clocks (`update_rq_clock_task`, kernel/sched/core.c) are without
 //! any. So [`busy`] says what it may have been, and [`at_least`] what threads are known to have used.
+//!
+//! It also holds a part of some softirqs, which [`AwakeTimes`] knows.
 
 use linkrate_sys::awake::AwakeTimes;
 use linkrate_sys::clock::monotonic_ns;
