@@ -11,7 +11,10 @@
 //! off would take that part off twice, up to more than the window. What share of the steal it is, the
 //! kernel does not tell; thread CPU clocks (`update_rq_clock_task`, kernel/sched/core.c) are without
 //! any. So [`busy`] says what it may have been, and [`at_least`] what threads are known to have used.
+//!
+//! It also holds a part of some softirqs, which [`AwakeTimes`] knows.
 
+use linkrate_sys::awake::AwakeTimes;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
 use linkrate_sys::procstat::{self, CpuTimes};
@@ -29,7 +32,12 @@ pub struct CpuMeter {
     cpus: CpuSet,
     /// There when they are the source.
     counters: Option<IdleCounters>,
+    /// There when the kernel's idle time is the source and this process may watch it.
+    awake: Option<AwakeTimes>,
 }
+
+/// Readings after which one that was interrupted is taken as it is.
+const MOST_TRIES: usize = 4;
 
 /// The source that serves here for what is asked.
 pub fn choose(asked: Choice) -> IdleSource {
@@ -57,12 +65,26 @@ impl CpuMeter {
             IdleSource::IdleCounter => Some(IdleCounters::start(cpus)?),
             IdleSource::TimerList | IdleSource::ProcStat => None,
         };
-        Ok(Self { source, cpus: cpus.clone(), counters })
+        Ok(Self { source, cpus: cpus.clone(), counters, awake: None })
+    }
+
+    /// The same for CPUs whose idle time softirqs interrupt, as far as this process may watch them: see
+    /// [`AwakeTimes`]. Elsewhere that would cost more than it mends, some per cent of the CPU time of
+    /// short transactions.
+    #[must_use]
+    pub fn watching_softirqs(self) -> Self {
+        let awake = match self.source {
+            IdleSource::TimerList => AwakeTimes::start().ok(),
+            // one is too coarse for what it mends, the other sees them
+            IdleSource::ProcStat | IdleSource::IdleCounter => None,
+        };
+        Self { awake, ..self }
     }
 
     /// The meter of no CPUs.
     pub fn unasked() -> Self {
-        Self { source: choose(Choice::IdleTime), cpus: CpuSet::default(), counters: None }
+        let source = choose(Choice::IdleTime);
+        Self { source, cpus: CpuSet::default(), counters: None, awake: None }
     }
 
     /// Where idle time comes from.
@@ -92,7 +114,7 @@ impl CpuMeter {
     /// When the kernel's books cannot be read, or a CPU is not one of the meter's.
     pub fn read(&self, cpus: &CpuSet) -> Result<Vec<CpuTimes>, SysError> {
         match (self.source, &self.counters) {
-            (IdleSource::TimerList, _) => visit(cpus),
+            (IdleSource::TimerList, _) => visit(cpus, self.awake.as_ref()),
             (IdleSource::IdleCounter, Some(counters)) => {
                 cpus.iter().map(|cpu| self.read_counter(counters, cpu)).collect()
             }
@@ -111,13 +133,13 @@ impl CpuMeter {
             let error = std::io::Error::other(format!("the meter is that of CPUs {}", self.cpus));
             SysError::new("read idle counter of CPU", cpu.to_string(), error)
         })?;
-        Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns, steal_ns })
+        Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns, steal_ns, awake_ns: None })
     }
 }
 
 /// Reads each CPU from that CPU: `/proc/timer_list` leaves out an idle period that is still under
 /// way, and a CPU that runs this thread is in none.
-fn visit(cpus: &CpuSet) -> Result<Vec<CpuTimes>, SysError> {
+fn visit(cpus: &CpuSet, awake: Option<&AwakeTimes>) -> Result<Vec<CpuTimes>, SysError> {
     let thread = sched::current_thread();
     let home = sched::affinity(thread)?;
     let times = cpus.iter().map(|cpu| {
@@ -125,7 +147,16 @@ fn visit(cpus: &CpuSet) -> Result<Vec<CpuTimes>, SysError> {
         if home != there {
             sched::set_affinity(thread, &there)?;
         }
-        procstat::read_precise(cpu)
+        let Some(awake) = awake else { return procstat::read_precise(cpu) };
+        let mut times = procstat::read_precise(cpu)?;
+        for _ in 1..MOST_TRIES {
+            times.awake_ns = awake.on(cpu, times.at_ns);
+            if times.awake_ns.is_some() {
+                break;
+            }
+            times = procstat::read_precise(cpu)?;
+        }
+        Ok(times)
     });
     let times: Result<Vec<_>, _> = times.collect();
     sched::set_affinity(thread, &home)?;
@@ -133,6 +164,8 @@ fn visit(cpus: &CpuSet) -> Result<Vec<CpuTimes>, SysError> {
 }
 
 /// Window less idle less steal, and how far that may be off.
+///
+/// The CPU was awake for no less than its threads, and softirqs beside them, where these were watched.
 ///
 /// A counter's CPU never sleeps, so all steal is beside its idle time. In the kernel's idle time
 /// steal lies in part: no more of it than there is idle time, no less than what the rest of the window
@@ -142,7 +175,10 @@ pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime
     let window_ns = closed.at_ns.saturating_sub(opened.at_ns);
     let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns).min(window_ns);
     let steal_ns = closed.steal_ns.saturating_sub(opened.steal_ns);
-    let awake_ns = window_ns - idle_ns;
+    let watched_ns = closed.awake_ns.zip(opened.awake_ns);
+    let watched_ns = watched_ns.map(|(closed, opened)| closed.saturating_sub(opened));
+    let awake_ns = (window_ns - idle_ns).max(watched_ns.unwrap_or(0)).min(window_ns);
+    let idle_ns = window_ns - awake_ns;
     let (busy_ns, unsure_ns) = match source {
         IdleSource::IdleCounter => {
             let unsure_ns = closed.unsure_ns.saturating_sub(opened.unsure_ns);
@@ -177,7 +213,7 @@ mod tests {
     use super::*;
 
     fn times(at_ns: u64, idle_ns: u64, steal_ns: u64) -> CpuTimes {
-        CpuTimes { cpu: 3, at_ns, idle_ns, unsure_ns: 0, steal_ns }
+        CpuTimes { cpu: 3, at_ns, idle_ns, unsure_ns: 0, steal_ns, awake_ns: None }
     }
 
     #[test]
@@ -203,6 +239,21 @@ mod tests {
             let case = format!("{source:?} {idle} {steal}");
             assert_eq!((time.cpu, time.window_ns, time.steal_ns), (3, 1000, steal), "{case}");
             assert_eq!((time.busy_ns, time.unsure_ns), (busy_ns, unsure_ns), "{case}");
+        }
+        // a part of a softirq, in the kernel's books as idle time
+        for (idle, awake, steal, busy_ns) in
+            [(250, 760, 0, 760), (250, 740, 0, 750), (250, 1003, 0, 1000), (600, 500, 100, 450)]
+        {
+            let watched = |awake_ns, times| CpuTimes { awake_ns, ..times };
+            let opened = watched(Some(50), times(1000, 7, 5));
+            let closed = times(2000, 7 + idle, 5 + steal);
+            let time = busy(TimerList, &opened, &watched(Some(50 + awake), closed));
+            assert_eq!(time.busy_ns, busy_ns, "{idle} {awake} {steal}");
+            // not watched at both ends
+            assert_eq!(
+                busy(TimerList, &opened, &closed).busy_ns,
+                busy(TimerList, &times(1000, 7, 5), &closed).busy_ns
+            );
         }
         let unsure = |unsure_ns, times: CpuTimes| CpuTimes { unsure_ns, ..times };
         let (opened, closed) = (unsure(3, times(0, 0, 0)), unsure(43, times(100, 30, 0)));

@@ -117,7 +117,7 @@ impl IdleCounters {
                 .with_hint("choose clock source tsc, which is read without a system call"));
         }
         // not everyone may
-        let interrupts = InterruptCounts::start(cpus.iter().last().map_or(0, |last| last + 1));
+        let interrupts = InterruptCounts::start();
         let interrupts = interrupts.ok().map(Arc::new);
         let mut counters = Self { counters: Vec::new(), sees_interrupts: interrupts.is_some() };
         for cpu in cpus.iter() {

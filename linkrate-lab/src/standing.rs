@@ -105,13 +105,13 @@ pub(crate) fn build(
         standing.clients.push(describe(&mut client.host, &client.interface)?);
     }
     let receive_steering = steer(&mut sut, &mut clients, &names, placement, &mut standing)?;
-    let idle_source = account(&mut sut, &placement.sut, spec.cpu_meter)?;
+    let idle_source = account(&mut sut, &placement.sut, spec.cpu_meter, true)?;
     let mut accounted: BTreeSet<String> = BTreeSet::new();
     for client in clients.iter_mut().filter(|_| !placement.is_shared()) {
         // one agent for the CPUs of each machine
         if accounted.insert(client.host.hello.boot_id.clone()) {
             let cpus = client.host.cpus.clone();
-            account(&mut client.host, &cpus, spec.cpu_meter)?;
+            account(&mut client.host, &cpus, spec.cpu_meter, true)?;
         }
     }
     let mut placement = placement.clone();

@@ -294,10 +294,10 @@ impl Testbed {
                 expect_reply!(host.connection, request, Reply::Done => ())?;
             }
         }
-        let idle_source = account(&mut sut, &placement.sut, spec.cpu_meter)?;
+        let idle_source = account(&mut sut, &placement.sut, spec.cpu_meter, false)?;
         // one client's agent accounts for the CPUs of all, unless they are the same
         if let (Some(client), false) = (clients.first_mut(), placement.is_shared()) {
-            account(&mut client.host, &placement.clients, spec.cpu_meter)?;
+            account(&mut client.host, &placement.clients, spec.cpu_meter, false)?;
         }
         let placement = placement.clone();
         Ok(Self {
@@ -361,8 +361,9 @@ pub(crate) fn account(
     host: &mut Host,
     cpus: &CpuSet,
     meter: CpuMeter,
+    softirqs: bool,
 ) -> Result<IdleSource, LabError> {
-    let request = Request::Account { cpus: cpus.clone(), meter };
+    let request = Request::Account { cpus: cpus.clone(), meter, softirqs };
     Ok(expect_reply!(host.connection, request, Reply::Accounts { source } => source)?)
 }
 

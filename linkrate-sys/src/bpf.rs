@@ -27,6 +27,7 @@ pub(crate) enum ProgramType {
 pub(crate) mod function {
     pub(crate) const KTIME_GET_NS: i32 = 5;
     pub(crate) const GET_SMP_PROCESSOR_ID: i32 = 8;
+    pub(crate) const GET_CURRENT_PID_TGID: i32 = 14;
 }
 
 /// The operations in use, as `code` of an [`Instruction`].
@@ -37,6 +38,7 @@ pub(crate) mod code {
     pub(crate) const LOAD_MAP_VALUE: u8 = 0x18;
     pub(crate) const SUBTRACT: u8 = 0x1f;
     pub(crate) const JUMP_IF_NOT_LESS: u8 = 0x35;
+    pub(crate) const JUMP_IF_NOT_EQUAL: u8 = 0x55;
     pub(crate) const AND_NUMBER: u8 = 0x57;
     pub(crate) const SHIFT_LEFT: u8 = 0x67;
     pub(crate) const LOAD: u8 = 0x79;

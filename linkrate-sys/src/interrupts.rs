@@ -9,16 +9,10 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-
-use crate::bpf::{Instruction, Program, ProgramType, SharedValue, code, function, step};
+use crate::bpf::{Instruction, Program, ProgramType, code, function, step};
+use crate::cpu_lines::CpuLines;
 use crate::error::{SysError, SysResult};
-
-/// Bytes for each CPU, a cache line.
-const CPU_BYTES_LOG2: i32 = 6;
 
 /// Fields of a CPU's line, in bytes from its beginning.
 const SINCE: i16 = 0;
@@ -67,88 +61,40 @@ impl Interrupts {
 /// Counts on all CPUs, until dropped.
 #[derive(Debug)]
 pub struct InterruptCounts {
-    memory: NonNull<AtomicU64>,
-    mapped: usize,
-    cpus: u32,
+    lines: CpuLines,
     _attached: Vec<OwnedFd>,
 }
 
-// SAFETY: the mapping belongs to this value and is read through atomics only.
-unsafe impl Send for InterruptCounts {}
-// SAFETY: as for Send.
-unsafe impl Sync for InterruptCounts {}
-
 impl InterruptCounts {
-    /// Begins to count on all CPUs below `cpus`.
+    /// Begins to count on all CPUs.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_PERFMON, `ENOENT` on a kernel without these tracepoints.
-    pub fn start(cpus: u32) -> SysResult<Self> {
-        Self::begin(cpus.max(1).next_power_of_two())
-            .map_err(|error| SysError::new("count", "interrupts at tracepoints", error))
+    pub fn start() -> SysResult<Self> {
+        Self::begin().map_err(|error| SysError::new("count", "interrupts at tracepoints", error))
     }
 
-    fn begin(cpus: u32) -> io::Result<Self> {
-        let bytes = cpus << CPU_BYTES_LOG2;
-        let counts = SharedValue::new(bytes)?;
+    fn begin() -> io::Result<Self> {
+        let lines = CpuLines::new()?;
         let load = |body: Vec<Instruction>| Program::load(ProgramType::RawTracepoint, &body);
         let mut attached = Vec::new();
         // the end before the beginning, so that none is half seen
-        attached.push(load(softirq_exit(&counts, cpus))?.trace(c"softirq_exit")?);
-        attached.push(load(softirq_entry(&counts, cpus))?.trace(c"softirq_entry")?);
-        let interrupt = load(hardware(&counts, cpus))?;
+        attached.push(load(softirq_exit(&lines))?.trace(c"softirq_exit")?);
+        attached.push(load(softirq_entry(&lines))?.trace(c"softirq_entry")?);
+        let interrupt = load(hardware(&lines))?;
         let points = INTERRUPT_POINTS.iter().filter_map(|name| interrupt.trace(name).ok());
         attached.extend(points);
-        let mapped = (bytes as usize).next_multiple_of(rustix::param::page_size());
-        // SAFETY: a new shared mapping at an address of the kernel's choice touches nothing.
-        let memory = unsafe {
-            let flags = MapFlags::SHARED;
-            mmap(std::ptr::null_mut(), mapped, ProtFlags::READ, flags, counts.descriptor(), 0)?
-        };
-        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { memory, mapped, cpus, _attached: attached })
+        Ok(Self { lines, _attached: attached })
     }
 
     /// What has come on `cpu` so far; `None` for a CPU that is not counted.
     pub fn on(&self, cpu: u32) -> Option<Interrupts> {
-        if cpu >= self.cpus {
-            return None;
-        }
-        let field = |offset: i16| {
-            let bytes = ((cpu as usize) << CPU_BYTES_LOG2) + offset as usize;
-            // SAFETY: the line of a CPU below `cpus` lies within the mapping, which is aligned to a
-            // page and lives as long as self; its fields are aligned numbers of 64 bits that the
-            // kernel's programs write whole.
-            unsafe { self.memory.byte_add(bytes).as_ref() }.load(Ordering::Relaxed)
-        };
         Some(Interrupts {
-            softirq_ns: field(SOFTIRQ_NS),
-            softirqs: field(SOFTIRQS),
-            hardware: field(INTERRUPTS),
+            softirq_ns: self.lines.read(cpu, SOFTIRQ_NS)?,
+            softirqs: self.lines.read(cpu, SOFTIRQS)?,
+            hardware: self.lines.read(cpu, INTERRUPTS)?,
         })
     }
-}
-
-impl Drop for InterruptCounts {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this length and nothing refers to it any more.
-        let unmapped = unsafe { munmap(self.memory.as_ptr().cast(), self.mapped) };
-        debug_assert!(unmapped.is_ok());
-    }
-}
-
-/// r7: the line of this CPU.
-fn find_line(counts: &SharedValue, cpus: u32) -> Vec<Instruction> {
-    use code::*;
-    let mut body = vec![
-        step(CALL, 0, 0, 0, function::GET_SMP_PROCESSOR_ID),
-        // CPUs are fewer; the verifier has to see it
-        step(AND_NUMBER, 0, 0, 0, cpus as i32 - 1),
-        step(SHIFT_LEFT, 0, 0, 0, CPU_BYTES_LOG2),
-    ];
-    body.extend(counts.load_address(7));
-    body.push(step(ADD, 7, 0, 0, 0));
-    body
 }
 
 /// Adds one to a field of the line.
@@ -170,17 +116,17 @@ fn unless_of_the_tick(body: Vec<Instruction>) -> Vec<Instruction> {
     all
 }
 
-fn softirq_entry(counts: &SharedValue, cpus: u32) -> Vec<Instruction> {
+fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
     use code::*;
-    let mut body = find_line(counts, cpus);
+    let mut body = lines.find();
     body.extend(count(SOFTIRQS));
     body.extend([step(CALL, 0, 0, 0, function::KTIME_GET_NS), step(STORE, 7, 0, SINCE, 0)]);
     unless_of_the_tick(body)
 }
 
-fn softirq_exit(counts: &SharedValue, cpus: u32) -> Vec<Instruction> {
+fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
     use code::*;
-    let mut body = find_line(counts, cpus);
+    let mut body = lines.find();
     body.extend([
         step(CALL, 0, 0, 0, function::KTIME_GET_NS),
         step(LOAD, 1, 7, SINCE, 0),
@@ -194,9 +140,9 @@ fn softirq_exit(counts: &SharedValue, cpus: u32) -> Vec<Instruction> {
     unless_of_the_tick(body)
 }
 
-fn hardware(counts: &SharedValue, cpus: u32) -> Vec<Instruction> {
+fn hardware(lines: &CpuLines) -> Vec<Instruction> {
     use code::*;
-    let mut body = find_line(counts, cpus);
+    let mut body = lines.find();
     body.extend(count(INTERRUPTS));
     body.extend([step(MOV_NUMBER, 0, 0, 0, 0), step(EXIT, 0, 0, 0, 0)]);
     body
@@ -214,7 +160,7 @@ mod tests {
     fn softirqs_are_counted_by_their_length() {
         let test = "softirqs_are_counted_by_their_length";
         let cpu = sched::affinity(sched::current_thread()).unwrap().iter().last().unwrap();
-        let counts = match InterruptCounts::start(cpu + 1) {
+        let counts = match InterruptCounts::start() {
             Ok(counts) => counts,
             Err(error) => return println!("SKIPPED {test}: {error}"),
         };

@@ -16,9 +16,11 @@
 //! - [`local_socket`]: how processes of one machine find each other
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
 
+pub mod awake;
 mod bpf;
 pub mod census;
 pub mod clock;
+mod cpu_lines;
 pub mod doorbell;
 pub mod error;
 pub mod ethtool;

@@ -28,6 +28,9 @@ pub struct CpuTimes {
     pub unsure_ns: u64,
     /// Time the hypervisor gave to others, ns in steps of one tick.
     pub steal_ns: u64,
+    /// Time of threads, and of softirqs beside them, by [`AwakeTimes`](crate::awake::AwakeTimes), ns;
+    /// the kernel's books have none.
+    pub awake_ns: Option<u64>,
 }
 
 /// Whether this process may read `/proc/timer_list`, so that idle time comes in nanoseconds.
@@ -143,7 +146,7 @@ pub fn read_precise(cpu: u32) -> Result<CpuTimes, SysError> {
         .map(|(_, idle)| idle)
         .ok_or_else(|| missing("/proc/timer_list", cpu))?;
     let steal_ns = read_coarse(cpu)?.steal_ns;
-    Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns: 0, steal_ns })
+    Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns: 0, steal_ns, awake_ns: None })
 }
 
 /// Reads the times of `cpu` from `/proc/stat`.
@@ -162,6 +165,7 @@ pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
         idle_ns: idle_ticks.saturating_mul(ns_per_tick),
         unsure_ns: 0,
         steal_ns: steal_ticks.saturating_mul(ns_per_tick),
+        awake_ns: None,
     })
 }
 
@@ -198,7 +202,18 @@ pub fn ticks_per_second() -> u64 {
 /// # Errors
 /// When the file cannot be read or understood.
 pub fn online_cpus() -> Result<linkrate_terms::CpuSet, SysError> {
-    let path = "/sys/devices/system/cpu/online";
+    cpu_list("/sys/devices/system/cpu/online")
+}
+
+/// The CPUs that may ever be there, from `/sys/devices/system/cpu/possible`.
+///
+/// # Errors
+/// When the file cannot be read or understood.
+pub fn possible_cpus() -> Result<linkrate_terms::CpuSet, SysError> {
+    cpu_list("/sys/devices/system/cpu/possible")
+}
+
+fn cpu_list(path: &str) -> Result<linkrate_terms::CpuSet, SysError> {
     let text = read(path)?;
     text.trim().parse().map_err(|error| {
         SysError::new("read", path, io::Error::new(io::ErrorKind::InvalidData, error))

@@ -22,6 +22,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::tap::VNET_HEADER_BYTES;
@@ -39,6 +40,9 @@ const CASES: u32 = 1500;
 /// Most fragments of one datagram here, which the TAP must hold.
 const MOST_FRAGMENTS: usize = 600;
 
+/// Time after which what a socket has sent is taken to be lost.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Largest payload of a datagram here.
 const LONGEST: usize = 65_000;
 
@@ -48,6 +52,17 @@ fn ours(frame: &[u8], fragment_size: usize, identification: u32) -> Vec<Vec<u8>>
     let request = Request::new(u16::try_from(fragment_size).expect("a size"));
     ufo::cut_into(frame, &request, identification, &mut headers, &mut cuts).expect("a datagram");
     cuts.iter().map(|cut| [cut.header(&headers), cut.payload(frame)].concat()).collect()
+}
+
+/// Whether no fragment of the same datagram follows.
+fn is_last(frame: &[u8]) -> bool {
+    let headers = Headers::parse(frame).expect("a frame");
+    let more = match (headers.transport, headers.network) {
+        (Transport::Fragment, Network::V6(ip)) => frame[ip.at + ip.length + 3] & 1,
+        (Transport::Fragment, Network::V4(ip)) => frame[ip.at + 6] & 0x20,
+        _ => 0,
+    };
+    more == 0
 }
 
 /// The identification in an IPv6 fragment that the kernel has made; zero in a frame that is none.
@@ -292,20 +307,26 @@ fn compare_with_a_socket(local: &str, remote: &str, headers: usize, lowest_mtu: 
     let netlink = RefCell::new(RouteSocket::open().expect("netlink"));
     let ports = remote.port().to_be_bytes();
     // the host's own news about itself are not what was sent
+    let was_sent = |frame: &Vec<u8>| {
+        let headers = Headers::parse(frame).expect("a frame");
+        match headers.transport {
+            Transport::Udp { at } => frame[at + 2..at + 4] == ports,
+            transport => transport == Transport::Fragment,
+        }
+    };
+    // while another CPU is sending such news, it sends what comes then, too, a moment later
     let read = || {
-        let mut frames = tap_host::read_all(&exit);
-        frames.retain(|frame| {
-            let headers = Headers::parse(frame).expect("a frame");
-            match headers.transport {
-                Transport::Udp { at } => frame[at + 2..at + 4] == ports,
-                transport => transport == Transport::Fragment,
+        let (began, mut frames) = (Instant::now(), Vec::new());
+        loop {
+            frames.extend(tap_host::read_all(&exit).into_iter().filter(was_sent));
+            if frames.last().is_some_and(|frame| is_last(frame)) || began.elapsed() > PATIENCE {
+                return frames;
             }
-        });
-        frames
+            std::thread::yield_now();
+        }
     };
     let sent = |mtu: usize, payload: &[u8]| {
         netlink.borrow_mut().set_mtu("exit", mtu as u32).expect("an MTU");
-        read();
         assert_eq!(socket.send_to(payload, remote).expect("sent"), payload.len());
         read()
     };

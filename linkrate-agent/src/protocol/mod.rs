@@ -44,6 +44,9 @@ pub enum Request {
         cpus: CpuSet,
         /// How.
         meter: CpuMeter,
+        /// Whether idle CPUs are interrupted by receive processing, which the kernel's idle time alone
+        /// does not account for rightly.
+        softirqs: bool,
     },
     /// Create a veth pair from this host to another agent's host on the same machine.
     CreateWire {

@@ -247,8 +247,14 @@ mod tests {
 
     #[test]
     fn what_is_neither_idle_nor_stolen_is_load() {
-        let times =
-            |at_ns, idle_ns, steal_ns| CpuTimes { cpu: 3, at_ns, idle_ns, unsure_ns: 0, steal_ns };
+        let times = |at_ns, idle_ns, steal_ns| CpuTimes {
+            cpu: 3,
+            at_ns,
+            idle_ns,
+            unsure_ns: 0,
+            steal_ns,
+            awake_ns: None,
+        };
         let source = IdleSource::TimerList;
         let seen = load(source, &times(1000, 500, 10), &times(2000, 700, 60));
         assert!((seen.busy - 76.0).abs() < 1e-9 && (seen.steal - 5.0).abs() < 1e-9, "{seen:?}");

@@ -127,6 +127,7 @@ pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
     let sources = [choose(linkrate_terms::CpuMeter::IdleTime), IdleSource::IdleCounter];
     let meters = sources.into_iter().filter_map(|source| {
         let meter = CpuMeter::new(source, &placement.sut);
+        let meter = meter.map(CpuMeter::watching_softirqs);
         meter.map_err(|error| left_out.push(format!("{}: {error}", source.name()))).ok()
     });
     (meters.collect(), left_out)

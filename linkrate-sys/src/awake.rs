@@ -1,0 +1,181 @@
+//! How long each CPU was awake: the time of every thread but the idle one, and of the softirqs that
+//! interrupted that.
+//!
+//! The kernel's idle time alone cannot be trusted with these softirqs. An interrupt that comes while one
+//! is running begins idle time when it ends (`tick_irq_exit`, kernel/softirq.c, asks whether this is the
+//! idle thread and no hardware interrupt; Linux 6.18). If the softirq then wakes somebody, what was left
+//! of it stays idle time in the kernel's books.
+//!
+//! Three eBPF programs at tracepoints (`sched:sched_switch`, `irq:softirq_entry` and `_exit`) add up the
+//! time into memory that this process maps. A hardware interrupt of an idle CPU is in neither, so it
+//! was awake for longer than this.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::bpf::{Instruction, Program, ProgramType, code, function, step};
+use crate::cpu_lines::CpuLines;
+use crate::error::{SysError, SysResult};
+
+/// Fields of a CPU's line, in bytes from its beginning: since when the present thread runs, since when
+/// the present softirq, and the sum.
+const THREAD_SINCE: i16 = 0;
+const SOFTIRQ_SINCE: i16 = 8;
+const AWAKE_NS: i16 = 16;
+
+/// Adds up on all CPUs, until dropped.
+#[derive(Debug)]
+pub struct AwakeTimes {
+    lines: CpuLines,
+    _attached: Vec<OwnedFd>,
+}
+
+impl AwakeTimes {
+    /// Begins on all CPUs.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF and CAP_PERFMON, `ENOENT` on a kernel without these tracepoints.
+    pub fn start() -> SysResult<Self> {
+        Self::begin()
+            .map_err(|error| SysError::new("watch", "threads and softirqs at tracepoints", error))
+    }
+
+    fn begin() -> io::Result<Self> {
+        let lines = CpuLines::new()?;
+        let load = |body: Vec<Instruction>| Program::load(ProgramType::RawTracepoint, &body);
+        let attached = vec![
+            load(switch(&lines))?.trace(c"sched_switch")?,
+            load(softirq_exit(&lines))?.trace(c"softirq_exit")?,
+            load(softirq_entry(&lines))?.trace(c"softirq_entry")?,
+        ];
+        Ok(Self { lines, _attached: attached })
+    }
+
+    /// How long `cpu` has been awake until `at_ns` (CLOCK_MONOTONIC) for a caller that has been running
+    /// there since then, ns. `None` if it has not, and for a CPU that is not watched.
+    pub fn on(&self, cpu: u32, at_ns: u64) -> Option<u64> {
+        let since_ns = self.lines.read(cpu, THREAD_SINCE)?;
+        let awake_ns = self.lines.read(cpu, AWAKE_NS)?;
+        let is_same = self.lines.read(cpu, THREAD_SINCE)? == since_ns;
+        (since_ns != 0 && is_same).then(|| Some(awake_ns + at_ns.checked_sub(since_ns)?))?
+    }
+}
+
+/// Adds what has passed since the moment in a field, if there is one, until that in r0; uses r1 to r3.
+fn add_since(field: i16) -> [Instruction; 7] {
+    use code::*;
+    [
+        step(LOAD, 1, 7, field, 0),
+        step(JUMP_IF_EQUAL, 1, 0, 5, 0),
+        step(MOV_REGISTER, 3, 0, 0, 0),
+        step(SUBTRACT, 3, 1, 0, 0),
+        step(LOAD, 2, 7, AWAKE_NS, 0),
+        step(ADD, 2, 3, 0, 0),
+        step(STORE, 7, 2, AWAKE_NS, 0),
+    ]
+}
+
+fn end() -> [Instruction; 2] {
+    [step(code::MOV_NUMBER, 0, 0, 0, 0), step(code::EXIT, 0, 0, 0, 0)]
+}
+
+/// At a switch: what the thread that leaves has run, unless it is the idle one.
+fn switch(lines: &CpuLines) -> Vec<Instruction> {
+    use code::*;
+    let add = add_since(THREAD_SINCE);
+    let mut body =
+        vec![step(CALL, 0, 0, 0, function::GET_CURRENT_PID_TGID), step(MOV_REGISTER, 6, 0, 0, 0)];
+    body.extend(lines.find());
+    body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
+    body.push(step(JUMP_IF_EQUAL, 6, 0, add.len() as i16, 0));
+    body.extend(add);
+    body.push(step(STORE, 7, 0, THREAD_SINCE, 0));
+    body.extend(end());
+    body
+}
+
+/// Goes around `body` unless the idle thread is interrupted.
+fn if_idle(body: Vec<Instruction>) -> Vec<Instruction> {
+    use code::*;
+    let mut all = vec![
+        step(CALL, 0, 0, 0, function::GET_CURRENT_PID_TGID),
+        step(JUMP_IF_NOT_EQUAL, 0, 0, body.len() as i16, 0),
+    ];
+    all.extend(body);
+    all.extend(end());
+    all
+}
+
+fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
+    use code::*;
+    let mut body = lines.find();
+    body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
+    body.push(step(STORE, 7, 0, SOFTIRQ_SINCE, 0));
+    if_idle(body)
+}
+
+fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
+    use code::*;
+    let mut body = lines.find();
+    body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
+    body.extend(add_since(SOFTIRQ_SINCE));
+    body.push(step(MOV_NUMBER, 1, 0, 0, 0));
+    body.push(step(STORE, 7, 1, SOFTIRQ_SINCE, 0));
+    if_idle(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::monotonic_ns;
+    use crate::sched;
+    use crate::softirq_spin::SoftirqSpin;
+
+    #[test]
+    fn threads_and_softirqs_are_added_up() {
+        let test = "threads_and_softirqs_are_added_up";
+        let cpu = sched::affinity(sched::current_thread()).unwrap().iter().last().unwrap();
+        let awake = match AwakeTimes::start() {
+            Ok(awake) => awake,
+            Err(error) => return println!("SKIPPED {test}: {error}"),
+        };
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let spin = SoftirqSpin::attach(&receiver).unwrap();
+        let address = receiver.local_addr().unwrap();
+        std::thread::spawn(move || {
+            sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect()).unwrap();
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let read = || loop {
+                let at_ns = monotonic_ns();
+                if let Some(awake_ns) = awake.on(cpu, at_ns) {
+                    return (at_ns, awake_ns);
+                }
+            };
+            // a thread that rests is not awake, whatever others are; one that works is
+            let (before, spun_before) = (read(), spin.spun().unwrap());
+            for _ in 0..5 {
+                sender.send_to(&[1], address).unwrap();
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let (after, spun) = (read(), spin.spun().unwrap().since(spun_before));
+            let (window_ns, awake_ns) = (after.0 - before.0, after.1 - before.1);
+            // where receive processing is steered elsewhere, it happens elsewhere
+            let least_ns = if spun.datagrams == 5 { spun.ns } else { 0 };
+            assert!((least_ns..=window_ns).contains(&awake_ns), "{awake_ns} of {window_ns}");
+            let own_ns = sched::thread_cpu_ns(sched::current_thread()).unwrap();
+            let began = read();
+            while sched::thread_cpu_ns(sched::current_thread()).unwrap() < own_ns + 5_000_000 {}
+            assert!(read().1 - began.1 >= 5_000_000);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(awake_of_none(), None);
+    }
+
+    fn awake_of_none() -> Option<u64> {
+        AwakeTimes::start().ok()?.on(1_000_000, monotonic_ns())
+    }
+}
