@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 
 use linkrate_sys::wait::wait;
 use linkrate_terms::BitRate;
-use linkrate_wire::lro::Row;
+use linkrate_wire::lro::{Parts, Row};
 
 use super::WireKind;
 use super::cable::Cable;
@@ -25,6 +25,10 @@ use crate::ring::Waker;
 
 /// A wait shorter than this is not worth a system call.
 const SPIN_NS: u64 = 3_000;
+
+/// Payload after which the device gives up its CPU to whoever else wants it. Drivers and programs that
+/// share it then find what was carried in the cache, where it would be gone after some megabytes.
+const SERVING_BYTES: usize = 256 << 10;
 
 /// Frames that a port receives in one turn, and what else comes with the last of them.
 const BUDGET: usize = 256;
@@ -83,6 +87,8 @@ pub(crate) struct Engine {
     ports: Vec<Option<DevicePort>>,
     medium: Medium,
     faults: FaultInjector,
+    /// Payload carried since the thread slept or gave up its CPU.
+    carried_bytes: usize,
 }
 
 impl Engine {
@@ -97,15 +103,20 @@ impl Engine {
             WireKind::Switch => Medium::Switch(Switch::default()),
         };
         let faults = FaultInjector::new(Faults::default());
-        Self { clock, doorbell, commands, ports: Vec::new(), medium, faults }
+        Self { clock, doorbell, commands, ports: Vec::new(), medium, faults, carried_bytes: 0 }
     }
 
     /// Runs until it is told to end.
     pub(crate) fn run(mut self) -> io::Result<()> {
         while self.obey() {
             if self.turn() {
+                if self.carried_bytes >= SERVING_BYTES {
+                    self.carried_bytes = 0;
+                    std::thread::yield_now();
+                }
                 continue;
             }
+            self.carried_bytes = 0;
             self.doorbell.will_sleep();
             let slept = self.sleep();
             self.doorbell.woken();
@@ -151,7 +162,7 @@ impl Engine {
 
     /// Does everything that is due now. False when there was nothing.
     fn turn(&mut self) -> bool {
-        let Self { clock, ports, medium, faults, .. } = self;
+        let Self { clock, ports, medium, faults, carried_bytes, .. } = self;
         let mut any = false;
         let now_ps = clock.now_ps();
         for (number, port) in ports.iter_mut().enumerate() {
@@ -178,6 +189,7 @@ impl Engine {
             while frames < BUDGET {
                 let Some((at_ps, burst)) = flight.arrived(now_ps) else { break };
                 frames += burst.frames();
+                *carried_bytes += burst.tail().len();
                 port.receive(burst, at_ps, now_ps);
                 any = true;
             }
