@@ -34,6 +34,7 @@ pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
 pub mod perf;
+pub mod prefetch;
 pub mod procstat;
 pub mod sched;
 pub mod send_queue;

@@ -15,6 +15,10 @@ use std::ops::{Deref, Range};
 /// options come to 150 bytes; the rest is room for IPv6 extension headers.
 pub const LONGEST_HEADER: usize = 256;
 
+/// So many segments ahead of the one that is cut, payload is fetched: longer than memory takes to answer,
+/// and little enough to stay in the first-level cache.
+const FETCH_AHEAD: usize = 2;
+
 /// How to cut a superframe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
@@ -381,12 +385,13 @@ impl<C: Cutter> Iterator for Segments<'_, C> {
     }
 }
 
-/// All segments.
+/// All segments. `fetch` is told of payload before it is looked at.
 pub(crate) fn cut_into(
     cutter: &impl Cutter,
     superframe: &[u8],
     headers: &mut Vec<u8>,
     cuts: &mut Vec<Cut>,
+    fetch: impl Fn(&[u8]),
 ) -> Result<(), SegmentError> {
     let template = cutter.template();
     let found = headers.len().saturating_add(template.parts() * template.header.len());
@@ -395,8 +400,15 @@ pub(crate) fn cut_into(
     }
     headers.reserve(template.parts() * template.header.len());
     cuts.reserve(template.parts());
+    let soon = |index: usize| {
+        if let Some(part) = template.part(index) {
+            fetch(&superframe[part.payload]);
+        }
+    };
+    (0..FETCH_AHEAD).for_each(soon);
     let mut index = 0;
     while let Some(part) = template.part(index) {
+        soon(index + FETCH_AHEAD);
         let start = headers.len();
         cuts.extend(Cut::append(headers, &[&template.header], &part.payload));
         cutter.complete(superframe, &part, &mut headers[start..]);

@@ -34,7 +34,22 @@ pub fn cut_into(
     headers: &mut Vec<u8>,
     cuts: &mut Vec<Cut>,
 ) -> Result<(), SegmentError> {
-    segment::cut_into(&Udp::new(superframe, request)?, superframe, headers, cuts)
+    cut_fetched_into(superframe, request, headers, cuts, |_| ())
+}
+
+/// As [`cut_into`], for a superframe that is not in the cache: `fetch` is told of each piece of payload some
+/// time before it is looked at, so that it may be brought there meanwhile.
+///
+/// # Errors
+/// As [`segments`]. Then `headers` and `cuts` are as they were.
+pub fn cut_fetched_into(
+    superframe: &[u8],
+    request: &Request,
+    headers: &mut Vec<u8>,
+    cuts: &mut Vec<Cut>,
+    fetch: impl Fn(&[u8]),
+) -> Result<(), SegmentError> {
+    segment::cut_into(&Udp::new(superframe, request)?, superframe, headers, cuts, fetch)
 }
 
 #[derive(Debug, Clone)]

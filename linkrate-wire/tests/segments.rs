@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::cell::RefCell;
+
 use common::{Packet, bytes, strategy, timestamps};
 use linkrate_wire::frame::{Headers, Verification, link};
 use linkrate_wire::segment::{Cut, Cwr, Identification, Request, Segment, SegmentError};
@@ -273,5 +275,21 @@ proptest! {
         if let Ok(segments) = uso::segments(&frame, &request) {
             prop_assert!(segments.map(|s| s.to_frame(&frame).len()).max() <= Some(longest));
         }
+    }
+}
+
+#[test]
+fn payload_is_asked_for_once_and_in_order() {
+    let request = Request::new(1000);
+    for packet in [Packet::tcp4(bytes(4100)), Packet::udp4(bytes(4100))] {
+        let (frame, asked) = (packet.frame(), RefCell::new(Vec::new()));
+        let fetch = |bytes: &[u8]| asked.borrow_mut().extend_from_slice(bytes);
+        let (mut headers, mut cuts) = (Vec::new(), Vec::new());
+        match tso::cut_fetched_into(&frame, &request, &mut headers, &mut cuts, fetch) {
+            Ok(()) => {}
+            Err(_) => uso::cut_fetched_into(&frame, &request, &mut headers, &mut cuts, fetch)
+                .expect("a good superframe"),
+        }
+        assert_eq!((cuts.len(), asked.into_inner()), (5, packet.payload));
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use linkrate_sys::prefetch::prefetch;
 use linkrate_terms::PortKnobs;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
 use linkrate_wire::frame::{FrameError, Headers};
@@ -206,8 +207,10 @@ fn cut(
     let request = Request { snap: knobs.snap, vlan: tci, ..Request::new(vnet.segment_size) };
     let (headers, cuts) = (&mut train.headers, &mut train.cuts);
     match gso.kind {
-        GsoKind::Tcp4 | GsoKind::Tcp6 => tso::cut_into(packet, &request, headers, cuts)?,
-        GsoKind::UdpL4 => uso::cut_into(packet, &request, headers, cuts)?,
+        GsoKind::Tcp4 | GsoKind::Tcp6 => {
+            tso::cut_fetched_into(packet, &request, headers, cuts, prefetch)?;
+        }
+        GsoKind::UdpL4 => uso::cut_fetched_into(packet, &request, headers, cuts, prefetch)?,
         GsoKind::Udp => ufo::cut_into(packet, &request, number, headers, cuts)?,
     }
     let parsed = Headers::parse(packet)?;

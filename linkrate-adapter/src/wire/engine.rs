@@ -28,7 +28,7 @@ const SPIN_NS: u64 = 3_000;
 
 /// Payload after which the device gives up its CPU to whoever else wants it. Drivers and programs that
 /// share it then find what was carried in the cache, where it would be gone after some megabytes.
-const SERVING_BYTES: usize = 256 << 10;
+const SERVING_BYTES: usize = 300 << 10;
 
 /// Frames that a port receives in one turn, and what else comes with the last of them.
 const BUDGET: usize = 256;
