@@ -36,12 +36,15 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
     let method = &study.method;
     let runs = RunsByCell::of(study, &stored.runs);
     let level = interval_confidence(stored);
+    let level_of_effects = method.order.level_of_effects(level);
     let background = figures::background_cpu(&runs, level);
     let cells =
         (0..study.cells.len()).map(|cell| cell_result(stored, &runs, cell, level)).collect();
     let effects: Vec<Effect> = effects::comparisons(study)
         .iter()
-        .flat_map(|comparison| effects::compare(comparison, &runs, method.minimum_effect, level))
+        .flat_map(|comparison| {
+            effects::compare(comparison, &runs, method.minimum_effect, level_of_effects)
+        })
         .collect();
     StudyResults {
         format: RESULTS_FORMAT,
@@ -55,6 +58,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         warm_up_seconds: method.warm_up.as_secs_f64(),
         confidence: method.confidence,
         interval_confidence: level,
+        effect_interval_confidence: level_of_effects,
         minimum_effect: method.minimum_effect,
         adapter: study.testbed.adapter.name().to_owned(),
         scale: study.testbed.scale,
@@ -66,7 +70,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         blocks: runs.complete_blocks(study),
         cells,
         effects,
-        published: published::beside(study, &runs, level),
+        published: published::beside(study, &runs, level, level_of_effects),
         background_cpu: background.map(|interval| Quantity { interval, unit: "%" }),
         facts: stored.plan.facts.clone(),
         failures: failures(stored),

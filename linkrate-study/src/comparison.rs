@@ -293,6 +293,10 @@ pub fn compare(
     let minimum_effect = request.minimum_effect.unwrap_or(method.minimum_effect);
     // a set that stopped because it was precise has a scatter that looks smaller than it is
     let level = interval_confidence(baseline).max(interval_confidence(candidate));
+    let effects_level = [baseline, candidate]
+        .map(|set| set.plan.study.method.order.level_of_effects(level))
+        .into_iter()
+        .fold(level, f64::max);
     let mut rows = rows::Rows::new(baseline, candidate, level, minimum_effect);
     let mut cells = rows.cells();
     let mut overall = rows.overall();
@@ -324,7 +328,7 @@ pub fn compare(
         differences,
         overall,
         cells,
-        effects: rows.effects(),
+        effects: rows.effects(effects_level),
         regressions,
         improvements,
         warnings,

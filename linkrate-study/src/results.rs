@@ -160,6 +160,9 @@ pub struct StudyResults {
     /// The level at which their t intervals were computed: higher than `confidence` if the study
     /// stopped because its figures were precise, which favours small scatter.
     pub interval_confidence: f64,
+    /// The same for what is paired within blocks, effects and published ones beside the paper:
+    /// higher than `interval_confidence` if blocks are mirrored, which has a price.
+    pub effect_interval_confidence: f64,
     /// Smallest effect that is claimed, as a fraction, for example 0.02.
     pub minimum_effect: f64,
     /// What joins the hosts: `veth`, or the name of a model.

@@ -213,6 +213,13 @@ fn statistics(results: &StudyResults) -> String {
              no difference.",
             number::percent(results.minimum_effect)
         ));
+        let computed_at = results.effect_interval_confidence;
+        if computed_at > results.confidence {
+            text.push_str(&format!(
+                " Intervals of effects are computed at {} so that they cover with {confidence}.",
+                number::percent(computed_at)
+            ));
+        }
     }
     text.push_str(" Failed runs are absent from every figure and listed with their reasons; no run is left out as an outlier.");
     text

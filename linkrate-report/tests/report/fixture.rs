@@ -256,6 +256,7 @@ pub fn stream() -> StudyResults {
         directory: "results/tso".to_owned(),
         confidence: 0.95,
         interval_confidence: 0.95,
+        effect_interval_confidence: 0.96,
         minimum_effect: 0.02,
         adapter: "veth".to_owned(),
         scale: 1.0,

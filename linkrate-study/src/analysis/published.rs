@@ -13,16 +13,23 @@ use crate::study::Study;
 type ByBlock = BTreeMap<u32, f64>;
 
 /// Every published figure with what was measured in its place, with an interval of the given
-/// level.
-pub fn beside(study: &Study, runs: &RunsByCell<'_>, level: f64) -> Vec<PublishedResult> {
-    study.published.iter().map(|published| one(published, study, runs, level)).collect()
+/// level: one for values, and one for what is paired within blocks.
+pub fn beside(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    level: f64,
+    level_of_effects: f64,
+) -> Vec<PublishedResult> {
+    let beside = |published| one(published, study, runs, level, level_of_effects);
+    study.published.iter().map(beside).collect()
 }
 
 fn one(
     published: &Published,
     study: &Study,
     runs: &RunsByCell<'_>,
-    confidence: f64,
+    level: f64,
+    level_of_effects: f64,
 ) -> PublishedResult {
     let measure = published.measure;
     let cells = published.cells(study);
@@ -35,12 +42,12 @@ fn one(
         Figure::Value(value) => {
             let measured = cells.first().and_then(|cell| {
                 let values: Vec<f64> = runs.by_block(*cell, measure).into_values().collect();
-                of_mean(&values, confidence)
+                of_mean(&values, level)
             });
             (PublishedKind::Value, *value, measured, unit)
         }
         Figure::Effect(_, ratio) => {
-            let measured = ratio_of(&published.pairs(study), measure, runs, confidence);
+            let measured = ratio_of(&published.pairs(study), measure, runs, level_of_effects);
             (PublishedKind::Effect, *ratio, measured, "ratio")
         }
         Figure::Difference(_, difference) => {
@@ -48,7 +55,7 @@ fn one(
                 let (from, to) = (runs.by_block(*from, measure), runs.by_block(*to, measure));
                 let differences: Vec<f64> =
                     to.iter().filter_map(|(block, to)| Some(to - from.get(block)?)).collect();
-                of_mean(&differences, confidence)
+                of_mean(&differences, level_of_effects)
             });
             (PublishedKind::Difference, *difference, measured, unit)
         }
@@ -75,7 +82,7 @@ fn ratio_of(
     pairs: &[(usize, usize)],
     measure: Measure,
     runs: &RunsByCell<'_>,
-    confidence: f64,
+    level: f64,
 ) -> Option<Interval> {
     let figures: Vec<(ByBlock, ByBlock)> = pairs
         .iter()
@@ -93,5 +100,5 @@ fn ratio_of(
         };
         (side(|pair| &pair.0), side(|pair| &pair.1))
     });
-    Some(paired::ratio(ratios, confidence)?.ratio)
+    Some(paired::ratio(ratios, level)?.ratio)
 }

@@ -125,6 +125,41 @@ fn who_stops_on_precision_has_wider_intervals_for_the_same_level() {
     }
 }
 
+/// Cells know nothing of the order of blocks; effects and what else is paired within them pay for
+/// mirrored ones, and those of older stores are what they were.
+#[test]
+fn effects_pay_for_mirrored_blocks_and_nothing_else_does() {
+    let mut study = ladder();
+    if let crate::store::Outcome::Measured(run) = &mut study.runs[2].outcome {
+        run.traffic.transmit_bytes /= 2;
+    }
+    let now = analyse(&study);
+    study.plan.study.method.order = crate::plan::Order::Independent;
+    let before = analyse(&study);
+    assert!((now.effect_interval_confidence - 0.96).abs() < 1e-12);
+    assert_eq!((before.effect_interval_confidence, before.interval_confidence), (0.95, 0.95));
+    assert_eq!((now.interval_confidence, &now.cells), (0.95, &before.cells));
+    let half = |results: &StudyResults| {
+        let ratio = results.effects[1].ratio;
+        (ratio.high.unwrap().ln() - ratio.low.unwrap().ln()) / 2.0
+    };
+    // t(0.96, 3) over t(0.95, 3)
+    let wider = half(&now) / half(&before);
+    assert!((wider - 3.4819 / 3.1824).abs() < 1e-4, "{wider}");
+
+    // the stop rule looks at the same intervals
+    let method = &mut study.plan.study.method;
+    (method.order, method.max_blocks) = (crate::plan::Order::Mirrored, 4);
+    let study = &study;
+    let runs = RunsByCell::of(&study.plan.study, &study.runs);
+    let comparisons = effects::comparisons(&study.plan.study);
+    let watched = watched::watched(&study.plan.study, &comparisons, &runs, 4);
+    let cells = 2 * study.plan.study.cells.len();
+    let looked_at: Vec<Interval> = watched[cells..].iter().map(|one| one.interval).collect();
+    let stated: Vec<Interval> = now.effects.iter().map(|effect| effect.ratio).collect();
+    assert_eq!(looked_at, stated);
+}
+
 #[test]
 fn effects_are_paired_so_that_drift_cancels() {
     let results = analyse(&ladder());

@@ -22,7 +22,8 @@ pub struct CellPrecision {
 
 /// Every figure that must become precise: throughput (or transactions per second) and service
 /// demand of every cell, and every effect, after `blocks`. Those without any run are left out:
-/// they could never become precise. Intervals are of the [level](stop::level) that holds then.
+/// they could never become precise. Intervals are of the [level](stop::level) that holds then, those
+/// of effects of [theirs](crate::plan::Order::level_of_effects).
 pub fn watched(
     study: &Study,
     comparisons: &[Comparison],
@@ -34,6 +35,7 @@ pub fn watched(
     for index in 0..study.cells.len() {
         found.extend(of_cell(study, index, runs, level));
     }
+    let level = study.method.order.level_of_effects(level);
     for comparison in comparisons {
         for effect in effects::compare(comparison, runs, study.method.minimum_effect, level) {
             let place = match effect.at.0.is_empty() {

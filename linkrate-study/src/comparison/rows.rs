@@ -203,7 +203,8 @@ impl<'a> Rows<'a> {
 
     /// How the effects differ: the ratio of the ratios. Each set's effect is paired within its own
     /// blocks, so whatever made a whole set slower or faster has cancelled before they meet.
-    pub fn effects(&self) -> Vec<EffectRow> {
+    /// Intervals and verdicts are of the given level.
+    pub fn effects(&self, level: f64) -> Vec<EffectRow> {
         let mut rows = Vec::new();
         for comparison in comparisons(&self.baseline.stored.plan.study) {
             let cells = &self.baseline.stored.plan.study.cells;
@@ -218,12 +219,12 @@ impl<'a> Rows<'a> {
                 let second = ratios(&self.candidate.runs, from, to, measure);
                 let effect = |ratios: &[f64]| {
                     let pairs = ratios.iter().map(|ratio| (Some(1.0), Some(*ratio)));
-                    paired::ratio(pairs, self.confidence).map(|found| found.ratio)
+                    paired::ratio(pairs, level).map(|found| found.ratio)
                 };
                 let (Some(baseline), Some(candidate)) = (effect(&first), effect(&second)) else {
                     continue;
                 };
-                let Some(found) = independent::ratio(&first, &second, self.confidence) else {
+                let Some(found) = independent::ratio(&first, &second, level) else {
                     continue;
                 };
                 rows.push(EffectRow {
@@ -244,7 +245,7 @@ impl<'a> Rows<'a> {
         let adjusted = holm(&rows.iter().filter_map(|row| row.p).collect::<Vec<f64>>());
         for (row, adjusted) in rows.iter_mut().filter(|row| row.p.is_some()).zip(adjusted) {
             row.adjusted_p = Some(adjusted);
-            row.verdict = match said(&row.ratio, adjusted, self.confidence, self.minimum_effect) {
+            row.verdict = match said(&row.ratio, adjusted, level, self.minimum_effect) {
                 Said::Different => {
                     let (a, b) = (row.baseline.mean.ln(), row.candidate.mean.ln());
                     let both = excludes(&row.baseline, 1.0) && excludes(&row.candidate, 1.0);

@@ -383,6 +383,28 @@ fn an_older_rule_of_the_order_is_told_and_not_refused() {
 }
 
 #[test]
+fn effects_pay_for_mirrored_blocks_and_cells_do_not() {
+    let found = |orders: [Order; 2]| {
+        let (mut a, mut b) = (set(1, 5, SAME, 0.01, 0.0), set(2, 5, SAME, 0.01, 0.0));
+        [a.plan.study.method.order, b.plan.study.method.order] = orders;
+        compared(&a, &b)
+    };
+    let half = |interval: Interval| interval.high.unwrap().ln() - interval.mean.ln();
+    let before = found([Order::Independent; 2]);
+    // one set that has mirrored blocks is enough
+    for orders in [[Order::Mirrored; 2], [Order::Independent, Order::Mirrored]] {
+        let now = found(orders);
+        assert_eq!((&now.cells, &now.overall), (&before.cells, &before.overall));
+        for (now, before) in now.effects.iter().zip(&before.effects) {
+            // t(0.96, 4) over t(0.95, 4)
+            let wider = half(now.baseline) / half(before.baseline);
+            assert!((wider - 2.9985 / 2.7764).abs() < 1e-3, "{wider}");
+            assert!(half(now.ratio) > 1.05 * half(before.ratio), "{now:?}");
+        }
+    }
+}
+
+#[test]
 fn cells_in_another_order_are_the_same_cells() {
     let a = set(1, 5, SAME, 0.002, 0.0);
     let mut b = set(2, 5, SAME, 0.002, 0.0);

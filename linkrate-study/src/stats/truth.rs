@@ -9,7 +9,7 @@
 //! signs alone decide: with blocks independent of each other, all agree in 2 of 2^n studies, 6.3 %
 //! with five blocks, and with seven blocks 6 of 7 are enough. A steady drift and two cells are all
 //! it takes. Two blocks therefore mirror one before them ([`Order::Mirrored`]); [`orders`] compares
-//! that with what else might be done, and shows what it costs.
+//! that with what else might be done, and shows what it costs and how that is paid.
 //!
 //! [`Order::Mirrored`]: crate::plan::Order::Mirrored
 
@@ -173,7 +173,8 @@ fn what_is_the_same_is_claimed_to_differ_no_oftener_than_permitted() {
             assert!(found.0 <= most(found.1, 0.05), "{noise:?} {blocks:?}: {found:?}");
             (claimed, all) = (claimed + found.0, all + found.1);
         }
-        assert!(claimed <= most(all, 0.05), "{blocks:?}: {claimed} of {all}");
+        // together without an allowance for chance
+        assert!(claimed <= all / 25, "{blocks:?}: {claimed} of {all}");
     }
 }
 

@@ -11,18 +11,32 @@ use crate::stats::paired;
 /// A rule that might be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rule {
-    /// One that studies have or had.
+    /// One that studies have or had, at the level that they have for effects.
     Of(Order),
+    /// [`Order::Mirrored`] at the level of a study that does not pay for it.
+    Unpaid,
     /// Every second block reverses the one before it.
     EveryPair,
 }
 
 impl Rule {
+    /// The level of the interval that shall cover the ratio in 95 % of studies.
+    fn level(self) -> f64 {
+        match self {
+            Self::Of(order) => order.level_of_effects(0.95),
+            Self::Unpaid | Self::EveryPair => 0.95,
+        }
+    }
+
     /// The cells of a block in their order.
     fn cells(self, study: &mut Study, block: u32) -> Vec<u32> {
         let reversed = match self {
             Self::Of(order) => {
                 study.method.order = order;
+                None
+            }
+            Self::Unpaid => {
+                study.method.order = Order::Mirrored;
                 None
             }
             Self::EveryPair => {
@@ -43,15 +57,18 @@ impl Rule {
 const BLOCKS: [usize; 15] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 20, 30];
 
 /// Studies for each share; one of 5 % then has a standard error of 0.4 points. The book's tables
-/// were made with 20,000.
+/// were made with [`MANY`].
 const REPETITIONS: u32 = 3000;
 
-/// The share of studies, by their number of blocks, in which the 95 % interval of the ratio of two
-/// of `cells` cells that are the same excludes 1.
-fn excluded(rule: Rule, cells: u64, noise: Noise) -> BTreeMap<usize, f64> {
+/// Studies for shares that must be known better: the standard error is 0.15 points.
+const MANY: u32 = 20_000;
+
+/// The share of `studies`, by their number of blocks, in which the interval that shall cover the
+/// ratio of two of `cells` cells in 95 % of them excludes 1, although they are the same.
+fn excluded(rule: Rule, cells: u64, noise: Noise, studies: u32) -> BTreeMap<usize, f64> {
     let mut found: BTreeMap<usize, u32> = BLOCKS.iter().map(|blocks| (*blocks, 0)).collect();
     let most = BLOCKS[BLOCKS.len() - 1] as u32;
-    for seed in 0..u64::from(REPETITIONS) {
+    for seed in 0..u64::from(studies) {
         let mut study = study(1, (2, most), 0.0, seed);
         let cell = study.cells[0].clone();
         study.cells = vec![cell; cells as usize];
@@ -71,13 +88,14 @@ fn excluded(rule: Rule, cells: u64, noise: Noise) -> BTreeMap<usize, f64> {
             })
             .collect();
         for (blocks, count) in &mut found {
-            let ratio = paired::ratio(pairs[..*blocks].iter().copied(), 0.95).unwrap().ratio;
+            let ratio =
+                paired::ratio(pairs[..*blocks].iter().copied(), rule.level()).unwrap().ratio;
             *count += u32::from(excludes(&ratio, 1.0));
         }
     }
     found
         .into_iter()
-        .map(|(blocks, count)| (blocks, f64::from(count) / f64::from(REPETITIONS)))
+        .map(|(blocks, count)| (blocks, f64::from(count) / f64::from(studies)))
         .collect()
 }
 
@@ -87,7 +105,11 @@ fn by_chance(share: f64) -> f64 {
 }
 
 fn shown(rule: Rule, cells: u64, noise: Noise) -> BTreeMap<usize, f64> {
-    let found = excluded(rule, cells, noise);
+    shown_of(rule, cells, noise, REPETITIONS)
+}
+
+fn shown_of(rule: Rule, cells: u64, noise: Noise, studies: u32) -> BTreeMap<usize, f64> {
+    let found = excluded(rule, cells, noise, studies);
     let shares: Vec<String> =
         found.values().map(|share| format!("{:4.1}", share * 100.0)).collect();
     println!("{cells} {noise:?} {rule:?}: {}", shares.join(" "));
@@ -108,8 +130,8 @@ fn a_drift_is_claimed_no_oftener_than_permitted_in_any_number_of_blocks() {
             Noise::Sawtooth(0.2),
         ] {
             for (blocks, share) in shown(NOW, cells, noise) {
-                // permitted is what is seen, without an allowance for chance
-                assert!(share <= 0.05, "{cells} cells, {noise:?}, {blocks} blocks: {share}");
+                // less than what is permitted is seen, without an allowance for chance
+                assert!(share <= 0.04, "{cells} cells, {noise:?}, {blocks} blocks: {share}");
             }
         }
     }
@@ -121,36 +143,45 @@ fn a_drift_is_claimed_no_oftener_than_permitted_in_any_number_of_blocks() {
 }
 
 #[test]
-fn other_noise_is_claimed_as_often_as_before() {
+fn other_noise_is_claimed_no_oftener_than_permitted() {
     for noise in [
         Noise::Independent(0.02),
         Noise::RandomWalk(0.01),
         Noise::Step,
+        Noise::Correlated(0.03, 0.9),
         Noise::Correlated(0.05, 0.99),
         Noise::Outliers,
         Noise::HeavyTails(0.01),
     ] {
         for (blocks, share) in shown(NOW, 2, noise) {
-            assert!(share <= by_chance(0.05), "{noise:?}, {blocks} blocks: {share}");
+            assert!(share <= by_chance(0.045), "{noise:?}, {blocks} blocks: {share}");
         }
     }
 }
 
-/// What mirroring costs: memory that fades from one block to the next, and rhythms. More blocks
-/// make it good, unless those are mirrored too.
+/// What mirroring costs is paid by the level of effects: memory that fades from one block to the
+/// next makes too many claims without, and no more than are permitted with it.
 #[test]
-fn the_price_of_mirroring_is_bounded_and_falls() {
+fn fading_memory_is_claimed_no_oftener_than_permitted_at_the_price() {
     for cells in [2, 3] {
-        let memory = Noise::Correlated(0.03, 0.5);
-        let now = shown(NOW, cells, memory);
-        assert!(now.values().all(|share| *share <= by_chance(0.058)), "{now:?}");
-        assert!(now[&30] <= by_chance(0.05), "{now:?}");
-        for (blocks_of_a_period, most) in [(2.0, 0.065), (3.0, 0.115), (4.0, 0.10)] {
+        let paid = shown_of(NOW, cells, Noise::Correlated(0.03, 0.5), MANY);
+        assert!(paid.values().all(|share| *share <= 0.05), "{cells} cells: {paid:?}");
+    }
+    let unpaid = shown_of(Rule::Unpaid, 2, Noise::Correlated(0.03, 0.5), MANY);
+    assert!(unpaid[&5] > 0.055, "{unpaid:?}");
+}
+
+/// What the price does not pay for: rhythms. More blocks make them good, unless those are mirrored
+/// too.
+#[test]
+fn what_a_rhythm_does_is_bounded_and_falls() {
+    for cells in [2, 3] {
+        for (blocks_of_a_period, most) in [(2.0, 0.045), (3.0, 0.09), (4.0, 0.09)] {
             let rhythm = Noise::Rhythm(blocks_of_a_period * cells as f64);
             let now = shown(NOW, cells, rhythm);
             let from_five: Vec<f64> = now.range(5..).map(|(_, share)| *share).collect();
             assert!(from_five.iter().all(|share| *share <= by_chance(most)), "{now:?}");
-            assert!(now[&30] <= by_chance(0.06), "{now:?}");
+            assert!(now[&30] <= by_chance(0.05), "{now:?}");
         }
         let every = shown(Rule::EveryPair, cells, Noise::Rhythm(2.0 * cells as f64));
         assert!(every[&5] > 0.15 && every[&30] > 0.1, "{every:?}");
