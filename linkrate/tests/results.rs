@@ -200,8 +200,9 @@ fn a_stranger_redoes_the_statistics_from_the_csv_alone() {
     };
     let (none, tso) = (of("none"), of("tso"));
     assert_eq!((none.len(), tso.len()), (5, 4));
-    // t(0.95) with 4 and with 3 degrees of freedom, from a table
-    let (t4, t3) = (2.776_445, 3.182_446);
+    // t(0.95) with 4 and, for an effect, t(0.96) with 3 degrees of freedom, from a table
+    assert_eq!(document["effect_interval_confidence"], 0.96);
+    let (t4, t3) = (2.776_445, 3.481_909);
     let interval = |values: &[f64], t: f64| {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
