@@ -52,9 +52,6 @@ const CALIBRATION_SLICE_NS: u64 = 40_000_000;
 /// no measure.
 const LEAST_COUNTED: f64 = 0.95;
 
-/// What the tick leaves at least, at 250 to 1000 a second of 10 to 40 µs.
-const LEFT_BY_THE_TICK: f64 = 0.99;
-
 /// Own CPU time without which a slice says nothing, ns.
 const LEAST_OWN_NS: u64 = CALIBRATION_SLICE_NS / 8;
 
@@ -325,15 +322,11 @@ fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>) -> Tally {
 /// What a counter counted of its own CPU time in each slice of calibration says what it counts of time
 /// that is all its own. Where interrupts are seen it is the most, as they can only take from it. Where
 /// they are not, the tick takes from it, more or less by what the hypervisor does meanwhile, and the median
-/// is what it takes as a rule; where more than the tick has taken, that says nothing of later.
+/// is what it takes as a rule.
 fn share_of_own_time(shares: &mut [f64], sees_interrupts: bool) -> f64 {
     shares.sort_unstable_by(f64::total_cmp);
-    if !sees_interrupts {
-        return shares
-            .get(shares.len() / 2)
-            .map_or(1.0, |share| share.clamp(LEFT_BY_THE_TICK, 1.0));
-    }
-    let share = shares.last().copied().unwrap_or(0.0);
+    let at = if sees_interrupts { shares.len().saturating_sub(1) } else { shares.len() / 2 };
+    let share = shares.get(at).copied().unwrap_or(0.0);
     // what was never its own is no measure; uncorrected, the tick counts as load
     if share < LEAST_COUNTED { 1.0 } else { share.min(1.0) }
 }
@@ -393,10 +386,7 @@ mod tests {
         assert_eq!(of(&[0.6, 0.7, 0.94, 0.5]), 1.0);
         assert_eq!(of(&[1.01, 1.01]), 1.0);
         assert_eq!(of(&[]), 1.0);
-        assert_eq!(unseen(&[0.997, 0.996, 0.999, 0.998, 0.5]), 0.997);
-        // more than the tick was at work
-        assert_eq!(unseen(&[0.97, 0.96, 0.99, 0.98, 0.5]), LEFT_BY_THE_TICK);
-        assert_eq!(unseen(&[1.01]), 1.0);
+        assert_eq!(unseen(&[0.97, 0.96, 0.99, 0.98, 0.5]), 0.97);
         assert_eq!(unseen(&[]), 1.0);
     }
 
