@@ -147,14 +147,17 @@ fn visit(cpus: &CpuSet, awake: Option<&AwakeTimes>) -> Result<Vec<CpuTimes>, Sys
         if home != there {
             sched::set_affinity(thread, &there)?;
         }
-        let Some(awake) = awake else { return procstat::read_precise(cpu) };
-        let mut times = procstat::read_precise(cpu)?;
+        let read = || {
+            let times = procstat::read_precise(cpu)?;
+            let awake_ns = awake.and_then(|awake| awake.on(cpu, times.at_ns));
+            Ok(CpuTimes { awake_ns, ..times })
+        };
+        let mut times = read()?;
         for _ in 1..MOST_TRIES {
-            times.awake_ns = awake.on(cpu, times.at_ns);
-            if times.awake_ns.is_some() {
+            if awake.is_none() || times.awake_ns.is_some() {
                 break;
             }
-            times = procstat::read_precise(cpu)?;
+            times = read()?;
         }
         Ok(times)
     });

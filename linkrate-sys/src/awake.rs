@@ -13,8 +13,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::bpf::{Instruction, Program, ProgramType, code, function, step};
-use crate::cpu_lines::CpuLines;
+use crate::bpf::{Instruction, Program, ProgramType, code, end, function, step};
+use crate::cpu_lines::{CpuLines, add_since};
 use crate::error::{SysError, SysResult};
 
 /// Fields of a CPU's line, in bytes from its beginning: since when the present thread runs, since when
@@ -61,28 +61,10 @@ impl AwakeTimes {
     }
 }
 
-/// Adds what has passed since the moment in a field, if there is one, until that in r0; uses r1 to r3.
-fn add_since(field: i16) -> [Instruction; 7] {
-    use code::*;
-    [
-        step(LOAD, 1, 7, field, 0),
-        step(JUMP_IF_EQUAL, 1, 0, 5, 0),
-        step(MOV_REGISTER, 3, 0, 0, 0),
-        step(SUBTRACT, 3, 1, 0, 0),
-        step(LOAD, 2, 7, AWAKE_NS, 0),
-        step(ADD, 2, 3, 0, 0),
-        step(STORE, 7, 2, AWAKE_NS, 0),
-    ]
-}
-
-fn end() -> [Instruction; 2] {
-    [step(code::MOV_NUMBER, 0, 0, 0, 0), step(code::EXIT, 0, 0, 0, 0)]
-}
-
 /// At a switch: what the thread that leaves has run, unless it is the idle one.
 fn switch(lines: &CpuLines) -> Vec<Instruction> {
     use code::*;
-    let add = add_since(THREAD_SINCE);
+    let add = add_since(THREAD_SINCE, AWAKE_NS);
     let mut body =
         vec![step(CALL, 0, 0, 0, function::GET_CURRENT_PID_TGID), step(MOV_REGISTER, 6, 0, 0, 0)];
     body.extend(lines.find());
@@ -118,7 +100,7 @@ fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
     body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
-    body.extend(add_since(SOFTIRQ_SINCE));
+    body.extend(add_since(SOFTIRQ_SINCE, AWAKE_NS));
     body.push(step(MOV_NUMBER, 1, 0, 0, 0));
     body.push(step(STORE, 7, 1, SOFTIRQ_SINCE, 0));
     if_idle(body)
@@ -126,13 +108,11 @@ fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
     use std::time::Duration;
 
     use super::*;
     use crate::clock::monotonic_ns;
-    use crate::sched;
-    use crate::softirq_spin::SoftirqSpin;
+    use crate::{sched, softirq_spin};
 
     #[test]
     fn threads_and_softirqs_are_added_up() {
@@ -142,12 +122,7 @@ mod tests {
             Ok(awake) => awake,
             Err(error) => return println!("SKIPPED {test}: {error}"),
         };
-        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let spin = SoftirqSpin::attach(&receiver).unwrap();
-        let address = receiver.local_addr().unwrap();
-        std::thread::spawn(move || {
-            sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect()).unwrap();
-            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        softirq_spin::sending_on(cpu, move |send, spin| {
             let read = || loop {
                 let at_ns = monotonic_ns();
                 if let Some(awake_ns) = awake.on(cpu, at_ns) {
@@ -157,7 +132,7 @@ mod tests {
             // a thread that rests is not awake, whatever others are; one that works is
             let (before, spun_before) = (read(), spin.spun().unwrap());
             for _ in 0..5 {
-                sender.send_to(&[1], address).unwrap();
+                send();
                 std::thread::sleep(Duration::from_millis(10));
             }
             let (after, spun) = (read(), spin.spun().unwrap().since(spun_before));
@@ -171,9 +146,7 @@ mod tests {
             // the two clocks may run differently by a little
             let awake_ns = read().1 - began.1;
             assert!(awake_ns >= 4_990_000, "{awake_ns}");
-        })
-        .join()
-        .unwrap();
+        });
         assert_eq!(awake_of_none(), None);
     }
 

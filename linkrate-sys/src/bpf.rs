@@ -72,6 +72,11 @@ pub(crate) fn step(
     Instruction { code, registers: registers(destination, source), offset, immediate }
 }
 
+/// The end of a program, whose result nobody looks at.
+pub(crate) fn end() -> [Instruction; 2] {
+    [step(code::MOV_NUMBER, 0, 0, 0, 0), step(code::EXIT, 0, 0, 0, 0)]
+}
+
 /// Two bit fields of four, whose order is the machine's (include/uapi/linux/bpf.h).
 fn registers(destination: u8, source: u8) -> u8 {
     if cfg!(target_endian = "little") {

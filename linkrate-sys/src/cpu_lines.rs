@@ -72,6 +72,22 @@ impl CpuLines {
     }
 }
 
+/// In the line of r7: adds to the field `sum` what has passed since the moment in the field `since`, if
+/// there is one, until that in r0; uses r1 to r3.
+pub(crate) fn add_since(since: i16, sum: i16) -> [Instruction; 7] {
+    use code::*;
+    [
+        step(LOAD, 1, 7, since, 0),
+        // it began before anybody watched
+        step(JUMP_IF_EQUAL, 1, 0, 5, 0),
+        step(MOV_REGISTER, 3, 0, 0, 0),
+        step(SUBTRACT, 3, 1, 0, 0),
+        step(LOAD, 2, 7, sum, 0),
+        step(ADD, 2, 3, 0, 0),
+        step(STORE, 7, 2, sum, 0),
+    ]
+}
+
 impl Drop for CpuLines {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this length and nothing refers to it any more.

@@ -10,8 +10,8 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::bpf::{Instruction, Program, ProgramType, code, function, step};
-use crate::cpu_lines::CpuLines;
+use crate::bpf::{Instruction, Program, ProgramType, code, end, function, step};
+use crate::cpu_lines::{CpuLines, add_since};
 use crate::error::{SysError, SysResult};
 
 /// Fields of a CPU's line, in bytes from its beginning.
@@ -112,7 +112,7 @@ fn unless_of_the_tick(body: Vec<Instruction>) -> Vec<Instruction> {
         all.push(step(JUMP_IF_EQUAL, 6, 0, (left + body.len()) as i16, number));
     }
     all.extend(body);
-    all.extend([step(MOV_NUMBER, 0, 0, 0, 0), step(EXIT, 0, 0, 0, 0)]);
+    all.extend(end());
     all
 }
 
@@ -127,34 +127,23 @@ fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
 fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
-    body.extend([
-        step(CALL, 0, 0, 0, function::KTIME_GET_NS),
-        step(LOAD, 1, 7, SINCE, 0),
-        // it began before anybody counted
-        step(JUMP_IF_EQUAL, 1, 0, 4, 0),
-        step(SUBTRACT, 0, 1, 0, 0),
-        step(LOAD, 2, 7, SOFTIRQ_NS, 0),
-        step(ADD, 2, 0, 0, 0),
-        step(STORE, 7, 2, SOFTIRQ_NS, 0),
-    ]);
+    body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
+    body.extend(add_since(SINCE, SOFTIRQ_NS));
     unless_of_the_tick(body)
 }
 
 fn hardware(lines: &CpuLines) -> Vec<Instruction> {
-    use code::*;
     let mut body = lines.find();
     body.extend(count(INTERRUPTS));
-    body.extend([step(MOV_NUMBER, 0, 0, 0, 0), step(EXIT, 0, 0, 0, 0)]);
+    body.extend(end());
     body
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::UdpSocket;
-
     use super::*;
-    use crate::sched;
-    use crate::softirq_spin::{SPIN_NS, SoftirqSpin};
+    use crate::softirq_spin::SPIN_NS;
+    use crate::{sched, softirq_spin};
 
     #[test]
     fn softirqs_are_counted_by_their_length() {
@@ -164,15 +153,10 @@ mod tests {
             Ok(counts) => counts,
             Err(error) => return println!("SKIPPED {test}: {error}"),
         };
-        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let spin = SoftirqSpin::attach(&receiver).unwrap();
-        let address = receiver.local_addr().unwrap();
-        std::thread::spawn(move || {
-            sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect()).unwrap();
-            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        softirq_spin::sending_on(cpu, move |send, spin| {
             let before = counts.on(cpu).unwrap();
             for _ in 0..5 {
-                sender.send_to(&[1], address).unwrap();
+                send();
             }
             let seen = counts.on(cpu).unwrap().since(before);
             let spun = spin.spun().unwrap();
@@ -184,8 +168,6 @@ mod tests {
                 println!("SKIPPED {test}: {seen:?} {spun:?}");
             }
             assert_eq!(counts.on(10_000), None);
-        })
-        .join()
-        .unwrap();
+        });
     }
 }

@@ -99,6 +99,22 @@ fn program(sums: &SharedValue) -> Vec<Instruction> {
     program
 }
 
+/// Runs `body` on `cpu`, with what sends a datagram from there to a socket with the filter, and the filter.
+#[cfg(test)]
+pub(crate) fn sending_on(cpu: u32, body: impl FnOnce(&dyn Fn(), &SoftirqSpin) + Send + 'static) {
+    use crate::sched;
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let spin = SoftirqSpin::attach(&receiver).unwrap();
+    let address = receiver.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        sched::set_affinity(sched::current_thread(), &[cpu].into_iter().collect()).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let send = || assert_eq!(sender.send_to(&[1], address).unwrap(), 1);
+        body(&send, &spin);
+    });
+    thread.join().unwrap();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
