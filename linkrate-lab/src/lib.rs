@@ -6,8 +6,7 @@
 //! [`placement`] decides who owns which CPU, [`connection`] is the controller's end of the agents'
 //! protocol, `standing` builds a testbed of interfaces that are there already, with clients that
 //! `ssh` reaches or that are other interfaces of this machine. [`adapters`] are the virtual adapters of a testbed, [`congestion`] knows which
-//! algorithms the kernel has, [`doctor`] says what this host can and cannot measure,
-//! [`self_test`] how exactly. [`control`]
+//! algorithms the kernel has. [`control`]
 //! keeps a lab up for people, and lets other processes look at it and change it.
 
 #![forbid(unsafe_code)]
@@ -16,13 +15,11 @@ pub mod adapters;
 pub mod congestion;
 pub mod connection;
 pub mod control;
-pub mod doctor;
 pub mod executor;
 pub mod figures;
 pub mod placement;
 mod profile;
 pub mod recheck;
-pub mod self_test;
 mod ssh;
 mod standing;
 pub mod testbed;

@@ -1,7 +1,5 @@
 //! Which CPUs the system under test owns, and which everything else shares.
 
-use std::fs;
-
 use linkrate_sys::procstat;
 use linkrate_sys::sched;
 use linkrate_terms::measurement::ThreadTime;
@@ -55,7 +53,7 @@ impl Placement {
             ));
         }
         for cpu in self.sut.iter() {
-            let siblings = siblings_of(cpu);
+            let siblings = procstat::siblings_of(cpu);
             if !self.apart && !self.is_shared() && siblings.overlaps(&self.clients) {
                 warnings.push(format!(
                     "CPU {cpu} of the system under test shares a core with the clients' CPUs \
@@ -116,13 +114,6 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
         });
     }
     Ok(Placement { sut, controller: clients.clone(), clients, apart })
-}
-
-/// Hardware threads of the same core; the CPU alone where the kernel does not say.
-pub(crate) fn siblings_of(cpu: u32) -> CpuSet {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    let listed = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
-    listed.unwrap_or_else(|| [cpu].into_iter().collect())
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use linkrate_agent::protocol::{PROTOCOL_VERSION, Refusal};
 use linkrate_sys::host::{Isolation, Life, spawn_for};
+use linkrate_sys::shell;
 
 use crate::LabError;
 use crate::connection::AgentError;
-use crate::doctor::tuning::shell;
 use crate::testbed::{Host, LabOptions, converse};
 
 /// The program, in the search path.

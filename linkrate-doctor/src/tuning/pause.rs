@@ -1,8 +1,9 @@
 //! Pause frames: a far end that waits instead of a ring that overflows.
 
+use linkrate_sys::shell;
+
 use super::advice::{Advice, Cost};
 use super::facts::Interface;
-use super::shell;
 
 /// Off, while packets are missed.
 pub(super) fn advice(interface: &Interface) -> Option<Advice> {

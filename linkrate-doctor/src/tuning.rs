@@ -34,7 +34,6 @@ mod queues;
 mod read;
 mod rings;
 mod round_trip;
-pub(crate) mod shell;
 mod sight;
 mod softnet;
 #[cfg(test)]

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use linkrate_agent::protocol::{Reply, Request};
+use linkrate_lab::Placement;
+use linkrate_lab::testbed::{LabOptions, Testbed};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::host::Privilege;
@@ -20,9 +22,6 @@ use linkrate_sys::softirq_spin::{SPIN_NS, SoftirqSpin, Spun};
 use linkrate_terms::{CpuSet, TestbedSpec};
 
 use super::load::{Load, LoadReading};
-use crate::connection::expect_reply;
-use crate::placement::Placement;
-use crate::testbed::{LabOptions, Testbed};
 
 /// Datagrams of the trial that shows whether steering works.
 const TRIAL: u64 = 5;
@@ -63,10 +62,11 @@ impl Steered {
         let cpus = [cpu].into_iter().collect();
         let steer = Request::SteerReceive { name: "lo".to_owned(), cpus };
         let connection = &mut testbed.sut.connection;
-        let mut ask = || -> Result<(), crate::connection::AgentError> {
-            expect_reply!(connection, steer, Reply::Done => ())
-        };
-        ask().map_err(|error| error.to_string())?;
+        match connection.ask(&steer) {
+            Ok(Reply::Done) => {}
+            Ok(_) => return Err(connection.unexpected("SteerReceive").to_string()),
+            Err(error) => return Err(error.to_string()),
+        }
         let namespaces = Namespaces::of(testbed.sut.pid()).map_err(|error| error.to_string())?;
         let (sender, receiver) =
             namespaces.loopback_sockets().map_err(|error| error.to_string())?;

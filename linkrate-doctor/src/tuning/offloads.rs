@@ -1,10 +1,11 @@
 //! Offloads that are off and could be on.
 
 use linkrate_sys::ethtool::{Feature, Features};
+use linkrate_sys::shell;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Host, Interface};
-use super::{measured, shell};
+use super::measured;
 
 /// The smallest superframe that is worth building, bytes; 64 KiB is usual.
 const LEAST_SUPERFRAME: u32 = 65_536;

@@ -2,7 +2,7 @@
 //! is there to be pasted into a shell of root.
 
 /// `word` as a shell reads it back, plain where that is possible.
-pub(crate) fn word(word: &str) -> String {
+pub fn word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

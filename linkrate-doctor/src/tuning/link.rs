@@ -1,8 +1,9 @@
 //! What the link negotiated against what both ends could do, and what the cable does to frames.
 
+use linkrate_sys::shell;
+
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;
-use super::shell;
 
 /// Damaged frames above this share of all are no accident.
 const DAMAGED: f64 = 1e-6;

@@ -8,7 +8,7 @@ use linkrate_sys::netlink::{LinkEntry, RouteSocket};
 use linkrate_sys::sock_diag;
 use linkrate_sys::tree::Tree;
 
-use crate::doctor::tuning::facts::{Host, Interface, Process};
+use crate::tuning::facts::{Host, Interface, Process};
 
 /// Adds to `host`, which holds what the files of this host told.
 pub(super) fn complete(host: &mut Host, tree: &Tree) {

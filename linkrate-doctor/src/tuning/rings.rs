@@ -1,12 +1,12 @@
 //! Descriptor rings against what was missed for want of them.
 
+use linkrate_sys::shell;
 use linkrate_wire::limits::path::loss_rate;
 use linkrate_wire::limits::{EthernetLink, Traffic};
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;
 use super::round_trip::RoundTrip;
-use super::shell;
 
 /// Counters of packets for which there was no receive descriptor; drivers use one or the other.
 const MISSED: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];

@@ -3,7 +3,7 @@
 use linkrate_sys::tree::Tree;
 use linkrate_terms::CpuSet;
 
-use crate::doctor::tuning::facts::{Cpu, IdleState};
+use crate::tuning::facts::{Cpu, IdleState};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 

@@ -1,12 +1,13 @@
 //! MTUs: those that differ between interfaces that pass packets to one another, paths that carry
 //! less than their link, and links that could carry more.
 
+use linkrate_sys::shell;
 use linkrate_terms::BitRate;
 use linkrate_wire::limits::{EthernetLink, Traffic};
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::{Host, Interface};
-use super::{measured, shell};
+use super::measured;
 
 /// The MTU of Ethernet without jumbo frames.
 const USUAL: u32 = 1500;

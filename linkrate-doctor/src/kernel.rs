@@ -195,7 +195,7 @@ fn find_program(name: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State::{self, Good, Limited, Missing};
+    use crate::State::{self, Good, Limited, Missing};
 
     fn congested(available: &str, default: &str) -> Finding {
         congestion(Some(available.to_owned()), Some(default.to_owned()))

@@ -1,9 +1,10 @@
 //! Interrupts that come for every packet, or so late that answers wait.
 
+use linkrate_sys::shell;
+
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;
 use super::round_trip::RoundTrip;
-use super::shell;
 
 /// More waiting than this is felt in a round trip, µs.
 const LONG_US: u32 = 100;

@@ -1,13 +1,19 @@
-//! What this host can and cannot measure, each finding with its remedy.
+//! What this host can measure, how exactly, and how it could be tuned.
 //!
-//! Everything is found out by trying it or by reading what the kernel says; nothing on the host is
-//! changed. `cpus` is about who runs where and how busy that is, `kernel` about what the
-//! kernel offers, `interfaces` about those of this host; that a testbed can be built is seen by building one. [`tuning`] is the other half:
-//! how the host should be set up for speed.
+//! [`examine`] lists what this host can and cannot measure, each finding with its remedy. It reads what
+//! the kernel reports and tries what it can undo; it changes nothing on the host. `cpus` looks at
+//! placement, idle time and load, `kernel` at kernel features, `interfaces` at the interfaces of this
+//! host. A trial testbed shows whether runs are possible.
+//!
+//! [`tuning`] says which settings cost throughput or CPU time, and prints the commands that change them.
+//! [`self_test`] checks the CPU meters against loads of known size.
+
+#![forbid(unsafe_code)]
 
 mod cpus;
 mod interfaces;
 mod kernel;
+pub mod self_test;
 pub mod tuning;
 
 use std::path::Path;
@@ -15,14 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use linkrate_lab::testbed::{LabOptions, ReceiveSteering, Testbed};
+use linkrate_lab::{LabError, Placement};
 use linkrate_sys::host::{Privilege, can_isolate};
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::units::format_duration;
 use serde::Serialize;
-
-use crate::LabError;
-use crate::placement::Placement;
-use crate::testbed::{LabOptions, ReceiveSteering, Testbed};
 
 /// Without this one no run is possible.
 const TESTBED: &str = "testbed";

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use linkrate_agent::cpu_meter::{CpuMeter, busy, choose};
+use linkrate_lab::{LabError, Placement};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysResult;
 use linkrate_sys::procstat::CpuTimes;
@@ -28,8 +29,6 @@ use serde::Serialize;
 pub use judge::{LIMIT_POINTS, Sample, Verdict};
 pub use load::LoadKind;
 
-use crate::LabError;
-use crate::placement::Placement;
 use judge::{ENOUGH, Window, middle, worst};
 use load::{DutyLoad, Load, PERIOD_NS};
 use others::Others;

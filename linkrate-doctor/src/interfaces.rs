@@ -46,7 +46,7 @@ fn judge(interfaces: &[String], root: bool) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::State;
+    use crate::State;
 
     #[test]
     fn what_stands_in_the_way_has_a_remedy() {

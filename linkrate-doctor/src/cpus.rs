@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linkrate_agent::cpu_meter::{self, choose};
+use linkrate_lab::Placement;
 use linkrate_study::analysis::warnings::{BACKGROUND_CPU_PERCENT, PROC_STAT_TICK, STEAL_PERCENT};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
+use linkrate_sys::procstat::siblings_of;
 use linkrate_sys::procstat::{self, CpuTimes};
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuMeter, CpuSet};
 
 use super::Finding;
-use crate::placement::{Placement, siblings_of};
 
 /// How long CPUs are watched.
 const WINDOW: Duration = Duration::from_millis(500);
@@ -224,7 +225,7 @@ mod tests {
     use linkrate_sys::sched;
 
     use super::*;
-    use crate::doctor::State;
+    use crate::State;
 
     fn cpus(list: &str) -> CpuSet {
         list.parse().unwrap()

@@ -1,10 +1,10 @@
 //! How many CPUs take part in receiving: queues of the adapter, and steering where there are few.
 
+use linkrate_sys::shell;
 use linkrate_terms::CpuSet;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Device, Host, Interface};
-use super::shell;
 
 /// Beyond this many queues, more bring interrupts and no throughput on most adapters.
 const ENOUGH: u32 = 16;

@@ -1,8 +1,10 @@
 //! Congestion control, and the queueing discipline that must go with it.
 
+use linkrate_sys::shell;
+
 use super::advice::{Advice, Cost};
 use super::facts::{Host, Interface};
-use super::{measured, shell};
+use super::measured;
 
 /// The default of Linux since 2.6.19.
 const USUAL: &str = "cubic";

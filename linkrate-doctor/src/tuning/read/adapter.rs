@@ -8,7 +8,7 @@ use linkrate_sys::irq_affinity::{self, pci_function};
 use linkrate_sys::tree::Tree;
 use linkrate_wire::limits::PcieLink;
 
-use crate::doctor::tuning::facts::{Bus, Device, Interface, Interrupt, RxQueue};
+use crate::tuning::facts::{Bus, Device, Interface, Interrupt, RxQueue};
 
 const CLASS: &str = "/sys/class/net";
 
