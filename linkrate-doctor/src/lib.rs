@@ -171,7 +171,7 @@ fn steering(steering: &ReceiveSteering) -> Finding {
         ReceiveSteering::Rps => {
             Finding::good(name, "receive processing runs on the receiving host's CPUs (RPS)")
         }
-        ReceiveSteering::WholeMachines | ReceiveSteering::Interrupts => {
+        ReceiveSteering::Drivers | ReceiveSteering::WholeMachines | ReceiveSteering::Interrupts => {
             Finding::good(name, "receive processing runs on the receiving host's CPUs")
         }
         ReceiveSteering::NotNeeded => {

@@ -56,7 +56,7 @@ impl Steered {
         let options = LabOptions { program, stop: Arc::clone(stop), route_congestion: None };
         let mut testbed = Testbed::build(&TestbedSpec::default(), placement, &options)
             .map_err(|error| error.to_string())?;
-        if testbed.privilege != Some(Privilege::Root) {
+        if testbed.privilege() != Some(Privilege::Root) {
             return Err("receive processing is steered by root only".to_owned());
         }
         let cpus = [cpu].into_iter().collect();

@@ -1,28 +1,39 @@
-//! Virtual adapters in a testbed: who has which ports, what is set on them, what they counted.
+//! Virtual adapters: the ports of a testbed, their knobs, and what they count.
 //!
 //! Ports of the system under test are numbered through all its adapters. Behind each is a wire of
-//! its own with the port's clients: a cable where there is one, a switch where there are more.
+//! its own with the ports of its clients. Only this module and those below it name types of
+//! [`linkrate_adapter`].
 
+mod ports;
+
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use linkrate_adapter::{
-    Bus, Faults, Port, PortLimits, PortSpec, Snapshot, Wire, WireError, WireKind, since,
+    Bus, Port, PortLimits, PortSpec, Snapshot, Wire, WireError, WireKind, since,
 };
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LARGEST_SUPERFRAME;
+use linkrate_terms::topology::{Fabric, Segment};
 use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
-use crate::LabError;
+use super::made::Join;
+use super::{ReceiveSteering, Threads};
 use crate::connection::expect_reply;
+use crate::error::LabError;
+use crate::host::{Client, Host};
 use crate::placement::{Placement, strayed};
-use crate::testbed::Host;
 
-/// Packets that wait at each queue of a TAP. A full one drops, where the queue discipline of a
-/// real adapter would hold the sender back, so it takes more than a run's sockets can have under
-/// way.
+pub use linkrate_adapter::wire::vlans::{VlanSet, parse_vlan};
+pub use linkrate_adapter::{Faults, Vlans};
+pub(crate) use ports::PortOnLine;
+
+/// Packets that wait at each queue of a TAP. A full queue drops packets, where the queue discipline
+/// of a real adapter would hold the sender back, so it takes more packets than a run's sockets can
+/// have in flight.
 const TAP_QUEUE: u32 = 16_384;
 
 /// The ports of one wire.
@@ -30,17 +41,24 @@ const TAP_QUEUE: u32 = 16_384;
 pub struct Line {
     /// Number of the port of the system under test, through all its adapters.
     pub number: u32,
+    /// What joins the ports.
+    pub fabric: Fabric,
     /// The port of the system under test.
     pub sut: Port,
     /// Those of its clients.
     pub clients: Vec<Port>,
-    /// What joins them.
+    /// The device thread of the wire.
     pub wire: Wire,
 }
 
 impl Line {
-    /// Sets the knobs of the port, and of what lies behind it what must be the same there.
-    /// Returns what is effective.
+    /// The interface of the system under test's port.
+    fn name(&self) -> String {
+        self.sut.shared.name().to_owned()
+    }
+
+    /// Sets the knobs of the port, and at the ports of its clients those that must be the same.
+    /// Returns the effective knobs of the port.
     pub fn set_knobs(&self, model: &Model, asked: &InterfaceKnobs) -> InterfaceKnobs {
         let knobs = asked.port.over(&model.defaults, asked.rx_checksum);
         self.sut.set_knobs(knobs.clone());
@@ -56,19 +74,23 @@ impl Line {
         self.sut.shared.link_rate().filter(|rate| Some(*rate) != model.rate)
     }
 
+    /// The ports, that of the system under test first.
+    fn ports(&self) -> impl Iterator<Item = &Port> {
+        std::iter::once(&self.sut).chain(&self.clients)
+    }
+
     /// Lets the link of one of its ports run at another rate: both ends of a cable, or a port and
     /// the switch's port that it leads to.
     pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
-        port.shared.set_link_rate(rate);
-        if let [client] = &self.clients[..] {
-            self.sut.shared.set_link_rate(rate);
-            client.shared.set_link_rate(rate);
+        match self.fabric {
+            Fabric::Switch => port.shared.set_link_rate(rate),
+            Fabric::Cable => self.ports().for_each(|end| end.shared.set_link_rate(rate)),
         }
     }
 }
 
-/// What a port has, as far as the port itself knows it.
-pub fn effective_knobs(port: &Port) -> InterfaceKnobs {
+/// The knobs that only the port itself knows.
+fn effective_knobs(port: &Port) -> InterfaceKnobs {
     let now = port.shared.knobs();
     InterfaceKnobs {
         rx_checksum: Some(now.rx_checksum),
@@ -77,8 +99,8 @@ pub fn effective_knobs(port: &Port) -> InterfaceKnobs {
     }
 }
 
-/// What the kernel told of a port's interface, with what only the port itself knows.
-pub fn with_port(kernel: InterfaceKnobs, port: InterfaceKnobs) -> InterfaceKnobs {
+/// The knobs that the kernel reads from a port's interface, with those of the port itself.
+fn with_port(kernel: InterfaceKnobs, port: InterfaceKnobs) -> InterfaceKnobs {
     InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, ..kernel }
 }
 
@@ -90,7 +112,7 @@ pub struct Adapters {
     lines: Vec<Line>,
 }
 
-/// Everything that counts, at one moment.
+/// All counters and clocks at one moment.
 #[derive(Debug)]
 pub struct Reading {
     at_ns: u64,
@@ -126,95 +148,58 @@ impl Adapters {
         self.buses.iter().map(|bus| bus.busy_ns()).collect()
     }
 
-    /// The number of the port that [`add_port`](Self::add_port) adds: the lowest that is free.
-    pub fn next_number(&self) -> u32 {
-        let taken = self.lines.iter().zip(0..).take_while(|(line, number)| line.number == *number);
-        taken.count() as u32
-    }
-
-    /// Takes a port away, with its wire and the ports of its clients; their interfaces go with
-    /// them. False when there is no such port.
-    pub fn remove_port(&mut self, port: &str) -> bool {
-        let before = self.lines.len();
+    /// Removes a port, with its wire and the ports of its clients; their interfaces go with them.
+    pub(crate) fn remove(&mut self, port: &str) {
         self.lines.retain(|line| line.sut.shared.name() != port);
-        self.lines.len() < before
     }
 
-    /// Adds the system under test's next port, with `clients` behind it.
-    ///
-    /// # Errors
-    /// A host refuses the TAP, or a thread cannot be started.
-    pub fn add_port(
-        &mut self,
+    /// Sets knobs on ports of the system under test: of the port itself, of its interface in the
+    /// kernel, and at its clients' ports those that must be the same there. Returns the effective
+    /// knobs.
+    pub(super) fn set_knobs(
+        &self,
         sut: &mut Host,
-        name: &str,
-        clients: &mut [(&mut Host, &str)],
-        placement: &Placement,
-    ) -> Result<(), LabError> {
-        let number = self.next_number();
-        let adapter = (number / self.model.ports) as usize;
-        if let (Some(rate), true) = (self.model.bus, self.buses.len() == adapter) {
-            self.buses.push(Arc::new(Bus::new(rate)));
-        }
-        let kind = if clients.len() == 1 { WireKind::Cable } else { WireKind::Switch };
-        let mut wire = Wire::start(&format!("wire{number}"), kind, &placement.clients)?;
-        let queues = self.model.queues;
-        let address = |host: u8| [0x02, 0, 0, (number >> 8) as u8, number as u8, host];
-        let sut = wire.attach(PortSpec {
-            name: name.to_owned(),
-            queues: tap(sut, name, queues, address(1))?,
-            limits: PortLimits::of(&self.model),
-            knobs: self.model.defaults.clone(),
-            bus: self.buses.get(adapter).cloned(),
-            driver_cpus: placement.sut.clone(),
-            drivers_wait: placement.is_shared(),
-        })?;
-        let mut ports = Vec::new();
-        for (index, (host, interface)) in clients.iter_mut().enumerate() {
-            ports.push(wire.attach(PortSpec {
-                name: host.name.clone(),
-                queues: tap(host, interface, 1, address(2 + index as u8))?,
-                limits: PortLimits {
-                    superframe: LARGEST_SUPERFRAME as usize,
-                    ..PortLimits::of(&self.model)
-                },
-                knobs: client_knobs(&self.model.defaults),
-                bus: None,
-                driver_cpus: placement.clients.clone(),
-                drivers_wait: true,
-            })?);
-        }
-        // in the order of their numbers; one that was taken away may have left a gap
-        self.lines.insert(number as usize, Line { number, sut, clients: ports, wire });
-        Ok(())
-    }
-
-    /// Lets the first `ports` ports use so many of their queue pairs; all if `None`.
-    ///
-    /// # Errors
-    /// More than there are, or an interface that is gone.
-    pub fn use_queues(&self, ports: usize, queues: Option<u32>) -> Result<(), LabError> {
-        if let Some(queues) = queues.filter(|queues| *queues > self.model.queues) {
+        interfaces: &[String],
+        asked: &InterfaceKnobs,
+    ) -> Result<InterfaceKnobs, LabError> {
+        let queues = asked.queues.unwrap_or(self.model.queues);
+        if queues > self.model.queues {
             return Err(LabError::Invalid {
-                what: format!("queues is {queues}"),
-                hint: format!("{} has {}", self.model.name, self.model.queues),
+                what: format!("knob \"queues\": requested {queues}"),
+                hint: format!("a port of {} has {}", self.model.name, self.model.queues),
             });
         }
-        let queues = queues.unwrap_or(self.model.queues) as usize;
-        for line in self.lines.iter().take(ports) {
-            line.sut.shared.use_queues(queues)?;
+        let of_the_kernel = InterfaceKnobs {
+            // the virtual MTU is the model's
+            gso_max_size: asked.gso_max_size.or(Some(self.model.superframe)),
+            rx_checksum: None,
+            queues: None,
+            port: PortRequest::default(),
+            ..asked.clone()
+        };
+        let lines = || self.lines.iter().filter(|line| interfaces.contains(&line.name()));
+        for line in lines() {
+            line.sut.shared.use_queues(queues as usize)?;
         }
-        Ok(())
+        let kernel = sut.set_knobs(interfaces.to_vec(), of_the_kernel)?;
+        Ok(lines()
+            .fold(kernel, |kernel, line| with_port(kernel, line.set_knobs(&self.model, asked))))
     }
 
-    /// Sets the knobs of the first `ports` ports, and of what lies behind them what must be the
-    /// same there. Returns what is effective.
-    pub fn set_knobs(&self, ports: usize, asked: &InterfaceKnobs) -> InterfaceKnobs {
-        let lines = self.lines.iter().take(ports);
-        lines.fold(InterfaceKnobs::default(), |_, line| line.set_knobs(&self.model, asked))
+    /// Adds the knobs that only the port knows to those that the kernel reads from its interface.
+    pub(super) fn with_port_knobs(
+        &self,
+        interface: &str,
+        kernel: InterfaceKnobs,
+    ) -> InterfaceKnobs {
+        match self.line(interface) {
+            Some(line) => with_port(kernel, effective_knobs(&line.sut)),
+            None => kernel,
+        }
     }
 
-    /// Whether a run's connections must come to ports of their own to be told apart.
+    /// Whether a run's connections need a destination port each, because the adapter tells flows
+    /// apart by it.
     pub fn steers_by_port(&self, run: &RunSpec) -> bool {
         let steering = run.interface.port.steering.unwrap_or(self.model.defaults.steering);
         steering == Steering::DestinationPort
@@ -278,13 +263,13 @@ impl Adapters {
         self.lines.iter().flat_map(|line| line.sut.driver_times()).collect()
     }
 
-    /// A thread that is not where it was put, as a sentence.
+    /// A thread that may run on other CPUs than its own, as a sentence.
     pub fn strayed(&self, placement: &Placement) -> Option<String> {
         strayed(&self.driver_times(), &placement.sut)
             .or_else(|| strayed(&self.device_times(), &placement.clients))
     }
 
-    /// A link of the first `ports` ports that does not run at its model's rate, as a sentence.
+    /// A link of the first `ports` ports that runs at another rate than its model's, as a sentence.
     pub fn other_rate(&self, ports: usize) -> Option<String> {
         let rate = self.model.rate?;
         self.lines.iter().take(ports).find_map(|line| {
@@ -295,9 +280,75 @@ impl Adapters {
 
     /// A port whose drivers have ended, by name.
     pub fn broken(&self) -> Option<&str> {
-        let ports =
-            self.lines.iter().flat_map(|line| std::iter::once(&line.sut).chain(&line.clients));
-        ports.into_iter().find(|port| port.is_broken()).map(|port| port.shared.name())
+        let mut ports = self.lines.iter().flat_map(Line::ports);
+        ports.find(|port| port.is_broken()).map(|port| port.shared.name())
+    }
+
+    /// The drivers of all ports, and the device threads.
+    pub(super) fn threads(&self) -> Threads {
+        let ports = self.lines.iter().flat_map(Line::ports);
+        Threads {
+            drivers: ports.flat_map(Port::driver_ids).collect(),
+            devices: self.lines.iter().map(|line| line.wire.device_id()).collect(),
+        }
+    }
+}
+
+impl Join for Adapters {
+    fn join(
+        &mut self,
+        segment: &Segment,
+        sut: &mut Host,
+        clients: &mut [Client],
+        placement: &Placement,
+    ) -> Result<(), LabError> {
+        let kind = match segment.fabric {
+            Fabric::Cable => WireKind::Cable,
+            Fabric::Switch => WireKind::Switch,
+        };
+        // a wire has one port of the system under test
+        let (number, name) = (segment.ports[0].number, segment.ports[0].interface.clone());
+        let adapter = (number / self.model.ports) as usize;
+        if let (Some(rate), true) = (self.model.bus, self.buses.len() == adapter) {
+            self.buses.push(Arc::new(Bus::new(rate)));
+        }
+        let mut wire = Wire::start(&format!("wire{number}"), kind, &placement.clients)?;
+        let queues = self.model.queues;
+        let address = |host: u8| [0x02, 0, 0, (number >> 8) as u8, number as u8, host];
+        let sut = wire.attach(PortSpec {
+            queues: tap(sut, &name, queues, address(1))?,
+            name,
+            limits: PortLimits::of(&self.model),
+            knobs: self.model.defaults.clone(),
+            bus: self.buses.get(adapter).cloned(),
+            driver_cpus: placement.sut.clone(),
+            drivers_wait: placement.is_shared(),
+        })?;
+        let mut ports = Vec::new();
+        for (index, client) in clients.iter_mut().enumerate() {
+            let host = &mut client.host;
+            ports.push(wire.attach(PortSpec {
+                name: host.name.clone(),
+                queues: tap(host, &client.interface, 1, address(2 + index as u8))?,
+                limits: PortLimits {
+                    superframe: LARGEST_SUPERFRAME as usize,
+                    ..PortLimits::of(&self.model)
+                },
+                knobs: client_knobs(&self.model.defaults),
+                bus: None,
+                driver_cpus: placement.clients.clone(),
+                drivers_wait: true,
+            })?);
+        }
+        let line = Line { number, fabric: segment.fabric, sut, clients: ports, wire };
+        let at = self.lines.partition_point(|other| other.number < number);
+        self.lines.insert(at, line);
+        Ok(())
+    }
+
+    /// A driver thread runs the receive processing of its host.
+    fn receive_steering(&self, _placement: &Placement) -> ReceiveSteering {
+        ReceiveSteering::Drivers
     }
 }
 
@@ -316,7 +367,7 @@ fn times_since(to: &[ThreadTime], from: &[ThreadTime]) -> Vec<ThreadTime> {
         .collect()
 }
 
-/// A client is to be no limit: it merges what it receives, whatever the adapter under test does.
+/// A client must not be the limit: it merges received segments, whatever the adapter under test does.
 fn client_knobs(model: &PortKnobs) -> PortKnobs {
     PortKnobs { lro: true, rx_checksum: true, ..model.clone() }
 }
@@ -327,7 +378,7 @@ fn tap(
     name: &str,
     queues: u32,
     address: [u8; 6],
-) -> Result<Vec<std::os::fd::OwnedFd>, LabError> {
+) -> Result<Vec<OwnedFd>, LabError> {
     let create = Request::CreateTap {
         name: name.to_owned(),
         queues,
@@ -340,8 +391,7 @@ fn tap(
     for descriptor in descriptors {
         taken.push(host.take_descriptor(descriptor)?);
     }
-    let release = Request::ReleaseTap { name: name.to_owned() };
-    expect_reply!(host.connection, release, Reply::Done => ())?;
+    host.order(&Request::ReleaseTap { name: name.to_owned() })?;
     Ok(taken)
 }
 

@@ -1,90 +1,80 @@
-//! A testbed of interfaces that are there already: the host under test as it stands, and clients
-//! that are machines behind `ssh`, or other interfaces of this machine at the end of a cable.
+//! Existing interfaces: the host under test as it is, with clients that are machines behind `ssh`, or
+//! other interfaces of this machine at the end of a cable.
 //!
-//! Nothing is moved or renumbered unasked. Every agent remembers what the interfaces it is told of
-//! have set, and puts it back when its controller is gone, however that went: these agents end with
-//! their input, and not with their parent.
+//! linkrate moves and renumbers nothing unless asked. Every agent remembers the settings of the
+//! interfaces it is given, and restores them when its controller is gone. These agents therefore end
+//! with their input and not with their parent.
 
-use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use linkrate_agent::protocol::{InterfaceFacts, Reply, Request, Steered};
 use linkrate_sys::host::{Isolation, Life, Privilege, can_isolate};
 use linkrate_terms::interfaces::InterfaceAddress;
+use linkrate_terms::measurement::LinkEvidence;
+use linkrate_terms::topology::Topology;
 use linkrate_terms::{FarEnd, Interfaces, TestbedSpec};
 
-use crate::LabError;
+use super::{Built, Ground, ReceiveSteering};
 use crate::connection::{AgentError, expect_reply};
+use crate::error::LabError;
+use crate::far_end::{Child, Reach, Ssh};
+use crate::host::{Client, Host, Participants};
+use crate::options::LabOptions;
 use crate::placement::Placement;
-use crate::ssh;
-use crate::testbed::{
-    Client, Host, LabOptions, ReceiveSteering, Standing, Testbed, account, start,
-};
 
-/// Agents of this machine end with their input, and have so long to put things back.
+/// What ends the agents of this machine: the end of their input, with time to restore settings.
 const LIFE: Life = Life::WithItsInput { patience: Duration::from_secs(15) };
 
-/// Builds a testbed on `on`.
+/// Existing interfaces of a testbed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Existing {
+    /// Those of the system under test, in the order of ports.
+    sut: Vec<InterfaceFacts>,
+    /// That of each client.
+    clients: Vec<InterfaceFacts>,
+    /// Sentences about what this testbed cannot tell.
+    warnings: Vec<String>,
+}
+
+/// Builds a testbed on the interfaces `on`.
 ///
 /// # Errors
-/// [`LabError`], with the host or the interface that does not fit, and the remedy.
+/// [`LabError`] with the host or interface that does not fit, and the remedy.
 pub(crate) fn build(
     spec: &TestbedSpec,
     on: &Interfaces,
+    topology: &Topology,
     placement: &Placement,
     options: &LabOptions,
-) -> Result<Testbed, LabError> {
-    let ports = (spec.ports.min(on.ports()) as usize).max(1);
-    let per_port = on.clients_per_port().max(1) as usize;
-    let names: Vec<String> = on.names.iter().take(ports).cloned().collect();
-    let mut sut = start("sut", LIFE, Isolation::None, &placement.sut, options)?;
+) -> Result<Built, LabError> {
+    let ports = topology.segments.iter().flat_map(|segment| &segment.ports);
+    let names: Vec<String> = ports.map(|port| port.interface.clone()).collect();
+    let at_home = Child { life: LIFE, isolation: Isolation::None, cpus: &placement.sut };
+    let mut sut = at_home.start("sut", options)?;
     for name in &names {
-        // one that is not there is told before anything is started elsewhere
+        // a missing interface is an error before anything starts elsewhere
         describe(&mut sut, name)?;
     }
     keep(&mut sut, names.clone())?;
     let mut hosts = Vec::new();
-    for (number, end) in on.clients.iter().take(ports * per_port).enumerate() {
-        let host = match end {
-            FarEnd::Ssh { destination, .. } => {
-                let mut host = ssh::start(&end.name(), destination, &on.program, options)?;
-                let cpus = spec.client_cpus.clone();
-                host.place(&cpus.unwrap_or_else(|| host.hello.online_cpus.clone()))?;
-                apart(&sut, &host)?;
-                host
-            }
-            FarEnd::Interface { name, .. } => {
-                may_move(&describe(&mut sut, name)?)?;
-                let isolation = match can_isolate().map_err(LabError::cannot_measure)? {
-                    Privilege::Root => Isolation::Root,
-                    Privilege::UserNamespace => {
-                        return Err(LabError::CannotMeasure {
-                            what: format!("moving {name} into a client takes root"),
-                            hint: Some("run as root".to_owned()),
-                        });
-                    }
-                };
-                let host = format!("client {number}");
-                let mut host = start(&host, LIFE, isolation, &placement.clients, options)?;
-                let borrow = Request::Borrow { name: name.clone(), pid: sut.pid() };
-                expect_reply!(host.connection, borrow, Reply::Done => ())?;
-                host
-            }
-        };
-        hosts.push((host, end, number / per_port));
+    for segment in &topology.segments {
+        let wanted = segment.clients.iter();
+        for (number, end) in wanted.filter_map(|n| Some((n, on.clients.get(*n as usize)?))) {
+            let host = start(&mut sut, *number, end, spec, on, placement, options)?;
+            hosts.push((host, end, &segment.ports[0].interface));
+        }
     }
-    let mut standing = Standing { sut: Vec::new(), clients: Vec::new(), warnings: Vec::new() };
+    let mut existing = Existing { sut: Vec::new(), clients: Vec::new(), warnings: Vec::new() };
     let mut clients = Vec::new();
-    for (mut host, end, port) in hosts {
-        let sut_interface = names[port].clone();
-        let facts = describe(&mut sut, &sut_interface)?;
+    for (mut host, end, sut_interface) in hosts {
+        let facts = describe(&mut sut, sut_interface)?;
         let path = path(&mut sut, &mut host, &facts, end)?;
         await_link(&mut host, &path.interface)?;
         keep(&mut host, vec![path.interface.clone()])?;
         clients.push(Client {
             host,
-            sut_interface,
+            sut_interface: sut_interface.clone(),
             interface: path.interface,
             sut_address: path.sut_address,
             address: path.address,
@@ -94,61 +84,154 @@ pub(crate) fn build(
         await_link(&mut sut, name)?;
         let facts = describe(&mut sut, name)?;
         if facts.half_duplex {
-            standing.warnings.push(format!(
-                "{name} is half duplex: both directions share the rate of its link, which limits \
-                 take for full duplex"
+            existing.warnings.push(format!(
+                "{name} is half duplex: both directions share the rate of its link, and limits \
+                 assume full duplex"
             ));
         }
-        standing.sut.push(facts);
+        existing.sut.push(facts);
     }
     for client in &mut clients {
-        standing.clients.push(describe(&mut client.host, &client.interface)?);
+        existing.clients.push(describe(&mut client.host, &client.interface)?);
     }
-    let receive_steering = steer(&mut sut, &mut clients, &names, placement, &mut standing)?;
-    let idle_source = account(&mut sut, &placement.sut, spec.cpu_meter, true)?;
-    let mut accounted: BTreeSet<String> = BTreeSet::new();
-    for client in clients.iter_mut().filter(|_| !placement.is_shared()) {
-        // one agent for the CPUs of each machine
-        if accounted.insert(client.host.hello.boot_id.clone()) {
-            let cpus = client.host.cpus.clone();
-            account(&mut client.host, &cpus, spec.cpu_meter, true)?;
+    let receive_steering =
+        steer(&mut sut, &mut clients, &names, placement, &mut existing.warnings)?;
+    let ground = Ground::Existing(existing);
+    Ok(Built { ground, sut, clients, namespaces: None, receive_steering })
+}
+
+/// Starts the host of client `number` at the far end `end`.
+fn start(
+    sut: &mut Host,
+    number: u32,
+    end: &FarEnd,
+    spec: &TestbedSpec,
+    on: &Interfaces,
+    placement: &Placement,
+    options: &LabOptions,
+) -> Result<Host, LabError> {
+    match end {
+        FarEnd::Ssh { destination, .. } => {
+            let (program, cpus) = (on.program.as_str(), spec.client_cpus.as_ref());
+            let host = Ssh { destination, program, cpus }.start(&end.name(), options)?;
+            apart(sut, &host)?;
+            Ok(host)
+        }
+        FarEnd::Interface { name, .. } => {
+            may_move(&describe(sut, name)?)?;
+            let isolation = match can_isolate().map_err(LabError::cannot_measure)? {
+                Privilege::Root => Isolation::Root,
+                Privilege::UserNamespace => {
+                    return Err(LabError::CannotMeasure {
+                        what: format!("moving {name} into a client needs root"),
+                        hint: Some("run as root".to_owned()),
+                    });
+                }
+            };
+            let child = Child { life: LIFE, isolation, cpus: &placement.clients };
+            let mut host = child.start(&format!("client {number}"), options)?;
+            host.order(&Request::Borrow { name: name.clone(), pid: sut.pid() })?;
+            Ok(host)
         }
     }
-    let mut placement = placement.clone();
-    if let (true, Some(client)) = (placement.apart, clients.first()) {
-        placement.clients = client.host.cpus.clone();
+}
+
+impl Existing {
+    /// Whether the interface of client `number` is the end of a veth pair.
+    pub(super) fn is_veth(&self, number: usize) -> bool {
+        self.clients.get(number).is_some_and(|facts| facts.kind.as_deref() == Some("veth"))
     }
-    Ok(Testbed {
-        adapters: None,
-        sut,
-        clients,
-        placement,
-        privilege: None,
-        idle_source,
-        receive_steering,
-        standing: Some(standing),
-        can_profile: false,
-    })
+
+    /// Sentences about what this testbed cannot tell.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Facts that travel with results, as (name, value).
+    pub(super) fn facts(&self, clients: &[Client]) -> Vec<(String, String)> {
+        let mut facts = Vec::new();
+        for (number, port) in (1..).zip(&self.sut) {
+            let rate =
+                port.rate.map_or_else(|| "none of its own".to_owned(), |rate| rate.to_string());
+            for (what, value) in [
+                ("interface", port.name.clone()),
+                ("driver", driver(port)),
+                ("firmware", port.firmware.clone()),
+                ("rate", rate),
+            ] {
+                facts.push((format!("port-{number}-{what}"), value));
+            }
+        }
+        let of_clients = |pick: &dyn Fn(&Client, &InterfaceFacts) -> String| {
+            let mut values: Vec<String> = Vec::new();
+            for value in clients.iter().zip(&self.clients).map(|(client, on)| pick(client, on)) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            values.join("; ")
+        };
+        facts.extend([
+            ("client-kernel".to_owned(), of_clients(&|client, _| client.host.hello.kernel.clone())),
+            (
+                "client-cpu-model".to_owned(),
+                of_clients(&|client, _| client.host.hello.cpu_model.clone()),
+            ),
+            ("client-driver".to_owned(), of_clients(&|_, facts| driver(facts))),
+            ("client-firmware".to_owned(), of_clients(&|_, facts| facts.firmware.clone())),
+        ]);
+        facts.retain(|(_, value)| !value.is_empty());
+        facts
+    }
+}
+
+/// The links of the SUT's interfaces, all of which must be up.
+///
+/// # Errors
+/// The first interface without a link.
+pub(super) fn links(hosts: &mut Participants<'_>) -> Result<Vec<LinkEvidence>, LabError> {
+    let mut links = Vec::new();
+    for interface in hosts.sut_interfaces() {
+        let facts = hosts.sut.describe(&interface)?;
+        if !facts.running {
+            return Err(LabError::Invalid {
+                what: format!("the link of {interface} is down"),
+                hint: "connect the cable, or choose another interface".to_owned(),
+            });
+        }
+        links.push(LinkEvidence { interface, rate: facts.rate });
+    }
+    Ok(links)
+}
+
+/// Waits for the links of all interfaces: some drivers take the link down when a setting changes,
+/// and it takes seconds to come back.
+pub(super) fn await_links(hosts: &mut Participants<'_>) -> Result<(), AgentError> {
+    for interface in hosts.sut_interfaces() {
+        hosts.sut.await_link(&interface)?;
+    }
+    for client in &mut *hosts.clients {
+        client.host.await_link(&client.interface)?;
+    }
+    Ok(())
 }
 
 fn describe(host: &mut Host, name: &str) -> Result<InterfaceFacts, LabError> {
-    let request = Request::Describe { name: name.to_owned() };
-    let facts = expect_reply!(host.connection, request, Reply::Interface(facts) => facts);
-    Ok(*named(host, facts)?)
+    let facts = host.describe(name);
+    named(host, facts)
 }
 
 fn keep(host: &mut Host, names: Vec<String>) -> Result<(), LabError> {
-    let kept = expect_reply!(host.connection, Request::Keep { names }, Reply::Done => ());
+    let kept = host.order(&Request::Keep { names });
     named(host, kept)
 }
 
 fn await_link(host: &mut Host, name: &str) -> Result<(), LabError> {
-    let request = Request::AwaitLink { name: name.to_owned() };
-    let up = expect_reply!(host.connection, request, Reply::Done => ());
+    let up = host.await_link(name);
     named(host, up)
 }
 
-/// Puts the host in front of what it refused: several are asked the same.
+/// Names the host in its refusal: several hosts get the same request.
 fn named<T>(host: &Host, answer: Result<T, AgentError>) -> Result<T, LabError> {
     answer.map_err(|error| match error {
         AgentError::Refused(refusal) => LabError::CannotMeasure {
@@ -159,22 +242,22 @@ fn named<T>(host: &Host, answer: Result<T, AgentError>) -> Result<T, LabError> {
     })
 }
 
-/// Refuses a client whose CPUs are the system under test's, behind ssh or not.
+/// Refuses a client that uses CPUs of the system under test, also behind ssh.
 fn apart(sut: &Host, client: &Host) -> Result<(), LabError> {
     let same = sut.hello.boot_id == client.hello.boot_id && !sut.hello.boot_id.is_empty();
     if same && sut.cpus.overlaps(&client.cpus) {
         return Err(LabError::Invalid {
             what: format!(
-                "{} is this same machine, and its CPUs {} overlap with {} of the system under test",
+                "{} is this machine, and its CPUs {} overlap with CPUs {} of the system under test",
                 client.name, client.cpus, sut.cpus
             ),
-            hint: "give each its own with sut-cpus and client-cpus".to_owned(),
+            hint: "choose separate CPUs with sut-cpus and client-cpus".to_owned(),
         });
     }
     Ok(())
 }
 
-/// Refuses to move what would lose more than it gets back.
+/// Refuses to move an interface whose membership or upper interfaces cannot be restored.
 fn may_move(facts: &InterfaceFacts) -> Result<(), LabError> {
     let name = &facts.name;
     let refused = |what: String, hint: &str| {
@@ -184,16 +267,16 @@ fn may_move(facts: &InterfaceFacts) -> Result<(), LabError> {
         })
     };
     if let Some(controller) = &facts.belongs_to {
-        return refused(format!("it is part of {controller}"), "take it out first");
+        return refused(format!("it is part of {controller}"), "remove it from there first");
     }
     if !facts.carries.is_empty() {
-        let what = format!("{} would go with it", facts.carries.join(", "));
+        let what = format!("it carries {}", facts.carries.join(", "));
         return refused(what, "remove them first, or choose another interface");
     }
     Ok(())
 }
 
-/// How a client and the system under test reach each other.
+/// Addresses and interface by which a client and the system under test reach each other.
 #[derive(Debug, PartialEq)]
 struct Path {
     sut_address: Ipv4Addr,
@@ -202,7 +285,7 @@ struct Path {
     interface: String,
 }
 
-/// Finds it, and sees that packets take it both ways.
+/// Finds the path, and checks that packets take it in both directions.
 fn path(
     sut: &mut Host,
     client: &mut Host,
@@ -228,14 +311,14 @@ fn path(
                     "{}: packets to {to} leave by {interface}, expected {expected}",
                     host.name
                 ),
-                hint: format!("look at: ip route get {to}"),
+                hint: format!("try: ip route get {to}"),
             });
         }
     }
     Ok(path)
 }
 
-/// Chooses addresses of one network, or those that were named.
+/// Chooses addresses of one network, or the address that was named.
 fn choose(
     interface: &str,
     ours: &[InterfaceAddress],
@@ -287,34 +370,34 @@ fn choose(
                     listed(theirs)
                 ),
             },
-            hint: format!("name the one that {interface} reaches: \"{},ADDRESS\"", end.name()),
+            hint: format!("give the address that {interface} reaches: \"{},ADDRESS\"", end.name()),
         }),
     }
 }
 
-/// Brings receive processing to each host's own CPUs, where it has not got the whole machine.
+/// Steers receive processing to the CPUs of each host that does not have its whole machine.
 fn steer(
     sut: &mut Host,
     clients: &mut [Client],
     names: &[String],
     placement: &Placement,
-    standing: &mut Standing,
+    warnings: &mut Vec<String>,
 ) -> Result<ReceiveSteering, LabError> {
     if placement.is_shared() {
         return Ok(ReceiveSteering::NotNeeded);
     }
     let mut steering = ReceiveSteering::WholeMachines;
     for name in names {
-        match steer_one(sut, name, standing)? {
-            // the worst of several is what is told
+        match steer_one(sut, name, warnings)? {
+            // the worst of several counts
             found if found > rank(&steering) => steering = found.into(),
             _ => {}
         }
     }
     for client in clients {
         let interface = client.interface.clone();
-        if let Steering::Refused(reason) = steer_one(&mut client.host, &interface, standing)? {
-            standing.warnings.push(format!(
+        if let Steering::Refused(reason) = steer_one(&mut client.host, &interface, warnings)? {
+            warnings.push(format!(
                 "receive processing of {} could not be steered to its CPUs: {reason}",
                 client.host.name
             ));
@@ -323,7 +406,7 @@ fn steer(
     Ok(steering)
 }
 
-/// What became of one interface, the worse the further down.
+/// How one interface was steered; later variants are worse.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Steering {
     NotNeeded,
@@ -334,7 +417,9 @@ enum Steering {
 
 fn rank(steering: &ReceiveSteering) -> Steering {
     match steering {
-        ReceiveSteering::NotNeeded | ReceiveSteering::WholeMachines => Steering::NotNeeded,
+        ReceiveSteering::NotNeeded | ReceiveSteering::Drivers | ReceiveSteering::WholeMachines => {
+            Steering::NotNeeded
+        }
         ReceiveSteering::Interrupts => Steering::Interrupts,
         ReceiveSteering::Rps => Steering::Queues,
         ReceiveSteering::Unavailable(reason) => Steering::Refused(reason.clone()),
@@ -352,7 +437,11 @@ impl From<Steering> for ReceiveSteering {
     }
 }
 
-fn steer_one(host: &mut Host, name: &str, standing: &mut Standing) -> Result<Steering, LabError> {
+fn steer_one(
+    host: &mut Host,
+    name: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Steering, LabError> {
     if host.cpus == host.hello.online_cpus {
         return Ok(Steering::NotNeeded);
     }
@@ -362,9 +451,9 @@ fn steer_one(host: &mut Host, name: &str, standing: &mut Standing) -> Result<Ste
         Ok(Steered { interrupts, stuck }) => {
             if !stuck.is_empty() {
                 let numbers: Vec<String> = stuck.iter().map(u32::to_string).collect();
-                standing.warnings.push(format!(
-                    "{}: interrupts {} of {name} cannot be moved to CPUs {}: part of what it \
-                     receives may be processed elsewhere",
+                warnings.push(format!(
+                    "{}: interrupts {} of {name} cannot be moved to CPUs {}: other CPUs may \
+                     process part of the received packets",
                     host.name,
                     numbers.join(", "),
                     host.cpus
@@ -376,44 +465,6 @@ fn steer_one(host: &mut Host, name: &str, standing: &mut Standing) -> Result<Ste
         Err(AgentError::Refused(refusal)) => Ok(Steering::Refused(refusal.reason)),
         Err(error) => Err(error.into()),
     }
-}
-
-/// What travels with results of such a testbed, as (name, value).
-pub(crate) fn facts(testbed: &Testbed) -> Vec<(String, String)> {
-    let Some(standing) = &testbed.standing else { return Vec::new() };
-    let mut facts = Vec::new();
-    for (number, port) in (1..).zip(&standing.sut) {
-        let rate = port.rate.map_or_else(|| "none of its own".to_owned(), |rate| rate.to_string());
-        for (what, value) in [
-            ("interface", port.name.clone()),
-            ("driver", driver(port)),
-            ("firmware", port.firmware.clone()),
-            ("rate", rate),
-        ] {
-            facts.push((format!("port-{number}-{what}"), value));
-        }
-    }
-    let of_clients = |pick: &dyn Fn(&Client, &InterfaceFacts) -> String| {
-        let all = testbed.clients.iter().zip(&standing.clients);
-        let mut values: Vec<String> = Vec::new();
-        for value in all.map(|(client, facts)| pick(client, facts)) {
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
-        values.join("; ")
-    };
-    facts.extend([
-        ("client-kernel".to_owned(), of_clients(&|client, _| client.host.hello.kernel.clone())),
-        (
-            "client-cpu-model".to_owned(),
-            of_clients(&|client, _| client.host.hello.cpu_model.clone()),
-        ),
-        ("client-driver".to_owned(), of_clients(&|_, facts| driver(facts))),
-        ("client-firmware".to_owned(), of_clients(&|_, facts| facts.firmware.clone())),
-    ]);
-    facts.retain(|(_, value)| !value.is_empty());
-    facts
 }
 
 fn driver(facts: &InterfaceFacts) -> String {
@@ -443,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_met_in_the_interfaces_own_network() {
+    fn a_client_is_reached_in_the_network_of_the_interface() {
         let met = |ours: &str, theirs: &str, interface: &str| {
             Ok((ours.to_owned(), theirs.to_owned(), interface.to_owned()))
         };
@@ -455,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_meet_says_what_there_is() {
+    fn a_client_out_of_reach_is_an_error_with_its_addresses() {
         for (ours, end, part) in [
             (&["172.16.0.1/16"][..], "ssh:lab2", "ssh:lab2 has no address in a network of eth1"),
             (&["172.16.0.1/16"], "ssh:lab2", "it has 192.0.2.7/24 on eth0, 10.0.0.2/24 on eth5"),
@@ -469,17 +520,17 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_would_lose_more_than_it_gets_back_stays() {
+    fn an_interface_with_a_controller_or_upper_interfaces_is_not_moved() {
         let facts = InterfaceFacts { name: "eth2".to_owned(), ..InterfaceFacts::default() };
         assert!(may_move(&facts).is_ok());
         let bridged = InterfaceFacts { belongs_to: Some("br0".to_owned()), ..facts.clone() };
         assert!(may_move(&bridged).unwrap_err().to_string().contains("part of br0"));
         let vlans = InterfaceFacts { carries: vec!["eth2.5".to_owned()], ..facts };
-        assert!(may_move(&vlans).unwrap_err().to_string().contains("eth2.5 would go with it"));
+        assert!(may_move(&vlans).unwrap_err().to_string().contains("it carries eth2.5"));
     }
 
     #[test]
-    fn the_worst_steering_is_told() {
+    fn the_worst_steering_counts() {
         let all = [
             ReceiveSteering::WholeMachines,
             ReceiveSteering::Interrupts,
