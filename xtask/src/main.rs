@@ -11,6 +11,7 @@
 //! - [`mod@bench`]: ratios to third-party peers
 //! - [`book`]: the manual, and whether its links lead anywhere
 //! - [`peers`]: third-party programs that tests measure against
+//! - [`tools`]: Rust programs that checks use
 //! - [`programs`]: holds the programs that tests start against the list of peers
 
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ mod peers;
 mod process;
 mod programs;
 mod summary;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -43,6 +45,7 @@ struct Arguments {
 enum Task {
     /// Run everything that must pass.
     Test {
+        /// Install neither Debian packages nor cargo tools; skip what needs missing ones.
         #[arg(long)]
         no_install: bool,
     },
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
     match Arguments::parse().task {
         Task::Test { no_install } => {
             summary.step("peers", || peers::provide(peers::OF_TESTS, !no_install));
+            summary.step("tools", || tools::provide(tools::ALL, !no_install));
             lint(&mut summary);
             checks::tests(&mut summary);
             docs(&mut summary);
