@@ -13,7 +13,7 @@ use serde_json::Value;
 #[test]
 fn settings_change_while_traffic_flows() {
     let test = "settings_change_while_traffic_flows";
-    if !ready(test, &["iperf3"]) {
+    if !ready(test, &["iperf3"]) || !has_or_skips(test, "ping", "iputils-ping") {
         return;
     }
     let lab = Up::start("--adapter ten-gigabit");
@@ -141,7 +141,7 @@ fn faults_and_the_link_do_what_they_say() {
 #[test]
 fn clients_in_different_vlans_reach_each_other_only_once_they_share_one() {
     let test = "clients_in_different_vlans_reach_each_other_only_once_they_share_one";
-    if !ready(test, &["ping"]) {
+    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
         return;
     }
     let lab = Up::start("--adapter gigabit --clients-per-port 2");

@@ -13,7 +13,8 @@ use std::time::Duration;
 use common::machines::{Lab, Machine, SSHD, two_cpus};
 use common::processes::OwnCopy;
 use common::small::{await_stored, stored};
-use common::{Running, command, has_or_skips, is_root_or_skips, skip, wait_until};
+use common::up::ready;
+use common::{Running, command, has_or_skips, skip, wait_until};
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -22,12 +23,12 @@ const PUT_BACK: Duration = Duration::from_secs(20);
 
 /// What the tests between machines need; the CPU of each side if it is there.
 fn needs(test: &str, server: bool) -> Option<[u32; 2]> {
-    let programs = [("ip", "iproute2"), ("ethtool", "ethtool")];
-    let ssh = [("/usr/bin/ssh", "openssh-client"), (SSHD, "openssh-server")];
-    let all = programs.into_iter().chain(ssh.into_iter().filter(|_| server));
-    if !is_root_or_skips(test)
-        || !all.into_iter().all(|(p, package)| has_or_skips(test, p, package))
-    {
+    let programs = ready(test, &["ethtool"]) && has_or_skips(test, "ip", "iproute2");
+    let ssh = || {
+        has_or_skips(test, "/usr/bin/ssh", "openssh-client")
+            && has_or_skips(test, SSHD, "openssh-server")
+    };
+    if !programs || (server && !ssh()) {
         return None;
     }
     let cpus = two_cpus();

@@ -8,19 +8,19 @@ use std::process::Command;
 
 use crate::cargo::root;
 use crate::checks::check;
-use crate::process;
 use crate::summary::Outcome;
+use crate::tools::MDBOOK;
 
 /// Builds the manual with mdBook.
 ///
 /// # Errors
 /// mdBook could not be started.
 pub fn build() -> io::Result<Outcome> {
-    if process::find("mdbook").is_none() {
-        let reason = "mdbook is not installed; cargo install --locked mdbook";
+    let Some(mdbook) = MDBOOK.find() else {
+        let reason = format!("mdbook is not installed; {}", MDBOOK.remedy());
         return Ok(Outcome::skipped("manual", reason));
-    }
-    let mut command = Command::new("mdbook");
+    };
+    let mut command = Command::new(mdbook);
     check(command.args(["build", "docs"]).current_dir(root()))
 }
 

@@ -1,7 +1,7 @@
 //! The workspace's tasks: `cargo xtask test`, `lint`, `fuzz`, `docs`, `bench`.
 //!
 //! `test` runs everything that must pass, on a developer's machine and in continuous integration
-//! alike. A task is a row of steps; a step that fails does not keep the next from running.
+//! alike. A task is a sequence of steps; the next step runs even after one has failed.
 //!
 //! - [`summary`]: steps, their outcomes, the table at the end
 //! - [`process`]: running a program with its output kept and its time bounded
@@ -11,6 +11,8 @@
 //! - [`mod@bench`]: ratios to third-party peers
 //! - [`book`]: the manual, and whether its links lead anywhere
 //! - [`peers`]: third-party programs that tests measure against
+//! - [`tools`]: Rust programs that checks use
+//! - [`programs`]: holds the programs that tests start against the list of peers
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +23,9 @@ mod checks;
 mod fuzz;
 mod peers;
 mod process;
+mod programs;
 mod summary;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -41,11 +45,11 @@ struct Arguments {
 enum Task {
     /// Run everything that must pass.
     Test {
-        /// Leave missing Debian packages missing, and skip what needs them.
+        /// Install neither Debian packages nor cargo tools; skip what needs missing ones.
         #[arg(long)]
         no_install: bool,
     },
-    /// Check formatting, clippy and dependencies.
+    /// Check formatting, clippy, the programs that tests start, and dependencies.
     Lint,
     /// Run fuzz targets.
     Fuzz {
@@ -60,7 +64,7 @@ enum Task {
     },
     /// Print how linkrate compares with iperf3, side by side in one run.
     Bench {
-        /// Leave missing Debian packages missing, and skip what needs them.
+        /// Install no Debian packages; skip what needs missing ones.
         #[arg(long)]
         no_install: bool,
     },
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
     match Arguments::parse().task {
         Task::Test { no_install } => {
             summary.step("peers", || peers::provide(peers::OF_TESTS, !no_install));
+            summary.step("tools", || tools::provide(tools::ALL, !no_install));
             lint(&mut summary);
             checks::tests(&mut summary);
             docs(&mut summary);
@@ -98,6 +103,7 @@ fn main() -> ExitCode {
 fn lint(summary: &mut Summary) {
     summary.step("format", checks::format);
     summary.step("clippy", checks::clippy);
+    summary.step("programs", programs::lint);
     summary.step("dependencies", checks::dependencies);
 }
 

@@ -9,37 +9,49 @@ use std::time::Duration;
 use crate::process;
 use crate::summary::{Outcome, Skip};
 
-/// What tests need: programs, each with its Debian package.
+/// Programs that tests start, by Debian package.
 pub const OF_TESTS: &[Peer] = &[
-    Peer { program: "chromium", package: "chromium" },
-    Peer { program: "curl", package: "curl" },
-    Peer { program: "ethtool", package: "ethtool" },
-    Peer { program: "iperf3", package: "iperf3" },
-    Peer { program: "ip", package: "iproute2" },
-    Peer { program: "nginx", package: "nginx" },
-    Peer { program: "ssh", package: "openssh-client" },
-    Peer { program: "sshd", package: "openssh-server" },
-    Peer { program: "tshark", package: "tshark" },
+    Peer { package: "chromium", programs: &["chromium"] },
+    Peer { package: "curl", programs: &["curl"] },
+    Peer { package: "ethtool", programs: &["ethtool"] },
+    // libFuzzer is C++
+    Peer { package: "g++", programs: &["c++"] },
+    Peer { package: "iperf3", programs: &["iperf3"] },
+    Peer { package: "iproute2", programs: &["ip"] },
+    Peer { package: "iputils-ping", programs: &["ping"] },
+    Peer { package: "nginx", programs: &["nginx"] },
+    Peer { package: "openssh-client", programs: &["ssh", "ssh-keygen"] },
+    Peer { package: "openssh-server", programs: &["sshd"] },
+    Peer { package: "tshark", programs: &["tshark"] },
 ];
 
-/// What benchmarks need.
+/// Programs that benchmarks start, by Debian package.
 pub const OF_BENCHMARKS: &[Peer] = &[
-    Peer { program: "iperf3", package: "iperf3" },
-    Peer { program: "ovs-vswitchd", package: "openvswitch-switch" },
+    Peer { package: "iperf3", programs: &["iperf3"] },
+    Peer { package: "iproute2", programs: &["ip"] },
+    Peer {
+        package: "openvswitch-switch",
+        programs: &["ovs-vswitchd", "ovs-vsctl", "ovsdb-server", "ovsdb-tool"],
+    },
+    Peer { package: "procps", programs: &["kill"] },
 ];
 
-/// A third-party program.
+/// Third-party programs that come in one package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// How it is called.
-    pub program: &'static str,
-    /// The Debian package it comes in.
+    /// The Debian package.
     pub package: &'static str,
+    /// The programs of it that are used.
+    pub programs: &'static [&'static str],
 }
 
 impl Peer {
+    fn name(self) -> String {
+        format!("peer {}", self.programs.join(", "))
+    }
+
     fn is_here(self) -> bool {
-        process::find(self.program).is_some()
+        self.programs.iter().all(|program| process::find(program).is_some())
     }
 }
 
@@ -66,8 +78,8 @@ pub fn provide(peers: &[Peer], install: bool) -> io::Result<Outcome> {
     let skipped: Vec<Skip> = missing
         .iter()
         .map(|peer| Skip {
-            name: format!("peer {}", peer.program),
-            reason: format!("{why}; its package is {}", peer.package),
+            name: peer.name(),
+            reason: format!("{why}; apt-get install {}", peer.package),
         })
         .collect();
     let installed = peers.len() - present - skipped.len();
@@ -113,11 +125,8 @@ mod tests {
     #[test]
     fn without_installing_every_peer_is_present_or_named() {
         let outcome = provide(OF_TESTS, false).unwrap();
-        let missing: Vec<String> = OF_TESTS
-            .iter()
-            .filter(|peer| !peer.is_here())
-            .map(|peer| format!("peer {}", peer.program))
-            .collect();
+        let missing: Vec<String> =
+            OF_TESTS.iter().filter(|peer| !peer.is_here()).map(|peer| peer.name()).collect();
         let named: Vec<String> = outcome.skipped.iter().map(|skip| skip.name.clone()).collect();
         assert_eq!(named, missing);
         assert_eq!((outcome.passed, outcome.failed), (0, 0));

@@ -1,0 +1,142 @@
+//! Rust programs that checks use and a toolchain does not bring: cargo-deny and mdBook.
+
+use std::env;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::cargo::cargo;
+use crate::process;
+use crate::summary::{Outcome, Skip};
+
+/// Checks licences, duplicates and sources of dependencies.
+pub const CARGO_DENY: Tool = Tool { program: "cargo-deny", version: "0.20.2", features: true };
+/// Builds the manual. Its features are for writing: a server, search, watching files.
+pub const MDBOOK: Tool = Tool { program: "mdbook", version: "0.5.4", features: false };
+
+/// All of them.
+pub const ALL: &[Tool] = &[CARGO_DENY, MDBOOK];
+
+/// A program from crates.io, in the package of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tool {
+    /// How it is called.
+    pub program: &'static str,
+    /// The version that is installed. Another one that is there already is used as it is.
+    version: &'static str,
+    /// Whether its default features are needed.
+    features: bool,
+}
+
+/// Building both takes a minute on two idle CPUs.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// Builds fast and checks a few files slowly, instead of the other way round: with the profiles of
+/// the packages, building takes several times as long as all that the programs will ever do here.
+const PROFILE: [(&str, &str); 3] = [
+    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
+    ("CARGO_PROFILE_RELEASE_LTO", "false"),
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+];
+
+impl Tool {
+    /// Where it is, if anywhere: by PATH, or where cargo installs programs.
+    pub fn find(self) -> Option<PathBuf> {
+        let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+        let installed = || home.map(|home| home.join("bin").join(self.program));
+        process::find(self.program).or_else(|| installed().filter(|path| path.is_file()))
+    }
+
+    /// The command that installs it.
+    pub fn remedy(self) -> String {
+        format!("cargo install --locked {}@{}", self.program, self.version)
+    }
+
+    fn install(self) -> Command {
+        let package = format!("{}@{}", self.program, self.version);
+        let mut command = cargo(["install", "--locked", "--quiet", &package]);
+        if !self.features {
+            command.arg("--no-default-features");
+        }
+        // without a network, say so soon
+        command.envs(PROFILE).env("CARGO_NET_RETRY", "1");
+        command
+    }
+}
+
+/// Makes `tools` available, by installing them where that is allowed and possible, once for each
+/// machine.
+///
+/// A tool that stays missing is no failure: the check that needs it is skipped by name.
+///
+/// # Errors
+/// Cargo could not be started.
+pub fn provide(tools: &[Tool], install: bool) -> io::Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut remarks = Vec::new();
+    for tool in tools {
+        let mut state = "present";
+        let mut why = "not installed".to_owned();
+        if tool.find().is_none() && install {
+            println!("   {}", tool.remedy());
+            let finished = process::run(&tool.install(), LIMIT)?;
+            let last = finished.output.trim_end().lines().next_back().unwrap_or("no message");
+            why = format!("cargo could not install it: {}", last.trim());
+            state = "installed";
+        }
+        if tool.find().is_none() {
+            let reason = format!("{why}; {}", tool.remedy());
+            outcome.skipped.push(Skip { name: format!("tool {}", tool.program), reason });
+            state = "missing";
+        }
+        remarks.push(format!("{} {state}", tool.program));
+    }
+    Ok(outcome.remark(remarks.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No registry has a name like this.
+    const ABSENT: Tool = Tool { program: "no_such_tool+", version: "1.0.0", features: true };
+
+    #[test]
+    fn a_tool_that_is_missing_is_named_with_its_remedy() {
+        let outcome = provide(&[ABSENT], false).unwrap();
+        assert_eq!((outcome.passed, outcome.failed), (0, 0));
+        assert_eq!(outcome.remark, "no_such_tool+ missing");
+        let remedy = "cargo install --locked no_such_tool+@1.0.0";
+        assert_eq!(outcome.skipped[0].name, "tool no_such_tool+");
+        assert_eq!(outcome.skipped[0].reason, format!("not installed; {remedy}"));
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_installed_says_why_and_fails_nothing() {
+        let outcome = provide(&[ABSENT], true).unwrap();
+        assert_eq!((outcome.passed, outcome.failed, outcome.skipped.len()), (0, 0, 1));
+        let reason = &outcome.skipped[0].reason;
+        assert!(reason.starts_with("cargo could not install it: "), "{reason}");
+    }
+
+    #[test]
+    fn a_tool_that_is_there_is_left_alone() {
+        let there = Tool { program: "cargo", ..ABSENT };
+        let outcome = provide(&[there], true).unwrap();
+        assert_eq!((outcome.skipped.len(), outcome.remark.as_str()), (0, "cargo present"));
+    }
+
+    #[test]
+    fn building_takes_no_features_and_no_optimisation_that_a_check_can_do_without() {
+        let command = MDBOOK.install();
+        let arguments: Vec<_> = command.get_args().collect();
+        let package = format!("mdbook@{}", MDBOOK.version);
+        assert_eq!(
+            arguments,
+            ["install", "--locked", "--quiet", &package, "--no-default-features"]
+        );
+        assert_eq!(command.get_envs().filter(|(name, _)| *name != "CARGO_NET_RETRY").count(), 3);
+    }
+}
