@@ -60,14 +60,16 @@ counters! {
         vlan = "switchDropVlan",
         /// Frames from the port that are shorter than their headers.
         malformed = "switchDropMalformed",
+        /// Frames from the port whose check sequence was wrong.
+        fcs = "switchDropFcs",
         /// Frames to the port for which its queue had no room.
         full = "switchDropQueueFull",
     }
 }
 
 counters! {
-    /// Written by the device thread.
-    DeviceCounters {
+    /// Of a link. Written by the device thread.
+    LinkCounters {
         /// Octets sent, framing characters and FCS included (RFC 2863).
         out_octets = "ifHCOutOctets",
         /// Unicast frames sent.
@@ -94,14 +96,20 @@ counters! {
         in_errors = "ifInErrors",
         /// Frames whose check sequence was wrong (RFC 3635).
         fcs_errors = "dot3HCStatsFCSErrors",
-        /// Frames sent that an error on the line made worthless.
-        lost_to_fcs = "txLineErrors",
         /// Frames longer than the port takes (RFC 3635).
         too_long = "dot3HCStatsFrameTooLongs",
         /// Nanoseconds the link was occupied outwards.
         out_busy_ns = "txLinkBusyNs",
         /// Nanoseconds the link was occupied inwards.
         in_busy_ns = "rxLinkBusyNs",
+        /// Dropped: the link was down.
+        tx_drop_link_down = "txDropLinkDown",
+    }
+}
+
+counters! {
+    /// Of what a device does between interface and link. Written by the device thread.
+    DeviceCounters {
         /// Superframes of the host that were cut.
         tx_superframes = "txSuperframes",
         /// Frames they became.
@@ -116,8 +124,6 @@ counters! {
         tx_drop_malformed = "txDropMalformed",
         /// Dropped: longer than the port sends.
         tx_drop_oversized = "txDropOversized",
-        /// Dropped: the link was down.
-        tx_drop_link_down = "txDropLinkDown",
         /// Frames whose checksums were verified and right.
         rx_checksum_good = "rxChecksumGood",
         /// Frames with a wrong checksum, handed up without a word about it.
@@ -166,7 +172,8 @@ counters! {
 }
 
 counters! {
-    /// Written by one driver thread.
+    /// Of a queue's driver. Written by the driver thread, or by the device thread where it serves
+    /// the TAP itself.
     DriverCounters {
         /// Packets taken from the host.
         tx_packets = "txPackets",
@@ -176,8 +183,10 @@ counters! {
         rx_refused = "rxHostRefused",
         /// Times the device's doorbell was rung.
         doorbells = "txDoorbells",
-        /// Times the driver slept.
+        /// Times the thread of the queue's driver slept.
         sleeps = "driverSleeps",
+        /// Times the driver used its budget up and stood in line with the programs of its CPU.
+        budgets = "driverBudgetsSpent",
         /// Changes of the destination-port steering table.
         steering_updates = "steeringUpdates",
     }
@@ -206,7 +215,9 @@ impl DeviceCounters {
             _ => {}
         }
     }
+}
 
+impl LinkCounters {
     /// Counts frames to one destination that were sent.
     pub fn sent(&self, destination: &[u8], frames: usize, octets: usize) {
         self.out_octets.add(octets as u64);
@@ -252,7 +263,7 @@ mod tests {
 
     #[test]
     fn frames_are_counted_by_kind() {
-        let counters = DeviceCounters::default();
+        let counters = LinkCounters::default();
         counters.sent(&[2, 0, 0, 0, 0, 1], 1, 64);
         counters.sent(&[3, 0, 0, 0, 0, 1], 1, 64);
         counters.sent(&[0xff; 6], 1, 64);

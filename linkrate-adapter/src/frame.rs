@@ -155,6 +155,8 @@ impl WireFrame {
 pub struct Burst {
     train: Arc<Train>,
     range: Range<u32>,
+    /// A bit of each frame was flipped on the line: its check sequence is wrong.
+    damaged: bool,
 }
 
 impl Burst {
@@ -164,7 +166,8 @@ impl Burst {
         debug_assert!(train.cuts.get(range.clone()).is_some_and(|cuts| {
             cuts.windows(2).all(|pair| pair[0].payload.end == pair[1].payload.start)
         }));
-        Self { train: Arc::clone(train), range: range.start as u32..range.end as u32 }
+        let range = range.start as u32..range.end as u32;
+        Self { train: Arc::clone(train), range, damaged: false }
     }
 
     /// Each by itself.
@@ -188,6 +191,18 @@ impl Burst {
         &self.train.cuts[self.range.start as usize..self.range.end as usize]
     }
 
+    /// The same frames with a wrong check sequence.
+    #[must_use]
+    pub(crate) fn damaged(self) -> Self {
+        Self { damaged: true, ..self }
+    }
+
+    /// Whether the check sequences are wrong.
+    #[must_use]
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damaged
+    }
+
     /// How the host left it, if nothing was done to it on the way.
     #[must_use]
     pub fn untouched(&self) -> Option<&VnetHeader> {
@@ -206,7 +221,7 @@ impl Burst {
 
 impl From<WireFrame> for Burst {
     fn from(frame: WireFrame) -> Self {
-        Self { range: frame.index..frame.index + 1, train: frame.train }
+        Self { range: frame.index..frame.index + 1, train: frame.train, damaged: false }
     }
 }
 
@@ -232,8 +247,11 @@ impl Row for Burst {
 
     fn split(mut self, count: usize) -> (Self, Option<Self>) {
         let at = self.range.end.min(self.range.start + (count.max(1) as u32));
-        let rest = (at < self.range.end)
-            .then(|| Self { train: Arc::clone(&self.train), range: at..self.range.end });
+        let rest = (at < self.range.end).then(|| Self {
+            train: Arc::clone(&self.train),
+            range: at..self.range.end,
+            ..self
+        });
         self.range.end = at;
         (self, rest)
     }

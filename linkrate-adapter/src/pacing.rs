@@ -33,18 +33,22 @@ pub struct Occupied {
 /// How long bytes take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Speed {
-    /// Absent: no time at all.
-    ps_per_byte: Option<f64>,
+    /// Picoseconds for 2^[`SHIFT`] bytes; 0 where nothing takes any time.
+    scaled_ps: u64,
 }
+
+/// Fraction bits of a byte's time: a frame's time is exact to some 10^-6 ps before it is rounded.
+const SHIFT: u32 = 32;
 
 impl Speed {
     pub(crate) fn of(rate: Option<BitRate>) -> Self {
-        Self { ps_per_byte: rate.map(|rate| 8e12 / rate.0) }
+        let scaled = |rate: BitRate| (8e12 / rate.0 * (1u64 << SHIFT) as f64).round() as u64;
+        Self { scaled_ps: rate.map_or(0, scaled) }
     }
 
     pub(crate) fn time_ps(self, bytes: usize) -> u64 {
         // rounded to 1 ps, some 10^-6 of the shortest frame at 10 Gb/s
-        self.ps_per_byte.map_or(0, |ps| (bytes as f64 * ps).round() as u64)
+        ((bytes as u128 * u128::from(self.scaled_ps) + (1 << (SHIFT - 1))) >> SHIFT) as u64
     }
 }
 

@@ -17,15 +17,17 @@ pub struct Pool<T> {
     most: usize,
     /// Where the next look at the long-lent items begins.
     cursor: usize,
-    /// Where the next sweep begins.
+    /// Where the next sweep begins, and how many items are to be looked at before all that were
+    /// lent have been seen free.
     swept: usize,
+    to_sweep: usize,
     make: fn() -> T,
 }
 
 impl<T> Pool<T> {
     /// Keeps at most `most` items; more than that are made and not kept.
     pub fn new(most: usize, make: fn() -> T) -> Self {
-        Self { items: Vec::new(), most: most.max(1), cursor: 0, swept: 0, make }
+        Self { items: Vec::new(), most: most.max(1), cursor: 0, swept: 0, to_sweep: 0, make }
     }
 
     /// Lets `fill` write into a free item, and shares it when it says so.
@@ -36,6 +38,7 @@ impl<T> Pool<T> {
         &mut self,
         fill: impl FnOnce(&mut T) -> Result<R, E>,
     ) -> Result<(Arc<T>, R), E> {
+        self.to_sweep = self.items.len() + 1;
         if let Some(at) = self.free() {
             let item = &mut self.items[at];
             // only the pool can share what nobody else holds
@@ -54,12 +57,21 @@ impl<T> Pool<T> {
         Ok((fresh, result?))
     }
 
-    /// Tidies items that nobody holds any more, some at each call.
+    /// Tidies items that nobody holds any more, some at each call, until it has seen all free that
+    /// were lent.
     pub fn sweep(&mut self, tidy: impl Fn(&mut T)) {
         let length = self.items.len();
+        if self.to_sweep == 0 {
+            return;
+        }
         for step in 0..length.min(2 * PROBES) {
-            if let Some(item) = Arc::get_mut(&mut self.items[(self.swept + step) % length]) {
-                tidy(item);
+            match Arc::get_mut(&mut self.items[(self.swept + step) % length]) {
+                Some(item) => {
+                    tidy(item);
+                    self.to_sweep = self.to_sweep.saturating_sub(1);
+                }
+                // another round, once it has come back
+                None => self.to_sweep = length,
             }
         }
         self.swept = (self.swept + 2 * PROBES) % length.max(1);

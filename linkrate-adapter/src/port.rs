@@ -1,115 +1,83 @@
-//! A port: the device's half of it (`transmit`, `receive`), and what others may know and set.
+//! Segments and ports as the controller holds them: attach, look at, set, and let go.
 
-pub(crate) mod interrupts;
-pub(crate) mod receive;
-pub(crate) mod steer;
-pub(crate) mod transmit;
-
-use std::collections::VecDeque;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use linkrate_sys::tap;
-use linkrate_terms::{BitRate, Model, PortKnobs};
-use linkrate_wire::frame::{Headers, TCP, Transport, UDP};
-use linkrate_wire::lro::Coalescer;
-use rtrb::{Consumer, Producer};
+use linkrate_sys::error::SysResult;
+use linkrate_terms::topology::Fabric;
+use linkrate_terms::{BitRate, PortKnobs};
+use rtrb::RingBuffer;
 
+use crate::AdapterError;
 use crate::bus::Bus;
 use crate::capture::CaptureSlot;
-use crate::clock::DeviceClock;
-use crate::counters::{DeviceCounters, Snapshot};
-use crate::driver::{SteeringUpdate, learns};
-use crate::frame::{Burst, Train, WireFrame};
-use crate::pacing::Line;
-use crate::pool::Pool;
-use crate::ring::{QueueShared, RxDescriptor, TxDescriptor};
+use crate::counters::{Counter, DeviceCounters, DriverCounters, Snapshot, SwitchCounters};
+use crate::device::nic::{Nic, PortLimits};
+use crate::device_threads::DeviceThread;
+use crate::engine::{Command, Place};
+use crate::fabric;
+use crate::fabric::faults::Faults;
+use crate::fabric::vlans::Vlans;
+use crate::interface::driver::{Driver, DriverRings};
+use crate::interface::driver_threads::{self, DriverThreads};
+use crate::interface::polled::Polled;
+use crate::interface::rings::QueueShared;
+use crate::interface::{Ends, Interface, InterfaceShared, Queue};
+use crate::link::LinkShared;
+use crate::settings::Settings;
 
-/// Flows that one queue merges at a time; more than that and the one held longest is handed up.
-const FLOWS: usize = 16;
+/// Places for changes of the steering table between a driver and its device.
+const STEERING_UPDATES: usize = 256;
 
-/// Trains kept for use again.
-const TRAINS: usize = 1024;
+/// How long a device thread may take to let a port go.
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a port is made like.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PortLimits {
-    /// Bits per second of its link.
-    pub rate: Option<BitRate>,
-    /// Largest frame it sends and takes, without FCS and tags.
-    pub largest_frame: usize,
-    /// Largest IP packet it cuts.
-    pub superframe: usize,
-    /// Descriptors of a transmit queue.
-    pub transmit_ring: usize,
-    /// Descriptors of a receive queue.
-    pub receive_ring: usize,
-    /// Packets are handed through as the host made them: superframes stay whole and checksums
-    /// undone. No adapter does that; it is what the offloads are measured against.
-    pub hand_through: bool,
+/// Who moves packets between a port's TAP and its device.
+#[derive(Debug, Clone)]
+pub enum HostSide {
+    /// The driver threads of the host.
+    Drivers(DriverThreads),
+    /// The device thread: nothing is measured on this host.
+    Device,
 }
 
-impl PortLimits {
-    /// Those of a model.
-    #[must_use]
-    pub fn of(model: &Model) -> Self {
-        Self {
-            rate: model.rate,
-            largest_frame: model.max_mtu as usize + linkrate_wire::frame::link::ETHERNET,
-            superframe: model.superframe as usize,
-            transmit_ring: model.transmit_ring as usize,
-            receive_ring: model.receive_ring as usize,
-            hand_through: model.hand_through,
-        }
-    }
+/// A port to be attached.
+#[derive(Debug)]
+pub struct PortSpec {
+    /// The name of its interface.
+    pub name: String,
+    /// The TAP's queues, one for each queue pair.
+    pub queues: Vec<OwnedFd>,
+    /// Its abilities.
+    pub limits: PortLimits,
+    /// Its settings.
+    pub knobs: PortKnobs,
+    /// The bus of its adapter.
+    pub bus: Option<Arc<Bus>>,
+    /// Who serves the TAP.
+    pub host: HostSide,
 }
 
-/// What a port, its drivers and whoever looks at it share.
+/// What a port's device, its drivers and everyone who looks at it share.
 #[derive(Debug)]
 pub struct PortShared {
-    name: String,
-    knobs: Mutex<PortKnobs>,
-    /// A packet that is posted now would be sent now: the doorbell is to be rung.
-    pub(crate) wants_doorbell: AtomicBool,
-    /// Grows with every change of the knobs.
-    generation: AtomicU64,
-    steers: AtomicBool,
-    queues: usize,
-    /// Queues in use, from the first.
-    in_use: AtomicUsize,
-    link_up: AtomicBool,
-    /// What the link has negotiated.
-    link_rate: Mutex<Option<BitRate>>,
+    /// What was requested and what is applied.
+    pub settings: Settings,
+    /// The host's side.
+    pub interface: Arc<InterfaceShared>,
+    /// The link.
+    pub link: Arc<LinkShared>,
     /// What the device counts.
     pub counters: DeviceCounters,
     /// Frames by receive queue.
-    pub(crate) queue_frames: Vec<crate::counters::Counter>,
+    pub(crate) queue_frames: Vec<Counter>,
     pub(crate) capture: CaptureSlot,
-    /// Handles of the TAP's queues, for carrier and attachment.
-    taps: Vec<OwnedFd>,
-}
-
-/// Where the transport header of a packet begins, how far in it the checksum is, and whose it is.
-pub(crate) struct ChecksumPlace {
-    pub(crate) at: usize,
-    pub(crate) offset: u16,
-    pub(crate) protocol: u8,
-}
-
-impl ChecksumPlace {
-    pub(crate) fn of(headers: &Headers) -> Option<Self> {
-        match headers.transport {
-            Transport::Tcp { at } => Some(Self { at, offset: 16, protocol: TCP }),
-            Transport::Udp { at } => Some(Self { at, offset: 6, protocol: UDP }),
-            Transport::Fragment | Transport::Other => None,
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // what it guards is replaced whole
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    stuck: AtomicBool,
 }
 
 impl PortShared {
@@ -121,227 +89,314 @@ impl PortShared {
         taps: Vec<OwnedFd>,
     ) -> Self {
         Self {
-            name,
-            steers: AtomicBool::new(learns(knobs.steering, queues)),
-            knobs: Mutex::new(knobs),
-            wants_doorbell: AtomicBool::new(true),
-            generation: AtomicU64::new(1),
-            queues,
-            in_use: AtomicUsize::new(queues),
-            link_up: AtomicBool::new(true),
-            link_rate: Mutex::new(rate),
+            interface: Arc::new(InterfaceShared::new(name, &knobs, queues, taps)),
+            settings: Settings::new(knobs),
+            link: Arc::new(LinkShared::new(rate)),
             counters: DeviceCounters::default(),
-            queue_frames: (0..queues).map(|_| Default::default()).collect(),
+            queue_frames: (0..queues).map(|_| Counter::default()).collect(),
             capture: CaptureSlot::default(),
-            taps,
+            stuck: AtomicBool::new(false),
         }
     }
 
-    /// The name of its interface.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Whether the device ignores requests: a fault.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck.load(Ordering::Relaxed)
     }
 
-    /// What is set.
-    #[must_use]
-    pub fn knobs(&self) -> PortKnobs {
-        lock(&self.knobs).clone()
-    }
-
-    /// Sets what is to be set, while traffic flows; the device takes it up with its next packet.
-    pub fn set_knobs(&self, knobs: PortKnobs) {
-        let mut now = lock(&self.knobs);
-        self.steers.store(learns(knobs.steering, self.queues), Ordering::Relaxed);
-        *now = knobs;
-        // inside the lock: who sees the number and then locks, sees the knobs
-        self.generation.fetch_add(1, Ordering::Release);
-    }
-
-    /// Whether its drivers are to tell the device where flows are.
-    pub(crate) fn steers(&self) -> bool {
-        self.steers.load(Ordering::Relaxed)
-    }
-
-    /// Whether the link is up.
-    #[must_use]
-    pub fn link_up(&self) -> bool {
-        self.link_up.load(Ordering::Relaxed)
-    }
-
-    /// Takes the link down or up; the host's interface loses or gets its carrier.
-    ///
-    /// # Errors
-    /// When the TAP is gone.
-    pub fn set_link(&self, up: bool) -> linkrate_sys::error::SysResult<()> {
-        self.link_up.store(up, Ordering::Relaxed);
-        // the carrier is the interface's, whichever queue is asked
-        self.taps.first().map_or(Ok(()), |tap| tap::set_carrier(tap, up))
-    }
-
-    /// Bits per second of its link; `None` where nothing takes any time.
-    #[must_use]
-    pub fn link_rate(&self) -> Option<BitRate> {
-        *lock(&self.link_rate)
-    }
-
-    /// Lets the link run at another rate, as after a new negotiation. Both ends of a wire should
-    /// have the same.
-    pub fn set_link_rate(&self, rate: BitRate) {
-        *lock(&self.link_rate) = Some(rate);
-        self.generation.fetch_add(1, Ordering::Release);
-    }
-
-    /// Queue pairs it was made with.
-    #[must_use]
-    pub fn queues(&self) -> usize {
-        self.queues
-    }
-
-    /// Queue pairs in use.
-    #[must_use]
-    pub fn queues_in_use(&self) -> usize {
-        self.in_use.load(Ordering::Relaxed)
-    }
-
-    /// Uses the first `count` queue pairs, at least one and at most those it was made with.
-    ///
-    /// # Errors
-    /// When the TAP is gone.
-    pub fn use_queues(&self, count: usize) -> linkrate_sys::error::SysResult<()> {
-        let count = count.clamp(1, self.queues);
-        let before = self.in_use.swap(count, Ordering::Relaxed);
-        for (number, tap) in self.taps.iter().enumerate() {
-            match (number < before, number < count) {
-                (true, false) => tap::detach_queue(tap)?,
-                (false, true) => tap::attach_queue(tap)?,
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Every counter of the device.
+    /// Every counter of the device and its link.
     #[must_use]
     pub fn counters(&self) -> Snapshot {
         let queues = self.queue_frames.iter().enumerate();
         self.counters
             .values()
+            .chain(self.link.counters.values())
             .map(|(name, value)| (name.to_owned(), value))
             .chain(queues.map(|(queue, count)| (format!("rxQueue{queue}Frames"), count.get())))
             .collect()
     }
 }
 
-/// The device's side of one queue pair.
+/// A part of a testbed: a fabric and the ports on it. Dropping it removes the fabric.
 #[derive(Debug)]
-pub(crate) struct DeviceQueue {
-    pub(crate) tx: Consumer<TxDescriptor>,
-    pub(crate) rx: Producer<RxDescriptor>,
-    pub(crate) steering: Consumer<SteeringUpdate>,
-    pub(crate) shared: Arc<QueueShared>,
-    /// When the last bit of each outstanding descriptor leaves.
-    pub(crate) completions: VecDeque<u64>,
-    /// When the first completion came that the driver was not told of.
-    pub(crate) completed_since_ps: Option<u64>,
-    pub(crate) coalescer: Coalescer<Burst>,
-    /// Frames that were ever steered here, and those of them that were dropped after all.
-    pub(crate) placed: u64,
-    pub(crate) dropped: u64,
-    /// Frames since the last interrupt, and when the first of them came.
-    pub(crate) waiting: u32,
-    pub(crate) waiting_since_ps: u64,
+pub struct Segment {
+    name: String,
+    fabric: Fabric,
+    number: usize,
+    thread: Arc<DeviceThread>,
+    attached: usize,
 }
 
-/// The device's half of a port. One thread owns it.
-#[derive(Debug)]
-pub(crate) struct DevicePort {
-    pub(crate) shared: Arc<PortShared>,
-    pub(crate) limits: PortLimits,
-    pub(crate) knobs: PortKnobs,
-    generation: u64,
-    pub(crate) queues: Vec<DeviceQueue>,
-    /// Its link, outwards.
-    pub(crate) line: Line,
-    pub(crate) bus: Option<Arc<Bus>>,
-    pub(crate) clock: DeviceClock,
-    /// The queue whose turn it is to send.
-    pub(crate) turn: usize,
-    pub(crate) trains: Pool<Train>,
-    /// Frames that the bus has not carried to the host's memory yet.
-    pub(crate) on_bus: VecDeque<(u64, WireFrame)>,
-    /// Time the link inwards was occupied.
-    pub(crate) in_busy_ps: u64,
-    pub(crate) steer: steer::Steer,
-}
-
-impl DevicePort {
+impl Segment {
     pub(crate) fn new(
-        shared: Arc<PortShared>,
-        limits: PortLimits,
-        bus: Option<Arc<Bus>>,
-        clock: DeviceClock,
-        queues: Vec<DeviceQueue>,
+        name: &str,
+        fabric: Fabric,
+        number: usize,
+        thread: Arc<DeviceThread>,
     ) -> Self {
-        let knobs = shared.knobs();
-        Self {
-            steer: steer::Steer::new(queues.len()),
-            line: Line::new(limits.rate),
-            generation: 0,
-            shared,
-            limits,
-            knobs,
-            queues,
-            bus,
-            clock,
-            turn: 0,
-            trains: Pool::new(TRAINS, Train::default),
-            on_bus: VecDeque::new(),
-            in_busy_ps: 0,
-        }
+        Self { name: name.to_owned(), fabric, number, thread, attached: 0 }
     }
 
-    /// Takes up knobs that were changed. Says whether the link's rate was.
-    pub(crate) fn refresh(&mut self) -> bool {
-        let generation = self.shared.generation.load(Ordering::Acquire);
-        let mut other_rate = false;
-        if generation != self.generation {
-            self.generation = generation;
-            self.knobs = self.shared.knobs();
-            let rate = self.shared.link_rate();
-            other_rate = rate != self.limits.rate;
-            self.limits.rate = rate;
-            self.line.set_rate(rate);
-        }
-        for queue in 0..self.queues.len() {
-            while let Ok(update) = self.queues[queue].steering.pop() {
-                self.learn(update);
-            }
-        }
-        other_rate
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
-    pub(crate) fn queue(
-        tx: Consumer<TxDescriptor>,
-        rx: Producer<RxDescriptor>,
-        steering: Consumer<SteeringUpdate>,
-        shared: Arc<QueueShared>,
-    ) -> DeviceQueue {
-        DeviceQueue {
-            tx,
-            rx,
-            steering,
-            shared,
-            completions: VecDeque::new(),
-            completed_since_ps: None,
-            coalescer: Coalescer::new(FLOWS),
-            placed: 0,
-            dropped: 0,
-            waiting: 0,
-            waiting_since_ps: 0,
+    /// What joins its ports.
+    #[must_use]
+    pub fn fabric(&self) -> Fabric {
+        self.fabric
+    }
+
+    /// Attaches a port, while others carry traffic, and starts its drivers.
+    ///
+    /// # Errors
+    /// The fabric is full, the device thread has ended, or a thread cannot be started.
+    pub fn attach(&mut self, spec: PortSpec) -> Result<Port, AdapterError> {
+        if self.attached >= fabric::most_ports(self.fabric) {
+            return Err(AdapterError::CableFull { name: spec.name });
         }
+        let taps: io::Result<Vec<_>> = match spec.queues.len() {
+            0 => Err(io::Error::new(io::ErrorKind::InvalidInput, "no queue")),
+            _ => spec.queues.iter().map(OwnedFd::try_clone).collect(),
+        };
+        let taps = taps.map_err(|cause| {
+            let what = format!("attach port {}", spec.name);
+            AdapterError::Io { what, cause }
+        })?;
+        let shared = Arc::new(PortShared::new(
+            spec.name.clone(),
+            spec.limits.rate,
+            spec.knobs,
+            taps.len(),
+            taps,
+        ));
+        let number = self.attached;
+        let place = Place { segment: self.number, station: number };
+        let mut port = Port {
+            shared: Arc::clone(&shared),
+            place,
+            counters: Vec::new(),
+            switch: (self.fabric == Fabric::Switch).then(SwitchEnd::default),
+            drivers: Vec::new(),
+            thread: Arc::clone(&self.thread),
+        };
+        let (mut queues, mut drivers) = (Vec::new(), Vec::new());
+        for (queue, tap) in spec.queues.into_iter().enumerate() {
+            let ends = match &spec.host {
+                HostSide::Device => port.polled(tap),
+                HostSide::Drivers(threads) => {
+                    let (ends, thread, driver) =
+                        port.driven(tap, queue as u16, &spec.limits, threads)?;
+                    drivers.push((thread, driver));
+                    ends
+                }
+            };
+            queues.push(Queue::new(ends));
+        }
+        let interface = Interface::new(Arc::clone(&shared.interface), queues);
+        let device = Nic::new(shared, spec.limits, spec.bus, self.thread.clock, interface);
+        self.thread.tell(Command::Attach(place, Box::new(device), vec![number]))?;
+        self.attached += 1;
+        if let Some(end) = &port.switch {
+            let counters = Arc::clone(&end.counters);
+            self.thread.tell(Command::Vlans(self.number, number, Vlans::default(), counters))?;
+        }
+        if let HostSide::Drivers(threads) = &spec.host {
+            port.drivers
+                .extend(drivers.into_iter().map(|(thread, driver)| threads.add(thread, driver)));
+        }
+        Ok(port)
+    }
+
+    /// Sets the faults of the segment's lines.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn set_faults(&self, faults: Faults) -> Result<(), AdapterError> {
+        self.thread.tell(Command::Faults(self.number, Box::new(faults)))
     }
 }
 
-#[cfg(test)]
-mod tests;
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // a thread that has ended has no segments any more
+        let _ = self.thread.tell(Command::RemoveSegment(self.number));
+        self.thread.released();
+    }
+}
+
+/// A port. Dropping it ends its drivers, and with the last handle of the TAP its interface goes.
+#[derive(Debug)]
+pub struct Port {
+    /// What is known of it and may be set.
+    pub shared: Arc<PortShared>,
+    place: Place,
+    /// Of each queue.
+    counters: Vec<Arc<DriverCounters>>,
+    /// The switch's port that it leads to.
+    switch: Option<SwitchEnd>,
+    /// Its queues in the hands of driver threads.
+    drivers: Vec<driver_threads::Polled>,
+    thread: Arc<DeviceThread>,
+}
+
+/// A port of a switch, as the controller knows it.
+#[derive(Debug, Default)]
+struct SwitchEnd {
+    vlans: Mutex<Vlans>,
+    counters: Arc<SwitchCounters>,
+}
+
+impl Port {
+    /// A queue that the device thread serves itself.
+    fn polled(&mut self, tap: OwnedFd) -> Ends {
+        let counters = Arc::new(DriverCounters::default());
+        self.counters.push(Arc::clone(&counters));
+        Ends::Polled(Polled::new(tap, self.thread.next_tap(), counters))
+    }
+
+    /// A queue with a driver thread, and the driver.
+    fn driven(
+        &mut self,
+        tap: OwnedFd,
+        number: u16,
+        limits: &PortLimits,
+        threads: &DriverThreads,
+    ) -> Result<(Ends, usize, Driver), AdapterError> {
+        let (tx, tx_device) = RingBuffer::new(limits.transmit_ring);
+        let (rx_device, rx) = RingBuffer::new(limits.receive_ring);
+        let (steering, steering_device) = RingBuffer::new(STEERING_UPDATES);
+        let (thread, interrupt) = threads.next();
+        let queue = Arc::new(QueueShared::new(interrupt));
+        self.counters.push(Arc::clone(&queue.counters));
+        let ends = Ends::Driver {
+            tx: tx_device,
+            rx: rx_device,
+            steering: steering_device,
+            shared: Arc::clone(&queue),
+        };
+        let (doorbell, interface) =
+            (Arc::clone(&self.thread.doorbell), Arc::clone(&self.shared.interface));
+        let rings = DriverRings { tx, rx, steering };
+        Ok((ends, thread, Driver::new(tap, number, rings, queue, doorbell, interface)))
+    }
+
+    /// The name of its interface.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.shared.interface.name()
+    }
+
+    /// Every counter, those of its queues and of its end of a switch included.
+    #[must_use]
+    pub fn counters(&self) -> Snapshot {
+        let mut all = self.shared.counters();
+        for (name, value) in self.counters.iter().flat_map(|queue| queue.values()) {
+            *all.entry(name.to_owned()).or_default() += value;
+        }
+        let switch = self.switch.iter().flat_map(|end| end.counters.values());
+        all.extend(switch.map(|(name, value)| (name.to_owned(), value)));
+        all
+    }
+
+    /// Whether its interface is gone, or the device thread.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.shared.interface.is_broken() || self.thread.has_ended()
+    }
+
+    /// Requests settings while traffic flows.
+    pub fn set_knobs(&self, knobs: PortKnobs) {
+        self.shared.settings.request(knobs);
+        self.thread.doorbell.wake();
+    }
+
+    /// The settings that the device says it works with.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn applied_knobs(&self) -> Result<PortKnobs, AdapterError> {
+        let unanswered = |_| AdapterError::NotAcknowledged { name: self.name().to_owned() };
+        self.shared.settings.applied().map_err(unanswered)
+    }
+
+    /// Lets the device ignore requests from now on, or obey them again: a fault that a read-back
+    /// must find.
+    pub fn set_stuck(&self, stuck: bool) {
+        self.shared.stuck.store(stuck, Ordering::Relaxed);
+    }
+
+    /// Takes the link down or up; the host's interface loses or gets its carrier.
+    ///
+    /// # Errors
+    /// When the TAP is gone.
+    pub fn set_link(&self, up: bool) -> SysResult<()> {
+        self.shared.link.set_up(up);
+        self.shared.interface.set_carrier(up)
+    }
+
+    /// Lets the link run at another rate, as after a new negotiation. Both ends of a cable should
+    /// have the same rate.
+    pub fn set_link_rate(&self, rate: BitRate) {
+        self.shared.link.set_rate(rate);
+        self.thread.doorbell.wake();
+    }
+
+    /// The VLANs of the switch's port that it leads to; `None` on a cable.
+    #[must_use]
+    pub fn vlans(&self) -> Option<Vlans> {
+        let end = self.switch.as_ref()?;
+        Some(end.vlans.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Makes the switch's port that it leads to a member of other VLANs, while traffic flows.
+    ///
+    /// # Errors
+    /// It is on a cable, or the device thread has ended.
+    pub fn set_vlans(&self, vlans: Vlans) -> Result<(), AdapterError> {
+        let no_switch = || AdapterError::NoSwitch { name: self.name().to_owned() };
+        let end = self.switch.as_ref().ok_or_else(no_switch)?;
+        let Place { segment, station } = self.place;
+        let counters = Arc::clone(&end.counters);
+        self.thread.tell(Command::Vlans(segment, station, vlans.clone(), counters))?;
+        *end.vlans.lock().unwrap_or_else(PoisonError::into_inner) = vlans;
+        Ok(())
+    }
+
+    /// Begins a capture of this port into a pcapng file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn start_capture(&self, path: &Path) -> Result<(), AdapterError> {
+        self.shared.capture.start(path, self.name()).map_err(|cause| AdapterError::Io {
+            what: format!("write capture {}", path.display()),
+            cause,
+        })
+    }
+
+    /// Ends the capture, and says how many packets it has.
+    ///
+    /// # Errors
+    /// The file could not be written to its end.
+    pub fn stop_capture(&self) -> Result<u64, AdapterError> {
+        self.shared
+            .capture
+            .stop()
+            .map_err(|cause| AdapterError::Io { what: "write capture".to_owned(), cause })
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        // driver threads let its queues go
+        self.drivers.clear();
+        // when the device thread has answered, it holds no handle of the TAP any more
+        let (answer, answered) = sync_channel(1);
+        if self.thread.tell(Command::Detach(self.place, answer)).is_ok() {
+            let _ = answered.recv_timeout(PATIENCE);
+        }
+        let _ = self.shared.capture.stop();
+    }
+}

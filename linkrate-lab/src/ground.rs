@@ -145,12 +145,12 @@ impl Ground {
         &self,
         sut: &mut Host,
         interface: &str,
-    ) -> Result<InterfaceKnobs, AgentError> {
+    ) -> Result<InterfaceKnobs, LabError> {
         let kernel = sut.read_knobs(interface)?;
-        Ok(match self {
-            Self::Veth(_) | Self::Existing(_) => kernel,
+        match self {
+            Self::Veth(_) | Self::Existing(_) => Ok(kernel),
             Self::Adapters(adapters) => adapters.with_port_knobs(interface, kernel),
-        })
+        }
     }
 
     /// Ports that a run's connections must be shared out to: adapters that steer by destination

@@ -11,7 +11,7 @@
 //! - [`perf`], [`kallsyms`]: what a CPU is doing, by the names of the kernel's functions
 //! - [`netstat`], [`tcp_info`], [`send_queue`], [`sock_diag`]: protocol counters, connections
 //! - [`tree`]: what `/proc` and `/sys` say, below any root
-//! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
+//! - [`tap`], [`doorbell`], [`epoll`], [`wait`]: what virtual adapters stand on
 //! - [`softirq_spin`]: a load of known size that no thread carries
 //! - [`local_socket`]: how processes of one machine find each other
 //! - [`shell`]: words quoted for a shell
@@ -23,6 +23,7 @@ pub mod census;
 pub mod clock;
 mod cpu_lines;
 pub mod doorbell;
+pub mod epoll;
 pub mod error;
 pub mod ethtool;
 pub mod host;

@@ -47,6 +47,29 @@ pub fn affinity(thread: ThreadId) -> Result<CpuSet, SysError> {
     Ok(cpus.filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect())
 }
 
+/// Real-time priority of a NAPI poll, and that of meters and the controller, which go before it.
+const NAPI: libc::c_int = 1;
+const AHEAD: libc::c_int = 2;
+
+/// Lets the calling thread run like a softirq (SCHED_FIFO, sched(7)): a program that it wakes does
+/// not take the CPU from it. Threads that it starts do not inherit the priority.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_NICE, or where the control group has no real-time run time.
+pub fn become_napi() -> Result<(), SysError> {
+    set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, NAPI)
+        .map_err(|error| SysError::new("give real-time priority to", "the calling thread", error))
+}
+
+/// Lets the calling thread take its turn with all others (SCHED_OTHER, sched(7)).
+///
+/// # Errors
+/// As sched_setscheduler(2).
+pub fn become_normal() -> Result<(), SysError> {
+    set_policy(libc::SCHED_OTHER, 0)
+        .map_err(|error| SysError::new("end real-time priority of", "the calling thread", error))
+}
+
 /// Puts the calling thread before all others that share its CPUs, for as long as this lives:
 /// SCHED_FIFO, sched(7). A low nice value is not enough: among some dozens of busy threads it was
 /// seen to wait for 0.4 s. Without the privilege (CAP_SYS_NICE) it takes its turn like any other.
@@ -59,7 +82,7 @@ pub struct Ahead {
 impl Ahead {
     /// From now on.
     pub fn now() -> Self {
-        Self { is_ahead: set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, 1).is_ok() }
+        Self { is_ahead: set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, AHEAD).is_ok() }
     }
 }
 

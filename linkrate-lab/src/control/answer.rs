@@ -207,19 +207,20 @@ impl OpenLab {
         let mut report = |port: PortOnLine<'_>| {
             let name = port.name();
             let faults = self.faults.get(&port.sut_port());
-            PortReport {
+            let found = port.report(of_kernel.remove(&name).unwrap_or_default())?;
+            Ok::<_, LabError>(PortReport {
                 capture: self.captures.get(&name).cloned(),
                 faults: faults.map(faults::describe).unwrap_or_default(),
                 vlans: vlans::describe(&port.vlans()),
-                ..port.report(of_kernel.remove(&name).unwrap_or_default())
-            }
+                ..found
+            })
         };
         Ok(AdapterReport {
             lab: self.name.to_string(),
             at_ns,
             model: adapters.model().clone(),
             buses_busy_ns: adapters.buses_busy_ns(),
-            ports: adapters.ports().map(&mut report).collect(),
+            ports: adapters.ports().map(&mut report).collect::<Result<_, _>>()?,
         })
     }
 

@@ -10,7 +10,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use linkrate_adapter::{
-    Bus, Port, PortLimits, PortSpec, Snapshot, Wire, WireError, WireKind, since,
+    AdapterError, Bus, DeviceThreads, DriverThreads, HostSide, Port, PortLimits, PortSpec,
+    Snapshot, since,
 };
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
@@ -27,7 +28,7 @@ use crate::error::LabError;
 use crate::host::{Client, Host};
 use crate::placement::{Placement, strayed};
 
-pub use linkrate_adapter::wire::vlans::{VlanSet, parse_vlan};
+pub use linkrate_adapter::fabric::vlans::{VlanSet, parse_vlan};
 pub use linkrate_adapter::{Faults, Vlans};
 pub(crate) use ports::PortOnLine;
 
@@ -47,19 +48,26 @@ pub struct Line {
     pub sut: Port,
     /// Those of its clients.
     pub clients: Vec<Port>,
-    /// The device thread of the wire.
-    pub wire: Wire,
+    /// The fabric with its device thread. It ends after its ports.
+    pub segment: linkrate_adapter::Segment,
 }
 
 impl Line {
     /// The interface of the system under test's port.
     fn name(&self) -> String {
-        self.sut.shared.name().to_owned()
+        self.sut.name().to_owned()
     }
 
     /// Sets the knobs of the port, and at the ports of its clients those that must be the same.
     /// Returns the effective knobs of the port.
-    pub fn set_knobs(&self, model: &Model, asked: &InterfaceKnobs) -> InterfaceKnobs {
+    ///
+    /// # Errors
+    /// A device does not answer.
+    pub fn set_knobs(
+        &self,
+        model: &Model,
+        asked: &InterfaceKnobs,
+    ) -> Result<InterfaceKnobs, LabError> {
         let knobs = asked.port.over(&model.defaults, asked.rx_checksum);
         self.sut.set_knobs(knobs.clone());
         for client in &self.clients {
@@ -71,7 +79,7 @@ impl Line {
 
     /// The rate of the system under test's link, where it is another than the model's.
     fn other_rate(&self, model: &Model) -> Option<BitRate> {
-        self.sut.shared.link_rate().filter(|rate| Some(*rate) != model.rate)
+        self.sut.shared.link.rate().filter(|rate| Some(*rate) != model.rate)
     }
 
     /// The ports, that of the system under test first.
@@ -83,20 +91,20 @@ impl Line {
     /// the switch's port that it leads to.
     pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
         match self.fabric {
-            Fabric::Switch => port.shared.set_link_rate(rate),
-            Fabric::Cable => self.ports().for_each(|end| end.shared.set_link_rate(rate)),
+            Fabric::Switch => port.set_link_rate(rate),
+            Fabric::Cable => self.ports().for_each(|end| end.set_link_rate(rate)),
         }
     }
 }
 
-/// The knobs that only the port itself knows.
-fn effective_knobs(port: &Port) -> InterfaceKnobs {
-    let now = port.shared.knobs();
-    InterfaceKnobs {
+/// The knobs that only the port itself knows, as its device has applied them.
+fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
+    let now = port.applied_knobs()?;
+    Ok(InterfaceKnobs {
         rx_checksum: Some(now.rx_checksum),
         port: PortRequest::of(&now),
         ..InterfaceKnobs::default()
-    }
+    })
 }
 
 /// The knobs that the kernel reads from a port's interface, with those of the port itself.
@@ -110,6 +118,9 @@ pub struct Adapters {
     model: Model,
     buses: Vec<Arc<Bus>>,
     lines: Vec<Line>,
+    /// The device threads and the driver threads of the system under test; absent before the first
+    /// segment.
+    threads: Option<(DeviceThreads, DriverThreads)>,
 }
 
 /// All counters and clocks at one moment.
@@ -125,7 +136,7 @@ pub struct Reading {
 impl Adapters {
     /// Adapters of `model`, without ports yet.
     pub fn new(model: Model) -> Self {
-        Self { model, buses: Vec::new(), lines: Vec::new() }
+        Self { model, buses: Vec::new(), lines: Vec::new(), threads: None }
     }
 
     /// The model, at the testbed's scale.
@@ -140,7 +151,7 @@ impl Adapters {
 
     /// The wire of the system under test's port of that name.
     pub fn line(&self, port: &str) -> Option<&Line> {
-        self.lines.iter().find(|line| line.sut.shared.name() == port)
+        self.lines.iter().find(|line| line.sut.name() == port)
     }
 
     /// Nanoseconds each adapter's bus was busy; empty where it never limits.
@@ -150,7 +161,7 @@ impl Adapters {
 
     /// Removes a port, with its wire and the ports of its clients; their interfaces go with them.
     pub(crate) fn remove(&mut self, port: &str) {
-        self.lines.retain(|line| line.sut.shared.name() != port);
+        self.lines.retain(|line| line.sut.name() != port);
     }
 
     /// Sets knobs on ports of the system under test: of the port itself, of its interface in the
@@ -179,11 +190,12 @@ impl Adapters {
         };
         let lines = || self.lines.iter().filter(|line| interfaces.contains(&line.name()));
         for line in lines() {
-            line.sut.shared.use_queues(queues as usize)?;
+            line.sut.shared.interface.use_queues(queues as usize)?;
         }
         let kernel = sut.set_knobs(interfaces.to_vec(), of_the_kernel)?;
-        Ok(lines()
-            .fold(kernel, |kernel, line| with_port(kernel, line.set_knobs(&self.model, asked))))
+        lines().try_fold(kernel, |kernel, line| {
+            Ok(with_port(kernel, line.set_knobs(&self.model, asked)?))
+        })
     }
 
     /// Adds the knobs that only the port knows to those that the kernel reads from its interface.
@@ -191,10 +203,10 @@ impl Adapters {
         &self,
         interface: &str,
         kernel: InterfaceKnobs,
-    ) -> InterfaceKnobs {
+    ) -> Result<InterfaceKnobs, LabError> {
         match self.line(interface) {
-            Some(line) => with_port(kernel, effective_knobs(&line.sut)),
-            None => kernel,
+            Some(line) => Ok(with_port(kernel, effective_knobs(&line.sut)?)),
+            None => Ok(kernel),
         }
     }
 
@@ -211,7 +223,7 @@ impl Adapters {
     /// A device thread has ended.
     pub fn set_faults(&self, faults: Faults) -> Result<(), LabError> {
         for line in &self.lines {
-            line.wire.set_faults(faults)?;
+            line.segment.set_faults(faults)?;
         }
         Ok(())
     }
@@ -238,7 +250,7 @@ impl Adapters {
                 self.model.rate.map(|_| percent(busy_ns))
             };
             PortEvidence {
-                name: line.sut.shared.name().to_owned(),
+                name: line.sut.name().to_owned(),
                 tx_link_percent: busy("txLinkBusyNs"),
                 rx_link_percent: busy("rxLinkBusyNs"),
                 counters,
@@ -256,11 +268,11 @@ impl Adapters {
     }
 
     fn device_times(&self) -> Vec<ThreadTime> {
-        self.lines.iter().filter_map(|line| line.wire.device_time()).collect()
+        self.threads.as_ref().map(|(devices, _)| devices.times()).unwrap_or_default()
     }
 
     fn driver_times(&self) -> Vec<ThreadTime> {
-        self.lines.iter().flat_map(|line| line.sut.driver_times()).collect()
+        self.threads.as_ref().map(|(_, drivers)| drivers.times()).unwrap_or_default()
     }
 
     /// A thread that may run on other CPUs than its own, as a sentence.
@@ -274,23 +286,20 @@ impl Adapters {
         let rate = self.model.rate?;
         self.lines.iter().take(ports).find_map(|line| {
             let now = line.other_rate(&self.model)?;
-            Some(format!("the link of {} runs at {now}, expected {rate}", line.sut.shared.name()))
+            Some(format!("the link of {} runs at {now}, expected {rate}", line.sut.name()))
         })
     }
 
     /// A port whose drivers have ended, by name.
     pub fn broken(&self) -> Option<&str> {
         let mut ports = self.lines.iter().flat_map(Line::ports);
-        ports.find(|port| port.is_broken()).map(|port| port.shared.name())
+        ports.find(|port| port.is_broken()).map(Port::name)
     }
 
     /// The drivers of all ports, and the device threads.
     pub(super) fn threads(&self) -> Threads {
-        let ports = self.lines.iter().flat_map(Line::ports);
-        Threads {
-            drivers: ports.flat_map(Port::driver_ids).collect(),
-            devices: self.lines.iter().map(|line| line.wire.device_id()).collect(),
-        }
+        let Some((devices, drivers)) = &self.threads else { return Threads::default() };
+        Threads { drivers: drivers.ids().collect(), devices: devices.ids().collect() }
     }
 }
 
@@ -302,17 +311,20 @@ impl Join for Adapters {
         clients: &mut [Client],
         placement: &Placement,
     ) -> Result<(), LabError> {
-        let kind = match segment.fabric {
-            Fabric::Cable => WireKind::Cable,
-            Fabric::Switch => WireKind::Switch,
-        };
-        // a wire has one port of the system under test
+        // a segment has one port of the system under test
         let (number, name) = (segment.ports[0].number, segment.ports[0].interface.clone());
         let adapter = (number / self.model.ports) as usize;
         if let (Some(rate), true) = (self.model.bus, self.buses.len() == adapter) {
             self.buses.push(Arc::new(Bus::new(rate)));
         }
-        let mut wire = Wire::start(&format!("wire{number}"), kind, &placement.clients)?;
+        if self.threads.is_none() {
+            let drivers = DriverThreads::start(&placement.sut, placement.is_shared())?;
+            self.threads = Some((DeviceThreads::new(&placement.clients), drivers));
+        }
+        let Some((devices, drivers)) = &mut self.threads else {
+            return Err(LabError::Io(std::io::Error::other("no threads for adapters")));
+        };
+        let mut wire = devices.segment(&format!("segment {number}"), segment.fabric)?;
         let queues = self.model.queues;
         let address = |host: u8| [0x02, 0, 0, (number >> 8) as u8, number as u8, host];
         let sut = wire.attach(PortSpec {
@@ -321,8 +333,7 @@ impl Join for Adapters {
             limits: PortLimits::of(&self.model),
             knobs: self.model.defaults.clone(),
             bus: self.buses.get(adapter).cloned(),
-            driver_cpus: placement.sut.clone(),
-            drivers_wait: placement.is_shared(),
+            host: HostSide::Drivers(drivers.clone()),
         })?;
         let mut ports = Vec::new();
         for (index, client) in clients.iter_mut().enumerate() {
@@ -336,11 +347,11 @@ impl Join for Adapters {
                 },
                 knobs: client_knobs(&self.model.defaults),
                 bus: None,
-                driver_cpus: placement.clients.clone(),
-                drivers_wait: true,
+                // nothing is measured on a client
+                host: HostSide::Device,
             })?);
         }
-        let line = Line { number, fabric: segment.fabric, sut, clients: ports, wire };
+        let line = Line { number, fabric: segment.fabric, sut, clients: ports, segment: wire };
         let at = self.lines.partition_point(|other| other.number < number);
         self.lines.insert(at, line);
         Ok(())
@@ -395,10 +406,10 @@ fn tap(
     Ok(taken)
 }
 
-impl From<WireError> for LabError {
-    fn from(error: WireError) -> Self {
+impl From<AdapterError> for LabError {
+    fn from(error: AdapterError) -> Self {
         match error {
-            WireError::System(error) => Self::System(error),
+            AdapterError::System(error) => Self::System(error),
             other => Self::Io(std::io::Error::other(other.to_string())),
         }
     }

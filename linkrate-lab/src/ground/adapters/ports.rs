@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linkrate_adapter::{Port, WireError};
+use linkrate_adapter::{AdapterError, Port};
 use linkrate_terms::lab::PortReport;
 use linkrate_terms::{BitRate, InterfaceKnobs};
 
@@ -37,7 +37,7 @@ impl Adapters {
 impl PortOnLine<'_> {
     /// Its name.
     pub(crate) fn name(&self) -> String {
-        typed_name(self.port.shared.name())
+        typed_name(self.port.name())
     }
 
     /// The port of the system under test on its wire.
@@ -52,12 +52,12 @@ impl PortOnLine<'_> {
 
     /// The clients' ports on its wire.
     pub(crate) fn client_ports(&self) -> Vec<String> {
-        self.line.clients.iter().map(|port| typed_name(port.shared.name())).collect()
+        self.line.clients.iter().map(|port| typed_name(port.name())).collect()
     }
 
     /// Sets the faults of its wire.
     pub(crate) fn set_faults(&self, faults: Faults) -> Result<(), LabError> {
-        Ok(self.line.wire.set_faults(faults)?)
+        Ok(self.line.segment.set_faults(faults)?)
     }
 
     /// The VLANs of the switch's port that it leads to; all on a cable.
@@ -68,7 +68,7 @@ impl PortOnLine<'_> {
     /// Sets the VLANs of the switch's port that it leads to.
     pub(crate) fn set_vlans(&self, vlans: Vlans) -> Result<(), LabError> {
         self.port.set_vlans(vlans).map_err(|error| match error {
-            WireError::NoSwitch { .. } => LabError::Invalid {
+            AdapterError::NoSwitch { .. } => LabError::Invalid {
                 what: error.to_string(),
                 hint: "start a lab with switches: linkrate lab up --clients-per-port 2".to_owned(),
             },
@@ -78,7 +78,7 @@ impl PortOnLine<'_> {
 
     /// Takes its link up or down.
     pub(crate) fn set_link(&self, up: bool) -> Result<(), LabError> {
-        Ok(self.port.shared.set_link(up)?)
+        Ok(self.port.set_link(up)?)
     }
 
     /// Lets its link run at another rate.
@@ -97,7 +97,10 @@ impl PortOnLine<'_> {
     }
 
     /// Its state; the lab that holds it adds the capture, the faults and the VLANs in words.
-    pub(crate) fn report(&self, kernel: InterfaceKnobs) -> PortReport {
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub(crate) fn report(&self, kernel: InterfaceKnobs) -> Result<PortReport, LabError> {
         let name = self.name();
         let mut reaches = self.client_ports();
         if !self.is_of_sut() {
@@ -105,20 +108,20 @@ impl PortOnLine<'_> {
             reaches.insert(0, self.sut_port());
         }
         let per_adapter = self.adapters.model.ports;
-        PortReport {
+        Ok(PortReport {
             adapter: self.is_of_sut().then(|| self.line.number / per_adapter),
             wire: self.line.fabric.name().to_owned(),
             reaches,
-            link_up: self.port.shared.link_up(),
-            link_rate: self.port.shared.link_rate(),
+            link_up: self.port.shared.link.is_up(),
+            link_rate: self.port.shared.link.rate(),
             capture: None,
             faults: Default::default(),
             vlans: Default::default(),
-            knobs: with_port(kernel, effective_knobs(self.port)),
+            knobs: with_port(kernel, effective_knobs(self.port)?),
             counters: self.port.counters(),
-            drivers: self.port.driver_times(),
-            device: self.line.wire.device_time(),
+            drivers: if self.is_of_sut() { self.adapters.driver_times() } else { Vec::new() },
+            device: self.adapters.device_times().into_iter().next(),
             name,
-        }
+        })
     }
 }

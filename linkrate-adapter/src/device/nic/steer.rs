@@ -5,20 +5,18 @@
 //! its process runs. Whatever changes, a flow changes its queue only when none of its frames waits
 //! in the old one.
 
-use std::sync::atomic::Ordering;
-
 use linkrate_terms::Steering;
 use linkrate_wire::frame::{Headers, Transport};
 use linkrate_wire::lro::Parts;
 use linkrate_wire::steering::{BUCKETS, Indirection, PortTable, Progress};
 use linkrate_wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
 
-use super::{DevicePort, DeviceQueue};
-use crate::driver::SteeringUpdate;
+use super::Nic;
 use crate::frame::WireFrame;
+use crate::interface::Interface;
 
 /// Most queues a port has.
-pub(crate) const MOST_QUEUES: usize = 64;
+pub(super) const MOST_QUEUES: usize = 64;
 /// Entries of the destination-port table.
 const ENTRIES: usize = 256;
 /// An entry unused for so long goes.
@@ -26,7 +24,7 @@ const IDLE_NS: u64 = 10_000_000_000;
 
 /// Both ways to steer.
 #[derive(Debug)]
-pub(crate) struct Steer {
+pub(super) struct Steer {
     hash: Toeplitz,
     indirection: Indirection,
     ports: PortTable,
@@ -35,7 +33,7 @@ pub(crate) struct Steer {
 }
 
 impl Steer {
-    pub(crate) fn new(queues: usize) -> Self {
+    pub(super) fn new(queues: usize) -> Self {
         Self {
             hash: Toeplitz::new(&MICROSOFT_KEY),
             indirection: Indirection::new(queues as u16),
@@ -64,36 +62,44 @@ impl Steer {
 }
 
 /// How far each queue is, in frames.
-fn progress(queues: &[DeviceQueue]) -> [Progress; MOST_QUEUES] {
+fn progress(interface: &Interface) -> [Progress; MOST_QUEUES] {
     let mut far = [Progress::default(); MOST_QUEUES];
-    for (far, queue) in far.iter_mut().zip(queues) {
-        let consumed = queue.shared.consumed.load(Ordering::Acquire) + queue.dropped;
-        *far = Progress { placed: queue.placed, consumed };
+    for (far, queue) in far.iter_mut().zip(interface.progress()) {
+        *far = queue;
     }
     far
 }
 
-impl DevicePort {
-    /// Takes up what a driver saw.
-    pub(crate) fn learn(&mut self, update: SteeringUpdate) {
+impl Nic {
+    /// Takes up what drivers saw.
+    pub(super) fn learn(&mut self) {
+        if self.interface.queues() == 1 {
+            return;
+        }
+        let updates: Vec<_> = self.interface.steering_updates().collect();
+        if updates.is_empty() {
+            return;
+        }
         let now_ns = self.clock.now_ps() / 1000;
-        let far = progress(&self.queues);
-        if usize::from(update.queue) < self.shared.queues_in_use() {
+        let far = progress(&self.interface);
+        let far = &far[..self.interface.queues()];
+        let in_use = self.interface.shared.queues_in_use();
+        for update in updates.into_iter().filter(|update| usize::from(update.queue) < in_use) {
             // a full table learns it from a later packet
-            let far = &far[..self.queues.len()];
             let _ = self.steer.ports.set(update.port, update.queue, now_ns, far);
         }
     }
 
     /// The queue for a frame.
-    pub(crate) fn steer(&mut self, frame: &WireFrame, headers: &Headers, at_ps: u64) -> usize {
-        if self.queues.len() == 1 {
+    pub(super) fn steer(&mut self, frame: &WireFrame, headers: &Headers, at_ps: u64) -> usize {
+        let queues = self.interface.queues();
+        if queues == 1 {
             return 0;
         }
-        let (in_use, now_ns) = (self.shared.queues_in_use(), at_ps / 1000);
-        let Self { steer, queues, knobs, shared, .. } = self;
-        let far = progress(queues);
-        let far = &far[..queues.len()];
+        let (in_use, now_ns) = (self.interface.shared.queues_in_use(), at_ps / 1000);
+        let far = progress(&self.interface);
+        let far = &far[..queues];
+        let Self { steer, knobs, shared, .. } = self;
         steer.make_for(knobs.steering, in_use, now_ns, far);
         let Steer { hash, indirection, ports, .. } = steer;
         let head = frame.head();
@@ -113,6 +119,6 @@ impl DevicePort {
             }
             _ => by_hash(),
         };
-        usize::from(queue).min(self.queues.len() - 1)
+        usize::from(queue).min(queues - 1)
     }
 }

@@ -12,11 +12,15 @@ use linkrate_wire::vnet::{Checksum, Form, Gso, GsoKind, VnetHeader, complete_che
 use proptest::prelude::*;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::{DevicePort, PortLimits, PortShared};
+use super::{Nic, PortLimits};
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
+use crate::device::Device;
 use crate::frame::{Block, Burst, VNET_BYTES, WireFrame};
-use crate::ring::{QueueShared, RxDescriptor, TxDescriptor};
+use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
+use crate::interface::waker::Waker;
+use crate::interface::{Ends, Interface, Queue};
+use crate::port::PortShared;
 
 const HEADERS: usize = 14 + 20 + 32;
 /// Long after anything that was sent.
@@ -38,7 +42,7 @@ fn quiet() -> PortKnobs {
 }
 
 struct End {
-    device: DevicePort,
+    device: Nic,
     tx: Vec<Producer<TxDescriptor>>,
     rx: Vec<Consumer<RxDescriptor>>,
     queues: Vec<Arc<QueueShared>>,
@@ -55,14 +59,20 @@ impl End {
             let (tx_here, tx_device) = RingBuffer::new(limits.transmit_ring);
             let (rx_device, rx_here) = RingBuffer::new(limits.receive_ring);
             let (_, steering) = RingBuffer::new(1);
-            let queue = Arc::new(QueueShared::new().unwrap());
-            device.push(DevicePort::queue(tx_device, rx_device, steering, Arc::clone(&queue)));
+            let queue = Arc::new(QueueShared::new(Arc::new(Waker::new().unwrap())));
+            device.push(Queue::new(Ends::Driver {
+                tx: tx_device,
+                rx: rx_device,
+                steering,
+                shared: Arc::clone(&queue),
+            }));
             tx.push(tx_here);
             rx.push(rx_here);
             all.push(queue);
         }
-        let mut device = DevicePort::new(shared, limits, bus, DeviceClock::start(), device);
-        device.refresh();
+        let interface = Interface::new(Arc::clone(&shared.interface), device);
+        let mut device = Nic::new(shared, limits, bus, DeviceClock::start(), interface);
+        device.refresh(&mut |_, _| {});
         Self { device, tx, rx, queues: all, posted_ns: monotonic_ns() }
     }
 
@@ -90,14 +100,14 @@ impl End {
     /// The same, as it goes out: what leaves together is one.
     fn bursts(&mut self) -> Vec<(Burst, u64)> {
         let mut bursts = Vec::new();
-        while self.device.transmit(LATER_PS, &mut |burst, at_ps| bursts.push((burst, at_ps))) {}
+        while self.device.send_posted(LATER_PS, &mut |burst, at_ps| bursts.push((burst, at_ps))) {}
         bursts
     }
 
     /// What its host gets of these frames.
     fn received<F: Into<Burst>>(&mut self, frames: Vec<(F, u64)>) -> Vec<(VnetHeader, Vec<u8>)> {
         for (frame, at_ps) in frames {
-            self.device.receive(frame.into(), at_ps, LATER_PS);
+            self.device.arrived(frame.into(), at_ps, LATER_PS);
         }
         self.device.carried(LATER_PS);
         self.device.interrupt(LATER_PS);
@@ -338,21 +348,21 @@ fn interrupts_come_by_time_or_by_number() {
     // between two ticks of the timer
     let start = 1_020_000_000;
     queue.interrupt.will_sleep();
-    port.device.receive(frame(), start, start);
-    assert_eq!(port.device.interrupt_due_ps(), Some(1_050_000_000));
+    port.device.arrived(frame(), start, start);
+    assert_eq!(port.device.due_ps(0), Some(1_050_000_000));
     port.device.interrupt(1_049_000_000);
     assert_eq!(port.counted("rxInterrupts"), 0);
     port.device.interrupt(1_050_000_000);
     assert_eq!(port.counted("rxInterrupts"), 1);
-    assert_eq!(port.device.interrupt_due_ps(), None);
+    assert_eq!(port.device.due_ps(0), None);
     queue.interrupt.will_sleep();
     for _ in 0..3 {
-        port.device.receive(frame(), start, start);
+        port.device.arrived(frame(), start, start);
     }
     port.device.interrupt(start);
     assert_eq!(port.counted("rxInterrupts"), 2);
     // a driver that is awake needs none
-    port.device.receive(frame(), start, start);
+    port.device.arrived(frame(), start, start);
     port.device.interrupt(LATER_PS);
     assert_eq!(port.counted("rxInterrupts"), 2);
 }
@@ -382,12 +392,12 @@ fn completions_wait_for_the_link() {
 #[test]
 fn a_link_that_is_down_carries_nothing() {
     let mut port = End::new(limits(), quiet(), 1, None);
-    port.device.shared.set_link(false).unwrap();
+    port.device.shared.link.set_up(false);
     port.post(needs_checksum(), &packet(b"lost"));
     assert!(port.sent().is_empty());
     assert!(port.received(vec![(WireFrame::copied(packet(b"lost")), 1)]).is_empty());
     assert_eq!((port.counted("txDropLinkDown"), port.counted("ifOutDiscards")), (1, 1));
-    port.device.shared.set_link(true).unwrap();
+    port.device.shared.link.set_up(true);
     port.post(needs_checksum(), &packet(b"there"));
     assert_eq!(port.sent().len(), 1);
 }

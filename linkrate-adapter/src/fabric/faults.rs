@@ -1,4 +1,4 @@
-//! What can go wrong on a wire, on purpose.
+//! Faults of a line, on purpose.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::frame::{Burst, WireFrame};
 
-/// Faults of one wire, each as the share of frames it befalls, in both directions.
+/// Faults of one segment, each as the share of frames that it befalls, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
     /// Frames that are lost.
@@ -90,15 +90,6 @@ impl Faults {
     }
 }
 
-/// What becomes of frames.
-#[derive(Debug)]
-pub(crate) enum Fate {
-    /// They arrive, this much later.
-    Arrives(Burst, u64),
-    /// One arrives with a wrong check sequence.
-    FcsError,
-}
-
 /// Faults at work.
 #[derive(Debug)]
 pub(crate) struct FaultInjector {
@@ -112,22 +103,22 @@ impl FaultInjector {
         Self { any: faults.any(), random: ChaCha8Rng::seed_from_u64(faults.seed), faults }
     }
 
-    /// Calls `fate` for what leaves the wire of the frames that entered it.
-    pub(crate) fn pass(&mut self, burst: Burst, mut fate: impl FnMut(Fate)) {
+    /// Calls `arrives` for what is left of frames on the line, with how much later it arrives, ps.
+    pub(crate) fn pass(&mut self, burst: Burst, mut arrives: impl FnMut(Burst, u64)) {
         if self.any {
-            burst.each().for_each(|frame| self.pass_one(frame, &mut fate));
+            burst.each().for_each(|frame| self.pass_one(frame, &mut arrives));
         } else {
-            fate(Fate::Arrives(burst, 0));
+            arrives(burst, 0);
         }
     }
 
-    fn pass_one(&mut self, frame: WireFrame, fate: &mut impl FnMut(Fate)) {
+    fn pass_one(&mut self, frame: WireFrame, arrives: &mut impl FnMut(Burst, u64)) {
         let faults = self.faults;
         if self.chance(faults.loss) {
             return;
         }
         if self.chance(faults.fcs_error) {
-            fate(Fate::FcsError);
+            arrives(Burst::from(frame).damaged(), duration_ps(faults.delay));
             return;
         }
         let frame = if self.chance(faults.corrupt) { self.flipped(&frame) } else { frame };
@@ -136,9 +127,9 @@ impl FaultInjector {
             later_ps += duration_ps(faults.reorder_by);
         }
         if self.chance(faults.duplicate) {
-            fate(Fate::Arrives(frame.clone().into(), later_ps));
+            arrives(frame.clone().into(), later_ps);
         }
-        fate(Fate::Arrives(frame.into(), later_ps));
+        arrives(frame.into(), later_ps);
     }
 
     fn chance(&mut self, share: f64) -> bool {
@@ -165,20 +156,23 @@ fn duration_ps(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn pass(faults: Faults, frames: usize) -> Vec<Fate> {
+    fn pass(faults: Faults, frames: usize) -> Vec<(Burst, u64)> {
         let mut injector = FaultInjector::new(faults);
         let mut out = Vec::new();
         for _ in 0..frames {
-            injector.pass(WireFrame::copied(vec![0; 100]).into(), |fate| out.push(fate));
+            injector.pass(WireFrame::copied(vec![0; 100]).into(), |burst, later_ps| {
+                out.push((burst, later_ps))
+            });
         }
         out
     }
 
     #[test]
-    fn a_wire_without_faults_changes_nothing() {
+    fn a_line_without_faults_changes_nothing() {
         let out = pass(Faults::default(), 10);
-        let whole =
-            |fate: &Fate| matches!(fate, Fate::Arrives(f, 0) if f.first().to_vec() == [0; 100]);
+        let whole = |(burst, later_ps): &(Burst, u64)| {
+            !burst.is_damaged() && *later_ps == 0 && burst.first().to_vec() == [0; 100]
+        };
         assert!(out.len() == 10 && out.iter().all(whole));
     }
 
@@ -188,13 +182,10 @@ mod tests {
         let out = pass(faults, 10_000);
         let expected = 10_000.0 * 0.9 * 1.05;
         assert!((out.len() as f64 - expected).abs() < 200.0, "{}", out.len());
-        let flipped = |fate: &&Fate| match fate {
-            Fate::Arrives(frame, _) => {
-                let bits: u32 = frame.first().to_vec().iter().map(|byte| byte.count_ones()).sum();
-                assert!(bits <= 1);
-                bits == 1
-            }
-            Fate::FcsError => false,
+        let flipped = |(burst, _): &&(Burst, u64)| {
+            let bits: u32 = burst.first().to_vec().iter().map(|byte| byte.count_ones()).sum();
+            assert!(bits <= 1);
+            bits == 1
         };
         let corrupted = out.iter().filter(flipped).count() as f64;
         assert!((corrupted / out.len() as f64 - 0.2).abs() < 0.02, "{corrupted}");
@@ -209,7 +200,13 @@ mod tests {
             reorder_by: Duration::from_micros(5),
             ..Faults::default()
         };
-        assert!(matches!(pass(faults, 1)[..], [Fate::Arrives(_, 2_005_000_000)]));
+        assert!(matches!(pass(faults, 1)[..], [(_, 2_005_000_000)]));
+    }
+
+    #[test]
+    fn a_damaged_frame_arrives_and_says_so() {
+        let out = pass(Faults { fcs_error: 1.0, ..Faults::default() }, 3);
+        assert!(out.len() == 3 && out.iter().all(|(burst, _)| burst.is_damaged()));
     }
 
     #[test]

@@ -12,17 +12,21 @@ use linkrate_wire::segment::{Cut, Request, SegmentError};
 use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
 use linkrate_wire::{tso, uso};
 
-use super::{ChecksumPlace, DevicePort, PortLimits};
+use super::{ChecksumPlace, Nic, PortLimits};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
-use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
-use crate::ring::TxDescriptor;
+use crate::interface::rings::TxDescriptor;
+use crate::link::octets_of;
+use crate::pacing::SMALLEST_FRAME;
 
 /// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more
 /// whenever the device is awake, and is woken for it when so little is left. Where the link takes no
 /// time it fetches no more in one turn, so that what was cut is received before it leaves the cache.
 const FIFO_BYTES: usize = 64 << 10;
 const FIFO_LOW_BYTES: usize = 12 << 10;
+
+/// How far ahead of the link the device thread fetches from a TAP that it serves itself, seconds.
+const FETCH_AHEAD_S: f64 = 0.004;
 
 /// Packets of the host in one turn of the device.
 const BUDGET: usize = 64;
@@ -47,49 +51,46 @@ pub(crate) enum Unsendable {
     Oversized { found: usize, largest: usize },
 }
 
-impl DevicePort {
+impl Nic {
     /// Sends what is posted, as far ahead as the FIFO reaches. Frames go to `wire` with the time at
     /// which their last bit is on the link. Says whether anything was sent.
-    pub(crate) fn transmit(&mut self, now_ps: u64, wire: &mut impl FnMut(Burst, u64)) -> bool {
+    pub(super) fn send_posted(&mut self, now_ps: u64, wire: &mut impl FnMut(Burst, u64)) -> bool {
         let mut sent = false;
-        let full_ps = now_ps + self.line.time_ps(FIFO_BYTES);
+        let full_ps = now_ps + self.link().time_ps(FIFO_BYTES);
         let mut bytes = 0;
+        self.interface.fetch(self.fetch_bytes());
         for _ in 0..BUDGET {
-            if self.line.free_at_ps() > full_ps || bytes >= FIFO_BYTES {
+            if self.link().free_at_ps() > full_ps || bytes >= FIFO_BYTES {
                 break;
             }
-            let Some((queue, descriptor)) = self.next_posted() else { break };
+            let Some((queue, descriptor)) = self.interface.next_posted() else { break };
             sent = true;
             bytes += descriptor.length;
             let end_ps = self.send(&descriptor, wire);
-            self.queues[queue].completions.push_back(end_ps);
+            self.interface.sent(queue, end_ps);
         }
         sent
+    }
+
+    /// How far ahead of the link packets are fetched where the device thread serves the TAP. A
+    /// thread that comes late must find enough to keep the link full in the meantime; without a
+    /// link rate payload must still be in the cache when it is received.
+    fn fetch_bytes(&self) -> usize {
+        match self.link().rate() {
+            Some(rate) => ((rate.0 / 8.0 * FETCH_AHEAD_S) as usize).max(FIFO_BYTES),
+            None => FIFO_BYTES,
+        }
     }
 
     /// When the next packet is to be fetched, as far as it is known before one is posted. Before
     /// the FIFO runs low no doorbell is wanted: there is a time at which to look. To be asked once
     /// the device has said that it will sleep.
-    pub(crate) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
-        let low_ps = self.line.free_at_ps().saturating_sub(self.line.time_ps(FIFO_LOW_BYTES));
+    pub(super) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
+        let low_ps = self.link().free_at_ps().saturating_sub(self.link().time_ps(FIFO_LOW_BYTES));
         let busy = low_ps > now_ps;
-        self.shared.wants_doorbell.store(!busy, Ordering::Relaxed);
+        self.shared.interface.wants_doorbell.store(!busy, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let posted = self.queues.iter().any(|queue| !queue.tx.is_empty());
-        (busy || posted).then_some(low_ps)
-    }
-
-    /// The next packet, queue by queue in turn.
-    fn next_posted(&mut self) -> Option<(usize, TxDescriptor)> {
-        let count = self.queues.len();
-        for step in 0..count {
-            let queue = (self.turn + step) % count;
-            if let Ok(descriptor) = self.queues[queue].tx.pop() {
-                self.turn = (queue + 1) % count;
-                return Some((queue, descriptor));
-            }
-        }
-        None
+        (busy || self.interface.has_posted()).then_some(low_ps)
     }
 
     /// Sends one packet of the host, and says when its last bit has left.
@@ -106,9 +107,10 @@ impl DevicePort {
             &[descriptor.block.bytes(VNET_BYTES..descriptor.length)],
             counters,
         );
-        if !shared.link_up() {
-            counters.tx_drop_link_down.add(1);
-            counters.out_discards.add(1);
+        let link = &shared.link.counters;
+        if !shared.link.is_up() {
+            link.tx_drop_link_down.add(1);
+            link.out_discards.add(1);
             return ready_ps;
         }
         let (block, limits, knobs) = (&descriptor.block, &self.limits, &self.knobs);
@@ -122,7 +124,7 @@ impl DevicePort {
                     _ => &counters.tx_drop_malformed,
                 };
                 drop.add(1);
-                counters.out_errors.add(1);
+                link.out_errors.add(1);
                 return ready_ps;
             }
         };
@@ -148,8 +150,8 @@ impl DevicePort {
                 None => 0,
             };
             descriptor_bytes = 0;
-            let at = self.line.occupy(ready_ps + on_bus_ps, line_bytes(length));
-            octets += length.max(SMALLEST_FRAME) + FCS;
+            let at = self.links[0].occupy(ready_ps + on_bus_ps, length);
+            octets += octets_of(length);
             if captured {
                 let frame = Burst::of(&train, index..index + 1).first();
                 shared.capture.wire(self.clock.monotonic_ns(at.start_ps), true, &frame, counters);
@@ -162,9 +164,8 @@ impl DevicePort {
             end_ps = at.end_ps;
         }
         let last = Burst::of(&train, first..train.cuts.len());
-        counters.sent(last.head(), train.cuts.len(), octets);
+        self.links[0].sent(last.head(), train.cuts.len(), octets);
         wire(last, end_ps);
-        counters.out_busy_ns.set(self.line.busy_ps() / 1000);
         end_ps
     }
 }

@@ -5,28 +5,22 @@ use linkrate_wire::frame::{Headers, Verification};
 use linkrate_wire::lro::{Delivery, Parts, Reason, Row};
 use linkrate_wire::vnet::{Checksum, VnetHeader};
 
-use super::{ChecksumPlace, DevicePort};
+use super::{ChecksumPlace, Nic};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Burst, WireFrame};
-use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
-use crate::ring::RxDescriptor;
+use crate::interface::rings::RxDescriptor;
 
 /// How long a frame may wait for the bus: what the receive FIFO holds, at 10 Gb/s some 256 KB.
 const FIFO_PS: u64 = 200_000_000;
 
-impl DevicePort {
+impl Nic {
     /// Takes frames whose last bit came at `at_ps`.
-    pub(crate) fn receive(&mut self, burst: Burst, at_ps: u64, now_ps: u64) {
-        let Self { shared, line, clock, in_busy_ps, .. } = self;
-        let counters = &shared.counters;
-        if !shared.link_up() {
+    pub(super) fn arrived(&mut self, burst: Burst, at_ps: u64, now_ps: u64) {
+        if !self.links[0].received(&burst) {
             return;
         }
-        let octets = burst.lengths().map(|length| length.max(SMALLEST_FRAME) + FCS).sum();
-        counters.received(burst.head(), burst.frames(), octets);
-        let line_ps = burst.lengths().map(|length| line.time_ps(line_bytes(length)));
-        *in_busy_ps += line_ps.sum::<u64>();
-        counters.in_busy_ns.set(*in_busy_ps / 1000);
+        let Self { shared, clock, .. } = self;
+        let counters = &shared.counters;
         if shared.capture.is_on() {
             for frame in burst.each() {
                 shared.capture.wire(clock.monotonic_ns(at_ps), false, &frame, counters);
@@ -45,7 +39,7 @@ impl DevicePort {
         // a device thread that is late has kept the frame waiting itself
         if bus.backlog_ps(clock.monotonic_ns(now_ps.max(at_ps))) > FIFO_PS {
             shared.counters.rx_drop_fifo.add(1);
-            shared.counters.in_discards.add(1);
+            shared.link.counters.in_discards.add(1);
             return;
         }
         let bytes = frame.len() + DESCRIPTOR_BYTES;
@@ -58,7 +52,7 @@ impl DevicePort {
     }
 
     /// Takes what the bus has carried by now.
-    pub(crate) fn carried(&mut self, now_ps: u64) -> bool {
+    pub(super) fn carried(&mut self, now_ps: u64) -> bool {
         let mut any = false;
         while self.on_bus.front().is_some_and(|(done_ps, _)| *done_ps <= now_ps)
             && let Some((done_ps, frame)) = self.on_bus.pop_front()
@@ -76,7 +70,7 @@ impl DevicePort {
                 Ok(headers) => self.steer(&burst.first(), &headers, at_ps),
                 Err(_) => 0,
             };
-            self.waits(queue, 1, at_ps);
+            self.interface.place(queue, 1, at_ps);
             let delivery = Delivery::Frame { frame: burst, reason: Reason::Flushed };
             self.push(queue, RxDescriptor { vnet, delivery, replaced: None, unmade: None }, at_ps);
             return;
@@ -94,29 +88,29 @@ impl DevicePort {
     fn take_one(&mut self, frame: WireFrame, at_ps: u64) {
         let Ok(headers) = Headers::parse_parts(frame.head(), frame.tail().len()) else {
             self.shared.counters.rx_drop_malformed.add(1);
-            self.shared.counters.in_errors.add(1);
+            self.shared.link.counters.in_errors.add(1);
             return;
         };
         let encapsulated = headers.link.length.saturating_sub(linkrate_wire::frame::link::ETHERNET);
         if frame.len() > self.limits.largest_frame + encapsulated {
-            self.shared.counters.too_long.add(1);
-            self.shared.counters.in_errors.add(1);
+            self.shared.link.counters.too_long.add(1);
+            self.shared.link.counters.in_errors.add(1);
             return;
         }
         if !self.is_of_its_vlan(&frame, &headers) {
             self.shared.counters.rx_drop_vlan.add(1);
-            self.shared.counters.in_discards.add(1);
+            self.shared.link.counters.in_discards.add(1);
             return;
         }
         let verified = self.knobs.rx_checksum && self.verify(&frame, &headers);
         let queue = self.steer(&frame, &headers, at_ps);
-        self.waits(queue, 1, at_ps);
+        self.interface.place(queue, 1, at_ps);
         if !self.knobs.lro {
             let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
             self.hand_up(queue, delivery, Some(headers), verified, at_ps);
             return;
         }
-        let coalescer = &mut self.queues[queue].coalescer;
+        let coalescer = &mut self.coalescers[queue];
         let offered = if verified {
             coalescer.offer_verified(frame.into(), &headers)
         } else {
@@ -134,13 +128,13 @@ impl DevicePort {
     /// Merges frames that go on where the one before them ended, and gives back the others. With
     /// several queues all take the usual way, since the steering tables are to see them.
     fn take_next(&mut self, burst: Burst, at_ps: u64) -> Option<Burst> {
-        if !self.knobs.lro || !self.knobs.rx_checksum || self.queues.len() > 1 {
+        if !self.knobs.lro || !self.knobs.rx_checksum || self.interface.queues() > 1 {
             return Some(burst);
         }
-        let offered = self.queues[0].coalescer.offer_row(burst);
+        let offered = self.coalescers[0].offer_row(burst);
         if offered.taken > 0 {
             self.shared.counters.rx_checksum_good.add(offered.taken as u64);
-            self.waits(0, offered.taken, at_ps);
+            self.interface.place(0, offered.taken, at_ps);
         }
         if let Some(delivery) = offered.flushed {
             self.deliver(0, delivery, true, at_ps);
@@ -224,18 +218,8 @@ impl DevicePort {
         }
     }
 
-    /// Frames are a queue's from here on, and wait for its next interrupt.
-    fn waits(&mut self, queue: usize, frames: usize, at_ps: u64) {
-        let queue = &mut self.queues[queue];
-        if queue.waiting == 0 {
-            queue.waiting_since_ps = at_ps;
-        }
-        queue.waiting += frames as u32;
-        queue.placed += frames as u64;
-    }
-
     /// Hands up what merging gave; a frame that stayed alone with what is known of its checksum.
-    pub(crate) fn deliver(
+    pub(super) fn deliver(
         &mut self,
         queue: usize,
         delivery: Delivery<Burst>,
@@ -263,15 +247,11 @@ impl DevicePort {
             self.shared.capture.host(at_ns, false, &pieces, counters);
         }
         let frames = descriptor.frames();
-        let shared = &self.shared;
-        let queue_here = &mut self.queues[queue];
-        match queue_here.rx.push(descriptor) {
-            Ok(()) => shared.queue_frames[queue].add(frames),
-            Err(_) => {
-                queue_here.dropped += frames;
-                shared.counters.rx_drop_ring.add(frames);
-                shared.counters.in_discards.add(frames);
-            }
+        if self.interface.push(queue, descriptor) {
+            self.shared.queue_frames[queue].add(frames);
+        } else {
+            self.shared.counters.rx_drop_ring.add(frames);
+            self.shared.link.counters.in_discards.add(frames);
         }
     }
 }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use linkrate_terms::BitRate;
-use linkrate_wire::lro::Parts;
+use linkrate_wire::lro::{Parts, Row};
 
-use super::flight::Flight;
 use super::vlans::{Tagging, Vlans};
+use super::{Fabric, Flight};
 use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
 use crate::pacing::{Line, line_bytes};
@@ -22,10 +22,6 @@ const TAG_AT: usize = 12;
 const TAG_PROTOCOL: [u8; 2] = [0x81, 0];
 /// What waits before a port at most, in bytes on the line.
 const QUEUE_BYTES: usize = 1 << 20;
-/// Forwarding of a frame is worth waking up for when so many wait, ...
-const BATCH: usize = 64;
-/// ... or the first has waited so long.
-const PATIENCE_PS: u64 = 50_000_000;
 
 #[derive(Debug)]
 struct SwitchPort {
@@ -48,9 +44,8 @@ pub(crate) struct Switch {
     table: HashMap<(u16, [u8; 6]), (usize, u64)>,
 }
 
-impl Switch {
-    /// Adds the port of that number.
-    pub(crate) fn attach(&mut self, number: usize, rate: Option<BitRate>) {
+impl Fabric for Switch {
+    fn attach(&mut self, number: usize, rate: Option<BitRate>) {
         let line = Line::new(rate);
         let queue_ps = line.time_ps(QUEUE_BYTES);
         let (inwards, outwards) = (Flight::default(), Flight::default());
@@ -62,9 +57,23 @@ impl Switch {
             Some(SwitchPort { inwards, outwards, line, queue_ps, vlans, counters });
     }
 
-    /// Makes a port a member of other VLANs, and lets it count there. What it was known to lead to
-    /// is forgotten.
-    pub(crate) fn configure(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
+    /// Removes a port and the addresses behind it.
+    fn detach(&mut self, number: usize) {
+        if let Some(port) = self.ports.get_mut(number) {
+            *port = None;
+        }
+        self.table.retain(|_, (port, _)| *port != number);
+    }
+
+    fn set_rate(&mut self, number: usize, rate: Option<BitRate>) {
+        if let Some(Some(port)) = self.ports.get_mut(number) {
+            port.line.set_rate(rate);
+            port.queue_ps = port.line.time_ps(QUEUE_BYTES);
+        }
+    }
+
+    /// Changes the VLANs of a port. The switch forgets the addresses behind it.
+    fn set_vlans(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
         self.table.retain(|_, (port, _)| *port != number);
         if let Some(Some(port)) = self.ports.get_mut(number) {
             port.vlans = vlans;
@@ -72,54 +81,39 @@ impl Switch {
         }
     }
 
-    /// Lets the link to a port run at another rate.
-    pub(crate) fn set_rate(&mut self, number: usize, rate: Option<BitRate>) {
-        if let Some(Some(port)) = self.ports.get_mut(number) {
-            port.line.set_rate(rate);
-            port.queue_ps = port.line.time_ps(QUEUE_BYTES);
-        }
-    }
-
-    /// Removes a port and what it was known to lead to.
-    pub(crate) fn detach(&mut self, number: usize) {
-        if let Some(port) = self.ports.get_mut(number) {
-            *port = None;
-        }
-        self.table.retain(|_, (port, _)| *port != number);
-    }
-
-    /// Frames that port `from` has sent by `at_ps`.
-    pub(crate) fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
+    fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(Some(port)) = self.ports.get_mut(from) {
             port.inwards.add(at_ps, burst);
         }
     }
 
-    /// Forwards what has come in by now, in the order of its arrival. Says whether there was any.
-    pub(crate) fn forward(&mut self, now_ps: u64) -> bool {
+    /// Forwards in the order of arrival at any port.
+    fn forward(&mut self, now_ps: u64) -> bool {
         let mut any = false;
         while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
             let Some(Some(port)) = self.ports.get_mut(from) else { break };
             let Some((_, burst)) = port.inwards.arrived(now_ps) else { break };
-            burst.each().for_each(|frame| self.forward_one(from, frame, at_ps));
+            if burst.is_damaged() {
+                // store and forward: the check sequence is looked at before anything else
+                port.counters.fcs.add(burst.frames() as u64);
+            } else {
+                burst.each().for_each(|frame| self.forward_one(from, frame, at_ps));
+            }
             any = true;
         }
         any
     }
 
-    /// When forwarding is worth it again.
-    pub(crate) fn due_ps(&self) -> Option<u64> {
-        let ports = self.ports.iter().flatten();
-        ports
-            .filter_map(|port| port.inwards.worth_ps(BATCH, |first_ps| first_ps + PATIENCE_PS))
-            .min()
+    fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+        self.ports.iter().flatten().filter_map(|port| when(&port.inwards)).min()
     }
 
-    /// Frames on their way to port `to`.
-    pub(crate) fn to(&mut self, to: usize) -> Option<&mut Flight> {
+    fn to(&mut self, to: usize) -> Option<&mut Flight> {
         self.ports.get_mut(to)?.as_mut().map(|port| &mut port.outwards)
     }
+}
 
+impl Switch {
     /// The frame that came first of all, by time and port.
     fn first(&self) -> Option<(u64, usize)> {
         let ports = self.ports.iter().enumerate();
@@ -261,7 +255,7 @@ mod tests {
         let vlans: Vec<Vlans> = vlans.into_iter().collect();
         let mut switch = switch(vlans.len(), None);
         for (number, vlans) in vlans.into_iter().enumerate() {
-            switch.configure(number, vlans, Arc::default());
+            switch.set_vlans(number, vlans, Arc::default());
         }
         switch
     }
@@ -288,7 +282,7 @@ mod tests {
         // even the address is none's in another VLAN
         switch.enter(2, frame(1, 3, None), 30);
         assert_eq!(out(&mut switch), [0, 0, 0]);
-        switch.configure(2, Vlans::Access(10), Arc::default());
+        switch.set_vlans(2, Vlans::Access(10), Arc::default());
         switch.enter(2, frame(1, 3, None), 40);
         assert_eq!(out(&mut switch), [1, 0, 0]);
     }

@@ -1,0 +1,223 @@
+//! An Ethernet adapter's port: segmentation, checksums, reassembly and steering between one
+//! interface and one link.
+
+mod receive;
+mod steer;
+mod transmit;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use linkrate_terms::{BitRate, Model, PortKnobs};
+use linkrate_wire::frame::{Headers, TCP, Transport, UDP};
+use linkrate_wire::lro::Coalescer;
+
+use super::{Device, Outlet};
+use crate::bus::Bus;
+use crate::clock::DeviceClock;
+use crate::fabric::Flight;
+use crate::frame::{Burst, Train, WireFrame};
+use crate::interface::Interface;
+use crate::interface::moderation::Moderation;
+use crate::link::Link;
+use crate::pool::Pool;
+use crate::port::PortShared;
+
+/// Flows that one queue merges at a time; one more, and the flow that was held longest is handed
+/// up.
+const FLOWS: usize = 16;
+
+/// Trains kept for use again.
+const TRAINS: usize = 1024;
+
+/// The abilities of a port.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PortLimits {
+    /// Bits per second of its link; `None` where nothing takes any time.
+    pub rate: Option<BitRate>,
+    /// Largest frame it sends and takes, without FCS and tags.
+    pub largest_frame: usize,
+    /// Largest IP packet it cuts.
+    pub superframe: usize,
+    /// Descriptors of a transmit queue.
+    pub transmit_ring: usize,
+    /// Descriptors of a receive queue.
+    pub receive_ring: usize,
+    /// Packets are handed through as the host made them: superframes stay whole, checksums
+    /// unmade. No adapter does that; the work of the offloads is measured against it.
+    pub hand_through: bool,
+}
+
+impl PortLimits {
+    /// The abilities of a model's ports.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        Self {
+            rate: model.rate,
+            largest_frame: model.max_mtu as usize + linkrate_wire::frame::link::ETHERNET,
+            superframe: model.superframe as usize,
+            transmit_ring: model.transmit_ring as usize,
+            receive_ring: model.receive_ring as usize,
+            hand_through: model.hand_through,
+        }
+    }
+}
+
+/// Where the transport header of a packet begins, where in it the checksum is, and its protocol.
+pub(crate) struct ChecksumPlace {
+    pub(crate) at: usize,
+    pub(crate) offset: u16,
+    pub(crate) protocol: u8,
+}
+
+impl ChecksumPlace {
+    pub(crate) fn of(headers: &Headers) -> Option<Self> {
+        match headers.transport {
+            Transport::Tcp { at } => Some(Self { at, offset: 16, protocol: TCP }),
+            Transport::Udp { at } => Some(Self { at, offset: 6, protocol: UDP }),
+            Transport::Fragment | Transport::Other => None,
+        }
+    }
+}
+
+/// The device of one port. One thread owns it.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    shared: Arc<PortShared>,
+    limits: PortLimits,
+    /// The settings that it works with, and the number of the request that asked for them.
+    knobs: PortKnobs,
+    request: u64,
+    interface: Interface,
+    /// One.
+    links: [Link; 1],
+    /// Merging, by queue.
+    coalescers: Vec<Coalescer<Burst>>,
+    bus: Option<Arc<Bus>>,
+    clock: DeviceClock,
+    trains: Pool<Train>,
+    /// Frames that the bus has not carried to the host's memory yet.
+    on_bus: VecDeque<(u64, WireFrame)>,
+    steer: steer::Steer,
+}
+
+impl Nic {
+    pub(crate) fn new(
+        shared: Arc<PortShared>,
+        limits: PortLimits,
+        bus: Option<Arc<Bus>>,
+        clock: DeviceClock,
+        interface: Interface,
+    ) -> Self {
+        let (_, knobs) = shared.settings.requested();
+        let queues = interface.queues();
+        Self {
+            links: [Link::new(Arc::clone(&shared.link))],
+            shared,
+            limits,
+            knobs,
+            request: 0,
+            interface,
+            coalescers: (0..queues).map(|_| Coalescer::new(FLOWS)).collect(),
+            bus,
+            clock,
+            trains: Pool::new(TRAINS, Train::default),
+            on_bus: VecDeque::new(),
+            steer: steer::Steer::new(queues),
+        }
+    }
+
+    fn link(&self) -> &Link {
+        &self.links[0]
+    }
+
+    fn moderation(&self) -> Moderation {
+        Moderation::of(&self.knobs, self.link().rate().is_some())
+    }
+
+    /// Takes up a request, unless the port is one that ignores requests, and says what it works
+    /// with.
+    fn obey(&mut self) {
+        let (request, knobs) = self.shared.settings.requested();
+        self.request = request;
+        if !self.shared.is_stuck() {
+            self.knobs = knobs;
+        }
+        self.shared.interface.obey(&self.knobs);
+        self.shared.settings.acknowledge(request, self.knobs.clone());
+    }
+
+    /// Raises the interrupts that are due, and says whether one was.
+    fn interrupt(&mut self, now_ps: u64) -> bool {
+        let (mut any, moderation) = (false, self.moderation());
+        for queue in 0..self.interface.queues() {
+            let completed = self.interface.complete(queue, moderation, now_ps);
+            if completed.interrupted {
+                self.shared.counters.tx_interrupts.add(1);
+            }
+            any |= completed.any;
+            let due_ps = self.interface.receive_due_ps(queue, moderation);
+            if due_ps.is_some_and(|due_ps| due_ps <= now_ps) {
+                // the end of a batch is the end of merging
+                for delivery in self.coalescers[queue].flush() {
+                    self.deliver(queue, delivery, true, now_ps);
+                }
+                if self.interface.interrupt(queue) {
+                    self.shared.counters.rx_interrupts.add(1);
+                }
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+impl Device for Nic {
+    fn refresh(&mut self, other_rate: &mut dyn FnMut(usize, &Link)) {
+        if self.shared.settings.latest() != self.request {
+            self.obey();
+        }
+        if self.links[0].refresh() {
+            other_rate(0, &self.links[0]);
+        }
+        self.learn();
+    }
+
+    fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
+        self.send_posted(now_ps, &mut |burst, at_ps| out(0, burst, at_ps))
+    }
+
+    fn receive(&mut self, _link: usize, burst: Burst, at_ps: u64, now_ps: u64) {
+        self.arrived(burst, at_ps, now_ps);
+    }
+
+    fn poll(&mut self, now_ps: u64, _out: &mut Outlet<'_>) -> bool {
+        let carried = self.carried(now_ps);
+        self.interrupt(now_ps) || carried
+    }
+
+    fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
+        // blocks go back to their drivers
+        self.trains.sweep(Train::clear);
+        let transmit = self.transmit_due_ps(now_ps);
+        let interrupt = self.interface.interrupt_due_ps(self.moderation());
+        let bus = self.on_bus.front().map(|(done_ps, _)| *done_ps);
+        [transmit, interrupt, bus].into_iter().flatten().min()
+    }
+
+    fn arrival_due_ps(&self, _link: usize, flight: &Flight) -> Option<u64> {
+        let moderation = self.moderation();
+        flight.worth_ps(moderation.batch(), |first_ps| moderation.tick_ps(first_ps))
+    }
+
+    fn interface(&mut self) -> &mut Interface {
+        &mut self.interface
+    }
+
+    fn links(&self) -> &[Link] {
+        &self.links
+    }
+}
+
+#[cfg(test)]
+mod tests;

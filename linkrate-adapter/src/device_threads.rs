@@ -1,0 +1,144 @@
+//! The device threads of a testbed: one for each adapter CPU, started as segments need them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+
+use linkrate_sys::memory::keep_freed_memory;
+use linkrate_sys::sched::{self, ThreadId};
+use linkrate_terms::CpuSet;
+use linkrate_terms::measurement::ThreadTime;
+use linkrate_terms::topology::Fabric;
+
+use crate::AdapterError;
+use crate::clock::DeviceClock;
+use crate::engine::{Command, DOORBELL, Engine};
+use crate::fabric;
+use crate::interface::waker::Waker;
+use crate::port::Segment;
+use crate::threads::Thread;
+
+/// A device thread, as the controller holds it. It ends with its last handle.
+#[derive(Debug)]
+pub(crate) struct DeviceThread {
+    cpu: u32,
+    pub(crate) clock: DeviceClock,
+    commands: Sender<Command>,
+    pub(crate) doorbell: Arc<Waker>,
+    thread: Thread,
+    /// Segments that it serves.
+    serves: AtomicUsize,
+    segments: AtomicUsize,
+    taps: AtomicU64,
+}
+
+impl DeviceThread {
+    fn start(cpu: u32, clock: DeviceClock) -> Result<Self, AdapterError> {
+        let doorbell = Arc::new(Waker::new()?);
+        let (commands, to_engine) = channel();
+        let engine = Engine::new(clock, Arc::clone(&doorbell), to_engine)?;
+        let thread = Thread::start(format!("dev {cpu}"), move || {
+            let cpus = CpuSet::from_iter([cpu]);
+            sched::set_affinity(sched::current_thread(), &cpus).map_err(io::Error::other)?;
+            sched::set_timer_slack_ns(1).map_err(io::Error::other)?;
+            // it shares its CPU with clients: the thread that wakes another is to finish first
+            sched::become_batch().map_err(io::Error::other)?;
+            engine.run()
+        })?;
+        let (serves, segments) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let taps = AtomicU64::new(DOORBELL + 1);
+        Ok(Self { cpu, clock, commands, doorbell, thread, serves, segments, taps })
+    }
+
+    /// Tells the thread something.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub(crate) fn tell(&self, command: Command) -> Result<(), AdapterError> {
+        self.commands.send(command).map_err(|_| AdapterError::Ended { cpu: self.cpu })?;
+        self.doorbell.wake();
+        Ok(())
+    }
+
+    /// A number for a TAP that the thread is to serve.
+    pub(crate) fn next_tap(&self) -> u64 {
+        self.taps.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.has_ended()
+    }
+
+    /// A segment that it served is gone.
+    pub(crate) fn released(&self) {
+        self.serves.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for DeviceThread {
+    fn drop(&mut self) {
+        let _ = self.commands.send(Command::End);
+        self.doorbell.wake();
+        // no caller is left to tell
+        let _ = self.thread.join();
+    }
+}
+
+/// All device threads of a testbed.
+#[derive(Debug)]
+pub struct DeviceThreads {
+    cpus: Vec<u32>,
+    clock: DeviceClock,
+    threads: Vec<Arc<DeviceThread>>,
+}
+
+impl DeviceThreads {
+    /// Device threads for these CPUs, each of which starts with its first segment.
+    #[must_use]
+    pub fn new(cpus: &CpuSet) -> Self {
+        keep_freed_memory();
+        Self { cpus: cpus.iter().collect(), clock: DeviceClock::start(), threads: Vec::new() }
+    }
+
+    /// A segment without ports, on the thread that serves the fewest segments.
+    ///
+    /// # Errors
+    /// A thread cannot be started or placed, or has ended.
+    pub fn segment(&mut self, name: &str, fabric: Fabric) -> Result<Segment, AdapterError> {
+        let served = |thread: &Arc<DeviceThread>| thread.serves.load(Ordering::Relaxed);
+        let idlest = self.threads.iter().min_by_key(|thread| served(thread));
+        let thread = match idlest {
+            Some(thread) if served(thread) == 0 || self.threads.len() >= self.cpus.len() => {
+                Arc::clone(thread)
+            }
+            _ => {
+                let cpu = self.cpus.get(self.threads.len()).copied().unwrap_or(0);
+                let thread = Arc::new(DeviceThread::start(cpu, self.clock)?);
+                self.threads.push(Arc::clone(&thread));
+                thread
+            }
+        };
+        thread.serves.fetch_add(1, Ordering::Relaxed);
+        let number = thread.segments.fetch_add(1, Ordering::Relaxed);
+        thread.tell(Command::AddSegment(number, fabric::build(fabric)))?;
+        Ok(Segment::new(name, fabric, number, thread))
+    }
+
+    /// CPU time of each thread so far.
+    #[must_use]
+    pub fn times(&self) -> Vec<ThreadTime> {
+        self.threads.iter().filter_map(|thread| thread.thread.time()).collect()
+    }
+
+    /// Kernel ids of the threads.
+    pub fn ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.threads.iter().map(|thread| thread.thread.id())
+    }
+
+    /// The CPU of a thread that has ended by itself.
+    #[must_use]
+    pub fn ended(&self) -> Option<u32> {
+        self.threads.iter().find(|thread| thread.has_ended()).map(|thread| thread.cpu)
+    }
+}

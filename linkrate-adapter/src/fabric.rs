@@ -1,0 +1,69 @@
+//! What joins ports: a cable or a switch.
+
+mod cable;
+pub(crate) mod faults;
+mod flight;
+mod switch;
+pub mod vlans;
+
+use std::fmt;
+use std::sync::Arc;
+
+use linkrate_terms::{BitRate, topology};
+
+pub(crate) use cable::Cable;
+pub(crate) use flight::Flight;
+pub(crate) use switch::Switch;
+
+use crate::counters::SwitchCounters;
+use crate::frame::Burst;
+use vlans::Vlans;
+
+/// A fabric of this kind, without ports.
+pub(crate) fn build(kind: topology::Fabric) -> Box<dyn Fabric> {
+    match kind {
+        topology::Fabric::Cable => Box::new(Cable::default()),
+        topology::Fabric::Switch => Box::new(Switch::default()),
+    }
+}
+
+/// The number of ports that a fabric of this kind joins at most.
+pub(crate) fn most_ports(kind: topology::Fabric) -> usize {
+    match kind {
+        topology::Fabric::Cable => 2,
+        topology::Fabric::Switch => usize::MAX,
+    }
+}
+
+/// What carries frames from port to port. Ports have numbers; a port that is gone leaves its
+/// number free.
+pub(crate) trait Fabric: fmt::Debug + Send {
+    /// Adds a port, whose link has this rate.
+    fn attach(&mut self, port: usize, rate: Option<BitRate>);
+
+    /// Removes a port and everything on its way to it.
+    fn detach(&mut self, port: usize);
+
+    /// Lets the link to a port run at another rate.
+    fn set_rate(&mut self, port: usize, rate: Option<BitRate>);
+
+    /// Makes a port a member of other VLANs, and lets it count there. A fabric without VLANs
+    /// ignores it.
+    fn set_vlans(&mut self, _port: usize, _vlans: Vlans, _counters: Arc<SwitchCounters>) {}
+
+    /// Takes frames that have left port `from` by `at_ps`.
+    fn enter(&mut self, from: usize, burst: Burst, at_ps: u64);
+
+    /// Forwards what has come in by `now_ps`. Says whether there was any.
+    fn forward(&mut self, _now_ps: u64) -> bool {
+        false
+    }
+
+    /// When forwarding is worth it again. `when` says it for the frames that came in by one port.
+    fn due_ps(&self, _when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+        None
+    }
+
+    /// Frames on their way to port `to`.
+    fn to(&mut self, to: usize) -> Option<&mut Flight>;
+}

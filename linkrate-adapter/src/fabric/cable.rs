@@ -1,0 +1,34 @@
+//! A cable between two ports, back to back.
+
+use linkrate_terms::BitRate;
+
+use super::{Fabric, Flight};
+use crate::frame::Burst;
+
+/// Both directions of a cable.
+#[derive(Debug, Default)]
+pub(crate) struct Cable {
+    to: [Flight; 2],
+}
+
+impl Fabric for Cable {
+    fn attach(&mut self, _port: usize, _rate: Option<BitRate>) {}
+
+    fn detach(&mut self, port: usize) {
+        if let Some(flight) = self.to.get_mut(port) {
+            *flight = Flight::default();
+        }
+    }
+
+    fn set_rate(&mut self, _port: usize, _rate: Option<BitRate>) {}
+
+    fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
+        if let Some(flight) = self.to.get_mut(1 - from.min(1)) {
+            flight.add(at_ps, burst);
+        }
+    }
+
+    fn to(&mut self, to: usize) -> Option<&mut Flight> {
+        self.to.get_mut(to)
+    }
+}

@@ -1,0 +1,305 @@
+//! The host's side of a port: a TAP, its queues, the rings between driver and device, and the
+//! interrupts.
+//!
+//! A queue of an interface is served in one of two ways. On the system under test a [`driver`] in a
+//! thread on the host's CPUs moves packets between the TAP and two rings, so that the host pays
+//! for its driver as it does with hardware. On a client nothing is measured: there the device
+//! thread itself reads and writes the TAP ([`polled`]), without a thread to wake.
+
+pub mod driver;
+pub(crate) mod driver_threads;
+pub(crate) mod moderation;
+pub(crate) mod napi;
+pub(crate) mod polled;
+pub mod rings;
+pub(crate) mod tap_io;
+pub mod waker;
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use linkrate_sys::tap;
+use linkrate_terms::PortKnobs;
+use linkrate_wire::steering::Progress;
+use rtrb::{Consumer, Producer};
+
+use driver::{SteeringUpdate, learns};
+pub use driver_threads::DriverThreads;
+pub use napi::Priority;
+use polled::Polled;
+use rings::{QueueShared, RxDescriptor, TxDescriptor};
+
+/// What an interface's drivers, its device and everyone who looks at it share.
+#[derive(Debug)]
+pub struct InterfaceShared {
+    name: String,
+    queues: usize,
+    /// Queues in use, from the first.
+    in_use: AtomicUsize,
+    /// Drivers tell the device the queues of their flows.
+    steers: AtomicBool,
+    /// A packet that is posted now would be sent now: the driver must ring the doorbell.
+    pub(crate) wants_doorbell: AtomicBool,
+    /// A TAP that the device thread serves is gone.
+    broken: AtomicBool,
+    /// Handles of the TAP's queues, for carrier and attachment.
+    taps: Vec<OwnedFd>,
+}
+
+impl InterfaceShared {
+    pub(crate) fn new(name: String, knobs: &PortKnobs, queues: usize, taps: Vec<OwnedFd>) -> Self {
+        Self {
+            name,
+            queues,
+            in_use: AtomicUsize::new(queues),
+            steers: AtomicBool::new(learns(knobs.steering, queues)),
+            wants_doorbell: AtomicBool::new(true),
+            broken: AtomicBool::new(false),
+            taps,
+        }
+    }
+
+    /// The name of the interface in its host.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a TAP that the device thread serves is gone.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    /// Whether drivers tell the device the queues of their flows.
+    pub(crate) fn steers(&self) -> bool {
+        self.steers.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn obey(&self, knobs: &PortKnobs) {
+        self.steers.store(learns(knobs.steering, self.queues), Ordering::Relaxed);
+    }
+
+    /// Sets the carrier of the host's interface.
+    ///
+    /// # Errors
+    /// When the TAP is gone.
+    pub fn set_carrier(&self, up: bool) -> linkrate_sys::error::SysResult<()> {
+        // the carrier is the interface's, whichever queue is asked
+        self.taps.first().map_or(Ok(()), |tap| tap::set_carrier(tap, up))
+    }
+
+    /// Queue pairs of the interface.
+    #[must_use]
+    pub fn queues(&self) -> usize {
+        self.queues
+    }
+
+    /// Queue pairs in use.
+    #[must_use]
+    pub fn queues_in_use(&self) -> usize {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
+    /// Uses the first `count` queue pairs: at least one, at most all.
+    ///
+    /// # Errors
+    /// When the TAP is gone.
+    pub fn use_queues(&self, count: usize) -> linkrate_sys::error::SysResult<()> {
+        let count = count.clamp(1, self.queues);
+        let before = self.in_use.swap(count, Ordering::Relaxed);
+        for (number, tap) in self.taps.iter().enumerate() {
+            match (number < before, number < count) {
+                (true, false) => tap::detach_queue(tap)?,
+                (false, true) => tap::attach_queue(tap)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How packets come from a queue's host and go to it.
+#[derive(Debug)]
+pub(crate) enum Ends {
+    /// Through a driver thread.
+    Driver {
+        tx: Consumer<TxDescriptor>,
+        rx: Producer<RxDescriptor>,
+        steering: Consumer<SteeringUpdate>,
+        shared: Arc<QueueShared>,
+    },
+    /// Through the TAP, by the device thread.
+    Polled(Polled),
+}
+
+/// The device's side of one queue pair.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    ends: Ends,
+    /// When the last bit of each outstanding descriptor leaves.
+    completions: VecDeque<u64>,
+    /// When the first completion came that the driver was not told of.
+    completed_since_ps: Option<u64>,
+    /// Frames that were ever steered here, and those of them that were dropped after all.
+    placed: u64,
+    dropped: u64,
+    /// Frames since the last interrupt, and when the first of them came.
+    waiting: u32,
+    waiting_since_ps: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(ends: Ends) -> Self {
+        Self {
+            ends,
+            completions: VecDeque::new(),
+            completed_since_ps: None,
+            placed: 0,
+            dropped: 0,
+            waiting: 0,
+            waiting_since_ps: 0,
+        }
+    }
+
+    fn pop(&mut self) -> Option<TxDescriptor> {
+        match &mut self.ends {
+            Ends::Driver { tx, .. } => tx.pop().ok(),
+            Ends::Polled(polled) => polled.pop(),
+        }
+    }
+
+    fn has_posted(&self) -> bool {
+        match &self.ends {
+            Ends::Driver { tx, .. } => !tx.is_empty(),
+            Ends::Polled(polled) => polled.has_posted(),
+        }
+    }
+
+    /// Received frames that the host has, or that will never reach it.
+    fn consumed(&self) -> u64 {
+        let handed = match &self.ends {
+            Ends::Driver { shared, .. } => shared.consumed.load(Ordering::Acquire),
+            Ends::Polled(polled) => polled.consumed(),
+        };
+        handed + self.dropped
+    }
+
+    fn is_starved(&self) -> bool {
+        match &self.ends {
+            Ends::Driver { shared, .. } => shared.starved.load(Ordering::Acquire),
+            Ends::Polled(_) => false,
+        }
+    }
+}
+
+/// The device's side of an interface. One thread owns it.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    pub(crate) shared: Arc<InterfaceShared>,
+    queues: Vec<Queue>,
+    /// The queue whose turn it is to send.
+    turn: usize,
+}
+
+impl Interface {
+    pub(crate) fn new(shared: Arc<InterfaceShared>, queues: Vec<Queue>) -> Self {
+        Self { shared, queues, turn: 0 }
+    }
+
+    pub(crate) fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Fetches what the host transmits, where no driver thread does, until `bytes` wait to be
+    /// sent.
+    pub(crate) fn fetch(&mut self, bytes: usize) {
+        for queue in &mut self.queues {
+            if let Ends::Polled(polled) = &mut queue.ends {
+                polled.fetch(bytes);
+                if polled.is_broken() {
+                    self.shared.broken.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// The next packet and its queue, queue by queue in turn.
+    pub(crate) fn next_posted(&mut self) -> Option<(usize, TxDescriptor)> {
+        let count = self.queues.len();
+        for step in 0..count {
+            let queue = (self.turn + step) % count;
+            if let Some(descriptor) = self.queues[queue].pop() {
+                self.turn = (queue + 1) % count;
+                return Some((queue, descriptor));
+            }
+        }
+        None
+    }
+
+    /// Whether a packet waits for transmission.
+    pub(crate) fn has_posted(&self) -> bool {
+        self.queues.iter().any(Queue::has_posted)
+    }
+
+    /// The last bit of a queue's oldest uncompleted packet leaves at `end_ps`.
+    pub(crate) fn sent(&mut self, queue: usize, end_ps: u64) {
+        let queue = &mut self.queues[queue];
+        if let Ends::Driver { .. } = queue.ends {
+            queue.completions.push_back(end_ps);
+        }
+    }
+
+    /// What the drivers say of their flows since the last call.
+    pub(crate) fn steering_updates(&mut self) -> impl Iterator<Item = SteeringUpdate> + '_ {
+        self.queues.iter_mut().flat_map(|queue| {
+            std::iter::from_fn(|| match &mut queue.ends {
+                Ends::Driver { steering, .. } => steering.pop().ok(),
+                Ends::Polled(_) => None,
+            })
+        })
+    }
+
+    /// How far each queue is.
+    pub(crate) fn progress(&self) -> impl Iterator<Item = Progress> + '_ {
+        self.queues
+            .iter()
+            .map(|queue| Progress { placed: queue.placed, consumed: queue.consumed() })
+    }
+
+    /// Frames are a queue's from here on, and wait for its next interrupt.
+    pub(crate) fn place(&mut self, queue: usize, frames: usize, at_ps: u64) {
+        let queue = &mut self.queues[queue];
+        if queue.waiting == 0 {
+            queue.waiting_since_ps = at_ps;
+        }
+        queue.waiting += frames as u32;
+        queue.placed += frames as u64;
+    }
+
+    /// Puts a packet into a queue's receive ring. False when the ring is full and the packet lost.
+    pub(crate) fn push(&mut self, queue: usize, descriptor: RxDescriptor) -> bool {
+        let queue = &mut self.queues[queue];
+        let frames = descriptor.frames();
+        let pushed = match &mut queue.ends {
+            Ends::Driver { rx, .. } => rx.push(descriptor).is_ok(),
+            Ends::Polled(polled) => {
+                polled.push(descriptor);
+                true
+            }
+        };
+        if !pushed {
+            queue.dropped += frames;
+        }
+        pushed
+    }
+
+    /// The queues that the device thread serves itself.
+    pub(crate) fn polled(&mut self) -> impl Iterator<Item = &mut Polled> {
+        self.queues.iter_mut().filter_map(|queue| match &mut queue.ends {
+            Ends::Polled(polled) => Some(polled),
+            Ends::Driver { .. } => None,
+        })
+    }
+}

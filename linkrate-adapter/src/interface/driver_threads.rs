@@ -1,0 +1,237 @@
+//! The driver threads of a host: one for each of its CPUs, which polls all queues whose interrupts
+//! go to that CPU, as the network softirq of a CPU polls its list of NAPI instances.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::time::Duration;
+
+use linkrate_sys::epoll::{Epoll, Readable, Watch};
+use linkrate_sys::sched::{self, ThreadId};
+use linkrate_terms::CpuSet;
+use linkrate_terms::measurement::ThreadTime;
+
+use super::driver::Driver;
+use super::napi::{Napi, Priority, Told};
+use super::waker::Waker;
+use crate::AdapterError;
+use crate::threads::Thread;
+
+/// The number of the interrupt in the wait; queues have others.
+const INTERRUPT: u64 = 0;
+
+/// How long a driver thread may take to let a queue go.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a driver thread is told.
+#[derive(Debug)]
+enum Command {
+    /// A queue to poll from now on, and its number.
+    Add(u64, Box<Driver>),
+    /// The queue of that number is gone; the answer says that the thread holds nothing of it.
+    Remove(u64, SyncSender<()>),
+    /// The end.
+    End,
+}
+
+/// A driver thread, as the controller holds it.
+#[derive(Debug)]
+struct DriverThread {
+    commands: Sender<Command>,
+    interrupt: Arc<Waker>,
+    thread: Thread,
+}
+
+impl DriverThread {
+    fn start(cpu: u32, shares_device_cpus: bool, told: Arc<Told>) -> Result<Self, AdapterError> {
+        let interrupt = Arc::new(Waker::new()?);
+        let (commands, received) = channel();
+        let epoll = Epoll::new()?;
+        epoll.add(interrupt.as_fd(), INTERRUPT, Watch::Always)?;
+        let mut poll = Poll {
+            commands: received,
+            interrupt: Arc::clone(&interrupt),
+            epoll,
+            readable: Readable::default(),
+            drivers: Vec::new(),
+        };
+        let thread = Thread::start(format!("drv {cpu}"), move || {
+            let cpus = CpuSet::from_iter([cpu]);
+            sched::set_affinity(sched::current_thread(), &cpus).map_err(io::Error::other)?;
+            sched::set_timer_slack_ns(1).map_err(io::Error::other)?;
+            let napi = Napi::begin(shares_device_cpus);
+            told.told(napi.priority());
+            poll.run(napi)
+        })?;
+        Ok(Self { commands, interrupt, thread })
+    }
+
+    fn tell(&self, command: Command) -> bool {
+        let told = self.commands.send(command).is_ok();
+        self.interrupt.wake();
+        told
+    }
+}
+
+impl Drop for DriverThread {
+    fn drop(&mut self) {
+        self.tell(Command::End);
+        // no caller is left to tell
+        let _ = self.thread.join();
+    }
+}
+
+/// All driver threads of a host. They end with the last handle.
+#[derive(Debug, Clone)]
+pub struct DriverThreads(Arc<All>);
+
+#[derive(Debug)]
+struct All {
+    threads: Vec<DriverThread>,
+    /// Queues so far; the next goes to the next CPU.
+    queues: AtomicUsize,
+    /// The number of the next queue in the wait of its thread.
+    numbers: AtomicU64,
+    told: Arc<Told>,
+}
+
+/// A queue in the hands of a driver thread. It leaves with this handle.
+#[derive(Debug)]
+pub(crate) struct Polled {
+    all: Arc<All>,
+    thread: usize,
+    number: u64,
+}
+
+impl DriverThreads {
+    /// Starts a thread on each of `cpus`. Where the device has the same CPUs, drivers give way to
+    /// it.
+    ///
+    /// # Errors
+    /// A thread cannot be started or placed.
+    pub fn start(cpus: &CpuSet, shares_device_cpus: bool) -> Result<Self, AdapterError> {
+        let told = Arc::new(Told::default());
+        let start = |cpu| DriverThread::start(cpu, shares_device_cpus, Arc::clone(&told));
+        let threads = cpus.iter().map(start).collect::<Result<_, _>>()?;
+        let (queues, numbers) = (AtomicUsize::new(0), AtomicU64::new(INTERRUPT + 1));
+        Ok(Self(Arc::new(All { threads, queues, numbers, told })))
+    }
+
+    /// CPU time of each thread so far.
+    #[must_use]
+    pub fn times(&self) -> Vec<ThreadTime> {
+        self.0.threads.iter().filter_map(|driver| driver.thread.time()).collect()
+    }
+
+    /// Kernel ids of the threads.
+    pub fn ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.0.threads.iter().map(|driver| driver.thread.id())
+    }
+
+    /// How the threads run; `None` before one of them does.
+    #[must_use]
+    pub fn priority(&self) -> Option<Priority> {
+        self.0.told.priority()
+    }
+
+    /// Whether a thread has ended by itself.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.0.threads.iter().any(|driver| driver.thread.has_ended())
+    }
+
+    /// The thread for the next queue, and that thread's interrupt.
+    pub(crate) fn next(&self) -> (usize, Arc<Waker>) {
+        let thread = self.0.queues.fetch_add(1, Ordering::Relaxed) % self.0.threads.len().max(1);
+        (thread, Arc::clone(&self.0.threads[thread].interrupt))
+    }
+
+    /// Hands a queue to the thread that [`next`](Self::next) named.
+    pub(crate) fn add(&self, thread: usize, driver: Driver) -> Polled {
+        let number = self.0.numbers.fetch_add(1, Ordering::Relaxed);
+        self.0.threads[thread].tell(Command::Add(number, Box::new(driver)));
+        Polled { all: Arc::clone(&self.0), thread, number }
+    }
+}
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        let (answer, answered) = sync_channel(1);
+        if self.all.threads[self.thread].tell(Command::Remove(self.number, answer)) {
+            let _ = answered.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+/// What one driver thread works with.
+#[derive(Debug)]
+struct Poll {
+    commands: Receiver<Command>,
+    interrupt: Arc<Waker>,
+    epoll: Epoll,
+    readable: Readable,
+    drivers: Vec<(u64, Driver)>,
+}
+
+impl Poll {
+    /// Polls until told to end.
+    fn run(&mut self, mut napi: Napi) -> io::Result<()> {
+        while self.obey() {
+            let mut packets = 0;
+            for (_, driver) in &mut self.drivers {
+                packets += driver.poll();
+            }
+            if packets == 0 {
+                napi.rest();
+                self.sleep()?;
+            } else if napi.polled(packets) {
+                self.drivers.iter().for_each(|(_, driver)| driver.budget_spent());
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out what it was told. False at the end.
+    fn obey(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Add(number, mut driver)) => {
+                    // a TAP that cannot be watched is gone
+                    if self.epoll.add(driver.tap(), number, Watch::Changes).is_err() {
+                        driver.fail();
+                    }
+                    self.drivers.push((number, *driver));
+                }
+                Ok(Command::Remove(number, answer)) => {
+                    if let Some(at) = self.drivers.iter().position(|(other, _)| *other == number) {
+                        let (_, driver) = self.drivers.remove(at);
+                        let _ = self.epoll.remove(driver.tap());
+                    }
+                    // a port that no longer waits has given up
+                    let _ = answer.try_send(());
+                }
+                Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => return true,
+            }
+        }
+    }
+
+    /// Sleeps until the device interrupts or a TAP has a packet.
+    fn sleep(&mut self) -> io::Result<()> {
+        for (_, driver) in &mut self.drivers {
+            driver.will_sleep();
+        }
+        self.interrupt.will_sleep();
+        let idle = self.drivers.iter().all(|(_, driver)| driver.is_idle());
+        // commands come before the wake-up that announces them
+        let slept = self.epoll.wait(&mut self.readable, if idle { None } else { Some(0) });
+        let readable = |number| self.readable.numbers().any(|readable| readable == number);
+        self.interrupt.woken(readable(INTERRUPT));
+        for (number, driver) in &mut self.drivers {
+            driver.woken(readable(*number));
+        }
+        slept
+    }
+}

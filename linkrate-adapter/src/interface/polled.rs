@@ -1,0 +1,157 @@
+//! A queue that the device thread serves itself: it reads and writes the TAP.
+//!
+//! Client ports are test equipment. A write runs the client's receive processing in the device
+//! thread, and what that transmits, acknowledgements above all, is in the TAP when the write
+//! returns: the next read finds it without a wake-up. Only what a program of the client sends by
+//! itself must end the device thread's sleep, and only while the link has nothing to send.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use linkrate_sys::epoll::{Epoll, Watch};
+use linkrate_sys::error::SysResult;
+
+use super::rings::{RxDescriptor, TxDescriptor};
+use super::tap_io;
+use crate::counters::DriverCounters;
+use crate::frame::Block;
+use crate::pool::Pool;
+
+/// Packets read in one turn, so that one client does not keep the others waiting.
+const BUDGET: usize = 64;
+
+/// The two ends of one queue.
+#[derive(Debug)]
+pub(crate) struct Polled {
+    tap: OwnedFd,
+    /// The number under which the wait of the device thread knows the TAP.
+    number: u64,
+    pool: Pool<Block>,
+    /// Read and not sent yet.
+    tx: VecDeque<TxDescriptor>,
+    tx_bytes: usize,
+    /// For the host, at its next interrupt.
+    rx: Vec<RxDescriptor>,
+    /// Frames handed to the host.
+    consumed: u64,
+    /// The TAP may have a packet: it had one left, or something was written, or its event came.
+    may_have: bool,
+    /// The TAP's next packet ends the wait.
+    armed: bool,
+    counters: Arc<DriverCounters>,
+    /// The TAP is gone.
+    broken: bool,
+}
+
+impl Polled {
+    pub(crate) fn new(tap: OwnedFd, number: u64, counters: Arc<DriverCounters>) -> Self {
+        Self {
+            tap,
+            number,
+            pool: tap_io::blocks(),
+            tx: VecDeque::new(),
+            tx_bytes: 0,
+            rx: Vec::new(),
+            consumed: 0,
+            may_have: true,
+            armed: false,
+            counters,
+            broken: false,
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<TxDescriptor> {
+        let descriptor = self.tx.pop_front()?;
+        self.tx_bytes -= descriptor.length;
+        Some(descriptor)
+    }
+
+    pub(super) fn has_posted(&self) -> bool {
+        !self.tx.is_empty()
+    }
+
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    pub(super) fn push(&mut self, descriptor: RxDescriptor) {
+        self.rx.push(descriptor);
+    }
+
+    /// Reads what the host transmits, until `bytes` wait to be sent.
+    pub(super) fn fetch(&mut self, bytes: usize) {
+        let mut count = 0;
+        while self.may_have && !self.broken && self.tx_bytes < bytes && count < BUDGET {
+            match tap_io::read(&self.tap, &mut self.pool) {
+                Ok(Some(descriptor)) => {
+                    self.tx_bytes += descriptor.length;
+                    self.tx.push_back(descriptor);
+                    count += 1;
+                }
+                Ok(None) => self.may_have = false,
+                Err(_) => self.broken = true,
+            }
+        }
+        if count > 0 {
+            self.counters.tx_packets.add(count as u64);
+        }
+    }
+
+    /// Hands the host what was pushed. Says whether there was anything.
+    pub(super) fn interrupt(&mut self) -> bool {
+        if self.rx.is_empty() {
+            return false;
+        }
+        self.counters.rx_packets.add(self.rx.len() as u64);
+        for descriptor in self.rx.drain(..) {
+            self.consumed += descriptor.frames();
+            match tap_io::write(&self.tap, &descriptor) {
+                Ok(true) => {}
+                Ok(false) => self.counters.rx_refused.add(1),
+                Err(_) => self.broken = true,
+            }
+        }
+        self.may_have = true;
+        true
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Adds the TAP to the device thread's wait.
+    pub(crate) fn watch(&self, epoll: &Epoll) -> SysResult<()> {
+        epoll.add(self.tap.as_fd(), self.number, Watch::Once)
+    }
+
+    /// Takes the TAP out of the device thread's wait.
+    pub(crate) fn unwatch(&self, epoll: &Epoll) {
+        // it was added; a TAP that is gone is no longer in there
+        let _ = epoll.remove(self.tap.as_fd());
+    }
+
+    /// The device thread slept: a TAP that it did not watch may have got a packet.
+    pub(crate) fn look_again(&mut self) {
+        self.may_have |= !self.armed;
+    }
+
+    /// Lets the TAP's next packet end the device thread's wait.
+    pub(crate) fn arm(&mut self, epoll: &Epoll) -> SysResult<()> {
+        if !self.armed && !self.broken {
+            epoll.arm(self.tap.as_fd(), self.number)?;
+            self.armed = true;
+        }
+        Ok(())
+    }
+
+    /// The TAP's event came.
+    pub(crate) fn has_packet(&mut self) {
+        self.armed = false;
+        self.may_have = true;
+    }
+}

@@ -1,0 +1,133 @@
+//! How one thread wakes another: the doorbell of a device thread, the interrupt of a driver.
+//!
+//! A side that is about to sleep says so first, and the other side rings only then, as the event
+//! suppression of virtio has it. Under load neither side makes a system call.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use linkrate_sys::doorbell::Doorbell;
+use linkrate_sys::error::SysResult;
+
+/// The way to wake one thread.
+#[derive(Debug)]
+pub struct Waker {
+    sleeps: AtomicBool,
+    bell: Doorbell,
+}
+
+impl Waker {
+    /// A waker whose thread is awake.
+    ///
+    /// # Errors
+    /// When descriptors have run out.
+    pub fn new() -> SysResult<Self> {
+        Ok(Self { sleeps: AtomicBool::new(false), bell: Doorbell::new()? })
+    }
+
+    /// Says that the calling thread is about to sleep. After that call it must look at its work
+    /// once more, and then wait for [`as_fd`](Self::as_fd) or call [`woken`](Self::woken).
+    pub fn will_sleep(&self) {
+        self.sleeps.store(true, Ordering::Relaxed);
+        // this fence stands before the look at the work; the other side has one between work and
+        // `wake`
+        fence(Ordering::SeqCst);
+    }
+
+    /// Says that the calling thread is awake again. `readable` is whether its wait found the
+    /// descriptor readable: a ring may come after the wake-up that it was meant for, and would end
+    /// every later wait at once.
+    pub fn woken(&self, readable: bool) {
+        if !self.sleeps.swap(false, Ordering::Relaxed) || readable {
+            self.bell.clear();
+        }
+    }
+
+    /// Wakes the thread if it sleeps. True if that needed a system call.
+    pub fn wake(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let slept =
+            self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed);
+        if slept {
+            self.bell.ring();
+        }
+        slept
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use linkrate_sys::wait::wait;
+
+    use super::*;
+
+    #[test]
+    fn only_a_sleeping_thread_is_rung() {
+        let waker = Waker::new().unwrap();
+        assert!(!waker.wake());
+        waker.will_sleep();
+        assert!(waker.wake());
+        assert!(!waker.wake(), "it is awake already");
+        assert!(wait(&[waker.as_fd()], Some(0)).unwrap().any());
+        waker.woken(true);
+        assert!(!wait(&[waker.as_fd()], Some(0)).unwrap().any());
+        waker.will_sleep();
+        waker.woken(false);
+        assert!(!waker.wake());
+    }
+
+    #[test]
+    fn a_ring_that_comes_late_ends_one_wait() {
+        let waker = Waker::new().unwrap();
+        waker.will_sleep();
+        // the other side has seen the sleeper, and rings only after it has woken by itself
+        waker.sleeps.store(false, Ordering::Relaxed);
+        waker.woken(false);
+        waker.bell.ring();
+        waker.will_sleep();
+        assert!(wait(&[waker.as_fd()], Some(0)).unwrap().any());
+        waker.woken(true);
+        waker.will_sleep();
+        assert!(!wait(&[waker.as_fd()], Some(0)).unwrap().any());
+    }
+
+    #[test]
+    fn no_wake_up_is_lost() {
+        // a ring of one number: the consumer sleeps whenever it has seen the latest
+        let (waker, posted) = (Arc::new(Waker::new().unwrap()), Arc::new(AtomicU64::new(0)));
+        let consumer = std::thread::spawn({
+            let (waker, posted) = (Arc::clone(&waker), Arc::clone(&posted));
+            move || {
+                let mut seen = 0;
+                while seen < 20_000 {
+                    let now = posted.load(Ordering::Acquire);
+                    if now > seen {
+                        seen = now;
+                        continue;
+                    }
+                    waker.will_sleep();
+                    let mut rang = false;
+                    if posted.load(Ordering::Acquire) == seen {
+                        rang = wait(&[waker.as_fd()], Some(5_000_000_000)).unwrap().any();
+                        assert!(rang, "asleep at {seen} for 5 s");
+                    }
+                    waker.woken(rang);
+                }
+            }
+        });
+        for number in 1..=20_000 {
+            posted.store(number, Ordering::Release);
+            waker.wake();
+        }
+        consumer.join().unwrap();
+    }
+}

@@ -1,0 +1,147 @@
+//! A part of a testbed in the hands of its device thread: the fabric, and the devices on it.
+
+use std::sync::Arc;
+
+use linkrate_wire::lro::{Parts, Row};
+
+use crate::counters::SwitchCounters;
+use crate::device::Device;
+use crate::fabric::Fabric;
+use crate::fabric::faults::{FaultInjector, Faults};
+use crate::fabric::vlans::Vlans;
+use crate::frame::Burst;
+use crate::link::Link;
+
+/// Frames that a link of a device takes in one turn, and what else comes with the last of them.
+const BUDGET: usize = 256;
+
+/// A device, with the port of the fabric that each of its links leads to.
+#[derive(Debug)]
+struct Station {
+    device: Box<dyn Device>,
+    ports: Vec<usize>,
+}
+
+/// A fabric and its devices.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    fabric: Box<dyn Fabric>,
+    faults: FaultInjector,
+    /// By number; a device that was detached leaves its place.
+    stations: Vec<Option<Station>>,
+}
+
+impl Segment {
+    pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
+        let faults = FaultInjector::new(Faults::default());
+        Self { fabric, faults, stations: Vec::new() }
+    }
+
+    /// Adds a device, whose links lead to these ports of the fabric.
+    pub(crate) fn attach(&mut self, number: usize, device: Box<dyn Device>, ports: Vec<usize>) {
+        for (port, link) in ports.iter().zip(device.links()) {
+            self.fabric.attach(*port, link.rate());
+        }
+        if self.stations.len() <= number {
+            self.stations.resize_with(number + 1, || None);
+        }
+        self.stations[number] = Some(Station { device, ports });
+    }
+
+    /// Removes a device and gives it back.
+    pub(crate) fn detach(&mut self, number: usize) -> Option<Box<dyn Device>> {
+        let station = self.stations.get_mut(number)?.take()?;
+        for port in station.ports {
+            self.fabric.detach(port);
+        }
+        Some(station.device)
+    }
+
+    pub(crate) fn set_faults(&mut self, faults: Faults) {
+        self.faults = FaultInjector::new(faults);
+    }
+
+    pub(crate) fn set_vlans(&mut self, port: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
+        self.fabric.set_vlans(port, vlans, counters);
+    }
+
+    /// The device of that number.
+    pub(crate) fn device(&mut self, number: usize) -> Option<&mut dyn Device> {
+        match self.stations.get_mut(number) {
+            Some(Some(station)) => Some(station.device.as_mut()),
+            _ => None,
+        }
+    }
+
+    /// All devices.
+    pub(crate) fn devices(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
+        self.stations.iter_mut().flatten().map(|station| &mut station.device)
+    }
+
+    /// Does everything that is due by `now_ps`, and adds the payload that arrived to
+    /// `carried_bytes`. False when there was nothing.
+    pub(crate) fn turn(&mut self, now_ps: u64, carried_bytes: &mut usize) -> bool {
+        let Self { fabric, faults, stations } = self;
+        let mut any = false;
+        for Station { device, ports } in stations.iter_mut().flatten() {
+            device.refresh(&mut |link, state: &Link| fabric.set_rate(ports[link], state.rate()));
+            any |= device.transmit(now_ps, &mut into(fabric.as_mut(), faults, ports));
+        }
+        any |= fabric.forward(now_ps);
+        for Station { device, ports } in stations.iter_mut().flatten() {
+            for (link, port) in ports.iter().enumerate() {
+                let Some(flight) = fabric.to(*port) else { continue };
+                let mut frames = 0;
+                while frames < BUDGET {
+                    let Some((at_ps, burst)) = flight.arrived(now_ps) else { break };
+                    frames += burst.frames();
+                    *carried_bytes += burst.tail().len();
+                    device.receive(link, burst, at_ps, now_ps);
+                    any = true;
+                }
+            }
+            any |= device.poll(now_ps, &mut into(fabric.as_mut(), faults, ports));
+        }
+        any
+    }
+
+    /// When there is something to do that no doorbell announces.
+    pub(crate) fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
+        let Self { fabric, stations, .. } = self;
+        let mut due_ps = None;
+        let mut sooner = |other: Option<u64>| due_ps = earlier(due_ps, other);
+        for Station { device, ports } in stations.iter_mut().flatten() {
+            sooner(device.due_ps(now_ps));
+            for (link, port) in ports.iter().enumerate() {
+                if let Some(flight) = fabric.to(*port) {
+                    sooner(device.arrival_due_ps(link, flight));
+                }
+            }
+        }
+        // forwarding shows when a device is interrupted, and not before
+        sooner(fabric.due_ps(&|flight| {
+            let stations = stations.iter().flatten();
+            stations.filter_map(|station| station.device.arrival_due_ps(0, flight)).min()
+        }));
+        due_ps
+    }
+}
+
+/// The earlier of two times.
+pub(crate) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The way of a device's frames into the fabric, past the faults of the line.
+fn into<'a>(
+    fabric: &'a mut dyn Fabric,
+    faults: &'a mut FaultInjector,
+    ports: &'a [usize],
+) -> impl FnMut(usize, Burst, u64) + 'a {
+    move |link, burst, at_ps| {
+        faults.pass(burst, |burst, later_ps| fabric.enter(ports[link], burst, at_ps + later_ps));
+    }
+}

@@ -1,0 +1,132 @@
+//! The settings of a port: what was requested, and what its device says it has applied.
+//!
+//! A request is not an effect. The device takes a request up with its next look, and writes down
+//! the settings that it works with from then on. A reader of settings gets that, and never the
+//! request.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use linkrate_terms::PortKnobs;
+
+/// How long a device may take to apply a request. It looks at once, and on a busy CPU within some
+/// milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A port's settings.
+#[derive(Debug)]
+pub struct Settings {
+    requested: Mutex<PortKnobs>,
+    /// The number of the latest request.
+    requests: AtomicU64,
+    applied: Mutex<Applied>,
+    acknowledged: Condvar,
+}
+
+#[derive(Debug)]
+struct Applied {
+    /// The number of the request that the device answered.
+    request: u64,
+    knobs: PortKnobs,
+}
+
+/// A device that did not answer a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the device did not acknowledge its settings within {} s", PATIENCE.as_secs())]
+pub struct NotAcknowledged;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // what it guards is replaced whole
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Settings {
+    pub(crate) fn new(knobs: PortKnobs) -> Self {
+        Self {
+            requested: Mutex::new(knobs.clone()),
+            requests: AtomicU64::new(1),
+            applied: Mutex::new(Applied { request: 0, knobs }),
+            acknowledged: Condvar::new(),
+        }
+    }
+
+    /// Requests settings, while traffic flows.
+    pub(crate) fn request(&self, knobs: PortKnobs) {
+        let mut requested = lock(&self.requested);
+        *requested = knobs;
+        // inside the lock: a device that sees the number and then locks sees the knobs
+        self.requests.fetch_add(1, Ordering::Release);
+    }
+
+    /// The number of the latest request.
+    pub(crate) fn latest(&self) -> u64 {
+        self.requests.load(Ordering::Acquire)
+    }
+
+    /// The latest request and its number. For the device.
+    pub(crate) fn requested(&self) -> (u64, PortKnobs) {
+        let requested = lock(&self.requested);
+        (self.latest(), requested.clone())
+    }
+
+    /// The device answers request number `request`: it works with `knobs` from here on.
+    pub(crate) fn acknowledge(&self, request: u64, knobs: PortKnobs) {
+        *lock(&self.applied) = Applied { request, knobs };
+        self.acknowledged.notify_all();
+    }
+
+    /// The settings that the device works with, once it has answered the latest request.
+    ///
+    /// # Errors
+    /// The device does not answer within some seconds: its thread has ended, or starves.
+    pub fn applied(&self) -> Result<PortKnobs, NotAcknowledged> {
+        let (latest, deadline) = (self.latest(), Instant::now() + PATIENCE);
+        let mut applied = lock(&self.applied);
+        while applied.request < latest {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(NotAcknowledged);
+            }
+            let waited = self.acknowledged.wait_timeout(applied, left);
+            applied = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(applied.knobs.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_what_the_device_answered() {
+        let settings = Settings::new(PortKnobs::default());
+        let (first, _) = settings.requested();
+        settings.acknowledge(first, PortKnobs::default());
+        settings.request(PortKnobs { lro: true, ..PortKnobs::default() });
+        let (second, requested) = settings.requested();
+        assert!(second > first && requested.lro);
+        // a device that applies something else
+        settings.acknowledge(second, PortKnobs { lro: false, rx_usecs: 64, ..requested });
+        let applied = settings.applied().unwrap();
+        assert_eq!((applied.lro, applied.rx_usecs), (false, 64));
+    }
+
+    #[test]
+    fn a_reader_waits_for_the_answer_to_the_latest_request() {
+        let settings = Arc::new(Settings::new(PortKnobs::default()));
+        settings.request(PortKnobs { snap: true, ..PortKnobs::default() });
+        let reader = std::thread::spawn({
+            let settings = Arc::clone(&settings);
+            move || settings.applied().unwrap().snap
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!reader.is_finished());
+        let (request, knobs) = settings.requested();
+        settings.acknowledge(request, knobs);
+        assert!(reader.join().unwrap());
+    }
+}

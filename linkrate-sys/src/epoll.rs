@@ -1,0 +1,195 @@
+//! One wait for many descriptors (epoll(7)), with a time-out in nanoseconds (epoll_pwait2(2),
+//! Linux 5.11).
+//!
+//! A descriptor is either watched all the time, or once: after its event was delivered it is
+//! silent until it is armed again. A descriptor that became readable and was read empty before the
+//! wait costs no wake-up, since the kernel looks again before it delivers the event
+//! (`ep_send_events`, fs/eventpoll.c).
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+
+use crate::error::{SysError, SysResult};
+
+/// Events that one wait returns at most; the next wait returns the others.
+const EVENTS: usize = 64;
+
+/// How long a descriptor is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watch {
+    /// Until it is removed: each wait names it as long as it is readable.
+    Always,
+    /// Until it is removed: a wait names it when it has become readable, or more so, since the last
+    /// wait that named it.
+    Changes,
+    /// Not yet: until [`Epoll::arm`], and then for one event.
+    Once,
+}
+
+/// A set of descriptors, each with a number of the caller's choice.
+#[derive(Debug)]
+pub struct Epoll(OwnedFd);
+
+/// The numbers of the descriptors that are readable, as the last wait found them.
+#[derive(Debug, Default)]
+pub struct Readable(Vec<u64>);
+
+impl Readable {
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The numbers.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
+    }
+}
+
+impl Epoll {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// When descriptors have run out.
+    pub fn new() -> SysResult<Self> {
+        epoll::create(CreateFlags::CLOEXEC)
+            .map(Self)
+            .map_err(|error| SysError::new("create epoll set", "", error))
+    }
+
+    /// Adds a descriptor under `number`.
+    ///
+    /// # Errors
+    /// `EEXIST` when it is in the set, `ENOSPC` when the user's watches have run out.
+    pub fn add(&self, descriptor: impl AsFd, number: u64, watch: Watch) -> SysResult<()> {
+        let flags = match watch {
+            Watch::Always => EventFlags::IN,
+            Watch::Changes => EventFlags::IN | EventFlags::ET,
+            Watch::Once => EventFlags::ONESHOT,
+        };
+        epoll::add(&self.0, descriptor, EventData::new_u64(number), flags)
+            .map_err(|error| SysError::new("watch descriptor number", number.to_string(), error))
+    }
+
+    /// Watches a descriptor for one more event. A descriptor that is readable already ends the
+    /// next wait at once.
+    ///
+    /// # Errors
+    /// `ENOENT` when it is not in the set.
+    pub fn arm(&self, descriptor: impl AsFd, number: u64) -> SysResult<()> {
+        let flags = EventFlags::IN | EventFlags::ONESHOT;
+        epoll::modify(&self.0, descriptor, EventData::new_u64(number), flags)
+            .map_err(|error| SysError::new("arm descriptor number", number.to_string(), error))
+    }
+
+    /// Takes a descriptor out of the set. A descriptor whose last handle is closed leaves by
+    /// itself.
+    ///
+    /// # Errors
+    /// `ENOENT` when it is not in the set.
+    pub fn remove(&self, descriptor: impl AsFd) -> SysResult<()> {
+        epoll::delete(&self.0, descriptor)
+            .map_err(|error| SysError::new("stop watching descriptor", "", error))
+    }
+
+    /// Waits until a descriptor is readable, at most `timeout_ns`, without end if `None`. Zero
+    /// looks and does not wait. A signal ends the wait early, as if the time were up.
+    ///
+    /// # Errors
+    /// As epoll_pwait2(2).
+    pub fn wait(&self, readable: &mut Readable, timeout_ns: Option<u64>) -> io::Result<()> {
+        let timeout = timeout_ns.map(|ns| Timespec {
+            // at most 2^64 / 10^9, which fits
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        });
+        readable.0.clear();
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        match epoll::wait(&self.0, &mut events, timeout.as_ref()) {
+            Ok((ready, _)) => readable.0.extend(ready.iter().map(|event| event.data.u64())),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::doorbell::Doorbell;
+
+    fn ready(set: &Epoll, timeout_ns: u64) -> Vec<u64> {
+        let mut readable = Readable::default();
+        set.wait(&mut readable, Some(timeout_ns)).unwrap();
+        let mut numbers: Vec<u64> = readable.numbers().collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn a_wait_names_what_is_readable() {
+        let (set, bells) = (Epoll::new().unwrap(), [(); 3].map(|()| Doorbell::new().unwrap()));
+        for (bell, number) in bells.iter().zip(7..) {
+            set.add(bell, number, Watch::Always).unwrap();
+        }
+        assert!(ready(&set, 0).is_empty());
+        bells[0].ring();
+        bells[2].ring();
+        assert_eq!(ready(&set, 1_000_000_000), [7, 9]);
+        assert_eq!(ready(&set, 0), [7, 9], "it stays readable until it is read");
+        bells[0].clear();
+        set.remove(&bells[2]).unwrap();
+        assert!(ready(&set, 0).is_empty());
+    }
+
+    #[test]
+    fn a_descriptor_that_is_watched_once_is_silent_until_it_is_armed() {
+        let (set, bell) = (Epoll::new().unwrap(), Doorbell::new().unwrap());
+        set.add(&bell, 1, Watch::Once).unwrap();
+        bell.ring();
+        assert!(ready(&set, 0).is_empty(), "not armed yet");
+        set.arm(&bell, 1).unwrap();
+        assert_eq!(ready(&set, 0), [1]);
+        assert!(ready(&set, 0).is_empty(), "delivered");
+        set.arm(&bell, 1).unwrap();
+        bell.clear();
+        assert!(ready(&set, 0).is_empty(), "read before the wait");
+        bell.ring();
+        assert_eq!(ready(&set, 0), [1], "and still armed");
+    }
+
+    #[test]
+    fn a_change_is_named_once() {
+        let (set, bell) = (Epoll::new().unwrap(), Doorbell::new().unwrap());
+        set.add(&bell, 1, Watch::Changes).unwrap();
+        bell.ring();
+        assert_eq!(ready(&set, 0), [1]);
+        assert!(ready(&set, 0).is_empty());
+        bell.ring();
+        assert_eq!(ready(&set, 0), [1], "more so");
+        bell.ring();
+        bell.clear();
+        assert!(ready(&set, 0).is_empty(), "read before the wait");
+    }
+
+    #[test]
+    fn a_wait_ends_in_nanoseconds_and_not_in_milliseconds() {
+        crate::sched::set_timer_slack_ns(1).unwrap();
+        let set = Epoll::new().unwrap();
+        let mut shortest = Duration::MAX;
+        for _ in 0..50 {
+            let started = Instant::now();
+            assert!(ready(&set, 20_000).is_empty());
+            shortest = shortest.min(started.elapsed());
+        }
+        assert!(shortest >= Duration::from_micros(20), "{shortest:?}");
+        assert!(shortest < Duration::from_millis(1), "{shortest:?}");
+    }
+}
