@@ -208,15 +208,15 @@ impl DeviceCounters {
     }
 
     /// Counts frames to one destination that were sent.
-    pub fn sent(&self, destination: &[u8], frames: usize, octets: usize) {
-        self.out_octets.add(octets as u64);
+    pub fn sent(&self, destination: &[u8], frames: usize, octets: u64) {
+        self.out_octets.add(octets);
         kind(destination, &self.out_unicast, &self.out_multicast, &self.out_broadcast)
             .add(frames as u64);
     }
 
     /// Counts frames to one destination that were received.
-    pub fn received(&self, destination: &[u8], frames: usize, octets: usize) {
-        self.in_octets.add(octets as u64);
+    pub fn received(&self, destination: &[u8], frames: usize, octets: u64) {
+        self.in_octets.add(octets);
         kind(destination, &self.in_unicast, &self.in_multicast, &self.in_broadcast)
             .add(frames as u64);
     }

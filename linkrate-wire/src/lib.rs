@@ -18,6 +18,9 @@
 //! - [`toeplitz`]: the hash of receive-side scaling
 //! - [`steering`]: queues by hash and by destination port, no flow reordered
 //!
+//! On the line:
+//! - [`link`]: the law of the link, what a packet becomes on a line and how long that takes
+//!
 //! Looking at it:
 //! - [`limits`]: what theory allows on an Ethernet or ATM link, and where the other bytes go
 //! - [`pcapng`]: captures that Wireshark reads
@@ -30,6 +33,7 @@ pub mod checksum;
 pub mod encapsulation;
 pub mod frame;
 pub mod limits;
+pub mod link;
 pub mod lro;
 pub mod pcapng;
 pub mod segment;

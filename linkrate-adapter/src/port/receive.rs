@@ -8,7 +8,7 @@ use linkrate_wire::vnet::{Checksum, VnetHeader};
 use super::{ChecksumPlace, DevicePort};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Burst, WireFrame};
-use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
+use crate::pacing::{counted_octets, line_octets};
 use crate::ring::RxDescriptor;
 
 /// How long a frame may wait for the bus: what the receive FIFO holds, at 10 Gb/s some 256 KB.
@@ -22,9 +22,9 @@ impl DevicePort {
         if !shared.link_up() {
             return;
         }
-        let octets = burst.lengths().map(|length| length.max(SMALLEST_FRAME) + FCS).sum();
+        let octets = burst.lengths().map(counted_octets).sum();
         counters.received(burst.head(), burst.frames(), octets);
-        let line_ps = burst.lengths().map(|length| line.time_ps(line_bytes(length)));
+        let line_ps = burst.lengths().map(|length| line.time_ps(line_octets(length)));
         *in_busy_ps += line_ps.sum::<u64>();
         counters.in_busy_ns.set(*in_busy_ps / 1000);
         if shared.capture.is_on() {

@@ -15,14 +15,14 @@ use linkrate_wire::{tso, uso};
 use super::{ChecksumPlace, DevicePort, PortLimits};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
-use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
+use crate::pacing::{LAW, counted_octets, line_octets};
 use crate::ring::TxDescriptor;
 
 /// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more
 /// whenever the device is awake, and is woken for it when so little is left. Where the link takes no
 /// time it fetches no more in one turn, so that what was cut is received before it leaves the cache.
-const FIFO_BYTES: usize = 64 << 10;
-const FIFO_LOW_BYTES: usize = 12 << 10;
+const FIFO_BYTES: u64 = 64 << 10;
+const FIFO_LOW_BYTES: u64 = 12 << 10;
 
 /// Packets of the host in one turn of the device.
 const BUDGET: usize = 64;
@@ -60,7 +60,7 @@ impl DevicePort {
             }
             let Some((queue, descriptor)) = self.next_posted() else { break };
             sent = true;
-            bytes += descriptor.length;
+            bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, wire);
             self.queues[queue].completions.push_back(end_ps);
         }
@@ -148,8 +148,8 @@ impl DevicePort {
                 None => 0,
             };
             descriptor_bytes = 0;
-            let at = self.line.occupy(ready_ps + on_bus_ps, line_bytes(length));
-            octets += length.max(SMALLEST_FRAME) + FCS;
+            let at = self.line.occupy(ready_ps + on_bus_ps, line_octets(length));
+            octets += counted_octets(length);
             if captured {
                 let frame = Burst::of(&train, index..index + 1).first();
                 shared.capture.wire(self.clock.monotonic_ns(at.start_ps), true, &frame, counters);
@@ -259,8 +259,9 @@ fn single(
         let link = encapsulation::encapsulate(packet, &headers, wanted)?;
         train.headers.splice(..headers.link.length, link.iter().copied());
     }
-    if split == packet.len() && train.headers.len() < SMALLEST_FRAME {
-        train.headers.resize(SMALLEST_FRAME, 0);
+    if split == packet.len() {
+        let padding = LAW.padding(train.headers.len() as u64) as usize;
+        train.headers.resize(train.headers.len() + padding, 0);
     }
     if split < packet.len() {
         train.block = Some(Arc::clone(block));

@@ -11,7 +11,7 @@ use super::flight::Flight;
 use super::vlans::{Tagging, Vlans};
 use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
-use crate::pacing::{Line, line_bytes};
+use crate::pacing::{Line, line_octets};
 
 /// An address is forgotten when it was not seen for so long (IEEE 802.1Q, 8.8.3).
 const AGEING_PS: u64 = 300_000_000_000_000;
@@ -21,7 +21,7 @@ const ADDRESSES: usize = 8192;
 const TAG_AT: usize = 12;
 const TAG_PROTOCOL: [u8; 2] = [0x81, 0];
 /// What waits before a port at most, in bytes on the line.
-const QUEUE_BYTES: usize = 1 << 20;
+const QUEUE_BYTES: u64 = 1 << 20;
 /// Forwarding of a frame is worth waking up for when so many wait, ...
 const BATCH: usize = 64;
 /// ... or the first has waited so long.
@@ -180,7 +180,7 @@ impl Switch {
             port.counters.full.add(1);
             return;
         }
-        let out = port.line.occupy(at_ps, line_bytes(frame.len()));
+        let out = port.line.occupy(at_ps, line_octets(frame.len()));
         port.outwards.add(out.end_ps, frame.into());
     }
 }
@@ -405,7 +405,7 @@ mod tests {
         // 124 bytes on the line at 1 Gb/s
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 992_000));
         let kept = QUEUE_BYTES / 124 + 2;
-        assert!(times.len().abs_diff(kept) <= 1, "{} of {kept}", times.len());
+        assert!(times.len().abs_diff(kept as usize) <= 1, "{} of {kept}", times.len());
         assert_eq!(total(&switch, "switchDropQueueFull") as usize, 10_000 - times.len());
     }
 
