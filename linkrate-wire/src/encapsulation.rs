@@ -13,7 +13,7 @@ use crate::frame::link::{
     ADDRESSES, CUSTOMER_TAG, ETHERNET, LARGEST_LENGTH, MOST_TAGS, SERVICE_TAG, SMALLEST_TYPE, SNAP,
     SNAP_PREFIX, TAG,
 };
-use crate::frame::{Headers, Link, be16, ipv4, ipv6};
+use crate::frame::{Headers, LinkLayer, be16, ipv4, ipv6};
 use crate::segment::{Header, narrow};
 
 /// Bytes of the longest link header: two tags and SNAP.
@@ -114,10 +114,10 @@ pub fn decapsulate(
 /// has so many, and what it is then.
 pub(crate) fn link_header(
     head: &[u8],
-    link: &Link,
+    link: &LinkLayer,
     wanted: Encapsulation,
     carried: usize,
-) -> Result<(LinkHeader, Link), EncapsulationError> {
+) -> Result<(LinkHeader, LinkLayer), EncapsulationError> {
     let (ethernet, type_at) = whole(head, link)?;
     let (addresses, tags) = ethernet[..type_at].split_at(ADDRESSES);
     let mut new = *link;
@@ -150,7 +150,7 @@ pub(crate) fn link_header(
 }
 
 /// The link header of a frame, and where its type or length is.
-fn whole<'a>(head: &'a [u8], link: &Link) -> Result<(&'a [u8], usize), EncapsulationError> {
+fn whole<'a>(head: &'a [u8], link: &LinkLayer) -> Result<(&'a [u8], usize), EncapsulationError> {
     let type_at = link.type_or_length_at();
     let expected = type_at + 2 + if link.snap { SNAP } else { 0 };
     match head.get(..link.length) {

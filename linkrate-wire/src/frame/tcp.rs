@@ -7,16 +7,10 @@ use super::{Extent, be16};
 pub const HEADER: usize = 20;
 /// Offset of the sequence number in the header.
 pub const SEQUENCE: usize = 4;
-/// Offset of the acknowledgement number in the header.
-pub const ACKNOWLEDGEMENT: usize = 8;
 /// Offset of data offset, flags.
 pub const OFFSET_AND_FLAGS: usize = 12;
-/// Offset of the window in the header.
-pub const WINDOW: usize = 14;
 /// Offset of the checksum in the header.
 pub const CHECKSUM: usize = 16;
-/// Offset of the urgent pointer in the header.
-pub const URGENT: usize = 18;
 
 /// No more data from the sender.
 pub const FIN: u16 = 0x001;
