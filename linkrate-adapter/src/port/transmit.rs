@@ -6,13 +6,13 @@ use std::sync::atomic::{Ordering, fence};
 use linkrate_sys::prefetch::prefetch;
 use linkrate_terms::PortKnobs;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
-use linkrate_wire::frame::{FrameError, Headers};
+use linkrate_wire::frame::{ChecksumPlace, FrameError, Headers, link};
 use linkrate_wire::lro::Parts;
 use linkrate_wire::segment::{Cut, Request, SegmentError};
 use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
 use linkrate_wire::{tso, uso};
 
-use super::{ChecksumPlace, DevicePort, PortLimits};
+use super::{DevicePort, PortLimits};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
 use crate::pacing::{LAW, counted_octets, line_octets};
@@ -215,7 +215,8 @@ fn cut(
     }
     let found = train.cuts.iter().map(|cut| cut.header.len() + cut.payload.len()).max();
     // tags and SNAP are the adapter's own and not counted against the MTU
-    let room = limits.largest_frame + 4 * usize::from(tci.is_some()) + 8 * usize::from(knobs.snap);
+    let tag = if tci.is_some() { link::TAG } else { 0 };
+    let room = limits.largest_frame + tag + if knobs.snap { link::SNAP } else { 0 };
     if let Some(found) = found.filter(|found| *found > room) {
         return Err(Unsendable::Oversized { found, largest: room });
     }
@@ -277,7 +278,7 @@ fn single(
 fn is_inner(headers: &Headers, checksum: vnet::Checksum) -> Result<bool, Unsendable> {
     let vnet::Checksum { start, offset } = checksum;
     let is_own = |place: ChecksumPlace| place.at == usize::from(start) && place.offset == offset;
-    if ChecksumPlace::of(headers).is_some_and(is_own) {
+    if headers.checksum_place().is_some_and(is_own) {
         return Ok(false);
     }
     if usize::from(start) >= headers.payload {
