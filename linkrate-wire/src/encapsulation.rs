@@ -9,6 +9,7 @@
 //! segments are too long is cut as Ethernet II, every one of its segments, the short one too. What
 //! is neither IP nor ARP keeps its type: link protocols such as LACP are known by it.
 
+use crate::control::arp;
 use crate::frame::link::{
     ADDRESSES, CUSTOMER_TAG, ETHERNET, LARGEST_LENGTH, MOST_TAGS, SERVICE_TAG, SMALLEST_TYPE, SNAP,
     SNAP_PREFIX, TAG,
@@ -18,8 +19,6 @@ use crate::segment::{Header, narrow};
 
 /// Bytes of the longest link header: two tags and SNAP.
 pub const LONGEST_LINK_HEADER: usize = ETHERNET + MOST_TAGS as usize * TAG + SNAP;
-
-const ARP: u16 = 0x0806;
 
 /// A link header, owned without an allocation.
 pub type LinkHeader = Header<LONGEST_LINK_HEADER>;
@@ -132,7 +131,7 @@ pub(crate) fn link_header(
         new.tags += 1;
         new.length += TAG;
     }
-    let known = matches!(link.ether_type, ipv4::ETHER_TYPE | ipv6::ETHER_TYPE | ARP);
+    let known = matches!(link.ether_type, ipv4::ETHER_TYPE | ipv6::ETHER_TYPE | arp::ETHER_TYPE);
     let length = carried.saturating_add(SNAP);
     if (link.snap || wanted.snap && known) && length <= LARGEST_LENGTH {
         if !link.snap {

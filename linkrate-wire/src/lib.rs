@@ -21,6 +21,10 @@
 //! On the line:
 //! - [`link`]: the law of the link, what a packet becomes on a line and how long that takes
 //!
+//! Talking about the link:
+//! - [`control`]: messages of control protocols, decoded and emitted
+//! - [`machine`]: what a protocol does with its messages, without I/O and without a clock
+//!
 //! Looking at it:
 //! - [`limits`]: what theory allows on an Ethernet or ATM link, and where the other bytes go
 //! - [`pcapng`]: captures that Wireshark reads
@@ -30,11 +34,13 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod control;
 pub mod encapsulation;
 pub mod frame;
 pub mod limits;
 pub mod link;
 pub mod lro;
+pub mod machine;
 pub mod pcapng;
 pub mod segment;
 pub mod steering;

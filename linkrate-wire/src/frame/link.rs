@@ -1,6 +1,6 @@
 //! Ethernet II and IEEE 802.3 with LLC/SNAP (RFC 1042), with up to two VLAN tags (802.1Q, 802.1ad).
 
-use super::error::{FrameError, has, within};
+use super::error::{FrameError, has};
 use super::{Extent, MacAddress, be16};
 
 /// Bytes of the two addresses and the type or length.
@@ -149,7 +149,7 @@ pub(super) fn parse(extent: Extent<'_>) -> Result<(LinkLayer, usize), FrameError
         return Ok((LinkLayer { tags, snap: false, ether_type: value, length }, extent.length));
     }
     let highest = LARGEST_LENGTH.min(extent.length - length);
-    let payload = within("802.3 length", length - 2, usize::from(value), 0, highest)?;
+    let payload = FrameError::within("802.3 length", length - 2, usize::from(value), 0, highest)?;
     let end = length + payload;
     if payload >= SNAP {
         has("bytes of LLC and SNAP", extent, length, SNAP)?;

@@ -1,6 +1,6 @@
 //! The TCP header (RFC 9293): offsets, and the flags as bits.
 
-use super::error::{FrameError, has, within};
+use super::error::{FrameError, has};
 use super::{Extent, be16};
 
 /// Bytes of a header without options.
@@ -39,7 +39,7 @@ pub(super) fn parse(packet: Extent<'_>, at: usize) -> Result<usize, FrameError> 
     has("bytes of TCP header", packet, at, HEADER)?;
     let length = usize::from(packet.head[at + OFFSET_AND_FLAGS] >> 4) * 4;
     let room = (packet.length - at).min(60);
-    within("TCP header length", at + OFFSET_AND_FLAGS, length, HEADER, room)?;
+    FrameError::within("TCP header length", at + OFFSET_AND_FLAGS, length, HEADER, room)?;
     has("bytes of TCP header", packet, at, length)?;
     Ok(length)
 }
