@@ -1,11 +1,11 @@
 //! Control formats: the messages that stations exchange about the link itself.
 //!
-//! Every format is a type with a total decoder and an encoder. A decoder takes any bytes and gives
-//! the message or a [`FrameError`], which names the field, its place, its value and the values that
-//! would be right. An encoder writes what its decoder reads. What a protocol does with its messages
-//! is a [`Machine`](crate::machine::Machine).
+//! Every format is a type with a total decoder and an encoder. A decoder takes any bytes and
+//! returns the message or a [`FrameError`], which names the field, its place, its value and the
+//! values that would be right. An encoder writes the bytes that its decoder reads. The behaviour of
+//! a protocol is a [`Machine`](crate::machine::Machine).
 //!
-//! - [`arp`]: which station has an IPv4 address
+//! - [`arp`]: the Ethernet address of an IPv4 address
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
 
 pub mod arp;
@@ -29,7 +29,7 @@ pub enum Control<'a> {
 
 impl<'a> Control<'a> {
     /// The control message of a frame with these headers; `None` for a frame of another protocol.
-    /// Slow protocols are sent untagged (IEEE 802.3, Annex 57A), so a tagged frame is none of theirs.
+    /// Slow protocols are sent untagged (IEEE 802.3, Annex 57A), so a tagged frame gives `None`.
     ///
     /// # Errors
     /// The message is cut off or a field contradicts the format.

@@ -1,12 +1,12 @@
-//! Where the headers of a frame are: one pass from Ethernet to the transport header.
+//! The place of every header of a frame, found in one pass from Ethernet to the transport header.
 //!
 //! [`Headers::parse`] checks every length against the buffer and against the lengths around it,
-//! and keeps offsets. The fields an offload needs are then read from the same bytes with
-//! [`ipv4`], [`ipv6`] and [`tcp`], so a frame is never copied to be looked at. A frame may be in two
-//! parts, the second of which is payload only and may stay where it was cut from.
+//! and keeps offsets. An offload then reads the fields it needs from the same bytes with [`ipv4`],
+//! [`ipv6`] and [`tcp`], so no frame is copied. A frame may be in two parts, of which the second is
+//! payload only and may stay where it was cut from.
 //!
-//! What is not IP, or is IP but neither TCP nor UDP, is no error: an adapter carries it as it is.
-//! An error is a frame whose lengths contradict each other.
+//! A frame of another protocol than IP, TCP or UDP is not an error: an adapter carries it
+//! unchanged. An error is a frame whose lengths contradict each other.
 
 mod address;
 mod error;
@@ -35,14 +35,14 @@ pub const UDP: u8 = 17;
 pub struct Headers {
     /// Ethernet, VLAN tags, LLC/SNAP.
     pub link: LinkLayer,
-    /// What the link layer carries.
+    /// The header behind the link layer.
     pub network: Network,
-    /// What IP carries.
+    /// The header behind IP.
     pub transport: Transport,
     /// Where the transport payload begins; where the IP payload begins if the transport is
     /// unknown.
     pub payload: usize,
-    /// Where the packet ends. What the frame has after it is Ethernet padding.
+    /// Where the packet ends. Bytes of the frame after it are Ethernet padding.
     pub end: usize,
 }
 
@@ -85,8 +85,8 @@ impl Headers {
         Self::parse_parts(frame, 0)
     }
 
-    /// Finds the headers of a frame that begins with `head` and goes on elsewhere for `tail` bytes.
-    /// Offsets count through both.
+    /// Finds the headers of a frame that begins with `head` and continues elsewhere for `tail`
+    /// bytes. Offsets count through both.
     ///
     /// # Errors
     /// As [`parse`](Self::parse), or a header that is not all in `head`. An 802.3 frame needs the
@@ -174,9 +174,9 @@ impl Headers {
         Self { payload: moved(self.payload), end: moved(self.end), link, ..self }
     }
 
-    /// Whether the IP header checksum is right. IPv6 has none, so it always is.
+    /// Whether the IP header checksum is right. IPv6 has none, so the answer is always yes.
     ///
-    /// `frame` must be the one that was parsed; of a shorter one the answer is no.
+    /// `frame` must be the one that was parsed. For a shorter one the answer is no.
     #[must_use]
     pub fn network_checksum_verifies(&self, frame: &[u8]) -> bool {
         match self.network {
@@ -187,7 +187,7 @@ impl Headers {
         }
     }
 
-    /// Whether the TCP or UDP checksum is right, or why that cannot be told. The frame is `head`
+    /// Whether the TCP or UDP checksum is right, or cannot be verified. The frame is `head`
     /// followed by `tail` and must be the one that was parsed.
     #[must_use]
     pub fn transport_checksum_parts(&self, head: &[u8], tail: &[u8]) -> Verification {
@@ -204,7 +204,7 @@ impl Headers {
             if at + udp::HEADER > head.len() {
                 return Verification::Wrong;
             }
-            // what IP carries beyond the UDP length is not covered
+            // the checksum does not cover bytes beyond the UDP length
             end = end.min(at + usize::from(udp::length(head, at)));
             if udp::checksum(head, at) == 0 {
                 return match self.network {
@@ -245,22 +245,22 @@ pub struct ChecksumPlace {
     pub protocol: u8,
 }
 
-/// What a checksum says about a packet.
+/// The result of verifying a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verification {
     /// It was computed and is right.
     Right,
     /// It was computed and is wrong.
     Wrong,
-    /// There is none, or it cannot be computed from this packet alone.
+    /// The packet has no checksum, or it cannot be computed from this packet alone.
     None,
 }
 
-/// A frame up to some end, of which what `head` does not have lies elsewhere.
+/// A frame up to some end. Bytes that `head` does not have lie elsewhere.
 #[derive(Debug, Clone, Copy)]
 struct Extent<'a> {
     head: &'a [u8],
-    /// Bytes up to the end, those elsewhere included.
+    /// Bytes up to the end, including those elsewhere.
     length: usize,
 }
 
@@ -271,7 +271,7 @@ impl Extent<'_> {
     }
 }
 
-/// Bytes `range` of a frame in two parts; what is beyond its end is left out.
+/// Bytes `range` of a frame in two parts. Bytes beyond its end are left out.
 pub(crate) fn slices<'a>(head: &'a [u8], tail: &'a [u8], range: Range<usize>) -> [&'a [u8]; 2] {
     let part = |bytes: &'a [u8], before: usize| {
         let from = range.start.saturating_sub(before).min(bytes.len());

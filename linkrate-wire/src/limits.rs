@@ -41,7 +41,7 @@ pub enum LimitError {
         /// Bits per second as given.
         given: f64,
     },
-    /// No packet of this version and link can be that large or that small.
+    /// The MTU is impossible for the IP version and the link.
     #[error("MTU of {given} bytes; expected {lowest} to {highest} for {ip} over {link}")]
     Mtu {
         /// Bytes as given.
@@ -55,15 +55,15 @@ pub enum LimitError {
         /// The link.
         link: &'static str,
     },
-    /// More VLAN tags than an adapter inserts.
+    /// There are more VLAN tags than an adapter inserts.
     #[error(
-        "{given} VLAN tags; expected 0, 1 (IEEE 802.1Q) or 2 (IEEE 802.1ad, a service tag before it)"
+        "{given} VLAN tags; expected 0, 1 (IEEE 802.1Q) or 2 (IEEE 802.1ad, a service tag in front)"
     )]
     VlanTags {
         /// Tags as given.
         given: u8,
     },
-    /// A message that no socket could send.
+    /// A socket cannot send such a message.
     #[error("message of {given} bytes; expected {lowest} to {highest} for {what}")]
     Message {
         /// Bytes as given.
@@ -72,7 +72,7 @@ pub enum LimitError {
         lowest: u64,
         /// The largest possible.
         highest: u64,
-        /// What carries it.
+        /// The kind of message.
         what: String,
     },
 }

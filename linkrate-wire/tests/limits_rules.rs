@@ -166,7 +166,7 @@ fn refusals_say_what_would_be_right() {
         ),
         (
             three_tags.limit(&Traffic::tcp(1500)).unwrap_err(),
-            "3 VLAN tags; expected 0, 1 (IEEE 802.1Q) or 2 (IEEE 802.1ad, a service tag before it)",
+            "3 VLAN tags; expected 0, 1 (IEEE 802.1Q) or 2 (IEEE 802.1ad, a service tag in front)",
         ),
         (
             link.limit(&Traffic::tcp(67)).unwrap_err(),

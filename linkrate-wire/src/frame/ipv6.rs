@@ -10,12 +10,12 @@ pub const ETHER_TYPE: u16 = 0x86dd;
 pub const HEADER: usize = 40;
 /// Offset of the payload length in the header.
 pub const PAYLOAD_LENGTH: usize = 4;
-/// Offset of the field that names what follows the header.
+/// Offset of the field that names the next header.
 pub const NEXT_HEADER: usize = 6;
 /// Offset of the source address, which the destination follows.
 pub const SOURCE: usize = 8;
-/// More extension headers than this are not walked: each kind occurs once in a proper packet, but
-/// for destination options, which occur twice (RFC 8200, 4.1).
+/// The most extension headers that are walked. In a proper packet each kind occurs once, except
+/// destination options, which occur twice (RFC 8200, 4.1).
 pub const MOST_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;

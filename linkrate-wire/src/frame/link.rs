@@ -3,7 +3,7 @@
 use super::error::{FrameError, has};
 use super::{Extent, MacAddress, be16};
 
-/// Bytes of the two addresses and the type or length.
+/// Bytes of an Ethernet header: two addresses, type or length.
 pub const ETHERNET: usize = 14;
 /// Bytes of the two addresses.
 pub const ADDRESSES: usize = 12;
@@ -32,14 +32,14 @@ pub struct LinkLayer {
     pub tags: u8,
     /// Whether it is 802.3 with LLC/SNAP rather than Ethernet II.
     pub snap: bool,
-    /// Of what is carried; zero when an 802.3 frame carries something other than SNAP.
+    /// The EtherType of the packet; zero when an 802.3 frame has no SNAP header.
     pub ether_type: u16,
-    /// Bytes up to what is carried.
+    /// Bytes before the packet.
     pub length: usize,
 }
 
 impl LinkLayer {
-    /// Where the type of Ethernet II or the length of 802.3 is.
+    /// The place of the type of Ethernet II or the length of 802.3.
     #[must_use]
     pub const fn type_or_length_at(&self) -> usize {
         ETHERNET - 2 + self.tags as usize * TAG
@@ -82,14 +82,14 @@ impl TagControl {
     }
 }
 
-/// What a bridge looks at: addresses, and the outermost tag if it is one of IEEE 802.1Q.
+/// The fields that a bridge forwards by: addresses, and the outermost tag if it is an 802.1Q tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
     /// The station or group that the frame goes to.
     pub destination: MacAddress,
     /// The station that sent it.
     pub source: MacAddress,
-    /// Of an 802.1Q tag (0x8100). A service tag is not looked at.
+    /// The outermost tag if it is an 802.1Q tag (0x8100). Service tags are not read.
     pub tag: Option<TagControl>,
 }
 
@@ -132,7 +132,7 @@ pub fn retagged(head: &[u8], tag: Option<TagControl>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The header, and where the 802.3 length, if there is one, says that the frame ends.
+/// The header, and the end of the frame as an 802.3 length tells it.
 pub(super) fn parse(extent: Extent<'_>) -> Result<(LinkLayer, usize), FrameError> {
     has("bytes of Ethernet header", extent, 0, ETHERNET)?;
     let frame = extent.head;
@@ -159,7 +159,7 @@ pub(super) fn parse(extent: Extent<'_>) -> Result<(LinkLayer, usize), FrameError
         let ether_type = be16(frame, length - 2);
         return Ok((LinkLayer { tags, snap: true, ether_type, length }, end));
     }
-    // spanning tree and the like: LLC that is not for IP
+    // LLC of another protocol, spanning tree for example
     Ok((LinkLayer { tags, snap: false, ether_type: 0, length }, end))
 }
 
