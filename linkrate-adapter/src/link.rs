@@ -9,7 +9,7 @@ use linkrate_wire::lro::{Parts, Row};
 
 use crate::counters::LinkCounters;
 use crate::frame::Burst;
-use crate::pacing::{FCS, Line, Occupied, SMALLEST_FRAME, line_bytes};
+use crate::pacing::{Line, Occupied, counted_octets, line_octets};
 
 /// What others may know of a link, and set.
 #[derive(Debug)]
@@ -94,12 +94,12 @@ impl Link {
 
     /// Puts a frame without FCS on the link, as soon as it is ready and the link is free.
     pub(crate) fn occupy(&mut self, ready_ps: u64, frame: usize) -> Occupied {
-        self.line.occupy(ready_ps, line_bytes(frame))
+        self.line.occupy(ready_ps, line_octets(frame))
     }
 
-    /// How long `bytes` on the link take.
-    pub(crate) fn time_ps(&self, bytes: usize) -> u64 {
-        self.line.time_ps(bytes)
+    /// How long `octets` on the link take.
+    pub(crate) fn time_ps(&self, octets: u64) -> u64 {
+        self.line.time_ps(octets)
     }
 
     /// When the link outwards is free.
@@ -108,7 +108,7 @@ impl Link {
     }
 
     /// Counts frames of one destination that were sent.
-    pub(crate) fn sent(&self, destination: &[u8], frames: usize, octets: usize) {
+    pub(crate) fn sent(&self, destination: &[u8], frames: usize, octets: u64) {
         self.shared.counters.sent(destination, frames, octets);
         self.shared.counters.out_busy_ns.set(self.line.busy_ps() / 1000);
     }
@@ -121,7 +121,7 @@ impl Link {
         if !shared.is_up() {
             return false;
         }
-        let line_ps = burst.lengths().map(|length| line.time_ps(line_bytes(length)));
+        let line_ps = burst.lengths().map(|length| line.time_ps(line_octets(length)));
         *in_busy_ps += line_ps.sum::<u64>();
         counters.in_busy_ns.set(*in_busy_ps / 1000);
         if burst.is_damaged() {
@@ -129,17 +129,8 @@ impl Link {
             counters.in_errors.add(burst.frames() as u64);
             return false;
         }
-        counters.received(burst.head(), burst.frames(), octets(burst.lengths()));
+        let octets = burst.lengths().map(counted_octets).sum();
+        counters.received(burst.head(), burst.frames(), octets);
         true
     }
-}
-
-/// Octets of frames as the MIB counts them: with padding and FCS (RFC 3635, 3.2.3).
-fn octets(lengths: impl Iterator<Item = usize>) -> usize {
-    lengths.map(|length| length.max(SMALLEST_FRAME) + FCS).sum()
-}
-
-/// The same of one frame.
-pub(crate) fn octets_of(length: usize) -> usize {
-    octets(std::iter::once(length))
 }

@@ -1,11 +1,11 @@
 //! The Internet checksum: RFC 1071, with the pseudo-headers of RFC 9293, RFC 768 and RFC 8200.
 //!
 //! A [`Sum`] is a partial sum that keeps its parity, so pieces of any length may be summed where
-//! they lie and put together later, in order. Headers and payload of a segment are summed apart,
+//! they lie and combined later, in order. Headers and payload of a segment are summed separately,
 //! and the payload of a superframe is never copied for its checksum.
 //!
-//! Long pieces are summed with the widest vectors the processor has. Which these are is found out
-//! at run time, since a program for all x86-64 processors may only count on the oldest ones.
+//! Long pieces are summed with the widest vectors of the processor, which are detected at run time:
+//! a program for all x86-64 processors may rely on the oldest ones only.
 //!
 //! ```
 //! use linkrate_wire::checksum::Sum;
@@ -21,7 +21,7 @@ use fearless_simd::{Level, Simd, dispatch};
 pub struct Sum {
     /// Of big-endian 16-bit words, folded to 16 bits.
     folded: u16,
-    /// After an odd number of bytes, what follows begins in the low half of a word.
+    /// After an odd number of bytes, the next byte is the low half of a word.
     odd: bool,
 }
 
@@ -35,7 +35,7 @@ impl PartialEq for Sum {
 impl Eq for Sum {}
 
 impl Sum {
-    /// Of no bytes.
+    /// The sum of no bytes.
     pub const ZERO: Self = Self { folded: 0, odd: false };
 
     /// Sums `bytes`, which may begin at any address and have any length.
@@ -45,13 +45,13 @@ impl Sum {
         Self { folded: sum(bytes), odd: bytes.len() % 2 == 1 }
     }
 
-    /// Of one 16-bit word.
+    /// The sum of one 16-bit word.
     #[must_use]
     pub const fn word(word: u16) -> Self {
         Self { folded: word, odd: false }
     }
 
-    /// Of two 16-bit words, the upper one first: a number of 32 bits as it is on the wire.
+    /// The sum of two 16-bit words, the upper one first: a number of 32 bits as it is on the wire.
     #[must_use]
     pub const fn words(words: u32) -> Self {
         Self { folded: fold(words as u64), odd: false }
@@ -65,21 +65,21 @@ impl Sum {
         Self { folded: add(self.folded, shifted), odd: self.odd != next.odd }
     }
 
-    /// The sum with `bytes` after what it holds.
+    /// The sum of the bytes of `self` followed by `bytes`.
     #[inline]
     #[must_use]
     pub fn and(self, bytes: &[u8]) -> Self {
         self.then(Self::of(bytes))
     }
 
-    /// The sum itself, not complemented: what `virtio_net_hdr` wants in the checksum field of a
-    /// packet with NEEDS_CSUM.
+    /// The sum itself, not complemented: the checksum field of a packet with NEEDS_CSUM in its
+    /// `virtio_net_hdr` holds it.
     #[must_use]
     pub const fn folded(self) -> u16 {
         self.folded
     }
 
-    /// The value for a checksum field that was zero, or left out, when it was summed.
+    /// The value for a checksum field that was zero or absent when it was summed.
     #[must_use]
     pub const fn checksum(self) -> u16 {
         !self.folded
@@ -129,16 +129,16 @@ const fn add(a: u16, b: u16) -> u16 {
 const LANES: usize = 8;
 const BLOCK: usize = LANES * 8;
 
-/// The words are added in the order of this machine and swapped once at the end, which comes to
-/// the same (RFC 1071, 2 (B)).
+/// The words are added in the byte order of this machine and swapped once at the end, with the same
+/// result (RFC 1071, 2 (B)).
 #[inline]
 fn sum(bytes: &[u8]) -> u16 {
     // headers are too short to gain from vectors
     u16::from_be(fold(if bytes.len() < BLOCK { rest(bytes) } else { long(bytes) }))
 }
 
-/// The sum of many bytes. It is kept apart since the code for the oldest vectors becomes part of
-/// it, whose registers the sum of a header would have to save.
+/// The sum of many bytes. It is a function of its own because the code for the oldest vectors is
+/// inlined into it, and the sum of a header would have to save the registers of that code.
 #[inline(never)]
 fn long(bytes: &[u8]) -> u64 {
     dispatch!(Level::new(), simd => blocks(simd, bytes))

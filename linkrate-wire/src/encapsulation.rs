@@ -1,47 +1,46 @@
-//! VLAN tags and LLC/SNAP around a packet: put on before the wire, taken off after it.
+//! VLAN tags and LLC/SNAP around a packet: added before the wire, removed after it.
 //!
-//! Only the link header is made anew; what follows it stays where it is.
+//! Only the link header is written anew. The bytes behind it stay where they are.
 //!
-//! LLC/SNAP is how RFC 1042 sends IP and ARP over IEEE 802: the type becomes a length, and moves
-//! behind it. That length is at most 1500 (IEEE 802.3, 3.2.6), since larger values are types. A
-//! packet too long for it stays Ethernet II, as jumbo frames do on real links, rather than being
-//! lost; a receiver tells the two apart frame by frame. For the same reason a superframe whose
-//! segments are too long is cut as Ethernet II, every one of its segments, the short one too. What
-//! is neither IP nor ARP keeps its type: link protocols such as LACP are known by it.
+//! RFC 1042 sends IP and ARP over IEEE 802 with LLC/SNAP: a length takes the place of the type,
+//! which moves behind it. That length is at most 1500 (IEEE 802.3, 3.2.6), since larger values are
+//! types. A packet that is too long for it stays Ethernet II, as jumbo frames do on real links; a
+//! receiver tells the two apart frame by frame. If the segments of a superframe are too long, all
+//! of them are cut as Ethernet II, including the short last one. Protocols other than IP and ARP
+//! keep their type: LACP, for example, is recognised by it.
 
+use crate::control::arp;
 use crate::frame::link::{
     ADDRESSES, CUSTOMER_TAG, ETHERNET, LARGEST_LENGTH, MOST_TAGS, SERVICE_TAG, SMALLEST_TYPE, SNAP,
     SNAP_PREFIX, TAG,
 };
-use crate::frame::{Headers, Link, be16, ipv4, ipv6};
+use crate::frame::{Headers, LinkLayer, be16, ipv4, ipv6};
 use crate::segment::{Header, narrow};
 
 /// Bytes of the longest link header: two tags and SNAP.
 pub const LONGEST_LINK_HEADER: usize = ETHERNET + MOST_TAGS as usize * TAG + SNAP;
 
-const ARP: u16 = 0x0806;
-
 /// A link header, owned without an allocation.
 pub type LinkHeader = Header<LONGEST_LINK_HEADER>;
 
-/// What is put around a packet.
+/// The encapsulation that a packet is to get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Encapsulation {
-    /// An 802.1Q tag (0x8100) with this tag control information (priority, drop eligible, VLAN),
-    /// before all others.
+    /// An 802.1Q tag (0x8100) with this tag control information (priority, drop eligible, VLAN) in
+    /// front of all other tags.
     pub vlan: Option<u16>,
     /// LLC/SNAP rather than Ethernet II, where the length allows it.
     pub snap: bool,
 }
 
-/// Why nothing can be put around a frame, or taken off.
+/// Why the encapsulation of a frame cannot be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EncapsulationError {
-    /// There would be more tags than a receiver looks for.
+    /// The frame would have more tags than a receiver reads.
     #[error("frame has {MOST_TAGS} VLAN tags, expected fewer where one is inserted")]
     Tags,
     /// The headers are not those of this frame.
-    #[error("frame has {found} bytes in front, expected the {expected} of its headers")]
+    #[error("frame begins with {found} bytes, expected the {expected} of its link header")]
     Headers {
         /// Bytes there are.
         found: usize,
@@ -50,11 +49,11 @@ pub enum EncapsulationError {
     },
 }
 
-/// The link header for a frame that begins with `head` and has these headers. Behind it belongs
-/// what the frame has from `headers.link.length` to `headers.end`.
+/// The new link header for a frame that begins with `head` and has these headers. The bytes
+/// `headers.link.length..headers.end` of the frame belong behind it.
 ///
 /// # Errors
-/// There is no room for a tag.
+/// The frame has no room for a tag, or the headers are not those of this frame.
 pub fn encapsulate(
     head: &[u8],
     headers: &Headers,
@@ -64,30 +63,30 @@ pub fn encapsulate(
     Ok(link_header(head, &headers.link, wanted, carried)?.0)
 }
 
-/// What becomes of the outermost VLAN tag of a frame that came in.
+/// The treatment of the outermost VLAN tag of a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
-    /// It stays, for a host that knows VLANs.
+    /// It stays, for a host with VLAN interfaces.
     Keep,
-    /// It is taken off if it is one of 802.1Q.
+    /// It is removed if it is an 802.1Q tag.
     Strip,
 }
 
-/// A frame as it is handed up.
+/// The link header of a frame for the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decapsulated {
-    /// The link header: Ethernet II if the frame was SNAP. Behind it belongs what the frame has
-    /// from `headers.link.length` to `headers.end`.
+    /// The link header: Ethernet II if the frame had SNAP. The bytes
+    /// `headers.link.length..headers.end` of the frame belong behind it.
     pub link: LinkHeader,
-    /// The tag control information of the tag that was taken off; its lower 12 bits are the VLAN.
+    /// The tag control information of the tag that was removed; its lower 12 bits are the VLAN.
     pub vlan: Option<u16>,
 }
 
-/// Takes off LLC/SNAP, and the VLAN tag if that is wanted, of a frame that begins with `head` and
+/// Removes LLC/SNAP, and the VLAN tag if `tag` says so, from a frame that begins with `head` and
 /// has these headers.
 ///
-/// SNAP stays on where Ethernet II would mean something else: with a type that would be read as a
-/// length, or as a tag.
+/// SNAP stays where Ethernet II would have another meaning: with a type that would be read as a
+/// length or as a tag.
 ///
 /// # Errors
 /// The headers are not those of this frame.
@@ -111,13 +110,13 @@ pub fn decapsulate(
 }
 
 /// The link header for a frame with `carried` bytes behind it, or for segments of which the longest
-/// has so many, and what it is then.
+/// has that many; and its description.
 pub(crate) fn link_header(
     head: &[u8],
-    link: &Link,
+    link: &LinkLayer,
     wanted: Encapsulation,
     carried: usize,
-) -> Result<(LinkHeader, Link), EncapsulationError> {
+) -> Result<(LinkHeader, LinkLayer), EncapsulationError> {
     let (ethernet, type_at) = whole(head, link)?;
     let (addresses, tags) = ethernet[..type_at].split_at(ADDRESSES);
     let mut new = *link;
@@ -132,14 +131,14 @@ pub(crate) fn link_header(
         new.tags += 1;
         new.length += TAG;
     }
-    let known = matches!(link.ether_type, ipv4::ETHER_TYPE | ipv6::ETHER_TYPE | ARP);
+    let known = matches!(link.ether_type, ipv4::ETHER_TYPE | ipv6::ETHER_TYPE | arp::ETHER_TYPE);
     let length = carried.saturating_add(SNAP);
     if (link.snap || wanted.snap && known) && length <= LARGEST_LENGTH {
         if !link.snap {
             new.snap = true;
             new.length += SNAP;
         }
-        // also of a frame that had SNAP: its padding is not carried along
+        // a frame that had SNAP needs a new length too: its padding is left behind
         let length = narrow(length).to_be_bytes();
         let kind = &ethernet[link.length - 2..];
         let parts = [addresses, tag, tags, &length, &SNAP_PREFIX, kind];
@@ -150,7 +149,7 @@ pub(crate) fn link_header(
 }
 
 /// The link header of a frame, and where its type or length is.
-fn whole<'a>(head: &'a [u8], link: &Link) -> Result<(&'a [u8], usize), EncapsulationError> {
+fn whole<'a>(head: &'a [u8], link: &LinkLayer) -> Result<(&'a [u8], usize), EncapsulationError> {
     let type_at = link.type_or_length_at();
     let expected = type_at + 2 + if link.snap { SNAP } else { 0 };
     match head.get(..link.length) {

@@ -1,13 +1,14 @@
-//! Where the headers of a frame are: one pass from Ethernet to the transport header.
+//! The place of every header of a frame, found in one pass from Ethernet to the transport header.
 //!
 //! [`Headers::parse`] checks every length against the buffer and against the lengths around it,
-//! and keeps offsets. The fields an offload needs are then read from the same bytes with
-//! [`ipv4`], [`ipv6`] and [`tcp`], so a frame is never copied to be looked at. A frame may be in two
-//! parts, the second of which is payload only and may stay where it was cut from.
+//! and keeps offsets. An offload then reads the fields it needs from the same bytes with [`ipv4`],
+//! [`ipv6`] and [`tcp`], so no frame is copied. A frame may be in two parts, of which the second is
+//! payload only and may stay where it was cut from.
 //!
-//! What is not IP, or is IP but neither TCP nor UDP, is no error: an adapter carries it as it is.
-//! An error is a frame whose lengths contradict each other.
+//! A frame of another protocol than IP, TCP or UDP is not an error: an adapter carries it
+//! unchanged. An error is a frame whose lengths contradict each other.
 
+mod address;
 mod error;
 pub mod ipv4;
 pub mod ipv6;
@@ -15,10 +16,11 @@ pub mod link;
 pub mod tcp;
 pub mod udp;
 
+pub use address::{Cast, MacAddress};
 pub use error::FrameError;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
-pub use link::Link;
+pub use link::LinkLayer;
 
 use crate::checksum::Sum;
 use std::ops::Range;
@@ -32,15 +34,15 @@ pub const UDP: u8 = 17;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
     /// Ethernet, VLAN tags, LLC/SNAP.
-    pub link: Link,
-    /// What the link layer carries.
+    pub link: LinkLayer,
+    /// The header behind the link layer.
     pub network: Network,
-    /// What IP carries.
+    /// The header behind IP.
     pub transport: Transport,
     /// Where the transport payload begins; where the IP payload begins if the transport is
     /// unknown.
     pub payload: usize,
-    /// Where the packet ends. What the frame has after it is Ethernet padding.
+    /// Where the packet ends. Bytes of the frame after it are Ethernet padding.
     pub end: usize,
 }
 
@@ -83,8 +85,8 @@ impl Headers {
         Self::parse_parts(frame, 0)
     }
 
-    /// Finds the headers of a frame that begins with `head` and goes on elsewhere for `tail` bytes.
-    /// Offsets count through both.
+    /// Finds the headers of a frame that begins with `head` and continues elsewhere for `tail`
+    /// bytes. Offsets count through both.
     ///
     /// # Errors
     /// As [`parse`](Self::parse), or a header that is not all in `head`. An 802.3 frame needs the
@@ -135,8 +137,30 @@ impl Headers {
         Some((be16(ports, 0), be16(ports, 2)))
     }
 
+    /// The flags of a TCP packet as the bits of [`tcp`], if it is one. `head` must be that of the
+    /// frame that was parsed.
+    #[must_use]
+    pub fn tcp_flags(&self, head: &[u8]) -> Option<u16> {
+        let Transport::Tcp { at } = self.transport else { return None };
+        head.get(at..at + tcp::HEADER).map(|header| tcp::flags(header, 0))
+    }
+
+    /// Where the transport checksum is; `None` for a fragment and for other protocols.
+    #[must_use]
+    pub const fn checksum_place(&self) -> Option<ChecksumPlace> {
+        match self.transport {
+            Transport::Tcp { at } => {
+                Some(ChecksumPlace { at, offset: tcp::CHECKSUM as u16, protocol: TCP })
+            }
+            Transport::Udp { at } => {
+                Some(ChecksumPlace { at, offset: udp::CHECKSUM as u16, protocol: UDP })
+            }
+            Transport::Fragment | Transport::Other => None,
+        }
+    }
+
     /// The same packet behind another link header.
-    pub(crate) fn behind(mut self, link: Link) -> Self {
+    pub(crate) fn behind(mut self, link: LinkLayer) -> Self {
         let moved = |at: usize| at - self.link.length + link.length;
         match &mut self.network {
             Network::V4(ip) => ip.at = moved(ip.at),
@@ -150,9 +174,9 @@ impl Headers {
         Self { payload: moved(self.payload), end: moved(self.end), link, ..self }
     }
 
-    /// Whether the IP header checksum is right. IPv6 has none, so it always is.
+    /// Whether the IP header checksum is right. IPv6 has none, so the answer is always yes.
     ///
-    /// `frame` must be the one that was parsed; of a shorter one the answer is no.
+    /// `frame` must be the one that was parsed. For a shorter one the answer is no.
     #[must_use]
     pub fn network_checksum_verifies(&self, frame: &[u8]) -> bool {
         match self.network {
@@ -163,7 +187,7 @@ impl Headers {
         }
     }
 
-    /// Whether the TCP or UDP checksum is right, or why that cannot be told. The frame is `head`
+    /// Whether the TCP or UDP checksum is right, or cannot be verified. The frame is `head`
     /// followed by `tail` and must be the one that was parsed.
     #[must_use]
     pub fn transport_checksum_parts(&self, head: &[u8], tail: &[u8]) -> Verification {
@@ -180,7 +204,7 @@ impl Headers {
             if at + udp::HEADER > head.len() {
                 return Verification::Wrong;
             }
-            // what IP carries beyond the UDP length is not covered
+            // the checksum does not cover bytes beyond the UDP length
             end = end.min(at + usize::from(udp::length(head, at)));
             if udp::checksum(head, at) == 0 {
                 return match self.network {
@@ -210,22 +234,33 @@ impl Headers {
     }
 }
 
-/// What a checksum says about a packet.
+/// Where the transport checksum of a packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChecksumPlace {
+    /// Where the transport header begins: `csum_start` of `virtio_net_hdr`.
+    pub at: usize,
+    /// Where its field is, from there: `csum_offset`.
+    pub offset: u16,
+    /// The protocol in the pseudo-header.
+    pub protocol: u8,
+}
+
+/// The result of verifying a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verification {
     /// It was computed and is right.
     Right,
     /// It was computed and is wrong.
     Wrong,
-    /// There is none, or it cannot be computed from this packet alone.
+    /// The packet has no checksum, or it cannot be computed from this packet alone.
     None,
 }
 
-/// A frame up to some end, of which what `head` does not have lies elsewhere.
+/// A frame up to some end. Bytes that `head` does not have lie elsewhere.
 #[derive(Debug, Clone, Copy)]
 struct Extent<'a> {
     head: &'a [u8],
-    /// Bytes up to the end, those elsewhere included.
+    /// Bytes up to the end, including those elsewhere.
     length: usize,
 }
 
@@ -236,7 +271,7 @@ impl Extent<'_> {
     }
 }
 
-/// Bytes `range` of a frame in two parts; what is beyond its end is left out.
+/// Bytes `range` of a frame in two parts. Bytes beyond its end are left out.
 pub(crate) fn slices<'a>(head: &'a [u8], tail: &'a [u8], range: Range<usize>) -> [&'a [u8]; 2] {
     let part = |bytes: &'a [u8], before: usize| {
         let from = range.start.saturating_sub(before).min(bytes.len());

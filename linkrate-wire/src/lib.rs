@@ -1,36 +1,47 @@
-//! What is on the wire, as pure functions: no I/O, no clock, no threads, no unsafe code.
+//! Formats, offloads, the law of the link and limits as pure functions: no I/O, no clock, no
+//! threads, no unsafe code.
 //!
-//! Values go in and values come out, so that property tests and fuzzers reach everything. Payload
-//! is never copied: a superframe is cut into headers and ranges of it, and a frame may come in two
-//! parts, its headers and payload that lies elsewhere.
+//! Values go in and values come out, so property tests and fuzzers reach all of it. Payload is
+//! never copied: cutting a superframe gives headers and ranges of the superframe, and a frame may
+//! come in two parts, its headers and a payload that lies elsewhere.
 //!
-//! What is in a frame:
-//! - [`frame`]: where the headers of a frame are, every length checked
-//! - [`checksum`]: the Internet checksum in pieces, pseudo-headers
-//! - [`vnet`]: the header before each frame at a TAP, and completing a checksum as it asks
+//! Frames:
+//! - [`frame`]: the place of every header of a frame, with every length checked
+//! - [`checksum`]: the Internet checksum of pieces, pseudo-headers
+//! - [`vnet`]: the header before each frame at a TAP, and the checksum that it asks to complete
 //!
 //! Transmitting:
-//! - [`segment`]: what cutting superframes has in common; [`tso`] cuts TCP, [`uso`] cuts UDP
-//! - [`encapsulation`]: VLAN tags and LLC/SNAP, put on and taken off
+//! - [`segment`]: the common part of cutting superframes; [`tso`] cuts TCP, [`uso`] cuts UDP
+//! - [`encapsulation`]: VLAN tags and LLC/SNAP, added and removed
 //!
 //! Receiving:
-//! - [`lro`]: frames of a TCP flow into superframes, with nothing lost
+//! - [`lro`]: merges frames of a TCP flow into superframes without loss
 //! - [`toeplitz`]: the hash of receive-side scaling
-//! - [`steering`]: queues by hash and by destination port, no flow reordered
+//! - [`steering`]: receive queues by hash and by destination port, without reordering a flow
 //!
-//! Looking at it:
-//! - [`limits`]: what theory allows on an Ethernet or ATM link, and where the other bytes go
+//! On the line:
+//! - [`link`]: the law of the link, what a packet becomes on a line and how long that takes
+//!
+//! Control protocols:
+//! - [`control`]: messages of control protocols, decoded and emitted
+//! - [`machine`]: what a protocol does with its messages, without I/O and without a clock
+//!
+//! Analysis:
+//! - [`limits`]: the highest payload rate of an Ethernet or ATM link, and the account of all bytes
 //! - [`pcapng`]: captures that Wireshark reads
 //!
-//! `cargo bench -p linkrate-wire` says what one core does of each offload.
+//! `cargo bench -p linkrate-wire` measures each offload on one core.
 
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod control;
 pub mod encapsulation;
 pub mod frame;
 pub mod limits;
+pub mod link;
 pub mod lro;
+pub mod machine;
 pub mod pcapng;
 pub mod segment;
 pub mod steering;

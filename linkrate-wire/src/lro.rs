@@ -1,17 +1,18 @@
-//! TCP packet reassembly: frames of one flow become a superframe, as long as cutting it again
-//! would give back the very same frames.
+//! Large receive offload: frames of one TCP flow become a superframe if cutting it again would give
+//! back exactly the same frames.
 //!
 //! The rules are those of `tcp_gro_receive` and `inet_gro_receive` of Linux, and stricter where
-//! these would lose something: a frame with CWR is never merged, and IPv4 packets without DF must
-//! have ascending identifications, since only those a segmentation would restore (the identification
-//! may stand still when DF is set, RFC 6864).
+//! these would lose information. A frame with CWR is never merged. IPv4 packets without DF must
+//! have ascending identifications, since a segmentation restores only those; with DF the
+//! identification may also be constant (RFC 6864).
 //!
 //! A [`Coalescer`] is bounded: it holds a fixed number of flows, each up to an IP packet of 65535
-//! bytes. It knows no time: the caller flushes it at the end of a batch or when its timer says so.
+//! bytes. It has no timer: the caller flushes it at the end of a batch or when its own timer
+//! expires.
 //!
-//! Frames are anything with [`Parts`], so payload may lie apart from its headers, and it is merged
-//! without being moved. An adapter that drops what is malformed or has a wrong checksum has parsed
-//! and verified each frame already, and offers it with [`Coalescer::offer_verified`].
+//! A frame is any type with [`Parts`], so payload may lie apart from its headers and is merged
+//! without being moved. An adapter that has parsed and verified a frame already offers it with
+//! [`Coalescer::offer_verified`].
 
 mod merge;
 mod parts;
@@ -25,14 +26,14 @@ use crate::frame::{Headers, Network, Transport, Verification, ipv4, ipv6, link, 
 use merge::{Addresses, Candidate, Held, LARGEST_PACKET};
 use superframe::Spare;
 
-/// Why frames were handed up rather than held.
+/// Why frames were handed up instead of held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// It is no TCP packet over IP, or has IPv4 options or more headers than are kept.
+    /// It is not TCP over IP, or it has IPv4 options or more headers than are kept.
     NotTcp,
     /// It is a fragment.
     Fragment,
-    /// Its lengths contradict each other. Better dropped than handed up.
+    /// Its lengths contradict each other. The caller may drop it.
     Malformed,
     /// A checksum is wrong or cannot be verified.
     Checksum,
@@ -44,53 +45,53 @@ pub enum Reason {
     Short,
     /// It ended with PSH or FIN.
     Pushed,
-    /// Another frame could have made it larger than an IP packet can be.
+    /// With another frame it would be larger than an IP packet can be.
     Full,
     /// The next frame of the flow did not fit: another header field, another sequence number, or
     /// longer.
     Mismatch,
-    /// Its place was needed for another flow; it was the one held longest.
+    /// It was held longest, and another flow needed its place.
     Evicted,
     /// The caller asked for it.
     Flushed,
 }
 
-/// Something to hand up.
+/// A packet for the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delivery<F> {
     /// A frame as it came in.
     Frame {
         /// The frame.
         frame: F,
-        /// Why it is alone.
+        /// Why it was not merged.
         reason: Reason,
     },
     /// Several frames as one.
     Superframe {
         /// The merged frames.
         superframe: Box<Superframe<F>>,
-        /// Why it is not larger.
+        /// Why it ended.
         reason: Reason,
     },
 }
 
-/// What became of a frame.
+/// The result of offering a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offered<F> {
-    /// To be handed up now, in this order.
+    /// Packets to hand up now, in this order.
     pub flushed: Vec<Delivery<F>>,
-    /// Whether the frame is held; if not, it is the last of `flushed` or part of it.
+    /// Whether the frame is held. If not, it is the last of `flushed` or part of the last.
     pub kept: bool,
 }
 
-/// What became of frames in a row.
+/// The result of offering frames in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedRow<F> {
-    /// To be handed up now: the superframe that the last frame taken has completed.
+    /// The packet to hand up now: the superframe that the last frame taken has completed.
     pub flushed: Option<Delivery<F>>,
-    /// How many frames were taken.
+    /// The number of frames taken.
     pub taken: usize,
-    /// The others, to be offered.
+    /// The other frames, which the caller offers one by one.
     pub rest: Option<F>,
 }
 
@@ -100,13 +101,13 @@ pub struct Coalescer<F> {
     flows: usize,
     /// The one held longest comes first.
     held: Vec<Held<F>>,
-    /// Where the flow is that the last frame went to, if it is still held.
+    /// The place of the flow that the last frame went to, if it is still held.
     recent: usize,
     spare: Spare<F>,
 }
 
 impl<F: Parts> Coalescer<F> {
-    /// Holds at most `flows` flows, at least one. Eight is what Linux holds per hash bucket
+    /// Holds at most `flows` flows, at least one. Linux holds eight per hash bucket
     /// (`MAX_GRO_SKBS`).
     #[must_use]
     pub fn new(flows: usize) -> Self {
@@ -115,7 +116,7 @@ impl<F: Parts> Coalescer<F> {
         Self { flows, held, recent: 0, spare }
     }
 
-    /// Takes a frame as it came from the wire, without FCS.
+    /// Takes a frame from the wire, without FCS.
     pub fn offer(&mut self, frame: F) -> Offered<F> {
         match Headers::parse_parts(frame.head(), frame.tail().len()) {
             Ok(headers) => self.take(frame, &headers, false),
@@ -123,20 +124,21 @@ impl<F: Parts> Coalescer<F> {
         }
     }
 
-    /// Takes a frame whose headers the caller has parsed and whose checksums it has found right;
-    /// neither is done again.
+    /// Takes a frame whose headers the caller has parsed and whose checksums it has verified.
+    /// Neither is done again.
     ///
-    /// A frame whose checksum is wrong must not come this way: it would get a right one. Headers
-    /// of another frame give the frame back as malformed, or merge what does not belong together.
+    /// A frame with a wrong checksum must not be offered here: merged, it would get a right one.
+    /// With the headers of another frame, the frame comes back as malformed or is merged with
+    /// frames of another flow.
     pub fn offer_verified(&mut self, frame: F, headers: &Headers) -> Offered<F> {
         self.take(frame, headers, true)
     }
 
-    /// Takes those frames of a row, from its first, that go on where the one before them ended,
-    /// without parsing them: their heads are that of the flow's first frame but for what a
-    /// segmentation makes anew. All that [`offer`](Self::offer) would check is checked, checksums
-    /// included, and the outcome is the same. The first frame that is anything else comes back with
-    /// all after it, and so does what comes after a superframe's end.
+    /// Takes frames from the begin of a row as long as each continues where the one before it
+    /// ended, without parsing them: their heads equal the head of the flow's first frame except for
+    /// the fields that a segmentation computes. Everything that [`offer`](Self::offer) checks is
+    /// checked, including checksums, and the result is the same. The first other frame comes back
+    /// with all frames after it, as do the frames after the end of a superframe.
     pub fn offer_row(&mut self, row: F) -> OfferedRow<F>
     where
         F: Row,
@@ -151,7 +153,7 @@ impl<F: Parts> Coalescer<F> {
         OfferedRow { flushed: reason.map(|reason| self.hand_up(place, reason)), taken, rest }
     }
 
-    /// Hands up all that is held, the longest held first.
+    /// Hands up everything that is held, the flow held longest first.
     pub fn flush(&mut self) -> Vec<Delivery<F>> {
         let Self { held, spare, .. } = self;
         held.drain(..).map(|held| held.deliver(Reason::Flushed, spare)).collect()
@@ -168,7 +170,7 @@ impl<F: Parts> Coalescer<F> {
                 self.add(frame, candidate)
             }
             Err(reason) => {
-                // what is held of the flow must not be overtaken
+                // held frames of the flow must not be overtaken
                 let flushed = self.release(reason, |held| held.addresses().may_be(&addresses));
                 passed(flushed, frame, reason)
             }
@@ -231,7 +233,7 @@ fn passed<F>(mut flushed: Vec<Delivery<F>>, frame: F, reason: Reason) -> Offered
     Offered { flushed, kept: false }
 }
 
-/// Where the TCP header is, if the frame by itself could be part of a superframe.
+/// The place of the TCP header, if the frame alone could be part of a superframe.
 fn examine(frame: &impl Parts, headers: &Headers, verified: bool) -> Result<usize, Reason> {
     let (head, tail) = (frame.head(), frame.tail());
     let at = match headers.transport {
@@ -252,7 +254,7 @@ fn examine(frame: &impl Parts, headers: &Headers, verified: bool) -> Result<usiz
     if headers.payload_range().is_empty() {
         return Err(Reason::NoPayload);
     }
-    // last, because it costs most
+    // last, because it is the most expensive check
     if !verified
         && (!headers.network_checksum_verifies(head)
             || headers.transport_checksum_parts(head, tail) != Verification::Right)
@@ -262,7 +264,7 @@ fn examine(frame: &impl Parts, headers: &Headers, verified: bool) -> Result<usiz
     Ok(at)
 }
 
-/// Whether these can be the headers of a frame with so many bytes, in their order. It is always so
+/// Whether these can be the headers of a frame of this length, in their order. They always are,
 /// unless a caller offers a frame with the headers of another one.
 fn belong(headers: &Headers, at: usize, head: usize, tail: usize) -> bool {
     let Headers { link: ethernet, payload, end, .. } = *headers;

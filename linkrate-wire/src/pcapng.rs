@@ -1,22 +1,17 @@
-//! Captures in the pcapng format (draft-ietf-opsawg-pcapng), which Wireshark reads: values in,
-//! blocks as bytes out.
+//! Captures in the pcapng format (draft-ietf-opsawg-pcapng), which Wireshark reads.
 //!
 //! A file is [`section_header`], an [`interface_description`] for each port in the order of their
-//! numbers, and a [`Packet`] for each frame. Blocks may be written as they come; a file that ends
-//! after any of them is whole. All numbers have the byte order of this machine, which the first
-//! block tells.
+//! numbers, and a [`Packet`] for each frame. A file that ends after any block is complete. All
+//! numbers have the byte order of this machine, which the first block tells.
 //!
-//! What is too long is cut: names and comments after 65535 bytes, frames after 262144.
-
-/// What the frames of an interface are: Ethernet, from the destination address on (DLT_EN10MB).
-pub const ETHERNET: u16 = 1;
+//! Names and comments are cut after 65535 bytes, frames after 262144.
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// How long the section is: not known beforehand.
+/// The length of a section that is not known beforehand.
 const UNKNOWN_LENGTH: u64 = u64::MAX;
 
 const OPTION_END: u16 = 0;
@@ -29,10 +24,10 @@ const PACKET_FLAGS: u16 = 2;
 
 /// Timestamps are 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
-/// What readers take at most (`MAXIMUM_SNAPLEN` of libpcap). No superframe is so long.
+/// The longest frame that readers take (`MAXIMUM_SNAPLEN` of libpcap). Superframes are shorter.
 const LONGEST_FRAME: usize = 262_144;
 
-/// The way of a frame, seen from the port it was captured at.
+/// The direction of a frame, seen from the port at which it was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// It came in.
@@ -46,9 +41,12 @@ pub enum Direction {
 pub struct Interface<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Bits per second, if it has a rate.
+    /// The link-layer type of its packets, a `LINKTYPE_` number:
+    /// [`LinkLaw::capture_type`](crate::link::LinkLaw::capture_type).
+    pub link_type: u16,
+    /// Bits per second; `None` without a rate.
     pub speed: Option<u64>,
-    /// Bytes kept of each frame; 0 if all are.
+    /// Bytes kept of each frame; 0 for all.
     pub snap_length: u32,
 }
 
@@ -59,17 +57,17 @@ pub struct Packet<'a> {
     pub interface: u32,
     /// When, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Its way.
+    /// Its direction.
     pub direction: Direction,
     /// The frame without FCS, in as many parts as it has.
     pub parts: &'a [&'a [u8]],
-    /// What is to be said about it, if anything.
+    /// A comment about it.
     pub comment: Option<&'a str>,
-    /// Bytes kept of it, as its interface has it; 0 if all are.
+    /// Bytes kept of it, as for its interface; 0 for all.
     pub snap_length: u32,
 }
 
-/// Appends the block that a file begins with.
+/// Appends the first block of a file.
 pub fn section_header(application: &str, out: &mut Vec<u8>) {
     block(SECTION_HEADER, out, |out| {
         put32(out, BYTE_ORDER);
@@ -82,10 +80,10 @@ pub fn section_header(application: &str, out: &mut Vec<u8>) {
     });
 }
 
-/// Appends the block that tells of a port. The first one has number 0.
+/// Appends the block that describes a port. The first one has number 0.
 pub fn interface_description(interface: &Interface<'_>, out: &mut Vec<u8>) {
     block(INTERFACE_DESCRIPTION, out, |out| {
-        put16(out, ETHERNET);
+        put16(out, interface.link_type);
         put16(out, 0);
         put32(out, interface.snap_length);
         text(INTERFACE_NAME, interface.name, out);
@@ -151,7 +149,7 @@ fn option(code: u16, value: &[u8], out: &mut Vec<u8>) {
     pad(value.len(), out);
 }
 
-/// An option that is text, cut between two characters if it is too long.
+/// A text option, cut between two characters if it is too long.
 fn text(code: u16, value: &str, out: &mut Vec<u8>) {
     let mut end = value.len().min(usize::from(u16::MAX));
     while !value.is_char_boundary(end) {
@@ -173,8 +171,7 @@ fn put32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_ne_bytes());
 }
 
-/// A block and what is in it is far below 4 GiB; only the length of a frame that is cut could be
-/// more.
+/// A block is far shorter than 4 GiB. Only the length of a frame that was cut could be more.
 fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,5 @@
-//! What cutting TCP and UDP superframes has in common: what is asked, what comes out, and the
-//! headers below the transport.
+//! The common part of cutting TCP and UDP superframes: the request, the result, and the headers
+//! below the transport.
 //!
 //! The headers of all segments are written one after the other into memory of the caller, and a
 //! [`Cut`] says which of them and which payload make a frame. Nothing is allocated once that memory
@@ -10,12 +10,12 @@ use crate::encapsulation::{Encapsulation, EncapsulationError, link_header};
 use crate::frame::{FrameError, Headers, Network, ipv4, ipv6, link, put16};
 use std::ops::{Deref, Range};
 
-/// The longest headers that are cut. Ethernet with two tags and SNAP, IPv4 and TCP with all
-/// options come to 150 bytes; the rest is room for IPv6 extension headers.
+/// The longest headers that are cut. Ethernet with two tags and SNAP, IPv4 and TCP with all options
+/// have 150 bytes; the rest is room for IPv6 extension headers.
 pub const LONGEST_HEADER: usize = 256;
 
-/// So many segments ahead of the one that is cut, payload is fetched: longer than memory takes to answer,
-/// and little enough to stay in the first-level cache.
+/// The number of segments for which payload is fetched ahead: enough for the latency of memory, few
+/// enough for the first-level cache.
 const FETCH_AHEAD: usize = 2;
 
 /// How to cut a superframe.
@@ -23,12 +23,12 @@ const FETCH_AHEAD: usize = 2;
 pub struct Request {
     /// Bytes of payload in each segment but the last: `gso_size` of `virtio_net_hdr`.
     pub segment_size: u16,
-    /// What becomes of the IPv4 identification.
+    /// The IPv4 identification of each segment.
     pub identification: Identification,
-    /// What becomes of the TCP flag CWR.
+    /// The segments that carry the TCP flag CWR.
     pub cwr: Cwr,
     /// Insert an 802.1Q tag (0x8100) with this tag control information (priority, drop eligible,
-    /// VLAN) before all others.
+    /// VLAN) in front of all other tags.
     pub vlan: Option<u16>,
     /// Turn the Ethernet II header of the superframe into 802.3 with LLC/SNAP. A superframe that
     /// has SNAP keeps it either way; one with segments too long for an 802.3 length stays
@@ -69,13 +69,13 @@ pub enum Cwr {
     All,
 }
 
-/// Why a superframe cannot be cut. It is to be dropped and counted, never guessed at.
+/// Why a superframe cannot be cut. The caller drops and counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
     /// Its headers contradict each other.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// It is not the protocol that was to be cut.
+    /// It is of another protocol.
     #[error("superframe is not {expected} over IPv4 or IPv6")]
     Protocol {
         /// What it should be.
@@ -84,7 +84,7 @@ pub enum SegmentError {
     /// It is a fragment.
     #[error("superframe is an IP fragment, which has no segments")]
     Fragment,
-    /// The checksum of the segments would cover a destination that is not known.
+    /// The checksum of the segments covers the final destination, which is not known.
     #[error("superframe has an IPv6 routing header with segments left, expected none left")]
     Routed,
     /// The size of the segments is zero.
@@ -103,7 +103,7 @@ pub enum SegmentError {
     /// The headers are too long.
     #[error("superframe has {found} bytes of headers, expected at most {LONGEST_HEADER}")]
     Headers {
-        /// Bytes of headers.
+        /// Its bytes of headers.
         found: usize,
     },
     /// The VLAN tag cannot be inserted.
@@ -203,8 +203,8 @@ impl<const LONGEST: usize> std::fmt::Debug for Header<LONGEST> {
     }
 }
 
-/// The headers of a superframe made ready: what differs between segments is zero, and what does
-/// not is already summed, so that a segment costs a copy and a few additions.
+/// The headers of a superframe, prepared: fields that differ between segments are zero, and the
+/// others are summed already, so that a segment costs a copy and a few additions.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     header: Header,
@@ -214,7 +214,7 @@ pub(crate) struct Template {
     pub(crate) payload: Range<usize>,
     /// Where the transport header is.
     pub(crate) transport: usize,
-    /// Pseudo-header without its length, and transport header as it stands.
+    /// The sum of the pseudo-header without its length and of the prepared transport header.
     transport_sum: Sum,
     ip_sum: Sum,
     increments: bool,
@@ -279,14 +279,13 @@ impl Template {
         Some(Part { index, payload: start..end, last: end == self.payload.end })
     }
 
-    /// How many segments there are.
+    /// The number of segments.
     fn parts(&self) -> usize {
         self.payload.len().div_ceil(self.size).max(1)
     }
 
-    /// Completes the headers of a segment but for the transport. `header` is a copy of the
-    /// template's. The sum is that of the transport so far: it lacks the payload and the varying
-    /// fields.
+    /// Completes the headers of a segment except the transport header. `header` is a copy of the
+    /// template's. The result is the sum of the transport without payload and varying fields.
     pub(crate) fn complete(&self, part: &Part, header: &mut [u8]) -> Sum {
         let total = header.len() + part.payload.len();
         let link = &self.headers.link;
@@ -314,7 +313,7 @@ impl Template {
     }
 }
 
-/// Which payload a segment carries.
+/// The payload of a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) index: usize,
@@ -323,11 +322,11 @@ pub(crate) struct Part {
     pub(crate) last: bool,
 }
 
-/// How a superframe of one protocol is cut.
+/// Cutting for one protocol.
 pub(crate) trait Cutter {
     fn template(&self) -> &Template;
 
-    /// Makes all headers of a segment of a copy of the template's.
+    /// Completes all headers of a segment, in a copy of the template's.
     fn complete(&self, superframe: &[u8], part: &Part, header: &mut [u8]);
 }
 

@@ -1,9 +1,9 @@
-//! The Toeplitz hash of receive-side scaling: which queue a flow goes to.
+//! The Toeplitz hash of receive-side scaling, which chooses the queue of a flow.
 //!
-//! As Microsoft defines it in "RSS hashing types" of the Windows driver documentation, whose
-//! verification vectors are the tests here. The input is the source address, the destination
-//! address and, if the packet is TCP or UDP and no fragment, the two ports in the same order, all
-//! as they are on the wire.
+//! Microsoft defines it in "RSS hashing types" of the Windows driver documentation; its
+//! verification vectors are tests here. The input is the source address, the destination address
+//! and, for TCP and UDP packets that are not fragments, the two ports in the same order, all as on
+//! the wire.
 
 use crate::frame::{Headers, Network, Transport, ipv4, ipv6};
 
@@ -47,15 +47,15 @@ impl Toeplitz {
         Self { tables: tables.collect() }
     }
 
-    /// The hash of `input`, of which at most [`LONGEST_INPUT`] bytes count.
+    /// The hash of the first [`LONGEST_INPUT`] bytes of `input`.
     #[must_use]
     pub fn hash(&self, input: &[u8]) -> u32 {
         let entries = self.tables.iter().zip(input).map(|(table, byte)| table[usize::from(*byte)]);
         entries.fold(0, |hash, entry| hash ^ entry)
     }
 
-    /// The hash of a frame with its headers, if it is IP. A fragment is hashed without ports, so
-    /// that all fragments of a packet go to the same queue.
+    /// The hash of an IP frame with these headers; `None` for other frames. A fragment is hashed
+    /// without ports, so that all fragments of a packet go to the same queue.
     #[must_use]
     pub fn hash_frame(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
         let addresses = match headers.network {

@@ -1,10 +1,10 @@
 //! TCP segmentation: one superframe into the frames that travel.
 //!
-//! As `tcp_gso_segment` and `inet_gso_segment` of Linux do it. From segment to segment the
-//! sequence number grows by the payload; lengths, identification and checksums are made anew; FIN
-//! and PSH are only on the last one and CWR only on the first. All else is repeated, options
-//! included. The checksum field of the superframe is not looked at, so it may hold the sum of the
-//! pseudo-header, as a TAP leaves it.
+//! The rules are those of `tcp_gso_segment` and `inet_gso_segment` of Linux. From segment to
+//! segment the sequence number grows by the payload. Lengths, identification and checksums are
+//! computed for each segment. FIN and PSH are only on the last one, CWR only on the first.
+//! Everything else is repeated, including options. The checksum field of the superframe is ignored,
+//! so it may hold the sum of the pseudo-header, as in a packet from a TAP.
 //!
 //! ```no_run
 //! # fn transmit(_: &[u8], _: &[u8]) {}
@@ -24,7 +24,8 @@ use crate::frame::tcp::{CHECKSUM, CWR, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};
 use crate::frame::{Headers, TCP, Transport, be16, be32, put16, put32};
 use crate::segment::{self, Cut, Cutter, Cwr, Part, Request, SegmentError, Template};
 
-/// Cuts `superframe`, a whole frame without FCS, into segments: appends the headers of all of them to
+/// Cuts `superframe`, a whole frame without FCS, into segments: appends the headers of all of them
+/// to
 /// `headers`, and to `cuts` where headers and payload of each are, in order.
 ///
 /// `fetch` is told of each piece of payload some time before it is read, so that it may be brought
@@ -92,7 +93,7 @@ impl Cutter for Tcp {
             .complete(part, header)
             .then(Sum::words(sequence))
             .then(Sum::word(flags))
-            // even, whatever the payload is: headers are whole words
+            // at an even offset for every payload: headers are whole words
             .and(&superframe[part.payload.clone()]);
         let at = template.transport;
         put32(header, at + SEQUENCE, sequence);

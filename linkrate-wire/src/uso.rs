@@ -1,14 +1,16 @@
 //! UDP segmentation: one superframe into separate datagrams, each with its own length and checksum.
 //!
-//! As `__udp_gso_segment` of Linux does it. A checksum that comes out as zero is sent as 0xffff.
+//! The rules are those of `__udp_gso_segment` of Linux. A checksum of zero is sent as 0xffff.
 
 use crate::checksum::Sum;
 use crate::frame::udp::{CHECKSUM, HEADER, LENGTH, length};
 use crate::frame::{Headers, Transport, UDP, put16};
 use crate::segment::{self, Cut, Cutter, Part, Request, SegmentError, Template, narrow};
 
-/// Cuts `superframe`, a whole frame without FCS, into datagrams: appends the headers of all of them to
-/// `headers`, and to `cuts` where headers and payload of each are, in order. The request's CWR means nothing here.
+/// Cuts `superframe`, a whole frame without FCS, into datagrams: appends the headers of all of them
+/// to
+/// `headers`, and to `cuts` where headers and payload of each are, in order.
+/// The request's `cwr` has no effect.
 ///
 /// `fetch` is told of each piece of payload some time before it is read, so that it may be brought
 /// into the cache meanwhile.

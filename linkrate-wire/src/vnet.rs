@@ -1,4 +1,4 @@
-//! `virtio_net_hdr`: what stands before each frame at a TAP, and what it asks for.
+//! `virtio_net_hdr`: the header before each frame at a TAP, and what it asks for.
 //!
 //! It is the legacy header of the virtio specification (5.1.6.1) as Linux declares it in
 //! `linux/virtio_net.h` and `tun` reads and writes it: 10 bytes, or 12 with the number of buffers
@@ -6,8 +6,8 @@
 //! unless it is told otherwise (`TUNSETVNETLE`, `TUNSETVNETBE`): little-endian on x86. Both sides
 //! of a TAP are on one host, so this module uses the host's order and no other.
 //!
-//! The header comes from a host and is checked against the frame behind it. Its header length is a
-//! hint, which nothing here relies on: the frame's own headers say where its payload begins.
+//! The header comes from a host and is checked against the frame behind it. Its header length is
+//! only a hint: the frame's own headers tell where its payload begins.
 
 use crate::checksum::Sum;
 
@@ -28,7 +28,7 @@ const GSO_ECN: u8 = 0x80;
 /// The forms of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// `virtio_net_hdr`, what a TAP has unless told otherwise.
+    /// `virtio_net_hdr`, the default of a TAP.
     Plain,
     /// `virtio_net_hdr_mrg_rxbuf`, with the number of buffers.
     Mergeable,
@@ -50,28 +50,28 @@ impl Form {
 pub struct VnetHeader {
     /// The frame is a superframe, to be cut.
     pub gso: Option<Gso>,
-    /// How long its headers are, if that is true.
+    /// The length of its headers, as a hint.
     pub header_length: u16,
-    /// Bytes of payload in each segment; zero in a frame that is none.
+    /// Bytes of payload in each segment; zero in a frame that is not a superframe.
     pub segment_size: u16,
     /// Its checksum is to be completed (NEEDS_CSUM).
     pub checksum: Option<Checksum>,
     /// Its checksum was verified (DATA_VALID).
     pub data_valid: bool,
-    /// How many buffers it takes; there is no such field in the plain form, which means 0.
+    /// The number of its buffers; 0 in the plain form, which has no such field.
     pub buffers: u16,
 }
 
-/// What a superframe is.
+/// The kind of a superframe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gso {
-    /// What it is to be cut into.
+    /// The packets that it is to be cut into.
     pub kind: GsoKind,
     /// Its TCP header has CWR.
     pub ecn: bool,
 }
 
-/// What a superframe is to be cut into.
+/// The packets that a superframe is to be cut into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GsoKind {
     /// TCP segments over IPv4.
@@ -82,20 +82,20 @@ pub enum GsoKind {
     UdpL4,
 }
 
-/// Which checksum is to be completed. Its field holds the folded sum of the pseudo-header.
+/// The checksum that is to be completed. Its field holds the folded sum of the pseudo-header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checksum {
-    /// Where the bytes it covers begin; they go on to the end of the frame.
+    /// Where the bytes that it covers begin; they end with the frame.
     pub start: u16,
     /// Where its field is, from there.
     pub offset: u16,
 }
 
-/// Why a header is refused. The frame is to be dropped and counted.
+/// Why a header is refused. The caller drops and counts the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum VnetError {
     /// It is cut off.
-    #[error("buffer has {found} bytes, expected at least the {expected} of a virtio_net_hdr")]
+    #[error("buffer has {found} bytes, expected at least {expected} for a virtio_net_hdr")]
     Length {
         /// Bytes there are.
         found: usize,
@@ -120,7 +120,7 @@ pub enum VnetError {
         /// The kind of superframe.
         gso_type: u8,
     },
-    /// The checksum field is not in the frame, or not where it may be written.
+    /// The checksum field is not in the frame, or not in the part that may be written.
     #[error(
         "csum_start {start} with csum_offset {offset} ends at byte {}, expected at most {room}",
         start.saturating_add(*offset).saturating_add(2)
@@ -136,7 +136,7 @@ pub enum VnetError {
 }
 
 impl VnetHeader {
-    /// Splits what a TAP gave into header and frame.
+    /// Splits the bytes read from a TAP into header and frame.
     ///
     /// # Errors
     /// The buffer is too short, the kind of superframe is not known or lacks its segment size, or
@@ -228,7 +228,7 @@ pub fn complete_checksum_parts(
     Ok(())
 }
 
-/// Where the checksum field is, if it is all in `room` bytes.
+/// Where the checksum field is, if all of it is in `room` bytes.
 fn field(room: usize, start: usize, offset: usize) -> Result<usize, VnetError> {
     let at = start.saturating_add(offset);
     if at.saturating_add(2) <= room {
@@ -302,7 +302,7 @@ mod tests {
         let error = VnetHeader::parse(&[0; 11], Form::Mergeable).expect_err("refused");
         assert_eq!(
             error.to_string(),
-            "buffer has 11 bytes, expected at least the 12 of a virtio_net_hdr"
+            "buffer has 11 bytes, expected at least 12 for a virtio_net_hdr"
         );
     }
 

@@ -106,7 +106,7 @@ fn headers_of_another_frame_are_refused() {
     let packet = Packet { snap: true, ..Packet::tcp4(bytes(9)) };
     let headers = parsed(&packet.frame());
     let error = encapsulate(&[0; 20], &headers, SNAP).expect_err("refused");
-    assert_eq!(error.to_string(), "frame has 20 bytes in front, expected the 22 of its headers");
+    assert_eq!(error.to_string(), "frame begins with 20 bytes, expected the 22 of its link header");
     assert!(decapsulate(&[0; 20], &headers, Tag::Keep).is_err());
 }
 

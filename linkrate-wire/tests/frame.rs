@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Packet, bytes, strategy};
-use linkrate_wire::frame::{Headers, Network, Transport, Verification};
+use linkrate_wire::frame::{Headers, Network, Transport, Verification, tcp};
 use proptest::prelude::*;
 
 fn refusal(frame: &[u8]) -> String {
@@ -138,6 +138,28 @@ fn extension_headers_are_bounded() {
         error.contains("extension header length at byte 55 is 1608, expected 8 to 38"),
         "{error}"
     );
+}
+
+#[test]
+fn transport_fields_by_name() {
+    let tcp = Packet { tags: vec![(0x8100, 3)], flags: 0x102, ..Packet::tcp6(bytes(9)) };
+    let frame = tcp.frame();
+    let headers = Headers::parse(&frame).expect("a good frame");
+    assert_eq!(headers.tcp_flags(&frame), Some(tcp::SYN | 0x100));
+    assert_eq!(headers.tcp_flags(&frame[..headers.payload - 1]), None, "of another frame");
+    assert_eq!(headers.ports(&frame), Some(tcp.ports));
+    let place = headers.checksum_place().expect("TCP");
+    assert_eq!((place.at, place.offset, place.protocol), (58, 16, 6));
+
+    let frame = Packet::udp4(bytes(9)).frame();
+    let headers = Headers::parse(&frame).expect("a good frame");
+    let place = headers.checksum_place().expect("UDP");
+    assert_eq!((place.at, place.offset, place.protocol), (34, 6, 17));
+    assert_eq!(headers.tcp_flags(&frame), None);
+
+    let fragment = Packet { fragment: 0x2000, ..Packet::tcp4(bytes(9)) }.frame();
+    let headers = Headers::parse(&fragment).expect("a fragment");
+    assert_eq!((headers.checksum_place(), headers.tcp_flags(&fragment)), (None, None));
 }
 
 proptest! {

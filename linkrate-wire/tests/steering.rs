@@ -73,7 +73,7 @@ fn entries_age_and_a_full_table_gives_up_the_longest_idle() {
     let error = table.set(4, 1, 3 * SECOND, &queues).expect_err("full");
     assert_eq!(
         error.to_string(),
-        "port 4: all 2 entries have packets waiting, expected one without"
+        "port 4: all 2 entries have packets waiting, expected one without any"
     );
     assert_eq!((table.counts().refused, table.age(3 * SECOND, &queues)), (1, 0));
     consume_all(&mut queues);
@@ -87,7 +87,7 @@ fn entries_age_and_a_full_table_gives_up_the_longest_idle() {
 fn a_queue_that_is_not_there_is_refused() {
     let error = PortTable::new(2, 0).set(9, 4, 0, &[Progress::default(); 4]).expect_err("no queue");
     assert_eq!(error, SteeringError::Queue { port: 9, queue: 4, queues: 4 });
-    assert_eq!(error.to_string(), "port 9: queue is 4, expected below 4");
+    assert_eq!(error.to_string(), "port 9: queue is 4, expected less than 4");
 }
 
 #[derive(Debug, Clone)]

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use linkrate_terms::{BitRate, Model, PortKnobs};
-use linkrate_wire::frame::{Headers, TCP, Transport, UDP};
 use linkrate_wire::lro::Coalescer;
 
 use super::{Device, Outlet};
@@ -59,23 +58,6 @@ impl PortLimits {
             transmit_ring: model.transmit_ring as usize,
             receive_ring: model.receive_ring as usize,
             hand_through: model.hand_through,
-        }
-    }
-}
-
-/// Where the transport header of a packet begins, where in it the checksum is, and its protocol.
-pub(crate) struct ChecksumPlace {
-    pub(crate) at: usize,
-    pub(crate) offset: u16,
-    pub(crate) protocol: u8,
-}
-
-impl ChecksumPlace {
-    pub(crate) fn of(headers: &Headers) -> Option<Self> {
-        match headers.transport {
-            Transport::Tcp { at } => Some(Self { at, offset: 16, protocol: TCP }),
-            Transport::Udp { at } => Some(Self { at, offset: 6, protocol: UDP }),
-            Transport::Fragment | Transport::Other => None,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use linkrate_terms::Steering;
-use linkrate_wire::frame::{Headers, Transport};
+use linkrate_wire::frame::{Headers, tcp};
 use rtrb::{Consumer, Producer};
 
 use super::InterfaceShared;
@@ -28,10 +28,6 @@ const WEIGHT: usize = 64;
 /// The driver tells the adapter the queue of a flow at each SYN, and with every packet of this
 /// number on a queue.
 const STEERING_SAMPLE: u64 = 20;
-
-/// Where TCP's flags are in its header, and SYN among them.
-const FLAGS: usize = 13;
-const SYN: u8 = 2;
 
 /// A flow's port and the queue that its received frames go to.
 #[derive(Debug, Clone, Copy)]
@@ -232,9 +228,9 @@ impl Driver {
         let head = descriptor.block.bytes(VNET_BYTES..length.min(VNET_BYTES + 256));
         let tail = length.saturating_sub(VNET_BYTES + head.len());
         let Ok(headers) = Headers::parse_parts(head, tail) else { return };
-        let Transport::Tcp { at } = headers.transport else { return };
-        if self.posted.is_multiple_of(STEERING_SAMPLE) || head[at + FLAGS] & SYN != 0 {
-            let port = u16::from_be_bytes([head[at], head[at + 1]]);
+        let Some(flags) = headers.tcp_flags(head) else { return };
+        if self.posted.is_multiple_of(STEERING_SAMPLE) || flags & tcp::SYN != 0 {
+            let Some((port, _)) = headers.ports(head) else { return };
             let update = SteeringUpdate { port, queue: self.number };
             // the table may miss an update; the next packets bring another
             if self.steering.push(update).is_ok() {

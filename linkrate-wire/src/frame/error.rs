@@ -1,9 +1,9 @@
-//! Why a frame was refused.
+//! The error of a frame that was refused.
 
 use super::Extent;
 use std::fmt;
 
-/// A field whose value contradicts what is around it.
+/// A field whose value contradicts the bytes around it.
 ///
 /// Shows as `TCP header length at byte 46 is 12, expected 20 to 60`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct FrameError {
     pub at: usize,
     /// The smallest value that would be right.
     pub lowest: usize,
-    /// The largest value that would be right, if there is one.
+    /// The largest value that would be right; `None` where only the smallest is bounded.
     pub highest: Option<usize>,
     /// The value found.
     pub found: usize,
@@ -34,23 +34,25 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Demands that `found` is in a range.
-pub(super) fn within(
-    field: &'static str,
-    at: usize,
-    found: usize,
-    lowest: usize,
-    highest: usize,
-) -> Result<usize, FrameError> {
-    if (lowest..=highest).contains(&found) {
-        Ok(found)
-    } else {
-        Err(FrameError { field, at, lowest, highest: Some(highest), found })
+impl FrameError {
+    /// Demands that `found`, the value of `field` at byte `at`, is in a range.
+    pub(crate) fn within(
+        field: &'static str,
+        at: usize,
+        found: usize,
+        lowest: usize,
+        highest: usize,
+    ) -> Result<usize, Self> {
+        if (lowest..=highest).contains(&found) {
+            Ok(found)
+        } else {
+            Err(Self { field, at, lowest, highest: Some(highest), found })
+        }
     }
 }
 
-/// Demands that at least `length` bytes from `at` on lie in the head of `frame`. `field` says "bytes
-/// of ...".
+/// Demands that at least `length` bytes from `at` on lie in the head of `frame`. `field` says
+/// "bytes of ...".
 pub(super) fn has(
     field: &'static str,
     frame: Extent<'_>,

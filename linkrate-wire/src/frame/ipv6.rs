@@ -1,6 +1,6 @@
 //! The IPv6 header (RFC 8200) and its extension headers, walked to the transport.
 
-use super::error::{FrameError, has, within};
+use super::error::{FrameError, has};
 use super::{Extent, be16};
 use crate::checksum::{Sum, pseudo_v6};
 
@@ -10,12 +10,12 @@ pub const ETHER_TYPE: u16 = 0x86dd;
 pub const HEADER: usize = 40;
 /// Offset of the payload length in the header.
 pub const PAYLOAD_LENGTH: usize = 4;
-/// Offset of the field that names what follows the header.
+/// Offset of the field that names the next header.
 pub const NEXT_HEADER: usize = 6;
 /// Offset of the source address, which the destination follows.
 pub const SOURCE: usize = 8;
-/// More extension headers than this are not walked: each kind occurs once in a proper packet, but
-/// for destination options, which occur twice (RFC 8200, 4.1).
+/// The most extension headers that are walked. In a proper packet each kind occurs once, except
+/// destination options, which occur twice (RFC 8200, 4.1).
 pub const MOST_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
@@ -65,10 +65,10 @@ pub(super) fn parse(
 ) -> Result<(Ipv6, Option<u8>, usize), FrameError> {
     has("bytes of IPv6 header", extent, at, HEADER)?;
     let frame = extent.head;
-    within("IP version", at, usize::from(frame[at] >> 4), 6, 6)?;
+    FrameError::within("IP version", at, usize::from(frame[at] >> 4), 6, 6)?;
     let payload = usize::from(be16(frame, at + PAYLOAD_LENGTH));
     let room = extent.length - at - HEADER;
-    within("IPv6 payload length", at + PAYLOAD_LENGTH, payload, 0, room)?;
+    FrameError::within("IPv6 payload length", at + PAYLOAD_LENGTH, payload, 0, room)?;
     let end = at + HEADER + payload;
     let packet = extent.until(end);
 
@@ -79,14 +79,20 @@ pub(super) fn parse(
     {
         let header = at + ip.length;
         extensions += 1;
-        within("number of IPv6 extension headers", header, extensions, 0, MOST_EXTENSIONS)?;
+        FrameError::within(
+            "number of IPv6 extension headers",
+            header,
+            extensions,
+            0,
+            MOST_EXTENSIONS,
+        )?;
         has("bytes of IPv6 extension header", packet, header, 8)?;
         if next == FRAGMENT {
             ip.fragment = true;
             return Ok((ip, None, end));
         }
         let length = extension(next, frame[header + 1]);
-        within("IPv6 extension header length", header + 1, length, 8, end - header)?;
+        FrameError::within("IPv6 extension header length", header + 1, length, 8, end - header)?;
         ip.routed |= next == ROUTING && frame[header + 3] != 0;
         next = frame[header];
         ip.length += length;

@@ -1,17 +1,17 @@
-//! Where the bytes of a link go.
+//! The account of a link: every byte of a unit of traffic.
 
 use linkrate_terms::BitRate;
 
 /// Bytes that one layer adds to a unit of traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
-    /// What they are, for people: `TCP header`, `inter-frame gap`.
+    /// The name for people: `TCP header`, `inter-frame gap`.
     pub name: &'static str,
-    /// How many for one unit. Whole, except where a layer is spread over packets (SONET).
+    /// Their number for one unit. Whole, except where a layer is spread over packets (SONET).
     pub bytes: f64,
 }
 
-/// The limit of a link for one kind of traffic, with its whole account.
+/// The limit of a link for one kind of traffic, with the account of all bytes.
 ///
 /// The account is for one *unit*: one full packet of a stream, or one message with all the
 /// packets it was cut into.
@@ -25,18 +25,18 @@ pub struct Limit {
     pub packets: u64,
     /// ATM cells of one unit; `None` on Ethernet, where each packet is one frame.
     pub cells: Option<u64>,
-    /// Everything that is not payload, from the top of the stack down. Layers that add nothing
-    /// are left out.
+    /// All layers except the payload, from the top of the stack down. Layers without bytes are left
+    /// out.
     pub layers: Vec<Layer>,
 }
 
 impl Limit {
-    /// Bytes the link is busy with for one unit, payload included.
+    /// Bytes on the line for one unit, including the payload.
     pub fn line_bytes(&self) -> f64 {
         self.payload as f64 + self.layers.iter().map(|layer| layer.bytes).sum::<f64>()
     }
 
-    /// The share of the line rate that is payload, in (0, 1).
+    /// The payload's share of the line rate, in (0, 1).
     pub fn efficiency(&self) -> f64 {
         self.payload as f64 / self.line_bytes()
     }
@@ -67,25 +67,26 @@ impl Limit {
     }
 }
 
-/// Collects layers in the order they are added, without those that add nothing.
+/// Collects layers in the order in which they are first named.
 #[derive(Debug, Default)]
 pub(super) struct Layers(Vec<Layer>);
 
 impl Layers {
-    /// Adds whole bytes.
+    /// Adds whole bytes, to those that the layer has already.
     pub(super) fn add(&mut self, name: &'static str, bytes: u64) {
         self.add_spread(name, bytes as f64);
     }
 
     /// Adds bytes that need not be whole for one unit.
     pub(super) fn add_spread(&mut self, name: &'static str, bytes: f64) {
-        if bytes > 0.0 {
-            self.0.push(Layer { name, bytes });
+        match self.0.iter_mut().find(|layer| layer.name == name) {
+            Some(layer) => layer.bytes += bytes,
+            None => self.0.push(Layer { name, bytes }),
         }
     }
 
-    /// What was collected.
+    /// The layers that add something.
     pub(super) fn into_vec(self) -> Vec<Layer> {
-        self.0
+        self.0.into_iter().filter(|layer| layer.bytes > 0.0).collect()
     }
 }

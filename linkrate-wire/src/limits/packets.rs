@@ -1,4 +1,4 @@
-//! How payload is cut into IP packets, whatever the link below.
+//! How payload is cut into IP packets, for any link.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ impl IpVersion {
         (mtu - self.header() - self.fragment_header()) / FRAGMENT_UNIT * FRAGMENT_UNIT
     }
 
-    /// Bytes a fragment has beyond the header every packet has.
+    /// Bytes of a fragment beyond the header that every packet has.
     fn fragment_header(self) -> u64 {
         match self {
             Self::V4 => 0,
@@ -69,7 +69,7 @@ impl IpVersion {
         }
     }
 
-    /// What the header is called in an account.
+    /// The name of the header in an account.
     fn header_name(self) -> &'static str {
         match self {
             Self::V4 => "IPv4 header",
@@ -87,7 +87,7 @@ impl fmt::Display for IpVersion {
     }
 }
 
-/// What is inside the IP packets.
+/// The protocol inside the IP packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// TCP data segments.
@@ -127,18 +127,18 @@ pub enum Cut {
 pub struct Traffic {
     /// The IP header.
     pub ip: IpVersion,
-    /// What the packets carry.
+    /// The protocol inside the packets.
     pub transport: Transport,
     /// The largest IP packet in bytes.
     pub mtu: u32,
-    /// How payload is divided among packets.
+    /// Where packets begin and end.
     pub cut: Cut,
 }
 
 /// IP packets of the same size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Group {
-    /// How many.
+    /// Their number.
     pub(super) count: u64,
     /// Bytes of each, IP header included.
     pub(super) length: u64,
@@ -156,14 +156,9 @@ pub(super) struct Packets {
 }
 
 impl Packets {
-    /// How many there are.
+    /// The number of packets.
     pub(super) fn count(&self) -> u64 {
         self.groups.iter().map(|group| group.count).sum()
-    }
-
-    /// The sum of `bytes(length)` over all packets.
-    pub(super) fn sum(&self, bytes: impl Fn(u64) -> u64) -> u64 {
-        self.groups.iter().map(|group| group.count * bytes(group.length)).sum()
     }
 }
 
@@ -192,7 +187,7 @@ impl Traffic {
         Ok(u64::from(self.mtu) - self.ip.header() - self.transport.header())
     }
 
-    /// Refuses an MTU that the IP version or the link cannot have.
+    /// Refuses an MTU that is impossible for the IP version or the link.
     pub(super) fn check_mtu(&self, largest: u32, link: &'static str) -> Result<(), LimitError> {
         let (lowest, highest) = (self.ip.smallest_mtu(), largest.min(self.ip.largest_packet()));
         if (lowest..=highest).contains(&self.mtu) {
@@ -260,10 +255,9 @@ impl Traffic {
         packets
     }
 
-    /// The fragments of `length` bytes of IP payload, and what each has beyond the IP header.
+    /// The fragments of `length` bytes of IP payload, and the bytes of each beyond the IP header.
     ///
-    /// Only the last fragment may fill the MTU to the byte, the others end on a multiple of
-    /// eight.
+    /// Only the last fragment may fill the MTU to the byte. The others end on a multiple of eight.
     fn fragments(&self, length: u64) -> (Vec<Group>, u64) {
         let extra = self.ip.fragment_header();
         let headers = self.ip.header() + extra;

@@ -1,4 +1,4 @@
-//! What a path allows one TCP connection, whatever its links carry: its window, and its losses.
+//! The limits of one TCP connection on a path of any links: by its window, and by losses.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use linkrate_terms::BitRate;
 /// avoidance algorithm", 1997.
 const RESPONSE: f64 = 1.224_744_871_391_589;
 
-/// The highest rate of a connection that may have `window` bytes under way at once: one window
-/// each round trip. `None` for a round trip of zero, which limits nothing.
+/// The highest rate of a connection that may have `window` bytes in flight: one window each round
+/// trip. `None` for a round trip of zero, which is no limit.
 pub fn window_rate(window: u64, round_trip: Duration) -> Option<BitRate> {
     let seconds = round_trip.as_secs_f64();
     (seconds > 0.0).then(|| BitRate(window as f64 * 8.0 / seconds))
 }
 
-/// Bytes under way when a path of `rate` is full: the least window that fills it.
+/// The bytes in flight on a full path of `rate`: the smallest window that fills it.
 pub fn bandwidth_delay(rate: BitRate, round_trip: Duration) -> u64 {
     (rate.0 / 8.0 * round_trip.as_secs_f64()).ceil() as u64
 }

@@ -1,12 +1,12 @@
-//! What a PCI Express slot moves: an adapter's data crosses it in packets of its own.
+//! The limit of a PCI Express slot, which carries an adapter's data in packets of its own.
 
 use linkrate_terms::BitRate;
 
-/// Bytes that each packet with data has beside it: framing 4, sequence number 2, header 16 (64-bit
+/// Bytes that each packet has besides its data: framing 4, sequence number 2, header 16 (64-bit
 /// addresses), link CRC 4; PCI Express Base Specification 3.0, sections 2.2, 3.6 and 4.2.2.
 pub const PACKET_OVERHEAD: u64 = 26;
 
-/// Bytes of data in a packet that about every system settles on.
+/// Bytes of data in a packet on nearly every system.
 pub const USUAL_PAYLOAD: u64 = 256;
 
 /// One direction of a PCI Express link.

@@ -1,4 +1,4 @@
-//! One flow that is held: which frame may be added, and what is handed up in the end.
+//! One held flow: the rules for adding a frame, and the packet that is handed up.
 
 use super::superframe::Spare;
 use super::{Delivery, Parts, Piece, Reason, Row, Superframe};
@@ -10,13 +10,13 @@ use crate::frame::{
 use crate::segment::{Header, LONGEST_HEADER, narrow};
 use std::ops::Range;
 
-/// The largest IP packet: what its length field can hold.
+/// The largest IP packet that its length field can express.
 pub(super) const LARGEST_PACKET: usize = 65_535;
 
-/// Who talks to whom.
+/// The addresses and ports of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Addresses {
-    /// Those of IPv4 fill the first 8 bytes.
+    /// IPv4 addresses fill the first 8 bytes.
     ip: [u8; 32],
     ipv6: bool,
     /// Both ports; none in a fragment.
@@ -24,7 +24,7 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Of an IP packet.
+    /// The addresses of a TCP packet or fragment; `None` for other packets.
     pub(super) fn of(head: &[u8], headers: &Headers) -> Option<Self> {
         let mut ip = [0; 32];
         let ipv6 = match headers.network {
@@ -56,7 +56,7 @@ impl Addresses {
     }
 }
 
-/// With options, an IPv4 packet is left alone.
+/// Whether it is an IPv4 packet with options, which is never merged.
 pub(super) fn has_ipv4_options(headers: &Headers) -> bool {
     matches!(headers.network, Network::V4(ip) if ip.length != ipv4::HEADER)
 }
@@ -73,7 +73,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Of a frame with this head, which has all `headers`.
+    /// The candidate of a frame with this head, which has all `headers`.
     pub(super) fn new(head: &[u8], headers: &Headers, at: usize, addresses: Addresses) -> Self {
         let (sequence, flags) = (be32(head, at + SEQUENCE), tcp::flags(head, at));
         Self { headers: *headers, at, addresses, sequence, flags }
@@ -83,7 +83,7 @@ impl Candidate {
         &self.addresses
     }
 
-    /// Whether PSH or FIN ends what it is part of.
+    /// Whether its PSH or FIN ends the superframe.
     pub(super) fn ends(&self) -> bool {
         self.flags & (PSH | FIN) != 0
     }
@@ -92,7 +92,7 @@ impl Candidate {
         self.headers.payload_range().len()
     }
 
-    /// What a superframe needs of it.
+    /// The part that a superframe needs.
     pub(super) fn as_next(&self) -> Next {
         let (payload, flags) = (self.headers.payload_range(), self.flags);
         Next { payload, flags, identification: self.identification() }
@@ -105,8 +105,8 @@ impl Candidate {
         }
     }
 
-    /// What must not differ in another frame of the same superframe: all header bytes but those
-    /// that a segmentation makes anew. The headers must fit a mask.
+    /// The bits that must be equal in all frames of a superframe: all header bytes except the
+    /// fields that a segmentation computes. The headers must fit a mask.
     fn mask(&self) -> [u8; LONGEST_HEADER] {
         let Headers { link, network, payload, .. } = &self.headers;
         let mut mask = [0; LONGEST_HEADER];
@@ -130,17 +130,17 @@ impl Candidate {
     }
 }
 
-/// What a frame adds to a superframe.
+/// The contribution of a frame to a superframe.
 #[derive(Debug, Clone)]
 pub(super) struct Next {
     /// Where its payload is, through head and tail.
     payload: Range<usize>,
     flags: u16,
-    /// Of IPv4.
+    /// The identification of an IPv4 packet.
     identification: Option<u16>,
 }
 
-/// Whether `a` and `b` are the same where `mask` has ones. All are as long as `a`.
+/// Whether `a` and `b` are equal where `mask` has ones. The length of `a` counts.
 fn same(a: &[u8], b: &[u8], mask: &[u8]) -> bool {
     let (Some(b), Some(mask)) = (b.get(..a.len()), mask.get(..a.len())) else {
         return false;
@@ -159,25 +159,25 @@ fn same(a: &[u8], b: &[u8], mask: &[u8]) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct Held<F> {
     first: Candidate,
-    /// Of the first frame.
+    /// The mask of the first frame.
     mask: [u8; LONGEST_HEADER],
     /// The sum of the pseudo-header without its length.
     pseudo: Sum,
     /// All frames, at least one, some of them in rows.
     pieces: Vec<Piece<F>>,
-    /// How many frames they are.
+    /// The number of frames.
     frames: usize,
     /// Bytes of payload so far.
     payload: usize,
-    /// What FIN and PSH the last frame brought.
+    /// FIN and PSH of the last frame.
     last_flags: u16,
-    /// What the identification grows by; known from the second frame on.
+    /// The step of the identification; known from the second frame on.
     step: Option<u16>,
 }
 
 impl<F: Parts> Held<F> {
-    /// Gives the frame back if its headers are too long to be kept. `room`, which is empty, is
-    /// where the frames go.
+    /// Holds a first frame, or gives it back if its headers are too long. `room` is an empty vector
+    /// for the frames.
     pub(super) fn new(frame: F, first: Candidate, mut room: Vec<Piece<F>>) -> Result<Self, F> {
         let headers = &first.headers;
         if headers.payload > LONGEST_HEADER {
@@ -205,7 +205,7 @@ impl<F: Parts> Held<F> {
         &self.first.addresses
     }
 
-    /// The IP packet with `payload` bytes.
+    /// The length of the IP packet with `payload` bytes.
     fn packet(&self, payload: usize) -> usize {
         self.first.headers.payload - self.first.headers.link.length + payload
     }
@@ -229,9 +229,10 @@ impl<F: Parts> Held<F> {
         Ok(())
     }
 
-    /// Whether a frame whose head is nothing but headers goes on where this ends: then it is what
-    /// the first frame was, and parsing it would only find the same again. Its lengths, its place
-    /// and its checksums are looked at here. What is unusual is left to the usual way.
+    /// Whether a frame whose head has headers only continues where this flow ends. Its headers then
+    /// equal those of the first frame, and parsing them would give the same result. Its lengths,
+    /// its place in the stream and its checksums are checked here. Unusual frames are left to
+    /// [`Coalescer::offer`](super::Coalescer::offer).
     fn follows(&self, head: &[u8], tail: &[u8]) -> Option<Next> {
         let headers = &self.first.headers;
         let (total, length) = (head.len() + tail.len(), tail.len());
@@ -271,14 +272,14 @@ impl<F: Parts> Held<F> {
         })
     }
 
-    /// Whether a frame with this head has all fields that must not differ. Then its headers are at
-    /// the same places, too.
+    /// Whether a frame with this head is equal in all fields that must be. Its headers are then at
+    /// the same places.
     fn same_headers(&self, head: &[u8]) -> bool {
         let first = self.pieces[0].frame.head();
         first.get(..self.first.headers.payload).is_some_and(|first| same(first, head, &self.mask))
     }
 
-    /// What the identification grows by if `next` comes next.
+    /// The step of the identification if `next` is added.
     fn step_to(&self, next: Option<u16>) -> Result<Option<u16>, Reason> {
         let (Some(first), Some(next)) = (self.first.identification(), next) else {
             return Ok(None);
@@ -293,14 +294,14 @@ impl<F: Parts> Held<F> {
         }
     }
 
-    /// Adds a frame that is admitted, and says whether it is the last one.
+    /// Adds an admitted frame, and tells why it is the last one if it is.
     pub(super) fn push(&mut self, frame: F, next: &Next) -> Option<Reason> {
         self.pieces.push(Piece { frame, payload: next.payload.clone() });
         self.count(next)
     }
 
-    /// Adds those frames of a row, from its first, that go on where this ends, and says how many
-    /// they are and whether the last of them is the last one.
+    /// Adds the frames at the begin of a row that continue this flow. Returns their number, and why
+    /// the last of them ends the superframe if it does.
     pub(super) fn follow(&mut self, row: &F) -> (usize, Option<Reason>)
     where
         F: Row,
@@ -335,8 +336,8 @@ impl<F: Parts> Held<F> {
         (length < self.first.payload()).then_some(Reason::Short)
     }
 
-    /// Hands up: as it came if it is only one frame. Then the room for frames is left over, and
-    /// goes to `spare`.
+    /// Hands up: a single frame unchanged, several as a superframe. The room of a single frame goes
+    /// to `spare`.
     pub(super) fn deliver(mut self, reason: Reason, spare: &mut Spare<F>) -> Delivery<F> {
         if self.frames == 1
             && let Some(only) = self.pieces.pop()
@@ -359,7 +360,7 @@ impl<F: Parts> Held<F> {
         Delivery::Superframe { superframe, reason }
     }
 
-    /// The header of all frames together as Ethernet II, and where TCP begins in it.
+    /// The header of the superframe as Ethernet II, and the place of TCP in it.
     fn header(&self) -> (Header, usize) {
         let Candidate { headers, at, .. } = &self.first;
         let head = self.pieces[0].frame.head();

@@ -1,10 +1,10 @@
-//! A frame in two parts: headers that were made for it, and payload that stays where it was; and
-//! several such frames in a row.
+//! A frame in two parts: its own headers, and a payload that stays where it was; and several such
+//! frames in a row.
 
 /// A frame whose payload need not lie behind its headers.
 ///
-/// The frame is `head` followed by `tail`. All headers are in the head, and what the head has
-/// beyond them is payload (or padding) too, so a frame in one piece is a head alone.
+/// The frame is `head` followed by `tail`. All headers are in the head. Bytes of the head behind
+/// them are payload or padding too, so a frame in one piece has a head only.
 pub trait Parts {
     /// The first bytes of the frame, with all its headers.
     fn head(&self) -> &[u8];
@@ -14,10 +14,10 @@ pub trait Parts {
 
 /// Frames in a row, which may be taken together.
 ///
-/// As [`Parts`] they are the head of the first frame followed by the tails of all, which therefore
-/// must lie one after the other. Whatever is one frame only is a row of one.
+/// As [`Parts`] a row is the head of its first frame followed by the tails of all frames, which
+/// must lie one after the other. A single frame is a row of one.
 pub trait Row: Parts + Sized {
-    /// How many frames it has, at least one.
+    /// The number of its frames, at least one.
     fn frames(&self) -> usize {
         1
     }
@@ -27,7 +27,7 @@ pub trait Row: Parts + Sized {
         (self.head(), self.tail())
     }
 
-    /// The first `count` frames, at least one, and those after them if there are any.
+    /// The first `count` frames, at least one, and the frames after them.
     fn split(self, _count: usize) -> (Self, Option<Self>) {
         (self, None)
     }

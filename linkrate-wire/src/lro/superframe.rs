@@ -1,4 +1,4 @@
-//! What is handed up when frames were merged.
+//! The result of merging frames.
 
 use super::Parts;
 use crate::frame::slices;
@@ -9,20 +9,20 @@ use std::ops::Range;
 
 /// Frames merged into one.
 ///
-/// It is what a TAP accepts as a GSO packet: the checksum field holds the folded sum of the
-/// pseudo-header and waits for completion (NEEDS_CSUM), so a host can hand it up or forward it.
+/// A TAP accepts it as a GSO packet: the checksum field holds the folded sum of the pseudo-header
+/// and waits for completion (NEEDS_CSUM), so a host can deliver or forward it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superframe<F> {
-    /// From the destination address to the end of the TCP header. Always Ethernet II, since no
-    /// 802.3 length field could hold the length.
+    /// From the destination address to the end of the TCP header. Always Ethernet II, since an
+    /// 802.3 length field cannot hold the length.
     pub header: Header,
     /// The payload, where it lies in the frames that came in.
     pub pieces: Vec<Piece<F>>,
-    /// How many frames were merged.
+    /// The number of merged frames.
     pub segments: usize,
-    /// Bytes of payload in every frame but the last: `gso_size`.
+    /// Bytes of payload in every frame except the last: `gso_size`.
     pub segment_size: u16,
-    /// Whether it is IPv6 rather than IPv4: `gso_type` TCPV6 or TCPV4.
+    /// Whether it is IPv6: `gso_type` TCPV6, otherwise TCPV4.
     pub ipv6: bool,
     /// Where the TCP header is: `csum_start`. The checksum is 16 bytes further: `csum_offset`.
     pub transport: usize,
@@ -37,12 +37,12 @@ pub struct Superframe<F> {
 pub struct Piece<F> {
     /// The frame that came in, or several in a row.
     pub frame: F,
-    /// Where its payload is: an offset that counts through head and tail.
+    /// The place of its payload, in bytes that count through head and tail.
     pub payload: Range<usize>,
 }
 
 impl<F: Parts> Piece<F> {
-    /// The payload: what the head has of it, then what the tail has, either of which may be empty.
+    /// The payload: its part in the head, then its part in the tail. Either may be empty.
     #[must_use]
     pub fn slices(&self) -> [&[u8]; 2] {
         slices(self.frame.head(), self.frame.tail(), self.payload.clone())
@@ -50,7 +50,7 @@ impl<F: Parts> Piece<F> {
 }
 
 impl<F: Parts> Superframe<F> {
-    /// What stands before it at a TAP: its checksum waits for completion, so the host does not
+    /// The header before it at a TAP. Its checksum waits for completion, so the host does not
     /// verify it again.
     #[must_use]
     pub fn vnet_header(&self) -> VnetHeader {
@@ -76,7 +76,7 @@ impl<F: Parts> Superframe<F> {
     }
 }
 
-/// Room for the frames of superframes to come, so that none is allocated when many are merged.
+/// Vectors for the frames of later superframes, so that fewer are allocated.
 #[derive(Debug, Clone)]
 pub(super) struct Spare<F> {
     rooms: Vec<Vec<Piece<F>>>,
@@ -84,7 +84,7 @@ pub(super) struct Spare<F> {
 }
 
 impl<F> Spare<F> {
-    /// Keeps room for at most `most` superframes.
+    /// Keeps at most `most` vectors.
     pub(super) fn new(most: usize) -> Self {
         Self { rooms: Vec::new(), most }
     }

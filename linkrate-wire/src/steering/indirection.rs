@@ -1,4 +1,4 @@
-//! Receive-side scaling: the hash of a packet picks an entry of the indirection table, and that
+//! Receive-side scaling: the hash of a packet chooses an entry of the indirection table, which
 //! names the queue.
 
 use super::{Progress, progress};
@@ -31,13 +31,13 @@ impl Indirection {
         Self { buckets }
     }
 
-    /// Names another queue for entry `bucket`, counted around the table. Packets follow once the
-    /// old queue has none of the entry.
+    /// Names another queue for entry `bucket`, counted around the table. Packets go there once the
+    /// old queue has no packet of the entry.
     pub fn set(&mut self, bucket: usize, queue: u16) {
         self.buckets[bucket % BUCKETS].wanted = queue;
     }
 
-    /// The queue for a packet with this hash. `queues` says how far each queue is.
+    /// The queue for a packet with this hash. `queues` tells how far each queue is.
     pub fn lookup(&mut self, hash: u32, queues: &[Progress]) -> u16 {
         let bucket = &mut self.buckets[hash as usize % BUCKETS];
         if bucket.wanted != bucket.queue && progress(queues, bucket.queue).is_past(bucket.last) {

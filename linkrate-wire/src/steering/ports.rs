@@ -1,9 +1,9 @@
 //! Destination-port steering: a table in the adapter from destination port to queue, which the
 //! driver updates as conditions change (paper ten-gigabit).
 //!
-//! The table is bounded. An entry that is not used for a while goes, and a full table gives up the
-//! one that was idle longest; but never one with a packet still in its queue, since the packets
-//! after it might go elsewhere.
+//! The table is bounded. An entry that was idle too long is removed, and a full table removes the
+//! one that was idle longest. An entry with a packet still in its queue stays, since later packets
+//! could go to another queue.
 
 use super::{Progress, progress};
 
@@ -15,33 +15,33 @@ pub struct PortTable {
     capacity: usize,
     idle_ns: u64,
     entries: Vec<Entry>,
-    /// Of each port, where its entry is.
+    /// The place of each port's entry.
     places: Vec<u16>,
     counts: Counts,
 }
 
-/// What a table did.
+/// Counters of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Packets whose port was in the table, whether it was their queue already or not.
+    /// Packets whose port was in the table, whether or not they went to the wanted queue already.
     pub hits: u64,
-    /// Packets whose port was not.
+    /// Packets whose port was not in the table.
     pub misses: u64,
     /// Ports whose packets began to go to the queue that was set.
     pub moves: u64,
-    /// Entries that made room for others.
+    /// Entries that were removed to make room.
     pub evicted: u64,
-    /// Entries that were idle too long.
+    /// Entries that were removed after being idle too long.
     pub aged: u64,
-    /// Ports that were not set since every entry had packets waiting.
+    /// Ports that were refused because every entry had packets waiting.
     pub refused: u64,
 }
 
 /// Why a port was not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SteeringError {
-    /// There is no such queue.
-    #[error("port {port}: queue is {queue}, expected below {queues}")]
+    /// The queue does not exist.
+    #[error("port {port}: queue is {queue}, expected less than {queues}")]
     Queue {
         /// The port.
         port: u16,
@@ -50,8 +50,8 @@ pub enum SteeringError {
         /// How many queues there are.
         queues: usize,
     },
-    /// The table is full and no entry can go.
-    #[error("port {port}: all {capacity} entries have packets waiting, expected one without")]
+    /// The table is full and no entry can be removed.
+    #[error("port {port}: all {capacity} entries have packets waiting, expected one without any")]
     Full {
         /// The port.
         port: u16,
@@ -68,18 +68,18 @@ struct Entry {
     route: Route,
 }
 
-/// Where the packets of a port go at present.
+/// The queue that the packets of a port go to at present.
 #[derive(Debug, Clone)]
 enum Route {
-    /// Where they would go without the entry: what came before it may wait in any queue. For each
-    /// queue, the number of the last packet that may be of this port.
+    /// The queue without the entry: earlier packets may wait in any queue. For each queue, the
+    /// number of the last packet that may be of this port.
     Unsettled(Box<[u64]>),
     /// To one queue, where the last one has this number.
     Settled { queue: u16, last: u64 },
 }
 
 impl Entry {
-    /// Whether no packet of the port waits in a queue but `except`.
+    /// Whether no packet of the port waits in a queue other than `except`.
     fn is_past(&self, queues: &[Progress], except: Option<u16>) -> bool {
         match &self.route {
             Route::Unsettled(last) => (0..).zip(last).all(|(queue, last)| {
@@ -93,8 +93,8 @@ impl Entry {
 }
 
 impl PortTable {
-    /// A table of at most `capacity` ports, at least one, whose entries go when they were not used
-    /// for more than `idle_ns`.
+    /// A table of at most `capacity` ports, at least one, whose entries are removed when they were
+    /// not used for more than `idle_ns`.
     #[must_use]
     pub fn new(capacity: usize, idle_ns: u64) -> Self {
         let capacity = capacity.clamp(1, usize::from(NONE));
@@ -108,22 +108,22 @@ impl PortTable {
         self.entries.is_empty()
     }
 
-    /// What it did so far.
+    /// Its counters so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The ports with the queue that was set for each, in no order.
+    /// The ports, each with the queue that was set for it, in no order.
     pub fn entries(&self) -> impl Iterator<Item = (u16, u16)> {
         self.entries.iter().map(|entry| (entry.port, entry.wanted))
     }
 
-    /// Steers packets to `port` to `queue` from now on, or as soon as none of them could overtake
-    /// another. `queues` says how far each queue is.
+    /// Steers packets for `port` to `queue`, from the first packet on that cannot overtake another.
+    /// `queues` tells how far each queue is.
     ///
     /// # Errors
-    /// There is no such queue, or no room. The table is as it was.
+    /// The queue does not exist, or the table has no room. The table is then unchanged.
     pub fn set(
         &mut self,
         port: u16,
@@ -146,7 +146,7 @@ impl PortTable {
             self.counts.refused += 1;
             return Err(SteeringError::Full { port, capacity: self.capacity });
         }
-        // whatever was steered so far may be of this port
+        // any packet that was steered so far may be of this port
         let last = queues.iter().map(|queue| queue.placed).collect();
         let route = Route::Unsettled(last);
         self.places[usize::from(port)] = place(self.entries.len());
@@ -154,8 +154,8 @@ impl PortTable {
         Ok(())
     }
 
-    /// The queue for a packet to `port`. `fallback` chooses when the table does not, by hash or
-    /// otherwise, and must itself keep a flow in order; `queues` says how far each queue is.
+    /// The queue for a packet to `port`. `fallback` chooses the queue when the table does not, and
+    /// must itself keep a flow in order. `queues` tells how far each queue is.
     pub fn lookup(
         &mut self,
         port: u16,
@@ -196,7 +196,8 @@ impl PortTable {
         }
     }
 
-    /// Removes the entries that were idle too long and have nothing waiting, and says how many.
+    /// Removes the entries that were idle too long and have no packet waiting, and returns their
+    /// number.
     pub fn age(&mut self, now_ns: u64, queues: &[Progress]) -> usize {
         let before = self.entries.len();
         for at in (0..before).rev() {
@@ -210,7 +211,7 @@ impl PortTable {
         before - self.entries.len()
     }
 
-    /// Removes the entry that was idle longest of those that have nothing waiting.
+    /// Removes the entry that was idle longest of those without a packet waiting.
     fn evict(&mut self, queues: &[Progress]) -> bool {
         let candidates =
             self.entries.iter().enumerate().filter(|(_, entry)| entry.is_past(queues, None));

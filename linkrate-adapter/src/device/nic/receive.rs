@@ -1,11 +1,11 @@
 //! The receive half of a port: frames from the link become packets for the host.
 
 use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
-use linkrate_wire::frame::{Headers, Verification};
+use linkrate_wire::frame::{ChecksumPlace, Headers, Verification};
 use linkrate_wire::lro::{Delivery, Parts, Reason, Row};
 use linkrate_wire::vnet::{Checksum, VnetHeader};
 
-use super::{ChecksumPlace, Nic};
+use super::Nic;
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Burst, WireFrame};
 use crate::interface::rings::RxDescriptor;
@@ -91,8 +91,7 @@ impl Nic {
             self.shared.link.counters.in_errors.add(1);
             return;
         };
-        let encapsulated = headers.link.length.saturating_sub(linkrate_wire::frame::link::ETHERNET);
-        if frame.len() > self.limits.largest_frame + encapsulated {
+        if frame.len() > self.limits.largest_frame + headers.link.encapsulation() {
             self.shared.link.counters.too_long.add(1);
             self.shared.link.counters.in_errors.add(1);
             return;
@@ -144,11 +143,8 @@ impl Nic {
 
     /// A port with a VLAN takes its own frames alone; one without takes all, tags and all.
     fn is_of_its_vlan(&self, frame: &WireFrame, headers: &Headers) -> bool {
-        self.knobs.vlan == 0
-            || (headers.link.tags > 0
-                && frame.head().get(14..16).is_some_and(|tci| {
-                    u16::from_be_bytes([tci[0], tci[1]]) & 0xfff == self.knobs.vlan
-                }))
+        let outer_tag = || headers.link.outer_tag(frame.head());
+        self.knobs.vlan == 0 || outer_tag().is_some_and(|tag| tag.vlan() == self.knobs.vlan)
     }
 
     /// The link header of a packet without SNAP and the port's own tag, and how much of the packet
@@ -260,7 +256,7 @@ impl Nic {
 /// with the sum of the pseudo-header in its place. The mark "verified" (DATA_VALID) is for drivers
 /// of virtio devices; a TAP does not look at it.
 fn left_to_be_made(head: &[u8], headers: &Headers) -> (Option<Checksum>, Option<(usize, [u8; 2])>) {
-    let Some(ChecksumPlace { at, offset, protocol }) = ChecksumPlace::of(headers) else {
+    let Some(ChecksumPlace { at, offset, protocol }) = headers.checksum_place() else {
         return (None, None);
     };
     let Some(pseudo) = headers.pseudo_header(head, protocol, headers.end - at) else {

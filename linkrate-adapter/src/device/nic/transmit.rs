@@ -6,24 +6,23 @@ use std::sync::atomic::{Ordering, fence};
 use linkrate_sys::prefetch::prefetch;
 use linkrate_terms::PortKnobs;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
-use linkrate_wire::frame::{FrameError, Headers};
+use linkrate_wire::frame::{ChecksumPlace, FrameError, Headers, link};
 use linkrate_wire::lro::Parts;
 use linkrate_wire::segment::{Cut, Request, SegmentError};
 use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
 use linkrate_wire::{tso, uso};
 
-use super::{ChecksumPlace, Nic, PortLimits};
+use super::{Nic, PortLimits};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
 use crate::interface::rings::TxDescriptor;
-use crate::link::octets_of;
-use crate::pacing::SMALLEST_FRAME;
+use crate::pacing::{LAW, counted_octets};
 
 /// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more
 /// whenever the device is awake, and is woken for it when so little is left. Where the link takes no
 /// time it fetches no more in one turn, so that what was cut is received before it leaves the cache.
-const FIFO_BYTES: usize = 64 << 10;
-const FIFO_LOW_BYTES: usize = 12 << 10;
+const FIFO_BYTES: u64 = 64 << 10;
+const FIFO_LOW_BYTES: u64 = 12 << 10;
 
 /// How far ahead of the link the device thread fetches from a TAP that it serves itself, seconds.
 const FETCH_AHEAD_S: f64 = 0.004;
@@ -65,7 +64,7 @@ impl Nic {
             }
             let Some((queue, descriptor)) = self.interface.next_posted() else { break };
             sent = true;
-            bytes += descriptor.length;
+            bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, wire);
             self.interface.sent(queue, end_ps);
         }
@@ -77,8 +76,8 @@ impl Nic {
     /// link rate payload must still be in the cache when it is received.
     fn fetch_bytes(&self) -> usize {
         match self.link().rate() {
-            Some(rate) => ((rate.0 / 8.0 * FETCH_AHEAD_S) as usize).max(FIFO_BYTES),
-            None => FIFO_BYTES,
+            Some(rate) => ((rate.0 / 8.0 * FETCH_AHEAD_S) as u64).max(FIFO_BYTES) as usize,
+            None => FIFO_BYTES as usize,
         }
     }
 
@@ -151,7 +150,7 @@ impl Nic {
             };
             descriptor_bytes = 0;
             let at = self.links[0].occupy(ready_ps + on_bus_ps, length);
-            octets += octets_of(length);
+            octets += counted_octets(length);
             if captured {
                 let frame = Burst::of(&train, index..index + 1).first();
                 shared.capture.wire(self.clock.monotonic_ns(at.start_ps), true, &frame, counters);
@@ -216,7 +215,8 @@ fn cut(
     }
     let found = train.cuts.iter().map(|cut| cut.header.len() + cut.payload.len()).max();
     // tags and SNAP are the adapter's own and not counted against the MTU
-    let room = limits.largest_frame + 4 * usize::from(tci.is_some()) + 8 * usize::from(knobs.snap);
+    let tag = if tci.is_some() { link::TAG } else { 0 };
+    let room = limits.largest_frame + tag + if knobs.snap { link::SNAP } else { 0 };
     if let Some(found) = found.filter(|found| *found > room) {
         return Err(Unsendable::Oversized { found, largest: room });
     }
@@ -260,8 +260,9 @@ fn single(
         let link = encapsulation::encapsulate(packet, &headers, wanted)?;
         train.headers.splice(..headers.link.length, link.iter().copied());
     }
-    if split == packet.len() && train.headers.len() < SMALLEST_FRAME {
-        train.headers.resize(SMALLEST_FRAME, 0);
+    if split == packet.len() {
+        let padding = LAW.padding(train.headers.len() as u64) as usize;
+        train.headers.resize(train.headers.len() + padding, 0);
     }
     if split < packet.len() {
         train.block = Some(Arc::clone(block));
@@ -277,7 +278,7 @@ fn single(
 fn is_inner(headers: &Headers, checksum: vnet::Checksum) -> Result<bool, Unsendable> {
     let vnet::Checksum { start, offset } = checksum;
     let is_own = |place: ChecksumPlace| place.at == usize::from(start) && place.offset == offset;
-    if ChecksumPlace::of(headers).is_some_and(is_own) {
+    if headers.checksum_place().is_some_and(is_own) {
         return Ok(false);
     }
     if usize::from(start) >= headers.payload {
