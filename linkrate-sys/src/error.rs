@@ -38,12 +38,6 @@ impl SysError {
         }
     }
 
-    /// The failure the calling thread's last system call left in `errno`.
-    pub fn last_os(operation: impl Into<String>, subject: impl Into<String>) -> Self {
-        let cause = io::Error::last_os_error();
-        Self::new(operation, subject, cause)
-    }
-
     /// Adds the kernel's own words about this failure (the netlink extended acknowledgement).
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
@@ -56,21 +50,6 @@ impl SysError {
     pub fn with_hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self
-    }
-
-    /// What was tried.
-    pub fn operation(&self) -> &str {
-        &self.operation
-    }
-
-    /// On what it was tried.
-    pub fn subject(&self) -> &str {
-        &self.subject
-    }
-
-    /// The kernel's own words, if it sent any beside the error number.
-    pub fn detail(&self) -> Option<&str> {
-        self.detail.as_deref()
     }
 
     /// The remedy, for a `hint:` line: the one given, or the usual one for this error number.

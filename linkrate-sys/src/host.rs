@@ -71,8 +71,7 @@ pub struct HostProcess {
 /// Starts `program` with `args` as a host.
 ///
 /// In its own mount namespace, `/sys` shows the host's own interfaces, where the kernel permits
-/// that mount; [`sysfs::interface_index`](crate::sysfs::interface_index) tells. The loopback
-/// interface is down.
+/// that mount. The loopback interface is down.
 ///
 /// The host gets SIGKILL when the calling *thread* ends (`PR_SET_PDEATHSIG`), so start hosts from
 /// a thread that outlives them. A host that changes its user or executes a privileged program

@@ -30,16 +30,6 @@ pub struct Spun {
     pub datagrams: u64,
 }
 
-impl Spun {
-    /// What was done since `earlier`.
-    pub fn since(self, earlier: Self) -> Self {
-        Self {
-            ns: self.ns.saturating_sub(earlier.ns),
-            datagrams: self.datagrams.saturating_sub(earlier.datagrams),
-        }
-    }
-}
-
 /// The filter of a socket.
 #[derive(Debug)]
 pub struct SoftirqSpin {

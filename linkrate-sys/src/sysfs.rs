@@ -1,4 +1,4 @@
-//! What only `/sys/class/net` offers: receive packet steering and threaded NAPI.
+//! Receive packet steering (RPS) of an interface, through `/sys/class/net`.
 //!
 //! A sysfs shows the interfaces of the network namespace of the process that mounted it. A
 //! [host](crate::host) mounts its own; where that was not possible, the interface is missing
@@ -22,26 +22,14 @@ const NOT_MOUNTED: &str = "this sysfs shows another network namespace; run `moun
 /// # Errors
 /// `NotFound` when this sysfs has no such interface.
 pub fn rx_queue_count(interface: &str) -> SysResult<u32> {
-    queue_count(interface, "rx-")
-}
-
-/// How many transmit queues of `interface` are in use: its `queues/tx-N` directories.
-///
-/// # Errors
-/// `NotFound` when this sysfs has no such interface.
-pub fn tx_queue_count(interface: &str) -> SysResult<u32> {
-    queue_count(interface, "tx-")
-}
-
-/// The interface index as this sysfs has it. When netlink names another one, or this fails, the
-/// sysfs belongs to another network namespace.
-///
-/// # Errors
-/// `NotFound` when this sysfs has no such interface.
-pub fn interface_index(interface: &str) -> SysResult<u32> {
-    let path = path(interface, "ifindex")?;
-    let text = read(&path)?;
-    text.parse().map_err(|_| unreadable(&path, &text))
+    let path = path(interface, "queues")?;
+    let failed = |error| SysError::new("list", path.display().to_string(), error);
+    let mut count = 0;
+    for entry in fs::read_dir(&path).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        count += u32::from(name.to_string_lossy().starts_with("rx-"));
+    }
+    Ok(count)
 }
 
 /// The CPUs to which receive queue `queue` spreads its packets (`rps_cpus`,
@@ -71,35 +59,6 @@ pub fn set_receive_steering(interface: &str, queue: u32, cpus: &CpuSet) -> SysRe
     if effective == *cpus { Ok(()) } else { Err(differs(&path, cpus, &effective)) }
 }
 
-/// Whether the driver's polling runs in kernel threads (`threaded`,
-/// Documentation/ABI/testing/sysfs-class-net).
-///
-/// # Errors
-/// `NotFound` when there is no such interface, or on kernels before 5.12.
-pub fn threaded(interface: &str) -> SysResult<bool> {
-    let path = path(interface, "threaded")?;
-    let text = read(&path)?;
-    // 2 is busy polling in a thread, since 6.18
-    text.parse::<u8>().map(|value| value > 0).map_err(|_| unreadable(&path, &text))
-}
-
-/// Turns polling in kernel threads on or off, and reads it back.
-///
-/// # Errors
-/// `EOPNOTSUPP` when the interface has no NAPI instance to thread: veth has one only while it is
-/// up with GRO on.
-pub fn set_threaded(interface: &str, on: bool) -> SysResult<()> {
-    let path = path(interface, "threaded")?;
-    write(&path, if on { "1" } else { "0" }).map_err(|error| match error.errno() {
-        Some(libc::EOPNOTSUPP) => {
-            error.with_hint("there is nothing to thread; bring a veth up and turn rx-gro on first")
-        }
-        _ => error,
-    })?;
-    let effective = threaded(interface)?;
-    if effective == on { Ok(()) } else { Err(differs(&path, &on, &effective)) }
-}
-
 fn explain_steering(error: SysError) -> SysError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => error.with_hint(
@@ -114,17 +73,6 @@ fn explain_steering(error: SysError) -> SysError {
         }
         _ => error,
     }
-}
-
-fn queue_count(interface: &str, prefix: &str) -> SysResult<u32> {
-    let path = path(interface, "queues")?;
-    let failed = |error| SysError::new("list", path.display().to_string(), error);
-    let mut count = 0;
-    for entry in fs::read_dir(&path).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        count += u32::from(name.to_string_lossy().starts_with(prefix));
-    }
-    Ok(count)
 }
 
 /// The path of `file` of `interface`, after checking that this sysfs has the interface.
@@ -143,12 +91,6 @@ fn read(path: &Path) -> SysResult<String> {
     fs::read_to_string(path)
         .map(|text| text.trim().to_owned())
         .map_err(|error| SysError::new("read", path.display().to_string(), error))
-}
-
-fn write(path: &Path, value: &str) -> SysResult<()> {
-    fs::write(path, value).map_err(|error| {
-        SysError::new(format!("write \"{value}\" to"), path.display().to_string(), error)
-    })
 }
 
 fn unreadable(path: &Path, text: &str) -> SysError {

@@ -14,7 +14,7 @@ use crate::frame::link::{
     SNAP_PREFIX, TAG,
 };
 use crate::frame::{Headers, Link, be16, ipv4, ipv6};
-use crate::segment::{Cut, Header, narrow};
+use crate::segment::{Header, narrow};
 
 /// Bytes of the longest link header: two tags and SNAP.
 pub const LONGEST_LINK_HEADER: usize = ETHERNET + MOST_TAGS as usize * TAG + SNAP;
@@ -48,12 +48,6 @@ pub enum EncapsulationError {
         /// Bytes that the headers take.
         expected: usize,
     },
-    /// The frame, or the caller's memory for headers, is longer than a [`Cut`] can point at.
-    #[error("batch would have {found} bytes, expected at most {}", u32::MAX)]
-    Batch {
-        /// Bytes it would have.
-        found: usize,
-    },
 }
 
 /// The link header for a frame that begins with `head` and has these headers. Behind it belongs
@@ -68,31 +62,6 @@ pub fn encapsulate(
 ) -> Result<LinkHeader, EncapsulationError> {
     let carried = headers.end.saturating_sub(headers.link.length);
     Ok(link_header(head, &headers.link, wanted, carried)?.0)
-}
-
-/// Writes the headers of `frame` as it is to travel behind those in `out`: the batch form, for a
-/// frame that is not cut. Ethernet padding is left behind.
-///
-/// # Errors
-/// As [`encapsulate`]. `out` is as it was.
-pub fn encapsulate_into(
-    frame: &[u8],
-    headers: &Headers,
-    wanted: Encapsulation,
-    out: &mut Vec<u8>,
-) -> Result<Cut, EncapsulationError> {
-    let link = encapsulate(frame, headers, wanted)?;
-    let payload = headers.payload_range();
-    let foreign = EncapsulationError::Headers {
-        found: frame.len(),
-        expected: headers.payload.max(headers.end),
-    };
-    if headers.end > frame.len() {
-        return Err(foreign);
-    }
-    let rest = frame.get(headers.link.length..headers.payload).ok_or(foreign)?;
-    let found = out.len().saturating_add(frame.len());
-    Cut::append(out, &[&link, rest], &payload).ok_or(EncapsulationError::Batch { found })
 }
 
 /// What becomes of the outermost VLAN tag of a frame that came in.

@@ -163,15 +163,8 @@ impl Headers {
         }
     }
 
-    /// Whether the TCP or UDP checksum is right, or why that cannot be told. `frame` must be the
-    /// one that was parsed.
-    #[must_use]
-    pub fn transport_checksum(&self, frame: &[u8]) -> Verification {
-        self.transport_checksum_parts(frame, &[])
-    }
-
-    /// [`transport_checksum`](Self::transport_checksum) of a frame in two parts, which must be
-    /// those that were parsed.
+    /// Whether the TCP or UDP checksum is right, or why that cannot be told. The frame is `head`
+    /// followed by `tail` and must be the one that was parsed.
     #[must_use]
     pub fn transport_checksum_parts(&self, head: &[u8], tail: &[u8]) -> Verification {
         let (at, protocol) = match self.transport {

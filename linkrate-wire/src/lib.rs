@@ -11,7 +11,6 @@
 //!
 //! Transmitting:
 //! - [`segment`]: what cutting superframes has in common; [`tso`] cuts TCP, [`uso`] cuts UDP
-//! - [`ufo`]: a datagram into IP fragments
 //! - [`encapsulation`]: VLAN tags and LLC/SNAP, put on and taken off
 //!
 //! Receiving:
@@ -37,6 +36,5 @@ pub mod segment;
 pub mod steering;
 pub mod toeplitz;
 pub mod tso;
-pub mod ufo;
 pub mod uso;
 pub mod vnet;

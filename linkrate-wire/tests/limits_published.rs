@@ -3,7 +3,7 @@
 use linkrate_terms::{BitRate, ByteSize};
 use linkrate_wire::limits::atm::{OC3C, OC12C};
 use linkrate_wire::limits::{
-    AtmLink, Cut, Encapsulation, EthernetLink, IpVersion, Limit, Traffic, Transport,
+    AtmLink, AtmService, Cut, Encapsulation, EthernetLink, IpVersion, Limit, Traffic, Transport,
 };
 
 const MB: f64 = 1e6;
@@ -168,7 +168,7 @@ fn atm_measured_figures_beside_the_limit() {
 #[test]
 fn lan_emulation_adds_eight_bytes() {
     let classical = AtmLink::classical_ip(OC3C);
-    let emulated = AtmLink::lan_emulation(OC3C);
+    let emulated = AtmLink { service: AtmService::LanEmulation, ..classical };
     for (packet, more) in [(1500, 0), (9180, 0), (48 - 16, 1), (48 - 24, 0), (48 - 23, 1)] {
         assert_eq!(emulated.cells(packet) - classical.cells(packet), more, "packet of {packet}");
     }

@@ -179,7 +179,9 @@ fn refusals_say_what_would_be_right() {
             "MTU of 576 bytes; expected 1280 to 65575 for IPv6 over Ethernet",
         ),
         (
-            AtmLink::lan_emulation(OC3C).limit(&Traffic::tcp(65_535)).unwrap_err(),
+            AtmLink { line_rate: OC3C, service: AtmService::LanEmulation }
+                .limit(&Traffic::tcp(65_535))
+                .unwrap_err(),
             "MTU of 65535 bytes; expected 68 to 65519 for IPv4 over LAN Emulation",
         ),
         (

@@ -105,7 +105,7 @@ fn a_link_at_half_its_rate_is_named() {
     }
     let mut lab = lab_of(&gigabit(), None);
     let spec = run_of(None);
-    let adapters = lab.testbed().and_then(|testbed| testbed.adapters.as_ref()).expect("adapters");
+    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
     let line = adapters.line(SUT_INTERFACE).expect("a port");
     line.set_link_rate(&line.sut, BitRate(5e8));
     let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
@@ -118,7 +118,7 @@ fn a_link_at_half_its_rate_is_named() {
     let adapters = lab.testbed();
     assert!(adapters.is_none(), "a testbed that was tampered with is not used again");
     believed(&mut lab, &spec);
-    let adapters = lab.testbed().and_then(|testbed| testbed.adapters.as_ref()).expect("adapters");
+    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
     let line = adapters.line(SUT_INTERFACE).expect("a port");
     let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
     let saboteur = thread::spawn(move || {

@@ -149,11 +149,11 @@ fn what_cannot_be_reached_is_named_with_its_remedy() {
         ("--interface eth9 --client ssh:lab2", "read link \"eth9\": No such device"),
         (
             "--interface eth1 --client ssh:nobody.invalid",
-            "ssh:nobody.invalid: ssh gave no connection",
+            "ssh:nobody.invalid: ssh made no connection",
         ),
         (
             "--interface eth1 --client ssh:lab2 --agent /no/such/linkrate",
-            "ssh:lab2: there is no program /no/such/linkrate",
+            "ssh:lab2: program /no/such/linkrate is missing",
         ),
         (
             "--interface eth1 --client ssh:lab2 --agent /bin/true",
@@ -161,7 +161,7 @@ fn what_cannot_be_reached_is_named_with_its_remedy() {
         ),
         (
             &format!("--interface eth1 --client ssh:lab2 {agent} --sut-cpu 0 --client-cpu 0"),
-            "ssh:lab2 is this same machine, and its CPUs 0 overlap with 0",
+            "ssh:lab2 is this machine, and its CPUs 0 overlap with CPUs 0",
         ),
         (
             &format!("--interface eth1 --client ssh:lab2,198.51.100.77 {agent} {silent}"),
@@ -242,7 +242,7 @@ fn an_interface_that_others_stand_on_is_not_lent() {
     let Some(_) = needs(test, false) else { return };
     let own = OwnCopy::new();
     for (kind, script, said) in [
-        ("macvlan", "ip link add link eth2 name over type macvlan", "over would go with it"),
+        ("macvlan", "ip link add link eth2 name over type macvlan", "it carries over"),
         (
             "bridge",
             "ip link add over type bridge\nip link set eth2 master over",

@@ -10,7 +10,7 @@ use linkrate_wire::frame::{FrameError, Headers};
 use linkrate_wire::lro::Parts;
 use linkrate_wire::segment::{Cut, Request, SegmentError};
 use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
-use linkrate_wire::{tso, ufo, uso};
+use linkrate_wire::{tso, uso};
 
 use super::{ChecksumPlace, DevicePort, PortLimits};
 use crate::bus::DESCRIPTOR_BYTES;
@@ -111,12 +111,9 @@ impl DevicePort {
             counters.out_discards.add(1);
             return ready_ps;
         }
-        // what fragments of one packet have in common, of IPv6
-        let number = counters.tx_host_packets.get() as u32;
         let (block, limits, knobs) = (&descriptor.block, &self.limits, &self.knobs);
-        let cut = self
-            .trains
-            .with_free(|train| cut(train, block, descriptor.length, limits, knobs, number));
+        let cut =
+            self.trains.with_free(|train| cut(train, block, descriptor.length, limits, knobs));
         let (train, kind) = match cut {
             Ok(cut) => cut,
             Err(error) => {
@@ -189,7 +186,6 @@ fn cut(
     length: usize,
     limits: &PortLimits,
     knobs: &PortKnobs,
-    number: u32,
 ) -> Result<Kind, Unsendable> {
     train.clear();
     let (vnet, packet) = VnetHeader::parse(block.bytes(0..length), Form::Plain)?;
@@ -208,10 +204,9 @@ fn cut(
     let (headers, cuts) = (&mut train.headers, &mut train.cuts);
     match gso.kind {
         GsoKind::Tcp4 | GsoKind::Tcp6 => {
-            tso::cut_fetched_into(packet, &request, headers, cuts, prefetch)?;
+            tso::cut_into(packet, &request, headers, cuts, prefetch)?;
         }
-        GsoKind::UdpL4 => uso::cut_fetched_into(packet, &request, headers, cuts, prefetch)?,
-        GsoKind::Udp => ufo::cut_into(packet, &request, number, headers, cuts)?,
+        GsoKind::UdpL4 => uso::cut_into(packet, &request, headers, cuts, prefetch)?,
     }
     let parsed = Headers::parse(packet)?;
     let ip = packet.len() - parsed.link.length;

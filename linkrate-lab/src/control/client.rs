@@ -9,7 +9,7 @@ use linkrate_sys::local_socket;
 use linkrate_terms::nearest::did_you_mean;
 
 use super::messages::{CONTROL_VERSION, Envelope, Refused, Reply, Request, decode_reply};
-use super::{Address, LabName, may_rule};
+use super::{Address, LabName, may_control};
 
 /// How long a lab may take to answer; adding many ports takes seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -138,7 +138,7 @@ impl LabClient {
     pub fn ask(&self, request: Request) -> Result<Reply, ControlError> {
         let mut stream = local_socket::connect(&self.address.of(&self.name))?;
         let user = local_socket::peer_user(&stream)?;
-        if !may_rule(user, self.address.user) {
+        if !may_control(user, self.address.user) {
             return Err(ControlError::NotYours { name: self.name.to_string(), user });
         }
         let lost = |error: io::Error| self.lost(error);

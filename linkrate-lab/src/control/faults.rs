@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linkrate_adapter::Faults;
 use linkrate_terms::units::{parse_duration, parse_percent};
 
 use super::messages::{Refused, Setting};
+use crate::ground::adapters::Faults;
 
 type Share = fn(&mut Faults) -> &mut f64;
 type Time = fn(&mut Faults) -> &mut Duration;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_adapter::Vlans;
-use linkrate_adapter::wire::vlans::{VlanSet, parse_vlan};
-
 use super::messages::{Refused, Setting};
+use crate::ground::adapters::{VlanSet, Vlans, parse_vlan};
 
 const ACCESS: &str = "access";
 const TRUNK: &str = "trunk";

@@ -111,3 +111,10 @@ pub fn leave_network() {
     let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
+
+/// How many queues of an interface this sysfs shows: `rx-` or `tx-`.
+pub fn queue_directories(interface: &str, prefix: &str) -> u32 {
+    let entries = std::fs::read_dir(format!("/sys/class/net/{interface}/queues")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().starts_with(prefix)).count() as u32
+}

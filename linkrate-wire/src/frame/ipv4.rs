@@ -20,8 +20,6 @@ pub const CHECKSUM: usize = 10;
 pub const SOURCE: usize = 12;
 
 const DONT_FRAGMENT: u16 = 0x4000;
-/// Not the last fragment.
-pub const MORE_FRAGMENTS: u16 = 0x2000;
 const MORE_FRAGMENTS_OR_OFFSET: u16 = 0x3fff;
 
 /// Where an IPv4 header is.

@@ -20,8 +20,7 @@ pub const MOST_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
-/// What names a fragment header.
-pub const FRAGMENT: u8 = 44;
+const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 const MOBILITY: u8 = 135;
@@ -49,25 +48,6 @@ impl Ipv6 {
         let (source, destination) = addresses.split_first_chunk::<16>()?;
         let destination = destination.first_chunk::<16>()?;
         Some(pseudo_v6(*source, *destination, protocol, u32::try_from(length).ok()?))
-    }
-}
-
-impl Ipv6 {
-    /// What every fragment of the packet repeats (RFC 8200, 4.5): the bytes of header and
-    /// extensions up to a hop-by-hop or routing header, and where the field is that names what
-    /// follows them. `frame` must be the one that was parsed.
-    pub(crate) fn unfragmentable(&self, frame: &[u8]) -> (usize, usize) {
-        let (mut length, mut names_next) = (HEADER, NEXT_HEADER);
-        let mut found = (length, self.at + names_next);
-        while length < self.length {
-            let kind = frame[self.at + names_next];
-            names_next = length;
-            length += extension(kind, frame[self.at + length + 1]);
-            if matches!(kind, HOP_BY_HOP | ROUTING) {
-                found = (length, self.at + names_next);
-            }
-        }
-        found
     }
 }
 

@@ -90,11 +90,6 @@ impl AtmLink {
         Self { line_rate, service: AtmService::ClassicalIp }
     }
 
-    /// A link with LAN Emulation.
-    pub fn lan_emulation(line_rate: BitRate) -> Self {
-        Self { line_rate, service: AtmService::LanEmulation }
-    }
-
     /// The limit for `traffic`. Its MTU is that of IP, not the size of the AAL5 unit.
     ///
     /// # Errors

@@ -1,0 +1,126 @@
+//! Channels: how many queues of each kind are in use.
+
+use netlink_packet_core::{DecodeError, DefaultNla, parse_u32};
+
+use super::message::number;
+use super::{Ethtool, quoted};
+use crate::error::SysResult;
+
+const ETHTOOL_MSG_CHANNELS_GET: u8 = 17;
+const ETHTOOL_MSG_CHANNELS_SET: u8 = 18;
+
+const ETHTOOL_A_CHANNELS_RX_MAX: u16 = 2;
+const ETHTOOL_A_CHANNELS_TX_MAX: u16 = 3;
+const ETHTOOL_A_CHANNELS_COMBINED_MAX: u16 = 5;
+const ETHTOOL_A_CHANNELS_RX_COUNT: u16 = 6;
+const ETHTOOL_A_CHANNELS_TX_COUNT: u16 = 7;
+const ETHTOOL_A_CHANNELS_COMBINED_COUNT: u16 = 9;
+
+/// How many queues of each kind are in use, and how many the driver has. Real adapters mostly
+/// count combined channels, veth counts receive and transmit channels apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Channels {
+    /// Receive queues in use.
+    pub rx: u32,
+    /// Transmit queues in use.
+    pub tx: u32,
+    /// Queue pairs in use.
+    pub combined: u32,
+    /// Most receive queues.
+    pub rx_max: u32,
+    /// Most transmit queues.
+    pub tx_max: u32,
+    /// Most queue pairs.
+    pub combined_max: u32,
+}
+
+impl Channels {
+    fn take(&mut self, kind: u16, value: &[u8]) -> Result<(), DecodeError> {
+        let field = match kind {
+            ETHTOOL_A_CHANNELS_RX_MAX => &mut self.rx_max,
+            ETHTOOL_A_CHANNELS_TX_MAX => &mut self.tx_max,
+            ETHTOOL_A_CHANNELS_COMBINED_MAX => &mut self.combined_max,
+            ETHTOOL_A_CHANNELS_RX_COUNT => &mut self.rx,
+            ETHTOOL_A_CHANNELS_TX_COUNT => &mut self.tx,
+            ETHTOOL_A_CHANNELS_COMBINED_COUNT => &mut self.combined,
+            _ => return Ok(()),
+        };
+        *field = parse_u32(value)?;
+        Ok(())
+    }
+}
+
+impl Ethtool {
+    /// The channels of interface `name` (`ETHTOOL_MSG_CHANNELS_GET`).
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` when the driver does not report channels.
+    pub fn channels(&mut self, name: &str) -> SysResult<Channels> {
+        let mut channels = Channels::default();
+        self.read("channels", name, ETHTOOL_MSG_CHANNELS_GET, |kind, value| {
+            channels.take(kind, value)
+        })?;
+        Ok(channels)
+    }
+
+    /// Whether the driver lets the caller set channels at all: a TAP has them, and only its reader
+    /// changes them; without CAP_NET_ADMIN nobody does.
+    ///
+    /// # Errors
+    /// `ENODEV` when there is none of that name here.
+    pub fn can_set_channels(&mut self, name: &str) -> SysResult<bool> {
+        // a change of nothing succeeds where there is an operation for it (ethnl_set_channels,
+        // net/ethtool/channels.c)
+        match self.set_channels(name, None, None, None) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_unsupported() || error.errno() == Some(libc::EPERM) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets how many queues are in use (`ETHTOOL_MSG_CHANNELS_SET`); `None` leaves a kind as it
+    /// is. Drivers refuse kinds they do not count.
+    ///
+    /// # Errors
+    /// `EINVAL` above the maximum, `EOPNOTSUPP` when the driver cannot change it.
+    pub fn set_channels(
+        &mut self,
+        name: &str,
+        rx: Option<u32>,
+        tx: Option<u32>,
+        combined: Option<u32>,
+    ) -> SysResult<()> {
+        let counts = [
+            ("rx", ETHTOOL_A_CHANNELS_RX_COUNT, rx),
+            ("tx", ETHTOOL_A_CHANNELS_TX_COUNT, tx),
+            ("combined", ETHTOOL_A_CHANNELS_COMBINED_COUNT, combined),
+        ];
+        let attributes: Vec<DefaultNla> =
+            counts.iter().filter_map(|(_, kind, count)| Some(number(*kind, (*count)?))).collect();
+        self.change(ETHTOOL_MSG_CHANNELS_SET, name, attributes).map_err(|refusal| {
+            let counts: Vec<String> = counts
+                .iter()
+                .filter_map(|(word, _, count)| Some(format!("{word} {}", (*count)?)))
+                .collect();
+            refusal.during("set channels of", format!("{} to {}", quoted(name), counts.join(", ")))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::{bytes_of, each_attribute};
+    use super::*;
+
+    #[test]
+    fn counts_and_maxima_are_told_apart() {
+        let bytes =
+            bytes_of(&[2, 3, 4, 5, 6, 7, 8, 9].map(|kind| number(kind, 10 * u32::from(kind))));
+        let mut channels = Channels::default();
+        each_attribute(&bytes, |kind, value| channels.take(kind, value)).unwrap();
+        let expected =
+            Channels { rx: 60, tx: 70, combined: 90, rx_max: 20, tx_max: 30, combined_max: 50 };
+        assert_eq!(channels, expected);
+        assert!(channels.take(ETHTOOL_A_CHANNELS_RX_MAX, &[1]).is_err());
+    }
+}
