@@ -52,8 +52,8 @@ pub enum KnobError {
     },
     /// The driver has a feature fixed that the knob is made of.
     #[error(
-        "knob \"{knob}\" of {interface}: feature {feature} is {} [fixed]: its driver lets nobody \
-         change it",
+        "knob \"{knob}\" of {interface}: feature {feature} is {} [fixed]: the driver does not \
+         allow to change it",
         if *.active { "on" } else { "off" }
     )]
     Fixed {
