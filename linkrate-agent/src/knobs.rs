@@ -371,8 +371,8 @@ mod tests {
             |offload| InterfaceKnobs { offload: Some(offload), ..InterfaceKnobs::default() };
         assert_eq!(
             check(offload(Offload::Tso)).unwrap_err(),
-            "knob \"offload\" of eth1: feature tx-tcp-segmentation is off [fixed]: its driver lets \
-             nobody change it"
+            "knob \"offload\" of eth1: feature tx-tcp-segmentation is off [fixed]: the driver does \
+             not allow to change it"
         );
         assert_eq!(check(offload(Offload::Gso)), Ok(()));
         assert_eq!(check(offload(Offload::None)), Ok(()));
