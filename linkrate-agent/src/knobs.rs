@@ -52,8 +52,8 @@ pub enum KnobError {
     },
     /// The driver has a feature fixed that the knob is made of.
     #[error(
-        "knob \"{knob}\" of {interface}: feature {feature} is {} [fixed]: its driver lets nobody \
-         change it",
+        "knob \"{knob}\" of {interface}: feature {feature} is {} [fixed]: the driver does not \
+         allow to change it",
         if *.active { "on" } else { "off" }
     )]
     Fixed {
@@ -371,8 +371,8 @@ mod tests {
             |offload| InterfaceKnobs { offload: Some(offload), ..InterfaceKnobs::default() };
         assert_eq!(
             check(offload(Offload::Tso)).unwrap_err(),
-            "knob \"offload\" of eth1: feature tx-tcp-segmentation is off [fixed]: its driver lets \
-             nobody change it"
+            "knob \"offload\" of eth1: feature tx-tcp-segmentation is off [fixed]: the driver does \
+             not allow to change it"
         );
         assert_eq!(check(offload(Offload::Gso)), Ok(()));
         assert_eq!(check(offload(Offload::None)), Ok(()));

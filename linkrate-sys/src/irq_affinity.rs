@@ -58,8 +58,9 @@ pub fn set_affinity(number: u32, cpus: &CpuSet) -> SysResult<()> {
         let managed = error.raw_os_error() == Some(libc::EIO);
         let error = SysError::new(format!("write CPUs \"{cpus}\" to"), path, error);
         if managed {
-            return error
-                .with_hint("the driver spreads its interrupts itself and lets nobody move them");
+            return error.with_hint(
+                "the driver places its interrupts itself and does not allow to move them",
+            );
         }
         error
     })

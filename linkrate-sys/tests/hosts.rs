@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::BufReader;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -25,9 +25,10 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Whether some process is in the network namespace. A process nobody waited for is in none.
-fn inhabited(namespace: u64) -> bool {
-    let link = format!("net:[{namespace}]");
+/// Whether some process is in the network namespace; a zombie is not. The caller holds the namespace
+/// open: the kernel gives the number of one that is gone to the next that anybody makes.
+fn inhabited(namespace: &OwnedFd) -> bool {
+    let link = format!("net:[{}]", identity(namespace));
     fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         fs::read_link(entry.path().join("ns/net")).is_ok_and(|found| found == Path::new(&link))
     })
@@ -46,9 +47,10 @@ fn two_hosts_are_wired_by_one_of_them() {
 
         // three network namespaces
         let mine = identity(fs::File::open("/proc/self/ns/net").unwrap());
-        let ones = identity(one.host.network_namespace().unwrap());
-        let twos = identity(two.host.network_namespace().unwrap());
-        assert!(mine != ones && ones != twos && twos != mine);
+        let ones = one.host.network_namespace().unwrap();
+        let twos = two.host.network_namespace().unwrap();
+        let all = [mine, identity(&ones), identity(&twos)];
+        assert!(all[0] != all[1] && all[1] != all[2] && all[2] != all[0], "{all:?}");
         assert_eq!(
             one.ask("uid"),
             if privilege == Privilege::Root { my_uid() } else { "0".into() }
@@ -65,7 +67,8 @@ fn two_hosts_are_wired_by_one_of_them() {
 
         // one end's host takes the wire with it, once the kernel has cleaned up
         drop(one);
-        eventually("the end of the wire", || !inhabited(ones));
+        eventually("the end of the first host", || !inhabited(&ones));
+        drop(ones);
         let mut links = String::new();
         for _ in 0..1000 {
             links = two.ask("links");
@@ -78,7 +81,7 @@ fn two_hosts_are_wired_by_one_of_them() {
         let pid = two.host.pid();
         drop(two);
         assert!(!Path::new(&format!("/proc/{pid}")).exists(), "waited for");
-        eventually("the end of the namespace", || !inhabited(twos));
+        eventually("the end of the second host", || !inhabited(&twos));
     }
 }
 
@@ -101,15 +104,15 @@ fn hosts_do_not_outlive_a_killed_controller() {
             .unwrap();
         let mut lines = BufReader::new(controller.stdout.take().unwrap());
         let pids = answer(&mut lines).expect("the controller starts");
-        let namespaces: Vec<u64> = pids
+        let namespaces: Vec<OwnedFd> = pids
             .split_whitespace()
-            .map(|pid| identity(host::network_namespace_of(pid.parse().unwrap()).unwrap()))
+            .map(|pid| host::network_namespace_of(pid.parse().unwrap()).unwrap())
             .collect();
         assert_eq!(namespaces.len(), 2);
-        assert!(namespaces.iter().all(|namespace| inhabited(*namespace)));
+        assert!(namespaces.iter().all(inhabited));
         controller.kill().unwrap();
         controller.wait().unwrap();
-        for namespace in namespaces {
+        for namespace in &namespaces {
             eventually("the end of a host", || !inhabited(namespace));
         }
     }

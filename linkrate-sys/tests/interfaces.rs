@@ -247,7 +247,8 @@ mod inside {
         let default = read("tcp_congestion_control");
         let available = read("tcp_available_congestion_control");
         let Some(other) = available.split_whitespace().find(|name| *name != default.trim()) else {
-            println!("SKIPPED: this kernel has only {default}");
+            const NAME: &str = "a_route_decides_the_congestion_control_of_both_ends";
+            println!("SKIPPED {NAME}: this kernel has only {default}");
             return;
         };
         let network = Ipv4Addr::new(10, 9, 0, 0);

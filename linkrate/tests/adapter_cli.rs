@@ -104,7 +104,7 @@ fn wrong_arguments_are_refused_before_anything_is_built() {
         ("lab up --scale 7", "--scale: 7 is out of range"),
         ("lab up --ports 0", "0 is not in 1..=64"),
         ("lab up --ports 64 --clients-per-port 16", "1024 clients; at most 64 are possible"),
-        ("lab up --name a/b", "is no name of a lab; expected 1 to 32 letters"),
+        ("lab up --name a/b", "is not a valid name of a lab; expected 1 to 32 letters"),
         ("lab up --congestion cubik", "cubik"),
         ("lab up --sut-cpu x", "--sut-cpu: "),
         ("lab up --wait -- true", "cannot be used with"),

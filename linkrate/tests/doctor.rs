@@ -106,8 +106,9 @@ fn what_was_asked_wrongly_is_refused_before_anything_is_looked_at() {
 
 #[test]
 fn a_host_without_namespaces_cannot_measure_and_says_what_would_help() {
+    let test = "a_host_without_namespaces_cannot_measure_and_says_what_would_help";
     // a user who may have no namespaces: the limit is inherited, and only this child's
-    let Some(output) = without_namespaces() else { return };
+    let Some(output) = without_namespaces(test) else { return };
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &document["can_measure"]), (Some(3), &Value::Bool(false)));
     let findings = document["findings"].as_array().unwrap();
@@ -119,7 +120,7 @@ fn a_host_without_namespaces_cannot_measure_and_says_what_would_help() {
 
 /// Runs the doctor in a user namespace that may have no further ones. `None` where no such
 /// namespace can be made.
-fn without_namespaces() -> Option<Output> {
+fn without_namespaces(test: &str) -> Option<Output> {
     let script = r#"echo 0 > /proc/sys/user/max_user_namespaces &&
         echo 0 > /proc/sys/user/max_net_namespaces && exec "$0" doctor --json"#;
     let output = Command::new("unshare")
@@ -129,7 +130,8 @@ fn without_namespaces() -> Option<Output> {
         .ok()?;
     let ran = matches!(output.status.code(), Some(0 | 3)) && output.stdout.starts_with(b"{");
     if !ran {
-        println!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
+        let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+        println!("SKIPPED {test}: no user namespace with limits of its own: {said}");
     }
     ran.then_some(output)
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::processes::OwnCopy;
@@ -162,6 +163,42 @@ fn nothing_is_left_of_a_lab_that_is_killed() {
         };
         assert!(wait_until(Duration::from_secs(5), &mut alone), "{options}");
     }
+}
+
+#[test]
+fn a_namespace_that_is_left_mounted_is_found_and_those_of_others_are_not() {
+    if !ready("a_namespace_that_is_left_mounted_is_found_and_those_of_others_are_not", &[]) {
+        return;
+    }
+    /// A namespace mounted on a file, until the test is done with it.
+    struct Mounted<'a>(&'a Path);
+    impl<'a> Mounted<'a> {
+        fn of(pid: u32, at: &'a Path) -> Self {
+            fs::write(at, "").expect("make a mount point");
+            let mut mount = command("mount", &format!("--bind /proc/{pid}/ns/net"));
+            Running::start(mount.arg(at)).wait().expect_code(0);
+            Self(at)
+        }
+    }
+    impl Drop for Mounted<'_> {
+        fn drop(&mut self) {
+            // fails only where the mount itself had failed
+            let _ = command("umount", "").arg(self.0).status();
+        }
+    }
+    let own = OwnCopy::new();
+    let (of_lab, of_other) = (own.beside("mounted"), own.beside("other"));
+    let other = common::machines::Machine::start();
+    let lab = Up::of(&own.program(), "");
+    let (left, others) =
+        (Mounted::of(own.agents()[1], &of_lab), Mounted::of(other.pid(), &of_other));
+    lab.down().expect_code(0);
+    let found = std::panic::catch_unwind(|| own.expect_nothing_left()).expect_err("it is found");
+    let said = found.downcast::<String>().expect("a message");
+    assert!(said.starts_with("namespaces left mounted: [\"net:["), "{said}");
+    drop(left);
+    own.expect_nothing_left();
+    drop(others);
 }
 
 #[test]

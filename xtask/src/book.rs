@@ -30,12 +30,10 @@ pub fn build() -> io::Result<Outcome> {
 /// # Errors
 /// A page cannot be read.
 pub fn links() -> io::Result<Outcome> {
-    let book = root().join("docs/src");
-    if !book.join("SUMMARY.md").is_file() {
-        return Ok(Outcome::failed("docs/src/SUMMARY.md: not there; mdBook's table of contents\n"));
+    if !book().join("SUMMARY.md").is_file() {
+        return Ok(Outcome::failed("docs/src/SUMMARY.md is missing: mdBook's table of contents\n"));
     }
-    let mut pages = pages_in(&root(), false)?;
-    pages.extend(pages_in(&book, true)?);
+    let pages = pages()?;
     let broken: Vec<String> = pages
         .iter()
         .map(|page| broken_links(page))
@@ -48,6 +46,20 @@ pub fn links() -> io::Result<Outcome> {
     } else {
         Outcome::failed(broken.join("\n"))
     })
+}
+
+fn book() -> PathBuf {
+    root().join("docs/src")
+}
+
+/// The pages of the manual, and those in the root of the workspace.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn pages() -> io::Result<Vec<PathBuf>> {
+    let mut pages = pages_in(&root(), false)?;
+    pages.extend(pages_in(&book(), true)?);
+    Ok(pages)
 }
 
 /// The Markdown files of a directory, sorted.
@@ -103,7 +115,7 @@ fn why_broken(page: &Path, link: &str) -> io::Result<Option<String>> {
 }
 
 /// The lines of a page outside fenced code, with inline code blanked out, numbered from 1.
-fn prose(text: &str) -> Vec<(usize, String)> {
+pub fn prose(text: &str) -> Vec<(usize, String)> {
     let mut fenced = false;
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -11,6 +11,7 @@
 //! - [`mod@bench`]: ratios to third-party peers
 //! - [`book`]: the manual, and whether its links lead anywhere
 //! - [`peers`]: third-party programs that tests measure against
+//! - [`phrases`]: phrases that must not come back in the texts that people read
 //! - [`tools`]: Rust programs that checks use
 //! - [`programs`]: holds the programs that tests start against the list of peers
 
@@ -22,6 +23,7 @@ mod cargo;
 mod checks;
 mod fuzz;
 mod peers;
+mod phrases;
 mod process;
 mod programs;
 mod summary;
@@ -49,7 +51,7 @@ enum Task {
         #[arg(long)]
         no_install: bool,
     },
-    /// Check formatting, clippy, the programs that tests start, and dependencies.
+    /// Check formatting, clippy, the programs that tests start, texts, and dependencies.
     Lint,
     /// Run fuzz targets.
     Fuzz {
@@ -104,6 +106,7 @@ fn lint(summary: &mut Summary) {
     summary.step("format", checks::format);
     summary.step("clippy", checks::clippy);
     summary.step("programs", programs::lint);
+    summary.step("phrases", phrases::lint);
     summary.step("dependencies", checks::dependencies);
 }
 

@@ -1,4 +1,4 @@
-//! Third-party programs that tests measure against or check captures with.
+//! Third-party programs that tests and benchmarks start, and the Debian packages that bring them.
 
 use std::fs;
 use std::io;

@@ -16,7 +16,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use self::rust::{Call, Source, UNKNOWN, Value};
+pub use self::rust::Source;
+use self::rust::{Call, UNKNOWN, Value};
 use crate::cargo::root;
 use crate::peers::{OF_BENCHMARKS, OF_TESTS, Peer};
 use crate::summary::Outcome;
@@ -135,8 +136,19 @@ pub fn lint() -> io::Result<Outcome> {
     })
 }
 
-/// The Rust files of the workspace that have tests or benchmarks, below its root; whether only what
-/// stands behind `#[cfg(test)]` is meant.
+/// The Rust files of the workspace's packages that are no tests or benchmarks, below its root.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn production_files() -> io::Result<Vec<PathBuf>> {
+    let all = files()?.into_iter();
+    Ok(all
+        .filter_map(|(path, production)| (production && !path.starts_with("xtask")).then_some(path))
+        .collect())
+}
+
+/// The Rust files of the workspace's packages, below its root, each with whether it is production code,
+/// which has its tests behind `#[cfg(test)]`.
 fn files() -> io::Result<Vec<(PathBuf, bool)>> {
     fn below(directory: &Path, all: &mut Vec<PathBuf>) -> io::Result<()> {
         for entry in fs::read_dir(root().join(directory))? {

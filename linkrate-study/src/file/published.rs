@@ -203,7 +203,9 @@ fn kinds(
     let some = found.iter().any(transactional);
     let wrong = match measure {
         Measure::Throughput if some => "throughput is of streams, and these are transactions",
-        Measure::Transactions if !some => "transactions are of request/response, and this is none",
+        Measure::Transactions if !some => {
+            "transactions are a measure of request/response, and these cells have streams"
+        }
         _ if some != found.iter().all(transactional) => "at fits streams and transactions together",
         _ => return Some(some),
     };

@@ -1,8 +1,9 @@
 //! The processes of a controller under test, and what they leave behind.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::{LINKRATE, wait_until};
@@ -15,8 +16,12 @@ const GONE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct OwnCopy {
     directory: tempfile::TempDir,
+    /// Interfaces of this machine before the program ran.
     interfaces: BTreeSet<String>,
-    mounts: usize,
+    /// Network namespaces in which its processes were seen, as `/proc/PID/ns/net` names them. They
+    /// are held open: the kernel gives the number of a namespace that is gone to the next one that
+    /// anybody makes.
+    namespaces: Mutex<BTreeMap<String, File>>,
 }
 
 impl OwnCopy {
@@ -26,7 +31,7 @@ impl OwnCopy {
         let directory = tempfile::tempdir().expect("make a temporary directory");
         readable_by_all(directory.path());
         fs::copy(LINKRATE, directory.path().join("linkrate")).expect("copy the program");
-        Self { directory, interfaces: interfaces(), mounts: namespace_mounts() }
+        Self { directory, interfaces: interfaces(), namespaces: Mutex::default() }
     }
 
     /// The program.
@@ -48,9 +53,25 @@ impl OwnCopy {
             // a process that has ended, waited for or not, has no command line
             let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
             let words: Vec<String> = line.split_terminator('\0').map(str::to_owned).collect();
-            (words.first().map(Path::new) == Some(&program)).then_some((pid, words))
+            let is_own = words.first().map(Path::new) == Some(&program);
+            is_own.then(|| self.remember_namespace(&entry.path().join("ns/net")));
+            is_own.then_some((pid, words))
         })
         .collect()
+    }
+
+    /// Keeps the network namespace at `link`, unless it is that of the test itself.
+    fn remember_namespace(&self, link: &Path) {
+        let (Ok(name), Ok(here)) = (namespace(link), namespace(Path::new("/proc/self/ns/net")))
+        else {
+            // the process has ended meanwhile
+            return;
+        };
+        if name != here
+            && let Ok(file) = File::open(link)
+        {
+            self.namespaces.lock().expect("nothing panics while it is locked").insert(name, file);
+        }
     }
 
     /// The hosts' agents, in the order they were started: the system under test first.
@@ -78,13 +99,24 @@ impl OwnCopy {
         self.agents()
     }
 
-    /// Checks that no process, interface or namespace is left.
+    /// Checks that the program has left no process, interface or namespace. What others make
+    /// meanwhile on the same machine is left out.
     #[track_caller]
     pub fn expect_nothing_left(&self) {
         let gone = wait_until(GONE, || self.processes().is_empty());
         assert!(gone, "left behind: {:?}", self.processes());
-        assert_eq!(interfaces(), self.interfaces, "interfaces left behind");
-        assert_eq!(namespace_mounts(), self.mounts, "namespaces left mounted");
+        let new = interfaces();
+        let left: Vec<&String> =
+            new.difference(&self.interfaces).filter(|name| is_name_of_ours(name)).collect();
+        assert!(left.is_empty(), "interfaces left behind: {left:?}");
+        // a namespace without a process lives on only where it is mounted
+        let mounted = mounted_namespaces();
+        let left: Vec<String> = {
+            let own = self.namespaces.lock().expect("nothing panics while it is locked");
+            own.keys().filter(|name| mounted.contains(*name)).cloned().collect()
+        };
+        assert!(left.is_empty(), "namespaces left mounted: {left:?}");
+        self.namespaces.lock().expect("nothing panics while it is locked").clear();
     }
 }
 
@@ -108,8 +140,20 @@ fn interfaces() -> BTreeSet<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// A namespace without a process lives on only where somebody has mounted it.
-fn namespace_mounts() -> usize {
+/// Whether linkrate gives its interfaces such a name: `eth` with a number.
+fn is_name_of_ours(name: &str) -> bool {
+    name.strip_prefix("eth").is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// The name of the namespace that `link` leads to, `net:[4026531840]`.
+fn namespace(link: &Path) -> std::io::Result<String> {
+    Ok(fs::read_link(link)?.display().to_string())
+}
+
+/// The names of all namespaces that are mounted.
+fn mounted_namespaces() -> BTreeSet<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("list mounts");
-    mounts.lines().filter(|line| line.contains(" - nsfs ")).count()
+    // field 4 of proc_pid_mountinfo(5) is what of the file system is mounted
+    let namespaces = mounts.lines().filter(|line| line.contains(" - nsfs "));
+    namespaces.filter_map(|line| Some(line.split(' ').nth(3)?.to_owned())).collect()
 }

@@ -258,6 +258,11 @@ impl Source {
         })
     }
 
+    /// The line of a token.
+    pub fn line(&self, at: usize) -> usize {
+        self.tokens[at].line
+    }
+
     /// All calls, outer ones before those in their arguments.
     pub fn calls(&self) -> Vec<Call<'_>> {
         (0..self.tokens.len()).filter_map(|at| self.call(at)).collect()

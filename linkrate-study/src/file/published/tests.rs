@@ -81,7 +81,7 @@ fn what_fits_no_cell_is_explained() {
         (
             "measure = \"transactions\"\nat = { mtu = 1500, offload = \"tso\" }\nvalue = \"1 /s\""
                 .to_owned(),
-            "transactions are of request/response, and this is none",
+            "transactions are a measure of request/response, and these cells have streams",
         ),
     ] {
         let error = read_one(&published).unwrap_err();

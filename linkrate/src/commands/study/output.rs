@@ -25,8 +25,8 @@ pub fn write(to: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file, in place of what was there. Whoever reads it, also after a full disk, finds the
-/// old content or the new one: it is written beside and renamed.
+/// Replaces a file. A reader finds the old content or the new one, also after a full disk: the new
+/// file is written next to the old one and renamed.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     // a link is written through, and a device or a pipe is no file that could be replaced
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -1,0 +1,152 @@
+//! Phrases that must not come back in the texts that people read.
+//!
+//! Each is on the list because it made readers stop, has a plain replacement, and has no other use. The
+//! lint reads the manual, and in the source all string literals (errors, hints, verdicts, reports) and
+//! the comments that become help texts.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::book;
+use crate::cargo::root;
+use crate::programs::{self, Source};
+use crate::summary::Outcome;
+
+/// Phrases in lower case, each with its remedy.
+const PHRASES: &[(&str, &str)] = &[
+    ("and this is none", "say what it is instead"),
+    ("interfaces that are not linkrate's own", "write \"existing interfaces\""),
+    ("lets nobody", "write \"does not allow\""),
+    ("no oftener", "write \"not more often\""),
+    ("of one's own", "write \"your own\""),
+    ("standing interface", "write \"existing interface\""),
+    ("standing interfaces", "write \"existing interfaces\""),
+    ("that are none", "write \"that are not ...\""),
+    ("that is none", "write \"that is not a ...\""),
+    ("what it is told", "name the setting"),
+    ("whoever", "name the person or the program"),
+];
+
+/// Checks the manual, the README and the source.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn lint() -> io::Result<Outcome> {
+    let mut found = Vec::new();
+    let mut files = 0;
+    for page in book::pages()? {
+        let text = fs::read_to_string(&page)?;
+        let shown = page.strip_prefix(root()).unwrap_or(&page);
+        // what has changed is told in the words of its time
+        if shown != Path::new("CHANGELOG.md") {
+            found.extend(in_lines(shown, &book::prose(&text)));
+            files += 1;
+        }
+    }
+    for path in programs::production_files()? {
+        let text = fs::read_to_string(root().join(&path))?;
+        found.extend(in_lines(&path, &texts_of(&text, is_command_line(&path))));
+        files += 1;
+    }
+    Ok(if found.is_empty() {
+        Outcome::passed().remark(format!("{files} files"))
+    } else {
+        Outcome::failed(found.join("\n"))
+    })
+}
+
+/// Whether comments become help texts: clap makes them of the arguments' comments.
+fn is_command_line(path: &Path) -> bool {
+    path.starts_with("linkrate/src")
+}
+
+/// The texts of production code, each with its line.
+fn texts_of(source: &str, with_help: bool) -> Vec<(usize, String)> {
+    let (production, _) = source.split_once("#[cfg(test)]").unwrap_or((source, ""));
+    let parsed = Source::read(production, false);
+    let mut texts: Vec<(usize, String)> =
+        parsed.texts().map(|(at, text)| (parsed.line(at), text.to_owned())).collect();
+    if with_help {
+        let help = (1..).zip(production.lines()).filter_map(|(number, line)| {
+            Some((number, line.trim_start().strip_prefix("///")?.to_owned()))
+        });
+        texts.extend(help);
+    }
+    texts.sort();
+    texts
+}
+
+/// The phrases in these lines, each with file, line and remedy. A phrase may go over the end of a line.
+fn in_lines(path: &Path, lines: &[(usize, String)]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, (number, line)) in lines.iter().enumerate() {
+        let next = lines.get(index + 1).filter(|(next, _)| *next == number + 1);
+        let next = next.map_or("", |(_, next)| next);
+        let here = words(line);
+        let both = format!("{here} {}", words(next));
+        for (phrase, remedy) in PHRASES {
+            let at = positions(&both, phrase).any(|at| at < here.len());
+            if at {
+                let path = path.display();
+                found.push(format!("{path}:{number}: \"{phrase}\"\nhint: {remedy}"));
+            }
+        }
+    }
+    found
+}
+
+/// A line in lower case with single spaces.
+fn words(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// Where `phrase` stands in `text` as whole words.
+fn positions<'a>(text: &'a str, phrase: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let outside = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+    text.match_indices(phrase).map(|(at, _)| at).filter(move |at| {
+        outside(text[..*at].chars().next_back())
+            && outside(text[at + phrase.len()..].chars().next())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(lines: &[&str]) -> Vec<String> {
+        let lines: Vec<(usize, String)> =
+            (1..).zip(lines.iter().map(|line| (*line).to_owned())).collect();
+        in_lines(Path::new("a.md"), &lines)
+    }
+
+    #[test]
+    fn the_texts_of_this_workspace_have_no_such_phrase() {
+        let outcome = lint().unwrap();
+        assert_eq!((outcome.failed, outcome.output.as_str()), (0, ""));
+    }
+
+    #[test]
+    fn a_phrase_is_refused_with_its_place_and_what_to_write() {
+        let said = found(&["All is well.", "It asks Whoever is there."]);
+        assert_eq!(said, ["a.md:2: \"whoever\"\nhint: name the person or the program"]);
+    }
+
+    #[test]
+    fn a_phrase_over_two_lines_is_found_once() {
+        assert_eq!(found(&["It does what it", "  is told."]).len(), 1);
+        assert_eq!(found(&["one, what it is told", "two"]).len(), 1);
+    }
+
+    #[test]
+    fn parts_of_words_are_no_phrases() {
+        assert_eq!(found(&["that is nonexistent", "outstanding interface"]), [""; 0]);
+    }
+
+    #[test]
+    fn texts_are_literals_and_help_without_tests() {
+        let source = "/// Help.\nfn a() { f(\"one\") } // comment\n#[cfg(test)]\nmod t { \"two\" }";
+        assert_eq!(texts_of(source, true), [(1, " Help.".to_owned()), (2, "one".to_owned())]);
+        assert_eq!(texts_of(source, false), [(2, "one".to_owned())]);
+    }
+}
