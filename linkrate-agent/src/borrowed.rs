@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use linkrate_sys::error::SysError;
 use linkrate_sys::host;
-use linkrate_sys::netlink::{Belongings, RouteSocket};
+use linkrate_sys::netlink::{Addressing, RouteSocket};
 
 use crate::protocol::Refusal;
 
@@ -16,7 +16,7 @@ pub struct Borrowed {
     home: OwnedFd,
     /// A socket at home, where what belongs to the interface is given back.
     at_home: RouteSocket,
-    belongings: Belongings,
+    addressing: Addressing,
 }
 
 impl Borrowed {
@@ -29,8 +29,8 @@ impl Borrowed {
         let home = host::network_namespace_of(pid)?;
         let own = OwnedFd::from(File::open("/proc/self/ns/net")?);
         let mut at_home = RouteSocket::open_in(home.as_fd())?;
-        let belongings = at_home.belongings(name)?;
-        if !belongings.has_ipv4() {
+        let addressing = at_home.addressing(name)?;
+        if !addressing.has_ipv4() {
             return Err(Refusal {
                 reason: format!("{name} has no IPv4 address to measure with"),
                 hint: Some(format!("give it one first: ip address add ADDRESS/LENGTH dev {name}")),
@@ -43,17 +43,17 @@ impl Borrowed {
             ),
         })?;
         // from here on it goes home whatever happens
-        let borrowed = Self { name: name.to_owned(), home, at_home, belongings };
+        let borrowed = Self { name: name.to_owned(), home, at_home, addressing };
         let mut here = RouteSocket::open()?;
         here.set_up("lo")?;
-        here.give_belongings(name, &borrowed.belongings, false)?;
+        here.restore_addressing(name, &borrowed.addressing, false)?;
         here.set_up(name)?;
         Ok(borrowed)
     }
 
     fn take_home(&mut self) -> Result<(), SysError> {
         RouteSocket::open()?.move_to(&self.name, self.home.as_fd())?;
-        self.at_home.give_belongings(&self.name, &self.belongings, true)
+        self.at_home.restore_addressing(&self.name, &self.addressing, true)
     }
 }
 

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_sys::census::Census;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::netstat;
+use linkrate_sys::other_programs::ProgramTimes;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
@@ -68,14 +68,14 @@ pub struct Meters<'a> {
     cpu: &'a CpuMeter,
     main_thread: ThreadId,
     /// Taken well before the window opens, since it takes some milliseconds.
-    census: Option<Census>,
+    program_times: Option<ProgramTimes>,
 }
 
 impl<'a> Meters<'a> {
     /// Meters for `spec` over `flows`, to be read by the calling thread.
     pub fn new(spec: &'a MeasureSpec, flows: &'a [Flow], cpu: &'a CpuMeter) -> Self {
-        let census = (!spec.cpus.is_empty()).then(Census::take);
-        Self { spec, flows, cpu, main_thread: sched::current_thread(), census }
+        let program_times = (!spec.cpus.is_empty()).then(ProgramTimes::read);
+        Self { spec, flows, cpu, main_thread: sched::current_thread(), program_times }
     }
 
     /// The reading that opens the window.
@@ -102,9 +102,9 @@ impl<'a> Meters<'a> {
         let threads_at_ns = monotonic_ns();
         let slow = self.read_slow()?;
         let others = self
-            .census
+            .program_times
             .as_ref()
-            .map_or_else(Vec::new, |before| Census::take().since(before, &self.spec.cpus));
+            .map_or_else(Vec::new, |before| ProgramTimes::read().since(before, &self.spec.cpus));
         Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others })
     }
 

@@ -14,7 +14,7 @@ use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::sched::Ahead;
-use linkrate_sys::{host, procstat, sched, socket};
+use linkrate_sys::{cpus, host, sched, socket};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
 use crate::as_found::AsFound;
@@ -255,7 +255,7 @@ impl Agent<'_> {
             pid: std::process::id(),
             kernel: read_line("/proc/sys/kernel/osrelease"),
             cpu_model: cpu_model(),
-            online_cpus: procstat::online_cpus()?,
+            online_cpus: cpus::online()?,
             boot_id: read_line("/proc/sys/kernel/random/boot_id"),
         }))
     }

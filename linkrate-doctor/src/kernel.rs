@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use linkrate_sys::cpus;
 use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::perf::CpuSampler;
-use linkrate_sys::procstat::online_cpus;
 use linkrate_sys::tap::{self, Abilities, Offloads};
 use linkrate_terms::{ByteSize, SocketKnobs};
 
@@ -143,7 +143,7 @@ fn perf(sampling: SysResult<()>, symbols: SysResult<usize>) -> Finding {
 /// Opens a sampler of the first CPU that is online.
 fn try_sampling() -> SysResult<()> {
     const SECOND_NS: u64 = 1_000_000_000;
-    let cpu = online_cpus()?.iter().next().unwrap_or(0);
+    let cpu = cpus::online()?.iter().next().unwrap_or(0);
     CpuSampler::open(cpu, SECOND_NS, SECOND_NS).map(|_| ())
 }
 

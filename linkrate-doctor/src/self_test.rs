@@ -6,9 +6,10 @@
 //! one percentage point. Each figure is the median of three windows in which nothing else was at
 //! work; where there are not enough of these among a few, that is told.
 
+mod background;
 mod judge;
 mod load;
-mod others;
+
 mod steered;
 
 use std::path::Path;
@@ -29,9 +30,9 @@ use serde::Serialize;
 pub use judge::{LIMIT_POINTS, Sample, Verdict};
 pub use load::LoadKind;
 
+use background::Background;
 use judge::{ENOUGH, Window, middle, worst};
 use load::{DutyLoad, Load, PERIOD_NS};
-use others::Others;
 use steered::Steered;
 
 /// Sizes of the loads, in per cent of one CPU.
@@ -277,13 +278,13 @@ fn window(loads: &[Box<dyn Load + '_>], meter: &dyn Meter) -> SysResult<Vec<Wind
         IdleSource::ProcStat => LONG_WINDOW,
         IdleSource::TimerList | IdleSource::IdleCounter => WINDOW,
     };
-    let others_opened = Others::now()?;
+    let others_opened = Background::now()?;
     let ahead = sched::Ahead::now();
     let opened = read(loads, meter)?;
     sleep_until_ns(monotonic_ns() + length.as_nanos() as u64);
     let closed = read(loads, meter)?;
     drop(ahead);
-    let others_closed = Others::after(&others_opened)?;
+    let others_closed = Background::after(&others_opened)?;
     let both = opened.into_iter().zip(closed).zip(loads);
     Ok(both
         .map(|(((load_opened, seen_opened), (load_closed, seen_closed)), load)| Window {

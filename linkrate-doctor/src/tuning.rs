@@ -15,7 +15,7 @@
 //! | `queues`, `interrupts`, `processes` | which CPUs do the work |
 //! | `rings`, `pause`, `softnet` | where packets are lost |
 //! | `coalescing`, `power` | what waits and sleeps |
-//! | `sight` | what cannot be seen from here |
+//! | `unseen` | what cannot be seen from here |
 
 mod advice;
 mod coalescing;
@@ -23,7 +23,7 @@ mod congestion;
 pub mod facts;
 mod interrupts;
 mod link;
-mod measured;
+mod measured_costs;
 mod mtu;
 mod offloads;
 mod pause;
@@ -34,10 +34,10 @@ mod queues;
 mod read;
 mod rings;
 mod round_trip;
-mod sight;
 mod softnet;
 #[cfg(test)]
 mod tests;
+mod unseen;
 mod window;
 
 use std::time::Duration;
@@ -85,7 +85,7 @@ pub fn advise(host: &Host, question: &Question) -> Result<Vec<Advice>, NoSuchInt
     all.extend(congestion::advice(host, &subjects));
     all.extend(softnet::advice(host));
     all.extend(power::advice(host));
-    all.extend(sight::advice(host, &subjects));
+    all.extend(unseen::advice(host, &subjects));
     all.extend(mtu::of_controllers(host, &subjects));
     for (interface, round_trip) in &paths {
         all.extend(offloads::advice(host, interface));

@@ -13,8 +13,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::bpf::per_cpu::{PerCpuFields, add_since};
 use crate::bpf::{Instruction, Program, ProgramType, code, end, function, step};
-use crate::cpu_lines::{CpuLines, add_since};
 use crate::error::{SysError, SysResult};
 
 /// Fields of a CPU's line, in bytes from its beginning: since when the present thread runs, since when
@@ -26,7 +26,7 @@ const AWAKE_NS: i16 = 16;
 /// Adds up on all CPUs, until dropped.
 #[derive(Debug)]
 pub struct AwakeTimes {
-    lines: CpuLines,
+    lines: PerCpuFields,
     _attached: Vec<OwnedFd>,
 }
 
@@ -41,7 +41,7 @@ impl AwakeTimes {
     }
 
     fn begin() -> io::Result<Self> {
-        let lines = CpuLines::new()?;
+        let lines = PerCpuFields::new()?;
         let load = |body: Vec<Instruction>| Program::load(ProgramType::RawTracepoint, &body);
         let attached = vec![
             load(switch(&lines))?.trace(c"sched_switch")?,
@@ -62,7 +62,7 @@ impl AwakeTimes {
 }
 
 /// At a switch: what the thread that leaves has run, unless it is the idle one.
-fn switch(lines: &CpuLines) -> Vec<Instruction> {
+fn switch(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let add = add_since(THREAD_SINCE, AWAKE_NS);
     let mut body =
@@ -88,7 +88,7 @@ fn if_idle(body: Vec<Instruction>) -> Vec<Instruction> {
     all
 }
 
-fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
+fn softirq_entry(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
     body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
@@ -96,7 +96,7 @@ fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
     if_idle(body)
 }
 
-fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
+fn softirq_exit(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
     body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));

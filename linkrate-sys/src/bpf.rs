@@ -7,6 +7,8 @@ use std::mem::size_of;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+pub(crate) mod per_cpu;
+
 const MAP_CREATE: libc::c_long = 0;
 const MAP_LOOKUP_ELEM: libc::c_long = 1;
 const PROG_LOAD: libc::c_long = 5;

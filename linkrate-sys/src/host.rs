@@ -20,13 +20,13 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use crate::error::{SysError, SysResult};
 
 mod enter;
-mod inhabitants;
 pub mod join;
 mod probe;
+mod programs;
 
-pub use inhabitants::end_inhabitants;
 pub(crate) use probe::try_in_a_host;
 pub use probe::{Privilege, can_isolate};
+pub use programs::end_programs;
 
 /// How long a host may take to end by itself once its input has ended.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -10,8 +10,8 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::bpf::per_cpu::{PerCpuFields, add_since};
 use crate::bpf::{Instruction, Program, ProgramType, code, end, function, step};
-use crate::cpu_lines::{CpuLines, add_since};
 use crate::error::{SysError, SysResult};
 
 /// Fields of a CPU's line, in bytes from its beginning.
@@ -61,7 +61,7 @@ impl Interrupts {
 /// Counts on all CPUs, until dropped.
 #[derive(Debug)]
 pub struct InterruptCounts {
-    lines: CpuLines,
+    lines: PerCpuFields,
     _attached: Vec<OwnedFd>,
 }
 
@@ -75,7 +75,7 @@ impl InterruptCounts {
     }
 
     fn begin() -> io::Result<Self> {
-        let lines = CpuLines::new()?;
+        let lines = PerCpuFields::new()?;
         let load = |body: Vec<Instruction>| Program::load(ProgramType::RawTracepoint, &body);
         let mut attached = Vec::new();
         // the end before the beginning, so that none is half seen
@@ -116,7 +116,7 @@ fn unless_of_the_tick(body: Vec<Instruction>) -> Vec<Instruction> {
     all
 }
 
-fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
+fn softirq_entry(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
     body.extend(count(SOFTIRQS));
@@ -124,7 +124,7 @@ fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
     unless_of_the_tick(body)
 }
 
-fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
+fn softirq_exit(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
     body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
@@ -132,7 +132,7 @@ fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
     unless_of_the_tick(body)
 }
 
-fn hardware(lines: &CpuLines) -> Vec<Instruction> {
+fn hardware(lines: &PerCpuFields) -> Vec<Instruction> {
     let mut body = lines.find();
     body.extend(count(INTERRUPTS));
     body.extend(end());

@@ -6,7 +6,7 @@
 //! - [`host`]: child processes in namespaces of their own; programs that join them
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`irq_affinity`]: which interrupts an adapter has, and where they go
-//! - [`procstat`], [`census`], [`sched`], [`clock`]: CPU time, of whom, affinity, time
+//! - [`cpus`], [`processes`], [`procstat`], [`other_programs`], [`sched`], [`clock`]: CPU time, of whom, affinity, time
 //! - [`interrupts`]: softirqs by their length, seen by eBPF programs
 //! - [`perf`], [`kallsyms`]: what a CPU is doing, by the names of the kernel's functions
 //! - [`netstat`], [`tcp_info`], [`send_queue`], [`sock_diag`]: protocol counters, connections
@@ -19,9 +19,8 @@
 
 pub mod awake;
 mod bpf;
-pub mod census;
 pub mod clock;
-mod cpu_lines;
+pub mod cpus;
 pub mod doorbell;
 pub mod error;
 pub mod ethtool;
@@ -34,8 +33,10 @@ pub mod memory;
 pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
+pub mod other_programs;
 pub mod perf;
 pub mod prefetch;
+pub mod processes;
 pub mod procstat;
 pub mod sched;
 pub mod send_queue;

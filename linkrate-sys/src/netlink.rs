@@ -20,14 +20,14 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use crate::error::{SysError, SysResult};
 
 mod address;
-mod belongings;
-mod census;
+mod dump;
 pub(crate) mod exchange;
 mod link;
+mod relocation;
 
-pub use belongings::Belongings;
-pub use census::{LinkEntry, RouteEntry};
+pub use dump::{LinkEntry, RouteEntry};
 pub use link::Link;
+pub use relocation::Addressing;
 
 use exchange::{Exchange, Refusal};
 

@@ -167,7 +167,7 @@ fn refused(cpu: u32, error: io::Error) -> SysError {
 mod tests {
     use super::*;
     use crate::clock::monotonic_ns;
-    use crate::procstat::online_cpus;
+    use crate::cpus;
     use crate::sched::{affinity, current_thread, set_affinity};
 
     /// Burns CPU in user mode until `deadline_ns`.
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_refused_by_its_number() {
-        let absent = online_cpus().unwrap().iter().last().unwrap() + 4096;
+        let absent = cpus::online().unwrap().iter().last().unwrap() + 4096;
         let error = CpuSampler::open(absent, 1_000_000, 1_000_000_000).unwrap_err();
         assert!(error.to_string().contains(&format!("CPU {absent}")), "{error}");
     }

@@ -161,7 +161,7 @@ pub fn thread_user_ns(thread: ThreadId) -> Result<u64, SysError> {
 
 /// utime of `/proc/PID/stat`, proc_pid_stat(5).
 fn parse_user_ticks(stat: &str) -> Option<u64> {
-    crate::procstat::stat_field(stat, 14)?.parse().ok()
+    crate::processes::stat_field(stat, 14)?.parse().ok()
 }
 
 #[cfg(test)]

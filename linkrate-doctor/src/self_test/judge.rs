@@ -4,8 +4,8 @@
 use linkrate_terms::measurement::{CpuTime, IdleSource};
 use serde::Serialize;
 
+use super::background::BackgroundUse;
 use super::load::{LoadKind, LoadReading};
-use super::others::OthersUse;
 
 /// How far a meter may be off, in percentage points of one CPU.
 pub const LIMIT_POINTS: f64 = 1.0;
@@ -69,7 +69,7 @@ pub struct Window {
     /// What the meter saw.
     pub seen: CpuTime,
     /// What others did.
-    pub others: OthersUse,
+    pub others: BackgroundUse,
     /// [`Load::overlaps_others`](super::load::Load::overlaps_others).
     pub overlaps_others: bool,
 }
@@ -206,7 +206,7 @@ mod tests {
                 steal_ns: 0,
                 unsure_ns: 0,
             },
-            others: OthersUse::default(),
+            others: BackgroundUse::default(),
             overlaps_others: false,
         }
     }
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn others_on_the_cpu_are_part_of_the_truth() {
-        let others = OthersUse { here_ns: 20 * MS, unsure_ns: 0, forks: 0 };
+        let others = BackgroundUse { here_ns: 20 * MS, unsure_ns: 0, forks: 0 };
         let sample = sample(Window { others, ..window(520) });
         assert_eq!((sample.verdict, sample.disturbance), (Verdict::Passed, None));
         assert!((sample.truth_percent - 52.0).abs() < 1e-9 && sample.error_points.abs() < 1e-9);
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_disturbs_is_named_and_excuses_only_a_meter_that_is_off() {
-        let unsure = |ms: u64, forks| OthersUse { here_ns: 0, unsure_ns: ms * MS, forks };
+        let unsure = |ms: u64, forks| BackgroundUse { here_ns: 0, unsure_ns: ms * MS, forks };
         let busy = Window { others: unsure(5, 0), ..window(505) };
         assert_eq!(sample(busy).verdict, Verdict::Passed);
         let busy = Window { others: unsure(5, 0), ..window(520) };

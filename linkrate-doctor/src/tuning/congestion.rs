@@ -4,7 +4,7 @@ use linkrate_sys::shell;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Host, Interface};
-use super::measured;
+use super::measured_costs;
 
 /// The default of Linux since 2.6.19.
 const USUAL: &str = "cubic";
@@ -32,7 +32,7 @@ fn default(host: &Host, algorithm: &str) -> Advice {
             "connections begin under {algorithm}, which sends by a timer and not by \
              acknowledgements"
         );
-        Advice::consider(name, detail, measured::pacing())
+        Advice::consider(name, detail, measured_costs::pacing())
     } else if algorithm == "reno" {
         let text = "after a loss, reno takes a round trip for each segment it regains; cubic is \
                     faster on long or fast paths";

@@ -20,7 +20,7 @@ pub(super) fn advice(interface: &Interface) -> Vec<Advice> {
     if all.is_empty() {
         let advice = match interface.rate() {
             Some(rate) => Advice::good("link", format!("{rate}, as fast as it can")),
-            // what a hypervisor makes up has no link, which `sight` tells
+            // what a hypervisor makes up has no link, which `unseen` tells
             None if interface.is_paravirtual() => return all,
             None => Advice::unseen("link", "the driver tells no rate"),
         };

@@ -7,7 +7,7 @@ use linkrate_wire::limits::{EthernetLink, Traffic};
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::{Host, Interface};
-use super::measured;
+use super::measured_costs;
 
 /// The MTU of Ethernet without jumbo frames.
 const USUAL: u32 = 1500;
@@ -182,7 +182,7 @@ fn jumbo(interface: &Interface) -> Option<Advice> {
     let word = shell::word(&interface.name);
     let detail = format!("an MTU of {}, and the adapter takes up to {largest}", interface.mtu);
     Some(
-        Advice::consider("jumbo-frames", detail, measured::without_jumbo())
+        Advice::consider("jumbo-frames", detail, measured_costs::without_jumbo())
             .on(&interface.name)
             .seen(
                 format!("mtu {}, maxmtu {largest}", interface.mtu),

@@ -5,7 +5,7 @@ use linkrate_sys::shell;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Host, Interface};
-use super::measured;
+use super::measured_costs;
 
 /// The smallest superframe that is worth building, bytes; 64 KiB is usual.
 const LEAST_SUPERFRAME: u32 = 65_536;
@@ -33,7 +33,7 @@ const OFFLOADS: &[Offload] = &[
         features: &["tx-tcp-segmentation", "tx-tcp6-segmentation"],
         switch: "tso",
         needs: &[("sg", SCATTER), ("tx", CHECKSUMS)],
-        cost: measured::without_tso,
+        cost: measured_costs::without_tso,
     },
     Offload {
         name: "gso",
@@ -41,7 +41,7 @@ const OFFLOADS: &[Offload] = &[
         features: &["tx-generic-segmentation"],
         switch: "gso",
         needs: &[("sg", SCATTER)],
-        cost: measured::without_gso,
+        cost: measured_costs::without_gso,
     },
     Offload {
         name: "gro",
@@ -49,7 +49,7 @@ const OFFLOADS: &[Offload] = &[
         features: &["rx-gro"],
         switch: "gro",
         needs: &[],
-        cost: measured::without_gro,
+        cost: measured_costs::without_gro,
     },
     Offload {
         name: "tx-checksum",
@@ -57,7 +57,7 @@ const OFFLOADS: &[Offload] = &[
         features: CHECKSUMS,
         switch: "tx",
         needs: &[],
-        cost: measured::without_tx_checksum,
+        cost: measured_costs::without_tx_checksum,
     },
     Offload {
         name: "rx-checksum",
@@ -141,8 +141,9 @@ fn superframes(interface: &Interface) -> Option<Advice> {
     }
     let word = shell::word(&interface.name);
     let detail = format!("superframes end at {bytes} bytes and {segments} segments");
-    let advice =
-        Advice::improve("superframes", detail, measured::without_gso()).on(&interface.name).seen(
+    let advice = Advice::improve("superframes", detail, measured_costs::without_gso())
+        .on(&interface.name)
+        .seen(
             format!("gso_max_size {bytes}, gso_max_segs {segments}"),
             format!("ip -d link show dev {word}"),
         );

@@ -7,7 +7,7 @@ use linkrate_terms::CpuSet;
 use super::advice::Advice;
 use super::facts::{Host, Interface, Process};
 use super::interrupts;
-use super::measured;
+use super::measured_costs;
 
 /// A process that moved less does not live by its network.
 const BUSY_BYTES: u64 = 1 << 30;
@@ -42,7 +42,7 @@ fn away(
          interrupts ({taking})",
         bytes as f64 / 1e9
     );
-    Advice::consider("processes", detail, measured::unbound())
+    Advice::consider("processes", detail, measured_costs::unbound())
         .on(&interface.name)
         .seen(format!("CPUs {cpus}"), format!("/proc/{pid}/status, Cpus_allowed_list"))
         .seen(

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_study::keys::MAX_CLIENTS;
-use linkrate_sys::host::{Isolation, Life, Privilege, end_inhabitants};
+use linkrate_sys::host::{Isolation, Life, Privilege, end_programs};
 
 use super::host_name;
 use super::messages::Refused;
@@ -108,7 +108,7 @@ impl OpenLab {
             .collect();
         let behind = self.testbed.clients.iter().filter(|client| client.sut_interface == port);
         let hosts: Vec<u32> = behind.map(|client| client.host.pid()).collect();
-        end_inhabitants(&hosts, FAREWELL);
+        end_programs(&hosts, FAREWELL);
         if let Some(adapters) = &mut self.testbed.adapters {
             adapters.remove_port(port);
         }

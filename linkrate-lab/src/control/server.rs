@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use linkrate_adapter::Faults;
 use linkrate_agent::framing::{FrameBuffer, write_frame};
 use linkrate_sys::host::join::{self, Guest, Namespaces};
-use linkrate_sys::host::{Privilege, end_inhabitants};
+use linkrate_sys::host::{Privilege, end_programs};
 use linkrate_sys::{local_socket, sched, wait};
 use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
 
@@ -56,7 +56,7 @@ impl Drop for OpenLab {
     fn drop(&mut self) {
         let clients = self.testbed.clients.iter().map(|client| client.host.pid());
         let hosts: Vec<u32> = clients.chain([self.testbed.sut.pid()]).collect();
-        end_inhabitants(&hosts, FAREWELL);
+        end_programs(&hosts, FAREWELL);
         // a CPU that has gone offline since is no reason to fail here
         let _ = sched::set_affinity(sched::current_thread(), &self.home);
     }

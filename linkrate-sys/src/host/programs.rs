@@ -18,7 +18,7 @@ type Identity = (u64, u64);
 
 /// Ends every process in the network namespaces of the processes `hosts`, but for these themselves
 /// and the caller: by SIGTERM, and after `patience` by SIGKILL. What may not be looked into is left.
-pub fn end_inhabitants(hosts: &[u32], patience: Duration) {
+pub fn end_programs(hosts: &[u32], patience: Duration) {
     let namespaces: BTreeSet<Identity> =
         hosts.iter().filter_map(|host| network_of(&host.to_string())).collect();
     let spared: BTreeSet<u32> = hosts.iter().copied().chain([std::process::id()]).collect();
@@ -31,7 +31,7 @@ pub fn end_inhabitants(hosts: &[u32], patience: Duration) {
     let mut signal = Signal::TERM;
     let mut told = BTreeSet::new();
     loop {
-        let found = inhabitants(&namespaces, &spared);
+        let found = programs_in(&namespaces, &spared);
         if found.is_empty() {
             return;
         }
@@ -65,7 +65,7 @@ fn tell(pid: u32, signal: Signal, namespaces: &BTreeSet<Identity>) {
     }
 }
 
-fn inhabitants(namespaces: &BTreeSet<Identity>, spared: &BTreeSet<u32>) -> Vec<u32> {
+fn programs_in(namespaces: &BTreeSet<Identity>, spared: &BTreeSet<u32>) -> Vec<u32> {
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
     let inside = |name: &str| network_of(name).is_some_and(|n| namespaces.contains(&n));
     processes

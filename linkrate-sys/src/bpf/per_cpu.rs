@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::bpf::{Instruction, SharedValue, code, function, step};
-use crate::procstat;
+use super::{Instruction, SharedValue, code, function, step};
+use crate::cpus;
 
 /// Bytes of a line.
 const LINE_BYTES_LOG2: i32 = 6;
 
 /// The lines of all CPUs that may ever be there, zero at first.
 #[derive(Debug)]
-pub(crate) struct CpuLines {
+pub(crate) struct PerCpuFields {
     value: SharedValue,
     memory: NonNull<AtomicU64>,
     mapped: usize,
@@ -22,15 +22,15 @@ pub(crate) struct CpuLines {
 }
 
 // SAFETY: the mapping belongs to this value and is read through atomics only.
-unsafe impl Send for CpuLines {}
+unsafe impl Send for PerCpuFields {}
 // SAFETY: as for Send.
-unsafe impl Sync for CpuLines {}
+unsafe impl Sync for PerCpuFields {}
 
-impl CpuLines {
+impl PerCpuFields {
     /// # Errors
     /// `EPERM` without CAP_BPF, `ENOSYS` on a kernel without bpf(2).
     pub(crate) fn new() -> io::Result<Self> {
-        let cpus = procstat::possible_cpus().map_err(io::Error::other)?;
+        let cpus = cpus::possible().map_err(io::Error::other)?;
         let cpus = cpus.iter().last().map_or(1, |last| last + 1).next_power_of_two();
         let bytes = cpus << LINE_BYTES_LOG2;
         let value = SharedValue::new(bytes)?;
@@ -88,7 +88,7 @@ pub(crate) fn add_since(since: i16, sum: i16) -> [Instruction; 7] {
     ]
 }
 
-impl Drop for CpuLines {
+impl Drop for PerCpuFields {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this length and nothing refers to it any more.
         let unmapped = unsafe { munmap(self.memory.as_ptr().cast(), self.mapped) };

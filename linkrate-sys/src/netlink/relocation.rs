@@ -20,13 +20,13 @@ use crate::error::{SysError, SysResult};
 
 /// Addresses and routes of an interface, and whether it was up.
 #[derive(Debug, Clone)]
-pub struct Belongings {
+pub struct Addressing {
     addresses: Vec<AddressMessage>,
     routes: Vec<RouteMessage>,
     up: bool,
 }
 
-impl Belongings {
+impl Addressing {
     /// Whether it has an IPv4 address.
     pub fn has_ipv4(&self) -> bool {
         self.addresses.iter().any(|message| message.header.family == AddressFamily::Inet)
@@ -63,7 +63,7 @@ impl RouteSocket {
     ///
     /// # Errors
     /// `ENODEV` when there is none of that name, or the kernel refuses a dump.
-    pub fn belongings(&mut self, name: &str) -> SysResult<Belongings> {
+    pub fn addressing(&mut self, name: &str) -> SysResult<Addressing> {
         let link = self.link(name)?;
         let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         let addresses = self.dump("list addresses", request)?.into_iter();
@@ -87,7 +87,7 @@ impl RouteSocket {
         }
         // what is reached directly is a gateway's way there
         routes.sort_by_key(|route| std::cmp::Reverse(u8::from(route.header.scope)));
-        Ok(Belongings { addresses, routes, up: link.up })
+        Ok(Addressing { addresses, routes, up: link.up })
     }
 
     /// Gives an interface what belonged to it, and takes it up or down as it was. `with_routes` is
@@ -95,14 +95,14 @@ impl RouteSocket {
     ///
     /// # Errors
     /// The first that was refused.
-    pub fn give_belongings(
+    pub fn restore_addressing(
         &mut self,
         name: &str,
-        belongings: &Belongings,
+        addressing: &Addressing,
         with_routes: bool,
     ) -> SysResult<()> {
         let index = self.link(name)?.index;
-        for message in &belongings.addresses {
+        for message in &addressing.addresses {
             let mut message = message.clone();
             message.header.index = index;
             let given =
@@ -110,11 +110,11 @@ impl RouteSocket {
             not_there_already(given)
                 .map_err(|refusal| refusal.during("give back an address of", quoted(name)))?;
         }
-        if !belongings.up {
+        if !addressing.up {
             return Ok(());
         }
         self.set_up(name)?;
-        for message in belongings.routes.iter().filter(|_| with_routes) {
+        for message in addressing.routes.iter().filter(|_| with_routes) {
             let mut message = message.clone();
             message
                 .attributes

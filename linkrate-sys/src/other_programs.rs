@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::OtherProgram;
 
-use crate::procstat::{self, numbers, parse_processor, stat_field, thread_cpu_ns};
+use crate::processes::{self, numbers, parse_processor, stat_field, thread_cpu_ns};
 use crate::sched;
 
 /// Longest that counting may take; on a machine with more threads than fit, the rest goes unseen.
@@ -27,7 +27,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// CPU time of all threads of all programs but linkrate's own.
 #[derive(Debug)]
-pub struct Census {
+pub struct ProgramTimes {
     /// Nanoseconds by process and thread.
     threads: HashMap<(u32, u32), u64>,
     is_whole: bool,
@@ -42,16 +42,16 @@ struct Stat {
     last_cpu: u32,
 }
 
-impl Census {
+impl ProgramTimes {
     /// Counts now. Left out are the calling process, its parent, and those of its parent's
     /// children that run the same program: a controller and its agents.
-    pub fn take() -> Self {
+    pub fn read() -> Self {
         let deadline = Instant::now() + PATIENCE;
         let own = Own::find();
-        let mut census = Self { threads: HashMap::new(), is_whole: true };
-        for process in procstat::processes().unwrap_or_default() {
+        let mut program_times = Self { threads: HashMap::new(), is_whole: true };
+        for process in processes::ids().unwrap_or_default() {
             if Instant::now() > deadline {
-                census.is_whole = false;
+                program_times.is_whole = false;
                 break;
             }
             let Some(stat) = read_stat(&format!("/proc/{process}/stat")) else { continue };
@@ -61,11 +61,11 @@ impl Census {
             for thread in numbers(&format!("/proc/{process}/task")).unwrap_or_default() {
                 // a thread that has just ended used what it used before
                 if let Some(ns) = thread_cpu_ns(process, thread) {
-                    census.threads.insert((process, thread), ns);
+                    program_times.threads.insert((process, thread), ns);
                 }
             }
         }
-        census
+        program_times
     }
 
     /// The programs that used `cpus` since `earlier`, the busiest first. A thread that may run
@@ -166,14 +166,14 @@ mod tests {
     #[test]
     fn a_busy_program_is_found_and_this_one_is_not() {
         let cpus = sched::affinity(sched::current_thread()).unwrap();
-        let before = Census::take();
+        let before = ProgramTimes::read();
         // a shell that spins, and this thread beside it
         let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let end = Instant::now() + Duration::from_millis(300);
         while Instant::now() < end {
             std::hint::spin_loop();
         }
-        let told = Census::take().since(&before, &cpus);
+        let told = ProgramTimes::read().since(&before, &cpus);
         busy.kill().unwrap();
         busy.wait().unwrap();
         let found = told.iter().find(|program| program.pid == busy.id());
@@ -184,8 +184,8 @@ mod tests {
 
     #[test]
     fn what_ran_on_other_cpus_is_not_told() {
-        let before = Census { threads: HashMap::new(), is_whole: true };
+        let before = ProgramTimes { threads: HashMap::new(), is_whole: true };
         let nowhere: CpuSet = [4000].into_iter().collect();
-        assert_eq!(Census::take().since(&before, &nowhere), []);
+        assert_eq!(ProgramTimes::read().since(&before, &nowhere), []);
     }
 }
