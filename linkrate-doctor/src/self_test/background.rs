@@ -1,9 +1,9 @@
-//! What other processes do to a CPU: the CPU time of every thread, and where it ran.
+//! CPU time of other processes on one CPU, from the CPU time of every thread and the CPU it ran on last.
 //!
-//! The kernel keeps each thread's CPU time to the nanosecond (`/proc/PID/task/TID/schedstat`) and
-//! tells on which CPU it ran last. A thread that was on the CPU in question at both ends of a window
-//! is taken to have spent its time there, one that was elsewhere at both ends not; of one that moved
-//! it is not known.
+//! The kernel reports the CPU time of a thread in nanoseconds (`/proc/PID/task/TID/schedstat`) and the
+//! CPU it ran on last. If a thread was on the CPU in question at both ends of a window, its time counts
+//! for that CPU; if it was on another CPU at both ends, its time does not count; if it moved, its time
+//! is uncertain.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use linkrate_sys::error::SysError;
 use linkrate_sys::processes::{self, ThreadPlace};
 use linkrate_sys::sched;
 
-/// All threads but this process's own at one moment.
+/// CPU times of all threads except those of this process, at one moment.
 #[derive(Debug)]
 pub struct Background {
     /// CPU time of each process, ns.
@@ -20,19 +20,19 @@ pub struct Background {
     forks: u64,
 }
 
-/// What others used between two moments.
+/// CPU time of other processes between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BackgroundUse {
     /// CPU time on the CPU in question, ns.
     pub here_ns: u64,
-    /// CPU time that may have been spent there, ns.
+    /// CPU time that may have been spent on that CPU or on another one, ns.
     pub unsure_ns: u64,
-    /// Processes and threads that were started, on whatever CPU.
+    /// Processes and threads started meanwhile, on any CPU.
     pub forks: u64,
 }
 
 impl Background {
-    /// Now. It takes some 10 µs for each thread of the machine.
+    /// Reads all threads. It takes some 10 µs for each thread of the machine.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -40,7 +40,7 @@ impl Background {
         Self::look(|_, _| true)
     }
 
-    /// Now, at the threads of processes that have used CPU time since `earlier`.
+    /// Reads the threads of processes that used CPU time since `earlier`.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -51,7 +51,7 @@ impl Background {
     fn look(is_of_interest: impl Fn(u32, u64) -> bool) -> Result<Self, SysError> {
         let own = std::process::id();
         let all = processes::ids()?.into_iter().filter(|pid| *pid != own);
-        // one that has ended meanwhile is left out
+        // a process that has ended meanwhile is left out
         let processes: HashMap<u32, u64> =
             all.filter_map(|pid| Some((pid, sched::process_cpu_ns(pid).ok()?))).collect();
         let threads = processes
@@ -62,8 +62,8 @@ impl Background {
         Ok(Self { processes, threads, forks: processes::forks()? })
     }
 
-    /// What was used on `cpu` from `earlier` to this moment. What `ksoftirqd` does is left out:
-    /// it is a load's, which the load knows itself, or nobody's.
+    /// CPU time used on `cpu` from `earlier` to this moment, except by `ksoftirqd`: its time belongs to
+    /// the load, which records it itself, or to no process.
     pub fn since(&self, earlier: &Self, cpu: u32) -> BackgroundUse {
         let mut used = BackgroundUse {
             here_ns: 0,
@@ -86,7 +86,7 @@ impl Background {
                     _ => used.unsure_ns += ns,
                 }
             }
-            // what its threads do not account for: some have ended, or the kernel does not tell
+            // time of the process that is missing in its threads: some have ended, or are not reported
             let then_ns = earlier.processes.get(pid).copied().unwrap_or(0);
             let of_process = self.processes.get(pid).map_or(0, |ns| ns.saturating_sub(then_ns));
             used.unsure_ns += of_process.saturating_sub(of_threads);

@@ -36,7 +36,7 @@ fn interfaces(host: &mut Host, links: &[LinkEntry]) {
     let name_of = |index: Option<u32>| {
         index.and_then(|index| names.get(&index)).map(|name| (*name).to_owned())
     };
-    // a sysfs of another network namespace shows interfaces that are not ours
+    // a sysfs of another network namespace lists other interfaces
     let ours = |interface: &Interface| {
         links.iter().any(|l| l.name == interface.name && l.link.index == interface.index)
     };
@@ -68,8 +68,8 @@ fn interfaces(host: &mut Host, links: &[LinkEntry]) {
         interface.tso_max_size = entry.link.tso_max_size;
     }
     if foreign || missing > 0 {
-        let why = "/sys shows another network namespace: no queues, interrupts, counters or bus; \
-                   `mount -t sysfs sysfs /sys` in a mount namespace of its own shows them";
+        let why = "/sys shows another network namespace, so queues, interrupts, counters and bus cannot be \
+                   read; run `mount -t sysfs sysfs /sys` in a separate mount namespace";
         host.unseen.push(("interfaces", why.to_owned()));
     }
 }
