@@ -1,12 +1,12 @@
 //! What this host can measure, how exactly, and how it could be tuned.
 //!
-//! [`examine`] lists what this host can and cannot measure, each finding with its remedy. It reads what
-//! the kernel reports and tries what it can undo; it changes nothing on the host. `cpus` looks at
-//! placement, idle time and load, `kernel` at kernel features, `interfaces` at the interfaces of this
-//! host. A trial testbed shows whether runs are possible.
+//! [`examine`] lists what this host can and cannot measure, each finding with its remedy. It reads
+//! what the kernel reports and tries what it can undo; it changes nothing on the host. `cpus` looks
+//! at placement, idle time and load, `kernel` at kernel features, `interfaces` at the interfaces of
+//! this host. A trial testbed shows whether runs are possible.
 //!
-//! [`tuning`] says which settings cost throughput or CPU time, and prints the commands that change them.
-//! [`self_test`] checks the CPU meters against loads of known size.
+//! [`tuning`] says which settings cost throughput or CPU time, and prints the commands that change
+//! them. [`self_test`] checks the CPU meters against loads of known size.
 
 #![forbid(unsafe_code)]
 

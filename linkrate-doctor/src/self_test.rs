@@ -1,10 +1,10 @@
-//! Self-test of the CPU meters: loads of known size run on the CPUs of the system under test, and each
-//! meter measures them.
+//! Self-test of the CPU meters: loads of known size run on the CPUs of the system under test, and
+//! each meter measures them.
 //!
-//! `load` runs threads that record their size by a clock of their own. `steered` makes a softirq load
-//! that belongs to no thread. `background` measures the CPU time of all other threads. `judge` compares:
-//! a meter passes if it is within one percentage point. Each figure is the median of three undisturbed
-//! windows; a sample without enough of them is reported as disturbed.
+//! `load` runs threads that record their size by a clock of their own. `steered` makes a softirq
+//! load that belongs to no thread. `background` measures the CPU time of all other threads. `judge`
+//! compares: a meter passes if it is within one percentage point. Each figure is the median of
+//! three undisturbed windows; a sample without enough of them is reported as disturbed.
 
 mod background;
 mod judge;
@@ -118,8 +118,8 @@ pub struct SelfTest {
     pub interrupted: bool,
 }
 
-/// The meters that can run on the CPUs of `placement`: idle time of the kernel, and the idle counter.
-/// Also the names of meters that cannot run, with the reason.
+/// The meters that can run on the CPUs of `placement`: idle time of the kernel, and the idle
+/// counter. Also the names of meters that cannot run, with the reason.
 pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
     let mut left_out = Vec::new();
     let sources = [choose(linkrate_terms::CpuMeter::IdleTime), IdleSource::IdleCounter];
@@ -133,8 +133,8 @@ pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
 
 /// Tests the meters of this host, which takes half a minute. `program` is the linkrate program.
 ///
-/// Call it from the main thread: hosts end with the thread that built them. It ends soon after `stop`
-/// is set.
+/// Call it from the main thread: hosts end with the thread that built them. It ends soon after
+/// `stop` is set.
 ///
 /// # Errors
 /// If no CPU is available, or a load or a meter cannot be started.

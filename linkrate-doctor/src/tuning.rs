@@ -1,9 +1,9 @@
-//! How this host could be tuned: the likely cost of each setting, and the command that changes it. The
-//! doctor itself changes nothing.
+//! How this host could be tuned: the likely cost of each setting, and the command that changes it.
+//! The doctor itself changes nothing.
 //!
-//! `read` fills [`facts::Host`] from files and sockets. The root of the files is a parameter, so tests
-//! can supply other hosts. Everything after `read` is pure: one file for each subject derives [`Advice`]
-//! from the facts, and [`advise`] sorts all advice by cost.
+//! `read` fills [`facts::Host`] from files and sockets. The root of the files is a parameter, so
+//! tests can supply other hosts. Everything after `read` is pure: one file for each subject derives
+//! [`Advice`] from the facts, and [`advise`] sorts all advice by cost.
 //!
 //! | file | subject |
 //! |---|---|

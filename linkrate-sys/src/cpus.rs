@@ -24,8 +24,8 @@ pub fn possible() -> Result<CpuSet, SysError> {
     cpu_list("/sys/devices/system/cpu/possible")
 }
 
-/// Hardware threads of the core of `cpu`, itself included; `cpu` alone where the kernel does not say
-/// (`thread_siblings_list`, Documentation/admin-guide/cputopology.rst).
+/// Hardware threads of the core of `cpu`, itself included; `cpu` alone where the kernel does not
+/// say (`thread_siblings_list`, Documentation/admin-guide/cputopology.rst).
 pub fn siblings_of(cpu: u32) -> CpuSet {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     cpu_list(&path).unwrap_or_else(|_| [cpu].into_iter().collect())

@@ -14,7 +14,7 @@ pub fn forks() -> Result<u64, SysError> {
     let text = fs::read_to_string(path).map_err(|error| SysError::new("read", path, error))?;
     let count = text.lines().find_map(|line| line.strip_prefix("processes "));
     count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| {
-        let error = io::Error::new(io::ErrorKind::InvalidData, "no number of processes");
+        let error = io::Error::new(io::ErrorKind::InvalidData, "the line \"processes\" is missing");
         SysError::new("read", path, error)
     })
 }
@@ -27,27 +27,27 @@ pub fn ids() -> Result<Vec<u32>, SysError> {
     numbers("/proc").map_err(|error| SysError::new("read", "/proc", error))
 }
 
-/// The entries of a directory that are numbers.
+/// The numeric names in a directory.
 pub(crate) fn numbers(directory: &str) -> io::Result<Vec<u32>> {
     let names =
         fs::read_dir(directory)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(names.filter_map(|name| name.parse().ok()).collect())
 }
 
-/// A thread of any process: what it has used, and where it was last.
+/// CPU time of a thread of any process, and the CPU it ran on last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadPlace {
     /// Its kernel id.
     pub id: u32,
-    /// CPU time, ns; what a running thread has used since the last tick may be missing.
+    /// CPU time, ns; the time of a running thread since the last tick may be missing.
     pub cpu_ns: u64,
     /// The CPU it runs on, or ran on last.
     pub cpu: u32,
-    /// Whether it is the kernel's thread for softirqs that came too fast, `ksoftirqd/CPU`.
+    /// Whether it is `ksoftirqd/CPU`, the kernel thread for softirqs under load.
     pub is_ksoftirqd: bool,
 }
 
-/// The threads of process `pid`, of any user; none where the kernel does not keep their times
+/// The threads of process `pid`, of any user; empty if the kernel does not record their times
 /// (CONFIG_SCHED_INFO), or the process has ended.
 pub fn threads_of(pid: u32) -> Vec<ThreadPlace> {
     let place = |id: u32| {
@@ -70,8 +70,8 @@ pub(crate) fn thread_cpu_ns(process: u32, thread: u32) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// A field of `/proc/PID/stat` after the name, by its number in proc_pid_stat(5), from 3 on; the name
-/// in field 2 may hold anything.
+/// A field of `/proc/PID/stat` by its number in proc_pid_stat(5), from 3 on. Field 2, the name, may
+/// contain any character.
 pub fn stat_field(stat: &str, number: usize) -> Option<&str> {
     let (_, behind_name) = stat.rsplit_once(')')?;
     behind_name.split_whitespace().nth(number.checked_sub(3)?)

@@ -1,10 +1,9 @@
-//! CPU time from the kernel's own books: idle time to the nanosecond, steal in ticks.
+//! CPU times of the kernel: idle time in nanoseconds, steal in ticks.
 //!
-//! Two sources give the same idle time. `/proc/timer_list` (kernel/time/timer_list.c) prints
-//! `idle_sleeptime` and `iowait_sleeptime` of each CPU in nanoseconds, but only root may read it,
-//! and it leaves out the idle period that is still under way: a CPU must be awake while it is read,
-//! so the reader visits it. `/proc/stat` (fs/proc/stat.c) prints the same sums, the period under
-//! way included, in ticks of 10 ms.
+//! Two files have the same idle time. `/proc/timer_list` (kernel/time/timer_list.c) has
+//! `idle_sleeptime` and `iowait_sleeptime` of each CPU in nanoseconds. Only root may read it, and
+//! it leaves out the present idle period, so the reader must run on the CPU that it reads.
+//! `/proc/stat` (fs/proc/stat.c) has the same sums, with the present period, in ticks of 10 ms.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,31 +23,31 @@ pub struct CpuTimes {
     pub at_ns: u64,
     /// Idle time, waiting for I/O included, ns.
     pub idle_ns: u64,
-    /// Time that may have been idle or not, ns; the kernel's books have none.
+    /// Time that may have been idle or busy, ns; zero for the times of the kernel.
     pub unsure_ns: u64,
-    /// Time the hypervisor gave to others, ns in steps of one tick.
+    /// Time that the hypervisor gave to other machines, ns in steps of one tick.
     pub steal_ns: u64,
-    /// Time of threads, and of softirqs beside them, by [`AwakeTimes`](crate::awake::AwakeTimes), ns;
-    /// the kernel's books have none.
+    /// Time of threads and of softirqs in idle time by [`AwakeTimes`](crate::awake::AwakeTimes),
+    /// ns; `None` for the times of the kernel.
     pub awake_ns: Option<u64>,
 }
 
-/// Whether this process may read `/proc/timer_list`, so that idle time comes in nanoseconds.
+/// Whether this process may read `/proc/timer_list`, which has idle time in nanoseconds.
 pub fn timer_list_is_readable() -> bool {
     fs::read_to_string("/proc/timer_list").is_ok_and(|text| !parse_timer_list(&text).is_empty())
 }
 
-/// Whether the kernel notes when each CPU goes idle and wakes, so that the idle time of
-/// `/proc/stat` is exact but for its step, and not itself sampled by ticks: CONFIG_NO_HZ_COMMON
-/// (only then there is a `timer_migration`, kernel/time/timer.c), not switched off at boot.
+/// Whether the kernel records when each CPU goes idle and wakes up. The idle time of `/proc/stat`
+/// is then exact except for its step, and not sampled by ticks. This needs CONFIG_NO_HZ_COMMON
+/// (only then `timer_migration` exists, kernel/time/timer.c), and no `nohz=off` at boot.
 pub fn is_tickless() -> bool {
     let built_in = fs::exists("/proc/sys/kernel/timer_migration").unwrap_or(false);
     let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    built_in && !told_to_tick(&command_line)
+    built_in && !is_told_to_tick(&command_line)
 }
 
-/// `nohz=` as early_param takes it, kernel/time/tick-sched.c; the last one counts.
-fn told_to_tick(command_line: &str) -> bool {
+/// Whether `nohz=` turns it off, as in kernel/time/tick-sched.c; the last one counts.
+fn is_told_to_tick(command_line: &str) -> bool {
     let mut words = command_line.split_whitespace().rev();
     let last = words.find_map(|word| word.strip_prefix("nohz="));
     last.is_some_and(|value| {
@@ -56,7 +55,7 @@ fn told_to_tick(command_line: &str) -> bool {
     })
 }
 
-/// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must be running on it.
+/// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must run on `cpu`.
 ///
 /// # Errors
 /// When the file cannot be read or does not list the CPU.
@@ -92,13 +91,13 @@ pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
     })
 }
 
-/// How often each CPU began to idle since boot, from `/proc/timer_list` (`idle_calls`): each time
-/// an interrupt wakes it, it begins anew. Empty where the file cannot be read.
+/// Number of idle periods of each CPU since boot, from `/proc/timer_list` (`idle_calls`); an
+/// interrupt starts a new period. Empty if the file cannot be read.
 pub fn idle_entries() -> BTreeMap<u32, u64> {
     fs::read_to_string("/proc/timer_list").map(|text| parse_idle_entries(&text)).unwrap_or_default()
 }
 
-/// How often each CPU began to idle, from the text of `/proc/timer_list`.
+/// Number of idle periods of each CPU, from the text of `/proc/timer_list`.
 pub fn parse_idle_entries(text: &str) -> BTreeMap<u32, u64> {
     let mut entries = BTreeMap::new();
     let mut cpu = None;
@@ -129,8 +128,8 @@ fn missing(path: &str, cpu: u32) -> SysError {
     SysError::new("read", path, error)
 }
 
-/// CPUs with their idle time in ns, from the text of `/proc/timer_list`. Idle time that waits for I/O
-/// is kept apart by the kernel and is idle all the same.
+/// CPUs with their idle time, ns, from the text of `/proc/timer_list`. Time waiting for I/O, which
+/// the kernel records separately, counts as idle.
 pub fn parse_timer_list(text: &str) -> Vec<(u32, u64)> {
     let mut cpus: Vec<(u32, u64)> = Vec::new();
     for line in text.lines() {
@@ -146,12 +145,13 @@ pub fn parse_timer_list(text: &str) -> Vec<(u32, u64)> {
             cpu.1 = cpu.1.saturating_add(ns);
         }
     }
-    // without tickless idle the kernel prints CPUs but no idle times
+    // without tickless idle the kernel lists CPUs without idle times
     cpus.retain(|(_, idle)| *idle > 0);
     cpus
 }
 
-/// Idle and stolen time of a CPU in ticks, from the text of `/proc/stat`; waiting for I/O is idle.
+/// Idle and stolen time of a CPU in ticks, from the text of `/proc/stat`; waiting for I/O counts as
+/// idle.
 pub fn parse_stat(text: &str, cpu: u32) -> Option<(u64, u64)> {
     let name = format!("cpu{cpu}");
     let line = text.lines().find(|line| line.split(' ').next() == Some(name.as_str()))?;
@@ -208,7 +208,7 @@ mod tests {
             ("nohz_full=1-3 quiet", false),
             ("", false),
         ] {
-            assert_eq!(told_to_tick(line), told, "{line}");
+            assert_eq!(is_told_to_tick(line), told, "{line}");
         }
     }
 

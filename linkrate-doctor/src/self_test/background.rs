@@ -1,9 +1,10 @@
-//! CPU time of other processes on one CPU, from the CPU time of every thread and the CPU it ran on last.
+//! CPU time of other processes on one CPU, from the CPU time of every thread and the CPU it ran on
+//! last.
 //!
-//! The kernel reports the CPU time of a thread in nanoseconds (`/proc/PID/task/TID/schedstat`) and the
-//! CPU it ran on last. If a thread was on the CPU in question at both ends of a window, its time counts
-//! for that CPU; if it was on another CPU at both ends, its time does not count; if it moved, its time
-//! is uncertain.
+//! The kernel reports the CPU time of a thread in nanoseconds (`/proc/PID/task/TID/schedstat`) and
+//! the CPU it ran on last. If a thread was on the CPU in question at both ends of a window, its
+//! time counts for that CPU; if it was on another CPU at both ends, its time does not count; if it
+//! moved, its time is uncertain.
 
 use std::collections::HashMap;
 
@@ -62,8 +63,8 @@ impl Background {
         Ok(Self { processes, threads, forks: processes::forks()? })
     }
 
-    /// CPU time used on `cpu` from `earlier` to this moment, except by `ksoftirqd`: its time belongs to
-    /// the load, which records it itself, or to no process.
+    /// CPU time used on `cpu` from `earlier` to this moment, except by `ksoftirqd`: its time
+    /// belongs to the load, which records it itself, or to no process.
     pub fn since(&self, earlier: &Self, cpu: u32) -> BackgroundUse {
         let mut used = BackgroundUse {
             here_ns: 0,
@@ -86,7 +87,8 @@ impl Background {
                     _ => used.unsure_ns += ns,
                 }
             }
-            // time of the process that is missing in its threads: some have ended, or are not reported
+            // time of the process that is missing in its threads: some have ended, or are not
+            // reported
             let then_ns = earlier.processes.get(pid).copied().unwrap_or(0);
             let of_process = self.processes.get(pid).map_or(0, |ns| ns.saturating_sub(then_ns));
             used.unsure_ns += of_process.saturating_sub(of_threads);

@@ -1,5 +1,5 @@
-//! Judges a reading of a meter: its difference from the known load, and whether other work disturbed
-//! the window.
+//! Judges a reading of a meter: its difference from the known load, and whether other work
+//! disturbed the window.
 
 use linkrate_terms::measurement::{CpuTime, IdleSource};
 use serde::Serialize;
@@ -10,16 +10,16 @@ use super::load::{LoadKind, LoadReading};
 /// The largest permitted error of a meter, percentage points of one CPU.
 pub const LIMIT_POINTS: f64 = 1.0;
 
-/// Per cent of a window. If more CPU time than this may have been spent on this CPU or on another one,
-/// the true load is not known exactly enough. It is a fraction of the limit.
+/// Per cent of a window. If more CPU time than this may have been spent on this CPU or on another
+/// one, the true load is not known exactly enough. It is a fraction of the limit.
 const UNSURE_PERCENT: f64 = 0.4;
 
-/// Per cent of a window. More CPU time of other processes on the CPU is a disturbance, and not a small
-/// correction.
+/// Per cent of a window. More CPU time of other processes on the CPU is a disturbance, and not a
+/// small correction.
 const OTHERS_PERCENT: f64 = 5.0;
 
-/// The most processes started in an undisturbed window: the CPU time of a process that starts and ends
-/// between two readings is unknown.
+/// The most processes started in an undisturbed window: the CPU time of a process that starts and
+/// ends between two readings is unknown.
 const MOST_FORKS: u64 = 3;
 
 /// Verdict on a sample.
@@ -45,9 +45,9 @@ pub struct Sample {
     pub meter: IdleSource,
     /// The CPU; of several, the one with the largest error.
     pub cpu: u32,
-    /// The true load of the CPU: the load by its own clock, plus other processes. If the time of other
-    /// processes may include that of the load, each value between the load alone and the sum counts as
-    /// true.
+    /// The true load of the CPU: the load by its own clock, plus other processes. If the time of
+    /// other processes may include that of the load, each value between the load alone and the sum
+    /// counts as true.
     pub truth_percent: f64,
     /// CPU time of other processes on this CPU.
     pub others_percent: f64,
@@ -85,8 +85,8 @@ impl Window {
         let measured = percent(self.seen.busy_ns, self.seen.window_ns);
         let truth = match self.overlaps_others {
             false => own + others,
-            // the load's part of the time of other processes is unknown, between nothing and all of it;
-            // and its wall clock includes the time that the hypervisor took meanwhile
+            // the load's part of the time of other processes is unknown, between nothing and all of
+            // it; and its wall clock includes the time that the hypervisor took meanwhile
             true => {
                 let steal = percent(self.seen.steal_ns, self.seen.window_ns);
                 measured.clamp((own - steal).max(0.0), own + others)
@@ -145,7 +145,8 @@ impl Window {
     }
 }
 
-/// The sample to report of several CPUs at the same time: the worst verdict, then the largest error.
+/// The sample to report of several CPUs at the same time: the worst verdict, then the largest
+/// error.
 pub fn worst(samples: impl IntoIterator<Item = Sample>) -> Option<Sample> {
     samples.into_iter().max_by(|a, b| {
         let size = |sample: &Sample| sample.error_points.abs();
@@ -162,8 +163,8 @@ pub fn is_enough(windows: &[Sample]) -> bool {
 }
 
 /// The window with the median error among windows of the same load and meter. It takes undisturbed
-/// windows only, or, if fewer than [`ENOUGH`] are undisturbed, all windows, and the sample is disturbed.
-/// A single window with an unseen disturbance therefore does not decide the verdict.
+/// windows only, or, if fewer than [`ENOUGH`] are undisturbed, all windows, and the sample is
+/// disturbed. A single window with an unseen disturbance therefore does not decide the verdict.
 pub fn middle(mut windows: Vec<Sample>) -> Option<Sample> {
     let count = windows.len() as u32;
     let enough = is_enough(&windows);

@@ -19,8 +19,8 @@ use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::sched::{self, ThreadId};
 use serde::Serialize;
 
-/// The period. Waking up and going to sleep are a small part of it. It is not a multiple of the kernel's
-/// tick, so ticks sample all parts of it.
+/// The period. Waking up and going to sleep are a small part of it. It is not a multiple of the
+/// kernel's tick, so ticks sample all parts of it.
 pub const PERIOD_NS: u64 = 19_700_000;
 
 /// The kind of work of a load.
@@ -70,8 +70,8 @@ pub trait Load {
     /// The CPU.
     fn cpu(&self) -> u32;
 
-    /// Whether the CPU time of other threads may include its work, because it interrupts them, or because
-    /// it counts work that interrupts it.
+    /// Whether the CPU time of other threads may include its work, because it interrupts them, or
+    /// because it counts work that interrupts it.
     fn overlaps_others(&self) -> bool;
 
     /// Reads its work until now. The calling thread must run on its CPU.
@@ -109,8 +109,8 @@ struct Shared {
 }
 
 impl DutyLoad {
-    /// Starts a load of `share` of `cpu`. For a softirq load, the thread's own system calls process the
-    /// packets.
+    /// Starts a load of `share` of `cpu`. For a softirq load, the thread's own system calls process
+    /// the packets.
     ///
     /// # Errors
     /// When the thread cannot be started or bound, or cannot do its work.

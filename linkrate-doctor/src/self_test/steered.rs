@@ -1,5 +1,6 @@
-//! A softirq load that interrupts an idle CPU, as receive processing does: another CPU sends datagrams,
-//! which are steered to this one, where the filter of a socket holds each for a known time.
+//! A softirq load that interrupts an idle CPU, as receive processing does: another CPU sends
+//! datagrams, which are steered to this one, where the filter of a socket holds each for a known
+//! time.
 //!
 //! The work belongs to no thread, so only the filter's own clock readings tell its size.
 

@@ -48,7 +48,8 @@ fn default(host: &Host, algorithm: &str) -> Advice {
     }
 }
 
-/// Whether the queueing discipline paces for all connections, or each connection sets its own timer.
+/// Whether the queueing discipline paces for all connections, or each connection sets its own
+/// timer.
 fn pacing(host: &Host, interface: &Interface, algorithm: &str) -> Option<Advice> {
     let name = "queue-discipline";
     let of_queues = host.settings.default_queue_discipline.as_deref().unwrap_or("unknown");

@@ -1,5 +1,5 @@
-//! MTUs: interfaces that exchange packets and have different MTUs, paths with a smaller MTU than their
-//! link, and links that allow a larger one.
+//! MTUs: interfaces that exchange packets and have different MTUs, paths with a smaller MTU than
+//! their link, and links that allow a larger one.
 
 use linkrate_sys::shell;
 use linkrate_terms::BitRate;

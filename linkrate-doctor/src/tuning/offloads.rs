@@ -110,7 +110,8 @@ fn off(offload: &Offload, interface: &Interface, features: &Features) -> Option<
     let changeable = |name: &str| features.get(name).filter(|feature| feature.changeable);
     let seen: Vec<(&str, Feature)> =
         offload.features.iter().filter_map(|name| Some((*name, changeable(name)?))).collect();
-    // an offload that is off for one protocol only is reported; a feature that the adapter lacks is not
+    // an offload that is off for one protocol only is reported; a feature that the adapter lacks is
+    // not
     let off: Vec<&str> = seen.iter().filter(|(_, f)| !f.active).map(|(name, _)| *name).collect();
     let wanted = match offload.features {
         // generic checksums replace the others

@@ -11,8 +11,8 @@ use linkrate_sys::tree::Tree;
 
 use super::facts::{Host, Settings, Softnet};
 
-/// Facts from the files below `tree`. Offloads, rings, link modes, routes and connections are not in
-/// files; [`this_host`] adds them.
+/// Facts from the files below `tree`. Offloads, rings, link modes, routes and connections are not
+/// in files; [`this_host`] adds them.
 pub fn from_files(tree: &Tree) -> Host {
     let (interfaces, unseen) = adapter::interfaces(tree);
     let cpuinfo = tree.text("/proc/cpuinfo").unwrap_or_default();

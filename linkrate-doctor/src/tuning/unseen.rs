@@ -1,5 +1,5 @@
-//! Facts that could not be read. They are listed, so that a missing finding is not mistaken for a good
-//! one.
+//! Facts that could not be read. They are listed, so that a missing finding is not mistaken for a
+//! good one.
 
 use super::advice::Advice;
 use super::facts::{Host, Interface};

@@ -1,5 +1,5 @@
-//! Socket buffers compared with the bandwidth-delay product: one connection sends at most one window
-//! each round trip.
+//! Socket buffers compared with the bandwidth-delay product: one connection sends at most one
+//! window each round trip.
 
 use std::time::Duration;
 

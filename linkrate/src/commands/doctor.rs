@@ -1,5 +1,5 @@
-//! `linkrate doctor`: what this host can measure, how it could be tuned (`tuning`), and how exactly its
-//! CPU meters measure (`self_test`).
+//! `linkrate doctor`: what this host can measure, how it could be tuned (`tuning`), and how exactly
+//! its CPU meters measure (`self_test`).
 
 mod self_test;
 mod tuning;
@@ -35,8 +35,8 @@ struct Document<'a> {
     tuning: Option<&'a [Advice]>,
 }
 
-/// Prints what this host can measure and how it could be tuned, or with `--self-test` how exactly its
-/// meters measure.
+/// Prints what this host can measure and how it could be tuned, or with `--self-test` how exactly
+/// its meters measure.
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
     if arguments.self_test {
         return self_test::run(arguments.json);
@@ -143,8 +143,8 @@ fn summary(findings: &[Finding], can_measure: bool) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// Breaks lines at blanks, except inside a command in backquotes that fits on a line, so that people can
-/// copy it. Replaces control characters by blanks.
+/// Breaks lines at blanks, except inside a command in backquotes that fits on a line, so that
+/// people can copy it. Replaces control characters by blanks.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for piece in pieces(text, width) {

@@ -1,5 +1,5 @@
-//! Settings of each interface's driver, through ethtool's netlink family: offloads, rings, coalescing,
-//! pause frames, channels and link modes.
+//! Settings of each interface's driver, through ethtool's netlink family: offloads, rings,
+//! coalescing, pause frames, channels and link modes.
 
 use linkrate_sys::ethtool::Ethtool;
 

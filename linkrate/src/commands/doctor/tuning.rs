@@ -26,8 +26,8 @@ pub(super) fn findings(question: &Question) -> Result<Vec<Advice>, Failure> {
     advise(&this_host(), question).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
 }
 
-/// A paragraph for each finding to improve or to consider. Good findings are listed by name, in one line
-/// for each interface.
+/// A paragraph for each finding to improve or to consider. Good findings are listed by name, in one
+/// line for each interface.
 pub(super) fn text(findings: &[Advice], width: usize, color: bool) -> String {
     let of = |state| findings.iter().filter(move |advice| advice.state == state);
     let mut text = String::new();
