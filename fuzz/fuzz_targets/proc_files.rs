@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use libfuzzer_sys::fuzz_target;
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::tcp_info::PathInfo;
-use linkrate_sys::{netstat, procstat, sysfs};
+use linkrate_sys::{netstat, processes, procstat, sysfs};
 use linkrate_terms::CpuSet;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -48,10 +48,10 @@ fn times(text: &str) {
     for cpu in [0, 1, u32::MAX] {
         procstat::parse_stat(text, cpu);
     }
-    if let Some(cpu) = procstat::parse_processor(text) {
-        assert_eq!(procstat::stat_field(text, 39).and_then(|field| field.parse().ok()), Some(cpu));
+    if let Some(cpu) = processes::parse_processor(text) {
+        assert_eq!(processes::stat_field(text, 39).and_then(|field| field.parse().ok()), Some(cpu));
     }
-    assert_eq!(procstat::stat_field(text, 2), None);
+    assert_eq!(processes::stat_field(text, 2), None);
 }
 
 fn counters(text: &str) {

@@ -125,7 +125,7 @@ impl Drop for AsFound {
     fn drop(&mut self) {
         for error in self.put_back() {
             // the controller may be gone; its terminal may not be
-            eprintln!("warning: {} is not as it was found: {error}", self.interface);
+            eprintln!("warning: interface {} was not fully restored: {error}", self.interface);
         }
     }
 }

@@ -1,66 +1,67 @@
-//! An interface of another network namespace, moved into this host for as long as its agent lives.
+//! An existing interface of another network namespace, moved into this host until its agent ends.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use linkrate_sys::error::SysError;
 use linkrate_sys::host;
-use linkrate_sys::netlink::{Belongings, RouteSocket};
+use linkrate_sys::netlink::{Addressing, RouteSocket};
 
 use crate::protocol::Refusal;
 
-/// A borrowed interface. Dropping it takes it home, with its addresses and routes.
+/// A borrowed interface. It returns to its namespace when dropped, with its addresses and routes.
 #[derive(Debug)]
 pub struct Borrowed {
     name: String,
     home: OwnedFd,
-    /// A socket at home, where what belongs to the interface is given back.
+    /// A socket in the original namespace, to restore addresses and routes there.
     at_home: RouteSocket,
-    belongings: Belongings,
+    addressing: Addressing,
 }
 
 impl Borrowed {
-    /// Takes `name` from the network namespace of process `pid` into the caller's, with its
+    /// Moves `name` from the network namespace of process `pid` into that of the caller, with its
     /// addresses.
     ///
     /// # Errors
-    /// When it has no IPv4 address, cannot move, or the namespace may not be entered.
+    /// When it has no IPv4 address, cannot move, or the caller may not enter the namespace.
     pub fn take(name: &str, pid: u32) -> Result<Self, Refusal> {
         let home = host::network_namespace_of(pid)?;
         let own = OwnedFd::from(File::open("/proc/self/ns/net")?);
         let mut at_home = RouteSocket::open_in(home.as_fd())?;
-        let belongings = at_home.belongings(name)?;
-        if !belongings.has_ipv4() {
+        let addressing = at_home.addressing(name)?;
+        if !addressing.has_ipv4() {
             return Err(Refusal {
-                reason: format!("{name} has no IPv4 address to measure with"),
-                hint: Some(format!("give it one first: ip address add ADDRESS/LENGTH dev {name}")),
+                reason: format!("interface {name} has no IPv4 address, which runs need"),
+                hint: Some(format!("add one: ip address add ADDRESS/LENGTH dev {name}")),
             });
         }
         at_home.move_to(name, own.as_fd()).map_err(|error| Refusal {
             reason: error.to_string(),
             hint: Some(
-                "it takes root, and an interface that may change its network namespace".to_owned(),
+                "run as root, and use an interface that can move to another network namespace"
+                    .to_owned(),
             ),
         })?;
-        // from here on it goes home whatever happens
-        let borrowed = Self { name: name.to_owned(), home, at_home, belongings };
+        // from here on, drop moves the interface back
+        let borrowed = Self { name: name.to_owned(), home, at_home, addressing };
         let mut here = RouteSocket::open()?;
         here.set_up("lo")?;
-        here.give_belongings(name, &borrowed.belongings, false)?;
+        here.restore_addressing(name, &borrowed.addressing, false)?;
         here.set_up(name)?;
         Ok(borrowed)
     }
 
     fn take_home(&mut self) -> Result<(), SysError> {
         RouteSocket::open()?.move_to(&self.name, self.home.as_fd())?;
-        self.at_home.give_belongings(&self.name, &self.belongings, true)
+        self.at_home.restore_addressing(&self.name, &self.addressing, true)
     }
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
         if let Err(error) = self.take_home() {
-            eprintln!("warning: {} is not back as it was found: {error}", self.name);
+            eprintln!("warning: interface {} was not fully restored: {error}", self.name);
         }
     }
 }

@@ -1,18 +1,18 @@
-//! The CPU meter: window less idle less steal, and where idle time comes from.
+//! The CPU meter: busy time = window − idle − steal, with one of three sources of idle time.
 //!
-//! Which source serves is found out once, by trying: the kernel's idle time to the nanosecond
-//! (`/proc/timer_list`), the same in steps of 10 ms (`/proc/stat`) where the kernel keeps it
-//! exactly, and [`IdleCounters`] where it does not. The counters come last because they change what
-//! they measure: their CPUs never sleep.
+//! The source is chosen once, by trying: idle time of the kernel in nanoseconds
+//! (`/proc/timer_list`), the same in steps of 10 ms (`/proc/stat`) where the kernel records it
+//! exactly, and [`IdleCounters`] where it does not. The counters are the last choice because they
+//! change what they measure: their CPUs never sleep.
 //!
-//! The kernel's idle time holds steal: `tick_nohz_stop_idle` (kernel/time/tick-sched.c) adds all of
-//! the time since the CPU went to sleep, and a CPU that is woken and waits for the hypervisor sleeps on
-//! for the kernel, while the wait counts as steal (Linux 6.18; the same in 4.x to 6.x). Taking both
-//! off would take that part off twice, up to more than the window. What share of the steal it is, the
-//! kernel does not tell; thread CPU clocks (`update_rq_clock_task`, kernel/sched/core.c) are without
-//! any. So [`busy`] says what it may have been, and [`at_least`] what threads are known to have used.
+//! Idle time of the kernel contains a part of steal: `tick_nohz_stop_idle`
+//! (kernel/time/tick-sched.c) adds all of the time since the CPU went to sleep. For a CPU that is
+//! woken and waits for the hypervisor, the wait counts both as idle and as steal (Linux 6.18; the
+//! same in 4.x to 6.x). Subtracting both would subtract that part twice. The kernel does not report
+//! its size; CPU clocks of threads (`update_rq_clock_task`, kernel/sched/core.c) leave out all
+//! steal. So [`busy`] gives bounds, and [`at_least`] uses the known CPU time of threads.
 //!
-//! It also holds a part of some softirqs, which [`AwakeTimes`] knows.
+//! Idle time also contains a part of some softirqs, which [`AwakeTimes`] measures.
 
 use linkrate_sys::awake::AwakeTimes;
 use linkrate_sys::clock::monotonic_ns;
@@ -30,16 +30,16 @@ use crate::idle_counter::IdleCounters;
 pub struct CpuMeter {
     source: IdleSource,
     cpus: CpuSet,
-    /// There when they are the source.
+    /// `Some` if they are the source.
     counters: Option<IdleCounters>,
-    /// There when the kernel's idle time is the source and this process may watch it.
+    /// `Some` if idle time of the kernel is the source and this process may trace.
     awake: Option<AwakeTimes>,
 }
 
-/// Readings after which one that was interrupted is taken as it is.
+/// The most readings; the last one counts even if it was interrupted.
 const MOST_TRIES: usize = 4;
 
-/// The source that serves here for what is asked.
+/// The source on this host for the requested meter.
 pub fn choose(asked: Choice) -> IdleSource {
     let may = (procstat::timer_list_is_readable(), procstat::is_tickless());
     choose_among(asked, may.0, may.1)
@@ -49,17 +49,17 @@ fn choose_among(asked: Choice, timer_list: bool, tickless: bool) -> IdleSource {
     match (asked, timer_list, tickless) {
         (Choice::IdleCounter, ..) => IdleSource::IdleCounter,
         (_, true, _) => IdleSource::TimerList,
-        // sampled by ticks or not: it was asked for
+        // requested explicitly, even if sampled by ticks
         (Choice::IdleTime, false, _) | (Choice::Auto, false, true) => IdleSource::ProcStat,
         (Choice::Auto, false, false) => IdleSource::IdleCounter,
     }
 }
 
 impl CpuMeter {
-    /// The meter of `cpus`, none of which should be busy yet.
+    /// A meter of `cpus`, none of which should be busy yet.
     ///
     /// # Errors
-    /// When counters cannot be started.
+    /// When the idle counters cannot be started.
     pub fn new(source: IdleSource, cpus: &CpuSet) -> Result<Self, SysError> {
         let counters = match source {
             IdleSource::IdleCounter => Some(IdleCounters::start(cpus)?),
@@ -68,50 +68,50 @@ impl CpuMeter {
         Ok(Self { source, cpus: cpus.clone(), counters, awake: None })
     }
 
-    /// The same for CPUs whose idle time softirqs interrupt, as far as this process may watch them: see
-    /// [`AwakeTimes`]. Elsewhere that would cost more than it mends, some per cent of the CPU time of
-    /// short transactions.
+    /// Also traces softirqs in idle time, if this process may: see [`AwakeTimes`]. Use it only for
+    /// CPUs whose idle time is interrupted by softirqs, since it costs some per cent of the CPU
+    /// time of short transactions.
     #[must_use]
     pub fn watching_softirqs(self) -> Self {
         let awake = match self.source {
             IdleSource::TimerList => AwakeTimes::start().ok(),
-            // one is too coarse for what it mends, the other sees them
+            // /proc/stat is too coarse for the correction, and the counter needs none
             IdleSource::ProcStat | IdleSource::IdleCounter => None,
         };
         Self { awake, ..self }
     }
 
-    /// The meter of no CPUs.
+    /// A meter without CPUs.
     pub fn unasked() -> Self {
         let source = choose(Choice::IdleTime);
         Self { source, cpus: CpuSet::default(), counters: None, awake: None }
     }
 
-    /// Where idle time comes from.
+    /// The source of idle time.
     pub fn source(&self) -> IdleSource {
         self.source
     }
 
-    /// Makes ready for readings. Call it before the warm-up, so that the CPUs do in it what they
-    /// do in the window.
+    /// Prepares for readings. Call it before the warm-up, so that warm-up and window have the same
+    /// conditions.
     pub fn run(&self) {
         if let Some(counters) = &self.counters {
             counters.run();
         }
     }
 
-    /// No reading will follow soon.
+    /// Rests until the next [`run`](Self::run).
     pub fn rest(&self) {
         if let Some(counters) = &self.counters {
             counters.rest();
         }
     }
 
-    /// Reads `cpus`, which are some of the meter's; between two readings that belong together it
-    /// must not rest.
+    /// Reads `cpus`, which must be CPUs of the meter. The meter must not rest between the two
+    /// readings of a window.
     ///
     /// # Errors
-    /// When the kernel's books cannot be read, or a CPU is not one of the meter's.
+    /// When a source cannot be read, or a CPU does not belong to the meter.
     pub fn read(&self, cpus: &CpuSet) -> Result<Vec<CpuTimes>, SysError> {
         match (self.source, &self.counters) {
             (IdleSource::TimerList, _) => visit(cpus, self.awake.as_ref()),
@@ -125,20 +125,20 @@ impl CpuMeter {
     }
 
     fn read_counter(&self, counters: &IdleCounters, cpu: u32) -> Result<CpuTimes, SysError> {
-        // steal has time: it comes in ticks
+        // steal comes in ticks, so it may be read later
         let (at_ns, idle_ns) = (monotonic_ns(), counters.idle_ns(cpu));
         let unsure_ns = counters.unsure_ns(cpu).unwrap_or(0);
         let steal_ns = procstat::read_coarse(cpu)?.steal_ns;
         let idle_ns = idle_ns.ok_or_else(|| {
-            let error = std::io::Error::other(format!("the meter is that of CPUs {}", self.cpus));
+            let error = std::io::Error::other(format!("the meter has CPUs {} only", self.cpus));
             SysError::new("read idle counter of CPU", cpu.to_string(), error)
         })?;
         Ok(CpuTimes { cpu, at_ns, idle_ns, unsure_ns, steal_ns, awake_ns: None })
     }
 }
 
-/// Reads each CPU from that CPU: `/proc/timer_list` leaves out an idle period that is still under
-/// way, and a CPU that runs this thread is in none.
+/// Reads each CPU while running on it: `/proc/timer_list` leaves out the present idle period, and a
+/// CPU that runs this thread is not idle.
 fn visit(cpus: &CpuSet, awake: Option<&AwakeTimes>) -> Result<Vec<CpuTimes>, SysError> {
     let thread = sched::current_thread();
     let home = sched::affinity(thread)?;
@@ -166,14 +166,14 @@ fn visit(cpus: &CpuSet, awake: Option<&AwakeTimes>) -> Result<Vec<CpuTimes>, Sys
     times
 }
 
-/// Window less idle less steal, and how far that may be off.
+/// Busy time of a window, and its uncertainty.
 ///
-/// The CPU was awake for no less than its threads, and softirqs beside them, where these were watched.
+/// Where threads and softirqs were traced, busy time is at least their sum.
 ///
-/// A counter's CPU never sleeps, so all steal is beside its idle time. In the kernel's idle time
-/// steal lies in part: no more of it than there is idle time, no less than what the rest of the window
-/// cannot hold. Between these, idle time is taken to have its proportional share, which is exact for a
-/// CPU that was always or never idle.
+/// The CPU of an idle counter never sleeps, so its idle time contains no steal. Idle time of the
+/// kernel contains a part of steal: at most all of the idle time, at least what the rest of the
+/// window cannot contain. Between these bounds, idle time gets its proportional share, which is
+/// exact for a CPU that was always or never idle.
 pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime {
     let window_ns = closed.at_ns.saturating_sub(opened.at_ns);
     let idle_ns = closed.idle_ns.saturating_sub(opened.idle_ns).min(window_ns);
@@ -201,7 +201,7 @@ pub fn busy(source: IdleSource, opened: &CpuTimes, closed: &CpuTimes) -> CpuTime
     CpuTime { cpu: opened.cpu, window_ns, busy_ns, steal_ns, unsure_ns }
 }
 
-/// The same where threads are known to have used `known_ns` of the CPU: it was busy for no less.
+/// Raises the busy time to `known_ns`, the known CPU time of threads on the CPU.
 pub fn at_least(known_ns: u64, time: CpuTime) -> CpuTime {
     let known_ns = known_ns.min(time.window_ns);
     let least = time.busy_ns.saturating_sub(time.unsure_ns).max(known_ns);
@@ -222,18 +222,18 @@ mod tests {
     #[test]
     fn busy_is_window_less_idle_less_steal() {
         use IdleSource::{IdleCounter, TimerList};
-        // idle and steal of a window of 1000, what was busy, and how far that may be off
+        // idle and steal of a window of 1000, busy time, and its uncertainty
         for (source, idle, steal, busy_ns, unsure_ns) in [
             (TimerList, 250, 0, 750, 0),
-            // never idle: all steal was beside it
+            // never idle: idle time contains no steal
             (TimerList, 0, 100, 900, 0),
-            // always idle but for 5: steal that comes in ticks cannot make it less than nothing
+            // idle except for 5: a tick of steal does not make busy time negative
             (TimerList, 995, 10, 5, 5),
             (TimerList, 500, 100, 450, 50),
-            // more steal than awake time: some of it was in idle time, for certain
+            // more steal than awake time: idle time contains some of it for certain
             (TimerList, 900, 300, 70, 70),
             (TimerList, 100, 900, 90, 90),
-            // a counter's CPU does not sleep
+            // the CPU of an idle counter does not sleep
             (IdleCounter, 250, 50, 700, 0),
             (IdleCounter, 995, 10, 0, 0),
             (IdleCounter, 1010, 0, 0, 0),
@@ -243,7 +243,7 @@ mod tests {
             assert_eq!((time.cpu, time.window_ns, time.steal_ns), (3, 1000, steal), "{case}");
             assert_eq!((time.busy_ns, time.unsure_ns), (busy_ns, unsure_ns), "{case}");
         }
-        // a part of a softirq, in the kernel's books as idle time
+        // a part of a softirq that the kernel counts as idle time
         for (idle, awake, steal, busy_ns) in
             [(250, 760, 0, 760), (250, 740, 0, 750), (250, 1003, 0, 1000), (600, 500, 100, 450)]
         {
@@ -252,7 +252,7 @@ mod tests {
             let closed = times(2000, 7 + idle, 5 + steal);
             let time = busy(TimerList, &opened, &watched(Some(50 + awake), closed));
             assert_eq!(time.busy_ns, busy_ns, "{idle} {awake} {steal}");
-            // not watched at both ends
+            // not traced at both ends
             assert_eq!(
                 busy(TimerList, &opened, &closed).busy_ns,
                 busy(TimerList, &times(1000, 7, 5), &closed).busy_ns
@@ -264,8 +264,9 @@ mod tests {
         assert_eq!((time.busy_ns, time.unsure_ns), (70, 40));
     }
 
-    /// Two windows of a second of a CPU with one thread, on a virtual machine: awake, stolen, and what the
-    /// thread used, in µs. Taking all of the steal off would leave less than the thread alone had.
+    /// Two windows of a second of a CPU with one thread, on a virtual machine: awake time, steal,
+    /// and CPU time of the thread, µs. Subtracting all of the steal would leave less than the
+    /// thread's time.
     #[test]
     fn recorded_steal_is_not_taken_off_twice() {
         for (awake, steal, thread) in [(56_800, 10_000, 50_400), (68_800, 10_000, 60_000)] {

@@ -1,14 +1,14 @@
-//! Flows: the threads that make traffic.
+//! Flows: the threads that send and receive traffic.
 //!
 //! A flow is one thread at one end of one connection. It waits at the gate until the controller
-//! says begin, counts what it does in its own [`Counters`] (one writer, any reader, no locks), and
-//! ends when it is told to stop. A flow that ends for another reason is broken, and says why.
+//! starts it, counts its work in its own [`Counters`] (one writer, any reader, no locks), and ends
+//! when it is told to stop. A flow that ends for another reason is broken, and reports the reason.
 //!
 //! - [`stream`]: TCP bulk data, sending and receiving
 //! - [`transact`]: request/response, and connect/request/response
 //! - [`datagram`]: UDP streams and transactions
-//! - [`send_path`]: the ways payload enters a socket
-//! - [`preamble`]: how a connection says which flow it is
+//! - [`send_path`]: the ways to send payload into a socket
+//! - [`preamble`]: the first bytes of a connection, which name its flow
 //! - [`sizes`]: message sizes
 
 pub mod datagram;
@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 use hdrhistogram::Histogram;
 use linkrate_sys::sched::{ThreadId, current_thread};
 
-/// What the flows of one run share: the gate they wait at, and the signals they watch.
+/// Shared control of the flows of one run: the gate, and the signals.
 #[derive(Debug, Default)]
 pub struct Control {
     open: Mutex<bool>,
@@ -38,7 +38,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Lets all flows begin.
+    /// Starts all flows.
     pub fn begin(&self) {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.opened.notify_all();
@@ -55,7 +55,7 @@ impl Control {
         self.recording.store(true, Ordering::Relaxed);
     }
 
-    /// Closes the window: no more latencies, and a far end that closes first is no failure.
+    /// Closes the window: latencies are no longer recorded, and a far end may close first.
     pub fn close_window(&self) {
         self.recording.store(false, Ordering::Relaxed);
         self.window_closed.store(true, Ordering::Relaxed);
@@ -81,8 +81,8 @@ impl Control {
     }
 }
 
-/// What one flow has done so far. Only the flow's own thread writes, so a plain store suffices,
-/// and each flow's counters have cache lines of their own.
+/// Counters of one flow. Only the thread of the flow writes them, so a plain store suffices, and
+/// they have separate cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
@@ -96,7 +96,7 @@ pub struct Counters {
 
 macro_rules! counter {
     ($add:ident, $get:ident, $field:ident, $doc:literal) => {
-        #[doc = concat!("Adds to the ", $doc, "; by the flow's own thread only.")]
+        #[doc = concat!("Adds to the ", $doc, "; by the thread of the flow only.")]
         #[inline]
         pub fn $add(&self, count: u64) {
             let now = self.$field.load(Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl Counters {
     counter!(add_received, received, received_bytes, "payload bytes received");
     counter!(add_sent, sent, sent_bytes, "payload bytes sent");
     counter!(add_transactions, transactions, transactions, "completed transactions");
-    counter!(add_timeouts, timeouts, timeouts, "transactions given up");
+    counter!(add_timeouts, timeouts, timeouts, "transactions without an answer in time");
     counter!(add_completed, completed, zerocopy_completed, "completed zero-copy sends");
     counter!(add_copied, copied, zerocopy_copied, "zero-copy sends the kernel copied");
 }
@@ -126,7 +126,7 @@ pub fn latency_histogram() -> Histogram<u64> {
         .unwrap_or_else(|_| unreachable!("constant histogram bounds"))
 }
 
-/// What a flow's thread has in hand.
+/// Context of the thread of a flow.
 #[derive(Debug)]
 pub struct FlowContext {
     /// The run's control.
@@ -137,18 +137,18 @@ pub struct FlowContext {
     pub latency: Histogram<u64>,
 }
 
-/// A running flow as its agent sees it.
+/// A running flow, for its agent.
 #[derive(Debug)]
 pub struct Flow {
-    /// What it does, for reports: `transmit 0`.
+    /// Its name in reports: `transmit 0`.
     pub name: String,
     /// Its counters.
     pub counters: Arc<Counters>,
-    /// Its thread's kernel id.
+    /// Kernel id of its thread.
     pub thread_id: ThreadId,
     /// Its socket, if it keeps one for the whole run.
     pub socket: Option<Arc<OwnedFd>>,
-    /// Whether it sends bulk data, so that TCP_INFO's sender times mean something.
+    /// Whether it sends bulk data, so that the sender times of TCP_INFO are meaningful.
     pub sends: bool,
     thread: JoinHandle<(io::Result<()>, Histogram<u64>)>,
 }
@@ -177,7 +177,7 @@ impl Flow {
             let _ = id_sender.send(current_thread());
             context.control.wait_for_begin();
             let ended = body(&mut context);
-            // once the window has closed, whatever the closing sockets answer is no failure
+            // after the window, errors of closing sockets are ignored
             let expected =
                 context.control.stopped() || context.control.window_closed.load(Ordering::Relaxed);
             let ended = if expected { Ok(()) } else { ended };
@@ -187,12 +187,12 @@ impl Flow {
         Ok(Self { name, counters, thread_id, socket, sends, thread })
     }
 
-    /// Whether the flow has ended; before the run is stopped that means it is broken.
+    /// Whether the flow has ended; before the end of the run this means that it is broken.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Waits for the flow's end. Returns why it broke, if it did, and its latencies.
+    /// Waits for the end of the flow. Returns the reason if it broke, and its latencies.
     pub fn join(self) -> (Option<String>, Histogram<u64>) {
         match self.thread.join() {
             Ok((Ok(()), latency)) => (None, latency),

@@ -4,14 +4,14 @@ use std::io::{self, Read, Write};
 
 use serde::Serialize;
 
-/// Longest message. A histogram of latencies is the largest thing that is ever sent, some hundred
-/// kilobytes; a longer frame is an error of the far end, not a reason to allocate.
+/// Longest message, bytes. The largest legitimate message is a histogram of latencies, some hundred
+/// kilobytes; a longer frame is an error of the far end and allocates nothing.
 pub const MAX_FRAME_BYTES: usize = 4 << 20;
 
 /// Writes `message` as one frame and flushes.
 ///
 /// # Errors
-/// As the stream's, or `InvalidData` when the message is longer than [`MAX_FRAME_BYTES`].
+/// Errors of the stream; `InvalidData` for a message longer than [`MAX_FRAME_BYTES`].
 pub fn write_frame(stream: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let body = serde_json::to_vec(message)?;
     if body.len() > MAX_FRAME_BYTES {
@@ -44,19 +44,18 @@ pub fn read_frame(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     if length > MAX_FRAME_BYTES {
         return Err(too_long(length));
     }
-    // grows with what really arrives, so that a lying length costs the far end, not us
+    // grows with the received bytes only, so a false length allocates nothing
     let mut body = Vec::new();
     stream.by_ref().take(length as u64).read_to_end(&mut body)?;
     if body.len() < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(Some(body)) }
 }
 
-/// Collects a frame from a stream that gives it in parts, so that the reader never waits inside
-/// one.
+/// Collects a frame from parts of a stream, so that the reader never waits inside a frame.
 #[derive(Debug, Default)]
 pub struct FrameBuffer(Vec<u8>);
 
 impl FrameBuffer {
-    /// Adds what has arrived.
+    /// Adds received bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -66,7 +65,7 @@ impl FrameBuffer {
         self.0.is_empty()
     }
 
-    /// Takes the first frame out, if it is whole.
+    /// Takes the first frame, if it is complete.
     ///
     /// # Errors
     /// `InvalidData` for a length above [`MAX_FRAME_BYTES`].

@@ -1,29 +1,28 @@
-//! The idle counter: a thread on each CPU that runs only when nothing else wants it, and counts.
+//! The idle counter: a thread on each CPU that runs only when no other thread is ready, and counts.
 //!
-//! The idea is that of netperf's looper, and of the papers' LOC_CPU and REM_CPU: what an idle
-//! thread does not get, the others use. The looper counts passes and divides by the rate it had on
-//! an idle CPU, so that a clock rate that changes, or a busy hardware thread beside it, looks like
-//! load. Here a pass is a look at the clock. One that took about as long as it takes on an idle CPU
-//! went undisturbed, and its own length is added to the idle time; a longer one means that
-//! something came in between. What is calibrated is only where the one ends and the other begins, and
-//! nothing lies near that line: a pass takes some tens of nanoseconds, an interrupt a microsecond or
-//! more.
+//! netperf's looper, and LOC_CPU and REM_CPU in the papers, use the same idea: other work used the
+//! time that an idle thread did not get. A looper counts passes and divides by the rate on an idle
+//! CPU, so a different clock rate, or work on the other hardware thread of the core, looks like
+//! load. Here each pass reads the clock. A pass of about the usual length was undisturbed, and its
+//! length is added to idle time. A much longer pass was interrupted. Calibration only finds the
+//! limit between the two, and no pass is near it: a pass takes some tens of nanoseconds, an
+//! interrupt a microsecond or more.
 //!
-//! Not all that comes in between is work. After each such pass the thread looks at its own CPU clock,
-//! which stands still while others run, and while the hypervisor takes time and says so, and at the
-//! interrupts that came ([`InterruptCounts`], where this process may count them). So it can tell
-//! apart, as `tally` does: another thread; an interrupt; the tick, which is only there because a
-//! thread counts; and what the hypervisor took without a word, which on a CPU that slept would have
-//! cost nothing. Where interrupts cannot be seen, a long pass in which the own clock went on is either
-//! of the last two, and is told as not known.
+//! Not every interruption is work. After a long pass, the thread reads its own CPU clock, which
+//! stands still while another thread runs and during reported steal, and the number of interrupts
+//! ([`InterruptCounts`], where this process may count them). `tally` then distinguishes another
+//! thread; an interrupt; the tick, which runs only because a thread counts; and unreported steal,
+//! which would cost a sleeping CPU nothing. Where interrupts cannot be counted, a long pass in
+//! which the own clock advanced is either work or unreported steal, and its time is uncertain.
 //!
-//! A pass in which the thread looked around is no pass, and where interrupts cannot be seen the tick takes
-//! its part. As the looper does, each counter therefore finds out beforehand what it counts at its best,
-//! and this is what counts as all of the time: of its own CPU time, since others and the hypervisor may be
-//! at work meanwhile.
+//! Time in which the thread makes these readings is not counted, and where interrupts cannot be
+//! counted, neither is the tick. Like a looper, each counter therefore first measures the largest
+//! share of its own CPU time that it can count; this share stands for a fully idle CPU. It is a
+//! share of CPU time and not of wall-clock time, since other threads and the hypervisor may run
+//! during calibration.
 //!
-//! It shares no assumption with the kernel's idle time but CLOCK_MONOTONIC. Its price: a CPU that
-//! counts never sleeps, so nothing that is measured pays for waking it.
+//! The counter shares no assumption with the idle time of the kernel except CLOCK_MONOTONIC. Its
+//! disadvantage: a CPU that counts never sleeps, so no work is charged for waking it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,45 +35,46 @@ use linkrate_sys::interrupts::{InterruptCounts, Interrupts};
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
 
-/// What the names of counting threads begin with.
+/// Prefix of the names of counting threads.
 pub const THREAD: &str = "idle-counter-";
 
-/// Passes that calibration takes.
+/// Number of passes that calibrate the usual length.
 const CALIBRATION_PASSES: usize = 4096;
 
-/// Slices of time in which each counter finds out what it gets.
+/// Number of calibration slices of each counter.
 const CALIBRATION_SLICES: usize = 8;
 
-/// One of them: many ticks long, so that one more or less is little.
+/// Length of a slice, ns: many ticks, so that one more or less hardly matters.
 const CALIBRATION_SLICE_NS: u64 = 40_000_000;
 
-/// A counter that counts less of its own time at its best was interrupted all the time, and what it counts is
-/// no measure.
+/// Smallest plausible share. A counter with a smaller one was interrupted all the time, so its
+/// share is not used.
 const LEAST_COUNTED: f64 = 0.95;
 
-/// Own CPU time without which a slice says nothing, ns.
+/// Smallest own CPU time of a usable slice, ns.
 const LEAST_OWN_NS: u64 = CALIBRATION_SLICE_NS / 8;
 
-/// A pass that takes more than so many times the usual one was disturbed: far more than a slower
-/// clock rate or a cache miss makes of it, far less than any switch to something else.
+/// A pass of more than this many usual lengths was disturbed. A slower clock rate or a cache miss
+/// makes it less long, any switch to other work longer.
 const DISTURBED_FACTOR: u64 = 10;
 
-/// Longest usual pass with which short disturbances are still seen, ns. Clocks that are read by a
-/// system call take longer.
+/// Longest usual pass with which short disturbances can be detected, ns. Clocks that need a system
+/// call take longer.
 const LONGEST_PASS_NS: u64 = 150;
 
-/// A look at the own CPU clock takes at most so long unless something comes in between, ns.
+/// Longest undisturbed reading of the own CPU clock, ns.
 const LONGEST_LOOK_NS: u64 = 10_000;
 
-/// What two clocks may differ in between two looks, ns: the thread's follows the counter of the CPU,
-/// CLOCK_MONOTONIC is slewed by up to 500 ppm of the 4 ms between two ticks.
+/// Largest difference of the two clocks between two readings, ns: the clock of the thread follows
+/// the counter of the CPU, CLOCK_MONOTONIC is slewed by up to 500 ppm of the 4 ms between two
+/// ticks.
 const CLOCKS_DIFFER_NS: u64 = 5_000;
 
-/// The kernel's handling of hardware interrupts takes less in a row, ns: the tick takes some tens of
-/// microseconds in a virtual machine. What takes longer is a softirq, or nothing of this kernel's.
+/// Hardware interrupts take less time than this, ns: the tick takes some tens of microseconds in a
+/// virtual machine. A longer interruption is a softirq, or the hypervisor.
 const LONG_NS: u64 = 200_000;
 
-/// Counters on the CPUs they were started on. They rest until told to run, and end when dropped.
+/// One counter on each of some CPUs. They rest until [`run`](Self::run), and end when dropped.
 #[derive(Debug)]
 pub struct IdleCounters {
     counters: Vec<Counter>,
@@ -84,16 +84,16 @@ pub struct IdleCounters {
 #[derive(Debug)]
 struct Counter {
     cpu: u32,
-    /// What it counts of its own CPU time where nothing interrupts it, as a share.
+    /// Share of its own CPU time that it counts on an idle CPU.
     all: f64,
     thread_id: ThreadId,
     shared: Arc<Shared>,
-    /// A word lets it run; hanging up ends it.
+    /// A message starts it; closing the channel ends it.
     run: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// On a cache line of its own, which its thread alone writes while it counts.
+/// On a separate cache line, which only its thread writes while it counts.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shared {
@@ -106,7 +106,7 @@ impl IdleCounters {
     /// Starts a counter on each of `cpus`, which must be idle for a part of the 0.3 s this takes.
     ///
     /// # Errors
-    /// When a thread cannot be started or bound, or this machine's clock is too slow to count by.
+    /// When a thread cannot be started or bound, or reading the clock takes too long.
     pub fn start(cpus: &CpuSet) -> Result<Self, SysError> {
         let pass_ns = usual_pass_ns();
         if pass_ns > LONGEST_PASS_NS {
@@ -114,9 +114,9 @@ impl IdleCounters {
                 "reading the clock takes {pass_ns} ns, expected at most {LONGEST_PASS_NS} ns"
             ));
             return Err(SysError::new("count idle time on CPUs", cpus.to_string(), error)
-                .with_hint("choose clock source tsc, which is read without a system call"));
+                .with_hint("use clock source tsc, which needs no system call"));
         }
-        // not everyone may
+        // this needs privilege
         let interrupts = InterruptCounts::start();
         let interrupts = interrupts.ok().map(Arc::new);
         let mut counters = Self { counters: Vec::new(), sees_interrupts: interrupts.is_some() };
@@ -136,7 +136,7 @@ impl IdleCounters {
         let mut shares = vec![Vec::with_capacity(CALIBRATION_SLICES); self.counters.len()];
         self.run();
         for _ in 0..CALIBRATION_SLICES {
-            // time of which nothing is known is no measure
+            // uncertain time is not used
             let read = |counter: &Counter| {
                 let own_ns = counter.own_clock_ns();
                 (own_ns.saturating_sub(counter.unsure_ns()), counter.counted_ns())
@@ -157,12 +157,12 @@ impl IdleCounters {
         }
     }
 
-    /// Lets all of them count.
+    /// Starts counting on all CPUs.
     pub fn run(&self) {
         for counter in &self.counters {
             counter.shared.rest.store(false, Ordering::Relaxed);
             if let Some(run) = &counter.run {
-                // a thread that has ended counts nothing, which reads as a busy CPU
+                // a thread that has ended counts nothing, so its CPU appears busy
                 let _ = run.send(());
             }
         }
@@ -175,14 +175,14 @@ impl IdleCounters {
         }
     }
 
-    /// What the counter of `cpu` has counted so far, ns; `None` when there is none.
+    /// Idle time that the counter of `cpu` has counted, ns; `None` for a CPU without a counter.
     pub fn idle_ns(&self, cpu: u32) -> Option<u64> {
         let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
         Some((counter.counted_ns() as f64 / counter.all) as u64)
     }
 
-    /// Time of which the counter of `cpu` cannot say whether it was idle, ns; it is not in
-    /// [`idle_ns`](Self::idle_ns). `None` when there is no counter.
+    /// Time that may have been idle or busy, ns; [`idle_ns`](Self::idle_ns) does not include it.
+    /// `None` for a CPU without a counter.
     pub fn unsure_ns(&self, cpu: u32) -> Option<u64> {
         let counter = self.counters.iter().find(|counter| counter.cpu == cpu)?;
         Some(counter.unsure_ns())
@@ -220,7 +220,7 @@ impl Counter {
 }
 
 impl Counter {
-    /// A clock that cannot be read stands still, and the slice says nothing.
+    /// If the clock cannot be read, the slice is not usable.
     fn own_clock_ns(&self) -> u64 {
         sched::thread_cpu_ns(self.thread_id).unwrap_or(0)
     }
@@ -239,13 +239,13 @@ impl Drop for Counter {
         self.shared.rest.store(true, Ordering::Relaxed);
         self.run = None;
         if let Some(thread) = self.thread.take() {
-            // it holds nothing that a panic could have left in disorder
+            // a panic of the thread needs no cleanup
             let _ = thread.join();
         }
     }
 }
 
-/// What a counting thread goes by.
+/// Calibration and counts of a counting thread.
 #[derive(Debug)]
 struct Passes {
     cpu: u32,
@@ -256,13 +256,13 @@ struct Passes {
 
 fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
     let thread = sched::current_thread();
-    // the own clock can always be read; if not, it stood still, and others had the CPU
+    // the own clock can always be read; an error counts as a clock that stood still
     let own_clock = || sched::thread_cpu_ns(thread).unwrap_or(0);
     let interrupts = || passes.interrupts.as_ref().and_then(|counts| counts.on(passes.cpu));
     let (mut idle_ns, mut unsure_ns) = (0, 0);
     while woken.recv().is_ok() {
         let (mut own_then, mut interrupts_then) = (own_clock(), interrupts());
-        // undisturbed since the last look at the own clock
+        // undisturbed since the last reading of the own clock
         let mut since_ns = 0;
         let mut last = monotonic_ns();
         while !shared.rest.load(Ordering::Relaxed) {
@@ -287,25 +287,25 @@ fn count(shared: &Shared, woken: &Receiver<()>, passes: &Passes) {
     }
 }
 
-/// What a disturbed pass says about the CPU's idle time.
+/// Idle time of a disturbed pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Tally {
-    /// Time in which this kernel had nothing to do.
+    /// Time in which this kernel had no work.
     idle_ns: u64,
-    /// Time that was either this or work.
+    /// Time that was idle or busy.
     unsure_ns: u64,
 }
 
-/// Judges a disturbed pass of `pass_ns`, in which the thread's own clock went on by `own_ns`, by the
-/// interrupts that were seen; `None` if nobody could look.
+/// Judges a disturbed pass of `pass_ns`, in which the thread's own clock advanced by `own_ns`, by
+/// the counted interrupts; `None` if they cannot be counted.
 ///
-/// | own clock | interrupts but the tick | was |
+/// | own clock | interrupts except the tick | verdict |
 /// |---|---|---|
-/// | stood still | | another thread, or told steal: not idle |
-/// | went on | none, and nobody else ran | the tick, or the hypervisor: idle |
-/// | went on | none, but somebody else ran | the interrupt that woke them if short: not idle |
-/// | went on | some | these if short; if long, idle but for the softirqs in it |
-/// | went on | not seen | an interrupt if short; if long, not known |
+/// | stood still | | another thread, or reported steal: not idle |
+/// | advanced | none, and no other thread ran | the tick, or unreported steal: idle |
+/// | advanced | none, and another thread ran | if short, the interrupt that woke it: not idle |
+/// | advanced | some | if short, not idle; if long, idle except for the softirqs |
+/// | advanced | cannot be counted | if short, an interrupt: not idle; if long, uncertain |
 fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>) -> Tally {
     let is_alone = pass_ns - own_ns < CLOCKS_DIFFER_NS;
     let own_ns = if is_alone { pass_ns } else { own_ns };
@@ -319,19 +319,19 @@ fn tally(pass_ns: u64, own_ns: u64, seen: Option<Interrupts>) -> Tally {
     }
 }
 
-/// What a counter counted of its own CPU time in each slice of calibration says what it counts of time
-/// that is all its own. Where interrupts are seen it is the most, as they can only take from it. Where
-/// they are not, the tick takes from it, more or less by what the hypervisor does meanwhile, and the median
-/// is what it takes as a rule.
+/// The share of its own CPU time that a counter counts on an idle CPU, from the shares of all
+/// slices. With counts of interrupts it is the largest, since interruptions only reduce a share.
+/// Without, the tick reduces each share by an amount that varies with the hypervisor, and the
+/// median is typical.
 fn share_of_own_time(shares: &mut [f64], sees_interrupts: bool) -> f64 {
     shares.sort_unstable_by(f64::total_cmp);
     let at = if sees_interrupts { shares.len().saturating_sub(1) } else { shares.len() / 2 };
     let share = shares.get(at).copied().unwrap_or(0.0);
-    // what was never its own is no measure; uncorrected, the tick counts as load
+    // an implausible share is not used; the tick then counts as load
     if share < LEAST_COUNTED { 1.0 } else { share.min(1.0) }
 }
 
-/// Median length of a pass: disturbances, however many, are far fewer than passes.
+/// Median length of a pass: disturbed passes are always a small minority.
 fn usual_pass_ns() -> u64 {
     let mut last = monotonic_ns();
     let mut passes: Vec<u64> = (0..CALIBRATION_PASSES)
@@ -380,9 +380,9 @@ mod tests {
     fn calibration_takes_the_best_of_its_own_time() {
         let of = |shares: &[f64]| share_of_own_time(&mut shares.to_vec(), true);
         let unseen = |shares: &[f64]| share_of_own_time(&mut shares.to_vec(), false);
-        // interrupts were there most of the time
+        // interrupted most of the time
         assert_eq!(of(&[0.97, 0.5, 0.7, 0.989, 0.96, 0.3, 0.988, 0.7]), 0.989);
-        // all of the time, and a clock that was read late
+        // interrupted all of the time; and a clock that was read late
         assert_eq!(of(&[0.6, 0.7, 0.94, 0.5]), 1.0);
         assert_eq!(of(&[1.01, 1.01]), 1.0);
         assert_eq!(of(&[]), 1.0);
@@ -407,7 +407,7 @@ mod tests {
         for _ in 0..2 {
             let (before, began) = (idle(), monotonic_ns());
             counters.run();
-            // others may have the CPU for a while
+            // other threads may have the CPU for a while
             while idle() == before && monotonic_ns() < began + 5_000_000_000 {
                 sleep(5);
             }

@@ -1,4 +1,4 @@
-//! Interface knobs: set, then read back. Nothing falls back silently.
+//! Interface knobs: set, then read back. A knob that differs is an error.
 //!
 //! What each knob is made of, by the kernel's names (net/ethtool/common.c,
 //! include/uapi/linux/if_link.h):
@@ -50,10 +50,9 @@ pub enum KnobError {
         /// What the kernel said.
         cause: Box<SysError>,
     },
-    /// The driver has a feature fixed that the knob is made of.
+    /// The driver does not allow changing a feature of the knob.
     #[error(
-        "knob \"{knob}\" of {interface}: feature {feature} is {} [fixed]: the driver does not \
-         allow to change it",
+        "knob \"{knob}\" of {interface}: the driver fixes feature {feature} to {}",
         if *.active { "on" } else { "off" }
     )]
     Fixed {
@@ -66,7 +65,7 @@ pub enum KnobError {
         /// What it is.
         active: bool,
     },
-    /// The kernel took it, and reads back something else.
+    /// The value reads back differently.
     #[error("knob \"{knob}\" of {interface}: requested {requested}, effective is {effective}")]
     Differs {
         /// The knob.
@@ -371,8 +370,7 @@ mod tests {
             |offload| InterfaceKnobs { offload: Some(offload), ..InterfaceKnobs::default() };
         assert_eq!(
             check(offload(Offload::Tso)).unwrap_err(),
-            "knob \"offload\" of eth1: feature tx-tcp-segmentation is off [fixed]: the driver does \
-             not allow to change it"
+            "knob \"offload\" of eth1: the driver fixes feature tx-tcp-segmentation to off"
         );
         assert_eq!(check(offload(Offload::Gso)), Ok(()));
         assert_eq!(check(offload(Offload::None)), Ok(()));

@@ -1,13 +1,13 @@
-//! What runs in each host: workloads, meters, knobs; one protocol.
+//! The agent of one host: workloads, meters and knobs, and the protocol to the controller.
 //!
-//! A request's way: [`framing`] cuts it out of the stream, [`protocol`] decodes and checks it,
-//! [`server`] carries it out. Traffic's way: [`session`] makes sockets ([`sockets`]) and gives
-//! each connection a thread ([`flow`]); [`meter`] reads counters and CPU time at the two ends of
-//! the window, [`cpu_meter`] with the kernel's idle time or its own ([`idle_counter`]). [`knobs`]
-//! sets an interface and reads it back. [`taps`] makes the interfaces of virtual adapters and gives
-//! them away. Interfaces that are not linkrate's own are described by [`standing`], left as they were
-//! by [`as_found`], and moved here and home again by [`borrowed`]. [`profile`] samples what the CPUs are
-//! doing, [`send_buffers`] looks whether senders wait for room.
+//! Path of a request: [`framing`] reads it from the stream, [`protocol`] decodes and checks it,
+//! [`server`] executes it. Path of traffic: [`session`] creates sockets ([`sockets`]) and a thread
+//! for each connection ([`flow`]). [`meter`] reads counters and CPU time at both ends of the
+//! window; [`cpu_meter`] uses the idle time of the kernel or the [`idle_counter`]. [`knobs`] sets
+//! an interface and reads it back. [`taps`] creates the interfaces of virtual adapters and passes
+//! their descriptors on. For existing interfaces, [`standing`] describes them, [`as_found`]
+//! restores their settings, and [`borrowed`] moves them to this host and back. [`profile`] samples
+//! the CPUs, [`send_buffers`] checks whether senders wait for room.
 
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,16 @@
-//! Meters: what is counted over the window, and in which order it is read.
+//! Meters of one window: their counters, and the order in which they are read.
 //!
 //! The window opens with the slow readings (interface, protocol, TCP_INFO), then CPU time, then
-//! payload; it closes the other way round. So reading the slow counters is never charged to the
-//! window's CPU time, and payload and CPU time cover the same span but for microseconds.
+//! payload; it closes in reverse order. Reading the slow counters is therefore not charged to the
+//! CPU time of the window, and payload and CPU time cover the same time except for microseconds.
 
 use std::collections::BTreeMap;
 
-use linkrate_sys::census::Census;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::netstat;
+use linkrate_sys::other_programs::ProgramTimes;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
@@ -26,10 +26,10 @@ pub struct Reading {
     payload: Payload,
     cpus: Vec<CpuTimes>,
     threads: Vec<(ThreadId, u64, u64)>,
-    /// When the first of them was read in the opening reading, and the last in the closing one.
+    /// Time of the first reading when the window opens, and of the last when it closes.
     threads_at_ns: u64,
     slow: Slow,
-    /// Who else used the CPUs that are accounted for; known when the window has closed.
+    /// Other programs that used the accounted CPUs; known after the window.
     others: Vec<OtherProgram>,
 }
 
@@ -49,12 +49,12 @@ struct Slow {
     interface: InterfaceCounts,
     protocol: BTreeMap<String, u64>,
     receive_packets: BTreeMap<u32, u64>,
-    /// By the number of the flow.
+    /// By flow number.
     senders: BTreeMap<usize, TcpInfo>,
 }
 
 impl Reading {
-    /// When each CPU was read, as (CPU, CLOCK_MONOTONIC ns).
+    /// Time of reading of each CPU, as (CPU, CLOCK_MONOTONIC ns).
     pub fn cpu_moments(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.cpus.iter().map(|times| (times.cpu, times.at_ns))
     }
@@ -67,15 +67,15 @@ pub struct Meters<'a> {
     flows: &'a [Flow],
     cpu: &'a CpuMeter,
     main_thread: ThreadId,
-    /// Taken well before the window opens, since it takes some milliseconds.
-    census: Option<Census>,
+    /// Read well before the window opens, since it takes some milliseconds.
+    program_times: Option<ProgramTimes>,
 }
 
 impl<'a> Meters<'a> {
     /// Meters for `spec` over `flows`, to be read by the calling thread.
     pub fn new(spec: &'a MeasureSpec, flows: &'a [Flow], cpu: &'a CpuMeter) -> Self {
-        let census = (!spec.cpus.is_empty()).then(Census::take);
-        Self { spec, flows, cpu, main_thread: sched::current_thread(), census }
+        let program_times = (!spec.cpus.is_empty()).then(ProgramTimes::read);
+        Self { spec, flows, cpu, main_thread: sched::current_thread(), program_times }
     }
 
     /// The reading that opens the window.
@@ -91,7 +91,7 @@ impl<'a> Meters<'a> {
         Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others: Vec::new() })
     }
 
-    /// The reading that closes it.
+    /// The reading that closes the window.
     ///
     /// # Errors
     /// When a counter cannot be read.
@@ -102,9 +102,9 @@ impl<'a> Meters<'a> {
         let threads_at_ns = monotonic_ns();
         let slow = self.read_slow()?;
         let others = self
-            .census
+            .program_times
             .as_ref()
-            .map_or_else(Vec::new, |before| Census::take().since(before, &self.spec.cpus));
+            .map_or_else(Vec::new, |before| ProgramTimes::read().since(before, &self.spec.cpus));
         Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others })
     }
 
@@ -123,7 +123,7 @@ impl<'a> Meters<'a> {
 
     fn read_threads(&self) -> Vec<(ThreadId, u64, u64)> {
         let ids = self.flows.iter().map(|flow| flow.thread_id).chain([self.main_thread]);
-        // a flow that has ended has no times any more; that it broke is reported apart
+        // a flow that has ended has no times; its failure is reported separately
         ids.filter_map(|id| {
             Some((id, sched::thread_cpu_ns(id).ok()?, sched::thread_user_ns(id).ok()?))
         })
@@ -148,7 +148,7 @@ impl<'a> Meters<'a> {
         })
     }
 
-    /// What was counted between two readings.
+    /// The counts between two readings.
     pub fn report(
         &self,
         opened: &Reading,
@@ -192,7 +192,7 @@ impl<'a> Meters<'a> {
         let threads: Vec<ThreadTime> = threads.collect();
         let source = self.cpu.source();
         let cpus = opened.cpus.iter().zip(&closed.cpus).map(|(a, b)| {
-            // threads are read before the CPU's window opens and after it has closed
+            // threads are read before the window of the CPU opens and after it closes
             let threads_ns = closed.threads_at_ns.saturating_sub(opened.threads_at_ns);
             let beside_ns = threads_ns.saturating_sub(b.at_ns.saturating_sub(a.at_ns));
             at_least(known_ns(&threads, a.cpu, beside_ns), busy(source, a, b))
@@ -207,15 +207,15 @@ impl<'a> Meters<'a> {
     }
 }
 
-/// CPU time that threads bound to `cpu` alone have used for certain, if all may have run for
-/// `beside_ns` that do not count.
+/// Certain CPU time of threads bound to `cpu` only, if each may have run for `beside_ns` outside of
+/// the window.
 fn known_ns(threads: &[ThreadTime], cpu: u32, beside_ns: u64) -> u64 {
     let alone = [cpu].into_iter().collect();
     let there = threads.iter().filter(|thread| thread.affinity == alone);
     there.map(|thread| thread.cpu_ns).sum::<u64>().saturating_sub(beside_ns)
 }
 
-/// Counters that did not move are left out.
+/// The differences of counters, without those that are zero.
 fn map_difference<K: Ord + Clone>(a: &BTreeMap<K, u64>, b: &BTreeMap<K, u64>) -> BTreeMap<K, u64> {
     b.iter()
         .map(|(key, after)| (key.clone(), after.saturating_sub(a.get(key).copied().unwrap_or(0))))

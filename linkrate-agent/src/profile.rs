@@ -1,9 +1,9 @@
-//! Profiles: where the CPUs of one window are, sampled and added up by function and by thread.
+//! Profiles: samples of the CPUs in one window, added up by function and by thread.
 //!
-//! Samples are taken for a little longer than the window and counted where their time lies in the
-//! CPU's own window, between the two readings of its meter: the two then speak of the same time.
-//! They wait in rings of the kernel's until the window has closed. Only a window of minutes must
-//! empty them on its way.
+//! Sampling lasts slightly longer than the window. A sample counts if its time is between the two
+//! readings of the meter of its CPU, so that profile and meter cover the same time. Samples stay in
+//! kernel rings until the window has closed. Only a window of minutes has to read the rings
+//! earlier.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -24,25 +24,25 @@ use crate::protocol::bounds;
 
 /// Time between two samples of a CPU, ns: 1618 in a second.
 ///
-/// The golden section of a millisecond. Timers of kernels and adapters run at round periods, and
-/// the multiples of this one come closest to spreading evenly over each of them, so that what a tick
-/// does is met as often as it happens.
+/// The golden section of a millisecond. Timers of kernels and adapters have round periods. The
+/// multiples of this period spread most evenly over each of them, so periodic work is sampled in
+/// proportion to its duration.
 pub const PERIOD_NS: u64 = 618_034;
 
-/// Samples before and after the window are taken and left out.
+/// Sampling starts and ends this much outside of the window, ns.
 const MARGIN_NS: u64 = 500_000_000;
 
-/// What stays from run to run.
+/// The part of a profile that is the same for all runs.
 #[derive(Debug, Default)]
 pub struct Profiler {
     symbols: KernelSymbols,
 }
 
 impl Profiler {
-    /// Reads the names of the kernel's functions and sees that each of `cpus` can be sampled.
+    /// Reads the names of kernel functions and checks that each of `cpus` can be sampled.
     ///
     /// # Errors
-    /// What this host lacks, with the remedy.
+    /// The missing privilege or kernel feature, with the remedy.
     pub fn prepare(cpus: &CpuSet) -> SysResult<Self> {
         for cpu in cpus.iter() {
             CpuSampler::open(cpu, PERIOD_NS, PERIOD_NS)?;
@@ -50,7 +50,7 @@ impl Profiler {
         Ok(Self { symbols: KernelSymbols::read()? })
     }
 
-    /// Begins to sample `cpus`, for about `length_ns`.
+    /// Starts to sample `cpus`, for about `length_ns`.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -65,14 +65,14 @@ impl Profiler {
     }
 }
 
-/// Sampling under way.
+/// Sampling in progress.
 #[derive(Debug)]
 pub struct Sampling<'a> {
     samplers: Vec<CpuSampler>,
     tally: Tally<'a>,
     lost: u64,
     throttled: u64,
-    /// As the window opened.
+    /// Readings when the window opened.
     idle_entries: BTreeMap<u32, u64>,
 }
 
@@ -80,7 +80,7 @@ impl Sampling<'_> {
     /// How long to wait before [`read`](Self::read), so that no ring overflows, ns.
     pub fn lasts_ns(&self) -> u64 {
         let shortest = self.samplers.iter().map(CpuSampler::lasts_ns).min();
-        // well before it is full
+        // well before a ring is full
         shortest.map_or(u64::MAX, |ns| ns / 4 * 3)
     }
 
@@ -94,7 +94,7 @@ impl Sampling<'_> {
     /// Empties the rings.
     ///
     /// # Errors
-    /// A record that is not understood.
+    /// An unknown record.
     pub fn read(&mut self) -> SysResult<()> {
         for sampler in &mut self.samplers {
             let cpu = sampler.cpu();
@@ -105,10 +105,10 @@ impl Sampling<'_> {
         Ok(())
     }
 
-    /// The window has closed. Returns what was sampled inside it.
+    /// Ends sampling after the window and returns the samples inside it.
     ///
     /// # Errors
-    /// A record that is not understood.
+    /// An unknown record.
     pub fn closed(mut self, reading: &Reading, flows: &[Flow]) -> SysResult<Profile> {
         let after = procstat::idle_entries();
         for sampler in &mut self.samplers {
@@ -137,14 +137,14 @@ impl Sampling<'_> {
 /// Samples in user mode and in the kernel.
 type Modes = (u64, u64);
 
-/// Adds up the samples that lie in their CPU's window.
+/// Adds up the samples inside the window of their CPU.
 #[derive(Debug)]
 struct Tally<'a> {
     symbols: &'a KernelSymbols,
     windows: BTreeMap<u32, Range<u64>>,
     cpus: BTreeMap<u32, u64>,
     functions: HashMap<&'a str, u64>,
-    /// On the back of no thread.
+    /// Samples without a thread.
     idle: HashMap<&'a str, u64>,
     unnamed: u64,
     threads: HashMap<(u32, ThreadId), Modes>,
@@ -203,8 +203,8 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// The commonest functions, and how many samples the rest have. The same samples give the same
-/// order.
+/// The most frequent functions, and the number of samples of all others. The order is
+/// deterministic.
 fn commonest(functions: HashMap<&str, u64>) -> (Vec<(String, u64)>, u64) {
     let mut functions: Vec<(String, u64)> =
         functions.into_iter().map(|(name, samples)| (name.to_owned(), samples)).collect();
@@ -213,7 +213,7 @@ fn commonest(functions: HashMap<&str, u64>) -> (Vec<(String, u64)>, u64) {
     (functions, rest.iter().map(|(_, samples)| samples).sum())
 }
 
-/// The commonest threads, and the rest as one.
+/// The most frequent threads, and all others as one.
 fn tasks(threads: HashMap<(u32, ThreadId), Modes>) -> Vec<TaskSamples> {
     let mut tasks: Vec<TaskSamples> = threads
         .into_iter()
@@ -241,8 +241,8 @@ fn tasks(threads: HashMap<(u32, ThreadId), Modes>) -> Vec<TaskSamples> {
     tasks
 }
 
-/// Names the threads, and says which are this agent's own. One that has ended since is known by its
-/// ids alone.
+/// Adds the names of threads, and marks those of this agent. A thread that has ended has its ids
+/// only.
 fn name_tasks(tasks: &mut [TaskSamples], flows: &[ThreadId]) {
     let own = std::process::id();
     for task in tasks.iter_mut().filter(|task| task.name.is_empty()) {
@@ -256,7 +256,7 @@ fn name_tasks(tasks: &mut [TaskSamples], flows: &[ThreadId]) {
         if task.process == own {
             task.owner = match () {
                 () if flows.contains(&task.thread) => Owner::Flow,
-                // it runs where nothing else wants to
+                // it runs on otherwise idle CPUs
                 () if task.name.starts_with(idle_counter::THREAD) => Owner::Idle,
                 () => Owner::Instrument,
             };

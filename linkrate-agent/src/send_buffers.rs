@@ -1,16 +1,16 @@
-//! Looks at the send buffers of a window's bulk senders, from time to time.
+//! Samples the send buffers of bulk senders during a window.
 //!
-//! The kernel counts a sender as limited by its send buffer only if unsent data remains when it begins
-//! to wait (`tcp_cwnd_validate`, net/ipv4/tcp_output.c). One whose every write goes straight out, as
-//! with TCP_NODELAY or with segments as large as writes, waits for room uncounted. So this looks for
-//! what makes the buffer the bound:
+//! The kernel counts a sender as limited by its send buffer only if unsent data remains when it
+//! begins to wait (`tcp_cwnd_validate`, net/ipv4/tcp_output.c). If every write is sent at once, as
+//! with TCP_NODELAY or with segments as large as writes, the kernel does not count the waits. The
+//! send buffer is the limit if
 //!
 //! - it is full ([`SendQueue::is_full`]), so the writer waits;
-//! - all of it is sent: neither the congestion window nor the receiver's holds anything back;
-//! - the smoothed round trip is at most twice the shortest: no more waits in queues on the
-//!   path than is on its way, so that no resource there is used up.
+//! - all of it is sent, so neither the congestion window nor the receiver's window holds data back;
+//! - the smoothed round trip is at most twice the shortest: queues on the path hold no more data than
+//!   the path itself, so no resource of the path is saturated.
 //!
-//! Such a sender has throughput = buffer / round trip, and would have more with more.
+//! Such a sender has throughput = buffer / round trip, and a larger buffer would raise it.
 
 use std::os::fd::AsFd;
 
@@ -20,47 +20,47 @@ use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 
 use crate::flow::Flow;
 
-/// Time between two looks, ns: six a second, each waking a CPU for some 30 µs at most. No
-/// multiple of a tick or of a round trip that anybody sets.
+/// Time between two samples, ns: six samples a second, each of which wakes a CPU for at most some
+/// 30 µs. It is not a multiple of a tick or of a usual round trip.
 const EVERY_NS: u64 = 161_803_399;
 
-/// Sockets of one look; of more, the next look takes the next ones.
+/// Sockets of one sample; the next sample takes the following ones.
 const SOCKETS: usize = 16;
 
-/// The smoothed round trip over the shortest, up to which the path has no queue to speak of.
+/// Up to this ratio of the smoothed to the shortest round trip, the path has no significant queue.
 const MOST_QUEUED: u64 = 2;
 
-/// What has been seen of some flows.
+/// Samples of some flows.
 #[derive(Debug)]
 pub struct SendBuffers<'a> {
     flows: Vec<&'a Flow>,
     first: usize,
     next_ns: u64,
-    /// Looks at one buffer each.
+    /// Number of samples, one buffer each.
     pub looks: u64,
-    /// Those that found it to be the bound.
+    /// Samples in which the buffer was the limit.
     pub full: u64,
 }
 
 impl<'a> SendBuffers<'a> {
-    /// For a window that opens now.
+    /// Samples for a window that opens now.
     pub fn of(flows: &'a [Flow]) -> Self {
         let flows = flows.iter().filter(|flow| flow.sends && flow.socket.is_some()).collect();
         Self { flows, first: 0, next_ns: monotonic_ns() + EVERY_NS / 2, looks: 0, full: 0 }
     }
 
-    /// When to look next; `None` where there is nothing to look at.
+    /// Time of the next sample; `None` without bulk senders.
     pub fn next_ns(&self) -> Option<u64> {
         (!self.flows.is_empty()).then_some(self.next_ns)
     }
 
-    /// Looks.
+    /// Takes a sample.
     pub fn look(&mut self) {
         let count = self.flows.len();
         for step in 0..count.min(SOCKETS) {
             let flow = self.flows[(self.first + step) % count];
             let Some(socket) = flow.socket.as_deref() else { continue };
-            // UDP has neither
+            // UDP sockets have neither value
             if let Some(is_bound) = is_bound(socket) {
                 self.looks += 1;
                 self.full += u64::from(is_bound);
@@ -73,7 +73,7 @@ impl<'a> SendBuffers<'a> {
 
 fn is_bound(socket: impl AsFd) -> Option<bool> {
     let queue = send_queue(&socket).ok()?;
-    // most are not full, and TCP_INFO takes the socket's lock
+    // most buffers are not full, and TCP_INFO takes the lock of the socket
     if !queue.is_full() || queue.unsent_bytes > 0 {
         return Some(false);
     }

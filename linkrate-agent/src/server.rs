@@ -14,7 +14,7 @@ use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::sched::Ahead;
-use linkrate_sys::{host, procstat, sched, socket};
+use linkrate_sys::{cpus, host, sched, socket};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
 use crate::as_found::AsFound;
@@ -155,7 +155,7 @@ impl Agent<'_> {
             }
             Request::ReleaseTap { name } => match self.taps.release(&name) {
                 true => Ok(Reply::Done),
-                false => Err(refusal(format!("no TAP {name:?} is held here"))),
+                false => Err(refusal(format!("no TAP {name:?} on this agent"))),
             },
             Request::ConfigureInterface(setup) => configure_interface(&setup),
             Request::AwaitLink { name } => {
@@ -217,10 +217,11 @@ impl Agent<'_> {
             }
             Request::AwaitFlows => match (&mut self.session, &self.listening) {
                 (Some(session), Some(spec)) => Ok(Reply::Flows(session.await_flows(spec)?)),
-                _ => Err(refusal("await-flows before listen")),
+                _ => Err(refusal("await-flows came before listen")),
             },
             Request::Begin => {
-                let session = self.session.as_ref().ok_or_else(|| refusal("begin before flows"))?;
+                let session =
+                    self.session.as_ref().ok_or_else(|| refusal("begin came before the flows"))?;
                 // An agent that must share its CPU with a dozen flows would hear of the window when
                 // it is over, and read its counters late. It sleeps in between.
                 self.ahead = Some(Ahead::now());
@@ -237,7 +238,8 @@ impl Agent<'_> {
                 self.listening = None;
                 self.ahead = None;
                 self.cpu_meter.rest();
-                let session = self.session.take().ok_or_else(|| refusal("finish before flows"))?;
+                let session =
+                    self.session.take().ok_or_else(|| refusal("finish came before the flows"))?;
                 Ok(Reply::Finished(session.finish()))
             }
         }
@@ -255,7 +257,7 @@ impl Agent<'_> {
             pid: std::process::id(),
             kernel: read_line("/proc/sys/kernel/osrelease"),
             cpu_model: cpu_model(),
-            online_cpus: procstat::online_cpus()?,
+            online_cpus: cpus::online()?,
             boot_id: read_line("/proc/sys/kernel/random/boot_id"),
         }))
     }
@@ -306,7 +308,7 @@ impl Agent<'_> {
         let longest = LONGEST_WINDOW.as_nanos() as u64;
         if spec.end_ns.saturating_sub(monotonic_ns()) > longest {
             return Err(refusal(format!(
-                "window ends {} s from now, expected at most {} s",
+                "window ends in {} s, expected at most {} s",
                 spec.end_ns.saturating_sub(monotonic_ns()) / 1_000_000_000,
                 LONGEST_WINDOW.as_secs()
             )));
@@ -318,7 +320,7 @@ impl Agent<'_> {
             (Some(profiler), true) => {
                 Some(profiler.start(&spec.cpus, spec.end_ns.saturating_sub(monotonic_ns()))?)
             }
-            (None, true) => return Err(refusal("a profile is asked for before prepare-profile")),
+            (None, true) => return Err(refusal("profile requested before prepare-profile")),
             (_, false) => None,
         };
         self.sleep_until(spec.start_ns)?;
@@ -380,7 +382,7 @@ impl Agent<'_> {
         if let Some(wait_ns) = deadline_ns.checked_sub(now + NEAR_NS)
             && socket::wait_ready(self.carrier, false, Duration::from_nanos(wait_ns))?
         {
-            return Err(refusal("the controller spoke or left before the window closed"));
+            return Err(refusal("request or end of input before the window closed"));
         }
         sleep_until_ns(deadline_ns);
         Ok(())

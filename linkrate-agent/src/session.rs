@@ -1,4 +1,4 @@
-//! The flows of one run at this end, from listening or connecting to the last close.
+//! The flows of one run at this end, from listening or connecting until the last close.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
@@ -20,7 +20,7 @@ use crate::sockets;
 /// How long flows may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
-/// How long an accepted connection may take to say which flow it is.
+/// How long an accepted connection may take to send its preamble.
 const GREETING: Duration = Duration::from_secs(2);
 
 /// One run's flows.
@@ -36,20 +36,21 @@ pub struct Session {
     arrivals: Option<Receiver<io::Result<Connection>>>,
 }
 
-/// A connection that has presented itself, as both ends make a flow of it.
+/// A connection after its preamble, from which both ends create a flow.
 struct Connection {
     preamble: Preamble,
     socket: OwnedFd,
 }
 
-/// What all flows of a run know.
+/// Parameters of all flows of a run.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     seed: u64,
     shared_cpus: bool,
 }
 
-/// The clients' roles in a workload; bidirectional streams have one connection for each way.
+/// The roles of clients in a workload; bidirectional streams have one connection for each
+/// direction.
 fn client_roles(workload: &Workload) -> &'static [ClientRole] {
     match (workload.kind.is_transactional(), workload.direction) {
         (true, _) => &[ClientRole::Requests],
@@ -82,10 +83,10 @@ impl Session {
         }
     }
 
-    /// Makes the system under test ready. Returns the session and the ports clients connect to.
+    /// Prepares the system under test. Returns the session, and the ports that clients connect to.
     ///
     /// # Errors
-    /// A socket option that was refused, or the socket's own error.
+    /// A refused socket option, or an error of the socket.
     pub fn listen(spec: &ListenSpec) -> io::Result<(Self, Vec<u16>)> {
         let expected = spec.workload.flows(spec.clients) as usize;
         let mut session = Self::new(expected);
@@ -93,7 +94,7 @@ impl Session {
             let ports = session.listen_udp(spec)?;
             return Ok((session, ports));
         }
-        // each of its transactions is a connection, which no table of ports could follow
+        // each transaction is a connection, so steering by port would not help
         let count = match spec.workload.kind {
             Protocol::ConnectRequestResponse => 1,
             _ => spec.listeners.max(1),
@@ -135,7 +136,7 @@ impl Session {
                             return;
                         }
                     };
-                    // a stranger, or one that says nothing, is none of this run's flows
+                    // a connection without a valid preamble does not belong to this run
                     let Ok(connection) = greet(socket, nonce) else { continue };
                     if arrived.send(Ok(connection)).is_err() {
                         return;
@@ -168,7 +169,7 @@ impl Session {
     /// Waits until every expected flow has arrived and has its thread.
     ///
     /// # Errors
-    /// `TimedOut` with the number that did arrive, or a connection that is none of this run's.
+    /// `TimedOut` with the number of flows that arrived, or the error of a connection.
     pub fn await_flows(&mut self, spec: &ListenSpec) -> io::Result<FlowFacts> {
         let Some(arrivals) = self.arrivals.take() else { return Ok(self.facts.clone()) };
         let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus };
@@ -191,7 +192,7 @@ impl Session {
     /// Connects all flows of one client.
     ///
     /// # Errors
-    /// A socket option that was refused, or the connection's own error.
+    /// A refused socket option, or an error of the connection.
     pub fn connect(spec: &ConnectSpec) -> io::Result<Self> {
         let workload = &spec.workload;
         let per_client = workload.flows(1) as usize;
@@ -238,7 +239,7 @@ impl Session {
         Ok(session)
     }
 
-    /// What the sockets of the flows have.
+    /// Facts of the sockets of all flows.
     pub fn facts(&self) -> FlowFacts {
         self.facts.clone()
     }
@@ -259,7 +260,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a flow of a connection. `client` says which end this is.
+    /// Creates the flow of a connection. `client` tells which end this is.
     fn add_flow(
         &mut self,
         connection: Connection,
@@ -332,7 +333,7 @@ impl Session {
         Ok(())
     }
 
-    /// Why a flow broke, if one has ended before it was told to.
+    /// The reason why a flow broke, if one ended before it was told to.
     pub fn broken(&self) -> Option<String> {
         let ended = self.flows.iter().find(|flow| flow.has_ended())?;
         Some(format!("flow \"{}\" ended before the window closed", ended.name))
@@ -344,7 +345,7 @@ impl Session {
         for socket in self.flows.iter().filter_map(|flow| flow.socket.as_ref()) {
             socket::shut_down(socket);
         }
-        // wakes the threads that accept
+        // wake the threads that accept connections
         for listener in &self.listeners {
             socket::shut_down(listener);
         }

@@ -10,11 +10,11 @@ use linkrate_terms::{SocketKnobs, Workload};
 
 use crate::protocol::FlowFacts;
 
-/// A TCP socket with `knobs`. The congestion control is set while the socket is closed: one that
-/// was ever connected under bbr keeps bbr's pacing, whatever it is changed to later.
+/// A TCP socket with `knobs`. The congestion control is set while the socket is closed: a socket
+/// that was connected with bbr keeps the pacing of bbr after a change.
 ///
 /// # Errors
-/// The option that was refused, or that reads back as something else.
+/// An option that was refused, or that reads back differently.
 pub fn tcp(knobs: &SocketKnobs) -> io::Result<OwnedFd> {
     let socket = socket::ipv4_socket(false)?;
     set_buffers(&socket, knobs)?;
@@ -45,7 +45,7 @@ pub fn tcp_listener(knobs: &SocketKnobs, backlog: u32) -> io::Result<OwnedFd> {
 /// A UDP socket with `knobs` and the workload's datagram offloads, bound to a free port.
 ///
 /// # Errors
-/// The option that was refused.
+/// A refused option.
 pub fn udp(knobs: &SocketKnobs, workload: &Workload) -> io::Result<OwnedFd> {
     let socket = socket::ipv4_socket(true)?;
     set_buffers(&socket, knobs)?;
@@ -61,7 +61,7 @@ pub fn udp(knobs: &SocketKnobs, workload: &Workload) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Reads back what a socket really has and takes the smallest of `facts` and it.
+/// Reads the options of a socket back, and takes the minimum of them and `facts`.
 ///
 /// # Errors
 /// As getsockopt(2).
@@ -83,7 +83,7 @@ pub fn add_facts(facts: &mut FlowFacts, socket: &OwnedFd, udp: bool) -> io::Resu
 fn set_buffers(socket: &OwnedFd, knobs: &SocketKnobs) -> io::Result<()> {
     let Some(asked) = knobs.buffer else { return Ok(()) };
     let (send, receive) = socket::set_buffers(socket, asked.0 as usize)?;
-    // granted means doubled, socket(7); anything less was cut by a system-wide maximum
+    // the kernel doubles a granted size, socket(7); a smaller one was cut by a system-wide maximum
     let (name, granted) = if send < asked.0 * 2 {
         ("net.core.wmem_max", send)
     } else if receive < asked.0 * 2 {
@@ -92,7 +92,7 @@ fn set_buffers(socket: &OwnedFd, knobs: &SocketKnobs) -> io::Result<()> {
         return Ok(());
     };
     let message = format!(
-        "socket buffer: asked for {asked}, granted {} B; raise sysctl {name} to {} or run as root",
+        "socket buffer: requested {asked}, granted {} B; raise sysctl {name} to {} or run as root",
         granted / 2,
         asked.0
     );
@@ -108,7 +108,7 @@ fn differs(
     asked: &dyn std::fmt::Display,
     effective: &dyn std::fmt::Display,
 ) -> io::Error {
-    io::Error::other(format!("{option}: asked for {asked}, effective is {effective}"))
+    io::Error::other(format!("{option}: requested {asked}, effective is {effective}"))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! TAPs that this host has made and nobody has taken yet.
+//! TAPs that this host has created, until the controller takes their descriptors.
 //!
-//! A TAP belongs into the host's network namespace, and its descriptors to whoever plays the
-//! adapter behind it. The agent makes it, names its descriptors, and closes its own copies when
-//! told to: from then on the TAP lives exactly as long as the one who took them.
+//! A TAP must be in the network namespace of the host, and its descriptors must be with the virtual
+//! adapter. The agent creates the TAP, reports the numbers of its descriptors, and closes its own
+//! copies on request. From then on the TAP exists as long as the process that took them.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
@@ -16,10 +16,10 @@ use linkrate_sys::tap::{Offloads, Tap, set_offloads};
 pub struct Taps(BTreeMap<String, Tap>);
 
 impl Taps {
-    /// Makes the TAP `name` and returns the numbers of its descriptors, a queue each.
+    /// Creates the TAP `name` and returns the numbers of its descriptors, one for each queue.
     ///
     /// # Errors
-    /// When the kernel refuses any of it; there is then no such TAP.
+    /// When the kernel refuses a step; the TAP then does not exist.
     pub fn create(
         &mut self,
         name: &str,
@@ -39,17 +39,17 @@ impl Taps {
         Ok(descriptors)
     }
 
-    /// Closes this agent's descriptors of `name`. False when it holds none.
+    /// Closes this agent's descriptors of `name`. False if it has none.
     pub fn release(&mut self, name: &str) -> bool {
         self.0.remove(name).is_some()
     }
 }
 
-/// Leaves every offload to the reader, which is free to use none: `ethtool -k` shows them as on,
-/// and each can be switched.
+/// Offers every offload; the adapter may use any of them. `ethtool -k` shows them as on, and each
+/// can be switched.
 fn offer_everything(tap: &Tap) -> Result<(), SysError> {
     let queue = &tap.queues()[0];
     set_offloads(queue, Offloads::ALL)
-        // Linux before 6.2 knows no USO; its `tx-udp-segmentation` then reads as off
+        // Linux before 6.2 has no USO; `tx-udp-segmentation` then reads as off
         .or_else(|_| set_offloads(queue, Offloads { uso: false, ..Offloads::ALL }))
 }

@@ -1,4 +1,4 @@
-//! Who can run where, how busy that is without us, and how exactly it can be seen.
+//! Findings about CPUs: placement, idle time, background load, steal and clock rate.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,18 +9,18 @@ use linkrate_agent::cpu_meter::{self, choose};
 use linkrate_lab::Placement;
 use linkrate_study::analysis::warnings::{BACKGROUND_CPU_PERCENT, PROC_STAT_TICK, STEAL_PERCENT};
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
+use linkrate_sys::cpus::siblings_of;
 use linkrate_sys::error::SysError;
-use linkrate_sys::procstat::siblings_of;
 use linkrate_sys::procstat::{self, CpuTimes};
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuMeter, CpuSet};
 
 use super::Finding;
 
-/// How long CPUs are watched.
+/// How long the CPUs are observed.
 const WINDOW: Duration = Duration::from_millis(500);
 
-/// How often the wait looks whether the person asked to stop.
+/// How often the wait checks for an interrupt.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Whether the system under test and its clients have CPUs, and cores, of their own.
@@ -30,8 +30,10 @@ pub(super) fn placement_finding(placement: &Placement) -> Finding {
     if placement.is_shared() {
         return Finding::limited(
             name,
-            format!("system under test and clients share CPU {sut}: no telling their work apart"),
-            "allow this process a second CPU (taskset, the container's cpuset, the machine)",
+            format!(
+                "the system under test and the clients share CPU {sut}: their CPU time cannot be told apart"
+            ),
+            "allow this process a second CPU: taskset, the cpuset of the container, or a larger machine",
         );
     }
     let owners = format!("system under test on CPU {sut}, clients on {clients}");
@@ -40,13 +42,13 @@ pub(super) fn placement_finding(placement: &Placement) -> Finding {
         Cores::Separate => Finding::good(name, owners),
         Cores::Shared(Some((sut, clients))) => Finding::limited(
             name,
-            format!("{owners}; they share a core, so that each slows the other"),
+            format!("{owners}; both use the same core, so each slows the other"),
             format!("measure with `--sut-cpu {sut} --client-cpu {clients}`"),
         ),
         Cores::Shared(None) => Finding::limited(
             name,
-            format!("{owners}; they share the only core, so that each slows the other"),
-            "a machine with more cores",
+            format!("{owners}; the host has only one core, so each slows the other"),
+            "use a machine with more cores",
         ),
     }
 }
@@ -55,7 +57,7 @@ pub(super) fn placement_finding(placement: &Placement) -> Finding {
 enum Cores {
     /// No core has CPUs of both roles.
     Separate,
-    /// Some core has; and what placement would do better, if one can.
+    /// A core has CPUs of both roles. With the placement that avoids this, if there is one.
     Shared(Option<(CpuSet, CpuSet)>),
 }
 
@@ -75,30 +77,30 @@ fn to_vec(cpus: &CpuSet) -> Vec<u32> {
     cpus.iter().collect()
 }
 
-/// Where idle time can be read.
+/// How exactly idle time can be read.
 pub(super) fn idle_time() -> Finding {
     let name = "idle-time";
     let tick = format!("{} ms", PROC_STAT_TICK.as_millis());
     match choose(CpuMeter::Auto) {
         IdleSource::TimerList => {
-            Finding::good(name, "to the nanosecond (/proc/timer_list); idle is tickless")
+            Finding::good(name, "read in nanoseconds (/proc/timer_list); idle CPUs have no tick")
         }
         IdleSource::ProcStat => Finding::limited(
             name,
-            format!("in steps of {tick} (/proc/stat): 0.5 % of a run of 2 s"),
-            "run as root, which reads it to the nanosecond; or take runs of 10 s",
+            format!("read in steps of {tick} (/proc/stat), which is 0.5 % of a run of 2 s"),
+            "run as root to read nanoseconds, or use runs of 10 s",
         ),
-        // the only one that changes what it measures
+        // this meter alone changes what it measures
         IdleSource::IdleCounter => Finding::limited(
             name,
-            "sampled by a tick that never stops, so that CPU time is counted by idle-priority \
-             threads instead (idle-counter): the CPUs never sleep, and nothing pays for waking them",
+            "the kernel samples idle time by a tick that never stops; threads of idle priority count \
+             it instead (idle-counter), so the CPUs never sleep and no wake-up is charged",
             "boot without nohz=off, on a kernel with CONFIG_NO_HZ_IDLE",
         ),
     }
 }
 
-/// What one CPU did without us, in per cent of the window.
+/// Background load of one CPU, in per cent of the window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Load {
     cpu: u32,
@@ -106,7 +108,7 @@ struct Load {
     steal: f64,
 }
 
-/// Watches the CPUs: the load that others make, and what the hypervisor takes.
+/// Observes the CPUs: the load of other programs, and the time that the hypervisor takes.
 pub(super) fn load_findings(placement: &Placement, stop: &AtomicBool) -> Vec<Finding> {
     let cpus: CpuSet = placement.sut.iter().chain(placement.clients.iter()).collect();
     let source = choose(CpuMeter::IdleTime);
@@ -141,22 +143,22 @@ fn background(loads: &[Load], precise: bool) -> Finding {
     let name = "background";
     let mean = mean(loads.iter().map(|load| load.busy));
     let Some(worst) = loads.iter().max_by(|a, b| a.busy.total_cmp(&b.busy)) else {
-        return Finding::good(name, "no CPU to watch");
+        return Finding::good(name, "no CPU to observe");
     };
     let detail = match loads {
-        [only] => format!("CPU {} was {:.1} % busy without us", only.cpu, only.busy),
+        [only] => format!("CPU {} was {:.1} % busy with other work", only.cpu, only.busy),
         _ => format!(
-            "CPUs were {mean:.1} % busy without us, the busiest {:.1} % (CPU {})",
+            "the CPUs were {mean:.1} % busy with other work, the busiest {:.1} % (CPU {})",
             worst.busy, worst.cpu
         ),
     };
-    // one tick more or less is no load
+    // one tick is the resolution, not a load
     let tick = PROC_STAT_TICK.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
     let allowed = BACKGROUND_CPU_PERCENT + if precise { 0.0 } else { tick };
     if worst.busy <= allowed {
         return Finding::good(name, detail);
     }
-    let remedy = "stop what else is running (`top` shows it), or bind it to other CPUs with \
+    let remedy = "stop the other programs (`top` lists them), or bind them to other CPUs with \
                   `taskset`";
     Finding::limited(name, detail, remedy)
 }
@@ -172,14 +174,14 @@ fn steal(loads: &[Load], since_boot: f64) -> Finding {
     let name = "steal";
     let now = mean(loads.iter().map(|load| load.steal));
     let detail =
-        format!("hypervisor took {now:.1} % of CPU time now, {since_boot:.1} % since boot");
+        format!("the hypervisor took {now:.1} % of the CPU time now, {since_boot:.1} % since boot");
     if now > STEAL_PERCENT || since_boot > STEAL_PERCENT {
-        let remedy = "measure when the machine's neighbours are quiet, or on a machine of your own";
+        let remedy = "measure while the other virtual machines are idle, or on a physical machine";
         return Finding::limited(name, detail, remedy);
     }
     match virtual_machine() || since_boot > 0.0 {
         true => Finding::good(name, detail),
-        false => Finding::good(name, "none: no hypervisor seen"),
+        false => Finding::good(name, "no hypervisor found"),
     }
 }
 
@@ -194,7 +196,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// Whether the clock rate of the CPUs stands still.
+/// Whether the clock rate of the CPUs is constant.
 pub(super) fn frequency(placement: &Placement) -> Finding {
     let cpus = placement.sut.iter().chain(placement.clients.iter());
     let governors = cpus.filter_map(|cpu| {
@@ -207,7 +209,7 @@ pub(super) fn frequency(placement: &Placement) -> Finding {
 fn frequency_of(governors: &BTreeSet<String>) -> Finding {
     let name = "frequency";
     if governors.is_empty() {
-        return Finding::good(name, "this kernel does not choose the CPUs' clock rate");
+        return Finding::good(name, "this kernel does not change the clock rate of the CPUs");
     }
     let list = governors.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
     if governors.iter().all(|governor| governor == "performance") {
@@ -215,7 +217,7 @@ fn frequency_of(governors: &BTreeSet<String>) -> Finding {
     }
     Finding::limited(
         name,
-        format!("governor {list}: the clock rate, and with it every CPU cost, varies with load"),
+        format!("governor {list}: the clock rate varies with the load, and so does every CPU cost"),
         "`cpupower frequency-set --governor performance`",
     )
 }

@@ -1,11 +1,11 @@
-//! Interfaces of this host that could be measured as they stand.
+//! Finding about the existing interfaces of this host: which can be measured.
 
 use linkrate_agent::standing::describe;
 use linkrate_sys::netlink::RouteSocket;
 
 use super::Finding;
 
-/// What they are, and what stands in the way.
+/// Lists the existing interfaces that can be measured, or says why not all can be varied.
 pub(super) fn finding() -> Finding {
     let addresses = RouteSocket::open().and_then(|mut socket| socket.ipv4_addresses());
     let mut names: Vec<String> = match addresses {
@@ -29,18 +29,21 @@ pub(super) fn finding() -> Finding {
 fn judge(interfaces: &[String], root: bool) -> Finding {
     const NAME: &str = "interfaces";
     if interfaces.is_empty() {
-        return Finding::good(NAME, "none is up with an IPv4 address; testbeds make their own");
+        return Finding::good(
+            NAME,
+            "no existing interface is up with an IPv4 address; testbeds create their own interfaces",
+        );
     }
     let listed = interfaces.join(", ");
     if !root {
-        let detail = format!("{listed}: only root may change what they have set");
+        let detail = format!("{listed}: only root may change their settings");
         return Finding::limited(
             NAME,
             detail,
-            "run as root to vary offloads, MTU or queues on them",
+            "run as root to vary offloads, MTU or queues of existing interfaces",
         );
     }
-    Finding::good(NAME, format!("can be measured as they stand (--interface): {listed}"))
+    Finding::good(NAME, format!("existing interfaces that --interface can measure: {listed}"))
 }
 
 #[cfg(test)]
@@ -49,11 +52,11 @@ mod tests {
     use crate::State;
 
     #[test]
-    fn what_stands_in_the_way_has_a_remedy() {
+    fn an_obstacle_has_a_remedy() {
         let some = ["eth1 (e1000e, 1.000 Gb/s)".to_owned()];
         for (interfaces, root, state, part) in [
-            (&[][..], true, State::Good, "make their own"),
-            (&some[..], true, State::Good, "as they stand (--interface): eth1 (e1000e"),
+            (&[][..], true, State::Good, "create their own"),
+            (&some[..], true, State::Good, "--interface can measure: eth1 (e1000e"),
             (&some, false, State::Limited, "only root"),
         ] {
             let finding = judge(interfaces, root);

@@ -1,14 +1,15 @@
-//! What the kernel and the system around it offer.
+//! Findings about the kernel and installed programs: congestion control, socket buffers, TAPs,
+//! sampling, ssh.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use linkrate_sys::cpus;
 use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::kallsyms::KernelSymbols;
 use linkrate_sys::perf::CpuSampler;
-use linkrate_sys::procstat::online_cpus;
 use linkrate_sys::tap::{self, Abilities, Offloads};
 use linkrate_terms::{ByteSize, SocketKnobs};
 
@@ -20,10 +21,10 @@ const AMPLE_BUFFER_BYTES: u64 = 1 << 20;
 /// Lifts `rmem_max` and `wmem_max`, include/uapi/linux/capability.h.
 const CAP_NET_ADMIN: u32 = 12;
 
-/// Everything here.
+/// All findings of this file.
 pub(super) fn findings() -> Vec<Finding> {
     let network = "/proc/sys/net/ipv4";
-    // those of another user namespace's root do not count for what all namespaces share
+    // capabilities in another user namespace do not lift limits that all namespaces share
     let capabilities = if first_user_namespace() { capabilities() } else { 0 };
     vec![
         congestion(
@@ -46,7 +47,7 @@ fn congestion(available: Option<String>, default: Option<String>) -> Finding {
     let (Some(available), Some(default)) = (available, default) else {
         return Finding::limited(
             name,
-            "the kernel does not say which congestion control algorithms it has",
+            "the kernel does not list its congestion control algorithms",
             "mount /proc with its sys directory",
         );
     };
@@ -55,19 +56,19 @@ fn congestion(available: Option<String>, default: Option<String>) -> Finding {
     if !available.split_whitespace().any(|algorithm| algorithm == asked) {
         return Finding::limited(
             name,
-            format!("{detail}; without {asked}, which runs use unless told otherwise"),
-            format!("`modprobe tcp_{asked}`, or name one of these with --congestion"),
+            format!("{detail}; {asked} is missing, which runs use by default"),
+            format!("`modprobe tcp_{asked}`, or choose an available algorithm with --congestion"),
         );
     }
     if default == "bbr" {
         return Finding::limited(
             name,
             format!(
-                "{detail}. linkrate's sockets choose before they connect and are not concerned; \
-                 a program that changes later keeps bbr's pacing"
+                "{detail}; linkrate sets the algorithm of its sockets before they connect, so its runs \
+                 are not affected; a socket that changes it later keeps the pacing of bbr"
             ),
             format!(
-                "to measure other programs, `sysctl -w net.ipv4.tcp_congestion_control={asked}`"
+                "to measure other programs: `sysctl -w net.ipv4.tcp_congestion_control={asked}`"
             ),
         );
     }
@@ -77,15 +78,16 @@ fn congestion(available: Option<String>, default: Option<String>) -> Finding {
 fn buffers(send: Option<u64>, receive: Option<u64>, unbound: bool) -> Finding {
     let name = "buffers";
     if unbound {
-        return Finding::good(name, "sockets get the buffers they ask for: no maximum for root");
+        return Finding::good(name, "no maximum for root: sockets get the buffers they ask for");
     }
-    let remedy = "`sysctl -w net.core.wmem_max=4194304` and the same for rmem_max, or leave the \
-                  kernel's autotuning on (--socket auto)";
+    let remedy = "`sysctl -w net.core.wmem_max=4194304` and the same for rmem_max, or keep the \
+                  autotuning of the kernel (--socket auto)";
     let (Some(send), Some(receive)) = (send, receive) else {
-        let detail = "the kernel does not say how large socket buffers can be";
+        let detail = "the kernel does not report the maximum of socket buffers";
         return Finding::limited(name, detail, remedy);
     };
-    let detail = format!("at most {} to send, {} to receive", ByteSize(send), ByteSize(receive));
+    let detail =
+        format!("at most {} for sending, {} for receiving", ByteSize(send), ByteSize(receive));
     match send.min(receive) {
         smallest if smallest >= AMPLE_BUFFER_BYTES => Finding::good(name, detail),
         _ => Finding::limited(name, detail, remedy),
@@ -98,7 +100,7 @@ fn tun(found: SysResult<Abilities>) -> Finding {
         Ok(abilities) => abilities,
         Err(error) => {
             let detail = format!("no virtual adapters (TAP): {error}");
-            let remedy = error.hint().unwrap_or("a kernel with CONFIG_TUN").to_owned();
+            let remedy = error.hint().unwrap_or("use a kernel with CONFIG_TUN").to_owned();
             return match error.kind() {
                 io::ErrorKind::PermissionDenied => Finding::limited(name, detail, remedy),
                 _ => Finding::missing(name, detail, remedy),
@@ -111,13 +113,13 @@ fn tun(found: SysResult<Abilities>) -> Finding {
     if several_queues && offloads == Offloads::ALL {
         return Finding::good(name, detail);
     }
-    let remedy = "Linux 6.2 or later, which has all of checksum, tso4, tso6, tso-ecn, uso and \
-                  several queues";
+    let remedy = "use Linux 6.2 or later, which has checksum, tso4, tso6, tso-ecn, uso and several \
+                  queues";
     Finding::limited(name, detail, remedy)
 }
 
-/// Both are tried: levels and capabilities say too little about what a security module or a
-/// container adds to them.
+/// Both are tried, since a security module or a container may forbid what sysctls and capabilities
+/// allow.
 fn perf(sampling: SysResult<()>, symbols: SysResult<usize>) -> Finding {
     let name = "perf";
     let told = |what: &str, error: SysError| {
@@ -129,13 +131,14 @@ fn perf(sampling: SysResult<()>, symbols: SysResult<usize>) -> Finding {
         }
     };
     match (sampling, symbols) {
-        (Err(error), _) => told("no --profile", error),
-        (_, Err(error)) => told("no --profile: functions of the kernel have no names", error),
+        (Err(error), _) => told("--profile is not available", error),
+        (_, Err(error)) => told(
+            "--profile is not available, since the names of kernel functions cannot be read",
+            error,
+        ),
         (Ok(()), Ok(functions)) => Finding::good(
             name,
-            format!(
-                "--profile says where the CPU time goes, by {functions} functions of the kernel"
-            ),
+            format!("--profile can attribute CPU time to {functions} functions of the kernel"),
         ),
     }
 }
@@ -143,18 +146,18 @@ fn perf(sampling: SysResult<()>, symbols: SysResult<usize>) -> Finding {
 /// Opens a sampler of the first CPU that is online.
 fn try_sampling() -> SysResult<()> {
     const SECOND_NS: u64 = 1_000_000_000;
-    let cpu = online_cpus()?.iter().next().unwrap_or(0);
+    let cpu = cpus::online()?.iter().next().unwrap_or(0);
     CpuSampler::open(cpu, SECOND_NS, SECOND_NS).map(|_| ())
 }
 
 fn ssh(found: Option<PathBuf>) -> Finding {
     match found {
         Some(path) => {
-            Finding::good("ssh", format!("{} reaches clients on other machines", path.display()))
+            Finding::good("ssh", format!("{} can reach clients on other machines", path.display()))
         }
         None => Finding::limited(
             "ssh",
-            "no ssh client: hosts on this machine only",
+            "no ssh client: all clients must be on this machine",
             "install an ssh client (package openssh-client)",
         ),
     }
@@ -213,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn small_buffers_matter_to_those_they_bind() {
+    fn small_buffers_limit_ordinary_users_only() {
         assert_eq!(buffers(Some(212_992), Some(212_992), true).state, Good);
         assert_eq!(buffers(Some(4 << 20), Some(212_992), false).state, Limited);
         let ample = buffers(Some(4 << 20), Some(1 << 20), false);
         assert_eq!(
             (ample.state, ample.detail.as_str()),
-            (Good, "at most 4 MiB to send, 1 MiB to receive")
+            (Good, "at most 4 MiB for sending, 1 MiB for receiving")
         );
     }
 
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_taps_lack_is_seen_in_what_they_have() {
+    fn a_missing_tap_ability_limits() {
         let all = Abilities { several_queues: true, offloads: Offloads::ALL };
         let good = tun(Ok(all));
         assert_eq!(good.state, Good);
@@ -249,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn sampling_is_tried_and_what_lacks_is_told_with_its_remedy() {
+    fn failed_sampling_comes_with_its_remedy() {
         let refused = |kind: io::ErrorKind| SysError::new("sample", "CPU 0", kind).with_hint("x");
         let denied = || refused(io::ErrorKind::PermissionDenied);
         let states: Vec<State> = [

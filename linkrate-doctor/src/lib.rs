@@ -1,12 +1,12 @@
 //! What this host can measure, how exactly, and how it could be tuned.
 //!
-//! [`examine`] lists what this host can and cannot measure, each finding with its remedy. It reads what
-//! the kernel reports and tries what it can undo; it changes nothing on the host. `cpus` looks at
-//! placement, idle time and load, `kernel` at kernel features, `interfaces` at the interfaces of this
-//! host. A trial testbed shows whether runs are possible.
+//! [`examine`] lists what this host can and cannot measure, each finding with its remedy. It reads
+//! what the kernel reports and tries what it can undo; it changes nothing on the host. `cpus` looks
+//! at placement, idle time and load, `kernel` at kernel features, `interfaces` at the interfaces of
+//! this host. A trial testbed shows whether runs are possible.
 //!
-//! [`tuning`] says which settings cost throughput or CPU time, and prints the commands that change them.
-//! [`self_test`] checks the CPU meters against loads of known size.
+//! [`tuning`] says which settings cost throughput or CPU time, and prints the commands that change
+//! them. [`self_test`] checks the CPU meters against loads of known size.
 
 #![forbid(unsafe_code)]
 
@@ -28,23 +28,23 @@ use linkrate_terms::TestbedSpec;
 use linkrate_terms::units::format_duration;
 use serde::Serialize;
 
-/// Without this one no run is possible.
+/// Name of the finding without which no run is possible.
 const TESTBED: &str = "testbed";
 
-/// How well something serves to measure.
+/// Whether a facility of the host suffices to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// As it should be.
+    /// Nothing is missing.
     Good,
-    /// Runs are possible, but some figures are less exact, or some knobs are out of reach.
+    /// Runs are possible. Some figures are less exact, or some knobs cannot be set.
     Limited,
-    /// It is not there, and what needs it cannot be done.
+    /// The facility is missing; runs or options that need it fail.
     Missing,
 }
 
 impl State {
-    /// The word for it.
+    /// The word in tables and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -54,16 +54,16 @@ impl State {
     }
 }
 
-/// One thing that was looked at.
+/// One facility of the host, and its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at, one word that scripts may rely on.
+    /// The facility, one word that scripts may rely on.
     pub name: &'static str,
-    /// How well it serves.
+    /// Its state.
     pub state: State,
-    /// What was seen.
+    /// What was found.
     pub detail: String,
-    /// What to do about it; there for every finding that is not good.
+    /// The remedy; every finding that is not good has one.
     pub remedy: Option<String>,
 }
 
@@ -82,10 +82,10 @@ impl Finding {
     }
 }
 
-/// Looks at this host, which takes about a second. `program` is the linkrate program, whose
-/// `agent` command the hosts of a trial testbed run. Once `stop` is set the rest is of no use.
+/// Examines this host, which takes about a second. `program` is the linkrate program; the hosts of
+/// a trial testbed run its `agent` command. If `stop` is set meanwhile, discard the findings.
 ///
-/// Call it from the main thread: hosts die with the thread that built them.
+/// Call it from the main thread: hosts end with the thread that built them.
 pub fn examine(program: &Path, stop: Arc<AtomicBool>) -> Vec<Finding> {
     let placement = match Placement::choose(&TestbedSpec::default()) {
         Ok(placement) => placement,
@@ -94,16 +94,20 @@ pub fn examine(program: &Path, stop: Arc<AtomicBool>) -> Vec<Finding> {
             let detail = error.to_string();
             return vec![
                 Finding::missing("placement", detail, remedy),
-                Finding::missing(TESTBED, "not tried: no CPUs to place it on", remedy),
+                Finding::missing(TESTBED, "not tried: no CPUs are available", remedy),
             ];
         }
     };
-    // before the testbed, whose own end would be part of the load
+    // before the trial testbed, whose end would count as background load
     let load = cpus::load_findings(&placement, &stop);
     let isolation = isolation();
     let trial = match isolation.state {
         State::Missing => {
-            vec![Finding::missing(TESTBED, "not tried without isolation", "the one for isolation")]
+            vec![Finding::missing(
+                TESTBED,
+                "not tried: it needs isolation",
+                "see the hint for isolation",
+            )]
         }
         State::Good | State::Limited => trial(program, stop, &placement),
     };
@@ -126,9 +130,9 @@ pub fn can_measure(findings: &[Finding]) -> bool {
 fn isolation() -> Finding {
     let name = "isolation";
     match can_isolate() {
-        Ok(Privilege::Root) => Finding::good(name, "network namespaces, made as root"),
+        Ok(Privilege::Root) => Finding::good(name, "network namespaces, created as root"),
         Ok(Privilege::UserNamespace) => {
-            Finding::good(name, "network namespaces, made in an unprivileged user namespace")
+            Finding::good(name, "network namespaces, created in an unprivileged user namespace")
         }
         Err(error) => {
             let remedy = error.hint().unwrap_or("run as root").to_owned();
@@ -137,14 +141,14 @@ fn isolation() -> Finding {
     }
 }
 
-/// Builds a testbed, says what it could do, and takes it down.
+/// Builds a testbed, reports its abilities, and takes it down.
 fn trial(program: &Path, stop: Arc<AtomicBool>, placement: &Placement) -> Vec<Finding> {
     let options = LabOptions { program: program.to_owned(), stop, route_congestion: None };
     let began = Instant::now();
     match Testbed::build(&TestbedSpec::default(), placement, &options) {
         Ok(testbed) => {
             let took = format_duration(began.elapsed());
-            let detail = format!("a system under test and a client, joined by veth, in {took}");
+            let detail = format!("built a system under test and a client on a veth pair in {took}");
             vec![Finding::good(TESTBED, detail), steering(&testbed.receive_steering)]
         }
         Err(error) => vec![refused(&error)],
@@ -153,12 +157,12 @@ fn trial(program: &Path, stop: Arc<AtomicBool>, placement: &Placement) -> Vec<Fi
 
 fn refused(error: &LabError) -> Finding {
     let remedy = error.hint().unwrap_or_else(|| {
-        "run as root on a kernel with veth (`modprobe veth`), with at least 64 processes allowed \
+        "run as root on a kernel with veth (`modprobe veth`), and allow at least 64 processes \
          (`ulimit -u`)"
             .to_owned()
     });
     let detail = match error {
-        // "cannot measure here" is for the summary to say
+        // the summary says "cannot measure"
         LabError::CannotMeasure { what, .. } => what.clone(),
         _ => error.to_string(),
     };
@@ -169,18 +173,18 @@ fn steering(steering: &ReceiveSteering) -> Finding {
     let name = "steering";
     match steering {
         ReceiveSteering::Rps => {
-            Finding::good(name, "receive processing runs on the receiving host's CPUs (RPS)")
+            Finding::good(name, "receive processing runs on the CPUs of the receiving host (RPS)")
         }
         ReceiveSteering::Drivers | ReceiveSteering::WholeMachines | ReceiveSteering::Interrupts => {
-            Finding::good(name, "receive processing runs on the receiving host's CPUs")
+            Finding::good(name, "receive processing runs on the CPUs of the receiving host")
         }
         ReceiveSteering::NotNeeded => {
-            Finding::good(name, "nothing to steer: all hosts run on the same CPUs")
+            Finding::good(name, "not needed: all hosts run on the same CPUs")
         }
         ReceiveSteering::Unavailable(reason) => Finding::limited(
             name,
-            format!("the sender's CPU pays for receive processing: {reason}"),
-            "run as root, which may steer it (RPS); or compare only figures taken alike",
+            format!("receive processing runs on the CPU of the sender: {reason}"),
+            "run as root to steer it (RPS), or compare only runs without steering",
         ),
     }
 }

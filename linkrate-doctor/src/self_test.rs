@@ -1,14 +1,14 @@
-//! The CPU meters, themselves measured: loads of known size on the CPUs of the system under test,
-//! and what each meter says of them.
+//! Self-test of the CPU meters: loads of known size run on the CPUs of the system under test, and
+//! each meter measures them.
 //!
-//! `load` makes loads that know by a clock of their own how large they are, `steered` one that
-//! no thread carries. `others` watches everyone else. `judge` compares: a meter passes within
-//! one percentage point. Each figure is the median of three windows in which nothing else was at
-//! work; where there are not enough of these among a few, that is told.
+//! `load` runs threads that record their size by a clock of their own. `steered` makes a softirq
+//! load that belongs to no thread. `background` measures the CPU time of all other threads. `judge`
+//! compares: a meter passes if it is within one percentage point. Each figure is the median of
+//! three undisturbed windows; a sample without enough of them is reported as disturbed.
 
+mod background;
 mod judge;
 mod load;
-mod others;
 mod steered;
 
 use std::path::Path;
@@ -29,39 +29,38 @@ use serde::Serialize;
 pub use judge::{LIMIT_POINTS, Sample, Verdict};
 pub use load::LoadKind;
 
+use background::Background;
 use judge::{ENOUGH, Window, middle, worst};
 use load::{DutyLoad, Load, PERIOD_NS};
-use others::Others;
 use steered::Steered;
 
 /// Sizes of the loads, in per cent of one CPU.
 const SIZES: [f64; 5] = [5.0, 25.0, 50.0, 75.0, 95.0];
 
-/// The same where a meter needs long windows.
+/// Sizes for a meter that needs long windows.
 const FEW_SIZES: [f64; 3] = [5.0, 50.0, 95.0];
 
 /// One window.
 const WINDOW: Duration = Duration::from_millis(300);
 
-/// One window of a meter with steps of 10 ms, which are 0.7 % of it.
+/// One window of a meter with steps of 10 ms; a step is 0.7 % of it.
 const LONG_WINDOW: Duration = Duration::from_millis(1500);
 
-/// Most windows of one load and meter.
+/// The most windows of one load and meter.
 const MOST_WINDOWS: usize = 8;
 
-/// Time after which nothing is measured more often than it must be.
+/// After this time a disturbed window is not measured again, beyond the minimum.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Something that reads CPU time. The self-test of this crate's own meters is what it is for; a
-/// meter with a known fault shows that the self-test finds it.
+/// A CPU meter under test: an agent's own meter, or in tests one with a known fault.
 pub trait Meter {
     /// Where idle time comes from.
     fn source(&self) -> IdleSource;
 
-    /// Makes ready for readings.
+    /// Prepares for readings.
     fn run(&self);
 
-    /// No reading will follow soon.
+    /// Rests until the next call of [`run`](Self::run).
     fn rest(&self);
 
     /// Reads these CPUs.
@@ -89,7 +88,7 @@ impl Meter for CpuMeter {
     }
 }
 
-/// A load, and how it is made here.
+/// A load, and how it is made on this host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadMethod {
     /// The load.
@@ -98,29 +97,29 @@ pub struct LoadMethod {
     pub how: String,
 }
 
-/// What the self-test found.
+/// Result of the self-test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SelfTest {
     /// The worst verdict of all samples.
     pub verdict: Verdict,
-    /// How far a meter may be off, in percentage points.
+    /// The largest permitted error of a meter, percentage points.
     pub limit_points: f64,
     /// The CPUs.
     pub cpus: CpuSet,
-    /// The meters, the one that serves here by itself first.
+    /// The meters, the default of this host first.
     pub meters: Vec<IdleSource>,
     /// The loads.
     pub loads: Vec<LoadMethod>,
-    /// Each load and size, as each meter saw it.
+    /// One sample for each load, size and meter.
     pub samples: Vec<Sample>,
-    /// What could not be tried, as sentences.
+    /// Meters that could not run, with the reason, as sentences.
     pub left_out: Vec<String>,
-    /// Whether it was ended early.
+    /// Whether it was interrupted.
     pub interrupted: bool,
 }
 
-/// The meters that can run on the CPUs of `placement`: the kernel's idle time, and the counter.
-/// What cannot run is named.
+/// The meters that can run on the CPUs of `placement`: idle time of the kernel, and the idle
+/// counter. Also the names of meters that cannot run, with the reason.
 pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
     let mut left_out = Vec::new();
     let sources = [choose(linkrate_terms::CpuMeter::IdleTime), IdleSource::IdleCounter];
@@ -132,13 +131,13 @@ pub fn meters(placement: &Placement) -> (Vec<CpuMeter>, Vec<String>) {
     (meters.collect(), left_out)
 }
 
-/// Tests this host's meters, which takes half a minute. `program` is the linkrate program.
+/// Tests the meters of this host, which takes half a minute. `program` is the linkrate program.
 ///
-/// Call it from the main thread: hosts die with the thread that built them. Once `stop` is set it
-/// ends soon.
+/// Call it from the main thread: hosts end with the thread that built them. It ends soon after
+/// `stop` is set.
 ///
 /// # Errors
-/// When there is no CPU to test on, or a load or a meter cannot be had.
+/// If no CPU is available, or a load or a meter cannot be started.
 pub fn run(
     program: &Path,
     stop: &Arc<AtomicBool>,
@@ -180,17 +179,17 @@ fn test_from_there(
     let began = Instant::now();
     let (steered, softirq) = match Steered::build(program, stop, placement) {
         Ok(steered) => {
-            let how = "datagrams sent from another CPU, each held for 4 ms where it is received; \
-                       known by the sum of these times";
+            let how = "datagrams from another CPU, each of which a socket filter holds for 4 ms; its size is \
+                       the sum of these times";
             (Some(steered), how.to_owned())
         }
         Err(reason) => {
-            let how = "datagrams sent to itself, received in the sending thread's system calls; \
-                       known by the time from its first to its last in each period";
+            let how = "a thread that sends datagrams to itself and receives them in the same system calls; \
+                       its size is the time from the first to the last in each period";
             (None, format!("{how} (not steered: {reason})"))
         }
     };
-    let by_clock = "known by the thread's own CPU clock";
+    let by_clock = "its size is the thread's CPU time by the scheduler's clock";
     let loads = vec![
         LoadMethod { load: LoadKind::User, how: format!("a thread that computes; {by_clock}") },
         LoadMethod {
@@ -230,7 +229,7 @@ fn test_from_there(
     })
 }
 
-/// The same load on each CPU; steered ones are on one only.
+/// Starts the same load on each CPU; a steered load runs on one CPU only.
 fn start<'a>(
     kind: LoadKind,
     share: f64,
@@ -244,7 +243,7 @@ fn start<'a>(
     placement.sut.iter().map(start).collect()
 }
 
-/// Watches all loads until there are enough windows of each. Returns those of each load.
+/// Measures all loads until each has enough undisturbed windows. Returns the windows of each load.
 fn windows(
     loads: &[Box<dyn Load + '_>],
     meter: &dyn Meter,
@@ -253,7 +252,7 @@ fn windows(
 ) -> SysResult<Vec<Vec<Window>>> {
     let mut windows = vec![Vec::new(); loads.len()];
     meter.run();
-    // the loads, and the meter, settle
+    // let the loads and the meter settle
     sleep_until_ns(monotonic_ns() + 2 * PERIOD_NS);
     for number in 1..=MOST_WINDOWS {
         for (windows, window) in windows.iter_mut().zip(window(loads, meter)?) {
@@ -271,19 +270,19 @@ fn windows(
     Ok(windows)
 }
 
-/// Watches all loads over one window.
+/// Measures all loads over one window.
 fn window(loads: &[Box<dyn Load + '_>], meter: &dyn Meter) -> SysResult<Vec<Window>> {
     let length = match meter.source() {
         IdleSource::ProcStat => LONG_WINDOW,
         IdleSource::TimerList | IdleSource::IdleCounter => WINDOW,
     };
-    let others_opened = Others::now()?;
+    let others_opened = Background::now()?;
     let ahead = sched::Ahead::now();
     let opened = read(loads, meter)?;
     sleep_until_ns(monotonic_ns() + length.as_nanos() as u64);
     let closed = read(loads, meter)?;
     drop(ahead);
-    let others_closed = Others::after(&others_opened)?;
+    let others_closed = Background::after(&others_opened)?;
     let both = opened.into_iter().zip(closed).zip(loads);
     Ok(both
         .map(|(((load_opened, seen_opened), (load_closed, seen_closed)), load)| Window {
@@ -295,7 +294,7 @@ fn window(loads: &[Box<dyn Load + '_>], meter: &dyn Meter) -> SysResult<Vec<Wind
         .collect())
 }
 
-/// Reads each load on its own CPU, and then the meter as an agent does, from wherever this is.
+/// Reads each load on its own CPU, and then the meter from the home CPUs, as an agent does.
 fn read(
     loads: &[Box<dyn Load + '_>],
     meter: &dyn Meter,

@@ -1,21 +1,21 @@
-//! How this host should be tuned: what each setting likely costs, and the command that changes it.
-//! Nothing is changed.
+//! How this host could be tuned: the likely cost of each setting, and the command that changes it.
+//! The doctor itself changes nothing.
 //!
-//! `read` makes [`facts::Host`] of the host's files and sockets, from any root, so that tests feed
-//! hosts they never had. Everything after it is pure: each subject has a file that makes [`Advice`]
-//! of the facts, [`advise`] asks all of them and puts the dearest first.
+//! `read` fills [`facts::Host`] from files and sockets. The root of the files is a parameter, so
+//! tests can supply other hosts. Everything after `read` is pure: one file for each subject derives
+//! [`Advice`] from the facts, and [`advise`] sorts all advice by cost.
 //!
-//! | file | about |
+//! | file | subject |
 //! |---|---|
-//! | `window` | socket buffers against what is under way on the path |
+//! | `window` | socket buffers compared with the bandwidth-delay product |
 //! | `congestion` | congestion control and queueing discipline |
-//! | `offloads` | what the adapter could do and does not |
+//! | `offloads` | offloads that are off and could be on |
 //! | `mtu` | MTUs that differ along the path; jumbo frames |
-//! | `link`, `pcie` | a link or a bus below what the card can do |
-//! | `queues`, `interrupts`, `processes` | which CPUs do the work |
+//! | `link`, `pcie` | a link or a bus that is slower than the card |
+//! | `queues`, `interrupts`, `processes` | the CPUs that do the work |
 //! | `rings`, `pause`, `softnet` | where packets are lost |
-//! | `coalescing`, `power` | what waits and sleeps |
-//! | `sight` | what cannot be seen from here |
+//! | `coalescing`, `power` | delays by waiting interrupts and sleeping CPUs |
+//! | `unseen` | facts that this host does not reveal |
 
 mod advice;
 mod coalescing;
@@ -23,7 +23,7 @@ mod congestion;
 pub mod facts;
 mod interrupts;
 mod link;
-mod measured;
+mod measured_costs;
 mod mtu;
 mod offloads;
 mod pause;
@@ -34,10 +34,10 @@ mod queues;
 mod read;
 mod rings;
 mod round_trip;
-mod sight;
 mod softnet;
 #[cfg(test)]
 mod tests;
+mod unseen;
 mod window;
 
 use std::time::Duration;
@@ -48,27 +48,27 @@ pub use read::{from_files, this_host};
 use facts::{Host, Interface};
 use round_trip::RoundTrip;
 
-/// What is asked.
+/// Options of a request for advice.
 #[derive(Debug, Clone, Default)]
 pub struct Question {
-    /// Only this interface; all that are up otherwise.
+    /// Advise on this interface only; `None`: on all that are up.
     pub interface: Option<String>,
-    /// The round trip to reckon with, instead of the one seen.
+    /// The round trip to compute with; `None`: the one that connections report.
     pub round_trip: Option<Duration>,
 }
 
-/// There is no interface of the name that was asked for.
+/// The interface of the request does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no interface \"{given}\" here; there are: {known}")]
+#[error("no interface \"{given}\" on this host; its interfaces: {known}")]
 pub struct NoSuchInterface {
     given: String,
     known: String,
 }
 
-/// Advice about `host`, by likely gain.
+/// Advice about `host`, sorted by likely gain.
 ///
 /// # Errors
-/// When the host has no interface of the name asked for.
+/// When the host has no interface of the requested name.
 pub fn advise(host: &Host, question: &Question) -> Result<Vec<Advice>, NoSuchInterface> {
     let subjects: Vec<&Interface> = match &question.interface {
         None => host.interfaces.iter().filter(|interface| interface.up).collect(),
@@ -85,7 +85,7 @@ pub fn advise(host: &Host, question: &Question) -> Result<Vec<Advice>, NoSuchInt
     all.extend(congestion::advice(host, &subjects));
     all.extend(softnet::advice(host));
     all.extend(power::advice(host));
-    all.extend(sight::advice(host, &subjects));
+    all.extend(unseen::advice(host, &subjects));
     all.extend(mtu::of_controllers(host, &subjects));
     for (interface, round_trip) in &paths {
         all.extend(offloads::advice(host, interface));
@@ -99,7 +99,7 @@ pub fn advise(host: &Host, question: &Question) -> Result<Vec<Advice>, NoSuchInt
         all.extend(pause::advice(interface));
         all.extend(coalescing::advice(interface, round_trip));
     }
-    // a stable sort: what costs the same stays in the order of the subjects
+    // a stable sort keeps the order of the subjects where costs are equal
     all.sort_by_key(Advice::rank);
     Ok(all)
 }

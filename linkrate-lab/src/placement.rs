@@ -1,6 +1,6 @@
 //! Which CPUs the system under test owns, and which everything else shares.
 
-use linkrate_sys::procstat;
+use linkrate_sys::cpus;
 use linkrate_sys::sched;
 use linkrate_terms::measurement::ThreadTime;
 use linkrate_terms::{CpuSet, TestbedSpec};
@@ -36,7 +36,7 @@ impl Placement {
     /// [`LabError::Invalid`] when a CPU that was asked for is not there, or a role is left without.
     pub fn choose(spec: &TestbedSpec) -> Result<Self, LabError> {
         let allowed = sched::affinity(sched::current_thread())?;
-        let online = procstat::online_cpus()?;
+        let online = cpus::online()?;
         let usable: CpuSet = allowed.iter().filter(|cpu| online.contains(*cpu)).collect();
         choose_among(&usable, spec)
     }
@@ -52,7 +52,7 @@ impl Placement {
             ));
         }
         for cpu in self.sut.iter() {
-            let siblings = procstat::siblings_of(cpu);
+            let siblings = cpus::siblings_of(cpu);
             if !self.apart && !self.is_shared() && siblings.overlaps(&self.clients) {
                 warnings.push(format!(
                     "CPU {cpu} of the system under test shares a core with the clients' CPUs \

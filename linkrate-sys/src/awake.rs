@@ -1,47 +1,46 @@
-//! How long each CPU was awake: the time of every thread but the idle one, and of the softirqs that
-//! interrupted that.
+//! Time for which each CPU was awake: the time of all threads except the idle thread, and of
+//! softirqs that interrupted the idle thread.
 //!
-//! The kernel's idle time alone cannot be trusted with these softirqs. An interrupt that comes while one
-//! is running begins idle time when it ends (`tick_irq_exit`, kernel/softirq.c, asks whether this is the
-//! idle thread and no hardware interrupt; Linux 6.18). If the softirq then wakes somebody, what was left
-//! of it stays idle time in the kernel's books.
+//! The idle time of the kernel is wrong for these softirqs. If a hardware interrupt arrives during
+//! such a softirq, the kernel starts idle time at the end of the interrupt (`tick_irq_exit`,
+//! kernel/softirq.c, checks for the idle thread and for hardware interrupts only; Linux 6.18). If
+//! the softirq then wakes a thread, the rest of the softirq stays counted as idle time.
 //!
-//! Three eBPF programs at tracepoints (`sched:sched_switch`, `irq:softirq_entry` and `_exit`) add up the
-//! time into memory that this process maps. A hardware interrupt of an idle CPU is in neither, so it
-//! was awake for longer than this.
+//! Three eBPF programs at tracepoints (`sched:sched_switch`, `irq:softirq_entry` and `_exit`) add
+//! up the time in memory that this process maps. The sum leaves out hardware interrupts of an idle
+//! CPU, so the CPU was awake for slightly longer.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::bpf::per_cpu::{PerCpuFields, add_since};
 use crate::bpf::{Instruction, Program, ProgramType, code, end, function, step};
-use crate::cpu_lines::{CpuLines, add_since};
 use crate::error::{SysError, SysResult};
 
-/// Fields of a CPU's line, in bytes from its beginning: since when the present thread runs, since when
-/// the present softirq, and the sum.
+/// Offsets of the fields of a CPU, bytes: start of the present thread, start of the present
+/// softirq, and the sum.
 const THREAD_SINCE: i16 = 0;
 const SOFTIRQ_SINCE: i16 = 8;
 const AWAKE_NS: i16 = 16;
 
-/// Adds up on all CPUs, until dropped.
+/// Adds up awake time on all CPUs, until dropped.
 #[derive(Debug)]
 pub struct AwakeTimes {
-    lines: CpuLines,
+    lines: PerCpuFields,
     _attached: Vec<OwnedFd>,
 }
 
 impl AwakeTimes {
-    /// Begins on all CPUs.
+    /// Starts on all CPUs.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_PERFMON, `ENOENT` on a kernel without these tracepoints.
     pub fn start() -> SysResult<Self> {
-        Self::begin()
-            .map_err(|error| SysError::new("watch", "threads and softirqs at tracepoints", error))
+        Self::begin().map_err(|error| SysError::new("trace", "threads and softirqs", error))
     }
 
     fn begin() -> io::Result<Self> {
-        let lines = CpuLines::new()?;
+        let lines = PerCpuFields::new()?;
         let load = |body: Vec<Instruction>| Program::load(ProgramType::RawTracepoint, &body);
         let attached = vec![
             load(switch(&lines))?.trace(c"sched_switch")?,
@@ -51,8 +50,8 @@ impl AwakeTimes {
         Ok(Self { lines, _attached: attached })
     }
 
-    /// How long `cpu` has been awake until `at_ns` (CLOCK_MONOTONIC) for a caller that has been running
-    /// there since then, ns. `None` if it has not, and for a CPU that is not watched.
+    /// Time for which `cpu` was awake until `at_ns` (CLOCK_MONOTONIC), ns. The caller must have run
+    /// on `cpu` since then; otherwise, and for a CPU that is not traced, the result is `None`.
     pub fn on(&self, cpu: u32, at_ns: u64) -> Option<u64> {
         let since_ns = self.lines.read(cpu, THREAD_SINCE)?;
         let awake_ns = self.lines.read(cpu, AWAKE_NS)?;
@@ -61,8 +60,8 @@ impl AwakeTimes {
     }
 }
 
-/// At a switch: what the thread that leaves has run, unless it is the idle one.
-fn switch(lines: &CpuLines) -> Vec<Instruction> {
+/// At a switch: adds the time of the previous thread, unless it is the idle thread.
+fn switch(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let add = add_since(THREAD_SINCE, AWAKE_NS);
     let mut body =
@@ -76,7 +75,7 @@ fn switch(lines: &CpuLines) -> Vec<Instruction> {
     body
 }
 
-/// Goes around `body` unless the idle thread is interrupted.
+/// Skips `body` unless the idle thread is interrupted.
 fn if_idle(body: Vec<Instruction>) -> Vec<Instruction> {
     use code::*;
     let mut all = vec![
@@ -88,7 +87,7 @@ fn if_idle(body: Vec<Instruction>) -> Vec<Instruction> {
     all
 }
 
-fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
+fn softirq_entry(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
     body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
@@ -96,7 +95,7 @@ fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
     if_idle(body)
 }
 
-fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
+fn softirq_exit(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
     body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
@@ -129,7 +128,7 @@ mod tests {
                     return (at_ns, awake_ns);
                 }
             };
-            // a thread that rests is not awake, whatever others are; one that works is
+            // sleeping adds only the softirqs; working adds all of its time
             let (before, spun_before) = (read(), spin.spun().unwrap());
             for _ in 0..5 {
                 send();
@@ -138,13 +137,13 @@ mod tests {
             let (after, spun) = (read(), spin.spun().unwrap());
             let datagrams = spun.datagrams - spun_before.datagrams;
             let (window_ns, awake_ns) = (after.0 - before.0, after.1 - before.1);
-            // where receive processing is steered elsewhere, it happens elsewhere
+            // receive processing may be steered to another CPU
             let least_ns = if datagrams == 5 { spun.ns - spun_before.ns } else { 0 };
             assert!((least_ns..=window_ns).contains(&awake_ns), "{awake_ns} of {window_ns}");
             let began = read();
             let own_ns = sched::thread_cpu_ns(sched::current_thread()).unwrap();
             while sched::thread_cpu_ns(sched::current_thread()).unwrap() < own_ns + 5_000_000 {}
-            // the two clocks may run differently by a little
+            // the two clocks may differ slightly
             let awake_ns = read().1 - began.1;
             assert!(awake_ns >= 4_990_000, "{awake_ns}");
         });

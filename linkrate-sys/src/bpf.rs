@@ -1,11 +1,13 @@
-//! eBPF programs and what they keep, bpf(2): instructions as
-//! Documentation/bpf/standardization/instruction-set.rst has them, one value that a program and this
-//! process share, and the places a program is attached to.
+//! eBPF programs and their data, bpf(2): instructions
+//! (Documentation/bpf/standardization/instruction-set.rst), a value that a program and this process
+//! share, and attachment of programs.
 
 use std::io;
 use std::mem::size_of;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+pub(crate) mod per_cpu;
 
 const MAP_CREATE: libc::c_long = 0;
 const MAP_LOOKUP_ELEM: libc::c_long = 1;
@@ -16,7 +18,7 @@ const MAP_TYPE_ARRAY: u32 = 2;
 /// The value can be mapped into memory.
 const F_MMAPABLE: u32 = 1 << 10;
 
-/// What a program is attached to.
+/// The kind of object that a program is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgramType {
     SocketFilter = 1,
@@ -72,12 +74,12 @@ pub(crate) fn step(
     Instruction { code, registers: registers(destination, source), offset, immediate }
 }
 
-/// The end of a program, whose result nobody looks at.
+/// The end of a program whose result is not used.
 pub(crate) fn end() -> [Instruction; 2] {
     [step(code::MOV_NUMBER, 0, 0, 0, 0), step(code::EXIT, 0, 0, 0, 0)]
 }
 
-/// Two bit fields of four, whose order is the machine's (include/uapi/linux/bpf.h).
+/// Two fields of four bits, in the order of the machine (include/uapi/linux/bpf.h).
 fn registers(destination: u8, source: u8) -> u8 {
     if cfg!(target_endian = "little") {
         destination | source << 4
@@ -86,7 +88,7 @@ fn registers(destination: u8, source: u8) -> u8 {
     }
 }
 
-/// `union bpf_attr` as BPF_MAP_CREATE reads it.
+/// `union bpf_attr` for BPF_MAP_CREATE.
 #[repr(C)]
 #[derive(Default)]
 struct MapCreate {
@@ -97,7 +99,7 @@ struct MapCreate {
     map_flags: u32,
 }
 
-/// The same for BPF_MAP_LOOKUP_ELEM.
+/// `union bpf_attr` for BPF_MAP_LOOKUP_ELEM.
 #[repr(C)]
 #[derive(Default)]
 struct MapLookup {
@@ -108,7 +110,7 @@ struct MapLookup {
     flags: u64,
 }
 
-/// The same for BPF_PROG_LOAD.
+/// `union bpf_attr` for BPF_PROG_LOAD.
 #[repr(C)]
 #[derive(Default)]
 struct ProgramLoad {
@@ -123,7 +125,7 @@ struct ProgramLoad {
     flags: u32,
 }
 
-/// The same for BPF_RAW_TRACEPOINT_OPEN.
+/// `union bpf_attr` for BPF_RAW_TRACEPOINT_OPEN.
 #[repr(C)]
 struct RawTracepoint {
     name: u64,
@@ -131,7 +133,7 @@ struct RawTracepoint {
     padding: u32,
 }
 
-/// A value of so many bytes, zero at first: an array map of one entry.
+/// A value shared with eBPF programs, initially zero: an array map with one entry.
 #[derive(Debug)]
 pub(crate) struct SharedValue {
     map: OwnedFd,
@@ -154,7 +156,7 @@ impl SharedValue {
         Ok(Self { map: owned(map)?, bytes })
     }
 
-    /// The two instructions that load its address into a register.
+    /// Two instructions that load the address of the value into a register.
     pub(crate) fn load_address(&self, register: u8) -> [Instruction; 2] {
         const PSEUDO_MAP_VALUE: u8 = 2;
         [
@@ -163,7 +165,7 @@ impl SharedValue {
         ]
     }
 
-    /// Its present content as numbers of 64 bits.
+    /// The present value as 64-bit numbers.
     ///
     /// # Errors
     /// As bpf(2).
@@ -195,7 +197,7 @@ pub(crate) struct Program(OwnedFd);
 
 impl Program {
     /// # Errors
-    /// `EPERM` without the rights, `EINVAL` or `EACCES` if the verifier refuses it.
+    /// `EPERM` without privilege, `EINVAL` or `EACCES` if the verifier refuses the program.
     pub(crate) fn load(kind: ProgramType, instructions: &[Instruction]) -> io::Result<Self> {
         let attributes = ProgramLoad {
             program_type: kind as u32,
@@ -210,7 +212,7 @@ impl Program {
         Ok(Self(owned(program)?))
     }
 
-    /// Makes it the filter of `socket`.
+    /// Attaches the program to `socket` as its filter.
     ///
     /// # Errors
     /// As setsockopt(2) with SO_ATTACH_BPF.
@@ -229,7 +231,7 @@ impl Program {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Lets it run whenever the kernel passes the tracepoint `name`, for as long as the result lives.
+    /// Attaches the program to the tracepoint `name` until the result is dropped.
     ///
     /// # Errors
     /// `ENOENT` if the kernel has no such tracepoint, `EPERM` without CAP_PERFMON.
@@ -253,7 +255,8 @@ unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> libc::c_long {
 
 fn owned(descriptor: libc::c_long) -> io::Result<OwnedFd> {
     match i32::try_from(descriptor) {
-        // SAFETY: the kernel has just made it for this process, and nobody else knows of it.
+        // SAFETY: the kernel has just created the descriptor for this process; it has no other
+        // owner.
         Ok(number) if number >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
         _ => Err(io::Error::last_os_error()),
     }

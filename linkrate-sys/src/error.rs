@@ -1,4 +1,4 @@
-//! One shape for every refused system call: what was tried, on what, and what the kernel said.
+//! The error of every refused system call: operation, subject, cause and remedy.
 
 use std::borrow::Cow;
 use std::io;
@@ -17,13 +17,13 @@ pub struct SysError {
     hint: Option<Cow<'static, str>>,
 }
 
-/// The result of everything in this crate that asks the kernel.
+/// Result of functions that call the kernel.
 pub type SysResult<T> = Result<T, SysError>;
 
 impl SysError {
-    /// `operation` says what was tried (`set mtu of`, `open`), `subject` on what
+    /// `operation` is the attempted operation (`set mtu of`, `open`), `subject` its object
     /// (`"v0" to 99999`, `/proc/stat`); they are printed with a space between them. An empty
-    /// subject is left out.
+    /// subject is not printed.
     pub fn new(
         operation: impl Into<String>,
         subject: impl Into<String>,
@@ -38,7 +38,7 @@ impl SysError {
         }
     }
 
-    /// Adds the kernel's own words about this failure (the netlink extended acknowledgement).
+    /// Adds the kernel's text about this failure (the netlink extended acknowledgement).
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into()).filter(|detail| !detail.is_empty());
@@ -52,26 +52,28 @@ impl SysError {
         self
     }
 
-    /// The remedy, for a `hint:` line: the one given, or the usual one for this error number.
+    /// The remedy, for a `hint:` line: the given one, or the default for this error number.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref().or_else(|| match self.cause.raw_os_error()? {
             libc::EPERM | libc::EACCES => {
-                Some("run as root, or let linkrate make its own user namespace")
+                Some("run as root, or allow linkrate to create a user namespace")
             }
             libc::ENODEV => Some("list the interfaces of this host with `ip link`"),
-            libc::EOPNOTSUPP => Some("this kernel or this interface does not offer it"),
-            libc::EEXIST => Some("remove the one of that name first"),
-            libc::EMFILE => Some("raise the limit of open files with `ulimit -n`"),
+            libc::EOPNOTSUPP => {
+                Some("this kernel or this interface does not support the operation")
+            }
+            libc::EEXIST => Some("remove the existing object of that name first"),
+            libc::EMFILE => Some("raise the limit on open files with `ulimit -n`"),
             _ => None,
         })
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> io::ErrorKind {
         self.cause.kind()
     }
 
-    /// Whether this kernel or this interface has no notion of what was asked.
+    /// Whether this kernel or this interface does not support the operation.
     pub fn is_unsupported(&self) -> bool {
         matches!(self.errno(), Some(libc::EOPNOTSUPP | libc::ENOSYS))
     }

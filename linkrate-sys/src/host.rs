@@ -1,8 +1,8 @@
-//! Hosts: child processes in network namespaces of their own.
+//! Hosts: child processes in separate network namespaces.
 //!
-//! A host is held by its process alone. It dies with the thread that started it, and with the
-//! last process of it die its namespaces and their interfaces, so nothing can be left behind.
-//! Its standard input and output are one end of a socket pair; standard error stays the parent's.
+//! Only its processes keep a host alive. It ends with the thread that started it. Its namespaces
+//! and their interfaces end with its last process, so nothing is left behind. Its standard input
+//! and output are one end of a socket pair; standard error stays the parent's.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,43 +20,43 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use crate::error::{SysError, SysResult};
 
 mod enter;
-mod inhabitants;
 pub mod join;
 mod probe;
+mod programs;
 
-pub use inhabitants::end_inhabitants;
 pub(crate) use probe::try_in_a_host;
 pub use probe::{Privilege, can_isolate};
+pub use programs::end_programs;
 
 /// How long a host may take to end by itself once its input has ended.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What ends a host.
+/// Condition that ends a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
-    /// The end of the thread that started it, by SIGKILL.
+    /// SIGKILL when the thread that started it ends.
     WithItsParent,
-    /// The end of its input alone, so that it can put in order what it has changed outside of
-    /// itself. It must end soon after its input does: nothing else makes it.
+    /// The end of its input. The host can then restore what it has changed outside of itself. It
+    /// must end soon afterwards, since nothing else ends it.
     WithItsInput {
         /// How long that may take before dropping the [`HostProcess`] kills it.
         patience: Duration,
     },
 }
 
-/// What a host gets of its own.
+/// The namespaces that a host does not share with its caller.
 #[derive(Debug, Clone, Copy)]
 pub enum Isolation<'a> {
-    /// Network and mount namespaces, made with the caller's CAP_SYS_ADMIN.
+    /// Network and mount namespaces, created with the caller's CAP_SYS_ADMIN.
     Root,
-    /// The same, owned by a user namespace in which the caller's user is root.
+    /// The same namespaces, owned by a user namespace in which the caller's user is root.
     UserNamespace {
         /// The user namespace of an earlier host to share, from
-        /// [`HostProcess::user_namespace`]; a new one if `None`. Hosts that are to be wired
-        /// together must share one: moving an interface takes privilege over both ends.
+        /// [`HostProcess::user_namespace`]; a new one if `None`. Hosts on one link
+        /// must share it: moving an interface needs privilege over both network namespaces.
         join: Option<BorrowedFd<'a>>,
     },
-    /// Nothing: a process where the caller is.
+    /// None: the process shares all namespaces with the caller.
     None,
 }
 
@@ -78,7 +78,7 @@ pub struct HostProcess {
 /// loses that guard.
 ///
 /// # Errors
-/// The step that was refused, the program, and the remedy in the hint.
+/// The refused step, the program, and the remedy in the hint.
 pub fn spawn(program: &Path, args: &[&OsStr], isolation: Isolation<'_>) -> SysResult<HostProcess> {
     spawn_for(Life::WithItsParent, program, args, isolation)
 }
@@ -120,7 +120,7 @@ pub fn spawn_for(
 }
 
 impl HostProcess {
-    /// The process id, as the caller sees it.
+    /// The process id in the caller's namespace.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -133,12 +133,12 @@ impl HostProcess {
     /// The host's network namespace, which lives as long as the descriptor.
     ///
     /// # Errors
-    /// When the host has ended and was waited for, or may not be looked into.
+    /// When the host has ended and was waited for, or the caller may not access it.
     pub fn network_namespace(&self) -> io::Result<OwnedFd> {
         network_namespace_of(self.pid())
     }
 
-    /// The user namespace that owns the host's others, for [`Isolation::UserNamespace`].
+    /// The user namespace that owns the host's other namespaces, for [`Isolation::UserNamespace`].
     ///
     /// # Errors
     /// As for [`network_namespace`](Self::network_namespace).
@@ -149,8 +149,9 @@ impl HostProcess {
     /// Takes a descriptor that the host has open under the number `descriptor`, close-on-exec:
     /// both then hold the same file (pidfd_getfd(2)). The host must not close it meanwhile.
     ///
-    /// It needs what tracing the host would need: the same user, or CAP_SYS_PTRACE over it. Who
-    /// made a user namespace has every capability in it, so the parent of a host has both.
+    /// The caller needs the permission to trace the host: the same user, or CAP_SYS_PTRACE over it.
+    /// The creator of a user namespace has every capability in it, so the parent of a host may
+    /// trace it.
     ///
     /// # Errors
     /// `EBADF` when the host has no such descriptor, `ESRCH` when it has ended, `EPERM` where
@@ -181,8 +182,8 @@ impl HostProcess {
         self.child.try_wait()
     }
 
-    /// Ends the host's input, which tells it to end, and gives it `patience` before it is killed.
-    /// Returns how it ended. What it still writes can be read from the socket afterwards.
+    /// Ends the host's input, so that the host ends, and kills it after `patience`. Returns its
+    /// exit status. Later output of the host can still be read from the socket.
     ///
     /// # Errors
     /// As waitpid(2).
@@ -207,12 +208,12 @@ impl HostProcess {
 
 impl Drop for HostProcess {
     fn drop(&mut self) {
-        // nobody is left to tell
+        // drop cannot report an error
         let _ = self.end(self.patience);
     }
 }
 
-/// The network namespace of process `pid`, for a host that wires itself to another.
+/// The network namespace of process `pid`, for a host that creates a link to another.
 ///
 /// # Errors
 /// `NotFound` when there is no such process, `PermissionDenied` without privilege over its user

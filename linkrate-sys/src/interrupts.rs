@@ -1,29 +1,30 @@
-//! What interrupts do to each CPU, counted where the kernel handles them: softirqs by their length, and
-//! hardware interrupts by number. The kernel's own books have softirqs in ticks at best.
+//! Interrupts of each CPU: the time and number of softirqs, and the number of hardware interrupts.
+//! The kernel itself accounts softirqs in ticks at best.
 //!
-//! Two eBPF programs at tracepoints (`irq:softirq_entry` and `_exit`, `irq:irq_handler_entry`, and the
-//! inter-processor interrupts of `irq_vectors`) write into memory that this process maps, so that
-//! looking costs nothing. The timer's interrupt and the softirqs of the tick are left out: a CPU that is
-//! watched by a thread has its tick because of that.
+//! eBPF programs at tracepoints (`irq:softirq_entry` and `_exit`, `irq:irq_handler_entry`, and the
+//! inter-processor interrupts of `irq_vectors`) write into memory that this process maps, so
+//! reading costs no system call. The timer interrupt and the softirqs of the tick are left out,
+//! since a CPU ticks because a thread observes it.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::bpf::per_cpu::{PerCpuFields, add_since};
 use crate::bpf::{Instruction, Program, ProgramType, code, end, function, step};
-use crate::cpu_lines::{CpuLines, add_since};
 use crate::error::{SysError, SysResult};
 
-/// Fields of a CPU's line, in bytes from its beginning.
+/// Offsets of the fields of a CPU, bytes.
 const SINCE: i16 = 0;
 const SOFTIRQ_NS: i16 = 8;
 const SOFTIRQS: i16 = 16;
 const INTERRUPTS: i16 = 24;
 
-/// The tick's own softirqs: TIMER, SCHED, HRTIMER and RCU (include/linux/interrupt.h).
+/// Softirqs of the tick: TIMER, SCHED, HRTIMER and RCU (include/linux/interrupt.h).
 const OF_THE_TICK: [i32; 4] = [1, 7, 8, 9];
 
-/// Interrupts that are told, where the kernel has them; x86 tells those between processors apart.
+/// Tracepoints of hardware interrupts, where the kernel has them; x86 has separate ones for
+/// interrupts between processors.
 const INTERRUPT_POINTS: [&CStr; 4] = [
     c"irq_handler_entry",
     c"reschedule_entry",
@@ -34,7 +35,7 @@ const INTERRUPT_POINTS: [&CStr; 4] = [
 /// Interrupts on one CPU since counting began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Interrupts {
-    /// Time in softirqs, ns; of one under way nothing.
+    /// Time in softirqs that have ended, ns.
     pub softirq_ns: u64,
     /// Softirqs.
     pub softirqs: u64,
@@ -43,7 +44,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// What came since `earlier`.
+    /// The difference to `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             softirq_ns: self.softirq_ns.saturating_sub(earlier.softirq_ns),
@@ -61,24 +62,24 @@ impl Interrupts {
 /// Counts on all CPUs, until dropped.
 #[derive(Debug)]
 pub struct InterruptCounts {
-    lines: CpuLines,
+    lines: PerCpuFields,
     _attached: Vec<OwnedFd>,
 }
 
 impl InterruptCounts {
-    /// Begins to count on all CPUs.
+    /// Starts counting on all CPUs.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_PERFMON, `ENOENT` on a kernel without these tracepoints.
     pub fn start() -> SysResult<Self> {
-        Self::begin().map_err(|error| SysError::new("count", "interrupts at tracepoints", error))
+        Self::begin().map_err(|error| SysError::new("trace", "interrupts", error))
     }
 
     fn begin() -> io::Result<Self> {
-        let lines = CpuLines::new()?;
+        let lines = PerCpuFields::new()?;
         let load = |body: Vec<Instruction>| Program::load(ProgramType::RawTracepoint, &body);
         let mut attached = Vec::new();
-        // the end before the beginning, so that none is half seen
+        // exit before entry, so that no entry is without its exit
         attached.push(load(softirq_exit(&lines))?.trace(c"softirq_exit")?);
         attached.push(load(softirq_entry(&lines))?.trace(c"softirq_entry")?);
         let interrupt = load(hardware(&lines))?;
@@ -87,7 +88,7 @@ impl InterruptCounts {
         Ok(Self { lines, _attached: attached })
     }
 
-    /// What has come on `cpu` so far; `None` for a CPU that is not counted.
+    /// The counts of `cpu` so far; `None` for a CPU that is not traced.
     pub fn on(&self, cpu: u32) -> Option<Interrupts> {
         Some(Interrupts {
             softirq_ns: self.lines.read(cpu, SOFTIRQ_NS)?,
@@ -97,13 +98,14 @@ impl InterruptCounts {
     }
 }
 
-/// Adds one to a field of the line.
+/// Adds one to a field.
 fn count(field: i16) -> [Instruction; 3] {
     use code::*;
     [step(LOAD, 1, 7, field, 0), step(ADD_NUMBER, 1, 0, 0, 1), step(STORE, 7, 1, field, 0)]
 }
 
-/// Goes around `body` for softirqs of the tick, whose number is the tracepoint's first argument.
+/// Skips `body` for softirqs of the tick; the first argument of the tracepoint is the softirq
+/// number.
 fn unless_of_the_tick(body: Vec<Instruction>) -> Vec<Instruction> {
     use code::*;
     let mut all = vec![step(LOAD, 6, 1, 0, 0)];
@@ -116,7 +118,7 @@ fn unless_of_the_tick(body: Vec<Instruction>) -> Vec<Instruction> {
     all
 }
 
-fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
+fn softirq_entry(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
     body.extend(count(SOFTIRQS));
@@ -124,7 +126,7 @@ fn softirq_entry(lines: &CpuLines) -> Vec<Instruction> {
     unless_of_the_tick(body)
 }
 
-fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
+fn softirq_exit(lines: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = lines.find();
     body.push(step(CALL, 0, 0, 0, function::KTIME_GET_NS));
@@ -132,7 +134,7 @@ fn softirq_exit(lines: &CpuLines) -> Vec<Instruction> {
     unless_of_the_tick(body)
 }
 
-fn hardware(lines: &CpuLines) -> Vec<Instruction> {
+fn hardware(lines: &PerCpuFields) -> Vec<Instruction> {
     let mut body = lines.find();
     body.extend(count(INTERRUPTS));
     body.extend(end());
@@ -160,7 +162,7 @@ mod tests {
             }
             let seen = counts.on(cpu).unwrap().since(before);
             let spun = spin.spun().unwrap();
-            // where receive processing is steered elsewhere, it happens elsewhere
+            // receive processing may be steered to another CPU
             if spun.datagrams == 5 && seen.softirqs >= 5 {
                 assert!(seen.softirq_ns >= spun.ns && spun.ns >= 5 * SPIN_NS, "{seen:?} {spun:?}");
                 assert!(seen.softirq_ns < spun.ns * 2, "{seen:?} {spun:?}");

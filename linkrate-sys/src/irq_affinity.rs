@@ -1,4 +1,4 @@
-//! Interrupts of adapters: which there are, and the CPUs they go to
+//! Interrupts of adapters, and the CPUs that handle them
 //! (Documentation/core-api/irq/irq-affinity.rst).
 
 use std::fs;
@@ -9,16 +9,16 @@ use linkrate_terms::CpuSet;
 use crate::error::{SysError, SysResult};
 use crate::tree::Tree;
 
-/// Numbers of the message-signalled interrupts of the adapter behind `interface`; none where it is
-/// only software, or its bus has no such interrupts.
+/// Numbers of the message-signalled interrupts of the adapter of `interface`; empty for a software
+/// interface, or if the bus has no such interrupts.
 pub fn of_interface(tree: &Tree, interface: &str) -> Vec<u32> {
     let device = tree.resolve(format!("/sys/class/net/{interface}/device"));
     device.map_or_else(Vec::new, |device| of_device(tree, &device))
 }
 
-/// The same of a device by its real path below `/sys/devices`.
+/// The same for a device, by its real path below `/sys/devices`.
 pub fn of_device(tree: &Tree, device: &Path) -> Vec<u32> {
-    // virtio and a few others are a device on the PCI function
+    // virtio and a few others are devices below the PCI function
     let function = pci_function(device);
     let names = tree.names(function.as_deref().unwrap_or(device).join("msi_irqs"));
     names.iter().filter_map(|number| number.parse().ok()).collect()
@@ -43,12 +43,12 @@ fn affinity_path(number: u32) -> String {
     format!("/proc/irq/{number}/smp_affinity_list")
 }
 
-/// The CPUs that an interrupt may go to; `None` where there is no such interrupt.
+/// The CPUs that may handle an interrupt; `None` if the interrupt does not exist.
 pub fn affinity(tree: &Tree, number: u32) -> Option<CpuSet> {
     tree.cpu_list(affinity_path(number))
 }
 
-/// Lets an interrupt go to these CPUs only.
+/// Sets the CPUs that may handle an interrupt.
 ///
 /// # Errors
 /// `EIO` for an interrupt that its driver manages itself, `EACCES` without privilege.
@@ -59,7 +59,7 @@ pub fn set_affinity(number: u32, cpus: &CpuSet) -> SysResult<()> {
         let error = SysError::new(format!("write CPUs \"{cpus}\" to"), path, error);
         if managed {
             return error.with_hint(
-                "the driver places its interrupts itself and does not allow to move them",
+                "the driver manages its interrupts itself and does not allow moving them",
             );
         }
         error

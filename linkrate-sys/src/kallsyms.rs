@@ -1,7 +1,7 @@
-//! The names of the kernel's functions, from `/proc/kallsyms` (kernel/kallsyms.c).
+//! Names of kernel functions, from `/proc/kallsyms` (kernel/kallsyms.c).
 //!
-//! Each line is an address, a letter for what lies there, a name and, in brackets, the module it
-//! belongs to. Sizes are not given: a function ends where the next symbol begins.
+//! Each line has an address, a letter for the kind of symbol, a name and, in brackets, the module.
+//! Sizes are missing: a function ends where the next symbol begins.
 
 use std::fs;
 use std::io;
@@ -10,19 +10,19 @@ use crate::error::{SysError, SysResult};
 
 const PATH: &str = "/proc/kallsyms";
 
-/// Whoever is further behind its function's beginning is in none that is listed.
+/// An address further from the beginning of a function belongs to no listed function.
 const LONGEST_FUNCTION: u64 = 256 << 10;
 
 /// The functions, by address.
 #[derive(Debug, Default)]
 pub struct KernelSymbols {
-    /// Ascending; an end without a name is `None`.
+    /// Addresses in ascending order; `None` marks the end of a function.
     starts: Vec<(u64, Option<Name>)>,
-    /// All names one after the other.
+    /// All names, concatenated.
     names: String,
 }
 
-/// Where a name lies in `names`.
+/// Position of a name in `names`.
 #[derive(Debug, Clone, Copy)]
 struct Name {
     from: u32,
@@ -39,25 +39,26 @@ struct Line<'a> {
 }
 
 impl KernelSymbols {
-    /// Reads the running kernel's.
+    /// Reads the symbols of the running kernel.
     ///
     /// # Errors
     /// When the file cannot be read, or hides its addresses from this process.
     pub fn read() -> SysResult<Self> {
         let text = fs::read_to_string(PATH).map_err(|error| {
-            SysError::new("read", PATH, error).with_hint("it takes a kernel with CONFIG_KALLSYMS")
+            SysError::new("read", PATH, error).with_hint("use a kernel with CONFIG_KALLSYMS")
         })?;
         let symbols = Self::parse(&text);
         if symbols.starts.is_empty() {
-            let error = io::Error::new(io::ErrorKind::PermissionDenied, "its addresses are hidden");
+            let error =
+                io::Error::new(io::ErrorKind::PermissionDenied, "the kernel hides its addresses");
             return Err(SysError::new("read", PATH, error)
                 .with_hint("run as root with `sysctl -w kernel.kptr_restrict=0`"));
         }
         Ok(symbols)
     }
 
-    /// Takes the file's text apart. What is no function only ends the one before it; where several
-    /// names share an address, the one that a reader would look up is taken.
+    /// Parses the text of the file. A symbol that is not a function only ends the function before
+    /// it. Of several names of one address, the most usual one is taken.
     pub fn parse(text: &str) -> Self {
         let mut lines: Vec<Line<'_>> =
             text.lines().filter_map(line).filter(|line| line.address > 0).collect();
@@ -79,7 +80,7 @@ impl KernelSymbols {
         symbols
     }
 
-    /// The function that `address` lies in; a module's has the module behind it (`f [m]`).
+    /// The function at `address`; a function of a module is followed by its name (`f [m]`).
     pub fn name_of(&self, address: u64) -> Option<&str> {
         let behind = self.starts.partition_point(|(start, _)| *start <= address);
         let (start, name) = self.starts.get(behind.checked_sub(1)?)?;
@@ -88,12 +89,12 @@ impl KernelSymbols {
         inside.then(|| &self.names[from as usize..to as usize])
     }
 
-    /// How many functions there are.
+    /// Number of functions.
     pub fn len(&self) -> usize {
         self.starts.iter().filter(|(_, name)| name.is_some()).count()
     }
 
-    /// Whether there is none.
+    /// Whether it has no functions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -111,9 +112,9 @@ fn is_function(kind: u8) -> bool {
     matches!(kind, b't' | b'T' | b'w' | b'W')
 }
 
-/// Which of several names of one address is taken: a function before what is none, a global one
-/// before a local one, plain before underscored, and the marks that linkers and compilers leave
-/// last. Among equals it is the file's first, since sorting keeps their order.
+/// Rank of a name among several of one address: functions before other symbols, global before
+/// local, plain before underscored, and marks of linkers and compilers last. Sorting is stable, so
+/// among equals the first in the file is taken.
 fn rank(line: &Line<'_>) -> (bool, bool, usize, bool) {
     let marks =
         ["_stext", "_text", "_etext", "__pfx_", "__cfi_", "__start_", "__end_", "_sinittext"];

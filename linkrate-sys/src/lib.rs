@@ -1,27 +1,27 @@
-//! Every Linux system interface linkrate uses, and every unsafe block.
+//! Every Linux system interface that linkrate uses, and every unsafe block.
 //!
-//! One file per facility. Descriptors are owned the line after they are opened; what the kernel
-//! refuses comes back as [`error::SysError`] with what was tried, on what, and a remedy.
+//! One file per facility. A descriptor gets its owner in the line after it is opened. A refusal of
+//! the kernel is a [`error::SysError`] with the operation, its subject and a remedy.
 //!
-//! - [`host`]: child processes in namespaces of their own; programs that join them
+//! - [`host`]: child processes in separate namespaces; programs that join them
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
-//! - [`irq_affinity`]: which interrupts an adapter has, and where they go
-//! - [`procstat`], [`census`], [`sched`], [`clock`]: CPU time, of whom, affinity, time
-//! - [`interrupts`]: softirqs by their length, seen by eBPF programs
-//! - [`perf`], [`kallsyms`]: what a CPU is doing, by the names of the kernel's functions
+//! - [`irq_affinity`]: the interrupts of an adapter, and the CPUs that handle them
+//! - [`cpus`], [`processes`], [`procstat`], [`other_programs`], [`awake`]: CPUs and CPU time
+//! - [`sched`], [`clock`]: affinity and scheduling of threads, time
+//! - [`interrupts`]: counts of interrupts and the time of softirqs, by eBPF programs
+//! - [`perf`], [`kallsyms`]: samples of running CPUs, and names of kernel functions
 //! - [`netstat`], [`tcp_info`], [`send_queue`], [`sock_diag`]: protocol counters, connections
-//! - [`tree`]: what `/proc` and `/sys` say, below any root
-//! - [`tap`], [`doorbell`], [`epoll`], [`wait`]: what virtual adapters stand on
-//! - [`softirq_spin`]: a load of known size that no thread carries
-//! - [`local_socket`]: how processes of one machine find each other
+//! - [`tree`]: files of `/proc` and `/sys`, below any root
+//! - [`tap`], [`doorbell`], [`epoll`], [`wait`], [`prefetch`]: facilities for virtual adapters
+//! - [`softirq_spin`]: a softirq load of known size
+//! - [`local_socket`]: Unix sockets with abstract names
 //! - [`shell`]: words quoted for a shell
-//! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
+//! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
 
 pub mod awake;
 mod bpf;
-pub mod census;
 pub mod clock;
-mod cpu_lines;
+pub mod cpus;
 pub mod doorbell;
 pub mod epoll;
 pub mod error;
@@ -35,8 +35,10 @@ pub mod memory;
 pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
+pub mod other_programs;
 pub mod perf;
 pub mod prefetch;
+pub mod processes;
 pub mod procstat;
 pub mod sched;
 pub mod send_queue;

@@ -15,10 +15,10 @@ const SOCKETS: &str = "/proc/net/unix";
 /// `__SO_ACCEPTCON` in the flags of [`SOCKETS`]: it listens.
 const LISTENS: u32 = 1 << 16;
 
-/// Listens under `name` in the caller's network namespace. Accepting never blocks.
+/// Listens under `name` in the caller's network namespace. The listener is non-blocking.
 ///
 /// # Errors
-/// `EADDRINUSE` when somebody listens under that name already.
+/// `EADDRINUSE` when a process listens under that name already.
 pub fn listen(name: &str) -> SysResult<UnixListener> {
     let failed = |error| SysError::new("listen on socket", format!("@{name}"), error);
     let address = SocketAddr::from_abstract_name(name).map_err(failed)?;
@@ -27,29 +27,29 @@ pub fn listen(name: &str) -> SysResult<UnixListener> {
     Ok(listener)
 }
 
-/// Connects to who listens under `name` in the caller's network namespace.
+/// Connects to the listener `name` in the caller's network namespace.
 ///
 /// # Errors
-/// `ECONNREFUSED` when nobody does.
+/// `ECONNREFUSED` without a listener of that name.
 pub fn connect(name: &str) -> SysResult<UnixStream> {
     let failed = |error| SysError::new("connect to socket", format!("@{name}"), error);
     let address = SocketAddr::from_abstract_name(name).map_err(failed)?;
     UnixStream::connect_addr(&address).map_err(failed)
 }
 
-/// The user at the other end, as it was when the connection was made (`SO_PEERCRED`), numbered as
-/// in the caller's user namespace.
+/// The user id of the peer when the connection was created (`SO_PEERCRED`), in the caller's user
+/// namespace.
 ///
 /// # Errors
 /// As getsockopt(2).
 pub fn peer_user(stream: &UnixStream) -> SysResult<u32> {
     let peer = socket_peercred(stream)
-        .map_err(|error| SysError::new("read user at the other end of", "a socket", error))?;
+        .map_err(|error| SysError::new("read the peer user of", "a socket", error))?;
     Ok(peer.uid.as_raw())
 }
 
-/// The rest of every abstract name that begins with `prefix` and that somebody listens under in
-/// the caller's network namespace.
+/// The abstract names of listeners in the caller's network namespace that begin with `prefix`,
+/// without the prefix.
 ///
 /// # Errors
 /// When the list of sockets cannot be read.

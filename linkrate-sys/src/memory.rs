@@ -30,7 +30,8 @@ impl PageBuffer {
     /// `ENOMEM`.
     pub fn zeroed(length: usize) -> io::Result<Self> {
         let mapped = length.max(1).next_multiple_of(HUGE_PAGE);
-        // SAFETY: a new private mapping at an address of the kernel's choice touches nothing.
+        // SAFETY: a new private mapping at an address of the kernel's choice changes no other
+        // memory.
         let memory = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -83,9 +84,8 @@ impl Drop for PageBuffer {
 
 /// Lets the C library keep freed memory instead of giving it back to the kernel.
 ///
-/// Giving back and taking again changes the process's page tables, and each time every CPU on
-/// which one of its threads runs is interrupted to forget them. Threads that are to disturb no
-/// other CPU cannot have that.
+/// Returning and reallocating memory changes the page tables of the process. Each change interrupts
+/// every CPU that runs one of its threads (TLB flush), the CPUs of the system under test too.
 pub fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     {

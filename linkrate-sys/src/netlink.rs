@@ -20,22 +20,22 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use crate::error::{SysError, SysResult};
 
 mod address;
-mod belongings;
-mod census;
+mod dump;
 pub(crate) mod exchange;
 mod link;
+mod relocation;
 
-pub use belongings::Belongings;
-pub use census::{LinkEntry, RouteEntry};
+pub use dump::{LinkEntry, RouteEntry};
 pub use link::Link;
+pub use relocation::Addressing;
 
 use exchange::{Exchange, Refusal};
 
 /// `IFNAMSIZ` of linux/if.h with its terminating zero.
 const NAME_SIZE: usize = 16;
 
-/// A routing socket in the network namespace of the thread that opened it. It stays there, even
-/// when the thread moves on.
+/// A routing socket in the network namespace of the thread that opened it, even if the thread later
+/// enters another one.
 #[derive(Debug)]
 pub struct RouteSocket(Exchange);
 
@@ -48,8 +48,8 @@ impl RouteSocket {
         Exchange::open(netlink_sys::protocols::NETLINK_ROUTE, "route").map(Self)
     }
 
-    /// Makes a veth pair: `name` here, `peer_name` in `peer_netns`, both with `queues` transmit
-    /// and as many receive queues. Both are down.
+    /// Creates a veth pair: `name` in this namespace, `peer_name` in `peer_netns`, each with
+    /// `queues` transmit and receive queues. Both are down.
     ///
     /// # Errors
     /// `EEXIST` when a name is taken, `EPERM` without CAP_NET_ADMIN over both namespaces.
@@ -82,10 +82,10 @@ impl RouteSocket {
         })
     }
 
-    /// What the kernel says about `name` now.
+    /// The present state of interface `name`.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of that name here.
+    /// `ENODEV` when this namespace has no interface of that name.
     pub fn link(&mut self, name: &str) -> SysResult<Link> {
         const OPERATION: &str = "read link";
         check_name(OPERATION, name)?;
@@ -109,23 +109,23 @@ impl RouteSocket {
     /// Sets the largest IP packet in bytes.
     ///
     /// # Errors
-    /// `EINVAL` outside the driver's limits, which the kernel's words in the error name.
+    /// `EINVAL` outside the limits of the driver, which the kernel's text in the error names.
     pub fn set_mtu(&mut self, name: &str, bytes: u32) -> SysResult<()> {
         self.set("set mtu of", name, Some(bytes), vec![LinkAttribute::Mtu(bytes)])
     }
 
-    /// Sets how many packets a transmit queue holds (`txqueuelen`); on a TAP, how many wait to be
-    /// read from each of its queues.
+    /// Sets the length of the transmit queue in packets (`txqueuelen`); on a TAP, also that of the
+    /// ring of each queue.
     ///
     /// # Errors
-    /// `EPERM` from a TAP that finds no memory for as many.
+    /// `EPERM` from a TAP without memory for the rings.
     pub fn set_tx_queue_length(&mut self, name: &str, packets: u32) -> SysResult<()> {
         let attributes = vec![LinkAttribute::TxQueueLen(packets)];
         self.set("set txqueuelen of", name, Some(packets), attributes).map_err(|error| {
             match error.errno() {
-                // so does NOTIFY_BAD of tun_device_event (drivers/net/tun.c) read
+                // NOTIFY_BAD of tun_device_event (drivers/net/tun.c) also becomes EPERM
                 Some(libc::EPERM) => error.with_hint(
-                    "it takes CAP_NET_ADMIN, and a TAP refuses more than it finds memory for",
+                    "run with CAP_NET_ADMIN; on a TAP, try a shorter queue, which needs less memory",
                 ),
                 _ => error,
             }
@@ -135,8 +135,8 @@ impl RouteSocket {
     /// Sets the Ethernet address.
     ///
     /// # Errors
-    /// `EADDRNOTAVAIL` for a group address or one of zeroes, `EBUSY` while the interface is up and
-    /// its driver cannot change it then.
+    /// `EADDRNOTAVAIL` for a group address or a zero address, `EBUSY` while the interface is up, if
+    /// the driver cannot change the address then.
     pub fn set_hardware_address(&mut self, name: &str, address: [u8; 6]) -> SysResult<()> {
         const OPERATION: &str = "set hardware address of";
         check_name(OPERATION, name)?;
@@ -151,7 +151,7 @@ impl RouteSocket {
     /// Brings the interface up.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of that name here.
+    /// `ENODEV` when this namespace has no interface of that name.
     pub fn set_up(&mut self, name: &str) -> SysResult<()> {
         self.set_flag_up("bring up", name, LinkFlags::Up)
     }
@@ -159,7 +159,7 @@ impl RouteSocket {
     /// Takes the interface down.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of that name here.
+    /// `ENODEV` when this namespace has no interface of that name.
     pub fn set_down(&mut self, name: &str) -> SysResult<()> {
         self.set_flag_up("take down", name, LinkFlags::empty())
     }
@@ -173,9 +173,9 @@ impl RouteSocket {
         let deadline = Instant::now() + patience;
         while !self.link(name)?.running {
             if Instant::now() >= deadline {
-                let cause = io::Error::new(io::ErrorKind::TimedOut, "it is not running");
+                let cause = io::Error::new(io::ErrorKind::TimedOut, "the link is not running");
                 return Err(SysError::new("wait for link", quoted(name), cause)
-                    .with_hint("bring both ends of the wire up"));
+                    .with_hint("bring both ends of the link up"));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -194,7 +194,7 @@ impl RouteSocket {
         self.set_gso_max_sizes(name, bytes, bytes)
     }
 
-    /// Sets them apart, `all` for IPv6, and for everything on kernels before 6.3.
+    /// Sets both sizes: `all` for IPv6, and on kernels before 6.3 for IPv4 too.
     ///
     /// # Errors
     /// As [`set_gso_max_size`](Self::set_gso_max_size).
@@ -203,7 +203,7 @@ impl RouteSocket {
         self.set("set gso_max_size of", name, Some(ipv4), attributes)
     }
 
-    /// Sets how many segments a superframe may have at most; 1 turns superframes off.
+    /// Sets the most segments of a superframe; 1 turns superframes off.
     ///
     /// # Errors
     /// `EINVAL` above [`Link::tso_max_segs`].
@@ -212,14 +212,14 @@ impl RouteSocket {
         self.set("set gso_max_segs of", name, Some(segments), attributes)
     }
 
-    /// Keeps IPv6 from giving the interface a link-local address, so that no neighbour discovery
-    /// and no router solicitation of its own mixes with what is measured. Call it before
-    /// [`set_up`](Self::set_up). Succeeds on a kernel without IPv6.
+    /// Prevents IPv6 link-local addresses on the interface, so that neighbour discovery and router
+    /// solicitations do not disturb measurements. Call it before [`set_up`](Self::set_up). Succeeds
+    /// on a kernel without IPv6.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of that name here.
+    /// `ENODEV` when this namespace has no interface of that name.
     pub fn disable_ipv6(&mut self, name: &str) -> SysResult<()> {
-        const OPERATION: &str = "keep IPv6 off";
+        const OPERATION: &str = "disable IPv6 on";
         check_name(OPERATION, name)?;
         let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
         let message = link_message(vec![
@@ -232,10 +232,11 @@ impl RouteSocket {
         }
     }
 
-    /// Removes an interface; one end of a veth takes the other with it.
+    /// Removes an interface; if it is one end of a veth pair, the other end too.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of that name here, `EOPNOTSUPP` for one that cannot be removed.
+    /// `ENODEV` when this namespace has no interface of that name, `EOPNOTSUPP` for one that cannot
+    /// be removed.
     pub fn delete_link(&mut self, name: &str) -> SysResult<()> {
         const OPERATION: &str = "delete link";
         check_name(OPERATION, name)?;
@@ -244,7 +245,7 @@ impl RouteSocket {
             .map_err(|refusal| refusal.during(OPERATION, quoted(name)))
     }
 
-    /// Gives the interface an IPv4 address; with it comes the connected route of its network.
+    /// Adds an IPv4 address; the kernel adds the connected route of its network.
     ///
     /// # Errors
     /// `EEXIST` when it has that address already.
@@ -265,14 +266,14 @@ impl RouteSocket {
         )
     }
 
-    /// Makes every TCP socket over this network use `congestion` from its first segment, whatever
-    /// program owns it: replaces the connected route of `network` with one that names the
-    /// algorithm (`RTAX_CC_ALGO`).
+    /// Makes the TCP sockets of all programs use `congestion` over this network from the first
+    /// segment: replaces the connected route of `network` with one that names the algorithm
+    /// (`RTAX_CC_ALGO`).
     ///
-    /// Setting TCP_CONGESTION on a socket that began under bbr leaves bbr's pacing on; this way
-    /// it never began. It also overrides TCP_CONGESTION set before connect. The interface must be
-    /// up, and no other interface may have the same network: the kernel replaces the first route
-    /// it finds.
+    /// If TCP_CONGESTION is set on a socket that started with bbr, the pacing of bbr stays on; with
+    /// such a route it never starts. The route also overrides TCP_CONGESTION set before connect.
+    /// The interface must be up, and no other interface may have the same network: the kernel
+    /// replaces the first route it finds.
     ///
     /// # Errors
     /// `EINVAL` for an algorithm this kernel does not have, or a network with host bits set;
@@ -293,8 +294,8 @@ impl RouteSocket {
                 let error = refusal.during("set congestion control of route", subject);
                 if error.errno() == Some(libc::EINVAL) {
                     error.with_hint(
-                        "the algorithms of this kernel are in \
-                         /proc/sys/net/ipv4/tcp_available_congestion_control",
+                        "/proc/sys/net/ipv4/tcp_available_congestion_control lists the algorithms of \
+                         this kernel",
                     )
                 } else {
                     error
@@ -337,8 +338,8 @@ fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// Refuses what cannot be an interface's name (`dev_valid_name`, net/core/dev.c), since netlink
-/// would only say "out of range".
+/// Refuses an invalid interface name (`dev_valid_name`, net/core/dev.c), for which netlink would
+/// only report "out of range".
 pub(crate) fn check_name(operation: &str, name: &str) -> SysResult<()> {
     let allowed = |c: char| !c.is_whitespace() && c != '/' && c != ':' && c != '\0';
     let valid = !name.is_empty()
@@ -351,7 +352,7 @@ pub(crate) fn check_name(operation: &str, name: &str) -> SysResult<()> {
     }
     let cause = io::Error::from_raw_os_error(libc::EINVAL);
     Err(SysError::new(operation, quoted(name), cause)
-        .with_detail("an interface name has 1 to 15 bytes, no space, \"/\" or \":\""))
+        .with_detail("an interface name has 1 to 15 bytes, without spaces, \"/\" and \":\""))
 }
 
 fn link_message(attributes: Vec<LinkAttribute>) -> LinkMessage {

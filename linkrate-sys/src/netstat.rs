@@ -19,8 +19,9 @@ pub fn protocol_counters() -> Result<BTreeMap<String, u64>, SysError> {
     Ok(counters)
 }
 
-/// Packets that receive processing handled so far, by CPU, from `/proc/net/softnet_stat`
-/// (net/core/net-procfs.c: first column processed, thirteenth the CPU). Not per namespace.
+/// Packets processed on receive since boot, by CPU, from `/proc/net/softnet_stat`
+/// (net/core/net-procfs.c: the first column is the count, the thirteenth the CPU). The counts are
+/// of all namespaces.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -30,8 +31,8 @@ pub fn receive_packets_by_cpu() -> Result<BTreeMap<u32, u64>, SysError> {
     Ok(parse_softnet(&text))
 }
 
-/// Adds the counters in the text of `snmp` or `netstat`: each protocol has a line of names and a line
-/// of values, both begun by its own name.
+/// Adds the counters in the text of `snmp` or `netstat`: each protocol has a line of names and a
+/// line of values, both of which begin with its name.
 pub fn parse_pairs(text: &str, counters: &mut BTreeMap<String, u64>) {
     let lines: Vec<&str> = text.lines().collect();
     for pair in lines.chunks_exact(2) {

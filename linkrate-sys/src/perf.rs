@@ -1,13 +1,13 @@
-//! What a CPU is doing, asked again and again: sampling by the perf software clock.
+//! Samples of what a CPU runs, by the perf software clock.
 //!
-//! perf_event_open(2) with PERF_COUNT_SW_CPU_CLOCK is a timer of the kernel's own on one CPU
-//! (kernel/events/core.c, `perf_swevent_hrtimer`). Each time it fires, the kernel writes what it
-//! interrupted into a ring that this process reads when it likes: no hardware counter is needed, and
-//! nobody is woken for a sample. The timer fires on an idle CPU too, whatever is asked, so an idle
-//! CPU is a sample like any other.
+//! perf_event_open(2) with PERF_COUNT_SW_CPU_CLOCK is a kernel timer on one CPU
+//! (kernel/events/core.c, `perf_swevent_hrtimer`). Each time it fires, the kernel writes the
+//! interrupted instruction into a ring, which this process reads later. This needs no hardware
+//! counter, and a sample wakes no thread. The timer always fires on an idle CPU too, so idle time
+//! is sampled as well.
 //!
-//! Work that runs with interrupts off cannot be interrupted. The timer fires when they come on
-//! again, and the sample names the function that switched them on.
+//! Work with interrupts disabled cannot be sampled. The timer fires when they are enabled again,
+//! and the sample names the function that enabled them.
 
 use std::io;
 
@@ -18,13 +18,13 @@ use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use crate::error::{SysError, SysResult};
 use crate::sched::ThreadId;
 
-/// Most that a ring holds, bytes; who samples for longer than that lasts reads it meanwhile.
+/// Largest ring, bytes; longer sampling needs reading in between.
 const LARGEST_RING: u64 = 16 << 20;
 
 /// One sample in a ring: header, address, process and thread, time.
 const SAMPLE_BYTES: u64 = 32;
 
-/// What runs in `misc` of a record's header: PERF_RECORD_MISC_CPUMODE_MASK and
+/// CPU mode in `misc` of a record header: PERF_RECORD_MISC_CPUMODE_MASK and
 /// PERF_RECORD_MISC_KERNEL, include/uapi/linux/perf_event.h.
 const CPU_MODE_MASK: u16 = 7;
 const CPU_MODE_KERNEL: u16 = 1;
@@ -34,28 +34,28 @@ const CPU_MODE_KERNEL: u16 = 1;
 pub struct Sample {
     /// CLOCK_MONOTONIC, ns.
     pub at_ns: u64,
-    /// The instruction that was interrupted.
+    /// Address of the interrupted instruction.
     pub address: u64,
-    /// Whether it was one of the kernel's.
+    /// Whether the kernel ran.
     pub in_kernel: bool,
-    /// Process id of the thread that ran, as this process sees it; 0 on an idle CPU.
+    /// Process id of the running thread, in the namespace of this process; 0 on an idle CPU.
     pub process: u32,
-    /// The thread that ran. Softirqs run on the back of whichever thread they interrupted.
+    /// The running thread. A softirq is sampled with the thread that it interrupted.
     pub thread: ThreadId,
 }
 
-/// What the kernel says it did not sample.
+/// Samples that the kernel reports as missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Drained {
-    /// Samples for which there was no room.
+    /// Samples that found the ring full.
     pub lost: u64,
-    /// How often it stopped sampling until the next tick, since there had been too many samples
-    /// after the last one: `perf_event_max_sample_rate` divided by HZ. At rates of some kHz only a
-    /// CPU comes to that whose tick is stopped, which is one that idles.
+    /// Number of times the kernel stopped sampling until the next tick, after too many samples
+    /// since the last one (`perf_event_max_sample_rate` divided by HZ). At rates of some kHz this
+    /// happens only on a CPU without tick, which is an idle one.
     pub throttled: u64,
 }
 
-/// Samples one CPU, whoever runs there, from [`start`](Self::start) on.
+/// Samples one CPU, with all threads that run there, from [`start`](Self::start) on.
 pub struct CpuSampler {
     cpu: u32,
     lasts_ns: u64,
@@ -69,13 +69,14 @@ impl std::fmt::Debug for CpuSampler {
 }
 
 impl CpuSampler {
-    /// Makes ready to sample `cpu` each `period_ns` for about `length_ns`.
+    /// Prepares to sample `cpu` each `period_ns` for about `length_ns`.
     ///
     /// # Errors
-    /// What the kernel does not allow (`EACCES`: perf_event_paranoid) or has not (`ENOSYS`).
+    /// `EACCES` if the kernel does not permit it (perf_event_paranoid), `ENOSYS` if it has no
+    /// sampling.
     pub fn open(cpu: u32, period_ns: u64, length_ns: u64) -> SysResult<Self> {
         let period_ns = period_ns.max(1);
-        // a quarter more than is expected
+        // room for a quarter more samples than expected
         let wanted = (length_ns / period_ns + 1).saturating_mul(SAMPLE_BYTES * 5 / 4);
         let ring = wanted.min(LARGEST_RING).next_power_of_two();
         let mut builder = Builder::new(Software::CPU_CLOCK);
@@ -100,12 +101,12 @@ impl CpuSampler {
         self.cpu
     }
 
-    /// For how long the ring holds every sample, ns.
+    /// Time until the ring may be full, ns.
     pub fn lasts_ns(&self) -> u64 {
         self.lasts_ns
     }
 
-    /// Samples from now on.
+    /// Starts sampling.
     ///
     /// # Errors
     /// As ioctl(2).
@@ -113,7 +114,7 @@ impl CpuSampler {
         self.sampler.enable().map_err(|error| refused(self.cpu, error))
     }
 
-    /// Takes no more samples; those in the ring stay.
+    /// Stops sampling; the ring keeps its samples.
     ///
     /// # Errors
     /// As ioctl(2).
@@ -124,14 +125,14 @@ impl CpuSampler {
     /// Empties the ring.
     ///
     /// # Errors
-    /// A record that is not understood.
+    /// An unknown record.
     pub fn drain(&mut self, mut take: impl FnMut(Sample)) -> SysResult<Drained> {
         let mut drained = Drained::default();
         while let Some(record) = self.sampler.next_record() {
             let in_kernel = record.misc() & CPU_MODE_MASK == CPU_MODE_KERNEL;
             let parsed = record.parse_record().map_err(|error| {
                 let error = io::Error::new(io::ErrorKind::InvalidData, error.to_string());
-                SysError::new("read a record of samples of", format!("CPU {}", self.cpu), error)
+                SysError::new("read samples of", format!("CPU {}", self.cpu), error)
             })?;
             match parsed {
                 Record::Sample(sample) => take(Sample {
@@ -153,10 +154,10 @@ impl CpuSampler {
 fn refused(cpu: u32, error: io::Error) -> SysError {
     let hint = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            "run as root, or `sysctl -w kernel.perf_event_paranoid=-1`"
+            "run as root, or run `sysctl -w kernel.perf_event_paranoid=-1`"
         }
         Some(libc::ENOSYS | libc::ENOENT | libc::EOPNOTSUPP) => {
-            "it takes a kernel with CONFIG_PERF_EVENTS"
+            "use a kernel with CONFIG_PERF_EVENTS"
         }
         _ => "see perf_event_open(2)",
     };
@@ -167,7 +168,7 @@ fn refused(cpu: u32, error: io::Error) -> SysError {
 mod tests {
     use super::*;
     use crate::clock::monotonic_ns;
-    use crate::procstat::online_cpus;
+    use crate::cpus;
     use crate::sched::{affinity, current_thread, set_affinity};
 
     /// Burns CPU in user mode until `deadline_ns`.
@@ -202,12 +203,12 @@ mod tests {
         let mut samples = Vec::new();
         let drained = sampler.drain(|sample| samples.push(sample)).unwrap();
         assert_eq!(drained.lost, 0);
-        // others may run beside it, but it runs, and runs in user mode
+        // other threads may run too, but this one runs in user mode
         let own = |s: &&Sample| s.thread == current_thread() && s.process == std::process::id();
         let mine: Vec<&Sample> = samples.iter().filter(own).collect();
         assert!(mine.len() > 5, "{} of {}", mine.len(), samples.len());
         assert!(mine.iter().any(|sample| !sample.in_kernel));
-        // the kernel's half of the addresses begins at the top bit
+        // kernel addresses have the top bit set
         assert!(mine.iter().all(|sample| (sample.address >> 63 == 1) == sample.in_kernel));
         let expected = (ended_ns - began_ns) / period_ns + 1;
         assert!(samples.len() as u64 <= expected, "{} of {expected}", samples.len());
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_refused_by_its_number() {
-        let absent = online_cpus().unwrap().iter().last().unwrap() + 4096;
+        let absent = cpus::online().unwrap().iter().last().unwrap() + 4096;
         let error = CpuSampler::open(absent, 1_000_000, 1_000_000_000).unwrap_err();
         assert!(error.to_string().contains(&format!("CPU {absent}")), "{error}");
     }

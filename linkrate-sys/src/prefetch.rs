@@ -1,10 +1,10 @@
-//! Bringing memory into the cache before it is read.
+//! Prefetching memory into the cache.
 
-/// Bytes of a cache line on the processors in question; where lines are longer some are asked for twice.
+/// Bytes of a cache line; with longer lines, some are prefetched twice.
 const LINE_BYTES: usize = 64;
 
-/// Asks the processor to fetch `bytes` into its cache while the program goes on. Nothing else comes of
-/// it, and on processors other than x86-64 and arm64 not even that.
+/// Asks the processor to fetch `bytes` into its cache while the program continues. It has no other
+/// effect, and no effect at all except on x86-64 and arm64.
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
     for line in bytes.chunks(LINE_BYTES) {

@@ -1,10 +1,9 @@
-//! CPU time from the kernel's own books: idle time to the nanosecond, steal in ticks.
+//! CPU times of the kernel: idle time in nanoseconds, steal in ticks.
 //!
-//! Two sources give the same idle time. `/proc/timer_list` (kernel/time/timer_list.c) prints
-//! `idle_sleeptime` and `iowait_sleeptime` of each CPU in nanoseconds, but only root may read it,
-//! and it leaves out the idle period that is still under way: a CPU must be awake while it is read,
-//! so the reader visits it. `/proc/stat` (fs/proc/stat.c) prints the same sums, the period under
-//! way included, in ticks of 10 ms.
+//! Two files have the same idle time. `/proc/timer_list` (kernel/time/timer_list.c) has
+//! `idle_sleeptime` and `iowait_sleeptime` of each CPU in nanoseconds. Only root may read it, and
+//! it leaves out the present idle period, so the reader must run on the CPU that it reads.
+//! `/proc/stat` (fs/proc/stat.c) has the same sums, with the present period, in ticks of 10 ms.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,31 +23,31 @@ pub struct CpuTimes {
     pub at_ns: u64,
     /// Idle time, waiting for I/O included, ns.
     pub idle_ns: u64,
-    /// Time that may have been idle or not, ns; the kernel's books have none.
+    /// Time that may have been idle or busy, ns; zero for the times of the kernel.
     pub unsure_ns: u64,
-    /// Time the hypervisor gave to others, ns in steps of one tick.
+    /// Time that the hypervisor gave to other machines, ns in steps of one tick.
     pub steal_ns: u64,
-    /// Time of threads, and of softirqs beside them, by [`AwakeTimes`](crate::awake::AwakeTimes), ns;
-    /// the kernel's books have none.
+    /// Time of threads and of softirqs in idle time by [`AwakeTimes`](crate::awake::AwakeTimes),
+    /// ns; `None` for the times of the kernel.
     pub awake_ns: Option<u64>,
 }
 
-/// Whether this process may read `/proc/timer_list`, so that idle time comes in nanoseconds.
+/// Whether this process may read `/proc/timer_list`, which has idle time in nanoseconds.
 pub fn timer_list_is_readable() -> bool {
     fs::read_to_string("/proc/timer_list").is_ok_and(|text| !parse_timer_list(&text).is_empty())
 }
 
-/// Whether the kernel notes when each CPU goes idle and wakes, so that the idle time of
-/// `/proc/stat` is exact but for its step, and not itself sampled by ticks: CONFIG_NO_HZ_COMMON
-/// (only then there is a `timer_migration`, kernel/time/timer.c), not switched off at boot.
+/// Whether the kernel records when each CPU goes idle and wakes up. The idle time of `/proc/stat`
+/// is then exact except for its step, and not sampled by ticks. This needs CONFIG_NO_HZ_COMMON
+/// (only then `timer_migration` exists, kernel/time/timer.c), and no `nohz=off` at boot.
 pub fn is_tickless() -> bool {
     let built_in = fs::exists("/proc/sys/kernel/timer_migration").unwrap_or(false);
     let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    built_in && !told_to_tick(&command_line)
+    built_in && !is_told_to_tick(&command_line)
 }
 
-/// `nohz=` as early_param takes it, kernel/time/tick-sched.c; the last one counts.
-fn told_to_tick(command_line: &str) -> bool {
+/// Whether `nohz=` turns it off, as in kernel/time/tick-sched.c; the last one counts.
+fn is_told_to_tick(command_line: &str) -> bool {
     let mut words = command_line.split_whitespace().rev();
     let last = words.find_map(|word| word.strip_prefix("nohz="));
     last.is_some_and(|value| {
@@ -56,84 +55,7 @@ fn told_to_tick(command_line: &str) -> bool {
     })
 }
 
-/// Processes and threads that were started since boot, from `/proc/stat`.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn forks() -> Result<u64, SysError> {
-    let path = "/proc/stat";
-    let text = read(path)?;
-    let count = text.lines().find_map(|line| line.strip_prefix("processes "));
-    count.and_then(|count| count.trim().parse().ok()).ok_or_else(|| {
-        let error = io::Error::new(io::ErrorKind::InvalidData, "no number of processes");
-        SysError::new("read", path, error)
-    })
-}
-
-/// The ids of all processes, kernel threads included.
-///
-/// # Errors
-/// When `/proc` cannot be read.
-pub fn processes() -> Result<Vec<u32>, SysError> {
-    numbers("/proc").map_err(|error| SysError::new("read", "/proc", error))
-}
-
-/// The entries of a directory that are numbers.
-pub(crate) fn numbers(directory: &str) -> io::Result<Vec<u32>> {
-    let names =
-        fs::read_dir(directory)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    Ok(names.filter_map(|name| name.parse().ok()).collect())
-}
-
-/// A thread of any process: what it has used, and where it was last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadPlace {
-    /// Its kernel id.
-    pub id: u32,
-    /// CPU time, ns; what a running thread has used since the last tick may be missing.
-    pub cpu_ns: u64,
-    /// The CPU it runs on, or ran on last.
-    pub cpu: u32,
-    /// Whether it is the kernel's thread for softirqs that came too fast, `ksoftirqd/CPU`.
-    pub is_ksoftirqd: bool,
-}
-
-/// The threads of process `pid`, of any user; none where the kernel does not keep their times
-/// (CONFIG_SCHED_INFO), or the process has ended.
-pub fn threads_of(pid: u32) -> Vec<ThreadPlace> {
-    let place = |id: u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/task/{id}/stat")).ok()?;
-        Some(ThreadPlace {
-            id,
-            cpu_ns: thread_cpu_ns(pid, id)?,
-            cpu: parse_processor(&stat)?,
-            is_ksoftirqd: stat.contains(" (ksoftirqd/"),
-        })
-    };
-    let tasks = numbers(&format!("/proc/{pid}/task")).unwrap_or_default();
-    tasks.into_iter().filter_map(place).collect()
-}
-
-/// CPU time of a thread of any user, ns, from its `schedstat`
-/// (Documentation/scheduler/sched-stats.rst); `None` once it has ended.
-pub(crate) fn thread_cpu_ns(process: u32, thread: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok()
-}
-
-/// A field of `/proc/PID/stat` after the name, by its number in proc_pid_stat(5), from 3 on; the name
-/// in field 2 may hold anything.
-pub fn stat_field(stat: &str, number: usize) -> Option<&str> {
-    let (_, behind_name) = stat.rsplit_once(')')?;
-    behind_name.split_whitespace().nth(number.checked_sub(3)?)
-}
-
-/// The CPU a thread runs on, or ran on last, from the text of its `stat`.
-pub fn parse_processor(stat: &str) -> Option<u32> {
-    stat_field(stat, 39)?.parse().ok()
-}
-
-/// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must be running on it.
+/// Reads the times of `cpu` from `/proc/timer_list`. The calling thread must run on `cpu`.
 ///
 /// # Errors
 /// When the file cannot be read or does not list the CPU.
@@ -169,13 +91,13 @@ pub fn read_coarse(cpu: u32) -> Result<CpuTimes, SysError> {
     })
 }
 
-/// How often each CPU began to idle since boot, from `/proc/timer_list` (`idle_calls`): each time
-/// an interrupt wakes it, it begins anew. Empty where the file cannot be read.
+/// Number of idle periods of each CPU since boot, from `/proc/timer_list` (`idle_calls`); an
+/// interrupt starts a new period. Empty if the file cannot be read.
 pub fn idle_entries() -> BTreeMap<u32, u64> {
     fs::read_to_string("/proc/timer_list").map(|text| parse_idle_entries(&text)).unwrap_or_default()
 }
 
-/// How often each CPU began to idle, from the text of `/proc/timer_list`.
+/// Number of idle periods of each CPU, from the text of `/proc/timer_list`.
 pub fn parse_idle_entries(text: &str) -> BTreeMap<u32, u64> {
     let mut entries = BTreeMap::new();
     let mut cpu = None;
@@ -197,36 +119,6 @@ pub fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second().max(1)
 }
 
-/// The CPUs that are online, from `/sys/devices/system/cpu/online`.
-///
-/// # Errors
-/// When the file cannot be read or understood.
-pub fn online_cpus() -> Result<linkrate_terms::CpuSet, SysError> {
-    cpu_list("/sys/devices/system/cpu/online")
-}
-
-/// The CPUs that may ever be there, from `/sys/devices/system/cpu/possible`.
-///
-/// # Errors
-/// When the file cannot be read or understood.
-pub fn possible_cpus() -> Result<linkrate_terms::CpuSet, SysError> {
-    cpu_list("/sys/devices/system/cpu/possible")
-}
-
-/// Hardware threads of the core of `cpu`, itself included; `cpu` alone where the kernel does not say
-/// (`thread_siblings_list`, Documentation/admin-guide/cputopology.rst).
-pub fn siblings_of(cpu: u32) -> linkrate_terms::CpuSet {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    cpu_list(&path).unwrap_or_else(|_| [cpu].into_iter().collect())
-}
-
-fn cpu_list(path: &str) -> Result<linkrate_terms::CpuSet, SysError> {
-    let text = read(path)?;
-    text.trim().parse().map_err(|error| {
-        SysError::new("read", path, io::Error::new(io::ErrorKind::InvalidData, error))
-    })
-}
-
 fn read(path: &str) -> Result<String, SysError> {
     fs::read_to_string(path).map_err(|error| SysError::new("read", path, error))
 }
@@ -236,8 +128,8 @@ fn missing(path: &str, cpu: u32) -> SysError {
     SysError::new("read", path, error)
 }
 
-/// CPUs with their idle time in ns, from the text of `/proc/timer_list`. Idle time that waits for I/O
-/// is kept apart by the kernel and is idle all the same.
+/// CPUs with their idle time, ns, from the text of `/proc/timer_list`. Time waiting for I/O, which
+/// the kernel records separately, counts as idle.
 pub fn parse_timer_list(text: &str) -> Vec<(u32, u64)> {
     let mut cpus: Vec<(u32, u64)> = Vec::new();
     for line in text.lines() {
@@ -253,12 +145,13 @@ pub fn parse_timer_list(text: &str) -> Vec<(u32, u64)> {
             cpu.1 = cpu.1.saturating_add(ns);
         }
     }
-    // without tickless idle the kernel prints CPUs but no idle times
+    // without tickless idle the kernel lists CPUs without idle times
     cpus.retain(|(_, idle)| *idle > 0);
     cpus
 }
 
-/// Idle and stolen time of a CPU in ticks, from the text of `/proc/stat`; waiting for I/O is idle.
+/// Idle and stolen time of a CPU in ticks, from the text of `/proc/stat`; waiting for I/O counts as
+/// idle.
 pub fn parse_stat(text: &str, cpu: u32) -> Option<(u64, u64)> {
     let name = format!("cpu{cpu}");
     let line = text.lines().find(|line| line.split(' ').next() == Some(name.as_str()))?;
@@ -304,7 +197,6 @@ mod tests {
         let text = format!("cpu: 0\n .idle_sleeptime: {most} nsecs\n .iowait_sleeptime: 1 nsecs\n");
         assert_eq!(parse_timer_list(&text), [(0, most)]);
         assert_eq!(parse_stat(&format!("cpu0 1 1 1 {most} 1 0 0 7\n"), 0), Some((most, 7)));
-        assert_eq!(stat_field("7 (a) S 1", 2), None);
     }
 
     #[test]
@@ -316,28 +208,13 @@ mod tests {
             ("nohz_full=1-3 quiet", false),
             ("", false),
         ] {
-            assert_eq!(told_to_tick(line), told, "{line}");
+            assert_eq!(is_told_to_tick(line), told, "{line}");
         }
-    }
-
-    #[test]
-    fn this_process_is_one_of_all() {
-        let before = forks().unwrap();
-        std::thread::spawn(|| ()).join().unwrap();
-        assert!(forks().unwrap() > before);
-        let own = std::process::id();
-        assert!(processes().unwrap().contains(&own));
-        let main = threads_of(own).into_iter().find(|thread| thread.id == own);
-        match fs::exists("/proc/self/schedstat").unwrap() {
-            true => assert!(online_cpus().unwrap().contains(main.unwrap().cpu)),
-            false => assert_eq!(main, None),
-        }
-        assert_eq!(parse_processor("7 (a) b) S 1"), None);
     }
 
     #[test]
     fn this_host_lists_its_cpus() {
-        let online = online_cpus().unwrap();
+        let online = crate::cpus::online().unwrap();
         for cpu in online.iter() {
             let first = read_coarse(cpu).unwrap();
             let second = read_coarse(cpu).unwrap();

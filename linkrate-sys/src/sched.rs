@@ -1,4 +1,4 @@
-//! CPU affinity and the CPU time of threads.
+//! CPU affinity, scheduling policy and CPU time of threads.
 
 use std::fs;
 use std::io;
@@ -27,7 +27,7 @@ pub fn set_affinity(thread: ThreadId, cpus: &CpuSet) -> Result<(), SysError> {
     })
 }
 
-/// The set as the kernel takes it.
+/// The set in the kernel's format.
 pub(crate) fn kernel_set(cpus: &CpuSet) -> rustix::thread::CpuSet {
     let mut set = rustix::thread::CpuSet::new();
     for cpu in cpus.iter().filter(|cpu| (*cpu as usize) < rustix::thread::CpuSet::MAX_CPU) {
@@ -39,7 +39,7 @@ pub(crate) fn kernel_set(cpus: &CpuSet) -> rustix::thread::CpuSet {
 /// The CPUs `thread` may run on.
 ///
 /// # Errors
-/// `ESRCH` when there is no such thread.
+/// `ESRCH` if the thread does not exist.
 pub fn affinity(thread: ThreadId) -> Result<CpuSet, SysError> {
     let set = sched_getaffinity(Pid::from_raw(thread))
         .map_err(|error| SysError::new("read affinity of thread", thread.to_string(), error))?;
@@ -70,17 +70,17 @@ pub fn become_normal() -> Result<(), SysError> {
         .map_err(|error| SysError::new("end real-time priority of", "the calling thread", error))
 }
 
-/// Puts the calling thread before all others that share its CPUs, for as long as this lives:
-/// SCHED_FIFO, sched(7). A low nice value is not enough: among some dozens of busy threads it was
-/// seen to wait for 0.4 s. Without the privilege (CAP_SYS_NICE) it takes its turn like any other.
-/// Threads it starts meanwhile do not inherit the place.
+/// Gives the calling thread priority over all others on its CPUs until dropped: SCHED_FIFO,
+/// sched(7). A low nice value is not enough: among some dozens of busy threads, such a thread
+/// waited up to 0.4 s. Without the privilege (CAP_SYS_NICE), the thread keeps its policy. Threads
+/// that it starts meanwhile do not inherit the priority.
 #[derive(Debug)]
 pub struct Ahead {
     is_ahead: bool,
 }
 
 impl Ahead {
-    /// From now on.
+    /// Raises the priority now.
     pub fn now() -> Self {
         Self { is_ahead: set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, AHEAD).is_ok() }
     }
@@ -89,7 +89,7 @@ impl Ahead {
 impl Drop for Ahead {
     fn drop(&mut self) {
         if self.is_ahead {
-            // to a lower place everyone may go
+            // lowering the priority needs no privilege
             let _ = set_policy(libc::SCHED_OTHER, 0);
         }
     }
@@ -102,18 +102,18 @@ impl Drop for Ahead {
 /// As sched_setscheduler(2).
 pub fn become_batch() -> Result<(), SysError> {
     set_policy(libc::SCHED_BATCH, 0)
-        .map_err(|error| SysError::new("make a batch thread of", "the calling thread", error))
+        .map_err(|error| SysError::new("set SCHED_BATCH for", "the calling thread", error))
 }
 
-/// Makes the calling thread run only when nothing else wants its CPU (SCHED_IDLE, sched(7)).
-/// Within its control group, that is: against threads of other groups the group's weight counts.
-/// Everyone may.
+/// Makes the calling thread run only when no other thread of its control group is ready on its CPU
+/// (SCHED_IDLE, sched(7)). Against threads of other groups, the weight of the group counts. It
+/// needs no privilege.
 ///
 /// # Errors
 /// As sched_setscheduler(2).
 pub fn become_idle() -> Result<(), SysError> {
     set_policy(libc::SCHED_IDLE, 0)
-        .map_err(|error| SysError::new("make an idle thread of", "the calling thread", error))
+        .map_err(|error| SysError::new("set SCHED_IDLE for", "the calling thread", error))
 }
 
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
@@ -123,9 +123,9 @@ fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sets how late the kernel may wake the calling thread to spare wake-ups, in nanoseconds
-/// (`PR_SET_TIMERSLACK`, prctl(2)); zero restores what the thread began with, as a rule 50 µs.
-/// Threads that it starts inherit it.
+/// Sets the timer slack of the calling thread, ns (`PR_SET_TIMERSLACK`, prctl(2)): how late the
+/// kernel may wake it to combine wake-ups. Zero restores the initial value, usually 50 µs. Threads
+/// that it starts inherit it.
 ///
 /// # Errors
 /// As prctl(2).
@@ -135,8 +135,8 @@ pub fn set_timer_slack_ns(ns: u64) -> Result<(), SysError> {
     })
 }
 
-/// CPU time of `thread` of this process, user and system, in nanoseconds. Softirqs that ran on
-/// its back are in it where the kernel does not account interrupts apart.
+/// CPU time of `thread` of this process, user and system, ns. It includes softirqs that interrupted
+/// the thread, unless the kernel accounts interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING).
 ///
 /// # Errors
 /// When the thread has ended.
@@ -146,11 +146,10 @@ pub fn thread_cpu_ns(thread: ThreadId) -> Result<u64, SysError> {
         .map_err(|error| SysError::new("read CPU time of thread", thread.to_string(), error))
 }
 
-/// CPU time of all threads of process `pid`, of any user, in nanoseconds; those that ended
-/// included.
+/// CPU time of all threads of process `pid`, of any user, ns, including threads that have ended.
 ///
 /// # Errors
-/// When there is no such process.
+/// If the process does not exist.
 pub fn process_cpu_ns(pid: u32) -> Result<u64, SysError> {
     // MAKE_PROCESS_CPUCLOCK with CPUCLOCK_SCHED
     cpu_clock_ns((!pid.cast_signed() << 3) | 2)
@@ -168,8 +167,8 @@ fn cpu_clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     }
 }
 
-/// User time of `thread` of this process in nanoseconds, in steps of one tick; the kernel scales
-/// sampled ticks to the exact sum (kernel/sched/cputime.c, cputime_adjust).
+/// User time of `thread` of this process, ns in steps of one tick; the kernel scales sampled ticks
+/// to the exact sum (kernel/sched/cputime.c, cputime_adjust).
 ///
 /// # Errors
 /// When the thread has ended.
@@ -184,7 +183,7 @@ pub fn thread_user_ns(thread: ThreadId) -> Result<u64, SysError> {
 
 /// utime of `/proc/PID/stat`, proc_pid_stat(5).
 fn parse_user_ticks(stat: &str) -> Option<u64> {
-    crate::procstat::stat_field(stat, 14)?.parse().ok()
+    crate::processes::stat_field(stat, 14)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -197,7 +196,7 @@ mod tests {
         let policy = || unsafe { libc::sched_getscheduler(0) };
         assert_eq!(policy(), libc::SCHED_OTHER);
         let ahead = Ahead::now();
-        // without the privilege it stays where it is
+        // without the privilege the policy stays as it was
         let expected = if ahead.is_ahead { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
         assert_eq!(policy() & !libc::SCHED_RESET_ON_FORK, expected);
         let child = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! What lies in the send buffer of a TCP socket.
+//! Fill level of the send buffer of a TCP socket.
 
 use std::io;
 use std::mem::size_of_val;
@@ -12,27 +12,26 @@ const MEMINFO_VARS: usize = 9;
 /// SIOCOUTQNSD, include/uapi/linux/sockios.h.
 const UNSENT: libc::c_ulong = 0x894b;
 
-/// A send buffer at one moment, in the kernel's bytes, which are those of payload and of the memory
-/// around it.
+/// A send buffer at one moment. The kernel counts payload and the memory around it, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SendQueue {
     /// SO_SNDBUF.
     pub buffer_bytes: u32,
-    /// What of it is in use: by data not yet sent and by data not yet acknowledged.
+    /// Part in use, by data not yet sent and data not yet acknowledged.
     pub queued_bytes: u32,
     /// Payload not yet sent.
     pub unsent_bytes: u32,
 }
 
 impl SendQueue {
-    /// Whether it is so full that the kernel lets a waiting writer wait: less is free than half of
-    /// what is in use (`sk_stream_is_writeable`, include/net/sock.h).
+    /// Whether a writer has to wait: the free part is smaller than half of the part in use
+    /// (`sk_stream_is_writeable`, include/net/sock.h).
     pub fn is_full(self) -> bool {
         self.buffer_bytes.saturating_sub(self.queued_bytes) < self.queued_bytes / 2
     }
 }
 
-/// Looks at the send buffer of a TCP socket without taking its lock.
+/// Reads the send buffer of a TCP socket without taking its lock.
 ///
 /// # Errors
 /// `EINVAL` or `ENOTTY` when it is no TCP socket, or a kernel before 4.12.
@@ -82,7 +81,7 @@ mod tests {
         sender.set_nonblocking(true).unwrap();
         while sender.write(&[0; 65536]).is_ok() {}
         let full = send_queue(&sender).unwrap();
-        // the receiver's window is closed, so that the rest is not even sent
+        // the receiver's window is closed, so the rest is not sent
         assert!(full.is_full() && full.unsent_bytes > 0, "{full:?}");
         assert!(send_queue(UdpSocket::bind("127.0.0.1:0").unwrap()).is_err());
     }

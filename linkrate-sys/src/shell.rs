@@ -1,14 +1,14 @@
-//! Words of a shell command. An interface may be called almost anything, and what is printed here
-//! is there to be pasted into a shell of root.
+//! Quoting of words for a shell. An interface name may contain almost any character, and people
+//! paste printed commands into a root shell.
 
-/// `word` as a shell reads it back, plain where that is possible.
+/// `word` quoted for a shell, only if it needs quotes.
 pub fn word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
     if word.chars().any(char::is_control) {
-        // only this form has a name for them (bash, POSIX.1-2024)
+        // only this form can express control characters (bash, POSIX.1-2024)
         let escaped: String = word
             .chars()
             .map(|c| match c {
@@ -55,7 +55,7 @@ mod tests {
 
         #[test]
         fn a_shell_reads_back_what_was_meant(text in "[ -~\u{1}-\u{1f}é]{0,15}") {
-            // without bash there is nobody to ask
+            // without bash the test cannot check
             if let Some(read) = read_back(&text) {
                 prop_assert_eq!(read, text);
             }

@@ -1,4 +1,4 @@
-//! The TCP connections of this network namespace, whoever owns them, through sock_diag(7).
+//! The TCP connections of this network namespace, of all processes, through sock_diag(7).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,14 +19,14 @@ pub struct Connection {
     pub local: SocketAddr,
     /// Address and port of the far end.
     pub remote: SocketAddr,
-    /// Inode of the socket, by which /proc/PID/fd names it.
+    /// Inode of the socket, as in `/proc/PID/fd`.
     pub inode: u32,
-    /// What TCP knows of its path.
+    /// Path information of TCP.
     pub path: PathInfo,
 }
 
 impl Connection {
-    /// Whether both ends are on this host: the same address, or a loopback one.
+    /// Whether both ends are on this host: equal addresses, or a loopback address.
     pub fn stays_here(&self) -> bool {
         self.local.ip() == self.remote.ip() || self.remote.ip().is_loopback()
     }
@@ -70,7 +70,7 @@ fn connection(reply: &SockDiagMessage) -> Option<Connection> {
     })
 }
 
-/// An IPv4 address that a socket of both families has mapped is that IPv4 address.
+/// Converts an IPv4-mapped IPv6 address to its IPv4 address.
 fn plain(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(mapped) => mapped.to_ipv4_mapped().map_or(address, IpAddr::V4),
@@ -92,7 +92,7 @@ mod tests {
         let (mut far, _) = listener.accept().unwrap();
         near.write_all(&[7; 4096]).unwrap();
         far.read_exact(&mut [0; 4096]).unwrap();
-        // the acknowledgement may be under way
+        // the acknowledgement may not have arrived yet
         far.write_all(&[1]).unwrap();
         near.read_exact(&mut [0; 1]).unwrap();
         let ours = |c: &&Connection| Ok(c.local) == near.local_addr().map_err(|_| ());

@@ -22,8 +22,8 @@ pub fn ipv4_socket(datagram: bool) -> io::Result<OwnedFd> {
 }
 
 /// Asks for SO_SNDBUF and SO_RCVBUF of `bytes` each and returns what the kernel granted, send
-/// first. The kernel doubles the value for its own bookkeeping, socket(7). Where the caller has
-/// CAP_NET_ADMIN on the host the system-wide maximum does not apply.
+/// first. The kernel doubles the value for its own bookkeeping, socket(7). With
+/// CAP_NET_ADMIN on the host, the system-wide maximum does not apply.
 ///
 /// # Errors
 /// As setsockopt(2).
@@ -143,15 +143,15 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buffer, RecvFlags::empty())?.0)
 }
 
-/// Receives what is there without waiting.
+/// Receives available data without waiting.
 ///
 /// # Errors
-/// `WouldBlock` when there is nothing; otherwise as recv(2).
+/// `WouldBlock` without data; otherwise as recv(2).
 pub fn receive_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT)?.0)
 }
 
-/// Sends what fits without waiting.
+/// Sends as many bytes as fit without waiting.
 ///
 /// # Errors
 /// `WouldBlock` when nothing fits; otherwise as send(2).
@@ -179,7 +179,7 @@ pub fn wait_ready(socket: impl AsFd, or_writable: bool, timeout: Duration) -> io
 
 /// Ends both directions, which wakes every thread that waits on the socket.
 pub fn shut_down(socket: impl AsFd) {
-    // a socket that is not connected any more needs no waking
+    // an error means that the socket is no longer connected, so no thread waits
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
@@ -240,8 +240,8 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 /// Most parts that [`send_repeated`] and [`receive_repeated`] take in one call.
 const PARTS: usize = 64;
 
-/// Sends `length` bytes that are `region` over and over, with one call and one copy in the kernel,
-/// from memory small enough to stay in the first-level cache. At most 64 regions in one call.
+/// Sends `length` bytes, `region` repeated, with one call and one copy in the kernel, from memory
+/// that stays in the first-level cache. At most 64 regions in one call.
 ///
 /// # Errors
 /// As sendmsg(2); an error instead of SIGPIPE when the peer is gone.
@@ -256,8 +256,8 @@ pub fn send_repeated(socket: impl AsFd, region: &[u8], length: usize) -> io::Res
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives up to `length` bytes into `region`, over and over: each part overwrites the one
-/// before. For payload that is counted and not looked at. At most 64 regions in one call.
+/// Receives up to `length` bytes into `region`: each part overwrites the one before, for payload
+/// that is only counted. At most 64 regions in one call.
 ///
 /// # Errors
 /// As recvmsg(2).
@@ -273,9 +273,9 @@ pub fn receive_repeated(socket: impl AsFd, region: &mut [u8], length: usize) -> 
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// `length` bytes as parts that all begin at `base`, the last one shorter if need be, and how many
-/// parts there are. `region`, the length of a part, is above zero. On the stack: this is the data
-/// path, where nothing is allocated.
+/// `length` bytes as parts that all begin at `base`, the last one possibly shorter, and the number
+/// of parts. `region`, the length of a part, is above zero. The array is on the stack, since the
+/// data path allocates nothing.
 fn repeated(base: *mut u8, region: usize, length: usize) -> ([libc::iovec; PARTS], usize) {
     let length = length.min(region * PARTS);
     let count = length.div_ceil(region);
@@ -312,8 +312,8 @@ pub fn send_zerocopy(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, flags)?)
 }
 
-/// Whether a send failed because the device's queue or the socket's completions are full
-/// (`ENOBUFS`), which passes.
+/// Whether a send failed with `ENOBUFS`, which is temporary: the queue of the device or the
+/// completions of the socket are full.
 pub fn is_out_of_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }
@@ -323,7 +323,7 @@ pub fn is_out_of_buffers(error: &io::Error) -> bool {
 pub struct ZerocopyCompletions {
     /// Sends that completed.
     pub completed: u64,
-    /// Those of them for which the kernel fell back to a copy (SO_EE_CODE_ZEROCOPY_COPIED).
+    /// Completed sends that the kernel copied (SO_EE_CODE_ZEROCOPY_COPIED).
     pub copied: u64,
 }
 

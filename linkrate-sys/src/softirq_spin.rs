@@ -1,10 +1,9 @@
-//! A softirq of known length: a socket whose filter spins and notes for how long.
+//! Softirqs of known length: a socket filter that spins, and records for how long.
 //!
-//! The filter is an eBPF program. For each
-//! datagram it runs where the socket's receive processing runs, reads CLOCK_MONOTONIC over and over until
-//! 4 ms have passed, adds the time it really took to a sum, and drops the datagram, so that no
-//! process is woken. The sum is what the kernel spent in these softirqs by a clock, whatever its
-//! books of CPU time say.
+//! The filter is an eBPF program. For each datagram it runs on the CPU of the receive processing.
+//! It reads CLOCK_MONOTONIC until 4 ms have passed, adds the measured time to a sum, and drops the
+//! datagram, so that no process is woken. The sum is the time in these softirqs by a clock that is
+//! independent of the CPU times of the kernel.
 
 use std::mem::size_of;
 use std::net::UdpSocket;
@@ -12,16 +11,17 @@ use std::net::UdpSocket;
 use crate::bpf::{Instruction, Program, ProgramType, SharedValue, code, function, step};
 use crate::error::{SysError, SysResult};
 
-/// How long the filter spins for each datagram, ns; the last look at the clock comes a little later.
+/// How long the filter spins for each datagram, ns; the last reading of the clock is slightly
+/// later.
 pub const SPIN_NS: u64 = 4_000_000;
 
-/// Rounds after which the filter gives up: the verifier walks through all of them.
+/// The most rounds of the filter; the verifier follows each of them.
 const MOST_ROUNDS: i32 = 8000;
 
-/// Looks at the clock in a round, so that few rounds take long.
+/// Readings of the clock in a round, so that few rounds take long enough.
 const CLOCK_READS: usize = 32;
 
-/// What the filter has done since it was attached.
+/// Work of the filter since it was attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spun {
     /// CLOCK_MONOTONIC from the beginning of each spin to its end, summed, ns.
@@ -37,21 +37,21 @@ pub struct SoftirqSpin {
 }
 
 impl SoftirqSpin {
-    /// Makes the filter and attaches it to `socket`, which from then on receives nothing.
+    /// Creates the filter and attaches it to `socket`, which then receives nothing.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF or CAP_SYS_ADMIN, `ENOSYS` on a kernel without bpf(2).
     pub fn attach(socket: &UdpSocket) -> SysResult<Self> {
         let failed = |operation: &str, error| SysError::new(operation, "a spinning filter", error);
         let sums = SharedValue::new(size_of::<Spun>() as u32);
-        let sums = sums.map_err(|error| failed("make sums for", error))?;
+        let sums = sums.map_err(|error| failed("create sums for", error))?;
         let filter = Program::load(ProgramType::SocketFilter, &program(&sums));
         let filter = filter.map_err(|error| failed("load", error))?;
         filter.filter(socket).map_err(|error| failed("attach", error))?;
         Ok(Self { sums })
     }
 
-    /// What it has done so far.
+    /// Its work so far.
     ///
     /// # Errors
     /// As bpf(2).
@@ -62,12 +62,12 @@ impl SoftirqSpin {
     }
 }
 
-/// r6: when it began, r7: rounds, r8: time spent.
+/// r6: start time, r7: rounds, r8: time spent.
 fn program(sums: &SharedValue) -> Vec<Instruction> {
     use code::*;
     let clock = step(CALL, 0, 0, 0, function::KTIME_GET_NS);
     let mut program = vec![clock, step(MOV_REGISTER, 6, 0, 0, 0), step(MOV_NUMBER, 7, 0, 0, 0)];
-    // one round; its length is what the jump back goes over
+    // one round; its length is the distance of the backward jump
     let round = CLOCK_READS as i16 + 5;
     program.extend([clock; CLOCK_READS]);
     program.extend([
@@ -89,7 +89,8 @@ fn program(sums: &SharedValue) -> Vec<Instruction> {
     program
 }
 
-/// Runs `body` on `cpu`, with what sends a datagram from there to a socket with the filter, and the filter.
+/// Calls `body` on `cpu` with a function that sends a datagram to a socket with the filter, and
+/// with the filter.
 #[cfg(test)]
 pub(crate) fn sending_on(cpu: u32, body: impl FnOnce(&dyn Fn(), &SoftirqSpin) + Send + 'static) {
     use crate::sched;
@@ -127,7 +128,7 @@ mod tests {
         for _ in 0..3 {
             sender.send_to(&[1], receiver.local_addr().unwrap()).unwrap();
         }
-        // another CPU may still be at it
+        // the filter may still run on another CPU
         while spin.spun().unwrap().datagrams < 3 && monotonic_ns() < before + 1_000_000_000 {}
         let (spun, took) = (spin.spun().unwrap(), monotonic_ns() - before);
         assert_eq!(spun.datagrams, 3);

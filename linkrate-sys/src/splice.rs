@@ -1,4 +1,4 @@
-//! Sending pages without copying them, through pipes.
+//! Sending pages without copies, through pipes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,8 +10,8 @@ use rustix::pipe::{
 
 use crate::memory::PageBuffer;
 
-/// Payload whose pages stay in one pipe and are sent through another: tee(2) takes references to
-/// the pages, splice(2) hands them to the socket. No byte is copied and no page is looked up.
+/// Payload whose pages stay in one pipe and are sent through another: tee(2) duplicates references
+/// to the pages, splice(2) moves them to the socket. No byte is copied and no page is looked up.
 #[derive(Debug)]
 pub struct PagePipes {
     store: Pipe,
@@ -32,8 +32,8 @@ struct Pipe {
 impl Pipe {
     fn new(capacity: usize) -> io::Result<Self> {
         let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC)?;
-        // an ordinary user's pipe may not grow past /proc/sys/fs/pipe-max-size; a smaller one
-        // only takes more calls
+        // for ordinary users /proc/sys/fs/pipe-max-size limits a pipe; a smaller one only needs
+        // more calls
         let _ = fcntl_setpipe_size(&write_end, capacity.max(PAGE));
         Ok(Self { read_end, write_end })
     }
@@ -49,7 +49,8 @@ const PAGE: usize = 4096;
 const STORED: usize = 256 << 10;
 
 impl PagePipes {
-    /// Makes ready to send messages of up to `largest` bytes of `payload`, repeated if need be.
+    /// Prepares to send messages of up to `largest` bytes of `payload`, which is repeated if
+    /// necessary.
     ///
     /// # Errors
     /// As pipe2(2) and vmsplice(2).
@@ -69,7 +70,7 @@ impl PagePipes {
         Ok(Self { store, way, stored, pending: 0, _payload: payload })
     }
 
-    /// Sends up to `length` bytes to `socket` and returns how many went.
+    /// Sends up to `length` bytes to `socket` and returns the number sent.
     ///
     /// # Errors
     /// As tee(2) and splice(2).
@@ -106,7 +107,7 @@ mod tests {
                 let part = pipes.send(&sender, message - sent).unwrap();
                 let mut buffer = vec![0; part];
                 receiver.read_exact(&mut buffer).unwrap();
-                // a message that the socket took in parts goes on where it was
+                // continue a message of which the socket accepted only a part
                 assert_eq!(buffer, content[sent..sent + part]);
                 sent += part;
             }

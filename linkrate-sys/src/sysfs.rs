@@ -1,8 +1,8 @@
 //! Receive packet steering (RPS) of an interface, through `/sys/class/net`.
 //!
 //! A sysfs shows the interfaces of the network namespace of the process that mounted it. A
-//! [host](crate::host) mounts its own; where that was not possible, the interface is missing
-//! here and the error says so.
+//! [host](crate::host) mounts its own. If that failed, its interfaces are missing here, and the
+//! error says so.
 
 use std::fs;
 use std::io;
@@ -15,12 +15,12 @@ use crate::error::{SysError, SysResult};
 const CLASS: &str = "/sys/class/net";
 
 const NOT_MOUNTED: &str = "this sysfs shows another network namespace; run `mount -t sysfs sysfs \
-                           /sys` inside it, in a mount namespace of its own";
+                           /sys` in the host, in a separate mount namespace";
 
-/// How many receive queues of `interface` are in use: its `queues/rx-N` directories.
+/// Number of receive queues of `interface` in use: its `queues/rx-N` directories.
 ///
 /// # Errors
-/// `NotFound` when this sysfs has no such interface.
+/// `NotFound` if this sysfs does not have the interface.
 pub fn rx_queue_count(interface: &str) -> SysResult<u32> {
     let path = path(interface, "queues")?;
     let failed = |error| SysError::new("list", path.display().to_string(), error);
@@ -33,22 +33,22 @@ pub fn rx_queue_count(interface: &str) -> SysResult<u32> {
 }
 
 /// The CPUs to which receive queue `queue` spreads its packets (`rps_cpus`,
-/// Documentation/networking/scaling.rst); none means steering is off.
+/// Documentation/networking/scaling.rst); an empty set if steering is off.
 ///
 /// # Errors
-/// `NotFound` when there is no such interface or queue.
+/// `NotFound` if the interface or queue does not exist.
 pub fn receive_steering(interface: &str, queue: u32) -> SysResult<CpuSet> {
     let path = path(interface, &format!("queues/rx-{queue}/rps_cpus"))?;
     let text = read(&path).map_err(explain_steering)?;
     parse_mask(&text).ok_or_else(|| unreadable(&path, &text))
 }
 
-/// Spreads the packets of receive queue `queue` over `cpus`, none to turn steering off, and reads
-/// it back.
+/// Spreads the packets of receive queue `queue` over `cpus` and reads the setting back. An empty
+/// set turns steering off.
 ///
 /// # Errors
 /// `PermissionDenied` without CAP_NET_ADMIN in the first user namespace: the kernel
-/// (`store_rps_map`, net/core/net-sysfs.c) does not accept the root of any other.
+/// (`store_rps_map`, net/core/net-sysfs.c) does not accept root of another user namespace.
 pub fn set_receive_steering(interface: &str, queue: u32, cpus: &CpuSet) -> SysResult<()> {
     let path = path(interface, &format!("queues/rx-{queue}/rps_cpus"))?;
     fs::write(&path, cpus.to_kernel_mask()).map_err(|error| {
@@ -62,14 +62,14 @@ pub fn set_receive_steering(interface: &str, queue: u32, cpus: &CpuSet) -> SysRe
 fn explain_steering(error: SysError) -> SysError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => error.with_hint(
-            "receive packet steering can only be set by root itself, not by the root of a user \
-             namespace; run as root or leave it off",
+            "only root may set receive packet steering, not root of a user namespace; run as root or \
+             leave it off",
         ),
         io::ErrorKind::NotFound => error.with_hint(
-            "the interface has fewer receive queues in use; give it more channels first",
+            "the interface has fewer receive queues in use; set more channels first",
         ),
         _ if error.errno() == Some(libc::EOVERFLOW) => {
-            error.with_hint("this machine cannot have CPUs of these numbers")
+            error.with_hint("this machine has no CPUs of these numbers")
         }
         _ => error,
     }
@@ -78,7 +78,7 @@ fn explain_steering(error: SysError) -> SysError {
 /// The path of `file` of `interface`, after checking that this sysfs has the interface.
 fn path(interface: &str, file: &str) -> SysResult<PathBuf> {
     let directory = Path::new(CLASS).join(interface);
-    // a name with a slash would lead elsewhere
+    // a name with a slash would be a path to another directory
     if interface.is_empty() || interface.contains('/') || !directory.join("ifindex").exists() {
         let cause = io::Error::from_raw_os_error(libc::ENOENT);
         return Err(SysError::new("find interface", directory.display().to_string(), cause)
@@ -94,7 +94,8 @@ fn read(path: &Path) -> SysResult<String> {
 }
 
 fn unreadable(path: &Path, text: &str) -> SysError {
-    let cause = io::Error::new(io::ErrorKind::InvalidData, format!("\"{text}\" was not expected"));
+    let cause =
+        io::Error::new(io::ErrorKind::InvalidData, format!("unexpected content \"{text}\""));
     SysError::new("read", path.display().to_string(), cause)
 }
 

@@ -1,51 +1,52 @@
-//! TCP_INFO: what the kernel knows of one connection.
+//! TCP_INFO: state of one TCP connection in the kernel.
 
 use std::io;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The fields linkrate uses, in the kernel's units.
+/// Fields of TCP_INFO of a connection of this process, in the kernel's units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpInfo {
     /// Sending maximum segment size, bytes.
     pub snd_mss: u32,
     /// Smoothed round-trip time, µs.
     pub rtt_us: u32,
-    /// Shortest round trip seen lately, µs; `u32::MAX` before the first.
+    /// Shortest recent round trip, µs; `u32::MAX` before the first.
     pub min_rtt_us: u32,
     /// Congestion window, segments.
     pub snd_cwnd: u32,
-    /// Segments sent again so far.
+    /// Retransmitted segments.
     pub total_retrans: u32,
-    /// Time with data to send so far, µs.
+    /// Time with data to send, µs.
     pub busy_time_us: u64,
-    /// Part of it limited by the receiver's window, µs.
+    /// Part of that time limited by the receiver's window, µs.
     pub rwnd_limited_us: u64,
-    /// Part of it limited by the send buffer, µs.
+    /// Part of that time limited by the send buffer, µs.
     pub sndbuf_limited_us: u64,
 }
 
-/// What TCP knows of the path of a connection of any process, in the kernel's units.
+/// Path information of TCP for a connection of any process, in the kernel's units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PathInfo {
     /// Smoothed round-trip time, µs.
     pub rtt_us: u32,
-    /// Shortest round trip seen lately, µs; `u32::MAX` before the first, as the kernel has it.
+    /// Shortest recent round trip, µs; `u32::MAX` before the first, as in the kernel.
     pub min_rtt_us: u32,
     /// Path MTU, bytes.
     pub path_mtu: u32,
-    /// Payload the far end has acknowledged, bytes, and one for the SYN of who connected.
+    /// Payload that the far end has acknowledged, bytes; at the connecting end plus one for the
+    /// SYN.
     pub bytes_acked: u64,
     /// Payload received, bytes.
     pub bytes_received: u64,
-    /// Segments sent with payload, those sent again included.
+    /// Segments sent with payload, including retransmissions.
     pub data_segments_out: u32,
-    /// Segments sent again so far.
+    /// Retransmitted segments.
     pub total_retrans: u32,
 }
 
 impl PathInfo {
-    /// Reads a `struct tcp_info` that came as bytes. What an older kernel leaves out is zero.
+    /// Reads a `struct tcp_info` from bytes. Fields that an older kernel does not have are zero.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let word = |at: usize| {
             let bytes = bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
@@ -66,8 +67,8 @@ impl PathInfo {
         }
     }
 
-    /// The shortest round trip, µs, or the smoothed one on kernels that do not say; `None` before
-    /// the first.
+    /// The shortest round trip, µs, or the smoothed one on kernels without it; `None` before the
+    /// first.
     pub fn round_trip_us(&self) -> Option<u32> {
         let known = |us: &u32| *us > 0 && *us < u32::MAX;
         [self.min_rtt_us, self.rtt_us].into_iter().find(known)
@@ -75,7 +76,7 @@ impl PathInfo {
 }
 
 /// `struct tcp_info` of include/uapi/linux/tcp.h up to `tcpi_sndbuf_limited`. Older kernels fill
-/// a shorter prefix and the rest stays zero; newer ones have more, which is cut off.
+/// a shorter prefix and the rest stays zero; fields of newer kernels are cut off.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawTcpInfo {
@@ -130,7 +131,7 @@ struct RawTcpInfo {
 /// Reads TCP_INFO of a TCP socket, tcp(7).
 ///
 /// # Errors
-/// `ENOPROTOOPT` or `EOPNOTSUPP` when it is no TCP socket.
+/// `ENOPROTOOPT` or `EOPNOTSUPP` for a socket that is not TCP.
 pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut raw = MaybeUninit::<RawTcpInfo>::zeroed();
     let mut length = size_of::<RawTcpInfo>() as libc::socklen_t;
@@ -174,8 +175,8 @@ mod tests {
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut receiver, _) = listener.accept().unwrap();
         let mut buffer = vec![1; 8 << 20];
-        // a receiver that waits fills its window, and the sender has data it may not send; the
-        // kernel counts these times in jiffies
+        // the receiver does not read, so its window fills and the sender has to wait; the kernel
+        // counts these times in jiffies
         let reader = std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(50));
             receiver.read_exact(&mut buffer).unwrap();

@@ -1,6 +1,6 @@
-//! What `/proc` and `/sys` say, below any root: that of this host, or a copy of another's.
+//! Files of `/proc` and `/sys` below a root: those of this host, or a copy from another one.
 //!
-//! A file that is missing or cannot be read is `None`: on most hosts most of them are.
+//! A file that is missing or cannot be read is `None`; most hosts have only a part of the files.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -24,47 +24,47 @@ impl Tree {
         Self(root.into())
     }
 
-    /// Where `path` is, which is given as on the host itself (`/proc/stat`).
+    /// The place of `path`, which is given as on the host itself (`/proc/stat`).
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let parts = path.as_ref().components();
-        // the root of the host is the root of the tree
+        // an absolute path is relative to the root of the tree
         let inside =
             parts.filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
         self.0.join(inside.collect::<PathBuf>())
     }
 
-    /// Whether there is such a file or directory.
+    /// Whether the file or directory exists.
     pub fn has(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }
 
-    /// The text of a file without blanks around it.
+    /// The text of a file, trimmed.
     pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         let bytes = fs::read(self.path(path)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// A file that holds one number.
+    /// A file with one number.
     pub fn number<N: std::str::FromStr>(&self, path: impl AsRef<Path>) -> Option<N> {
         self.text(path)?.parse().ok()
     }
 
-    /// A file that holds numbers with blanks between them; the first that is none ends them.
+    /// A file with numbers separated by blanks, up to the first word that is not a number.
     pub fn numbers(&self, path: impl AsRef<Path>) -> Option<Vec<u64>> {
         Some(self.text(path)?.split_whitespace().map_while(|word| word.parse().ok()).collect())
     }
 
-    /// A file that holds a list of CPUs (`0-3,8`); an empty one is an empty set.
+    /// A file with a list of CPUs (`0-3,8`); an empty file is an empty set.
     pub fn cpu_list(&self, path: impl AsRef<Path>) -> Option<CpuSet> {
         CpuSet::try_from(self.text(path)?).ok()
     }
 
-    /// A file that holds a mask of CPUs (`00000000,0000000f`).
+    /// A file with a mask of CPUs (`00000000,0000000f`).
     pub fn cpu_mask(&self, path: impl AsRef<Path>) -> Option<CpuSet> {
         parse_mask(&self.text(path)?)
     }
 
-    /// The names in a directory, sorted; none where it is missing.
+    /// The names in a directory, sorted; empty if it is missing.
     pub fn names(&self, path: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
         let mut names: Vec<String> = entries
@@ -74,13 +74,13 @@ impl Tree {
         names
     }
 
-    /// The last part of what a symbolic link points at.
+    /// The last part of the target of a symbolic link.
     pub fn link_name(&self, path: impl AsRef<Path>) -> Option<String> {
         let target = fs::read_link(self.path(path)).ok()?;
         Some(target.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// What `path` really is once every link in it is followed, told as on the host itself.
+    /// The real path of `path`, with all links followed, as on the host itself.
     pub fn resolve(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
         let root = fs::canonicalize(&self.0).ok()?;
         let real = fs::canonicalize(self.path(path)).ok()?;

@@ -1,32 +1,32 @@
-//! Waiting for descriptors with nanosecond time-outs, ppoll(2), and without allocating.
+//! Waiting for descriptors with nanosecond timeouts, ppoll(2), without allocation.
 //!
-//! How exact a time-out is depends on the thread's timer slack, 50 µs unless
+//! The precision of a timeout depends on the timer slack of the thread, 50 µs unless it is
 //! [set](crate::sched::set_timer_slack_ns).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Most descriptors that one call waits for.
+/// The most descriptors of one call.
 pub const MOST_DESCRIPTORS: usize = 16;
 
-/// Which of the descriptors are ready, by their place in the list.
+/// The ready descriptors, by their place in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ready(u16);
 
 impl Ready {
-    /// Whether the descriptor at `index` is readable, or has an error that reading it tells.
+    /// Whether the descriptor at `index` is readable, or has an error that a read returns.
     pub fn contains(self, index: usize) -> bool {
         index < MOST_DESCRIPTORS && self.0 >> index & 1 == 1
     }
 
-    /// Whether any is.
+    /// Whether any descriptor is ready.
     pub fn any(self) -> bool {
         self.0 != 0
     }
 }
 
-/// Waits until one of `descriptors` is readable, at most `timeout_ns`, without end if `None`.
-/// A zero looks and does not wait. A signal ends the wait early, as if the time were up.
+/// Waits until one of `descriptors` is readable, at most `timeout_ns`; with `None` there is no
+/// limit, and with zero it returns at once. A signal ends the wait early, like a timeout.
 ///
 /// # Errors
 /// `InvalidInput` for more than [`MOST_DESCRIPTORS`]; otherwise as ppoll(2).
@@ -98,7 +98,7 @@ mod tests {
             shortest = shortest.min(started.elapsed());
         }
         assert!(shortest >= Duration::from_micros(20), "{shortest:?}");
-        // the slack of 50 µs is gone; milliseconds would be a rounded time-out
+        // a timer slack of 50 µs, or a timeout rounded to milliseconds, would take longer
         assert!(shortest < Duration::from_millis(1), "{shortest:?}");
         assert!(!wait(&[], Some(1000)).unwrap().any());
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::privileges;
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
-use linkrate_sys::host::{self, HostProcess, end_inhabitants};
+use linkrate_sys::host::{self, HostProcess, end_programs};
 use linkrate_sys::{local_socket, sched};
 use linkrate_terms::CpuSet;
 
@@ -85,13 +85,13 @@ fn who_is_in_a_host_ends_with_it() {
         let mut output = shell.stdout.take().unwrap();
         output.read_exact(&mut [0; 6]).unwrap();
         let started = Instant::now();
-        end_inhabitants(&[host.pid()], Duration::from_millis(300));
+        end_programs(&[host.pid()], Duration::from_millis(300));
         // every holder of the pipe is gone
         assert_eq!(output.read_to_end(&mut Vec::new()).unwrap(), 0);
         assert!(started.elapsed() < Duration::from_secs(5));
         // the host itself is not
         assert!(host.network_namespace().is_ok());
-        end_inhabitants(&[host.pid()], Duration::ZERO);
+        end_programs(&[host.pid()], Duration::ZERO);
     }
 }
 

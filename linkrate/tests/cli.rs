@@ -376,9 +376,9 @@ fn an_agent_refuses_nonsense_and_goes_on() {
         (json!({"await-link": {"name": "a name of more than fifteen bytes"}}), "interface name is"),
         (json!({"place": {"cpus": "4000"}}), "4000"),
         (json!(Request::Measure(far)), "expected at most"),
-        (json!("await-flows"), "await-flows before listen"),
-        (json!("begin"), "begin before flows"),
-        (json!("finish"), "finish before flows"),
+        (json!("await-flows"), "await-flows came before listen"),
+        (json!("begin"), "begin came before the flows"),
+        (json!("finish"), "finish came before the flows"),
     ] {
         let said = agent.refuses(&message);
         assert!(said.contains(reason), "{message}: {said}");

@@ -13,6 +13,7 @@ use common::{LINKRATE, Running, command, is_root_or_skips, skip};
 use linkrate_agent::cpu_meter::{CpuMeter, choose};
 use linkrate_doctor::self_test::{self, Meter, SelfTest, Verdict};
 use linkrate_lab::Placement;
+use linkrate_sys::cpus;
 use linkrate_sys::error::SysResult;
 use linkrate_sys::interrupts::InterruptCounts;
 use linkrate_sys::procstat::{self, CpuTimes};
@@ -23,8 +24,8 @@ use serde_json::Value;
 
 /// Time that the hypervisor has taken from all CPUs, ns.
 fn stolen_ns() -> u64 {
-    let cpus = procstat::online_cpus().expect("CPUs");
-    cpus.iter().map(|cpu| procstat::read_coarse(cpu).expect("times").steal_ns).sum()
+    let online = cpus::online().expect("CPUs");
+    online.iter().map(|cpu| procstat::read_coarse(cpu).expect("times").steal_ns).sum()
 }
 
 /// What the self-test says, and whether the hypervisor left the machine alone meanwhile; where it

@@ -14,20 +14,20 @@ use super::send_path::payload;
 use super::sizes::Sizes;
 use super::transact::Exchange;
 
-/// Largest UDP payload over IPv4: 65535 less 20 and 8 bytes of headers. Also what UDP_GRO hands
-/// over at once.
+/// Largest UDP payload over IPv4: 65535 less 20 and 8 bytes of headers. UDP_GRO returns no more at
+/// once either.
 pub const LARGEST_DATAGRAM: usize = 65507;
 
-/// How long a receive waits before the flow looks whether it should stop.
+/// How long a receive waits before the flow checks for the end of the run.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How often a client presents itself before it gives up.
+/// The most introductions of a client without an answer.
 const INTRODUCTIONS: u32 = 50;
 
-/// Presents a client's flow to the far end and waits for the echo.
+/// Sends the preamble of a client's flow and waits for its echo.
 ///
 /// # Errors
-/// `TimedOut` when nobody answers.
+/// `TimedOut` without an answer.
 pub fn introduce(socket: &OwnedFd, preamble: Preamble) -> io::Result<()> {
     socket::set_receive_timeout(socket, PATIENCE)?;
     let mut echo = [0; PREAMBLE_BYTES];
@@ -46,7 +46,7 @@ pub fn introduce(socket: &OwnedFd, preamble: Preamble) -> io::Result<()> {
 /// Waits for the client of this flow, connects the socket to it and answers.
 ///
 /// # Errors
-/// `TimedOut` when no client of this run presents itself.
+/// `TimedOut` when no client of this run sends a preamble.
 pub fn await_introduction(socket: &OwnedFd, nonce: u64) -> io::Result<Preamble> {
     socket::set_receive_timeout(socket, PATIENCE)?;
     let mut bytes = [0; PREAMBLE_BYTES];
@@ -62,13 +62,14 @@ pub fn await_introduction(socket: &OwnedFd, nonce: u64) -> io::Result<Preamble> 
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, "no client presented itself"))
+    Err(io::Error::new(io::ErrorKind::TimedOut, "no client sent a preamble"))
 }
 
-/// Sends datagrams until told to stop. A full device queue is waited for, not counted as sent.
+/// Sends datagrams until told to stop. If the queue of the device is full, it waits and counts
+/// nothing.
 ///
 /// # Errors
-/// As the socket's.
+/// Errors of the socket.
 pub fn transmit(flow: &mut FlowContext, socket: &OwnedFd, mut sizes: Sizes) -> io::Result<()> {
     let payload = payload(sizes.largest());
     while !flow.control.stopped() {
@@ -84,7 +85,7 @@ pub fn transmit(flow: &mut FlowContext, socket: &OwnedFd, mut sizes: Sizes) -> i
 /// Receives datagrams until told to stop.
 ///
 /// # Errors
-/// As the socket's.
+/// Errors of the socket.
 pub fn receive(flow: &mut FlowContext, socket: &OwnedFd) -> io::Result<()> {
     socket::set_receive_timeout(socket, PATIENCE)?;
     let mut buffer = vec![0; LARGEST_DATAGRAM];
@@ -98,11 +99,11 @@ pub fn receive(flow: &mut FlowContext, socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes requests with at most `burst` outstanding. What is not answered in time is counted as
-/// given up and asked again, as netperf does not.
+/// Makes requests with at most `burst` outstanding. A request without an answer in time is counted
+/// and sent again; netperf does not do this.
 ///
 /// # Errors
-/// As the socket's.
+/// Errors of the socket.
 pub fn request(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -130,7 +131,7 @@ pub fn request(
             Err(error) if transient(&error) => {
                 flow.counters.add_timeouts(outstanding.len() as u64);
                 outstanding.clear();
-                // what comes after all must not be taken for the answer to the next request
+                // a late answer must not count as the answer to the next request
                 drain(socket, &mut buffer);
             }
             Err(error) => return Err(error),
@@ -142,7 +143,7 @@ pub fn request(
 /// Answers requests until told to stop.
 ///
 /// # Errors
-/// As the socket's.
+/// Errors of the socket.
 pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -> io::Result<()> {
     socket::set_receive_timeout(socket, PATIENCE)?;
     let out = payload(responses.largest());
@@ -154,7 +155,7 @@ pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -
                 flow.counters.add_received(received as u64);
                 match socket::send(socket, &out[..responses.draw()]) {
                     Ok(sent) => flow.counters.add_sent(sent as u64),
-                    // a response that finds no room is lost, as one on the wire would be
+                    // a response without room in the queue is lost, like one on the link
                     Err(error) if transient(&error) => {}
                     Err(error) => return Err(error),
                 }
@@ -166,12 +167,13 @@ pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -
     Ok(())
 }
 
-/// Throws away what is there: introductions made twice, answers that came too late.
+/// Discards received datagrams: repeated introductions and late answers.
 fn drain(socket: &OwnedFd, buffer: &mut [u8]) {
     while socket::receive_now(socket, buffer).is_ok() {}
 }
 
-/// A time-out, a full queue, or the far end's socket not open yet (an ICMP of an earlier send).
+/// A timeout, a full queue, or an ICMP error of an earlier send while the far end's socket was
+/// closed.
 fn transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,11 +1,11 @@
-//! How a connection says which flow it is: the first bytes a client sends on it.
+//! The preamble: the first bytes that a client sends on a connection, which name its flow.
 
 use std::io;
 
-/// Length of a preamble on the wire.
+/// Length of a preamble, bytes.
 pub const PREAMBLE_BYTES: usize = 16;
 
-/// What a flow does with payload, seen from the client.
+/// Role of a flow, from the view of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientRole {
     /// The client receives a stream.
@@ -16,16 +16,16 @@ pub enum ClientRole {
     Requests,
 }
 
-/// Which flow a connection is.
+/// The flow of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preamble {
-    /// The run's nonce.
+    /// Nonce of the run.
     pub nonce: u64,
-    /// The client's number.
+    /// Number of the client.
     pub client: u16,
-    /// The flow's number within client and role.
+    /// Number of the flow within client and role.
     pub flow: u16,
-    /// What the client does.
+    /// Role of the flow.
     pub role: ClientRole,
 }
 
@@ -47,20 +47,20 @@ impl Preamble {
     /// Reads a preamble and checks that it belongs to this run.
     ///
     /// # Errors
-    /// `InvalidData` when the nonce is another one or the role is unknown.
+    /// `InvalidData` for another nonce or an unknown role.
     pub fn from_bytes(bytes: &[u8; PREAMBLE_BYTES], nonce: u64) -> io::Result<Self> {
         let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
         let word = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         let mut given = [0; 8];
         given.copy_from_slice(&bytes[..8]);
         if u64::from_be_bytes(given) != nonce {
-            return Err(invalid("a connection that does not belong to this run"));
+            return Err(invalid("the connection does not belong to this run"));
         }
         let role = match bytes[12] {
             0 => ClientRole::Receives,
             1 => ClientRole::Sends,
             2 => ClientRole::Requests,
-            _ => return Err(invalid("a connection with an unknown role")),
+            _ => return Err(invalid("the connection has an unknown role")),
         };
         Ok(Self { nonce, client: word(8), flow: word(10), role })
     }

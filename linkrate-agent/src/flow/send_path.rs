@@ -1,4 +1,4 @@
-//! The ways payload enters a TCP socket.
+//! The ways to send payload into a TCP socket.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use linkrate_terms::SendPath;
 
 use super::{Control, Counters};
 
-/// Payload that compresses badly and repeats late, the same for every flow.
+/// Payload that is hard to compress and has a long period, the same for every flow.
 pub fn payload(length: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -28,7 +28,7 @@ pub fn payload(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A socket and the means to send messages through it.
+/// A socket, and the means to send messages through it.
 #[derive(Debug)]
 pub struct Sender {
     socket: Arc<OwnedFd>,
@@ -37,7 +37,7 @@ pub struct Sender {
 
 #[derive(Debug)]
 enum Means {
-    /// A region that is sent over and over.
+    /// A region that is sent repeatedly.
     Plain(PageBuffer),
     MsgZerocopy {
         payload: PageBuffer,
@@ -47,9 +47,10 @@ enum Means {
     Splice(PagePipes),
 }
 
-/// Memory that payload is sent from and received into, over and over: a third of a first-level
-/// cache, so that what is measured is the copy between process and kernel, not a cache miss that
-/// no adapter causes. Larger for messages of which one call would take too many.
+/// Size of the memory that payload is sent from and received into repeatedly, bytes: a third of a
+/// first-level cache, so that runs measure the copy between process and kernel, and not cache
+/// misses that no adapter causes. It is larger for large messages, of which one call would need too
+/// many parts.
 pub fn region_bytes(largest_message: usize) -> usize {
     const REGION: usize = 16 << 10;
     const PARTS: usize = 64;
@@ -60,7 +61,7 @@ pub fn region_bytes(largest_message: usize) -> usize {
 const REAP_EVERY: u64 = 16;
 
 impl Sender {
-    /// Makes ready to send messages of up to `largest` bytes.
+    /// Prepares to send messages of up to `largest` bytes.
     ///
     /// # Errors
     /// When a file, a pipe or the socket option is refused.
@@ -81,10 +82,10 @@ impl Sender {
         Ok(Self { socket, means })
     }
 
-    /// Sends one whole message of `length` bytes, counting as it goes.
+    /// Sends one whole message of `length` bytes, and counts each part.
     ///
     /// # Errors
-    /// As the socket's; `WriteZero` when the peer takes nothing more.
+    /// Errors of the socket; `WriteZero` when the peer accepts no more data.
     pub fn send(
         &mut self,
         length: usize,
@@ -113,7 +114,7 @@ impl Sender {
                         *outstanding += 1;
                         sent
                     }
-                    // too many completions outstanding: reap, and send this one by copy
+                    // too many completions are outstanding: reap them, and copy this message
                     Err(error) if socket::is_out_of_buffers(&error) => {
                         *outstanding = REAP_EVERY;
                         counters.add_completed(1);

@@ -4,7 +4,7 @@ use linkrate_terms::MessageSize;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Sizes drawn before traffic starts, so that drawing costs nothing while it flows.
+/// Number of sizes that are drawn before traffic starts, so that drawing costs nothing later.
 const DRAWN: usize = 4096;
 
 /// An endless sequence of message sizes in bytes.
@@ -44,20 +44,20 @@ impl Sizes {
     }
 }
 
-/// The sizes of connections that each carry one exchange. Both ends know the client's port, so
-/// each works out from it what the other will send.
+/// The sizes of connections with one exchange each. Both ends compute them from the port of the
+/// client.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionSizes {
     /// Request sizes.
     pub requests: MessageSize,
     /// Response sizes.
     pub responses: MessageSize,
-    /// The run's seed.
+    /// Seed of the run.
     pub seed: u64,
 }
 
 impl ConnectionSizes {
-    /// Whether every connection has the same sizes, so that the port need not be asked for.
+    /// Whether every connection has the same sizes, so that the port is not needed.
     pub fn are_fixed(&self) -> bool {
         let fixed = |size| matches!(size, MessageSize::Fixed(_));
         fixed(self.requests) && fixed(self.responses)

@@ -13,25 +13,26 @@ use super::FlowContext;
 use super::send_path::{Sender, region_bytes};
 use super::sizes::Sizes;
 
-/// Most bytes taken off a socket in one call. A message of the workload is what the sender hands
-/// over; a receiver takes what is there.
+/// The most bytes received in one call. The message size of a workload is that of the sender; a
+/// receiver takes all available data.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// The same, of a receiver that [gathers](Taking::Gathered).
+/// The same for a receiver that [gathers](Taking::Gathered).
 const GATHERED_BYTES: usize = 768 << 10;
 
-/// How long a receiver that gathers lets more arrive, less what the timer takes to wake it.
+/// How long a gathering receiver waits for more data, without the delay of the timer.
 const GATHERING: Duration = Duration::from_micros(10);
 
-/// What one call must have taken for gathering to be worth a timer: two superframes. Slower
-/// traffic, which would only be delayed by it, never gives so much at once.
+/// The least bytes of one call that justify a timer for gathering: two superframes. Slower traffic,
+/// which gathering would only delay, never has so much available.
 const WORTH_GATHERING_BYTES: usize = 128 << 10;
 
-/// Most bytes discarded in one call: discarding touches no memory, so more is only fewer calls.
+/// The most bytes discarded in one call. Discarding touches no memory, so more bytes mean fewer
+/// calls.
 const DISCARD_BYTES: usize = 1 << 20;
 
-/// Bytes after which a sender lets its receiver have the CPU they share, so that payload is taken
-/// while it is still in the second-level cache.
+/// After this many bytes, a sender yields the CPU that it shares with its receiver, so that the
+/// receiver takes payload from the second-level cache.
 const TURN_BYTES: usize = 512 << 10;
 
 /// Sends messages until told to stop. With `takes_turns` the receiver is on the same CPU.
@@ -46,7 +47,7 @@ pub fn transmit(
     takes_turns: bool,
 ) -> io::Result<()> {
     let mut sender = Sender::new(socket, path, sizes.largest())?;
-    // payload that is not copied does not care for caches
+    // payload that is not copied does not use the cache
     let turn_bytes = if takes_turns && path == SendPath::Plain { TURN_BYTES } else { usize::MAX };
     let mut since_turn = 0;
     while !flow.control.stopped() {
@@ -61,25 +62,25 @@ pub fn transmit(
     Ok(())
 }
 
-/// How a receiver takes what has arrived.
+/// How a receiver takes data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taking {
-    /// As soon as something is there, as a program does that wants its data.
+    /// At once, as most programs do.
     AtOnce,
-    /// The sender is on the same CPU: it goes first.
+    /// After the sender, which is on the same CPU.
     InTurn,
-    /// In large pieces, with a short sleep before each one as long as there is much to take.
+    /// In large pieces, with a short sleep before each one while much data arrives.
     ///
-    /// A segment that is sent to a CPU at work interrupts it, which in a virtual machine costs
-    /// both CPUs more than the segment does, unless that CPU has segments before it anyway. So a
-    /// sender is fastest if its receiver leaves segments to gather while it copies, and lets the
-    /// kernel take all of them at once while it sleeps.
+    /// A segment for a busy CPU interrupts it, unless that CPU already has segments to process. In
+    /// a virtual machine the interrupt costs both CPUs more than the segment does. A sender is
+    /// therefore fastest if segments gather while its receiver copies, and the kernel processes all
+    /// of them while the receiver sleeps.
     Gathered,
 }
 
 impl Taking {
-    /// What this machine's part in a run makes of a receiver. The system under test takes its
-    /// data as programs do; clients are there to keep up with it.
+    /// How a receiver of this role takes data. The system under test takes it as most programs do;
+    /// clients must keep up with it.
     pub fn of(client: bool, shares_cpus: bool) -> Self {
         match (shares_cpus, client) {
             (true, _) => Self::InTurn,
@@ -112,12 +113,12 @@ pub fn receive(
 ) -> io::Result<()> {
     match taking {
         Taking::AtOnce => {}
-        // or every segment that arrives would take the CPU from the sender
+        // otherwise every arriving segment would take the CPU from the sender
         Taking::InTurn => sched::become_batch()?,
         Taking::Gathered => {
-            // or it would take the CPU from the kernel's thread that processes segments
+            // otherwise it would take the CPU from the kernel thread that processes segments
             sched::become_batch()?;
-            // or a sleep would last 50 µs longer than it is to
+            // otherwise a sleep would last 50 µs longer
             sched::set_timer_slack_ns(1)?;
         }
     }
@@ -132,7 +133,7 @@ pub fn receive(
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         flow.counters.add_received(received as u64);
-        // what is discarded is gone before the next segment comes
+        // discarding ends before the next segment arrives
         if path == ReceivePath::Plain && taking.sleeps_after(received) {
             std::thread::sleep(GATHERING);
         }

@@ -1,7 +1,8 @@
-//! TCP transactions: request/response on standing connections, and a connection per transaction.
+//! TCP transactions: request/response on persistent connections, and one connection per
+//! transaction.
 //!
-//! Clients make requests, the system under test answers. Sizes are drawn at both ends from the
-//! same seed, so that no length needs to be sent.
+//! Clients send requests, the system under test answers. Both ends draw the sizes from the same
+//! seed, so no length is sent.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,7 +19,7 @@ use super::send_path::payload;
 use super::sizes::{ConnectionSizes, Sizes};
 use crate::sockets;
 
-/// The sizes of one flow's requests and responses, in step at both ends.
+/// The sizes of the requests and responses of one flow, equal at both ends.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     /// Request sizes.
@@ -28,7 +29,7 @@ pub struct Exchange {
 }
 
 impl FlowContext {
-    /// Counts a transaction that began at `begun_ns`, and its latency inside the window.
+    /// Counts a transaction that started at `begun_ns`, and inside the window its latency.
     pub(super) fn completed(&mut self, begun_ns: u64) {
         self.counters.add_transactions(1);
         if self.control.recording() {
@@ -62,8 +63,8 @@ pub fn request(
     request_burst(flow, socket, exchange, burst, &out, &mut buffer)
 }
 
-/// With several requests outstanding a blocking send could wait for a far end that itself waits
-/// to send a response. So neither direction blocks here; only the poll does.
+/// With several outstanding requests, a blocking send could wait for a far end that itself waits to
+/// send a response. So only the poll blocks, and neither direction does.
 fn request_burst(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -95,7 +96,7 @@ fn request_burst(
         }
         while let Some(received) = unless_it_would_block(socket::receive_now(
             socket,
-            // never past the response that is due, so that each one is seen to end
+            // receive up to the end of the next response only, to see when each one ends
             &mut buffer[..unreceived],
         ))? {
             if received == 0 {
@@ -133,7 +134,7 @@ pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut exchange: Exchange)
     Ok(())
 }
 
-/// Connects, makes one request, reads the response and the far end's close, over and over.
+/// Repeatedly connects, sends one request, and reads the response and the end of the stream.
 ///
 /// # Errors
 /// As the sockets'.
@@ -156,9 +157,9 @@ pub fn connect_and_request(
         };
         send_all(flow, &socket, &out[..request])?;
         receive_exactly(flow, &socket, &mut buffer, response)?;
-        // the far end closes first, so that it and not this host's port range holds TIME_WAIT
+        // the far end closes first, so TIME_WAIT does not use up the port range of this host
         if socket::receive(&socket, &mut buffer)? != 0 {
-            let reason = "a response longer than the workload's";
+            let reason = "the response is longer than the workload says";
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
         flow.completed(begun);

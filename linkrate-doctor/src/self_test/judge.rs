@@ -1,81 +1,83 @@
-//! What a meter's reading is worth: the difference to the known load, and whether others were at
-//! work meanwhile.
+//! Judges a reading of a meter: its difference from the known load, and whether other work
+//! disturbed the window.
 
 use linkrate_terms::measurement::{CpuTime, IdleSource};
 use serde::Serialize;
 
+use super::background::BackgroundUse;
 use super::load::{LoadKind, LoadReading};
-use super::others::OthersUse;
 
-/// How far a meter may be off, in percentage points of one CPU.
+/// The largest permitted error of a meter, percentage points of one CPU.
 pub const LIMIT_POINTS: f64 = 1.0;
 
-/// Share of a window in per cent, of what is not known to have been on the CPU or elsewhere, above
-/// which the truth is not known well enough: a part of the limit.
+/// Per cent of a window. If more CPU time than this may have been spent on this CPU or on another
+/// one, the true load is not known exactly enough. It is a fraction of the limit.
 const UNSURE_PERCENT: f64 = 0.4;
 
-/// Share of a window in per cent above which others on the CPU are more than a small correction.
+/// Per cent of a window. More CPU time of other processes on the CPU is a disturbance, and not a
+/// small correction.
 const OTHERS_PERCENT: f64 = 5.0;
 
-/// Processes started in a window above which their CPU time may count: one that began and ended
-/// between two looks is seen by nobody.
+/// The most processes started in an undisturbed window: the CPU time of a process that starts and
+/// ends between two readings is unknown.
 const MOST_FORKS: u64 = 3;
 
-/// What a sample shows.
+/// Verdict on a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The meter agrees with the load.
     Passed,
-    /// It does not, but the load was not alone.
+    /// The meter disagrees, but other work disturbed the load.
     Disturbed,
-    /// It does not.
+    /// The meter disagrees with an undisturbed load.
     Failed,
 }
 
-/// One load, as one meter saw it.
+/// One load, measured by one meter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sample {
     /// The load.
     pub load: LoadKind,
-    /// Its size as asked, in per cent of one CPU.
+    /// The requested size, per cent of one CPU.
     pub asked_percent: f64,
     /// The meter.
     pub meter: IdleSource,
-    /// The CPU; of several the one on which the meter was off most.
+    /// The CPU; of several, the one with the largest error.
     pub cpu: u32,
-    /// What the CPU did: the load by its own account, and others. Where others' time may contain
-    /// the load's, what lies between the load alone and both together is taken to be true.
+    /// The true load of the CPU: the load by its own clock, plus other processes. If the time of
+    /// other processes may include that of the load, each value between the load alone and the sum
+    /// counts as true.
     pub truth_percent: f64,
-    /// The CPU time of others there.
+    /// CPU time of other processes on this CPU.
     pub others_percent: f64,
-    /// What the meter says.
+    /// The reading of the meter.
     pub measured_percent: f64,
-    /// The difference in percentage points, positive when the meter says more.
+    /// Reading minus true load, percentage points.
     pub error_points: f64,
-    /// How many windows were measured; the figures are of the one with the median error.
+    /// Number of windows; the figures are those of the window with the median error.
     pub windows: u32,
-    /// What else was at work, unless there were enough windows without.
+    /// The disturbance; `None` if enough windows were undisturbed.
     pub disturbance: Option<String>,
-    /// What that shows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
 /// One CPU over one window.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
-    /// What the load did.
+    /// Readings of the load at both ends.
     pub load: (LoadReading, LoadReading),
-    /// What the meter saw.
+    /// The reading of the meter.
     pub seen: CpuTime,
-    /// What others did.
-    pub others: OthersUse,
+    /// CPU time of other processes.
+    pub others: BackgroundUse,
     /// [`Load::overlaps_others`](super::load::Load::overlaps_others).
     pub overlaps_others: bool,
 }
 
 impl Window {
-    /// What this window shows of the meter.
+    /// Judges the meter by this window.
     pub fn sample(&self, load: LoadKind, asked_percent: f64, meter: IdleSource) -> Sample {
         let (opened, closed) = self.load;
         let own = opened.percent_until(&closed);
@@ -83,8 +85,8 @@ impl Window {
         let measured = percent(self.seen.busy_ns, self.seen.window_ns);
         let truth = match self.overlaps_others {
             false => own + others,
-            // how much of others' time was the load's is not known, but it was no more than all; and
-            // what the hypervisor took in the load's hours, its clock on the wall does not know
+            // the load's part of the time of other processes is unknown, between nothing and all of
+            // it; and its wall clock includes the time that the hypervisor took meanwhile
             true => {
                 let steal = percent(self.seen.steal_ns, self.seen.window_ns);
                 measured.clamp((own - steal).max(0.0), own + others)
@@ -108,7 +110,7 @@ impl Window {
         }
     }
 
-    /// What was at work beside the load, if so much that the truth is not known well enough.
+    /// The disturbance, if it makes the true load too uncertain.
     pub fn disturbance(&self) -> Option<String> {
         let (opened, closed) = self.load;
         let window_ns = self.seen.window_ns;
@@ -119,22 +121,22 @@ impl Window {
         let lost = percent(closed.lost_ns.saturating_sub(opened.lost_ns), window_ns);
         let mut reasons = Vec::new();
         if self.seen.steal_ns > 0 {
-            // in ticks: one more or less would be a percentage point and more
+            // steal comes in ticks, and one tick is more than a percentage point
             let steal = percent(self.seen.steal_ns, window_ns);
             reasons.push(format!("the hypervisor took {steal:.1} %"));
         }
         if self.seen.steal_ns == 0 && meter_unsure > UNSURE_PERCENT {
-            reasons.push(format!("the meter did not know of {meter_unsure:.1} %"));
+            reasons.push(format!("the meter could not attribute {meter_unsure:.1} %"));
         }
         if others > OTHERS_PERCENT {
             reasons.push(format!("other processes took {others:.1} %"));
         }
         if unsure > UNSURE_PERCENT {
-            reasons.push(format!("other processes took {unsure:.1} %, not known where"));
+            reasons.push(format!("other processes took {unsure:.1} % on this CPU or on others"));
         }
-        // what others are known to have taken is in the truth
+        // the true load includes the known time of other processes
         if lost - others > UNSURE_PERCENT {
-            reasons.push(format!("the load was kept from the CPU for {lost:.1} %"));
+            reasons.push(format!("the load had to wait for the CPU for {lost:.1} %"));
         }
         if self.others.forks > MOST_FORKS {
             reasons.push(format!("{} processes were started", self.others.forks));
@@ -143,7 +145,8 @@ impl Window {
     }
 }
 
-/// Of several CPUs at the same time, the one that counts: the worst verdict, and the largest error.
+/// The sample to report of several CPUs at the same time: the worst verdict, then the largest
+/// error.
 pub fn worst(samples: impl IntoIterator<Item = Sample>) -> Option<Sample> {
     samples.into_iter().max_by(|a, b| {
         let size = |sample: &Sample| sample.error_points.abs();
@@ -151,17 +154,17 @@ pub fn worst(samples: impl IntoIterator<Item = Sample>) -> Option<Sample> {
     })
 }
 
-/// Windows without a disturbance of which the middle one is taken.
+/// Number of undisturbed windows whose median is reported.
 pub const ENOUGH: usize = 3;
 
-/// Whether `windows` of the same load and meter will do.
+/// Whether `windows` of the same load and meter have enough undisturbed ones.
 pub fn is_enough(windows: &[Sample]) -> bool {
     windows.iter().filter(|window| window.disturbance.is_none()).count() >= ENOUGH
 }
 
-/// Of several windows of the same load and meter, the one with the median error: of those that
-/// nothing disturbed if there are [`ENOUGH`], and else of all, as a disturbed one. One window in
-/// which something happened that nobody saw thus decides nothing.
+/// The window with the median error among windows of the same load and meter. It takes undisturbed
+/// windows only, or, if fewer than [`ENOUGH`] are undisturbed, all windows, and the sample is
+/// disturbed. A single window with an unseen disturbance therefore does not decide the verdict.
 pub fn middle(mut windows: Vec<Sample>) -> Option<Sample> {
     let count = windows.len() as u32;
     let enough = is_enough(&windows);
@@ -183,7 +186,7 @@ fn verdict(error_points: f64, is_disturbed: bool) -> Verdict {
     }
 }
 
-/// Share of `whole` in per cent.
+/// `part` of `whole`, per cent.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
@@ -206,7 +209,7 @@ mod tests {
                 steal_ns: 0,
                 unsure_ns: 0,
             },
-            others: OthersUse::default(),
+            others: BackgroundUse::default(),
             overlaps_others: false,
         }
     }
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn others_on_the_cpu_are_part_of_the_truth() {
-        let others = OthersUse { here_ns: 20 * MS, unsure_ns: 0, forks: 0 };
+        let others = BackgroundUse { here_ns: 20 * MS, unsure_ns: 0, forks: 0 };
         let sample = sample(Window { others, ..window(520) });
         assert_eq!((sample.verdict, sample.disturbance), (Verdict::Passed, None));
         assert!((sample.truth_percent - 52.0).abs() < 1e-9 && sample.error_points.abs() < 1e-9);
@@ -241,7 +244,10 @@ mod tests {
         for (busy_ms, error) in [(495, -0.5), (500, 0.0), (511, 0.0), (520, 0.0), (527, 0.7)] {
             let both = self::sample(Window { others, overlaps_others: true, ..window(busy_ms) });
             assert!((both.error_points - error).abs() < 1e-9, "{both:?}");
-            assert_eq!(both.disturbance.unwrap(), "other processes took 2.0 %, not known where");
+            assert_eq!(
+                both.disturbance.unwrap(),
+                "other processes took 2.0 % on this CPU or on others"
+            );
         }
     }
 
@@ -261,13 +267,13 @@ mod tests {
 
     #[test]
     fn what_disturbs_is_named_and_excuses_only_a_meter_that_is_off() {
-        let unsure = |ms: u64, forks| OthersUse { here_ns: 0, unsure_ns: ms * MS, forks };
+        let unsure = |ms: u64, forks| BackgroundUse { here_ns: 0, unsure_ns: ms * MS, forks };
         let busy = Window { others: unsure(5, 0), ..window(505) };
         assert_eq!(sample(busy).verdict, Verdict::Passed);
         let busy = Window { others: unsure(5, 0), ..window(520) };
         assert_eq!(sample(busy).verdict, Verdict::Disturbed);
         let disturbance = sample(busy).disturbance.unwrap();
-        assert_eq!(disturbance, "other processes took 0.5 %, not known where");
+        assert_eq!(disturbance, "other processes took 0.5 % on this CPU or on others");
         // no more than what goes unseen
         let little = Window { others: unsure(3, 3), ..window(520) };
         assert_eq!(sample(little).verdict, Verdict::Failed);
@@ -275,14 +281,14 @@ mod tests {
         unknown.seen.unsure_ns = 5 * MS;
         let unknown = sample(unknown);
         assert_eq!(unknown.verdict, Verdict::Disturbed);
-        assert_eq!(unknown.disturbance.unwrap(), "the meter did not know of 0.5 %");
+        assert_eq!(unknown.disturbance.unwrap(), "the meter could not attribute 0.5 %");
         let mut stolen = window(520);
         stolen.seen.steal_ns = 10 * MS;
         stolen.load.1.lost_ns = 9 * MS;
         stolen.others.forks = 4;
         assert_eq!(
             sample(stolen).disturbance.unwrap(),
-            "the hypervisor took 1.0 %, the load was kept from the CPU for 0.9 %, 4 processes were \
+            "the hypervisor took 1.0 %, the load had to wait for the CPU for 0.9 %, 4 processes were \
              started"
         );
     }

@@ -1,9 +1,9 @@
-//! Loads of known size: a thread that works for its share of each period and sleeps for the rest.
+//! Loads of known size: a thread that works for a share of each period and sleeps for the rest.
 //!
-//! How much it did it knows from a clock of its own, which is no part of what is tested: the
-//! thread's CPU time, which the scheduler keeps in nanoseconds, or, where softirqs may be kept out
-//! of that (CONFIG_IRQ_TIME_ACCOUNTING), the time from the beginning of its work to its end. Both
-//! are taken; what lies between them is time in which something else had the CPU.
+//! A load records its size by a clock that is not under test: the CPU time of the thread, which the
+//! scheduler keeps in nanoseconds. For a softirq load, whose time may be missing there
+//! (CONFIG_IRQ_TIME_ACCOUNTING), it is the time from the beginning to the end of the work. Both are
+//! read; their difference is the time for which other work had the CPU.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -19,11 +19,11 @@ use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::sched::{self, ThreadId};
 use serde::Serialize;
 
-/// Long enough that waking and going to sleep is little of it, and no multiple of the kernel's
-/// tick, so that ticks see all parts of it.
+/// The period. Waking up and going to sleep are a small part of it. It is not a multiple of the
+/// kernel's tick, so ticks sample all parts of it.
 pub const PERIOD_NS: u64 = 19_700_000;
 
-/// What a load does.
+/// The kind of work of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadKind {
@@ -36,7 +36,7 @@ pub enum LoadKind {
 }
 
 impl LoadKind {
-    /// The word for it.
+    /// The word in tables and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -46,46 +46,46 @@ impl LoadKind {
     }
 }
 
-/// What a load had done at one moment.
+/// Work that a load has done until one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadReading {
     /// CLOCK_MONOTONIC, ns.
     pub at_ns: u64,
     /// Time it worked, ns.
     pub busy_ns: u64,
-    /// Time it wanted to work and something else had the CPU, ns.
+    /// Time in which it was ready to work and other work had the CPU, ns.
     pub lost_ns: u64,
 }
 
 impl LoadReading {
-    /// The load from here to `later` in per cent of one CPU.
+    /// The load from here to `later`, per cent of one CPU.
     pub fn percent_until(&self, later: &Self) -> f64 {
         let (busy, window) = (later.busy_ns - self.busy_ns, later.at_ns - self.at_ns);
         super::judge::percent(busy, window)
     }
 }
 
-/// A load on one CPU. Dropping it ends it.
+/// A load on one CPU; it ends when dropped.
 pub trait Load {
     /// The CPU.
     fn cpu(&self) -> u32;
 
-    /// Whether its work may be in the CPU time of other threads too, because it interrupts them or
-    /// counts what interrupts it.
+    /// Whether the CPU time of other threads may include its work, because it interrupts them, or
+    /// because it counts work that interrupts it.
     fn overlaps_others(&self) -> bool;
 
-    /// What it has done. The calling thread must be running on its CPU.
+    /// Reads its work until now. The calling thread must run on its CPU.
     ///
     /// # Errors
     /// When its clock cannot be read.
     fn read(&self) -> SysResult<LoadReading>;
 }
 
-/// By which clock a thread knows what it did.
+/// The clock that tells the size of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     ByThreadClock,
-    ByWorkingHours,
+    ByWallClock,
 }
 
 /// A thread with a duty cycle.
@@ -101,16 +101,16 @@ pub struct DutyLoad {
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,
-    /// Working hours that are over, ns.
+    /// Sum of the work phases that have ended, ns of wall-clock time.
     worked_ns: AtomicU64,
-    /// When the present ones began; zero between them.
+    /// CLOCK_MONOTONIC at the beginning of the present work phase; zero between two of them.
     since_ns: AtomicU64,
     lost_ns: AtomicU64,
 }
 
 impl DutyLoad {
-    /// Starts a load of `share` of `cpu`. A softirq load is one whose packets are processed in the
-    /// thread's own system calls.
+    /// Starts a load of `share` of `cpu`. For a softirq load, the thread's own system calls process
+    /// the packets.
     ///
     /// # Errors
     /// When the thread cannot be started or bound, or cannot do its work.
@@ -120,7 +120,7 @@ impl DutyLoad {
         let mut work = Work::new(kind).map_err(failed)?;
         let known = match kind {
             LoadKind::User | LoadKind::System => Known::ByThreadClock,
-            LoadKind::Softirq => Known::ByWorkingHours,
+            LoadKind::Softirq => Known::ByWallClock,
         };
         let shared = Arc::new(Shared::default());
         let (ready, is_ready) = channel();
@@ -150,7 +150,7 @@ impl Load for DutyLoad {
     }
 
     fn overlaps_others(&self) -> bool {
-        self.known == Known::ByWorkingHours
+        self.known == Known::ByWallClock
     }
 
     fn read(&self) -> SysResult<LoadReading> {
@@ -160,8 +160,8 @@ impl Load for DutyLoad {
                 let busy_ns = sched::thread_cpu_ns(self.thread_id)?;
                 Ok(LoadReading { at_ns: monotonic_ns(), busy_ns, lost_ns })
             }
-            // the thread does not run while the reader has its CPU, so these belong together
-            Known::ByWorkingHours => {
+            // the thread does not run while the reader has its CPU, so the two values match
+            Known::ByWallClock => {
                 let at_ns = monotonic_ns();
                 let since_ns = self.shared.since_ns.load(Ordering::SeqCst);
                 let worked_ns = self.shared.worked_ns.load(Ordering::SeqCst);
@@ -176,13 +176,13 @@ impl Drop for DutyLoad {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // a load that died shows in its figures
+            // a load that has ended early shows in its figures
             let _ = thread.join();
         }
     }
 }
 
-/// Works until the sum of what was due so far is done, and sleeps to the next period.
+/// In each period, works until the total due so far is done, then sleeps until the next period.
 fn keep_to(share: f64, id: ThreadId, known: Known, shared: &Shared, work: &mut Work) {
     let began_ns = monotonic_ns();
     let used = || sched::thread_cpu_ns(id).unwrap_or(u64::MAX);
@@ -196,7 +196,7 @@ fn keep_to(share: f64, id: ThreadId, known: Known, shared: &Shared, work: &mut W
             let (now_ns, now_used) = (monotonic_ns(), used());
             let worked = match known {
                 Known::ByThreadClock => now_used - opened_used,
-                Known::ByWorkingHours => now_ns - opened_ns,
+                Known::ByWallClock => now_ns - opened_ns,
             };
             if shared.stop.load(Ordering::Relaxed) {
                 return;
@@ -216,7 +216,7 @@ fn keep_to(share: f64, id: ThreadId, known: Known, shared: &Shared, work: &mut W
     }
 }
 
-/// What is done, in pieces of about ten microseconds.
+/// The work, in pieces of about ten microseconds.
 enum Work {
     Compute(u64),
     Clear { zeros: File, buffer: Vec<u8> },
@@ -248,10 +248,10 @@ impl Work {
                 }
             }
             Self::Clear { zeros, buffer } => {
-                // it cannot fail, and would only be less work
+                // a failure would only reduce the work
                 let _ = zeros.read(buffer);
             }
-            // what nobody reads is dropped in the softirq once the buffer is full
+            // nothing reads the socket, so the softirq drops datagrams once the buffer is full
             Self::Send { from, to } => {
                 for _ in 0..4 {
                     let _ = from.send(&[0; 1024]);
@@ -277,7 +277,7 @@ mod tests {
             sleep_until_ns(monotonic_ns() + 20 * PERIOD_NS);
             let closed = load.read().unwrap();
             let percent = opened.percent_until(&closed);
-            // others may keep it from its CPU, but it cannot do more than is due
+            // other work may delay it, but it cannot do more than is due
             assert!((1.0..=36.0).contains(&percent), "{kind:?}: {percent}");
         }
     }

@@ -1,7 +1,8 @@
-//! A softirq load that interrupts an idle CPU, as receive processing does: datagrams are sent from
-//! another CPU and steered to this one, where a socket's filter holds each for a known time.
+//! A softirq load that interrupts an idle CPU, as receive processing does: another CPU sends
+//! datagrams, which are steered to this one, where the filter of a socket holds each for a known
+//! time.
 //!
-//! No thread carries this work, so that nothing but its own clock reading knows how much it was.
+//! The work belongs to no thread, so only the filter's own clock readings tell its size.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -23,17 +24,17 @@ use linkrate_terms::{CpuSet, TestbedSpec};
 
 use super::load::{Load, LoadReading};
 
-/// Datagrams of the trial that shows whether steering works.
+/// Number of datagrams of the trial that checks the steering.
 const TRIAL: u64 = 5;
 
-/// Where the datagrams are sent: a host whose loopback interface is steered to one CPU.
+/// A host whose loopback interface is steered to one CPU; it receives the datagrams.
 #[derive(Debug)]
 pub struct Steered {
     cpu: u32,
     senders: CpuSet,
     sender: Arc<UdpSocket>,
     spin: SoftirqSpin,
-    /// Holds the socket the filter is attached to, and the host it is in.
+    /// Keeps the socket of the filter open.
     _receiver: UdpSocket,
     _testbed: Testbed,
 }
@@ -42,14 +43,14 @@ impl Steered {
     /// Builds a testbed and steers its system under test's loopback to the first of its CPUs.
     ///
     /// # Errors
-    /// Why that cannot be done here, in words.
+    /// The reason why steering is not possible here.
     pub fn build(
         program: &Path,
         stop: &Arc<AtomicBool>,
         placement: &Placement,
     ) -> Result<Self, String> {
         if placement.is_shared() {
-            return Err("there is no other CPU to send from".to_owned());
+            return Err("no other CPU is available to send from".to_owned());
         }
         let cpu = placement.sut.iter().next().ok_or("the system under test has no CPU")?;
         let program = program.to_owned();
@@ -57,7 +58,7 @@ impl Steered {
         let mut testbed = Testbed::build(&TestbedSpec::default(), placement, &options)
             .map_err(|error| error.to_string())?;
         if testbed.privilege() != Some(Privilege::Root) {
-            return Err("receive processing is steered by root only".to_owned());
+            return Err("only root may steer receive processing".to_owned());
         }
         let cpus = [cpu].into_iter().collect();
         let steer = Request::SteerReceive { name: "lo".to_owned(), cpus };
@@ -85,7 +86,7 @@ impl Steered {
         Ok(steered)
     }
 
-    /// Sends a few datagrams and sees where they are processed.
+    /// Sends a few datagrams and checks which CPU processes them.
     fn try_out(&self) -> SysResult<()> {
         let failed = |what: String| {
             let error = std::io::Error::other(what);
@@ -100,7 +101,7 @@ impl Steered {
         let (processed, spun) = (there()? - before, self.spin.spun()?);
         if spun.datagrams < TRIAL || processed < TRIAL {
             return Err(failed(format!(
-                "of {TRIAL} datagrams {processed} were processed there, {} held",
+                "of {TRIAL} datagrams it processed {processed}, and the filter held {}",
                 spun.datagrams
             )));
         }
@@ -113,7 +114,7 @@ impl Steered {
     /// When the sending thread cannot be started.
     pub fn load(&self, share: f64) -> SysResult<SteeredLoad<'_>> {
         let spun = self.spin.spun()?;
-        // the spin's own length, not what was asked of it
+        // the measured length of a spin, not the requested one
         let interval_ns = (spun.ns / spun.datagrams.max(1)) as f64 / share;
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, sender, cpus) =
@@ -126,7 +127,7 @@ impl Steered {
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }
-                // one that is lost shows in the sum
+                // a lost datagram is missing in the sum too
                 let _ = sender.send(&[0]);
                 sleep_until_ns(began_ns + (f64::from(number) * interval_ns) as u64);
             }
@@ -155,7 +156,7 @@ impl Load for SteeredLoad<'_> {
     }
 
     fn read(&self) -> SysResult<LoadReading> {
-        // a reader that runs there finds no datagram half done
+        // while the reader runs on this CPU, no datagram is in the filter
         let at_ns = monotonic_ns();
         let Spun { ns, .. } = self.steered.spin.spun()?;
         Ok(LoadReading { at_ns, busy_ns: ns, lost_ns: 0 })
@@ -166,7 +167,7 @@ impl Drop for SteeredLoad<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // it holds nothing that could be in disorder
+            // a panic of the sender needs no cleanup
             let _ = thread.join();
         }
     }

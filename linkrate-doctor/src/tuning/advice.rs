@@ -1,23 +1,23 @@
-//! One piece of advice: what was seen, what it likely costs, and the command that changes it.
+//! One piece of advice: the finding, its likely cost, and the command that changes it.
 
 use serde::Serialize;
 
-/// How something is tuned.
+/// Whether a setting can be improved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tuning {
-    /// It costs something here, and the remedy has no price that is known.
+    /// The setting has a cost here, and the remedy has no known disadvantage.
     Improve,
-    /// It may be better otherwise: that depends on the use, or has a price.
+    /// Another setting may be better; this depends on the use, or has a disadvantage.
     Consider,
-    /// Nothing to gain is known.
+    /// No better setting is known.
     Good,
-    /// It cannot be seen from here.
+    /// The setting cannot be read.
     Unseen,
 }
 
 impl Tuning {
-    /// The word for it.
+    /// The word in text and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Improve => "improve",
@@ -28,38 +28,38 @@ impl Tuning {
     }
 }
 
-/// A value that was read, and where.
+/// A value, and where it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// What was read, for people: `rx 256 of 4096`.
+    /// The value as text: `rx 256 of 4096`.
     pub value: String,
-    /// The file, or the command that shows the same.
+    /// The file, or the command that prints the same.
     pub from: String,
 }
 
-/// What a cost is known by.
+/// What a cost is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// Measured with linkrate, on virtual adapters or veth.
     Measured,
-    /// A figure of one of the five papers.
+    /// A figure from one of the five papers.
     Published,
-    /// A limit that follows from the values read.
+    /// A limit computed from the values that were read.
     Computed,
-    /// Nobody has measured it here.
+    /// No figure exists.
     Unknown,
 }
 
-/// What a finding likely costs.
+/// The likely cost of a finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
-    /// What the figure is known by.
+    /// What the figure is based on.
     pub basis: Basis,
-    /// The share of throughput or CPU time that is likely lost, 0 to 1, by which findings are
-    /// ordered; `None` where it is not known.
+    /// The share of throughput or CPU time that is likely lost, 0 to 1; `None` if unknown. It only
+    /// sorts the findings.
     pub lost_share: Option<f64>,
-    /// The cost in words.
+    /// The cost as text.
     pub text: String,
     /// The study, paper or limit that the figure comes from.
     pub from: Option<String>,
@@ -77,30 +77,30 @@ impl Cost {
         Self { basis, lost_share, text: text.into(), from: Some(from.into()) }
     }
 
-    /// No figure; `text` says what it does.
+    /// A cost without a figure; `text` describes the effect.
     pub(super) fn unknown(text: impl Into<String>) -> Self {
         Self { basis: Basis::Unknown, lost_share: None, text: text.into(), from: None }
     }
 }
 
-/// One thing that was looked at.
+/// One finding about one setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// What was looked at, one word that scripts may rely on.
+    /// The setting, one word that scripts may rely on.
     pub name: &'static str,
-    /// The interface it is about; `None` for the whole host.
+    /// The interface of the setting; `None` for a setting of the host.
     pub interface: Option<String>,
-    /// How it is tuned.
+    /// Whether it can be improved.
     pub state: Tuning,
-    /// What was seen.
+    /// The finding as text.
     pub detail: String,
-    /// The values it rests on.
+    /// The values that the finding is based on.
     pub evidence: Vec<Evidence>,
-    /// What it likely costs; there unless it is good or unseen.
+    /// The likely cost; `None` if the state is good or unseen.
     pub cost: Option<Cost>,
-    /// Commands for a shell of root that change it, in this order, until the next boot.
+    /// Commands for a root shell, in this order; they hold until the next boot.
     pub commands: Vec<String>,
-    /// What no command can do, or what to know before running them.
+    /// A remedy that is no command, or a condition for the commands.
     pub note: Option<String>,
 }
 
@@ -154,8 +154,7 @@ impl Advice {
         self
     }
 
-    /// By likely gain: what is to be improved first, the dearest first in each state, and what has
-    /// no figure after what has one.
+    /// Sort key: state first, then cost in descending order; unknown costs come last in each state.
     pub(super) fn rank(&self) -> (Tuning, i64) {
         let share = self.cost.as_ref().and_then(|cost| cost.lost_share);
         (self.state, share.map_or(1, |share| -((share * 1e6) as i64)))

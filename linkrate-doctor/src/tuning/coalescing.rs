@@ -1,4 +1,4 @@
-//! Interrupts that come for every packet, or so late that answers wait.
+//! Interrupt coalescing: one interrupt for each packet, or interrupts so late that answers wait.
 
 use linkrate_sys::shell;
 
@@ -6,16 +6,16 @@ use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;
 use super::round_trip::RoundTrip;
 
-/// More waiting than this is felt in a round trip, µs.
+/// A longer wait is noticeable in a round trip, µs.
 const LONG_US: u32 = 100;
 
 /// A usual wait for throughput, µs.
 const USUAL_US: u32 = 20;
 
-/// More interrupts for a packet than this: they are not moderated.
-const FOR_EACH: f64 = 0.5;
+/// More interrupts per packet mean that they are not coalesced.
+const UNCOALESCED: f64 = 0.5;
 
-/// The wait of the receive interrupt against what it costs either way.
+/// Advice on the wait of the receive interrupt.
 pub(super) fn advice(interface: &Interface, round_trip: &RoundTrip) -> Option<Advice> {
     let device = interface.device.as_ref()?;
     let coalescing = interface.coalescing?;
@@ -38,17 +38,20 @@ pub(super) fn advice(interface: &Interface, round_trip: &RoundTrip) -> Option<Ad
         advice
             .on(&interface.name)
             .seen(seen.clone(), format!("ethtool -c {word}"))
-            .seen(format!("{each:.2} interrupts for a packet"), "/proc/interrupts, statistics")
+            .seen(format!("{each:.2} interrupts per packet"), "/proc/interrupts, statistics")
     };
     if adaptive == Some(true) {
-        return Some(evidence(Advice::good("coalescing", "the wait follows the load")));
+        return Some(evidence(Advice::good(
+            "coalescing",
+            "the driver adapts the wait to the load",
+        )));
     }
     if micros > LONG_US {
         let trip = round_trip.time.as_secs_f64() * 1e6;
         let share = f64::from(micros) / (trip + f64::from(micros));
         let text = format!(
-            "up to {micros} µs for a packet that comes alone: requests over {round_trip} lose up to \
-             {:.0} %; streams lose nothing",
+            "a single packet waits up to {micros} µs: requests over {round_trip} lose up to {:.0} %; \
+             streams lose nothing",
             share * 100.0
         );
         let cost = Cost::known(Basis::Computed, share, text, "wait / (round trip + wait)");
@@ -57,14 +60,15 @@ pub(super) fn advice(interface: &Interface, round_trip: &RoundTrip) -> Option<Ad
         return Some(advice.run(change(&word, adaptive)));
     }
     let every = micros == 0 && coalescing.rx_frames.is_none_or(|frames| frames <= 1);
-    // a hypervisor moderates by itself, and what it takes for an interrupt is no hardware's
-    if every && each > FOR_EACH && packets > 10_000.0 && !interface.is_paravirtual() {
-        let cost = Cost::unknown("an interrupt for about each packet, which a wait would spare");
-        let detail = format!("{each:.2} interrupts for each packet: none waits for more to come");
+    // a hypervisor coalesces interrupts itself, and its counts are not those of hardware
+    if every && each > UNCOALESCED && packets > 10_000.0 && !interface.is_paravirtual() {
+        let cost =
+            Cost::unknown("about one interrupt for each packet; a wait would save most of them");
+        let detail = format!("{each:.2} interrupts per packet: interrupts are not coalesced");
         let advice = evidence(Advice::consider("coalescing", detail, cost));
         return Some(advice.run(change(&word, adaptive)));
     }
-    let detail = format!("receive interrupts wait {micros} µs; {each:.2} for each packet");
+    let detail = format!("receive interrupts wait {micros} µs; {each:.2} interrupts per packet");
     Some(evidence(Advice::good("coalescing", detail)))
 }
 

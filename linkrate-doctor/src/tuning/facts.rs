@@ -1,5 +1,4 @@
-//! What is known of a host before anything is judged. Plain values: what could not be read is
-//! `None`, and is nowhere taken for zero.
+//! Facts about a host, before any judgement. A value that could not be read is `None`, never zero.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +9,7 @@ use linkrate_sys::sock_diag::Connection;
 use linkrate_terms::{BitRate, CpuSet};
 use linkrate_wire::limits::PcieLink;
 
-/// A host, and everything of it that bears on its network's speed.
+/// A host, and everything on it that affects the speed of its network.
 #[derive(Debug, Clone, Default)]
 pub struct Host {
     /// CPUs that are online.
@@ -21,17 +20,17 @@ pub struct Host {
     pub softnet: Vec<Softnet>,
     /// Whether irqbalance(1) runs.
     pub irqbalance: bool,
-    /// The CPU says that it runs under a hypervisor.
+    /// The CPU reports a hypervisor.
     pub virtual_machine: bool,
-    /// Interfaces but loopback, those that are down included.
+    /// Interfaces except loopback; also those that are down.
     pub interfaces: Vec<Interface>,
-    /// Routes, and what they have learned.
+    /// Routes, and the path MTUs the kernel learned.
     pub routes: Vec<RouteEntry>,
-    /// Established TCP connections that leave this host.
+    /// Established TCP connections to other hosts.
     pub connections: Vec<Connection>,
-    /// Processes that own such connections, as far as they may be seen.
+    /// Processes that own such connections, where this process may see them.
     pub processes: Vec<Process>,
-    /// What could not be read, as (what, why).
+    /// Facts that could not be read, as (name, reason).
     pub unseen: Vec<(&'static str, String)>,
 }
 
@@ -48,9 +47,9 @@ pub struct Cpu {
     pub node: Option<u32>,
     /// Governor of the clock rate.
     pub governor: Option<String>,
-    /// Governors there are.
+    /// Available governors.
     pub governors: Vec<String>,
-    /// Energy against performance (`energy_performance_preference`).
+    /// Preference between energy and performance (`energy_performance_preference`).
     pub energy: Option<String>,
     /// Lowest and highest clock rate, kHz.
     pub khz: Option<(u64, u64)>,
@@ -58,23 +57,23 @@ pub struct Cpu {
     pub idle_states: Vec<IdleState>,
 }
 
-/// A way for a CPU to be idle.
+/// An idle state of a CPU.
 #[derive(Debug, Clone, Default)]
 pub struct IdleState {
     /// Its number on this CPU.
     pub number: u32,
-    /// The driver's name for it.
+    /// Its name by the driver.
     pub name: String,
-    /// How long the CPU takes to come back, µs.
+    /// Exit latency, µs.
     pub exit_us: u64,
-    /// Whether it may be entered.
+    /// Whether the kernel may use it.
     pub enabled: bool,
 }
 
-/// Settings of the kernel; `None` where there is no such file.
+/// Settings of the kernel; `None` if the file does not exist.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// `net.ipv4.tcp_rmem`: least, first and largest receive buffer, bytes.
+    /// `net.ipv4.tcp_rmem`: minimum, initial and maximum receive buffer, bytes.
     pub tcp_rmem: Option<[u64; 3]>,
     /// `net.ipv4.tcp_wmem`: the same for sending.
     pub tcp_wmem: Option<[u64; 3]>,
@@ -107,13 +106,13 @@ pub struct Settings {
 /// Receive processing of one CPU since boot (`/proc/net/softnet_stat`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Softnet {
-    /// Which CPU.
+    /// CPU number.
     pub cpu: u32,
     /// Packets processed.
     pub processed: u64,
     /// Packets dropped because its backlog was full.
     pub dropped: u64,
-    /// Rounds that ended with work left, for want of budget or time.
+    /// Rounds that ended with packets left, because budget or time was used up.
     pub squeezed: u64,
 }
 
@@ -124,7 +123,7 @@ pub struct Process {
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// Where it may run.
+    /// CPUs it may run on.
     pub cpus: CpuSet,
     /// Inodes of its sockets.
     pub sockets: Vec<u32>,
@@ -137,17 +136,17 @@ pub struct Interface {
     pub name: String,
     /// Its index.
     pub index: u32,
-    /// What made it (`veth`, `bridge`); `None` for adapters.
+    /// Its kind (`veth`, `bridge`); `None` for adapters.
     pub kind: Option<String>,
     /// Administratively up.
     pub up: bool,
     /// Largest IP packet, bytes.
     pub mtu: u32,
-    /// Largest MTU the driver takes, bytes; `None` where it does not say.
+    /// Largest MTU the driver allows, bytes; `None` if it does not report one.
     pub max_mtu: Option<u32>,
     /// Name of the bridge, bond or team it is a member of.
     pub controller: Option<String>,
-    /// Name of the interface it stands on or is joined to.
+    /// Name of its lower interface, or of its veth peer.
     pub lower: Option<String>,
     /// The root queueing discipline.
     pub queue_discipline: String,
@@ -155,15 +154,15 @@ pub struct Interface {
     pub gso_max_size: u32,
     /// Most segments of a superframe.
     pub gso_max_segs: u32,
-    /// The driver's own limit on superframes, bytes; zero where it does not say.
+    /// Limit of the driver on superframes, bytes; zero if it does not report one.
     pub tso_max_size: u32,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// Link rate in megabits per second.
     pub speed_mbps: Option<u32>,
-    /// Whether both directions go at once.
+    /// Whether the link is full duplex.
     pub full_duplex: Option<bool>,
-    /// The adapter behind it; `None` for interfaces that are only software.
+    /// The adapter of the interface; `None` for a software interface.
     pub device: Option<Device>,
     /// Receive queues in use.
     pub rx_queues: Vec<RxQueue>,
@@ -179,46 +178,46 @@ pub struct Interface {
     pub coalescing: Option<Coalescing>,
     /// Pause frames.
     pub pause: Option<Pause>,
-    /// Queues in use and how many there could be.
+    /// Queues in use, and their maximum.
     pub channels: Option<Channels>,
-    /// What the link could negotiate.
+    /// Link modes.
     pub modes: Option<LinkModes>,
 }
 
 /// A receive queue.
 #[derive(Debug, Clone, Default)]
 pub struct RxQueue {
-    /// CPUs that it spreads its packets to; none: off.
+    /// CPUs that it spreads its packets to (RPS); empty if off.
     pub steering: CpuSet,
-    /// Flows that it steers to their process.
+    /// Size of its flow table (RFS); zero if off.
     pub flows: u64,
 }
 
-/// The adapter behind an interface.
+/// The adapter of an interface.
 #[derive(Debug, Clone, Default)]
 pub struct Device {
     /// Name of its driver.
     pub driver: Option<String>,
     /// Its PCI address, if it is on such a bus.
     pub pci_address: Option<String>,
-    /// The PCI Express link it has and the one it could have.
+    /// Its PCI Express link.
     pub bus: Option<Bus>,
-    /// NUMA node that it is on.
+    /// Its NUMA node.
     pub node: Option<u32>,
     /// Interrupts of its queues.
     pub interrupts: Vec<Interrupt>,
-    /// Other interfaces that share the bus, as other functions of the same card.
+    /// Interfaces of other functions of the same card, which share the bus.
     pub sharing: Vec<String>,
 }
 
 /// The PCI Express link of an adapter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bus {
-    /// As it is.
+    /// The present link.
     pub current: PcieLink,
-    /// As the card could have it.
+    /// The maximum of the card.
     pub card: PcieLink,
-    /// As the slot above it could have it.
+    /// The maximum of the slot.
     pub slot: Option<PcieLink>,
 }
 
@@ -227,25 +226,26 @@ pub struct Bus {
 pub struct Interrupt {
     /// Its number.
     pub number: u32,
-    /// The name the driver gave it.
+    /// Its name by the driver.
     pub name: String,
-    /// How often it came, by CPU, since boot.
+    /// Its count since boot, by CPU.
     pub counts: BTreeMap<u32, u64>,
-    /// CPUs that it may go to.
+    /// CPUs that may handle it.
     pub allowed: CpuSet,
-    /// CPUs that it goes to.
+    /// CPUs that handle it.
     pub effective: CpuSet,
 }
 
 impl Interrupt {
-    /// How often it came.
+    /// Its count on all CPUs.
     pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 }
 
 impl Interface {
-    /// The rate of its link; `None` where it has none, whatever it says: a veth says 10 Gb/s.
+    /// The rate of its link; `None` for software interfaces, even if the driver reports a rate (a
+    /// veth reports 10 Gb/s).
     pub fn rate(&self) -> Option<BitRate> {
         let aggregate = matches!(self.kind.as_deref(), Some("bond" | "team"));
         if self.device.is_none() && !aggregate {
@@ -254,22 +254,22 @@ impl Interface {
         self.speed_mbps.map(|mbps| BitRate(f64::from(mbps) * 1e6))
     }
 
-    /// A counter, zero where there is none of that name.
+    /// A counter by name; zero if the interface has none of that name.
     pub fn count(&self, name: &str) -> u64 {
         self.statistics.get(name).copied().unwrap_or(0)
     }
 
-    /// The share that `lost` packets are of those and all that were received, 0 to 1.
+    /// The share of `lost` packets among lost and received packets, 0 to 1.
     pub fn share_lost(&self, lost: u64) -> f64 {
         lost as f64 / (self.count("rx_packets") as f64 + lost as f64).max(1.0)
     }
 
-    /// Where a counter is read.
+    /// The file of a counter.
     pub fn counter_path(&self, name: &str) -> String {
         format!("/sys/class/net/{}/statistics/{name}", self.name)
     }
 
-    /// Whether the far end of its link is software of this host or of the one it runs on.
+    /// Whether a hypervisor or another program emulates the adapter.
     pub fn is_paravirtual(&self) -> bool {
         const GUESTS: [&str; 7] =
             ["virtio_net", "vmxnet3", "xen_netfront", "hv_netvsc", "ena", "gve", "mana"];

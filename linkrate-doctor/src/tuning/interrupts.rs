@@ -1,4 +1,4 @@
-//! Where the interrupts of an adapter go: which CPUs, which node, which cores.
+//! The CPUs, nodes and cores that handle the interrupts of an adapter.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use super::advice::{Advice, Cost};
 use super::facts::{Device, Host, Interface, Interrupt};
 use super::queues::near;
 
-/// Whether the queues' interrupts are spread over the CPUs near the adapter.
+/// Whether the interrupts of the queues are spread over the CPUs of the adapter's node.
 pub(super) fn advice(host: &Host, interface: &Interface) -> Option<Advice> {
     let device = interface.device.as_ref()?;
     let name = "interrupts";
     if device.interrupts.is_empty() {
-        let detail = "the adapter's interrupts are not among /proc/interrupts and msi_irqs";
+        let detail = "the interrupts of the adapter are not in /proc/interrupts and msi_irqs";
         return Some(Advice::unseen(name, detail).on(&interface.name));
     }
     let queues: Vec<&Interrupt> = device.interrupts.iter().filter(|one| is_queue(one)).collect();
@@ -38,20 +38,23 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Option<Advice> {
     let far: CpuSet = used.iter().filter(|cpu| !near.contains(*cpu)).collect();
     let (detail, cost) = if !far.is_empty() {
         let detail = format!(
-            "interrupts go to CPU {far}, away from the adapter's node {} (CPUs {near})",
+            "interrupts go to CPU {far}, outside node {} of the adapter (CPUs {near})",
             device.node.unwrap_or(0)
         );
-        (detail, "each packet crosses between the nodes, and so does its memory")
+        (detail, "each packet and its memory cross between the nodes")
     } else if queues.len() > 1 && used.len() == 1 && near.len() > 1 {
-        let detail = format!("all {} interrupts of its queues go to CPU {used}", queues.len());
-        (detail, "one CPU does the work of all queues, and bounds what several connections receive")
+        let detail = format!("all {} queue interrupts go to CPU {used}", queues.len());
+        (
+            detail,
+            "one CPU does the work of all queues and limits the receive rate of several connections",
+        )
     } else if let Some((pair, core)) = shared_core(host, &used, &near) {
         let detail = format!(
-            "interrupts go to CPUs {pair}, threads of one core, while the core of CPU {core} has none"
+            "interrupts go to CPUs {pair}, which are threads of one core; the core of CPU {core} has none"
         );
-        (detail, "two threads of a core do less than two cores")
+        (detail, "two threads of one core process less than two cores")
     } else {
-        let detail = format!("{} of its queues on CPU {used}", queues.len());
+        let detail = format!("{} queue interrupts on CPU {used}", queues.len());
         return Some(evidence(Advice::good(name, detail)));
     };
     let mut advice = evidence(Advice::improve(name, detail, Cost::unknown(cost)));
@@ -60,13 +63,13 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Option<Advice> {
         advice = advice.run(format!("echo {cpu} > /proc/irq/{}/smp_affinity_list", one.number));
     }
     if host.irqbalance {
-        advice = advice
-            .note("irqbalance moves them again: `systemctl stop irqbalance` keeps it from that");
+        advice =
+            advice.note("irqbalance moves them again; stop it with `systemctl stop irqbalance`");
     }
     Some(advice)
 }
 
-/// One for a queue, and not for the adapter's own events.
+/// Whether this is the interrupt of a queue, and not one for events of the adapter.
 fn is_queue(one: &Interrupt) -> bool {
     const EVENTS: [&str; 9] =
         ["config", "async", "cmd", "misc", "mgmt", "event", "mbox", "fdir", "control"];
@@ -74,7 +77,8 @@ fn is_queue(one: &Interrupt) -> bool {
     !EVENTS.iter().any(|event| name.contains(event))
 }
 
-/// CPUs in the order in which interrupts are given out: each core once, then its other threads.
+/// CPUs in the order in which interrupts are assigned: one thread of each core first, then the
+/// others.
 fn one_of_each_core(host: &Host, near: &CpuSet) -> Vec<u32> {
     let mut cores = BTreeSet::new();
     let (mut first, mut rest) = (Vec::new(), Vec::new());
@@ -86,7 +90,7 @@ fn one_of_each_core(host: &Host, near: &CpuSet) -> Vec<u32> {
     first
 }
 
-/// Two CPUs of one core among `used`, and a core of `near` without any.
+/// CPUs of one core among `used`, and a CPU of `near` whose core has none of them.
 fn shared_core(host: &Host, used: &CpuSet, near: &CpuSet) -> Option<(CpuSet, u32)> {
     let crowded = host.cpus.iter().find_map(|cpu| {
         let threads: CpuSet = cpu.core.iter().filter(|thread| used.contains(*thread)).collect();
@@ -97,7 +101,7 @@ fn shared_core(host: &Host, used: &CpuSet, near: &CpuSet) -> Option<(CpuSet, u32
     Some((crowded, idle.number))
 }
 
-/// CPUs that take the interrupts of `device`'s queues.
+/// CPUs that handle the queue interrupts of `device`.
 pub(super) fn cpus_of(device: &Device) -> CpuSet {
     let queues = device.interrupts.iter().filter(|one| is_queue(one) && one.total() > 0);
     queues.flat_map(|one| one.effective.iter().collect::<Vec<_>>()).collect()

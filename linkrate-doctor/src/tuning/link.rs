@@ -1,14 +1,14 @@
-//! What the link negotiated against what both ends could do, and what the cable does to frames.
+//! The link: negotiated rate and duplex compared with the modes of both ends, and damaged frames.
 
 use linkrate_sys::shell;
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;
 
-/// Damaged frames above this share of all are no accident.
+/// A larger share of damaged frames is a fault of the link.
 const DAMAGED: f64 = 1e-6;
 
-/// Rate, duplex and damaged frames.
+/// Advice on rate, duplex and damaged frames.
 pub(super) fn advice(interface: &Interface) -> Vec<Advice> {
     if interface.device.is_none() {
         return Vec::new();
@@ -19,10 +19,10 @@ pub(super) fn advice(interface: &Interface) -> Vec<Advice> {
     all.extend(damaged(interface));
     if all.is_empty() {
         let advice = match interface.rate() {
-            Some(rate) => Advice::good("link", format!("{rate}, as fast as it can")),
-            // what a hypervisor makes up has no link, which `sight` tells
+            Some(rate) => Advice::good("link", format!("{rate}, the fastest mode of the adapter")),
+            // an adapter that a hypervisor emulates has no link; `unseen` says so
             None if interface.is_paravirtual() => return all,
-            None => Advice::unseen("link", "the driver tells no rate"),
+            None => Advice::unseen("link", "the driver does not report a link rate"),
         };
         let from = format!("ethtool {}", shell::word(&interface.name));
         all.push(advice.on(&interface.name).seen("speed, duplex, link modes", from));
@@ -35,9 +35,9 @@ fn duplex(interface: &Interface) -> Option<Advice> {
         return None;
     }
     let word = shell::word(&interface.name);
-    let text = "both directions share the rate; where the far end is full duplex, collisions \
-                besides";
-    let cost = Cost::known(Basis::Computed, 0.5, text, "half of two directions");
+    let text = "both directions share the rate; if the far end is full duplex, frames are also \
+                lost to collisions";
+    let cost = Cost::known(Basis::Computed, 0.5, text, "one of two directions");
     let advice = Advice::improve("duplex", "the link is half duplex", cost)
         .on(&interface.name)
         .seen("half", format!("/sys/class/net/{}/duplex", interface.name))
@@ -46,7 +46,11 @@ fn duplex(interface: &Interface) -> Option<Advice> {
             interface.counter_path("collisions"),
         )
         .run(format!("ethtool -s {word} autoneg on"));
-    Some(advice.note("the far end must negotiate too: a fixed one is taken for half duplex"))
+    Some(
+        advice.note(
+            "the far end must negotiate too: if its mode is fixed, this end assumes half duplex",
+        ),
+    )
 }
 
 fn rate(interface: &Interface) -> Option<Advice> {
@@ -57,12 +61,12 @@ fn rate(interface: &Interface) -> Option<Advice> {
     let peer = fastest(&modes.peer);
     let word = shell::word(&interface.name);
     let lost = 1.0 - f64::from(now) / f64::from(own);
-    let text = format!("{now} Mb/s of {own}");
+    let text = format!("the link carries {now} of {own} Mb/s");
     let cost = Cost::known(Basis::Computed, lost, text, format!("ethtool {word}"));
     let offered = fastest(&modes.advertised).is_some_and(|most| most >= own);
-    let detail = format!("the link runs at {now} Mb/s, and the adapter can do {own}");
+    let detail = format!("the link runs at {now} Mb/s, and the adapter has {own} Mb/s");
     let make = match (offered, peer) {
-        // the adapter alone cannot change it
+        // the far end limits the rate
         (true, Some(peer)) if peer <= now => Advice::consider,
         _ => Advice::improve,
     };
@@ -71,7 +75,7 @@ fn rate(interface: &Interface) -> Option<Advice> {
         .seen(format!("speed {now}"), format!("/sys/class/net/{}/speed", interface.name))
         .seen(
             format!(
-                "fastest supported {own}, offered {}, by the far end {}",
+                "fastest mode: supported {own}, advertised {}, far end {} Mb/s",
                 told(fastest(&modes.advertised)),
                 told(peer)
             ),
@@ -82,15 +86,15 @@ fn rate(interface: &Interface) -> Option<Advice> {
     }
     advice = match peer {
         Some(peer) if peer <= now => {
-            advice.note("the far end offers no more: another port or switch")
+            advice.note("the far end offers no faster mode: use another port or switch")
         }
-        _ => advice.note("look at the cable and the transceivers, then negotiate again"),
+        _ => advice.note("check the cable and the transceivers, then negotiate again"),
     };
     Some(advice.run(format!("ethtool -r {word}")))
 }
 
 fn told(mbps: Option<u32>) -> String {
-    mbps.map_or_else(|| "not told".to_owned(), |mbps| mbps.to_string())
+    mbps.map_or_else(|| "unknown".to_owned(), |mbps| mbps.to_string())
 }
 
 /// The rate of a link mode by its name: `10000baseT/Full`, `2500baseX/Full`.
@@ -109,14 +113,14 @@ fn damaged(interface: &Interface) -> Option<Advice> {
         return None;
     }
     let text =
-        format!("{:.4} % of frames are lost, each of which TCP must send again", share * 100.0);
+        format!("{:.4} % of the frames are lost, and TCP must send each again", share * 100.0);
     let cost = Cost::known(Basis::Computed, share, text, "damaged / received frames");
-    let detail = format!("{bad} frames were damaged on the wire");
+    let detail = format!("{bad} frames were damaged on the link");
     let mut advice = Advice::improve("damaged-frames", detail, cost).on(&interface.name);
     for (name, count) in counts {
         advice = advice.seen(format!("{name} {count}"), interface.counter_path(name));
     }
-    Some(advice.note("change cable, transceiver or port; no setting mends it"))
+    Some(advice.note("replace the cable, the transceiver or the port; no setting corrects it"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! MTUs: those that differ between interfaces that pass packets to one another, paths that carry
-//! less than their link, and links that could carry more.
+//! MTUs: interfaces that exchange packets and have different MTUs, paths with a smaller MTU than
+//! their link, and links that allow a larger one.
 
 use linkrate_sys::shell;
 use linkrate_terms::BitRate;
@@ -8,21 +8,21 @@ use linkrate_wire::link::Link;
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::{Host, Interface};
-use super::measured;
+use super::measured_costs;
 
 /// The MTU of Ethernet without jumbo frames.
 const USUAL: u32 = 1500;
 
-/// The usual MTU with them.
+/// The usual MTU with jumbo frames.
 const JUMBO: u32 = 9000;
 
-/// Routes that are named; the others are counted.
+/// The most routes to name; the others are counted.
 const SHOWN: usize = 4;
 
-/// Below this rate the CPU is not what bounds a link.
+/// Below this rate the link is the limit, not the CPU.
 const FAST: BitRate = BitRate(1e9);
 
-/// Bridges and bonds whose members differ.
+/// Advice on bridges and bonds whose members have different MTUs.
 pub(super) fn of_controllers(host: &Host, subjects: &[&Interface]) -> Vec<Advice> {
     let mut all = Vec::new();
     for controller in &host.interfaces {
@@ -46,7 +46,7 @@ fn differing(controller: &Interface, members: &[&Interface]) -> Option<Advice> {
         return None;
     }
     let kind = controller.kind.as_deref().unwrap_or("controller");
-    let detail = format!("members of this {kind} have MTUs from {least} to {most}");
+    let detail = format!("the members of this {kind} have MTUs from {least} to {most}");
     let mut advice = Advice::improve("mtu", detail, dropped(least)).on(&controller.name);
     for member in members {
         let word = shell::word(&member.name);
@@ -58,16 +58,16 @@ fn differing(controller: &Interface, members: &[&Interface]) -> Option<Advice> {
     for member in members.iter().filter(|member| member.mtu != to) {
         advice = advice.run(format!("ip link set dev {} mtu {to}", shell::word(&member.name)));
     }
-    Some(advice.note("whatever is behind the members must have that MTU too"))
+    Some(advice.note("the hosts behind the members need the same MTU"))
 }
 
 fn dropped(least: u32) -> Cost {
     Cost::unknown(format!(
-        "packets above {least} bytes are dropped between them, and no router tells the sender"
+        "packets larger than {least} bytes are dropped between them, and no router tells the sender"
     ))
 }
 
-/// What is wrong with the MTU of one interface and of the paths over it.
+/// Advice on the MTU of one interface, and on the paths over it.
 pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
     let mut all = Vec::new();
     all.extend(against_lower(host, interface));
@@ -76,7 +76,7 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
     if all.is_empty() && interface.controller.is_none() {
         let largest = interface.max_mtu.filter(|largest| *largest > interface.mtu);
         let detail = match largest {
-            Some(largest) => format!("{}, of at most {largest}", interface.mtu),
+            Some(largest) => format!("{} of at most {largest}", interface.mtu),
             None => interface.mtu.to_string(),
         };
         let from = format!("/sys/class/net/{}/mtu", interface.name);
@@ -87,7 +87,7 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
     all
 }
 
-/// An interface that stands on another, or is joined to it.
+/// An interface whose MTU is larger than that of its lower interface or its veth peer.
 fn against_lower(host: &Host, interface: &Interface) -> Option<Advice> {
     let lower = host.interface(interface.lower.as_deref()?)?;
     if interface.mtu <= lower.mtu {
@@ -95,9 +95,9 @@ fn against_lower(host: &Host, interface: &Interface) -> Option<Advice> {
     }
     let joined = interface.kind.as_deref() == Some("veth");
     let (large, small) = (interface, lower);
-    let relation = if joined { "its far end" } else { "what it stands on" };
+    let relation = if joined { "its veth peer" } else { "its lower interface" };
     let detail =
-        format!("an MTU of {}, and {relation}, {}, has {}", large.mtu, small.name, small.mtu);
+        format!("the MTU is {}, and {relation} {} has {}", large.mtu, small.name, small.mtu);
     let from = |name: &str| format!("/sys/class/net/{name}/mtu");
     Some(
         Advice::improve("mtu", detail, dropped(small.mtu))
@@ -108,7 +108,7 @@ fn against_lower(host: &Host, interface: &Interface) -> Option<Advice> {
     )
 }
 
-/// Routes with a smaller MTU, and destinations that turned out to have one.
+/// Routes with a smaller MTU, and destinations for which the kernel learned one.
 fn paths(host: &Host, interface: &Interface) -> Vec<Advice> {
     let over = host.routes.iter().filter(|route| {
         route.interface == Some(interface.index)
@@ -117,9 +117,9 @@ fn paths(host: &Host, interface: &Interface) -> Vec<Advice> {
     let (learned, set): (Vec<_>, Vec<_>) = over.partition(|route| route.learned);
     let word = shell::word(&interface.name);
     let mut all = Vec::new();
-    for (routes, name, what, from) in [
-        (set, "route-mtu", "asked for by routes", "ip route show"),
-        (learned, "path-mtu", "all that paths carry", "ip route show cache"),
+    for (routes, name, finding, from) in [
+        (set, "route-mtu", "routes set a smaller MTU than", "ip route show"),
+        (learned, "path-mtu", "paths carry a smaller MTU than", "ip route show cache"),
     ] {
         let Some(least) = routes.iter().filter_map(|route| route.mtu).min() else { continue };
         let listed: Vec<String> = routes
@@ -131,16 +131,13 @@ fn paths(host: &Host, interface: &Interface) -> Vec<Advice> {
             few if few <= SHOWN => String::new(),
             many => format!(", {} more", many - SHOWN),
         };
-        let detail = format!(
-            "packets smaller than the link's {} are {what}: {}{more}",
-            interface.mtu,
-            listed.join(", ")
-        );
+        let detail =
+            format!("{finding} the {} of the link: {}{more}", interface.mtu, listed.join(", "));
         let note = match name {
-            "route-mtu" => "take `mtu` out of the route, if nothing on the way needs it",
+            "route-mtu" => "remove `mtu` from the route if no part of the path needs it",
             _ => {
-                "raise the MTU on the way (tunnels and VPNs take from it); what was learned is \
-                 forgotten after net.ipv4.route.mtu_expires seconds, or by the command"
+                "raise the MTU of the path (tunnels and VPNs reduce it); the kernel forgets a learned \
+                 MTU after net.ipv4.route.mtu_expires seconds, or with the command"
             }
         };
         let advice = Advice::consider(name, detail, smaller(interface.mtu, least))
@@ -155,7 +152,7 @@ fn paths(host: &Host, interface: &Interface) -> Vec<Advice> {
     all
 }
 
-/// What headers take more of a smaller packet.
+/// The cost of a smaller MTU: a larger share of headers.
 fn smaller(large: u32, small: u32) -> Cost {
     // the share does not depend on the rate
     let link = Link::ethernet(BitRate(1e9));
@@ -164,12 +161,12 @@ fn smaller(large: u32, small: u32) -> Cost {
         (Ok(large), Ok(small)) => {
             let lost = 1.0 - small / large;
             let text = format!(
-                "{:.1} % of the link for headers, and more packets for the same bytes",
+                "headers take {:.1} % more of the link, and the same bytes need more packets",
                 lost * 100.0
             );
             Cost::known(Basis::Computed, lost, text, "linkrate limit ethernet")
         }
-        _ => Cost::unknown("more packets for the same bytes"),
+        _ => Cost::unknown("the same bytes need more packets"),
     }
 }
 
@@ -181,15 +178,15 @@ fn jumbo(interface: &Interface) -> Option<Advice> {
         return None;
     }
     let word = shell::word(&interface.name);
-    let detail = format!("an MTU of {}, and the adapter takes up to {largest}", interface.mtu);
+    let detail = format!("the MTU is {}, and the adapter allows up to {largest}", interface.mtu);
     Some(
-        Advice::consider("jumbo-frames", detail, measured::without_jumbo())
+        Advice::consider("jumbo-frames", detail, measured_costs::without_jumbo())
             .on(&interface.name)
             .seen(
                 format!("mtu {}, maxmtu {largest}", interface.mtu),
                 format!("ip -d link show dev {word}"),
             )
             .run(format!("ip link set dev {word} mtu {JUMBO}"))
-            .note("only if every host and every switch of the segment has it too"),
+            .note("only if every host and every switch of the network segment has the same MTU"),
     )
 }

@@ -5,20 +5,20 @@ use linkrate_sys::shell;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Host, Interface};
-use super::measured;
+use super::measured_costs;
 
-/// The smallest superframe that is worth building, bytes; 64 KiB is usual.
+/// The usual limit of superframes, bytes.
 const LEAST_SUPERFRAME: u32 = 65_536;
 
-/// One offload: what it is, its kernel features, how ethtool(8) calls it, and what it rests on.
+/// One offload, with its kernel features, the name for ethtool(8), and the offloads it needs.
 struct Offload {
     name: &'static str,
     what: &'static str,
-    /// Any of them is enough to have it.
+    /// Each of these features provides the offload.
     features: &'static [&'static str],
-    /// What `ethtool -K` takes.
+    /// The name that `ethtool -K` takes.
     switch: &'static str,
-    /// Switches without which the kernel turns it off again, in their order.
+    /// Offloads, in this order, without which the kernel turns this one off again.
     needs: &'static [(&'static str, &'static [&'static str])],
     cost: fn() -> Cost,
 }
@@ -29,27 +29,27 @@ const SCATTER: &[&str] = &["tx-scatter-gather"];
 const OFFLOADS: &[Offload] = &[
     Offload {
         name: "tso",
-        what: "TCP segmentation by the adapter",
+        what: "TCP segmentation by the adapter (TSO)",
         features: &["tx-tcp-segmentation", "tx-tcp6-segmentation"],
         switch: "tso",
         needs: &[("sg", SCATTER), ("tx", CHECKSUMS)],
-        cost: measured::without_tso,
+        cost: measured_costs::without_tso,
     },
     Offload {
         name: "gso",
-        what: "superframes that the kernel cuts just before the driver",
+        what: "segmentation of superframes just before the driver (GSO)",
         features: &["tx-generic-segmentation"],
         switch: "gso",
         needs: &[("sg", SCATTER)],
-        cost: measured::without_gso,
+        cost: measured_costs::without_gso,
     },
     Offload {
         name: "gro",
-        what: "merging of received packets by the kernel",
+        what: "merging of received packets by the kernel (GRO)",
         features: &["rx-gro"],
         switch: "gro",
         needs: &[],
-        cost: measured::without_gro,
+        cost: measured_costs::without_gro,
     },
     Offload {
         name: "tx-checksum",
@@ -57,7 +57,7 @@ const OFFLOADS: &[Offload] = &[
         features: CHECKSUMS,
         switch: "tx",
         needs: &[],
-        cost: measured::without_tx_checksum,
+        cost: measured_costs::without_tx_checksum,
     },
     Offload {
         name: "rx-checksum",
@@ -65,22 +65,30 @@ const OFFLOADS: &[Offload] = &[
         features: &["rx-checksum"],
         switch: "rx",
         needs: &[],
-        cost: || Cost::unknown("the kernel reads every byte received to sum it, and GRO needs it"),
+        cost: || {
+            Cost::unknown(
+                "the kernel reads every received byte to compute the checksum; GRO needs this offload",
+            )
+        },
     },
     Offload {
         name: "scatter-gather",
-        what: "packets gathered from several places",
+        what: "scatter-gather, which sends a packet from several buffers,",
         features: SCATTER,
         switch: "sg",
         needs: &[],
-        cost: || Cost::unknown("the kernel copies every packet into one piece; TSO needs it"),
+        cost: || {
+            Cost::unknown(
+                "the kernel copies every packet into one buffer; TSO needs scatter-gather",
+            )
+        },
     },
 ];
 
-/// Each offload that is off and could be on, or one line if there is none.
+/// Each offload that is off and could be on; one summary if there is none.
 pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
     let Some(features) = &interface.features else {
-        let unseen = Advice::unseen("offloads", "ethtool does not tell them");
+        let unseen = Advice::unseen("offloads", "ethtool does not report them");
         return vec![unseen.on(&interface.name)];
     };
     let mut all: Vec<Advice> =
@@ -96,17 +104,17 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
 fn off(offload: &Offload, interface: &Interface, features: &Features) -> Option<Advice> {
     let kind = interface.kind.as_deref();
     if offload.name == "gro" && kind == Some("veth") {
-        // superframes cross a veth whole: there is nothing left to merge
+        // superframes cross a veth whole, so GRO has nothing to merge
         return None;
     }
     let changeable = |name: &str| features.get(name).filter(|feature| feature.changeable);
     let seen: Vec<(&str, Feature)> =
         offload.features.iter().filter_map(|name| Some((*name, changeable(name)?))).collect();
-    // one that works for one protocol and not for another is worth telling, but what the adapter
-    // lacks is not
+    // an offload that is off for one protocol only is reported; a feature that the adapter lacks is
+    // not
     let off: Vec<&str> = seen.iter().filter(|(_, f)| !f.active).map(|(name, _)| *name).collect();
     let wanted = match offload.features {
-        // generic checksums make the others needless
+        // generic checksums replace the others
         CHECKSUMS => off.len() == seen.len(),
         _ => !off.is_empty(),
     };
@@ -121,7 +129,7 @@ fn off(offload: &Offload, interface: &Interface, features: &Features) -> Option<
     let mut switches: Vec<&str> = missing.map(|(switch, _)| *switch).collect();
     switches.push(offload.switch);
     let switches: Vec<String> = switches.iter().map(|switch| format!("{switch} on")).collect();
-    let detail = format!("{} is off, and the driver could do it", offload.what);
+    let detail = format!("{} is off, and the driver supports it", offload.what);
     Some(
         Advice::improve(offload.name, detail, (offload.cost)())
             .on(&interface.name)
@@ -130,19 +138,20 @@ fn off(offload: &Offload, interface: &Interface, features: &Features) -> Option<
     )
 }
 
-/// Superframes may be on and yet small.
+/// Limits that make superframes small although offloads are on.
 fn superframes(interface: &Interface) -> Option<Advice> {
     let (bytes, segments) = (interface.gso_max_size, interface.gso_max_segs);
-    // zero: not told
+    // zero: unknown
     let small = bytes > 0 && bytes < LEAST_SUPERFRAME.min(interface.tso_max_size.max(1));
     let few = segments > 0 && u64::from(segments) * u64::from(interface.mtu) < 32 * 1024;
     if !small && !few {
         return None;
     }
     let word = shell::word(&interface.name);
-    let detail = format!("superframes end at {bytes} bytes and {segments} segments");
-    let advice =
-        Advice::improve("superframes", detail, measured::without_gso()).on(&interface.name).seen(
+    let detail = format!("superframes are limited to {bytes} bytes and {segments} segments");
+    let advice = Advice::improve("superframes", detail, measured_costs::without_gso())
+        .on(&interface.name)
+        .seen(
             format!("gso_max_size {bytes}, gso_max_segs {segments}"),
             format!("ip -d link show dev {word}"),
         );
@@ -178,13 +187,15 @@ fn in_order(interface: &Interface, features: &Features) -> Advice {
         .collect();
     let detail = match lacking[..] {
         [] => format!("on: {}", on.join(", ")),
-        _ => format!("on: {}; not in this driver: {}", on.join(", "), lacking.join(", ")),
+        _ => format!("on: {}; not supported by the driver: {}", on.join(", "), lacking.join(", ")),
     };
     let from = format!("ethtool -k {}", shell::word(&interface.name));
-    Advice::good("offloads", detail).on(&interface.name).seen("as the driver can", from)
+    Advice::good("offloads", detail)
+        .on(&interface.name)
+        .seen("all that the driver supports are on", from)
 }
 
-/// The adapter's own merging, which must stay off where packets go on to other hosts.
+/// Merging by the adapter (LRO), which must stay off on hosts that forward packets.
 fn merging(host: &Host, interface: &Interface, features: &Features) -> Option<Advice> {
     features.get("rx-lro").filter(|feature| feature.changeable && !feature.active)?;
     let forwards = host.settings.forwarding == Some(1) || interface.controller.is_some();
@@ -193,8 +204,8 @@ fn merging(host: &Host, interface: &Interface, features: &Features) -> Option<Ad
     }
     let word = shell::word(&interface.name);
     let cost = Cost::unknown(
-        "where GRO already merges, little; the ten-gigabit paper recommends it for receivers such \
-         as backup servers",
+        "little if GRO is on; the ten-gigabit paper recommends LRO for receivers such as backup \
+         servers",
     );
     let detail = "merging of received packets by the adapter (LRO) is off";
     Some(
@@ -202,6 +213,8 @@ fn merging(host: &Host, interface: &Interface, features: &Features) -> Option<Ad
             .on(&interface.name)
             .seen("rx-lro: off, changeable", format!("ethtool -k {word}"))
             .run(format!("ethtool -K {word} lro on"))
-            .note("only on a host that does not route or bridge: merged packets cannot be sent on"),
+            .note(
+                "only on a host that does not route or bridge: merged packets cannot be forwarded",
+            ),
     )
 }

@@ -1,4 +1,4 @@
-//! The slot of an adapter: a bus narrower than the card, or than its links.
+//! The PCI Express link of an adapter: slower than the card, or than its network links.
 
 use linkrate_terms::BitRate;
 use linkrate_wire::limits::PcieLink;
@@ -8,7 +8,7 @@ use super::facts::{Bus, Host, Interface};
 
 const FROM: &str = "data rate of the bus (linkrate-wire, limits::pcie)";
 
-/// The bus against the card, and against the links that hang on it.
+/// Compares the bus with the card, and with the network links that share it.
 pub(super) fn advice(host: &Host, interface: &Interface) -> Option<Advice> {
     let device = interface.device.as_ref()?;
     let address = device.pci_address.as_deref()?;
@@ -16,7 +16,7 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Option<Advice> {
         if interface.is_paravirtual() {
             return None;
         }
-        let advice = Advice::unseen("pcie", "the card tells nothing of a PCI Express link");
+        let advice = Advice::unseen("pcie", "the card reports no PCI Express link");
         return Some(advice.on(&interface.name));
     };
     let sharing: Vec<&Interface> =
@@ -28,7 +28,7 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Option<Advice> {
     let detail = detail(&bus, narrow, data, links);
     let advice = match links {
         Some(links) if data < links => {
-            let text = format!("the bus moves {data} each way, and its links {links}");
+            let text = format!("the bus carries {data} each way, and its network links {links}");
             Advice::improve(
                 "pcie",
                 detail,
@@ -36,8 +36,9 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Option<Advice> {
             )
         }
         None if narrow => {
-            let text =
-                format!("the bus moves {data} each way; the link tells no rate to hold it against");
+            let text = format!(
+                "the bus carries {data} each way; the network link reports no rate to compare"
+            );
             Advice::consider("pcie", detail, Cost::unknown(text))
         }
         _ => Advice::good("pcie", detail),
@@ -63,13 +64,12 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Option<Advice> {
 fn detail(bus: &Bus, narrow: bool, data: BitRate, links: Option<BitRate>) -> String {
     let now = words(&bus.current);
     let enough = links.is_some_and(|links| data >= links);
+    let card = words(&bus.card);
     match (narrow, enough) {
-        (true, true) => {
-            format!("{now} of the card's {}, and still more than its links", words(&bus.card))
-        }
-        (true, false) => format!("the card could have {} and has {now}", words(&bus.card)),
-        (false, true) => format!("{now}, all the card has, and more than its links"),
-        (false, false) => format!("{now}, all the card has"),
+        (true, true) => format!("{now}; the card supports {card}, but its network links need less"),
+        (true, false) => format!("{now}, and the card supports {card}"),
+        (false, true) => format!("{now}, the maximum of the card; its network links need less"),
+        (false, false) => format!("{now}, the maximum of the card"),
     }
 }
 
@@ -80,11 +80,11 @@ fn words(link: &PcieLink) -> String {
 fn remedy(bus: &Bus) -> &'static str {
     match bus.slot {
         Some(slot) if slot.raw_rate().0 >= bus.card.raw_rate().0 => {
-            "the slot has what the card needs: seat the card again, and look in the firmware's setup \
-             for a limit or a split (bifurcation) of the slot"
+            "the slot is fast enough: reseat the card, and check the firmware setup for a limit or a \
+             split (bifurcation) of the slot"
         }
         Some(_) if bus.current.raw_rate().0 < bus.card.raw_rate().0 => {
-            "the slot has less than the card: move the card to a faster or wider one"
+            "the slot is slower than the card: move the card to a faster or wider slot"
         }
         _ => "no slot makes this card faster: spread the load over several cards",
     }

@@ -1,4 +1,4 @@
-//! Clock rates and idle states: what saves power and takes its time for it.
+//! Clock rates and idle states, which save power and cost time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use super::facts::{Cpu, Host};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Idle states that take longer to leave are felt in a round trip on a local network.
+/// A longer exit latency is noticeable in a round trip on a local network.
 const FELT_US: u64 = 20;
 
-/// A round trip between two hosts of a local network, to hold waking against, µs.
+/// A round trip between two hosts of a local network, to compare exit latencies with, µs.
 const SHORT_ROUND_TRIP_US: f64 = 80.0;
 
-/// Governor, energy preference and idle states.
+/// Advice on governor, energy preference and idle states.
 pub(super) fn advice(host: &Host) -> Vec<Advice> {
     if host.cpus.is_empty() {
         return vec![Advice::unseen("governor", format!("{CPUS}/online cannot be read"))];
@@ -31,21 +31,21 @@ fn governor(host: &Host) -> Advice {
     let from = format!("{CPUS}/cpu*/cpufreq/scaling_governor");
     if governors.is_empty() {
         return match host.virtual_machine {
-            true => Advice::unseen(name, "the clock rate is the hypervisor's to choose"),
-            false => Advice::good(name, "this kernel does not choose the clock rate"),
+            true => Advice::unseen(name, "the hypervisor controls the clock rate"),
+            false => Advice::good(name, "this kernel does not change the clock rate"),
         };
     }
     let list = governors.iter().copied().collect::<Vec<_>>().join(", ");
     if governors.iter().all(|governor| *governor == "performance") {
-        return Advice::good(name, "the clock rate does not follow the load").seen(list, from);
+        return Advice::good(name, "the clock rate does not depend on the load").seen(list, from);
     }
     let range = host.cpus.iter().find_map(|cpu| cpu.khz).filter(|(least, most)| least < most);
     let cost = match range {
         Some((least, most)) => {
             let share = 1.0 - least as f64 / most as f64;
             let text = format!(
-                "between {:.1} and {:.1} GHz, so up to {:.0} % of the CPU's speed while it has not \
-                 yet followed the load",
+                "the clock rate is between {:.1} and {:.1} GHz: up to {:.0} % of the CPU's speed is \
+                 missing until it follows the load",
                 least as f64 / 1e6,
                 most as f64 / 1e6,
                 share * 100.0
@@ -53,9 +53,9 @@ fn governor(host: &Host) -> Advice {
             let from = format!("{CPUS}/cpu*/cpufreq/cpuinfo_min_freq, cpuinfo_max_freq");
             Cost::known(Basis::Computed, share, text, from)
         }
-        None => Cost::unknown("how far the clock rate falls is not told"),
+        None => Cost::unknown("the kernel does not report the range of the clock rate"),
     };
-    let detail = "the clock rate follows the load, and lags behind bursts of packets";
+    let detail = "the clock rate follows the load, and rises too late for bursts of packets";
     let advice = Advice::consider(name, detail, cost).seen(list, from);
     let offered = host.cpus.iter().all(|cpu| {
         cpu.governors.is_empty() || cpu.governors.iter().any(|governor| governor == "performance")
@@ -63,7 +63,7 @@ fn governor(host: &Host) -> Advice {
     match offered {
         true => advice
             .run(format!("echo performance | tee {CPUS}/cpu*/cpufreq/scaling_governor"))
-            .note("it costs power, and takes the turbo's room where heat is short"),
+            .note("it costs power, and may reduce the turbo clock rate"),
         false => advice.run("modprobe cpufreq_performance"),
     }
 }
@@ -82,8 +82,8 @@ fn energy(host: &Host) -> Option<Advice> {
     if !preferences.iter().any(saves) {
         return Some(Advice::good(name, "the CPUs prefer performance").seen(list, from));
     }
-    let cost = Cost::unknown("how much, only the CPU's own control knows");
-    let detail = "the CPUs are told to prefer saving energy to speed";
+    let cost = Cost::unknown("the CPU decides itself how much speed it gives up");
+    let detail = "the CPUs are set to prefer saving energy over speed";
     let advice = Advice::consider(name, detail, cost).seen(list, from);
     Some(advice.run(format!("echo performance | tee {CPUS}/cpu*/{file}")))
 }
@@ -109,17 +109,17 @@ fn idle(host: &Host) -> Option<Advice> {
     };
     let share = deepest as f64 / (SHORT_ROUND_TRIP_US + deepest as f64);
     let text = format!(
-        "up to {deepest} µs for each packet that finds its CPU asleep: a request/response of 80 µs \
-         loses up to {:.0} %; a busy stream loses nothing",
+        "a packet for a sleeping CPU waits up to {deepest} µs: a request/response of 80 µs loses up \
+         to {:.0} %; a busy stream loses nothing",
         share * 100.0
     );
     let cost = Cost::known(Basis::Computed, share, text, from.clone());
-    let detail = format!("idle CPUs take up to {deepest} µs to wake");
+    let detail = format!("idle CPUs take up to {deepest} µs to wake up");
     let listed = slow.values().map(|(name, micros)| format!("{name} {micros} µs"));
     let mut advice =
         Advice::consider(name, detail, cost).seen(listed.collect::<Vec<_>>().join(", "), from);
     for number in slow.keys() {
         advice = advice.run(format!("echo 1 | tee {CPUS}/cpu*/cpuidle/state{number}/disable"));
     }
-    Some(advice.note("for latency only; it costs power, and takes the turbo's room"))
+    Some(advice.note("for latency only; it costs power, and may reduce the turbo clock rate"))
 }

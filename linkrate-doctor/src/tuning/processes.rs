@@ -1,4 +1,4 @@
-//! Where the processes run whose connections go over an adapter, against where its interrupts go.
+//! Compares the CPUs of processes with those of the interrupts of the adapter they use.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use linkrate_terms::CpuSet;
 use super::advice::Advice;
 use super::facts::{Host, Interface, Process};
 use super::interrupts;
-use super::measured;
+use super::measured_costs;
 
-/// A process that moved less does not live by its network.
+/// A process that moved fewer bytes is not network-bound.
 const BUSY_BYTES: u64 = 1 << 30;
 
-/// Processes that may run, or do run, away from the cache that the interrupts' CPUs share.
+/// Advice on processes that may run on CPUs that share no cache with the CPUs of the interrupts.
 pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
     let Some(device) = &interface.device else { return Vec::new() };
     let taking = interrupts::cpus_of(device);
     let near = caches(host, &taking);
     if taking.is_empty() || near.len() >= host.cpus.len() {
-        // every CPU is near
+        // every CPU shares the cache
         return Vec::new();
     }
     busy(host, interface)
@@ -38,11 +38,11 @@ fn away(
     let Process { pid, name, cpus, .. } = process;
     let word = if cpus.overlaps(near) { "may run" } else { "runs" };
     let detail = format!(
-        "process {name} ({pid}), which moved {:.1} GB over it, {word} away from the CPUs of its \
-         interrupts ({taking})",
+        "process {name} ({pid}) moved {:.1} GB over this interface and {word} on CPUs that share no \
+         cache with the CPUs of its interrupts ({taking})",
         bytes as f64 / 1e9
     );
-    Advice::consider("processes", detail, measured::unbound())
+    Advice::consider("processes", detail, measured_costs::unbound())
         .on(&interface.name)
         .seen(format!("CPUs {cpus}"), format!("/proc/{pid}/status, Cpus_allowed_list"))
         .seen(
@@ -52,13 +52,13 @@ fn away(
         .run(format!("taskset --all-tasks --cpu-list --pid {near} {pid}"))
 }
 
-/// All CPUs that share the last cache with one of `cpus`.
+/// All CPUs that share the last-level cache with one of `cpus`.
 fn caches(host: &Host, cpus: &CpuSet) -> CpuSet {
     let taking = host.cpus.iter().filter(|cpu| cpus.contains(cpu.number));
     taking.flat_map(|cpu| cpu.cache.iter().chain([cpu.number]).collect::<Vec<_>>()).collect()
 }
 
-/// Processes with many bytes over `interface`, the busiest first.
+/// Processes that moved many bytes over `interface`, the busiest first.
 fn busy<'a>(host: &'a Host, interface: &Interface) -> Vec<(&'a Process, u64)> {
     let bytes: BTreeMap<u32, u64> = host
         .connections

@@ -1,4 +1,4 @@
-//! How many CPUs take part in receiving: queues of the adapter, and steering where there are few.
+//! How many CPUs receive: queues of the adapter, and steering if it has only one.
 
 use linkrate_sys::shell;
 use linkrate_terms::CpuSet;
@@ -6,15 +6,15 @@ use linkrate_terms::CpuSet;
 use super::advice::{Advice, Cost};
 use super::facts::{Device, Host, Interface};
 
-/// Beyond this many queues, more bring interrupts and no throughput on most adapters.
+/// On most adapters, more queues than this add interrupts and no throughput.
 const ENOUGH: u32 = 16;
 
-/// Fewer queues than CPUs, and what may stand in for them.
+/// Advice on fewer queues than CPUs, and on steering instead of queues.
 pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
     let Some(device) = &interface.device else { return Vec::new() };
     let cpus = near(host, device);
     if cpus.len() < 2 {
-        let detail = "one CPU, so one queue is enough";
+        let detail = "one CPU needs only one queue";
         return vec![Advice::good("queues", detail).on(&interface.name)];
     }
     let mut all = vec![channels(interface, &cpus)];
@@ -22,7 +22,7 @@ pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
     all
 }
 
-/// The CPUs of the adapter's node, or all.
+/// The CPUs of the adapter's node; all CPUs if the node is unknown.
 pub(super) fn near(host: &Host, device: &Device) -> CpuSet {
     let node = device.node.map(|node| host.node_cpus(node)).filter(|cpus| !cpus.is_empty());
     node.unwrap_or_else(|| host.online())
@@ -32,11 +32,14 @@ fn channels(interface: &Interface, cpus: &CpuSet) -> Advice {
     let name = "queues";
     let word = shell::word(&interface.name);
     let Some(channels) = interface.channels else {
-        let detail =
-            format!("{} to receive, {} to send", interface.rx_queues.len(), interface.tx_queues);
+        let detail = format!(
+            "{} receive queues, {} transmit queues",
+            interface.rx_queues.len(),
+            interface.tx_queues
+        );
         return Advice::good(name, detail).on(&interface.name);
     };
-    // adapters that count pairs have no others, and the other way round
+    // a driver counts either pairs or single queues
     let (kind, now, most) = match channels.combined_max {
         0 => ("rx", channels.rx, channels.rx_max),
         most => ("combined", channels.combined, most),
@@ -51,21 +54,23 @@ fn channels(interface: &Interface, cpus: &CpuSet) -> Advice {
     if now >= useful {
         return evidence(Advice::good(name, format!("{now} queues, {} CPUs", cpus.len())));
     }
-    let text = "with one connection nothing; with several, the CPU of each queue bounds what it \
-                receives (the ten-gigabit paper: several connections on four or more processors)";
-    let detail =
-        format!("{now} of {most} queues are in use, and there are {} CPUs near", cpus.len());
+    let text = "one connection loses nothing; with several, the CPU of each queue limits its receive \
+                rate (the ten-gigabit paper: several connections on four or more processors)";
+    let detail = format!(
+        "{now} of {most} queues are in use, and the adapter's node has {} CPUs",
+        cpus.len()
+    );
     evidence(Advice::improve(name, detail, Cost::unknown(text)))
         .run(format!("ethtool -L {word} {kind} {useful}"))
-        .note("it interrupts traffic for a moment, and resets the indirection table of RSS")
+        .note("it interrupts traffic for a moment and resets the indirection table of RSS")
 }
 
-/// One receive queue and several CPUs: the kernel can spread what the adapter cannot.
+/// Steering by the kernel, for an adapter with one receive queue.
 fn steering(host: &Host, interface: &Interface, cpus: &CpuSet) -> Option<Advice> {
     let [queue] = &interface.rx_queues[..] else { return None };
     let most = interface.channels.map_or(1, |channels| channels.combined_max.max(channels.rx_max));
     if most > 1 {
-        // real queues first
+        // more queues are better than steering
         return None;
     }
     let name = "receive-steering";
@@ -74,10 +79,10 @@ fn steering(host: &Host, interface: &Interface, cpus: &CpuSet) -> Option<Advice>
     let entries = host.settings.flow_entries;
     if queue.steering.is_empty() {
         let cost = Cost::unknown(
-            "one CPU does the protocol work of all that is received; steering wakes others for it, \
-             which pays with several busy connections and costs latency with one",
+            "one CPU processes all received packets; steering wakes other CPUs for them, which helps \
+             with several busy connections and costs latency with one",
         );
-        let detail = "one receive queue, and its packets are not spread over the CPUs (RPS)";
+        let detail = "the only receive queue does not spread its packets over the CPUs (RPS)";
         return Some(
             Advice::consider(name, detail, cost)
                 .on(&interface.name)
@@ -88,7 +93,8 @@ fn steering(host: &Host, interface: &Interface, cpus: &CpuSet) -> Option<Advice>
     if queue.flows == 0 || entries == Some(0) {
         let cost =
             Cost::unknown("packets are processed on another CPU than the one that reads them");
-        let detail = "packets are spread over CPUs (RPS), and not to the CPU of their reader (RFS)";
+        let detail =
+            "packets are spread over CPUs (RPS) without regard to the CPU of their reader (RFS)";
         return Some(
             Advice::consider(name, detail, cost)
                 .on(&interface.name)
@@ -97,11 +103,12 @@ fn steering(host: &Host, interface: &Interface, cpus: &CpuSet) -> Option<Advice>
                 .run(format!("echo 32768 > {base}/rps_flow_cnt")),
         );
     }
-    let detail = format!("one receive queue, spread over CPUs {} by flow", queue.steering);
+    let detail =
+        format!("the only receive queue spreads its packets over CPUs {} by flow", queue.steering);
     Some(Advice::good(name, detail).on(&interface.name))
 }
 
-/// As `rps_cpus` reads it, without leading zeroes.
+/// `cpus` as a mask for `rps_cpus`, without leading zeroes.
 fn mask(cpus: &CpuSet) -> String {
     let mask = cpus.to_kernel_mask();
     let short = mask.trim_start_matches(['0', ',']);

@@ -1,16 +1,18 @@
 //! Reads the facts of a host: files below a root, which may be a copy of another host's, and for
-//! this host also what only sockets tell.
+//! this host also the facts that only sockets report.
 
 mod adapter;
+mod connections;
+mod driver;
 mod processor;
-mod sockets;
+mod rtnetlink;
 
 use linkrate_sys::tree::Tree;
 
 use super::facts::{Host, Settings, Softnet};
 
-/// What the files below `tree` tell. Offloads, rings, link modes, routes and connections are not in
-/// files; [`this_host`] adds them.
+/// Facts from the files below `tree`. Offloads, rings, link modes, routes and connections are not
+/// in files; [`this_host`] adds them.
 pub fn from_files(tree: &Tree) -> Host {
     let (interfaces, unseen) = adapter::interfaces(tree);
     let cpuinfo = tree.text("/proc/cpuinfo").unwrap_or_default();
@@ -33,7 +35,9 @@ pub fn from_files(tree: &Tree) -> Host {
 pub fn this_host() -> Host {
     let tree = Tree::of_this_host();
     let mut host = from_files(&tree);
-    sockets::complete(&mut host, &tree);
+    rtnetlink::complete(&mut host);
+    driver::complete(&mut host);
+    connections::complete(&mut host, &tree);
     host
 }
 

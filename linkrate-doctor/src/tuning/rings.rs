@@ -1,4 +1,4 @@
-//! Descriptor rings against what was missed for want of them.
+//! Descriptor rings, and packets that were missed because a ring was too short.
 
 use linkrate_sys::shell;
 use linkrate_wire::limits::Traffic;
@@ -9,14 +9,14 @@ use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;
 use super::round_trip::RoundTrip;
 
-/// Counters of packets for which there was no receive descriptor; drivers use one or the other.
+/// Counters of packets that found no receive descriptor; drivers use one or another.
 const MISSED: [&str; 3] = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
 
-/// The receive ring, with drops as evidence.
+/// Advice on the receive ring, with missed packets as evidence.
 pub(super) fn advice(interface: &Interface, round_trip: &RoundTrip) -> Option<Advice> {
     interface.device.as_ref()?;
     let word = shell::word(&interface.name);
-    // the same packet may be counted under several names
+    // a driver may count the same packet under several names
     let (counter, missed) = MISSED
         .iter()
         .map(|name| (*name, interface.count(name)))
@@ -37,32 +37,32 @@ pub(super) fn advice(interface: &Interface, round_trip: &RoundTrip) -> Option<Ad
         let advice = match rings {
             Some(rings) => {
                 let detail = format!(
-                    "{} of {} receive descriptors; none was ever missed",
+                    "{} of {} receive descriptors; no packet was missed",
                     rings.rx, rings.rx_max
                 );
                 Advice::good("rings", detail)
             }
-            None => Advice::good("rings", "no packet was ever missed"),
+            None => Advice::good("rings", "no packet was missed"),
         };
         return Some(evidence(advice));
     }
     let holds = rings
         .and_then(|rings| holds(interface, rings.rx))
-        .map_or_else(String::new, |held| format!("; the ring holds {held} of full frames"));
+        .map_or_else(String::new, |held| format!("; full frames fill the ring in {held}"));
     let detail = format!("{missed} packets found no receive descriptor{holds}");
     let advice = evidence(Advice::improve("rings", detail, cost(interface, missed, round_trip)));
     Some(match rings {
         Some(rings) if rings.rx < rings.rx_max => {
             advice.run(format!("ethtool -G {word} rx {}", rings.rx_max))
         }
-        Some(_) => {
-            advice.note("the ring is as long as it can be: more queues, or CPUs that come sooner")
-        }
-        None => advice.note("the driver does not tell its rings"),
+        Some(_) => advice.note(
+            "the ring has its maximum length: use more queues, or shorten the delay of the CPUs",
+        ),
+        None => advice.note("the driver does not report its rings"),
     })
 }
 
-/// How long frames at link rate take to fill a ring.
+/// How long full frames at link rate take to fill a ring.
 fn holds(interface: &Interface, descriptors: u32) -> Option<String> {
     let rate = interface.rate()?;
     let bits = Link::ethernet(rate).occupied(interface.mtu.into()) * 8;
@@ -80,10 +80,10 @@ fn cost(interface: &Interface, missed: u64, round_trip: &RoundTrip) -> Cost {
     match limit.map(|limit| limit.payload_rate()).zip(reached) {
         Some((limit, reached)) if reached < limit => {
             let text = format!(
-                "{percent}; spread evenly, that leaves one connection {reached} of {limit} over \
-                 {round_trip}"
+                "{percent}; if the losses are spread evenly, one connection reaches {reached} of {limit} \
+                 over {round_trip}"
             );
-            let from = "TCP's response to losses (linkrate-wire, limits::path)";
+            let from = "response of TCP to losses (linkrate-wire, limits::path)";
             Cost::known(Basis::Computed, 1.0 - reached.0 / limit.0, text, from)
         }
         _ => Cost::known(Basis::Computed, share, percent, "missed / received packets"),

@@ -1,38 +1,38 @@
-//! The round trip that a finding reckons with, and how it is known.
+//! The round trip that findings compute with, and its source.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::facts::{Host, Interface};
 
-/// What is taken where nothing was seen: a local network with some queues.
+/// The default: a local network with some queueing.
 const ASSUMED: Duration = Duration::from_millis(1);
 
-/// Less than this was moved by connections that say nothing about bulk traffic.
+/// Connections that moved fewer bytes say nothing about bulk traffic.
 const LEAST_BYTES: u64 = 64 * 1024;
 
-/// A round trip and where it comes from.
+/// A round trip and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RoundTrip {
     pub(super) time: Duration,
     pub(super) from: Source,
 }
 
-/// How a round trip is known.
+/// The source of a round trip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The person said so.
+    /// `--round-trip`.
     Given,
-    /// The least of the connection that moved most bytes over the interface; to this address.
+    /// The minimum of the connection that moved the most bytes over the interface, to this address.
     Connection(String),
     /// The metric of this route.
     Route(String),
-    /// Nothing was seen.
+    /// The default.
     Assumed,
 }
 
 impl RoundTrip {
-    /// The one to reckon with for `interface`.
+    /// The round trip for `interface`.
     pub(super) fn of(host: &Host, interface: &Interface, given: Option<Duration>) -> Self {
         if let Some(time) = given {
             return Self { time, from: Source::Given };
@@ -61,18 +61,18 @@ impl RoundTrip {
         }
     }
 
-    /// Whether somebody or something said so.
+    /// Whether it is given or observed, and not the default.
     pub(super) fn is_known(&self) -> bool {
         self.from != Source::Assumed
     }
 
-    /// Where it can be looked up.
+    /// The source, as text.
     pub(super) fn place(&self) -> &'static str {
         match self.from {
             Source::Given => "--round-trip",
             Source::Connection(_) => "TCP_INFO of the busiest connection (ss -ti)",
             Source::Route(_) => "route metric (ip route)",
-            Source::Assumed => "assumed; --round-trip TIME names another",
+            Source::Assumed => "default; set another with --round-trip TIME",
         }
     }
 }

@@ -1,18 +1,17 @@
-//! Receive processing that ran out of room or of time, since boot.
+//! Receive processing since boot: packets dropped at a full backlog, and rounds that ended early.
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Host;
 
 const FROM: &str = "/proc/net/softnet_stat";
 
-/// A round that is cut short had this many packets at most, unless told otherwise
-/// (`net.core.netdev_budget`).
+/// The default of `net.core.netdev_budget`: the most packets of one round.
 const USUAL_BUDGET: u64 = 300;
 
-/// Of all packets, the share in rounds that were cut short above which it matters.
+/// A smaller share of packets in rounds that ended early does not matter.
 const CUT_SHORT: f64 = 0.01;
 
-/// Backlogs that were full, and rounds that were cut short.
+/// Advice on full backlogs, and on rounds that ended early.
 pub(super) fn advice(host: &Host) -> Vec<Advice> {
     if host.softnet.is_empty() {
         return vec![Advice::unseen("backlog", format!("{FROM} cannot be read"))];
@@ -25,7 +24,7 @@ fn backlog(host: &Host) -> Advice {
     let dropped: u64 = host.softnet.iter().map(|cpu| cpu.dropped).sum();
     let processed: u64 = host.softnet.iter().map(|cpu| cpu.processed).sum();
     if dropped == 0 {
-        return Advice::good(name, "no CPU ever dropped a packet for a full backlog")
+        return Advice::good(name, "no CPU dropped a packet at a full backlog")
             .seen("second column 0", FROM);
     }
     let share = dropped as f64 / (processed as f64 + dropped as f64);
@@ -37,7 +36,7 @@ fn backlog(host: &Host) -> Advice {
         cpus.join(", ")
     );
     let text = format!(
-        "{:.4} % of all received packets, each of which TCP must send again; veth, tunnels and \
+        "{:.4} % of all received packets were lost, and TCP must send each again; veth, tunnels and \
          packet steering use the backlog",
         share * 100.0
     );
@@ -50,7 +49,8 @@ fn backlog(host: &Host) -> Advice {
                 length.saturating_mul(4).max(4000)
             ))
         }
-        None => advice.note("netdev_max_backlog is the first network namespace's: change it there"),
+        None => advice
+            .note("netdev_max_backlog exists in the first network namespace only: change it there"),
     }
 }
 
@@ -59,7 +59,7 @@ fn budget(host: &Host) -> Advice {
     let (budget, micros) = (host.settings.budget, host.settings.budget_us);
     let round = budget.unwrap_or(USUAL_BUDGET);
     let squeezed: u64 = host.softnet.iter().map(|cpu| cpu.squeezed).sum();
-    // at most: a round may have ended by its time
+    // an upper bound: a round may have ended by time
     let share = |cpu: &super::facts::Softnet| {
         cpu.squeezed as f64 * round as f64 / cpu.processed.max(1) as f64
     };
@@ -67,20 +67,21 @@ fn budget(host: &Host) -> Advice {
         host.softnet.iter().map(|cpu| (cpu.cpu, share(cpu))).max_by(|a, b| a.1.total_cmp(&b.1));
     let (cpu, most) = worst.unwrap_or((0, 0.0));
     if most < CUT_SHORT {
-        let detail = "receive processing almost never ran out of its budget";
+        let detail = "receive processing almost never used up its budget";
         return Advice::good(name, detail).seen(format!("squeezed {squeezed}"), FROM);
     }
     let detail = format!(
-        "CPU {cpu} ended {squeezed} rounds of receive processing with work left, up to {:.0} % of \
-         its packets",
+        "{squeezed} rounds of receive processing ended with packets left; on CPU {cpu} these rounds \
+         had up to {:.0} % of its packets",
         most.min(1.0) * 100.0
     );
     let cost = Cost::unknown(
-        "the rest waits for the next round, behind processes: later packets, full rings",
+        "the remaining packets wait for the next round, behind processes, and rings may fill up",
     );
     let advice = Advice::consider(name, detail, cost).seen(format!("squeezed {squeezed}"), FROM);
     let (Some(budget), Some(micros)) = (budget, micros) else {
-        return advice.note("netdev_budget is the first network namespace's: change it there");
+        return advice
+            .note("netdev_budget exists in the first network namespace only: change it there");
     };
     advice
         .seen(format!("{budget} packets"), "/proc/sys/net/core/netdev_budget")

@@ -162,7 +162,7 @@ fn a_badly_tuned_server_is_read_and_advised_from_its_files() {
     let pcie = find(&all, "pcie");
     assert_eq!(
         (pcie.state, pcie.detail.as_str()),
-        (Tuning::Improve, "the card could have 16 GT/s x16 and has 8 GT/s x8")
+        (Tuning::Improve, "8 GT/s x8, and the card supports 16 GT/s x16")
     );
     // 57.2 of 100 Gb/s
     assert!((share(pcie) - 0.428).abs() < 1e-3, "{pcie:?}");
@@ -171,7 +171,7 @@ fn a_badly_tuned_server_is_read_and_advised_from_its_files() {
     let rings = find(&all, "rings");
     assert_eq!(rings.commands, ["ethtool -G ens1 rx 4096"]);
     assert!(rings.detail.starts_with("20000 packets found no receive descriptor"), "{rings:?}");
-    assert!(rings.detail.ends_with("the ring holds 31 µs of full frames"), "{rings:?}");
+    assert!(rings.detail.ends_with("full frames fill the ring in 31 µs"), "{rings:?}");
     assert!(rings.evidence.iter().any(|e| e.value == "rx 256 of 4096, tx 256 of 4096"));
     assert!(share(rings) > 0.99, "0.2 % lost over 1 ms leaves 0.3 Gb/s: {rings:?}");
 
@@ -185,7 +185,7 @@ fn a_badly_tuned_server_is_read_and_advised_from_its_files() {
     let interrupts = find(&all, "interrupts");
     assert_eq!(
         interrupts.detail,
-        "interrupts go to CPU 0, away from the adapter's node 1 (CPUs 4-7)"
+        "interrupts go to CPU 0, outside node 1 of the adapter (CPUs 4-7)"
     );
     // each core once, and the one for events left alone
     assert_eq!(
@@ -437,7 +437,7 @@ fn offloads_that_depend_on_others_are_switched_on_together() {
     let fixed = [("tx-tcp-segmentation".to_owned(), Feature::default())];
     host.interfaces[0].features = Some(fixed.into_iter().collect());
     let all = advice_of(&host);
-    assert!(find(&all, "offloads").detail.contains("not in this driver"), "{all:?}");
+    assert!(find(&all, "offloads").detail.contains("not supported by the driver"), "{all:?}");
     assert!(asks(&all, "tso").is_none());
 
     host.interfaces[0].gso_max_segs = 1;
@@ -487,7 +487,7 @@ fn one_queue_and_threads_of_one_core() {
         find(&all, "receive-steering").commands,
         ["echo f0 > /sys/class/net/ens1/queues/rx-0/rps_cpus"]
     );
-    assert!(find(&all, "interrupts").detail.contains("threads of one core"), "{all:?}");
+    assert!(find(&all, "interrupts").detail.contains("are threads of one core"), "{all:?}");
     host.interfaces[0].rx_queues[0].steering = "4-7".parse().unwrap();
     assert!(
         find(&advice_of(&host), "receive-steering").commands[0].contains("rps_sock_flow_entries")
@@ -511,7 +511,7 @@ fn an_interface_that_is_not_there_is_refused_with_those_that_are() {
     let (_root, host) = server();
     let asked = Question { interface: Some("eth9".to_owned()), ..Question::default() };
     let error = advise(&host, &asked).unwrap_err();
-    assert_eq!(error.to_string(), "no interface \"eth9\" here; there are: ens1");
+    assert_eq!(error.to_string(), "no interface \"eth9\" on this host; its interfaces: ens1");
 }
 
 proptest! {

@@ -1,5 +1,5 @@
-//! Socket buffers against the bandwidth-delay product: one connection has at most a window under
-//! way each round trip.
+//! Socket buffers compared with the bandwidth-delay product: one connection sends at most one
+//! window each round trip.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::advice::{Advice, Basis, Cost};
 use super::facts::{Host, Interface};
 use super::round_trip::RoundTrip;
 
-/// Of a buffer, about half becomes window: the kernel counts its own bookkeeping too
+/// About half of a buffer becomes window: the kernel also charges its own overhead
 /// (TCP_DEFAULT_SCALING_RATIO, include/net/tcp.h).
 const WINDOW_SHARE: u64 = 2;
 
-/// Round trips for which people ask, when nothing is seen.
+/// Round trips to print if no link reports its rate.
 const TABLE: [Duration; 3] =
     [Duration::from_millis(1), Duration::from_millis(10), Duration::from_millis(100)];
 
 const FROM: &str = "window / round trip (linkrate-wire, limits::path)";
 
-/// Both halves: what TCP gives itself, and what programs may ask for.
+/// Advice on autotuned buffers, and on the maximum that programs may set.
 pub(super) fn advice(host: &Host, paths: &[(&Interface, RoundTrip)]) -> Vec<Advice> {
     let mut all = protocol(host);
-    // the path that needs most
+    // the path with the largest product
     let widest = paths
         .iter()
         .filter_map(|(interface, trip)| Some(Path { interface, trip, rate: interface.rate()? }))
@@ -41,19 +41,19 @@ struct Path<'a> {
 }
 
 impl Path<'_> {
-    /// Bytes under way when it is full.
+    /// Bandwidth-delay product, bytes.
     fn product(&self) -> u64 {
         bandwidth_delay(self.rate, self.trip.time)
     }
 
-    /// What a smaller window leaves of it.
+    /// The cost of a window smaller than the product.
     fn cost(&self, window: u64) -> Cost {
         let Some(rate) = window_rate(window, self.trip.time) else {
-            return Cost::unknown("a round trip of zero limits nothing");
+            return Cost::unknown("a round trip of zero sets no limit");
         };
         let lost = 1.0 - rate.0 / self.rate.0;
         let text = format!(
-            "one connection reaches at most {rate} of {}: a window of {} each round trip of {}",
+            "one connection reaches at most {rate} of {}: one window of {} each round trip of {}",
             self.rate,
             size(window),
             self.trip
@@ -62,7 +62,7 @@ impl Path<'_> {
     }
 }
 
-/// To the next KiB or MiB, for people.
+/// `bytes` rounded up to KiB or MiB.
 fn size(bytes: u64) -> String {
     match bytes {
         small if small < 4 << 20 => ByteSize(small.div_ceil(1 << 10) << 10).to_string(),
@@ -70,7 +70,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The next power of two; the settings are 32-bit numbers with a sign.
+/// The next power of two that fits the settings, which are signed 32-bit numbers.
 fn power_of_two(bytes: u64) -> u64 {
     const MOST: u64 = i32::MAX as u64;
     bytes.min(MOST).next_power_of_two().min(MOST)
@@ -94,8 +94,10 @@ fn autotuned(host: &Host, widest: Option<&Path<'_>>) -> Option<Advice> {
                 Some(format!("{} over {}", window_rate(window, *time)?, format_duration(*time)))
             })
             .collect();
-        let detail =
-            format!("no link tells its rate; one connection reaches at most {}", limits.join(", "));
+        let detail = format!(
+            "no link reports its rate; one connection reaches at most {}",
+            limits.join(", ")
+        );
         return Some(evidence(Advice::good(name, detail)));
     };
     let product = path.product();
@@ -108,7 +110,7 @@ fn autotuned(host: &Host, widest: Option<&Path<'_>>) -> Option<Advice> {
     };
     if window >= product {
         let detail = format!(
-            "autotuning reaches a window of {}, and {} over {trip} needs {}",
+            "autotuning allows a window of {}; {} over {trip} needs {}",
             size(window),
             path.rate,
             size(product)
@@ -116,7 +118,7 @@ fn autotuned(host: &Host, widest: Option<&Path<'_>>) -> Option<Advice> {
         return Some(about(Advice::good(name, detail)));
     }
     let detail = format!(
-        "autotuning ends at a window of {}, and {} over {trip} needs {}",
+        "autotuning allows a window of at most {}; {} over {trip} needs {}",
         size(window),
         path.rate,
         size(product)
@@ -129,15 +131,15 @@ fn autotuned(host: &Host, widest: Option<&Path<'_>>) -> Option<Advice> {
                 .run(format!("sysctl -w net.ipv4.{key}='{} {} {needed}'", three[0], three[1]));
         }
     }
-    Some(advice.note("several connections share the link, and each needs only its share"))
+    Some(advice.note("several connections share the link, so each needs only its part"))
 }
 
-/// What a program gets that sets its buffers itself, which turns autotuning off.
+/// The maximum for programs that set their buffers themselves, which turns autotuning off.
 fn asked_for(host: &Host, path: &Path<'_>) -> Option<Advice> {
     let name = "buffer-limits";
     let (receive, send) = (host.settings.rmem_max?, host.settings.wmem_max?);
     let product = path.product();
-    // setsockopt doubles what is asked for, so that about all of it becomes window
+    // setsockopt doubles the requested size, so that about all of the request becomes window
     let window = receive.min(send);
     let evidence = |advice: Advice| {
         advice
@@ -145,11 +147,11 @@ fn asked_for(host: &Host, path: &Path<'_>) -> Option<Advice> {
             .seen(format!("wmem_max {send}"), "/proc/sys/net/core/wmem_max")
     };
     if window >= product {
-        let detail = format!("programs that set their buffers may have {}", size(window));
+        let detail = format!("programs that set their socket buffers get up to {}", size(window));
         return Some(evidence(Advice::good(name, detail)));
     }
     let detail = format!(
-        "programs that set their socket buffers get at most {}, and {} over {} needs {}",
+        "programs that set their socket buffers get at most {}; {} over {} needs {}",
         size(window),
         path.rate,
         path.trip,
@@ -162,20 +164,20 @@ fn asked_for(host: &Host, path: &Path<'_>) -> Option<Advice> {
             advice = advice.run(format!("sysctl -w net.core.{key}={needed}"));
         }
     }
-    Some(advice.note("only for programs that set SO_RCVBUF or SO_SNDBUF; the others are autotuned"))
+    Some(advice.note("only for programs that set SO_RCVBUF or SO_SNDBUF; the kernel tunes the buffers of all others"))
 }
 
-/// Options without which windows are small or losses are dear.
+/// Advice on TCP options that enlarge windows or repair losses.
 fn protocol(host: &Host) -> Vec<Advice> {
     let mut all = Vec::new();
     if host.settings.window_scaling == Some(0) {
         let rate = window_rate(65_535, Duration::from_millis(1)).map(|rate| rate.to_string());
         let text = format!(
-            "one connection reaches at most {} over 1 ms, a tenth of it over 10 ms",
+            "one connection reaches at most {} over 1 ms and a tenth of it over 10 ms",
             rate.unwrap_or_default()
         );
         let cost = Cost::known(Basis::Computed, 0.95, text, FROM);
-        let detail = "TCP windows end at 64 KiB: window scaling (RFC 7323) is off";
+        let detail = "window scaling (RFC 7323) is off, so TCP windows are at most 64 KiB";
         all.push(
             Advice::improve("window-scaling", detail, cost)
                 .seen("0", "/proc/sys/net/ipv4/tcp_window_scaling")
@@ -183,8 +185,9 @@ fn protocol(host: &Host) -> Vec<Advice> {
         );
     }
     if host.settings.selective_acknowledgements == Some(0) {
-        let cost =
-            Cost::unknown("after several losses in one window, TCP sends again what arrived");
+        let cost = Cost::unknown(
+            "after several losses in one window, TCP sends packets again that had arrived",
+        );
         let detail = "selective acknowledgements (RFC 2018) are off";
         all.push(
             Advice::improve("selective-acknowledgements", detail, cost)

@@ -1,7 +1,7 @@
 //! Ports that are added and removed while others carry traffic.
 
 use linkrate_study::keys::MAX_CLIENTS;
-use linkrate_sys::host::end_inhabitants;
+use linkrate_sys::host::end_programs;
 use linkrate_terms::InterfaceKnobs;
 
 use super::messages::Refused;
@@ -45,7 +45,7 @@ impl OpenLab {
         gone.push(of_sut);
         let behind = self.testbed.clients.iter().filter(|client| client.sut_interface == port);
         let hosts: Vec<u32> = behind.map(|client| client.host.pid()).collect();
-        end_inhabitants(&hosts, FAREWELL);
+        end_programs(&hosts, FAREWELL);
         self.testbed.remove(port);
         self.asked.remove(port);
         self.faults.remove(port);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use linkrate_agent::framing::{FrameBuffer, write_frame};
 use linkrate_sys::host::join::{self, Guest, Namespaces};
-use linkrate_sys::host::{Privilege, end_inhabitants};
+use linkrate_sys::host::{Privilege, end_programs};
 use linkrate_sys::{local_socket, wait};
 use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
 
@@ -56,7 +56,7 @@ impl Drop for OpenLab {
     fn drop(&mut self) {
         let clients = self.testbed.clients.iter().map(|client| client.host.pid());
         let hosts: Vec<u32> = clients.chain([self.testbed.sut.pid()]).collect();
-        end_inhabitants(&hosts, FAREWELL);
+        end_programs(&hosts, FAREWELL);
     }
 }
 

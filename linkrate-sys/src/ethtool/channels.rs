@@ -63,13 +63,13 @@ impl Ethtool {
         Ok(channels)
     }
 
-    /// Whether the driver lets the caller set channels at all: a TAP has them, and only its reader
-    /// changes them; without CAP_NET_ADMIN nobody does.
+    /// Whether the caller may set channels. The channels of a TAP follow its open descriptors and
+    /// cannot be set; setting needs CAP_NET_ADMIN.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of that name here.
+    /// `ENODEV` when this namespace has no interface of that name.
     pub fn can_set_channels(&mut self, name: &str) -> SysResult<bool> {
-        // a change of nothing succeeds where there is an operation for it (ethnl_set_channels,
+        // an empty change succeeds if the driver has the operation (ethnl_set_channels,
         // net/ethtool/channels.c)
         match self.set_channels(name, None, None, None) {
             Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! Who drives an interface: names and versions, which ethtool's netlink family does not tell.
+//! The driver of an interface: names and versions, which ethtool's netlink family does not report.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -14,16 +14,16 @@ const ETHTOOL_GDRVINFO: u32 = 3;
 /// `SIOCETHTOOL`, linux/sockios.h.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
-/// Who drives an interface. What the driver does not tell is empty.
+/// The driver of an interface. A field that the driver does not report is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Driver {
     /// Name of the driver: `e1000e`, `veth`.
     pub name: String,
-    /// Its version; drivers of the kernel's own tree have the kernel's.
+    /// Its version; for drivers of the kernel tree, the version of the kernel.
     pub version: String,
-    /// Version of the adapter's firmware.
+    /// Firmware version of the adapter.
     pub firmware: String,
-    /// Where the adapter is: `0000:3b:00.0`.
+    /// Bus address of the adapter: `0000:3b:00.0`.
     pub bus: String,
 }
 
@@ -41,10 +41,11 @@ struct DriverInfo {
 }
 
 impl Driver {
-    /// That of interface `name` in the network namespace of the calling thread.
+    /// The driver of interface `name` in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of that name here, `EOPNOTSUPP` when its driver tells nothing.
+    /// `ENODEV` when this namespace has no interface of that name, `EOPNOTSUPP` when the driver
+    /// reports nothing.
     pub fn of(name: &str) -> SysResult<Self> {
         const OPERATION: &str = "read driver of";
         check_name(OPERATION, name)?;
@@ -84,7 +85,7 @@ impl Driver {
     }
 }
 
-/// The text before the terminating zero. "N/A" is what drivers say that have none.
+/// The text before the terminating zero; empty if it is "N/A", which drivers report instead.
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or(&[]));
     match text.trim() {

@@ -71,8 +71,8 @@ impl Ethtool {
 
     /// Asks for features of interface `name` by kernel name (`ETHTOOL_MSG_FEATURES_SET`).
     ///
-    /// The kernel takes this as a wish: a feature that a dependency or the driver forbids stays as it
-    /// was, without an error. Read [`features`](Self::features) back.
+    /// The kernel takes this as a wish: a feature that a dependency or the driver forbids stays as
+    /// it was, without an error. Read [`features`](Self::features) back.
     ///
     /// # Errors
     /// `EOPNOTSUPP` or `EINVAL` for a name this kernel does not have, `EPERM` without

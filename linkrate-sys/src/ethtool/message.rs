@@ -1,5 +1,6 @@
-//! Requests and replies of the ethtool family: a header that names the interface, attributes, and bit
-//! sets by name (Documentation/networking/ethtool-netlink.rst, "Request header" and "Bit sets").
+//! Requests and replies of the ethtool family: a header that names the interface, attributes, and
+//! bit sets by name (Documentation/networking/ethtool-netlink.rst, "Request header" and "Bit
+//! sets").
 
 use netlink_packet_core::{
     DecodeError, DefaultNla, Emitable, NLA_F_NESTED, NlasIterator, ParseableParametrized,
@@ -136,8 +137,8 @@ pub(super) fn bitset(kind: u16, listed: &[(&str, bool)]) -> DefaultNla {
     nested(kind, &[nested(ETHTOOL_A_BITSET_BITS, &bits)])
 }
 
-/// Name and value of every bit listed in a bit set. In a bit set without a mask, every listed bit is
-/// set.
+/// Name and value of every bit listed in a bit set. In a bit set without a mask, every listed bit
+/// is set.
 pub(super) fn bits(bitset: &[u8]) -> Result<Vec<(String, bool)>, DecodeError> {
     let mut no_mask = false;
     let mut listed = Vec::new();

@@ -1,4 +1,4 @@
-//! What a host does between fork and exec: raw system calls only.
+//! Steps of a host between fork and exec, with raw system calls only.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -8,7 +8,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::{Isolation, Life};
 
-/// A step on the way into a host's namespaces.
+/// A step into the namespaces of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Step {
@@ -30,14 +30,14 @@ impl Step {
         Self::Loopback,
     ];
 
-    /// For error messages.
+    /// Name for error messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::JoinUserNamespace => "join user namespace",
             Self::Unshare => "unshare namespaces",
             Self::MapUser => "map the user into its namespace",
             Self::PrivateMounts => "make mounts private",
-            Self::DieWithParent => "tie life to the parent",
+            Self::DieWithParent => "request a signal at the end of the parent",
             Self::Loopback => "configure the network",
         }
     }
@@ -56,18 +56,18 @@ impl StepReport {
         Ok(Self { reader, writer })
     }
 
-    /// To be written to while this report lives.
+    /// The end to write to, while this report lives.
     pub(super) fn writer(&self) -> RawFd {
         self.writer.as_raw_fd()
     }
 
-    /// The step that was refused, if the child got to report one.
+    /// The refused step, if the child reported one.
     pub(super) fn refused(&self) -> Option<Step> {
         let byte = self.byte()?;
         Step::ALL.into_iter().find(|step| *step as u8 == byte)
     }
 
-    /// What a child that was refused nothing has found out.
+    /// The finding of a child without a refused step.
     pub(super) fn found(&self) -> Option<u8> {
         self.byte()
     }
@@ -97,7 +97,8 @@ enum User {
 }
 
 impl Steps {
-    /// For a child of the calling process; `report` must stay open until the child has executed.
+    /// Steps for a child of the calling process; `report` must stay open until the child has
+    /// executed.
     pub(super) fn new(isolation: Isolation<'_>, life: Life, report: RawFd) -> Self {
         let user = match isolation {
             Isolation::Root | Isolation::None => User::Same,
@@ -127,7 +128,7 @@ impl Steps {
         })
     }
 
-    /// As [`run`](Self::run), and then does `act`, whose finding the report gets.
+    /// As [`run`](Self::run); then calls `act` and writes its finding to the report.
     pub(super) fn rehearse(&mut self, act: fn() -> io::Result<u8>) -> io::Result<()> {
         self.run()?;
         self.tell(act()?);
@@ -145,9 +146,9 @@ impl Steps {
             self.enter_namespaces()?;
         }
         let Some(parent) = self.parent else {
-            // a terminal's Ctrl-C is for the parent, which then ends its input; a child that has
-            // just been forked leads no group, which is all that could refuse this
-            // SAFETY: setsid takes no pointers.
+            // Ctrl-C of a terminal must reach the parent only, which then ends the input of the
+            // child; setsid fails only for the leader of a process group, and a forked child is
+            // none SAFETY: setsid takes no pointers.
             unsafe { libc::setsid() };
             return Ok(());
         };
@@ -157,7 +158,7 @@ impl Steps {
         checked(set, Step::DieWithParent)?;
         // SAFETY: getppid has no preconditions.
         if unsafe { libc::getppid() } != parent {
-            // the parent died before the signal was asked for; nobody waits for this child
+            // the parent ended before the signal was requested
             return Err((Step::DieWithParent, io::Error::from_raw_os_error(libc::ESRCH)));
         }
         Ok(())
@@ -177,7 +178,7 @@ impl Steps {
         // SAFETY: no pointers are passed; a forked child has one thread.
         checked(unsafe { libc::unshare(namespaces) }, Step::Unshare)?;
         if let User::New { uid_map, gid_map } = &self.user {
-            // without privilege, groups can only be mapped once setgroups(2) is given up;
+            // without privilege, setgroups(2) must be disabled before groups are mapped,
             // user_namespaces(7)
             write_file(c"/proc/self/setgroups", c"deny").map_err(|e| (Step::MapUser, e))?;
             write_file(c"/proc/self/uid_map", uid_map).map_err(|e| (Step::MapUser, e))?;
@@ -191,9 +192,9 @@ impl Steps {
             libc::mount(c"none".as_ptr(), c"/".as_ptr(), none, flags, none.cast())
         };
         checked(private, Step::PrivateMounts)?;
-        // A container may forbid a new sysfs. Everything but RPS and threaded NAPI works without,
-        // and those find out that the interface is missing, so failure is not checked here.
-        // SAFETY: the three strings are zero-terminated, sysfs takes no data.
+        // A container may forbid a new sysfs. Only RPS needs it, and RPS reports a missing
+        // interface, so a failure is ignored here. SAFETY: the three strings are zero-terminated,
+        // sysfs takes no data.
         unsafe {
             let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
             let sysfs = c"sysfs".as_ptr();
@@ -223,8 +224,8 @@ fn write_file(path: &CStr, content: &CStr) -> io::Result<()> {
     result
 }
 
-/// Takes privilege over a network to the test. Where a security module grants namespaces without
-/// privilege over them, only this shows it.
+/// Brings the loopback interface up, which needs privilege over the network. A security module may
+/// permit namespaces without privilege over them; only this step shows it.
 pub(super) fn bring_loopback_up() -> io::Result<()> {
     // SAFETY: no pointers are passed.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };

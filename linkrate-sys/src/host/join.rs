@@ -1,8 +1,7 @@
-//! Joining a host that runs: a program in its namespaces, or a socket.
+//! Joining a running host: a program in its namespaces, or a socket.
 //!
-//! Namespaces are entered in a process that has one thread, as setns(2) demands of a user
-//! namespace: between fork and exec, or in the calling process just before it becomes another
-//! program.
+//! A process enters namespaces while it has one thread, as setns(2) requires for a user namespace:
+//! between fork and exec, or in the calling process just before it executes another program.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -28,44 +27,44 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::error::{SysError, SysResult};
 use crate::sched;
 
-/// Connections that wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
-/// The user the caller acts as, numbered as in its user namespace.
+/// The effective user id of the caller, in its user namespace.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// When a program ends.
+/// Condition that ends a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
-    /// With the thread that started it, by SIGKILL, if not before.
+    /// SIGKILL when the thread that started it ends, if it runs that long.
     OfItsParent,
-    /// When it wants to.
+    /// The program ends by itself.
     ItsOwn,
 }
 
 /// The namespaces of a host.
 #[derive(Debug)]
 pub struct Namespaces {
-    /// None where it is the caller's own: it cannot be joined twice.
+    /// `None` if it is the caller's namespace, which cannot be joined again.
     user: Option<OwnedFd>,
     network: OwnedFd,
     mounts: OwnedFd,
 }
 
 impl Namespaces {
-    /// Those of the process `pid`.
+    /// The namespaces of process `pid`.
     ///
     /// # Errors
-    /// When there is no such process, or it may not be looked into.
+    /// When the process does not exist, or the caller may not access it.
     pub fn of(pid: u32) -> SysResult<Self> {
         let open = |name: &str| {
             let path = format!("/proc/{pid}/ns/{name}");
             File::open(&path).map_err(|error| SysError::new("open namespace", path, error))
         };
         let user = open("user")?;
-        let failed = |error| SysError::new("look at", "user namespaces", error);
+        let failed = |error| SysError::new("compare", "user namespaces", error);
         let (theirs, own) =
             (user.metadata().map_err(failed)?, fs::metadata("/proc/self/ns/user").map_err(failed)?);
         let same = (theirs.dev(), theirs.ino()) == (own.dev(), own.ino());
@@ -76,12 +75,11 @@ impl Namespaces {
         })
     }
 
-    /// Makes `command` run in them, on `cpus`, in the caller's directory. That holds for starting
-    /// it as a child and for becoming it, which the calling process may do only while it has one
-    /// thread.
+    /// Makes `command` run in these namespaces, on `cpus`, in the caller's directory. The caller
+    /// may start it as a child, or, while it has one thread, execute it in its place.
     ///
     /// # Errors
-    /// When the caller's directory is not known.
+    /// When the caller's directory cannot be read.
     pub fn enter_with(
         self,
         command: &mut Command,
@@ -96,14 +94,14 @@ impl Namespaces {
         let parent = rustix::process::getpid();
         let enter = move || {
             self.enter(true)?;
-            // joining mount namespaces went to their root
+            // joining a mount namespace changes the directory to its root
             let _ = rustix::process::chdir(directory.as_c_str());
             rustix::thread::sched_setaffinity(None, &cpus)?;
             if lifetime == Lifetime::OfItsParent {
                 // last, because changes of credentials clear it, prctl(2)
                 rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
                 if rustix::process::getppid() != Some(parent) {
-                    // the parent died before the signal was asked for
+                    // the parent ended before the signal was requested
                     return Err(io::Error::from_raw_os_error(libc::ESRCH));
                 }
             }
@@ -120,17 +118,17 @@ impl Namespaces {
 
     /// Listens in the network namespace under an abstract name, as
     /// [`local_socket::listen`](crate::local_socket::listen) does in the caller's. Only a process
-    /// inside can make such a socket, so a forked child makes it and hands it over.
+    /// inside can create such a socket, so a forked child creates it and passes it over.
     ///
     /// # Errors
-    /// `EADDRINUSE` when somebody listens there under that name already; what fork(2) or setns(2)
-    /// refuse.
+    /// `EADDRINUSE` when a process listens there under that name already; errors of fork(2) and
+    /// setns(2).
     pub fn listen(&self, name: &str) -> SysResult<UnixListener> {
         let failed = |error| SysError::new("listen in a host on socket", format!("@{name}"), error);
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes())
             .map_err(|error| failed(error.into()))?;
         let (here, there) = UnixStream::pair().map_err(failed)?;
-        // a child that cannot be started says nothing
+        // if the child cannot start, the socket ends without a message
         here.set_nonblocking(true).map_err(failed)?;
         // SAFETY: the child makes raw system calls only until it exits without running destructors
         // or exit handlers; see `make_listener`.
@@ -149,16 +147,16 @@ impl Namespaces {
         match super::probe::exit_code_of(child).map_err(failed)? {
             Some(0) => take_descriptor(&here).map(UnixListener::from).map_err(failed),
             Some(errno) => Err(failed(io::Error::from_raw_os_error(errno))),
-            None => Err(failed(io::Error::other("the child that makes it was killed"))),
+            None => Err(failed(io::Error::other("the child that creates it was killed"))),
         }
     }
 
-    /// Makes two UDP sockets in the network namespace, on its loopback interface, which must be
-    /// up. A thread of its own makes them and ends.
+    /// Creates two UDP sockets in the network namespace, on its loopback interface, which must be
+    /// up. A temporary thread creates them.
     ///
     /// # Errors
     /// `EINVAL` for a host of another user namespace, which a process of several threads cannot
-    /// join; what setns(2) and bind(2) refuse.
+    /// join; errors of setns(2) and bind(2).
     pub fn loopback_sockets(&self) -> SysResult<(UdpSocket, UdpSocket)> {
         let make = || {
             self.enter(false)?;
@@ -167,8 +165,8 @@ impl Namespaces {
         };
         let made = std::thread::scope(|scope| scope.spawn(make).join());
         let made =
-            made.unwrap_or_else(|_| Err(io::Error::other("the thread that makes them died")));
-        made.map_err(|error: io::Error| SysError::new("make sockets in", "a host", error))
+            made.unwrap_or_else(|_| Err(io::Error::other("the thread that creates them died")));
+        made.map_err(|error: io::Error| SysError::new("create sockets in", "a host", error))
     }
 
     /// Async-signal-safe.
@@ -187,7 +185,7 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Enters them with the calling thread. Async-signal-safe.
+    /// Enters the namespaces with the calling thread. Async-signal-safe.
     fn enter(&self, mounts: bool) -> io::Result<()> {
         if let Some(user) = &self.user {
             move_into_link_name_space(user.as_fd(), Some(LinkNameSpaceType::User))?;
@@ -226,7 +224,7 @@ impl Guest {
         }
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the program has ended.
     ///
     /// # Errors
     /// As waitpid(2).
@@ -234,8 +232,8 @@ impl Guest {
         self.child.try_wait()
     }
 
-    /// Asks it to end by SIGHUP, as a terminal that goes away, and by SIGTERM where that does not
-    /// end it within half of `patience`; at its end it is killed.
+    /// Sends SIGHUP, as a closing terminal does, SIGTERM after half of `patience`, and SIGKILL
+    /// after all of it.
     ///
     /// # Errors
     /// As waitpid(2).
@@ -244,7 +242,7 @@ impl Guest {
             return Ok(status);
         }
         for signal in [Signal::HUP, Signal::TERM] {
-            // it was not waited for yet, so no other process can have its number
+            // it was not waited for yet, so no other process can have its id
             let _ = kill_process(Pid::from_child(&self.child), signal);
             let deadline = Instant::now() + patience / 2;
             while Instant::now() < deadline {
@@ -268,12 +266,12 @@ impl AsFd for Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // nobody is left to tell
+        // drop cannot report an error
         let _ = self.end(Duration::from_secs(2));
     }
 }
 
-/// The descriptor that was handed over.
+/// The descriptor that the child passed over.
 fn take_descriptor(from: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,4 +1,4 @@
-//! Whether hosts can be isolated here, and what to do when not.
+//! Whether hosts can be isolated on this machine, and the remedy if not.
 
 use std::fs;
 use std::io;
@@ -7,17 +7,17 @@ use super::enter::{Step, StepReport, Steps, bring_loopback_up};
 use super::{Isolation, Life};
 use crate::error::{SysError, SysResult};
 
-/// What isolation rests on.
+/// The privilege that isolation uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
-    /// The caller may make namespaces and rule their networks.
+    /// The caller may create namespaces and configure their networks.
     Root,
     /// A user namespace gives the caller that privilege.
     UserNamespace,
 }
 
 impl Privilege {
-    /// The isolation for the first host.
+    /// Isolation of the first host.
     pub fn isolation(self) -> Isolation<'static> {
         match self {
             Self::Root => Isolation::Root,
@@ -26,10 +26,10 @@ impl Privilege {
     }
 }
 
-/// Finds out whether hosts can be isolated here, by doing it in a child that ends at once.
+/// Tries to isolate a host, in a child that ends at once.
 ///
 /// # Errors
-/// The step that was refused, and in the hint what an administrator can change.
+/// The refused step, and in the hint the setting that an administrator can change.
 pub fn can_isolate() -> SysResult<Privilege> {
     let act = || bring_loopback_up().map(|()| 0);
     // SAFETY: raw system calls only.
@@ -39,14 +39,13 @@ pub fn can_isolate() -> SysResult<Privilege> {
     }
     let isolation = Privilege::UserNamespace.isolation();
     rehearsed(isolation).map(|_| Privilege::UserNamespace).map_err(|(step, cause)| {
-        // what is left when every step was taken
+        // if every step succeeded, the loopback interface was refused
         let step = step.unwrap_or(Step::Loopback);
         refused(step, isolation, "for a test host".to_owned(), cause)
     })
 }
 
-/// Does `act` in a host that lives for a moment, and returns what it found out. `operation` is what
-/// it does.
+/// Calls `act` in a temporary host and returns its finding. `operation` names it in errors.
 ///
 /// # Errors
 /// When hosts cannot be isolated here, or `act` fails.
@@ -63,8 +62,8 @@ pub(crate) unsafe fn try_in_a_host(operation: &str, act: fn() -> io::Result<u8>)
     })
 }
 
-/// Does in a forked child what a host does before it executes, then `act`, and returns what that
-/// found out. When `act` fails there is no step to the error.
+/// Takes all steps of a host in a forked child, then calls `act`, and returns its finding. If `act`
+/// fails, the error has no step.
 ///
 /// # Safety
 /// `act` makes raw system calls only: it neither allocates, nor locks, nor panics.
@@ -96,7 +95,7 @@ unsafe fn rehearse(
     }
 }
 
-/// Waits for a forked child. `None` when a signal ended it.
+/// Waits for a forked child. `None` if a signal ended it.
 pub(super) fn exit_code_of(child: libc::pid_t) -> io::Result<Option<i32>> {
     let mut status = 0;
     loop {
@@ -111,7 +110,7 @@ pub(super) fn exit_code_of(child: libc::pid_t) -> io::Result<Option<i32>> {
     }
 }
 
-/// The error for a refused step, with what an administrator can change.
+/// The error for a refused step, with the setting that an administrator can change.
 pub(super) fn refused(
     step: Step,
     isolation: Isolation<'_>,
@@ -126,8 +125,8 @@ pub(super) fn refused(
     }
 }
 
-/// Settings that forbid namespaces: where, the value that forbids, whether they matter to user
-/// namespaces only, and what lifts it.
+/// Settings that forbid namespaces: file, forbidding value, whether it concerns user namespaces
+/// only, and the command that permits them.
 const OBSTACLES: [(&str, &str, bool, &str); 5] = [
     // Debian and its descendants
     (
@@ -159,25 +158,24 @@ fn remedy(
         .iter()
         .filter(|(_, _, users_only, _)| as_user || !users_only)
         .find(|(path, value, _, _)| read(path).is_some_and(|text| text.trim() == *value));
-    let otherwise = if as_user { "run as root, or let" } else { "let" };
+    let otherwise = if as_user { "run as root, or ask" } else { "ask" };
     match (errno?, obstacle) {
-        // user_namespaces(7), namespaces(7): ENOSPC is a limit that is reached, EUSERS too deep
-        // a nesting
+        // user_namespaces(7), namespaces(7): ENOSPC means that a limit is reached, EUSERS that the
+        // nesting is too deep
         (libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS, Some((.., command))) => {
-            Some(format!("{otherwise} an administrator run `{command}`"))
+            Some(format!("{otherwise} an administrator to run `{command}`"))
         }
         (libc::ENOSPC | libc::EUSERS, None) => {
-            Some(format!("{otherwise} an administrator raise the limits in /proc/sys/user"))
+            Some(format!("{otherwise} an administrator to raise the limits in /proc/sys/user"))
         }
         (libc::EPERM | libc::EACCES, None) => Some(
             "run as root; in a container, start it with --privileged, or with \
              --cap-add=SYS_ADMIN --cap-add=NET_ADMIN --security-opt seccomp=unconfined"
                 .to_owned(),
         ),
-        (libc::EINVAL, _) if step == Step::Unshare => Some(
-            "this kernel was built without network, mount or user namespaces; run on another"
-                .to_owned(),
-        ),
+        (libc::EINVAL, _) if step == Step::Unshare => {
+            Some("use a kernel with network, mount and user namespaces".to_owned())
+        }
         _ => None,
     }
 }
@@ -211,7 +209,7 @@ mod tests {
     fn other_refusals_have_other_remedies() {
         assert!(advice(USER, libc::EPERM, "", "").unwrap().contains("--privileged"));
         assert!(advice(USER, libc::ENOSPC, "", "").unwrap().contains("/proc/sys/user"));
-        assert!(advice(USER, libc::EINVAL, "", "").unwrap().contains("built without"));
+        assert!(advice(USER, libc::EINVAL, "", "").unwrap().contains("use a kernel with network"));
         assert_eq!(advice(USER, libc::EIO, "", ""), None);
     }
 }

@@ -1,4 +1,4 @@
-//! IPv4 addresses with their networks, and where packets to an address go.
+//! IPv4 addresses with their networks, and the route to an address.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,10 +34,10 @@ impl RouteSocket {
         Ok(found.collect())
     }
 
-    /// The interface that packets to `address` leave by, and the address they carry.
+    /// The interface on which packets to `address` leave, and their source address.
     ///
     /// # Errors
-    /// `ENETUNREACH` when there is no route.
+    /// `ENETUNREACH` without a route.
     pub fn route_to(&mut self, address: Ipv4Addr) -> SysResult<(String, Option<Ipv4Addr>)> {
         let subject = || format!("to {address}");
         let mut request = RouteMessage::default();
@@ -69,7 +69,7 @@ impl RouteSocket {
     }
 }
 
-/// On a point-to-point interface the other one is the far end.
+/// On a point-to-point interface the other attribute is the address of the far end.
 fn own(message: &AddressMessage) -> Option<Ipv4Addr> {
     let of = |local: bool| {
         message.attributes.iter().find_map(|attribute| match attribute {

@@ -1,4 +1,4 @@
-//! One request and everything the kernel answers to it.
+//! One netlink request, and all replies of the kernel.
 //!
 //! Every request asks for an acknowledgement, so an exchange always ends with `NLMSG_ERROR`
 //! (code zero is success), after any number of replies. Answers are matched by sequence number.
@@ -14,13 +14,13 @@ use netlink_sys::{Socket, SocketAddr};
 
 use crate::error::{SysError, SysResult};
 
-/// `NLMSGERR_ATTR_MSG`, linux/netlink.h: what went wrong, in words.
+/// `NLMSGERR_ATTR_MSG`, linux/netlink.h: text of the error.
 const ERROR_ATTRIBUTE_MESSAGE: u16 = 1;
 
 /// The length of `struct nlmsghdr`, which an error message repeats from the request.
 const HEADER_LENGTH: usize = 16;
 
-/// What the kernel said no with.
+/// A refusal of the kernel.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     cause: io::Error,
@@ -28,7 +28,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// The error to show, once it is known what was being done.
+    /// The error for people, with the operation and its subject.
     pub(crate) fn during(self, operation: &str, subject: impl Into<String>) -> SysError {
         SysError::new(operation, subject, self.cause).with_detail(self.words)
     }
@@ -58,7 +58,7 @@ impl Exchange {
         let open = || -> io::Result<Socket> {
             let mut socket = Socket::new(protocol)?;
             socket.bind_auto()?;
-            // the kernel's own words, and only the header of the request sent back
+            // ask for the text of errors, and for the header only of the repeated request
             socket.set_ext_ack(true)?;
             socket.set_cap_ack(true)?;
             Ok(socket)

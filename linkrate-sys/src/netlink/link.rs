@@ -1,9 +1,9 @@
-//! One interface as the kernel describes it.
+//! State of one interface.
 
 use linkrate_terms::measurement::InterfaceCounts;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, Stats64};
 
-/// What the kernel says about one interface (`RTM_NEWLINK`, linux/if_link.h).
+/// State of one interface (`RTM_NEWLINK`, linux/if_link.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Link {
     /// Interface index, unique in its network namespace.
@@ -16,15 +16,15 @@ pub struct Link {
     pub tx_queue_length: u32,
     /// Administratively up (`IFF_UP`).
     pub up: bool,
-    /// A carrier is there (`IFF_LOWER_UP`): for veth, the peer is up too.
+    /// Carrier is present (`IFF_LOWER_UP`): on a veth, the peer is up too.
     pub carrier: bool,
-    /// Ready to send (`IFF_RUNNING`, `IF_OPER_UP`): the kernel has acted on the carrier. It does
-    /// so up to a second later (net/core/link_watch.c), and until then drops what is sent.
+    /// Ready to send (`IFF_RUNNING`, `IF_OPER_UP`). The kernel reacts to a carrier up to a second
+    /// later (net/core/link_watch.c), and drops packets until then.
     pub running: bool,
     /// Largest superframe in bytes, headers included; IPv4 sockets use
     /// [`gso_ipv4_max_size`](Self::gso_ipv4_max_size).
     pub gso_max_size: u32,
-    /// The same for IPv4; zero on kernels before 6.3, which have only the other one.
+    /// The same for IPv4; zero on kernels before 6.3, which have only one size.
     pub gso_ipv4_max_size: u32,
     /// Most segments in one superframe.
     pub gso_max_segs: u32,
@@ -36,12 +36,12 @@ pub struct Link {
     pub tso_max_size: u32,
     /// The driver's own limit on segments of a superframe.
     pub tso_max_segs: u32,
-    /// Transmit queues allocated. How many are in use is a matter of
-    /// [channels](crate::ethtool::Ethtool::channels).
+    /// Allocated transmit queues; [channels](crate::ethtool::Ethtool::channels) tell how many are
+    /// in use.
     pub tx_queues: u32,
-    /// Receive queues allocated.
+    /// Allocated receive queues.
     pub rx_queues: u32,
-    /// Packets, bytes and drops since the interface was made.
+    /// Packets, bytes and drops since the interface was created.
     pub counters: InterfaceCounts,
 }
 
@@ -78,7 +78,7 @@ impl From<&LinkMessage> for Link {
     }
 }
 
-/// Counters since the interface was made (`struct rtnl_link_stats64`).
+/// Counters since the interface was created (`struct rtnl_link_stats64`).
 fn counts_of(stats: &Stats64) -> InterfaceCounts {
     InterfaceCounts {
         tx_packets: stats.tx_packets,

@@ -1,5 +1,5 @@
-//! `linkrate doctor`: what this host can and cannot measure, how it could be tuned (`tuning`), and how
-//! exactly its CPU meters measure (`self_test`).
+//! `linkrate doctor`: what this host can measure, how it could be tuned (`tuning`), and how exactly
+//! its CPU meters measure (`self_test`).
 
 mod self_test;
 mod tuning;
@@ -20,13 +20,13 @@ use crate::interrupt;
 /// Version of the JSON document.
 const DOCTOR_FORMAT: u32 = 2;
 
-/// Width taken where there is no terminal to ask, and the widest that lines are read well at.
+/// Width of the text without a terminal, and the largest width on a terminal.
 const PIPE_WIDTH: usize = 100;
 
-/// Columns of the longest state.
+/// Columns of the longest state word.
 const STATE_WIDTH: usize = 7;
 
-/// Halves that were not asked for are null.
+/// A part that was not requested is null.
 #[derive(Serialize)]
 struct Document<'a> {
     format: u32,
@@ -35,15 +35,15 @@ struct Document<'a> {
     tuning: Option<&'a [Advice]>,
 }
 
-/// Prints what this host can and cannot measure and how it could be tuned, or how exactly its meters
-/// do.
+/// Prints what this host can measure and how it could be tuned, or with `--self-test` how exactly
+/// its meters measure.
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
     if arguments.self_test {
         return self_test::run(arguments.json);
     }
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
-    // first, since a trial testbed leaves traces in what is read
+    // first, since the trial testbed changes counters that the advice reads
     let question = tuning::question(arguments)?;
     let advice = (!arguments.measure).then(|| tuning::findings(&question)).transpose()?;
     let findings = match arguments.tuning {
@@ -51,7 +51,7 @@ pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
         false => Some(examine(&this_program()?, Arc::clone(&stop))),
     };
     if stop.load(Ordering::Relaxed) {
-        // what was cut short would be told as missing
+        // an interrupted trial would be reported as missing
         return Ok(Exit::Interrupted);
     }
     let can_measure = findings.as_deref().map(can_measure);
@@ -80,7 +80,7 @@ pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
             .collect();
         print(&sections.join("\n"))?;
     }
-    // advice is no failure
+    // advice does not change the exit code
     Ok(if can_measure.unwrap_or(true) { Exit::Success } else { Exit::CannotMeasure })
 }
 
@@ -88,7 +88,7 @@ fn headed(heading: &str, color: bool) -> String {
     if color { format!("\u{1b}[1m{heading}\u{1b}[0m") } else { heading.to_owned() }
 }
 
-/// One paragraph for each finding: name, state, what was seen, and the remedy below it.
+/// One paragraph for each finding: name, state and detail, and the remedy below.
 fn text(findings: &[Finding], can_measure: bool, width: usize, color: bool) -> String {
     let name_width = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
     let indent = name_width + STATE_WIDTH + 4;
@@ -143,8 +143,8 @@ fn summary(findings: &[Finding], can_measure: bool) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// Breaks at blanks, but never inside a command in backquotes that fits on a line: it is there to
-/// be copied. Control characters, which a kernel message should not have, become blanks.
+/// Breaks lines at blanks, except inside a command in backquotes that fits on a line, so that
+/// people can copy it. Replaces control characters by blanks.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for piece in pieces(text, width) {
@@ -179,7 +179,7 @@ fn pieces(text: &str, width: usize) -> Vec<String> {
             command.clear();
         }
     }
-    // a quote that was never closed
+    // words after an unmatched backquote
     pieces.extend(command.into_iter().map(str::to_owned));
     pieces
 }
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn finding(name: &'static str, state: State, remedy: Option<&str>) -> Finding {
-        let detail = "receive processing stays where the sender runs, whatever was asked for";
+        let detail = "receive processing runs on the CPU of the sender, for any of the settings";
         Finding { name, state, detail: detail.to_owned(), remedy: remedy.map(str::to_owned) }
     }
 
@@ -201,13 +201,13 @@ mod tests {
             finding("tun", State::Missing, Some("modprobe tun")),
         ];
         insta::assert_snapshot!(text(&findings, true, 60, false), @r"
-        testbed   good     receive processing stays where the sender
-                           runs, whatever was asked for
-        steering  limited  receive processing stays where the sender
-                           runs, whatever was asked for
+        testbed   good     receive processing runs on the CPU of the
+                           sender, for any of the settings
+        steering  limited  receive processing runs on the CPU of the
+                           sender, for any of the settings
                            hint: run as root
-        tun       missing  receive processing stays where the sender
-                           runs, whatever was asked for
+        tun       missing  receive processing runs on the CPU of the
+                           sender, for any of the settings
                            hint: modprobe tun
 
         This host can measure; limited: steering; missing: tun.

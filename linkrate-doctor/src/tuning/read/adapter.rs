@@ -18,10 +18,10 @@ const IFF_UP: u32 = 1;
 /// `ARPHRD_LOOPBACK` of linux/if_arp.h.
 const LOOPBACK: u32 = 772;
 
-/// What could not be read, as (what, why).
+/// Facts that could not be read, as (name, reason).
 type Unseen = Vec<(&'static str, String)>;
 
-/// Every interface but loopback.
+/// Every interface except loopback.
 pub(super) fn interfaces(tree: &Tree) -> (Vec<Interface>, Unseen) {
     let table = InterruptTable::read(tree);
     let names = tree.names(CLASS);
@@ -31,7 +31,7 @@ pub(super) fn interfaces(tree: &Tree) -> (Vec<Interface>, Unseen) {
     }
     let all = names
         .into_iter()
-        // bonding_masters is a file among them
+        // the directory also has the file bonding_masters
         .filter(|name| tree.has(format!("{CLASS}/{name}/ifindex")))
         .filter(|name| tree.number::<u32>(format!("{CLASS}/{name}/type")) != Some(LOOPBACK))
         .map(|name| interface(tree, name, &table))
@@ -67,7 +67,7 @@ fn interface(tree: &Tree, name: String, table: &InterruptTable) -> Interface {
         mtu: tree.number(format!("{base}/mtu")).unwrap_or(0),
         controller: tree.link_name(format!("{base}/master")),
         lower: lower(tree, &base),
-        // -1 where nobody knows
+        // -1 stands for unknown
         speed_mbps: tree.number::<i64>(format!("{base}/speed")).and_then(|speed| {
             u32::try_from(speed).ok().filter(|mbps| *mbps > 0 && *mbps < u32::MAX)
         }),
@@ -86,7 +86,8 @@ fn interface(tree: &Tree, name: String, table: &InterruptTable) -> Interface {
     }
 }
 
-/// The interface below a VLAN or a macvlan; a bridge or bond has several, which name it instead.
+/// The lower interface of a VLAN or a macvlan. A bridge or bond has several; they name it as their
+/// controller instead.
 fn lower(tree: &Tree, base: &str) -> Option<String> {
     let names = tree.names(base);
     let mut lowers = names.iter().filter_map(|name| name.strip_prefix("lower_"));
@@ -94,7 +95,7 @@ fn lower(tree: &Tree, base: &str) -> Option<String> {
     lowers.next().is_none().then_some(first)
 }
 
-/// What the kernel calls it in its events; netlink knows more kinds.
+/// The kind by `DEVTYPE` in `uevent`; netlink reports more kinds.
 fn kind(tree: &Tree, base: &str) -> Option<String> {
     let events = tree.text(format!("{base}/uevent"))?;
     events.lines().find_map(|line| line.strip_prefix("DEVTYPE=")).map(str::to_owned)
@@ -102,7 +103,7 @@ fn kind(tree: &Tree, base: &str) -> Option<String> {
 
 fn device(tree: &Tree, base: &str, name: &str, table: &InterruptTable) -> Option<Device> {
     let own = tree.resolve(format!("{base}/device"))?;
-    // virtio and a few others are a device on the PCI function
+    // virtio and a few others are devices below the PCI function
     let function = pci_function(&own);
     let at = function.as_deref().unwrap_or(&own);
     let interrupts = irq_affinity::of_device(tree, &own)
@@ -113,7 +114,7 @@ fn device(tree: &Tree, base: &str, name: &str, table: &InterruptTable) -> Option
         driver: tree.link_name(own.join("driver")),
         pci_address: function.as_deref().and_then(last_part),
         bus: function.as_deref().and_then(|function| bus(tree, function)),
-        // -1 where there is only one
+        // -1 if the machine has only one node
         node: tree.number::<i64>(at.join("numa_node")).and_then(|node| u32::try_from(node).ok()),
         interrupts,
         sharing: function.as_deref().map(|own| sharing(tree, own, name)).unwrap_or_default(),
@@ -124,7 +125,7 @@ fn last_part(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_string_lossy().into_owned())
 }
 
-/// Interfaces of other functions of the card, which share its bus.
+/// Interfaces of other functions of the same card, which share its bus.
 fn sharing(tree: &Tree, function: &Path, own: &str) -> Vec<String> {
     let address = last_part(function).unwrap_or_default();
     let Some((card, _)) = address.rsplit_once('.') else { return Vec::new() };
@@ -136,7 +137,7 @@ fn sharing(tree: &Tree, function: &Path, own: &str) -> Vec<String> {
 
 fn bus(tree: &Tree, function: &Path) -> Option<Bus> {
     let card = link(tree, function, "max")?;
-    // the port above it, whose most is the slot's
+    // the maximum of the port above is that of the slot
     let slot = function.parent().filter(|parent| pci_function(parent).as_deref() == Some(*parent));
     Some(Bus {
         current: link(tree, function, "current")?,

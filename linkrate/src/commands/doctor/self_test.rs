@@ -23,14 +23,14 @@ struct Document<'a> {
     outcome: &'a SelfTest,
 }
 
-/// Tests the meters and prints what came of it.
+/// Tests the meters and prints the result.
 pub(super) fn run(json: bool) -> Result<Exit, Failure> {
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     let is_watched = std::io::stderr().is_terminal();
     let mut progress = |done: usize, all: usize| {
         if is_watched {
-            eprint!("\rself-test: {done} of {all} windows");
+            eprint!("\rself-test: {done} of {all} samples");
             if done == all {
                 eprint!("\r\u{1b}[K");
             }
@@ -62,7 +62,8 @@ fn text(outcome: &SelfTest) -> String {
     let of_meters = |cells: &dyn Fn(IdleSource) -> String| -> String {
         outcome.meters.iter().map(|meter| format!("  {}", cells(*meter))).collect()
     };
-    let heading = |meter: IdleSource| format!("{:>7}  {:>12}  {:>6}", "load", meter.word(), "off");
+    let heading =
+        |meter: IdleSource| format!("{:>7}  {:>12}  {:>6}", "load", meter.word(), "error");
     line(format!("{:<7}  {:>5}{}", "load", "asked", of_meters(&heading)));
     for method in &outcome.loads {
         let of_load = |sample: &&Sample| sample.load == method.load;
@@ -113,14 +114,14 @@ fn figures(sample: &Sample) -> String {
     )
 }
 
-/// What a reader of a sample's figures must know.
+/// A note on a disturbed sample.
 fn note(sample: &Sample) -> Option<String> {
     let disturbance = sample.disturbance.as_ref()?;
     let windows = sample.windows;
     let (load, size, meter) = (sample.load.word(), sample.asked_percent, sample.meter.word());
     Some(format!(
-        "{load} {size} %, {meter}: of {windows} windows too few were undisturbed, the last \
-                  because {disturbance}."
+        "{load} {size} %, {meter}: too few of {windows} windows were undisturbed; last disturbance: \
+         {disturbance}."
     ))
 }
 
@@ -140,16 +141,16 @@ fn summary(outcome: &SelfTest) -> String {
     let all = outcome.samples.len();
     match outcome.verdict {
         Verdict::Passed => format!(
-            "The CPU meters report each load on CPU {} within {limit} percentage point; {largest}.",
+            "The CPU meters measure each load on CPU {} within {limit} percentage point; {largest}.",
             outcome.cpus
         ),
         Verdict::Disturbed => format!(
-            "{} of {all} loads could not be judged, because something else was at work each time; \
-             {largest}. Stop what else is running and try again.",
+            "{} of {all} samples could not be judged, because other work disturbed them; {largest}. \
+             Stop other programs and try again.",
             count(Verdict::Disturbed)
         ),
         Verdict::Failed => format!(
-            "A CPU meter is off by more than {limit} percentage point for {} of {all} loads; \
+            "A CPU meter has an error of more than {limit} percentage point in {} of {all} samples; \
              {largest}.",
             count(Verdict::Failed)
         ),

@@ -1,4 +1,4 @@
-//! The second half of the doctor's page: how the host could be tuned.
+//! The second part of the doctor's text: how the host could be tuned.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use super::wrap;
 use crate::args::DoctorArgs;
 use crate::exit::{Exit, Failure};
 
-/// Columns before what was seen, what it costs, and commands.
+/// Columns of the labels.
 const INDENT: usize = 9;
 
-/// What is asked, checked before anything takes time.
+/// The request, checked before any slow work.
 pub(super) fn question(arguments: &DoctorArgs) -> Result<Question, Failure> {
     let round_trip = arguments.round_trip.as_deref().map(parse_duration).transpose();
     let round_trip =
@@ -26,8 +26,8 @@ pub(super) fn findings(question: &Question) -> Result<Vec<Advice>, Failure> {
     advise(&this_host(), question).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
 }
 
-/// A paragraph for each finding that asks for something; the good ones in a line for each
-/// interface, with their names only.
+/// A paragraph for each finding to improve or to consider. Good findings are listed by name, in one
+/// line for each interface.
 pub(super) fn text(findings: &[Advice], width: usize, color: bool) -> String {
     let of = |state| findings.iter().filter(move |advice| advice.state == state);
     let mut text = String::new();
@@ -77,7 +77,7 @@ fn paragraph(text: &mut String, advice: &Advice, width: usize, color: bool) {
         labelled(text, "  cost", &told(cost), width, color);
     }
     for command in &advice.commands {
-        // in one piece, whatever the width: it is there to be copied
+        // commands are not wrapped, so that people can copy them
         let command: String = command.chars().filter(|c| !c.is_control()).collect();
         let _ = writeln!(text, "{:<INDENT$}{command}", "  run");
     }
@@ -131,7 +131,7 @@ fn summary(findings: &[Advice]) -> String {
     let commands = findings.iter().any(|advice| !advice.commands.is_empty());
     match commands {
         true => format!(
-            "{counts}. Nothing was changed: the commands are for root, and hold until the next boot."
+            "{counts}. Nothing was changed. The commands need root, and hold until the next boot."
         ),
         false => format!("{counts}. Nothing was changed."),
     }
@@ -148,7 +148,7 @@ mod tests {
             name,
             interface: interface.map(str::to_owned),
             state,
-            detail: "what was seen, in so many words that they need a second line".to_owned(),
+            detail: "a finding that is long enough to need a second line".to_owned(),
             evidence: Vec::new(),
             cost: None,
             commands: Vec::new(),

@@ -1,7 +1,7 @@
-//! What an interface loses when it moves to another network namespace, and gets back.
+//! Moves an interface to another network namespace, and restores its addresses and routes.
 //!
-//! The kernel flushes addresses and routes of an interface that moves (`__dev_change_net_namespace`,
-//! net/core/dev.c), and takes it down; MTU and features go with it.
+//! The kernel removes addresses and routes of an interface that moves
+//! (`__dev_change_net_namespace`, net/core/dev.c) and takes it down; MTU and features stay.
 
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -20,13 +20,13 @@ use crate::error::{SysError, SysResult};
 
 /// Addresses and routes of an interface, and whether it was up.
 #[derive(Debug, Clone)]
-pub struct Belongings {
+pub struct Addressing {
     addresses: Vec<AddressMessage>,
     routes: Vec<RouteMessage>,
     up: bool,
 }
 
-impl Belongings {
+impl Addressing {
     /// Whether it has an IPv4 address.
     pub fn has_ipv4(&self) -> bool {
         self.addresses.iter().any(|message| message.header.family == AddressFamily::Inet)
@@ -34,7 +34,7 @@ impl Belongings {
 }
 
 impl RouteSocket {
-    /// A socket in another network namespace. A thread of its own enters that one, and ends.
+    /// A socket in another network namespace, which a temporary thread enters.
     ///
     /// # Errors
     /// `EPERM` without CAP_SYS_ADMIN over it.
@@ -45,7 +45,7 @@ impl RouteSocket {
             Self::open()
         };
         std::thread::scope(|scope| scope.spawn(open).join()).unwrap_or_else(|_| {
-            let cause = std::io::Error::other("the thread that enters it died");
+            let cause = std::io::Error::other("the thread that enters it panicked");
             Err(SysError::new("enter network namespace", "", cause))
         })
     }
@@ -53,23 +53,24 @@ impl RouteSocket {
     /// Moves an interface from this socket's network namespace to another.
     ///
     /// # Errors
-    /// `EINVAL` for one that cannot move (loopback, a bridge), `EEXIST` when its name is taken there.
+    /// `EINVAL` for an interface that cannot move (loopback, a bridge), `EEXIST` when its name is
+    /// taken in the other namespace.
     pub fn move_to(&mut self, name: &str, namespace: BorrowedFd<'_>) -> SysResult<()> {
         let attributes = vec![LinkAttribute::NetNsFd(namespace.as_raw_fd())];
         self.set("move to another network namespace", name, None, attributes)
     }
 
-    /// What belongs to an interface now.
+    /// The present addresses and routes of an interface.
     ///
     /// # Errors
-    /// `ENODEV` when there is none of that name, or the kernel refuses a dump.
-    pub fn belongings(&mut self, name: &str) -> SysResult<Belongings> {
+    /// `ENODEV` without an interface of that name; or the kernel refuses a dump.
+    pub fn addressing(&mut self, name: &str) -> SysResult<Addressing> {
         let link = self.link(name)?;
         let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         let addresses = self.dump("list addresses", request)?.into_iter();
         let addresses = addresses.filter_map(|reply| match reply {
             RouteNetlinkMessage::NewAddress(message) => {
-                (message.header.index == link.index && is_kept(&message)).then_some(message)
+                (message.header.index == link.index && is_to_restore(&message)).then_some(message)
             }
             _ => None,
         });
@@ -80,41 +81,41 @@ impl RouteSocket {
             message.header.address_family = family;
             for reply in self.dump("list routes", RouteNetlinkMessage::GetRoute(message))? {
                 let RouteNetlinkMessage::NewRoute(route) = reply else { continue };
-                if leads_over(&route, link.index) && is_set_by_someone(&route) {
+                if leads_over(&route, link.index) && is_configured(&route) {
                     routes.push(route);
                 }
             }
         }
-        // what is reached directly is a gateway's way there
+        // routes through a gateway need the direct routes first
         routes.sort_by_key(|route| std::cmp::Reverse(u8::from(route.header.scope)));
-        Ok(Belongings { addresses, routes, up: link.up })
+        Ok(Addressing { addresses, routes, up: link.up })
     }
 
-    /// Gives an interface what belonged to it, and takes it up or down as it was. `with_routes` is
-    /// for the namespace where they were; elsewhere those to its own networks are enough.
+    /// Restores addresses, and brings the interface up if it was up. `with_routes` also restores
+    /// routes, in the original namespace; in another one the routes to its own networks are enough.
     ///
     /// # Errors
-    /// The first that was refused.
-    pub fn give_belongings(
+    /// The first refusal.
+    pub fn restore_addressing(
         &mut self,
         name: &str,
-        belongings: &Belongings,
+        addressing: &Addressing,
         with_routes: bool,
     ) -> SysResult<()> {
         let index = self.link(name)?.index;
-        for message in &belongings.addresses {
+        for message in &addressing.addresses {
             let mut message = message.clone();
             message.header.index = index;
             let given =
                 self.act(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL);
-            not_there_already(given)
-                .map_err(|refusal| refusal.during("give back an address of", quoted(name)))?;
+            accept_existing(given)
+                .map_err(|refusal| refusal.during("restore an address of", quoted(name)))?;
         }
-        if !belongings.up {
+        if !addressing.up {
             return Ok(());
         }
         self.set_up(name)?;
-        for message in belongings.routes.iter().filter(|_| with_routes) {
+        for message in addressing.routes.iter().filter(|_| with_routes) {
             let mut message = message.clone();
             message
                 .attributes
@@ -125,15 +126,15 @@ impl RouteSocket {
                 }
             }
             let given = self.act(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL);
-            not_there_already(given)
-                .map_err(|refusal| refusal.during("give back a route over", quoted(name)))?;
+            accept_existing(given)
+                .map_err(|refusal| refusal.during("restore a route over", quoted(name)))?;
         }
         Ok(())
     }
 }
 
-/// What the kernel has made again by itself is as good.
-fn not_there_already(
+/// Accepts `EEXIST`: the kernel has restored the object itself.
+fn accept_existing(
     given: Result<(), super::exchange::Refusal>,
 ) -> Result<(), super::exchange::Refusal> {
     match given {
@@ -142,8 +143,8 @@ fn not_there_already(
     }
 }
 
-/// The kernel makes link-local addresses of IPv6 itself.
-fn is_kept(message: &AddressMessage) -> bool {
+/// Whether to restore the address: the kernel creates IPv6 link-local addresses itself.
+fn is_to_restore(message: &AddressMessage) -> bool {
     let own_making =
         message.header.family == AddressFamily::Inet6 && message.header.scope == AddressScope::Link;
     let known = message.attributes.iter().any(|attribute| {
@@ -159,8 +160,9 @@ fn leads_over(route: &RouteMessage, index: u32) -> bool {
         .any(|attribute| matches!(attribute, RouteAttribute::Oif(i) if *i == index))
 }
 
-/// Routes to its own networks come with addresses, and those a router announces come again.
-fn is_set_by_someone(route: &RouteMessage) -> bool {
+/// Whether the route was configured: the kernel adds routes to the interface's own networks, and
+/// routers announce theirs again.
+fn is_configured(route: &RouteMessage) -> bool {
     !matches!(route.header.protocol, RouteProtocol::Kernel | RouteProtocol::Ra)
         && !route.header.flags.contains(RouteFlags::Cloned)
         && route.header.scope != RouteScope::Host

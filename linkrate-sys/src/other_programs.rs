@@ -1,7 +1,8 @@
-//! Who else used the CPUs: the CPU time of every program's threads, from `/proc`.
+//! Other programs that used the CPUs: the CPU time of the threads of every program, from `/proc`.
 //!
-//! A thread's `schedstat` has its CPU time in nanoseconds (Documentation/scheduler/sched-stats.rst),
-//! its `stat` the CPU it was last on. Kernel threads are part of the host and are left out.
+//! `schedstat` of a thread has its CPU time in nanoseconds
+//! (Documentation/scheduler/sched-stats.rst), `stat` the CPU it ran on last. Kernel threads belong
+//! to the host and are left out.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,30 +11,30 @@ use std::time::{Duration, Instant};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::OtherProgram;
 
-use crate::procstat::{self, numbers, parse_processor, stat_field, thread_cpu_ns};
+use crate::processes::{self, numbers, parse_processor, stat_field, thread_cpu_ns};
 use crate::sched;
 
-/// Longest that counting may take; on a machine with more threads than fit, the rest goes unseen.
+/// Time limit of a reading; on a machine with very many threads, the rest is left out.
 const PATIENCE: Duration = Duration::from_millis(40);
 
-/// Programs that are told.
-const TOLD: usize = 8;
+/// The most programs to report.
+const MOST_PROGRAMS: usize = 8;
 
-/// CPU time below which a program is not told: the scan of `/proc` itself wakes some.
+/// Programs with less CPU time are not reported: reading `/proc` itself wakes some.
 const LEAST_NS: u64 = 1_000_000;
 
 /// `PF_KTHREAD`, include/linux/sched.h.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// CPU time of all threads of all programs but linkrate's own.
+/// CPU time of all threads of all programs except linkrate's own.
 #[derive(Debug)]
-pub struct Census {
+pub struct ProgramTimes {
     /// Nanoseconds by process and thread.
     threads: HashMap<(u32, u32), u64>,
     is_whole: bool,
 }
 
-/// What a `stat` file tells of a process or thread.
+/// Fields of the `stat` file of a process or thread.
 #[derive(Debug, PartialEq)]
 struct Stat {
     name: String,
@@ -42,16 +43,16 @@ struct Stat {
     last_cpu: u32,
 }
 
-impl Census {
-    /// Counts now. Left out are the calling process, its parent, and those of its parent's
-    /// children that run the same program: a controller and its agents.
-    pub fn take() -> Self {
+impl ProgramTimes {
+    /// Reads the CPU times now. It leaves out the calling process, its parent, and the children of
+    /// its parent that run the same program: a controller and its agents.
+    pub fn read() -> Self {
         let deadline = Instant::now() + PATIENCE;
         let own = Own::find();
-        let mut census = Self { threads: HashMap::new(), is_whole: true };
-        for process in procstat::processes().unwrap_or_default() {
+        let mut program_times = Self { threads: HashMap::new(), is_whole: true };
+        for process in processes::ids().unwrap_or_default() {
             if Instant::now() > deadline {
-                census.is_whole = false;
+                program_times.is_whole = false;
                 break;
             }
             let Some(stat) = read_stat(&format!("/proc/{process}/stat")) else { continue };
@@ -59,23 +60,23 @@ impl Census {
                 continue;
             }
             for thread in numbers(&format!("/proc/{process}/task")).unwrap_or_default() {
-                // a thread that has just ended used what it used before
+                // a thread that has just ended is left out
                 if let Some(ns) = thread_cpu_ns(process, thread) {
-                    census.threads.insert((process, thread), ns);
+                    program_times.threads.insert((process, thread), ns);
                 }
             }
         }
-        census
+        program_times
     }
 
-    /// The programs that used `cpus` since `earlier`, the busiest first. A thread that may run
-    /// elsewhere too counts if it was there last: its figure is what it used at most.
+    /// The programs that used `cpus` since `earlier`, the busiest first. A thread that may also run
+    /// on other CPUs counts if it ran on one of `cpus` last; its figure is an upper bound.
     pub fn since(&self, earlier: &Self, cpus: &CpuSet) -> Vec<OtherProgram> {
         let mut programs: HashMap<u32, u64> = HashMap::new();
         for ((process, thread), ns) in &self.threads {
             let before = match earlier.threads.get(&(*process, *thread)) {
                 Some(ns) => *ns,
-                // begun since, unless it was only not looked at
+                // a new thread, unless the earlier reading was incomplete
                 None if earlier.is_whole => 0,
                 None => continue,
             };
@@ -92,12 +93,12 @@ impl Census {
             })
             .collect();
         told.sort_by_key(|program| (std::cmp::Reverse(program.cpu_ns), program.pid));
-        told.truncate(TOLD);
+        told.truncate(MOST_PROGRAMS);
         told
     }
 }
 
-/// Whether the thread is bound to some of the CPUs, or was last seen on one.
+/// Whether the thread is bound to some of the CPUs, or ran on one of them last.
 fn was_on(cpus: &CpuSet, process: u32, thread: u32) -> bool {
     let affinity = sched::affinity(thread as i32).unwrap_or_default();
     let elsewhere = affinity.iter().any(|cpu| !cpus.contains(cpu));
@@ -109,7 +110,7 @@ fn was_on(cpus: &CpuSet, process: u32, thread: u32) -> bool {
             .is_some_and(|stat| cpus.contains(stat.last_cpu))
 }
 
-/// Who belongs to linkrate.
+/// The processes of linkrate itself.
 struct Own {
     process: u32,
     parent: u32,
@@ -134,7 +135,7 @@ fn read_stat(path: &str) -> Option<Stat> {
     parse_stat(&fs::read_to_string(path).ok()?)
 }
 
-/// Fields of proc_pid_stat(5). The name stands in parentheses and may contain some itself.
+/// Parses proc_pid_stat(5). The name is in parentheses and may contain parentheses itself.
 fn parse_stat(text: &str) -> Option<Stat> {
     let name = text.rsplit_once(')')?.0.split_once('(')?.1.to_owned();
     Some(Stat {
@@ -166,14 +167,14 @@ mod tests {
     #[test]
     fn a_busy_program_is_found_and_this_one_is_not() {
         let cpus = sched::affinity(sched::current_thread()).unwrap();
-        let before = Census::take();
+        let before = ProgramTimes::read();
         // a shell that spins, and this thread beside it
         let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let end = Instant::now() + Duration::from_millis(300);
         while Instant::now() < end {
             std::hint::spin_loop();
         }
-        let told = Census::take().since(&before, &cpus);
+        let told = ProgramTimes::read().since(&before, &cpus);
         busy.kill().unwrap();
         busy.wait().unwrap();
         let found = told.iter().find(|program| program.pid == busy.id());
@@ -184,8 +185,8 @@ mod tests {
 
     #[test]
     fn what_ran_on_other_cpus_is_not_told() {
-        let before = Census { threads: HashMap::new(), is_whole: true };
+        let before = ProgramTimes { threads: HashMap::new(), is_whole: true };
         let nowhere: CpuSet = [4000].into_iter().collect();
-        assert_eq!(Census::take().since(&before, &nowhere), []);
+        assert_eq!(ProgramTimes::read().since(&before, &nowhere), []);
     }
 }

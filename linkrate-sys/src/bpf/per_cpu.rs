@@ -1,4 +1,5 @@
-//! A cache line of numbers for each CPU, which eBPF programs write and this process reads as memory.
+//! Fields for each CPU, one cache line apart: eBPF programs write them, and this process reads them
+//! from mapped memory.
 
 use std::io;
 use std::ptr::NonNull;
@@ -6,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::bpf::{Instruction, SharedValue, code, function, step};
-use crate::procstat;
+use super::{Instruction, SharedValue, code, function, step};
+use crate::cpus;
 
-/// Bytes of a line.
-const LINE_BYTES_LOG2: i32 = 6;
+/// Binary logarithm of the bytes that each CPU has: one cache line, so CPUs do not share lines.
+const CPU_BYTES_LOG2: i32 = 6;
 
-/// The lines of all CPUs that may ever be there, zero at first.
+/// The fields of all possible CPUs, initially zero.
 #[derive(Debug)]
-pub(crate) struct CpuLines {
+pub(crate) struct PerCpuFields {
     value: SharedValue,
     memory: NonNull<AtomicU64>,
     mapped: usize,
@@ -22,17 +23,17 @@ pub(crate) struct CpuLines {
 }
 
 // SAFETY: the mapping belongs to this value and is read through atomics only.
-unsafe impl Send for CpuLines {}
+unsafe impl Send for PerCpuFields {}
 // SAFETY: as for Send.
-unsafe impl Sync for CpuLines {}
+unsafe impl Sync for PerCpuFields {}
 
-impl CpuLines {
+impl PerCpuFields {
     /// # Errors
     /// `EPERM` without CAP_BPF, `ENOSYS` on a kernel without bpf(2).
     pub(crate) fn new() -> io::Result<Self> {
-        let cpus = procstat::possible_cpus().map_err(io::Error::other)?;
+        let cpus = cpus::possible().map_err(io::Error::other)?;
         let cpus = cpus.iter().last().map_or(1, |last| last + 1).next_power_of_two();
-        let bytes = cpus << LINE_BYTES_LOG2;
+        let bytes = cpus << CPU_BYTES_LOG2;
         let value = SharedValue::new(bytes)?;
         let mapped = (bytes as usize).next_multiple_of(rustix::param::page_size());
         // SAFETY: a new shared mapping at an address of the kernel's choice touches nothing.
@@ -44,41 +45,40 @@ impl CpuLines {
         Ok(Self { value, memory, mapped, cpus })
     }
 
-    /// Puts the address of the line of the CPU that runs the program into r7; uses r0.
+    /// Loads the address of the fields of the CPU that runs the program into r7; uses r0.
     pub(crate) fn find(&self) -> Vec<Instruction> {
         use code::*;
         let mut body = vec![
             step(CALL, 0, 0, 0, function::GET_SMP_PROCESSOR_ID),
-            // there is none above; the verifier has to see it
+            // CPU numbers are always below; the mask proves it to the verifier
             step(AND_NUMBER, 0, 0, 0, self.cpus as i32 - 1),
-            step(SHIFT_LEFT, 0, 0, 0, LINE_BYTES_LOG2),
+            step(SHIFT_LEFT, 0, 0, 0, CPU_BYTES_LOG2),
         ];
         body.extend(self.value.load_address(7));
         body.push(step(ADD, 7, 0, 0, 0));
         body
     }
 
-    /// The number that is `offset` bytes from the beginning of the line of `cpu`; `None` for a CPU that
-    /// cannot be there.
+    /// The field at `offset` bytes of `cpu`; `None` for an impossible CPU.
     pub(crate) fn read(&self, cpu: u32, offset: i16) -> Option<u64> {
         if cpu >= self.cpus {
             return None;
         }
-        let bytes = ((cpu as usize) << LINE_BYTES_LOG2) + offset as usize;
-        // SAFETY: the line of a CPU below `cpus` lies within the mapping, which is aligned to a page
-        // and lives as long as self; its fields are aligned numbers of 64 bits that the kernel's
-        // programs write whole.
+        let bytes = ((cpu as usize) << CPU_BYTES_LOG2) + offset as usize;
+        // SAFETY: the fields of a CPU below `cpus` lie within the mapping, which is aligned to a
+        // page and lives as long as self; they are aligned 64-bit numbers that eBPF programs write
+        // whole.
         Some(unsafe { self.memory.byte_add(bytes).as_ref() }.load(Ordering::Relaxed))
     }
 }
 
-/// In the line of r7: adds to the field `sum` what has passed since the moment in the field `since`, if
-/// there is one, until that in r0; uses r1 to r3.
+/// Adds to field `sum` at r7 the time from field `since` until r0, unless `since` is zero; uses r1
+/// to r3.
 pub(crate) fn add_since(since: i16, sum: i16) -> [Instruction; 7] {
     use code::*;
     [
         step(LOAD, 1, 7, since, 0),
-        // it began before anybody watched
+        // zero: it began before tracing started
         step(JUMP_IF_EQUAL, 1, 0, 5, 0),
         step(MOV_REGISTER, 3, 0, 0, 0),
         step(SUBTRACT, 3, 1, 0, 0),
@@ -88,7 +88,7 @@ pub(crate) fn add_since(since: i16, sum: i16) -> [Instruction; 7] {
     ]
 }
 
-impl Drop for CpuLines {
+impl Drop for PerCpuFields {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this length and nothing refers to it any more.
         let unmapped = unsafe { munmap(self.memory.as_ptr().cast(), self.mapped) };

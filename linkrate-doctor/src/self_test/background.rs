@@ -1,38 +1,39 @@
-//! What other processes do to a CPU: the CPU time of every thread, and where it ran.
+//! CPU time of other processes on one CPU, from the CPU time of every thread and the CPU it ran on
+//! last.
 //!
-//! The kernel keeps each thread's CPU time to the nanosecond (`/proc/PID/task/TID/schedstat`) and
-//! tells on which CPU it ran last. A thread that was on the CPU in question at both ends of a window
-//! is taken to have spent its time there, one that was elsewhere at both ends not; of one that moved
-//! it is not known.
+//! The kernel reports the CPU time of a thread in nanoseconds (`/proc/PID/task/TID/schedstat`) and
+//! the CPU it ran on last. If a thread was on the CPU in question at both ends of a window, its
+//! time counts for that CPU; if it was on another CPU at both ends, its time does not count; if it
+//! moved, its time is uncertain.
 
 use std::collections::HashMap;
 
 use linkrate_sys::error::SysError;
-use linkrate_sys::procstat::{self, ThreadPlace};
+use linkrate_sys::processes::{self, ThreadPlace};
 use linkrate_sys::sched;
 
-/// All threads but this process's own at one moment.
+/// CPU times of all threads except those of this process, at one moment.
 #[derive(Debug)]
-pub struct Others {
+pub struct Background {
     /// CPU time of each process, ns.
     processes: HashMap<u32, u64>,
     threads: HashMap<u32, Vec<ThreadPlace>>,
     forks: u64,
 }
 
-/// What others used between two moments.
+/// CPU time of other processes between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OthersUse {
+pub struct BackgroundUse {
     /// CPU time on the CPU in question, ns.
     pub here_ns: u64,
-    /// CPU time that may have been spent there, ns.
+    /// CPU time that may have been spent on that CPU or on another one, ns.
     pub unsure_ns: u64,
-    /// Processes and threads that were started, on whatever CPU.
+    /// Processes and threads started meanwhile, on any CPU.
     pub forks: u64,
 }
 
-impl Others {
-    /// Now. It takes some 10 µs for each thread of the machine.
+impl Background {
+    /// Reads all threads. It takes some 10 µs for each thread of the machine.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -40,7 +41,7 @@ impl Others {
         Self::look(|_, _| true)
     }
 
-    /// Now, at the threads of processes that have used CPU time since `earlier`.
+    /// Reads the threads of processes that used CPU time since `earlier`.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -50,23 +51,26 @@ impl Others {
 
     fn look(is_of_interest: impl Fn(u32, u64) -> bool) -> Result<Self, SysError> {
         let own = std::process::id();
-        let all = procstat::processes()?.into_iter().filter(|pid| *pid != own);
-        // one that has ended meanwhile is left out
+        let all = processes::ids()?.into_iter().filter(|pid| *pid != own);
+        // a process that has ended meanwhile is left out
         let processes: HashMap<u32, u64> =
             all.filter_map(|pid| Some((pid, sched::process_cpu_ns(pid).ok()?))).collect();
         let threads = processes
             .iter()
             .filter(|(pid, cpu_ns)| is_of_interest(**pid, **cpu_ns))
-            .map(|(pid, _)| (*pid, procstat::threads_of(*pid)))
+            .map(|(pid, _)| (*pid, processes::threads_of(*pid)))
             .collect();
-        Ok(Self { processes, threads, forks: procstat::forks()? })
+        Ok(Self { processes, threads, forks: processes::forks()? })
     }
 
-    /// What was used on `cpu` from `earlier` to this moment. What `ksoftirqd` does is left out:
-    /// it is a load's, which the load knows itself, or nobody's.
-    pub fn since(&self, earlier: &Self, cpu: u32) -> OthersUse {
-        let mut used =
-            OthersUse { here_ns: 0, unsure_ns: 0, forks: self.forks.saturating_sub(earlier.forks) };
+    /// CPU time used on `cpu` from `earlier` to this moment, except by `ksoftirqd`: its time
+    /// belongs to the load, which records it itself, or to no process.
+    pub fn since(&self, earlier: &Self, cpu: u32) -> BackgroundUse {
+        let mut used = BackgroundUse {
+            here_ns: 0,
+            unsure_ns: 0,
+            forks: self.forks.saturating_sub(earlier.forks),
+        };
         for (pid, threads) in &self.threads {
             let mut of_threads = 0;
             let before = earlier.threads.get(pid).map_or(&[][..], Vec::as_slice);
@@ -83,7 +87,8 @@ impl Others {
                     _ => used.unsure_ns += ns,
                 }
             }
-            // what its threads do not account for: some have ended, or the kernel does not tell
+            // time of the process that is missing in its threads: some have ended, or are not
+            // reported
             let then_ns = earlier.processes.get(pid).copied().unwrap_or(0);
             let of_process = self.processes.get(pid).map_or(0, |ns| ns.saturating_sub(then_ns));
             used.unsure_ns += of_process.saturating_sub(of_threads);
@@ -99,14 +104,14 @@ mod tests {
     use std::process::Command;
     use std::time::{Duration, Instant};
 
-    fn others(process_ns: u64, threads: &[(u32, u64, u32)], forks: u64) -> Others {
+    fn others(process_ns: u64, threads: &[(u32, u64, u32)], forks: u64) -> Background {
         let place = |(id, cpu_ns, cpu): &(u32, u64, u32)| ThreadPlace {
             id: *id,
             cpu_ns: *cpu_ns,
             cpu: *cpu,
             is_ksoftirqd: false,
         };
-        Others {
+        Background {
             processes: HashMap::from([(7, process_ns)]),
             threads: HashMap::from([(7, threads.iter().map(place).collect())]),
             forks,
@@ -119,7 +124,7 @@ mod tests {
         let later = others(1100, &[(7, 110, 3), (8, 220, 1), (9, 330, 1)], 6);
         let used = later.since(&earlier, 3);
         // 10 stayed, 20 moved, 40 of the process are no thread's
-        assert_eq!(used, OthersUse { here_ns: 10, unsure_ns: 20 + 40, forks: 1 });
+        assert_eq!(used, BackgroundUse { here_ns: 10, unsure_ns: 20 + 40, forks: 1 });
         assert_eq!(later.since(&earlier, 1).here_ns, 30);
     }
 
@@ -132,12 +137,12 @@ mod tests {
         let began = Instant::now();
         // it is where it was put once it has run there
         std::thread::sleep(Duration::from_millis(100));
-        let earlier = Others::now().unwrap();
-        let mut used = OthersUse::default();
+        let earlier = Background::now().unwrap();
+        let mut used = BackgroundUse::default();
         while used.here_ns + used.unsure_ns < 5_000_000 && began.elapsed() < Duration::from_secs(9)
         {
             std::thread::sleep(Duration::from_millis(10));
-            used = Others::after(&earlier).unwrap().since(&earlier, cpu);
+            used = Background::after(&earlier).unwrap().since(&earlier, cpu);
         }
         child.kill().unwrap();
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Everything there is of a kind: interfaces, addresses, routes and what routes have learned.
+//! Dumps: all interfaces, addresses and routes of the network namespace, and learned path MTUs.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,42 +14,41 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use super::{Link, RouteSocket};
 use crate::error::SysResult;
 
-/// One interface among its neighbours.
+/// One interface, and its relations to others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LinkEntry {
     /// Its name.
     pub name: String,
-    /// What the kernel says about it alone.
+    /// Its own state.
     pub link: Link,
-    /// What made it, by the kernel's name (`veth`, `bridge`, `vlan`, `bond`); `None` for adapters.
+    /// Its kind by the kernel's name (`veth`, `bridge`, `vlan`, `bond`); `None` for adapters.
     pub kind: Option<String>,
     /// Index of the bridge, bond or team it is a member of.
     pub controller: Option<u32>,
-    /// Index of the interface it stands on or is joined to, where that is in this namespace: the
-    /// one below a VLAN, the other end of a veth.
+    /// Index of its lower interface (of a VLAN) or of its veth peer, if that is in this namespace.
     pub lower: Option<u32>,
     /// The root queueing discipline.
     pub queue_discipline: String,
-    /// Smallest MTU the driver takes, bytes; zero where it does not say.
+    /// Smallest MTU the driver allows, bytes; zero if it does not report one.
     pub min_mtu: u32,
-    /// Largest MTU the driver takes, bytes; zero where it does not say.
+    /// Largest MTU the driver allows, bytes; zero if it does not report one.
     pub max_mtu: u32,
 }
 
-/// One route with what matters for speed.
+/// One route, and its attributes that affect speed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RouteEntry {
-    /// `10.0.0.0/8`, `default`, or one address for what was learned of it.
+    /// `10.0.0.0/8`, `default`, or one address with a learned MTU.
     pub destination: String,
-    /// Index of the interface; `None` for routes over several.
+    /// Index of the interface; `None` for multipath routes.
     pub interface: Option<u32>,
-    /// Largest packet over it, bytes, if it names one.
+    /// MTU of the route, bytes, if it has one.
     pub mtu: Option<u32>,
-    /// Round-trip time it is known for, µs.
+    /// Round-trip time metric, µs, if it has one.
     pub round_trip_us: Option<u32>,
-    /// Congestion control of connections over it, if it names one.
+    /// Congestion control of connections over it, if it has one.
     pub congestion: Option<String>,
-    /// Learned on the way (a path MTU), and not set by anyone.
+    /// Learned by the kernel (a path MTU), not configured.
     pub learned: bool,
 }
 
@@ -86,21 +85,21 @@ impl RouteSocket {
                     _ => None,
                 })
             };
-            // on a point-to-point interface the other one is the far end
+            // on a point-to-point interface the other attribute is the far end
             let own = of(true).or_else(|| of(false));
             addresses.entry(message.header.index).or_default().extend(own);
         }
         Ok(addresses)
     }
 
-    /// Every unicast route, and what routes have learned of single destinations.
+    /// Every unicast route, and the learned MTU of single destinations.
     ///
     /// # Errors
     /// When the kernel refuses the dump.
     pub fn routes(&mut self) -> SysResult<Vec<RouteEntry>> {
         let mut routes = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-            // what was learned comes with RTM_F_CLONED only, and the rest without it
+            // learned entries are listed with RTM_F_CLONED only, all others without it
             // (inet_dump_fib, net/ipv4/fib_frontend.c)
             for flags in [RouteFlags::empty(), RouteFlags::Cloned] {
                 let mut message = RouteMessage::default();
@@ -133,7 +132,7 @@ impl From<&LinkMessage> for LinkEntry {
             match attribute {
                 LinkAttribute::IfName(name) => entry.name.clone_from(name),
                 LinkAttribute::Controller(index) => entry.controller = Some(*index),
-                // an interface that stands on nothing names itself
+                // an interface without a lower one names itself
                 LinkAttribute::Link(index) if *index != entry.link.index && *index > 0 => {
                     entry.lower = Some(*index);
                 }
@@ -151,7 +150,7 @@ impl From<&LinkMessage> for LinkEntry {
             }
         }
         if elsewhere {
-            // an index of another namespace, which may be someone else's here
+            // the index belongs to another namespace, and may be taken in this one
             entry.lower = None;
         }
         entry

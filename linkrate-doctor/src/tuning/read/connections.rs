@@ -1,0 +1,51 @@
+//! TCP connections to other hosts, through sock_diag(7), and the processes that own them.
+
+use std::collections::BTreeSet;
+
+use linkrate_sys::sock_diag;
+use linkrate_sys::tree::Tree;
+
+use crate::tuning::facts::{Host, Process};
+
+/// Adds connections and their processes to `host`.
+pub(super) fn complete(host: &mut Host, tree: &Tree) {
+    match sock_diag::connections() {
+        Ok(mut connections) => {
+            connections.retain(|connection| !connection.stays_here());
+            host.connections = connections;
+        }
+        Err(error) => host.unseen.push(("round-trip", error.to_string())),
+    }
+    host.processes = owners(host, tree);
+}
+
+/// Processes that own the connections, where this process may read `/proc/PID/fd`.
+fn owners(host: &Host, tree: &Tree) -> Vec<Process> {
+    let wanted: BTreeSet<u32> = host.connections.iter().map(|c| c.inode).collect();
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    super::processes(tree).filter_map(|pid| owner(pid, &wanted, tree)).collect()
+}
+
+fn owner(pid: u32, wanted: &BTreeSet<u32>, tree: &Tree) -> Option<Process> {
+    let directory = format!("/proc/{pid}/fd");
+    let sockets: Vec<u32> = tree
+        .names(&directory)
+        .iter()
+        .filter_map(|fd| socket_inode(&tree.link_name(format!("{directory}/{fd}"))?))
+        .filter(|inode| wanted.contains(inode))
+        .collect();
+    if sockets.is_empty() {
+        return None;
+    }
+    let status = tree.text(format!("/proc/{pid}/status"))?;
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let name = tree.text(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some(Process { pid, name, cpus: cpus.trim().parse().ok()?, sockets })
+}
+
+/// `socket:[12345]`.
+fn socket_inode(target: &str) -> Option<u32> {
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
