@@ -101,8 +101,7 @@ pub enum Request {
         /// The address.
         address: Ipv4Addr,
     },
-    /// Remember every setting of interfaces that are not linkrate's own, and put them back when
-    /// this controller is gone.
+    /// Remember every setting of existing interfaces, and restore them when this controller is gone.
     Keep {
         /// The interfaces.
         names: Vec<String>,

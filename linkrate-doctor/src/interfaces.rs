@@ -1,6 +1,6 @@
 //! Interfaces of this host that could be measured as they stand.
 
-use linkrate_agent::standing::describe;
+use linkrate_agent::existing::describe;
 use linkrate_sys::netlink::RouteSocket;
 
 use super::Finding;

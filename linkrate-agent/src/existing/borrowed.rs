@@ -1,4 +1,4 @@
-//! An interface of another network namespace, moved into this host for as long as its agent lives.
+//! An interface of another network namespace that stays in this host as long as its agent lives.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,12 +9,12 @@ use linkrate_sys::netlink::{Belongings, RouteSocket};
 
 use crate::protocol::Refusal;
 
-/// A borrowed interface. Dropping it takes it home, with its addresses and routes.
+/// A borrowed interface. Dropping it returns it, with its addresses and routes.
 #[derive(Debug)]
 pub struct Borrowed {
     name: String,
     home: OwnedFd,
-    /// A socket at home, where what belongs to the interface is given back.
+    /// A socket at home, to restore addresses and routes there.
     at_home: RouteSocket,
     belongings: Belongings,
 }
@@ -32,17 +32,18 @@ impl Borrowed {
         let belongings = at_home.belongings(name)?;
         if !belongings.has_ipv4() {
             return Err(Refusal {
-                reason: format!("{name} has no IPv4 address to measure with"),
+                reason: format!("{name} has no IPv4 address, and the client needs one"),
                 hint: Some(format!("give it one first: ip address add ADDRESS/LENGTH dev {name}")),
             });
         }
         at_home.move_to(name, own.as_fd()).map_err(|error| Refusal {
             reason: error.to_string(),
             hint: Some(
-                "it takes root, and an interface that may change its network namespace".to_owned(),
+                "run as root, and choose an interface that may change its network namespace"
+                    .to_owned(),
             ),
         })?;
-        // from here on it goes home whatever happens
+        // from here on Drop returns it
         let borrowed = Self { name: name.to_owned(), home, at_home, belongings };
         let mut here = RouteSocket::open()?;
         here.set_up("lo")?;
@@ -60,7 +61,10 @@ impl Borrowed {
 impl Drop for Borrowed {
     fn drop(&mut self) {
         if let Err(error) = self.take_home() {
-            eprintln!("warning: {} is not back as it was found: {error}", self.name);
+            eprintln!(
+                "warning: {} is not returned with its addresses and routes: {error}",
+                self.name
+            );
         }
     }
 }
