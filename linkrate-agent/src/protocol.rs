@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use decode::{DecodeError, bounds, decode_reply, decode_request};
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// What the controller asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -122,17 +122,17 @@ pub enum Request {
         /// The CPUs.
         cpus: CpuSet,
     },
-    /// Set knobs on interfaces and read them back.
+    /// Set knobs on interfaces and read each interface back.
     SetKnobs {
         /// The interfaces.
         interfaces: Vec<String>,
         /// The knobs.
         knobs: InterfaceKnobs,
     },
-    /// Read the knobs of an interface and set nothing.
+    /// Read the knobs of interfaces and set nothing.
     ReadKnobs {
-        /// Interface name.
-        name: String,
+        /// The interfaces.
+        interfaces: Vec<String>,
     },
     /// Make ready for connections of a workload.
     Listen(ListenSpec),
@@ -276,8 +276,8 @@ pub enum Reply {
     Steered(Steered),
     /// Done, with nothing to tell.
     Done,
-    /// To [`Request::SetKnobs`] and [`Request::ReadKnobs`]: every knob as read back.
-    Knobs(InterfaceKnobs),
+    /// To [`Request::SetKnobs`] and [`Request::ReadKnobs`]: every knob as read back, by interface.
+    Knobs(BTreeMap<String, InterfaceKnobs>),
     /// To [`Request::Listen`].
     Listening {
         /// The ports.

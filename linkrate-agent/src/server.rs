@@ -195,10 +195,11 @@ impl Agent<'_> {
                 Ok(Reply::Steered(steered))
             }
             Request::SetKnobs { interfaces, knobs } => self.set_knobs(&interfaces, &knobs),
-            Request::ReadKnobs { name } => match knobs::read(&name) {
-                Ok(knobs) => Ok(Reply::Knobs(knobs)),
-                Err(error) => Err(refusal(error.to_string())),
-            },
+            Request::ReadKnobs { interfaces } => {
+                let read = |name: String| Ok((name.clone(), knobs::read(&name)?));
+                let all: Result<_, knobs::KnobError> = interfaces.into_iter().map(read).collect();
+                all.map(Reply::Knobs).map_err(|error| refusal(error.to_string()))
+            }
             Request::Listen(spec) => {
                 self.end_session();
                 let (session, ports) = Session::listen(&spec)?;
@@ -258,14 +259,14 @@ impl Agent<'_> {
         }))
     }
 
-    /// Sets knobs on every interface; what the run does not name returns to what a fresh
-    /// interface had.
+    /// Sets knobs on every interface and reads each back. A knob that the run does not name returns
+    /// to the value of a fresh interface.
     fn set_knobs(
         &mut self,
         interfaces: &[String],
         asked: &InterfaceKnobs,
     ) -> Result<Reply, Refusal> {
-        let mut effective = InterfaceKnobs::default();
+        let mut effective = BTreeMap::new();
         for interface in interfaces {
             let knob_refusal = |error: knobs::KnobError| refusal(error.to_string());
             let fresh = match self.fresh.get(interface) {
@@ -277,8 +278,9 @@ impl Agent<'_> {
                 }
             };
             let found = self.kept.get(interface).and_then(Kept::superframe_segments);
-            effective = knobs::apply(interface, &knobs::defaults(asked, &fresh), found)
+            let now = knobs::apply(interface, &knobs::defaults(asked, &fresh), found)
                 .map_err(knob_refusal)?;
+            effective.insert(interface.clone(), now);
             if let Some(cpus) = self.steered.get(interface) {
                 // a queue that was off comes back without its steering
                 steer_queues(interface, cpus)?;

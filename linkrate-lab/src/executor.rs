@@ -140,7 +140,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     let (ground, mut hosts) = testbed.with_clients(clients);
     let interface = ground
         .set_knobs(&mut hosts, &spec.interface)
-        .map_err(|error| failure(Stage::Knob, error))?;
+        .map_err(|error| failure(Stage::Knob, error))?
+        .common();
     recheck::link_rates(testbed, clients)?;
     let links = recheck::links(testbed, clients)?;
     if testbed.placement.apart {

@@ -3,6 +3,7 @@
 //! How the process is started is for [`crate::far_end`]; what its interfaces stand on is for
 //! [`crate::ground`].
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -136,20 +137,39 @@ impl Host {
         expect_reply!(self.connection, request, Reply::Interface(facts) => *facts)
     }
 
-    /// Sets knobs on interfaces. Returns what is effective.
+    /// Sets knobs on interfaces. Returns the knobs of each interface as its kernel reads them back.
     pub(crate) fn set_knobs(
         &mut self,
-        interfaces: Vec<String>,
+        interfaces: &[String],
         knobs: InterfaceKnobs,
-    ) -> Result<InterfaceKnobs, AgentError> {
-        let request = Request::SetKnobs { interfaces, knobs };
-        expect_reply!(self.connection, request, Reply::Knobs(knobs) => knobs)
+    ) -> Result<BTreeMap<String, InterfaceKnobs>, AgentError> {
+        let request = Request::SetKnobs { interfaces: interfaces.to_vec(), knobs };
+        let effective =
+            expect_reply!(self.connection, request, Reply::Knobs(effective) => effective)?;
+        self.all_of(interfaces, effective)
     }
 
     /// Reads the knobs of an interface that its kernel knows.
     pub(crate) fn read_knobs(&mut self, interface: &str) -> Result<InterfaceKnobs, AgentError> {
-        let request = Request::ReadKnobs { name: interface.to_owned() };
-        expect_reply!(self.connection, request, Reply::Knobs(knobs) => knobs)
+        let interfaces = [interface.to_owned()];
+        let request = Request::ReadKnobs { interfaces: interfaces.to_vec() };
+        let effective =
+            expect_reply!(self.connection, request, Reply::Knobs(effective) => effective)?;
+        let mut effective = self.all_of(&interfaces, effective)?;
+        effective.remove(interface).ok_or_else(|| self.connection.unexpected("read-knobs"))
+    }
+
+    /// A reply with these interfaces and no others.
+    fn all_of(
+        &self,
+        interfaces: &[String],
+        effective: BTreeMap<String, InterfaceKnobs>,
+    ) -> Result<BTreeMap<String, InterfaceKnobs>, AgentError> {
+        let complete = interfaces.iter().all(|name| effective.contains_key(name));
+        if complete && effective.len() == interfaces.len() {
+            return Ok(effective);
+        }
+        Err(self.connection.unexpected("a request about other interfaces"))
     }
 
     /// Its process id, which names its namespaces.

@@ -25,6 +25,7 @@ pub mod host;
 mod options;
 pub mod placement;
 mod profile;
+mod readback;
 pub mod recheck;
 pub mod testbed;
 
@@ -32,3 +33,4 @@ pub use error::LabError;
 pub use executor::Lab;
 pub use options::LabOptions;
 pub use placement::Placement;
+pub use readback::EffectiveKnobs;

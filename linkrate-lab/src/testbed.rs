@@ -12,6 +12,7 @@ use crate::far_end::Namespaces;
 use crate::ground::{self, Built, Ground};
 use crate::host::{Participants, sut_interfaces};
 use crate::placement::Placement;
+use crate::readback::EffectiveKnobs;
 
 pub use crate::ground::ReceiveSteering;
 pub use crate::host::{Client, Host};
@@ -97,7 +98,7 @@ impl Testbed {
         &mut self,
         interface: &str,
         asked: &InterfaceKnobs,
-    ) -> Result<InterfaceKnobs, LabError> {
+    ) -> Result<EffectiveKnobs, LabError> {
         let behind = |client: &Client| client.sut_interface == interface;
         let first = self.clients.iter().position(behind).unwrap_or(0);
         let count = self.clients[first..].iter().take_while(|client| behind(client)).count();
