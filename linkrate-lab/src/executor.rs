@@ -15,12 +15,15 @@ use linkrate_terms::{CpuSet, Measurement, RunSpec, Task, TestbedSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
-use crate::figures::{self, Reports};
+use crate::far_end::{FarEndReport, agents};
+use crate::measurement::{self, Reports};
 use crate::options::LabOptions;
 use crate::placement::{Seat, strayed};
 use crate::profile::{self, Crew};
 use crate::recheck;
 use crate::testbed::{Host, ReceiveSteering, Testbed};
+
+use window::Windows;
 
 /// A lab: a testbed that is built anew when a run has lost it.
 #[derive(Debug)]
@@ -167,9 +170,10 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let (mut reports, adapter) = window::measure(testbed, spec, clients).map_err(measured)?;
+    let Windows { sut, clients: far_ends, adapter } =
+        window::measure(testbed, spec, clients).map_err(measured)?;
     let mut latency = Vec::new();
-    let mut broken = reports.iter().find_map(|report| report.broken.clone());
+    let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
     if workload.is_some() {
         for host in participants(testbed, clients) {
             let finished = expect_reply!(
@@ -187,7 +191,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     if let Some(reason) = broken {
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
-    check_placement(testbed, &reports, clients)?;
+    check_placement(testbed, &sut, &far_ends)?;
     recheck::knobs(testbed, &interface, clients)?;
     recheck::link_rates(testbed, clients)?;
     recheck::same_links(testbed, &links, clients)?;
@@ -196,8 +200,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
     }
     let reports = Reports {
-        sut: reports.remove(0),
-        clients: reports,
+        sut,
+        clients: far_ends,
         latency,
         flows,
         interface,
@@ -207,7 +211,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     };
     let steered = testbed.receive_steering == ReceiveSteering::Rps;
     let astray = steered.then(|| packets_astray(&testbed.placement.sut, &reports.sut)).flatten();
-    let mut measurement = figures::measurement(workload, &spec.socket, reports);
+    let mut measurement = measurement::of_reports(workload, &spec.socket, reports);
     if let Some(profile) = &mut measurement.profile {
         Crew::of(testbed).claim(profile);
     }
@@ -260,14 +264,15 @@ pub(crate) fn participants(
 /// Every thread must have stayed on the CPUs of its role.
 fn check_placement(
     testbed: &Testbed,
-    reports: &[WindowReport],
-    clients: usize,
+    sut: &WindowReport,
+    far_ends: &[FarEndReport],
 ) -> Result<(), RunFailure> {
-    let roles = std::iter::once(&testbed.sut.cpus)
-        .chain(testbed.clients.iter().take(clients).map(|client| &client.host.cpus));
-    let astray = reports
+    let clients = far_ends
         .iter()
-        .zip(roles)
+        .zip(&testbed.clients)
+        .filter_map(|(report, client)| Some((report.everything()?, &client.host.cpus)));
+    let astray = std::iter::once((sut, &testbed.sut.cpus))
+        .chain(clients)
         .find_map(|(report, cpus)| strayed(&report.cpu.threads, cpus))
         .or_else(|| testbed.ground.strayed(&testbed.placement));
     match astray {

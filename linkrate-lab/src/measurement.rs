@@ -1,4 +1,4 @@
-//! From the agents' reports to one measurement.
+//! One measurement out of the reports of all hosts.
 
 use linkrate_agent::flow::latency_histogram;
 use linkrate_agent::protocol::{FlowFacts, WindowReport};
@@ -8,20 +8,22 @@ use linkrate_terms::measurement::{
 };
 use linkrate_terms::{InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
-/// Everything the hosts reported of one run.
+use crate::far_end::{FarEndReport, TrafficReport, agents};
+
+/// All reports of one run.
 #[derive(Debug)]
 pub struct Reports {
     /// The system under test.
     pub sut: WindowReport,
     /// The clients that took part.
-    pub clients: Vec<WindowReport>,
+    pub clients: Vec<FarEndReport>,
     /// Latencies as (nanoseconds, count), all clients.
     pub latency: Vec<(u64, u64)>,
-    /// Sockets of the system under test; none in an idle run.
+    /// Sockets of the system under test; `None` in an idle run.
     pub flows: Option<FlowFacts>,
     /// Interface knobs as read back.
     pub interface: InterfaceKnobs,
-    /// What virtual adapters counted.
+    /// Counters of virtual adapters.
     pub adapter: Option<AdapterEvidence>,
     /// The links of existing interfaces.
     pub links: Vec<LinkEvidence>,
@@ -30,28 +32,28 @@ pub struct Reports {
 }
 
 /// Makes one measurement of all reports.
-pub fn measurement(
+pub fn of_reports(
     workload: Option<&Workload>,
     socket: &SocketKnobs,
-    mut reports: Reports,
+    reports: Reports,
 ) -> Measurement {
     let traffic = workload.map_or_else(Traffic::default, |workload| traffic(workload, &reports));
     let mut client_cpu = empty_like(&reports.sut.cpu);
     let mut sut_cpu = reports.sut.cpu.clone();
-    for (number, client) in reports.clients.iter_mut().enumerate() {
-        client_cpu.cpus.append(&mut client.cpu.cpus);
-        client_cpu.others.append(&mut client.cpu.others);
-        client_cpu.threads.extend(client.cpu.threads.drain(..).map(|thread| ThreadTime {
+    for (number, client) in reports.clients.iter().enumerate() {
+        let Some(report) = client.everything() else { continue };
+        client_cpu.cpus.extend_from_slice(&report.cpu.cpus);
+        client_cpu.others.extend_from_slice(&report.cpu.others);
+        client_cpu.threads.extend(report.cpu.threads.iter().map(|thread| ThreadTime {
             name: format!("client {number}: {}", thread.name),
-            ..thread
+            ..thread.clone()
         }));
     }
     sut_cpu.shared = reports.shared_cpus;
     client_cpu.shared = reports.shared_cpus;
     let remarks = remarks(workload, &reports);
     let facts = reports.flows.clone().unwrap_or_default();
-    let senders = std::iter::once(&reports.sut)
-        .chain(&reports.clients)
+    let senders = agents(&reports.sut, &reports.clients)
         .fold(SenderTimes::default(), |sum, report| add_senders(sum, report.senders));
     Measurement {
         traffic,
@@ -92,27 +94,25 @@ fn empty_like(cpu: &CpuUse) -> CpuUse {
     }
 }
 
-fn seconds(report: &WindowReport) -> f64 {
-    (report.ended_ns - report.started_ns) as f64 / 1e9
-}
-
-/// Throughput is what receivers got: of what the SUT sent, the clients' bytes over the clients'
-/// windows; of what they sent, the SUT's over its own.
+/// Throughput is the payload that receivers got: of the SUT's payload, the clients' bytes over the
+/// clients' windows; of the clients' payload, the SUT's bytes over its own window.
 fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
-    let clients = &reports.clients;
-    let mean_seconds = clients.iter().map(seconds).sum::<f64>() / clients.len().max(1) as f64;
-    let received: u64 = total(clients, |report| report.received_bytes);
-    let sent: u64 = total(clients, |report| report.sent_bytes);
+    let clients: Vec<_> = reports.clients.iter().map(FarEndReport::traffic).collect();
+    let total = |counter| total(&clients, counter);
+    let seconds = clients.iter().map(|client| client.seconds).sum::<f64>();
+    let mean_seconds = seconds / clients.len().max(1) as f64;
+    let (received, sent) =
+        (total(|client| client.received_bytes), total(|client| client.sent_bytes));
     let transactional = workload.kind.is_transactional();
     let udp_stream = workload.kind.is_udp() && !transactional;
-    // the hosts' windows differ by some milliseconds, in which many datagrams fit: what was sent is
-    // scaled to the window of who received
+    // the hosts' windows differ by some milliseconds, in which many datagrams fit: sent bytes are
+    // scaled to the window of the receiver
     let scaled = |bytes: u64, from: f64, to: f64| {
         if from > 0.0 { bytes as f64 * to / from } else { 0.0 }
     };
-    let (sut_seconds, sut) = (seconds(&reports.sut), &reports.sut);
-    let sent_down = scaled(sut.sent_bytes, sut_seconds, mean_seconds);
-    let sent_up = scaled(sent, mean_seconds, sut_seconds);
+    let sut = TrafficReport::of(&reports.sut);
+    let sent_down = scaled(sut.sent_bytes, sut.seconds, mean_seconds);
+    let sent_up = scaled(sent, mean_seconds, sut.seconds);
     let sent_bytes = if udp_stream { (sent_down + sent_up) as u64 } else { 0 };
     let lost_bytes = ((sent_down - received as f64).max(0.0)
         + (sent_up - sut.received_bytes as f64).max(0.0)) as u64;
@@ -120,31 +120,30 @@ fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
         || (workload.message.smallest().0 + workload.message.largest().0) / 2,
         |segment| segment.0,
     );
-    let timeouts: u64 = total(clients, |report| report.timeouts);
     Traffic {
         transmit_bytes: received,
-        receive_bytes: reports.sut.received_bytes,
+        receive_bytes: sut.received_bytes,
         transmit_seconds: mean_seconds,
-        receive_seconds: seconds(&reports.sut),
-        transactions: total(clients, |report| report.transactions),
+        receive_seconds: sut.seconds,
+        transactions: total(|client| client.transactions),
         transaction_seconds: if transactional { mean_seconds } else { 0.0 },
         lost_datagrams: match (workload.kind.is_udp(), transactional) {
             (false, _) => 0,
-            (true, true) => timeouts,
+            (true, true) => total(|client| client.timeouts),
             (true, false) => lost_bytes / datagram.max(1),
         },
         sent_datagrams: sent_bytes / datagram.max(1),
     }
 }
 
-/// A counter of all hosts, never past the largest number whatever they say.
-fn total(reports: &[WindowReport], counter: fn(&WindowReport) -> u64) -> u64 {
+/// A counter of all far ends together; the sum stays at the largest number, whatever they report.
+fn total(reports: &[TrafficReport], counter: fn(&TrafficReport) -> u64) -> u64 {
     reports.iter().map(counter).fold(0, u64::saturating_add)
 }
 
 fn add_senders(sum: SenderTimes, more: SenderTimes) -> SenderTimes {
     SenderTimes {
-        // what the far end says is not trusted to add up
+        // a far end may report any number
         sockets: sum.sockets.saturating_add(more.sockets),
         busy_us: sum.busy_us.saturating_add(more.busy_us),
         rwnd_limited_us: sum.rwnd_limited_us.saturating_add(more.rwnd_limited_us),
@@ -176,25 +175,105 @@ fn percentiles(latency: &[(u64, u64)]) -> Option<Latency> {
 
 fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
     let mut remarks = Vec::new();
-    let ends = || std::iter::once(&reports.sut).chain(&reports.clients);
-    let completed = ends().map(|report| report.zerocopy_completed).fold(0, u64::saturating_add);
-    let copied = ends().map(|report| report.zerocopy_copied).fold(0, u64::saturating_add);
+    let completed = agents(&reports.sut, &reports.clients)
+        .map(|report| report.zerocopy_completed)
+        .fold(0, u64::saturating_add);
+    let copied = agents(&reports.sut, &reports.clients)
+        .map(|report| report.zerocopy_copied)
+        .fold(0, u64::saturating_add);
     if copied > 0 {
         remarks.push(format!(
             "the kernel copied {copied} of {completed} sends that asked for MSG_ZEROCOPY: \
              packets that stay on this machine are copied for their receiver"
         ));
     }
-    let timeouts = total(&reports.clients, |report| report.timeouts);
+    for (number, client) in reports.clients.iter().enumerate() {
+        if client.everything().is_none() {
+            remarks.push(format!(
+                "client {number} reports its traffic alone: its CPU use, sockets and latencies are \
+                 unknown"
+            ));
+        }
+    }
+    let traffic: Vec<_> = reports.clients.iter().map(FarEndReport::traffic).collect();
+    let timeouts = total(&traffic, |client| client.timeouts);
     if timeouts > 0 && workload.is_some_and(|workload| workload.kind.is_udp()) {
-        remarks.push(format!("{timeouts} requests were not answered in time and asked again"));
+        remarks.push(format!("{timeouts} requests had no answer in time and were repeated"));
     }
     remarks
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use linkrate_terms::measurement::{IdleSource, InterfaceCounts};
+
     use super::*;
+
+    /// An agent's report of a second in which it sent and received so much.
+    fn window(sent_bytes: u64, received_bytes: u64) -> WindowReport {
+        WindowReport {
+            started_ns: 0,
+            ended_ns: 1_000_000_000,
+            received_bytes,
+            sent_bytes,
+            transactions: 0,
+            timeouts: 0,
+            cpu: CpuUse {
+                cpus: Vec::new(),
+                threads: vec![ThreadTime {
+                    name: "flow".to_owned(),
+                    cpu_ns: 1,
+                    user_ns: 1,
+                    affinity: linkrate_terms::CpuSet::default(),
+                }],
+                source: IdleSource::TimerList,
+                shared: false,
+                others: Vec::new(),
+            },
+            interface: InterfaceCounts::default(),
+            protocol: BTreeMap::new(),
+            senders: SenderTimes { sockets: 1, ..SenderTimes::default() },
+            receive_packets_by_cpu: BTreeMap::new(),
+            zerocopy_copied: 0,
+            zerocopy_completed: 0,
+            profile: None,
+            broken: None,
+        }
+    }
+
+    #[test]
+    fn a_foreign_far_end_counts_with_its_traffic_alone() {
+        let foreign = TrafficReport {
+            seconds: 1.5,
+            received_bytes: 3_000,
+            sent_bytes: 70,
+            ..TrafficReport::default()
+        };
+        let reports = Reports {
+            sut: window(4_000, 500),
+            clients: vec![window(600, 1_000).into(), FarEndReport::Traffic(foreign)],
+            latency: Vec::new(),
+            flows: None,
+            interface: InterfaceKnobs::default(),
+            adapter: None,
+            links: Vec::new(),
+            shared_cpus: false,
+        };
+        let workload = Workload::default();
+        let measured = of_reports(Some(&workload), &SocketKnobs::default(), reports);
+        let traffic = &measured.traffic;
+        assert_eq!((traffic.transmit_bytes, traffic.receive_bytes), (4_000, 500));
+        // the mean of both clients' windows, and the SUT's own
+        assert_eq!((traffic.transmit_seconds, traffic.receive_seconds), (1.25, 1.0));
+        assert_eq!(measured.client_cpu.threads.len(), 1);
+        assert_eq!(measured.evidence.senders.sockets, 2, "the SUT's and the agent's");
+        assert_eq!(
+            measured.remarks,
+            ["client 1 reports its traffic alone: its CPU use, sockets and latencies are unknown"]
+        );
+    }
 
     #[test]
     fn percentiles_are_of_all_clients_together() {
