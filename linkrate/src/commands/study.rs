@@ -21,8 +21,8 @@ pub use source::load_model;
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {
         StudyCommand::List { json } => plan::list(json),
-        StudyCommand::Show { study, quick, json, standing } => {
-            plan::show(&study, quick, json, &standing)
+        StudyCommand::Show { study, quick, json, existing } => {
+            plan::show(&study, quick, json, &existing)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),
