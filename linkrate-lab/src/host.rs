@@ -106,6 +106,17 @@ impl Host {
         expect_reply!(self.connection, request, Reply::Accounts { source } => source)
     }
 
+    /// Names this host in its refusal, for requests that go to several hosts.
+    pub(crate) fn named<T>(&self, answer: Result<T, AgentError>) -> Result<T, LabError> {
+        answer.map_err(|error| match error {
+            AgentError::Refused(refusal) => LabError::CannotMeasure {
+                what: format!("{}: {refusal}", self.name),
+                hint: refusal.hint,
+            },
+            error => error.into(),
+        })
+    }
+
     /// Sends a request that is answered with [`Reply::Done`].
     pub(crate) fn order(&mut self, request: &Request) -> Result<(), AgentError> {
         expect_reply!(self.connection, request, Reply::Done => ())
