@@ -89,7 +89,7 @@ struct Agent<'a> {
     ahead: Option<Ahead>,
     /// What each interface had before the first run touched it.
     fresh: BTreeMap<String, InterfaceKnobs>,
-    /// Which CPUs process what each steered interface receives.
+    /// The CPUs that process the received packets of each steered interface.
     steered: BTreeMap<String, CpuSet>,
     taps: Taps,
     /// Once a profile was asked for.

@@ -57,7 +57,7 @@ impl Lab {
     /// Prepares to profile runs, so that a host that cannot profile fails before the first run.
     ///
     /// # Errors
-    /// [`LabError::CannotMeasure`] with what is missing and its remedy.
+    /// [`LabError::CannotMeasure`] with the missing privilege or feature and the remedy.
     pub fn prepare_profile(&mut self) -> Result<(), LabError> {
         match &mut self.testbed {
             Some(testbed) => profile::prepare(testbed).map_err(profile::cannot),
@@ -181,7 +181,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
             )
             .map_err(measured)?;
             latency.extend(finished.latency);
-            // the flow's own reason says more than that it ended
+            // the reason that the flow gives is more precise
             if let Some(reason) = finished.broken {
                 broken = Some(format!("{}: {reason}", host.name));
             }
@@ -225,8 +225,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     }
 }
 
-/// Steering that is set may still not steer: the packets that receive processing handled on the
-/// SUT's CPUs must be those its interfaces received, within a twentieth.
+/// Steering that is set may have no effect: the packets that the SUT's CPUs processed must be those
+/// that its interfaces received, within a twentieth.
 fn packets_astray(sut: &CpuSet, report: &WindowReport) -> Option<String> {
     let handled: u64 = report
         .receive_packets_by_cpu
@@ -234,10 +234,10 @@ fn packets_astray(sut: &CpuSet, report: &WindowReport) -> Option<String> {
         .filter(|(cpu, _)| sut.contains(**cpu))
         .fold(0, |sum, (_, packets)| sum.saturating_add(*packets));
     let received = report.interface.rx_packets;
-    // a few stray packets of the host's own are no sign of anything
+    // a few packets of the host itself prove nothing
     (received > 1000 && handled.abs_diff(received) > received / 20).then(|| {
-        "Receive processing on the CPUs of the system under test did not match what its interfaces \
-         received: its CPU use may be another's, or part of it elsewhere."
+        "The CPUs of the system under test processed another number of packets than its interfaces \
+         received: its CPU use may include foreign packets, or miss packets of its own."
             .to_owned()
     })
 }

@@ -24,6 +24,6 @@ pub(crate) trait Reach {
     /// Starts an agent as the host `name`, bound to its CPUs.
     ///
     /// # Errors
-    /// The host, what went wrong and the remedy.
+    /// The host, the cause and the remedy.
     fn start(&self, name: &str, options: &LabOptions) -> Result<Host, LabError>;
 }

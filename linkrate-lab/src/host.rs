@@ -1,7 +1,6 @@
 //! A host of a testbed: a process with an agent, the protocol to it, its clock and its CPUs.
 //!
-//! How the process is started is for [`crate::far_end`]; what its interfaces stand on is for
-//! [`crate::ground`].
+//! [`crate::far_end`] starts the process; [`crate::ground`] makes its interfaces.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -256,7 +255,7 @@ pub(crate) fn typed_name(name: &str) -> String {
     name.replace(' ', "-")
 }
 
-/// Asks the agent in `process` who it is.
+/// Says hello to the agent in `process`.
 fn converse(
     name: &str,
     process: &HostProcess,

@@ -21,7 +21,7 @@ pub use crate::options::LabOptions;
 /// Hosts on their ground, up and ready.
 #[derive(Debug)]
 pub struct Testbed {
-    /// What joins the hosts. It ends before the hosts whose interfaces it holds.
+    /// The ground; dropped before the hosts, whose interfaces it holds.
     pub ground: Ground,
     /// The system under test.
     pub sut: Host,
@@ -42,7 +42,7 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Builds what `spec` asks for.
+    /// Builds the testbed of `spec`.
     ///
     /// # Errors
     /// [`LabError::CannotMeasure`] with the remedy where the host lacks something.

@@ -1,4 +1,4 @@
-//! Virtual adapters: the ports of a testbed, their knobs, and what they count.
+//! Virtual adapters: the ports of a testbed, their knobs and their counters.
 //!
 //! Ports of the system under test are numbered through all its adapters. Behind each is a wire of
 //! its own with the ports of its clients. Only this module and those below it name types of

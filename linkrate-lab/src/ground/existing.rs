@@ -34,7 +34,7 @@ pub struct Existing {
     sut: Vec<InterfaceFacts>,
     /// That of each client.
     clients: Vec<InterfaceFacts>,
-    /// Sentences about what this testbed cannot tell.
+    /// Limits of this testbed, as sentences.
     warnings: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ impl Existing {
         self.clients.get(number).is_some_and(|facts| facts.kind.as_deref() == Some("veth"))
     }
 
-    /// Sentences about what this testbed cannot tell.
+    /// Limits of this testbed, as sentences.
     pub(super) fn warnings(&self) -> &[String] {
         &self.warnings
     }
