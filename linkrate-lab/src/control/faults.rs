@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn wrong_faults_are_refused_by_name() {
         for (words, said) in [
             ("los=1%", "unknown fault \"los\"; did you mean \"loss\"?"),
             ("jitter=1ms", "unknown fault \"jitter\"; expected one of loss, corrupt, fcs-error, "),
             ("loss=101%", "loss"),
             ("delay=1min", "delay is 60s, expected at most 10 s"),
             ("delay=soon", "delay: "),
-            ("seed=-1", "seed: \"-1\" is no seed; expected a whole number"),
+            ("seed=-1", "seed: \"-1\" is not a seed; expected a whole number"),
         ] {
             let refused = parsed(words).unwrap_err();
             assert!(refused.starts_with(said), "{words}: {refused}");
