@@ -50,9 +50,8 @@ pub fn measurement(
     client_cpu.shared = reports.shared_cpus;
     let remarks = remarks(workload, &reports);
     let facts = reports.flows.clone().unwrap_or_default();
-    let senders = std::iter::once(&reports.sut)
-        .chain(&reports.clients)
-        .fold(SenderTimes::default(), |sum, report| add_senders(sum, report.senders));
+    let client_senders =
+        reports.clients.iter().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
     Measurement {
         traffic,
         latency: percentiles(&reports.latency),
@@ -72,7 +71,8 @@ pub fn measurement(
         evidence: Evidence {
             interface: reports.sut.interface,
             protocol: reports.sut.protocol,
-            senders,
+            senders: reports.sut.senders.plus(client_senders),
+            client_senders: Some(client_senders),
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
             adapter: reports.adapter.map(Box::new),
             links: reports.links,
@@ -140,19 +140,6 @@ fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
 /// A counter of all hosts, never past the largest number whatever they say.
 fn total(reports: &[WindowReport], counter: fn(&WindowReport) -> u64) -> u64 {
     reports.iter().map(counter).fold(0, u64::saturating_add)
-}
-
-fn add_senders(sum: SenderTimes, more: SenderTimes) -> SenderTimes {
-    SenderTimes {
-        // what the far end says is not trusted to add up
-        sockets: sum.sockets.saturating_add(more.sockets),
-        busy_us: sum.busy_us.saturating_add(more.busy_us),
-        rwnd_limited_us: sum.rwnd_limited_us.saturating_add(more.rwnd_limited_us),
-        sndbuf_limited_us: sum.sndbuf_limited_us.saturating_add(more.sndbuf_limited_us),
-        retransmits: sum.retransmits.saturating_add(more.retransmits),
-        buffer_looks: sum.buffer_looks.saturating_add(more.buffer_looks),
-        buffer_full_looks: sum.buffer_full_looks.saturating_add(more.buffer_full_looks),
-    }
 }
 
 /// Percentiles of the latencies of all clients together.

@@ -103,7 +103,7 @@ impl Page<'_> {
     /// The table of one kind of cell. Where it is too wide, first the verdicts move to a table of
     /// their own, then the intervals move below their figures.
     fn cells(&self, cells: &[&CellResult], transactional: bool) -> String {
-        let verdicts = Column::sentences("verdict", cells, |cell| cell.brief_verdict.clone());
+        let verdicts = Column::sentences("verdict", cells, |cell| cell.verdict.brief());
         let room = usize::from(self.paper.width);
         let beside = columns(cells, transactional, " ");
         if total(&beside) + verdicts.width().min(SENTENCE) <= room {

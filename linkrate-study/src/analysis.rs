@@ -7,6 +7,7 @@
 //! - [`limit`]: what a cell's links can carry
 //! - [`published`]: published figures beside the measured ones
 //! - [`figures`]: the figures of one run, and of the runs of one cell
+//! - [`shares`]: the evidence behind a cell's verdict
 //! - [`effects`]: which levels are compared, and how they compare
 //! - [`watched`]: what the stop rule looks at
 //! - [`warnings`]: what a reader must know
@@ -18,13 +19,14 @@ use crate::results::{
 use crate::stats::interval::of_mean;
 use crate::stats::stop::{self, StopReason};
 use crate::store::{Ended, StoredStudy, directory};
-use crate::verdict::VerdictInput;
+use crate::verdict;
 
 pub mod adapter;
 pub mod effects;
 pub mod figures;
 pub mod limit;
 pub mod published;
+pub mod shares;
 pub mod warnings;
 pub mod watched;
 
@@ -112,8 +114,6 @@ fn cell_result(
         let interval: Option<Interval> = of_mean(&values, level);
         interval.map(|interval| Quantity { interval, unit })
     };
-    let mut input = VerdictInput::of_runs(of_cell.iter().copied());
-    input.scale = study.testbed.scale;
     let limit = limit::of_cell(&cell.spec, &study.testbed, of_cell);
     let demand_unit = if transactional { "us/transaction" } else { "us/KB" };
     CellResult {
@@ -139,8 +139,7 @@ fn cell_result(
         latency: figures::latency(of_cell),
         evidence: figures::evidence(of_cell),
         attribution: attribution::of_runs(of_cell.iter().filter_map(|run| run.measurement())),
-        verdict: input.sentence(),
-        brief_verdict: input.brief(),
+        verdict: verdict::judge(&shares::of_runs(of_cell.iter().copied(), study.testbed.scale)),
     }
 }
 

@@ -131,6 +131,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
                 ("Ip.OutRequests".to_owned(), 1000),
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 1_900_000, ..SenderTimes::default() },
+            client_senders: None,
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: None,
             links: Vec::new(),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::executor::Facts;
 use crate::store::{StoredPlan, StoredRun};
+use crate::verdict::Verdict;
 
 /// Version of the JSON document.
 pub const RESULTS_FORMAT: u32 = 1;
@@ -232,11 +233,9 @@ pub struct CellResult {
     /// Where the SUT's CPU time went; absent unless the runs were profiled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
-    /// What bound the cell, in plain words.
-    pub verdict: String,
-    /// The same in one clause, for the column of a table; the document has the whole.
-    #[serde(skip)]
-    pub brief_verdict: String,
+    /// What bound the cell, by direction.
+    #[serde(flatten)]
+    pub verdict: Verdict,
 }
 
 /// Where the CPU time of the SUT went in one cell; means over its profiled runs.
@@ -324,7 +323,7 @@ pub struct AdapterFigures {
     pub bus_percent: Option<f64>,
     /// CPU time of the device threads, in CPUs.
     pub device_cpus: Option<f64>,
-    /// CPU time of the busiest device thread, in per cent of one CPU.
+    /// CPU time of the device threads on the CPU that they use most, in per cent of that CPU.
     pub device_busiest_percent: Option<f64>,
     /// Whether device threads may run on CPUs that the clients have too.
     pub device_shares_cpus: bool,

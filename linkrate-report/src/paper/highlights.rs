@@ -188,7 +188,6 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
     if let Some(demand) = &cell.service_demand {
         parts.push(format!("at a service demand of {}", with_ends(demand)));
     }
-    let verdict = &cell.brief_verdict;
-    let verdict = if verdict.is_empty() { String::new() } else { format!("; {verdict}") };
-    Some(words::capitalised(&format!("{whom}{}{verdict}.", parts.join(" "))))
+    let verdict = cell.verdict.brief();
+    Some(words::capitalised(&format!("{whom}{}; {verdict}.", parts.join(" "))))
 }

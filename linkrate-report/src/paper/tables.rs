@@ -158,7 +158,7 @@ fn of_cells(
             failed => format!("{failed} failed"),
         };
         fields.push(Field { text: cell.runs.to_string(), small: failed });
-        fields.push(Field::of(cell.verdict.clone()));
+        fields.push(Field::of(cell.verdict.sentence()));
         Row { id: String::new(), fields }
     };
     let mut notes = Vec::new();

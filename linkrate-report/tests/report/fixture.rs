@@ -9,6 +9,7 @@ use linkrate_study::results::{
     PortFigures, PublishedKind, PublishedResult, Quantity, RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
 use linkrate_terms::measurement::{
     CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
     Traffic,
@@ -32,6 +33,26 @@ fn text(level: &str) -> Level {
 
 fn levels(pairs: &[(&str, Level)]) -> Levels {
     Levels(pairs.iter().map(|(factor, level)| ((*factor).to_owned(), level.clone())).collect())
+}
+
+fn share(percent: f64) -> CpuShare {
+    CpuShare { percent, of_thread: false }
+}
+
+/// What bound each direction of a cell on links without a rate.
+pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
+    let judged = |(direction, bound): &(_, _)| Judged {
+        direction: *direction,
+        bound: *bound,
+        link_percent: None,
+    };
+    Verdict {
+        ways: bounds.iter().map(judged).collect(),
+        shared_cpus: false,
+        device_shares_cpus: false,
+        client_others_percent: None,
+        scale: 1.0,
+    }
 }
 
 fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
@@ -117,6 +138,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
                 ("IpExt.OutOctets".to_owned(), 4_498_600_000),
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 1_990_000, ..SenderTimes::default() },
+            client_senders: None,
             receive_packets_by_cpu: BTreeMap::from([(0, 64_000)]),
             adapter: None,
             links: Vec::new(),
@@ -151,31 +173,19 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
 /// that are claimed and effects that are not.
 pub fn stream() -> StudyResults {
     let figures = [
-        // Gb/s, CPU per cent, µs/KB, bytes of a packet, verdict
-        (6.10, 99.8, 2.16, 1500.0, "SUT CPU: its only CPU was 99.8 % busy"),
-        (5.02, 99.9, 2.61, 1500.0, "SUT CPU: its only CPU was 99.9 % busy"),
-        (13.2, 99.7, 1.00, 44_800.0, "SUT CPU: its only CPU was 99.7 % busy"),
-        (9.31, 99.9, 1.41, 39_200.0, "SUT CPU: its only CPU was 99.9 % busy"),
-        (
-            24.8,
-            70.3,
-            0.36,
-            63_900.0,
-            "client CPU: the client's CPU was 98.9 % busy while the SUT's had time left",
-        ),
-        (
-            14.4,
-            96.0,
-            0.873,
-            60_100.0,
-            "window: senders waited 38 % of their time for the receiver's window",
-        ),
+        // Gb/s, CPU per cent, µs/KB, bytes of a packet, bound
+        (6.10, 99.8, 2.16, 1500.0, Bound::SutCpu { sut: share(99.8) }),
+        (5.02, 99.9, 2.61, 1500.0, Bound::SutCpu { sut: share(99.9) }),
+        (13.2, 99.7, 1.00, 44_800.0, Bound::SutCpu { sut: share(99.7) }),
+        (9.31, 99.9, 1.41, 39_200.0, Bound::SutCpu { sut: share(99.9) }),
+        (24.8, 70.3, 0.36, 63_900.0, Bound::ClientCpu { client: share(98.9) }),
+        (14.4, 90.0, 0.873, 60_100.0, Bound::ReceiverWindow { percent: 68.0 }),
     ];
     let offloads = [Offload::None, Offload::Gso, Offload::Tso];
     let directions = [Direction::Transmit, Direction::Bidirectional];
     let names = ["transmit", "bidirectional"];
     let mut cells = Vec::new();
-    for (index, (gigabits, cpu, demand, packet, verdict)) in figures.into_iter().enumerate() {
+    for (index, (gigabits, cpu, demand, packet, bound)) in figures.into_iter().enumerate() {
         let (offload, direction) = (offloads[index / 2], names[index % 2]);
         let wobble = [0.012, 0.018, 0.009, 0.024, 0.021, 0.004][index];
         cells.push(CellResult {
@@ -194,9 +204,11 @@ pub fn stream() -> StudyResults {
                 wobble * 100.0,
             ),
             shared_cpus: false,
-            verdict: format!("{verdict}; this sentence goes on in documents"),
+            verdict: match index % 2 {
+                0 => verdict(&[(Some(OneWay::Transmit), bound)]),
+                _ => verdict(&[(Some(OneWay::Transmit), bound), (Some(OneWay::Receive), bound)]),
+            },
             attribution: None,
-            brief_verdict: verdict.to_owned(),
         });
     }
     let effect = |to: &str, at: &str, measure, [mean, low, high]: [f64; 3], claimed| Effect {
@@ -298,7 +310,7 @@ pub fn request_response() -> StudyResults {
         max_ns: p99_99 * 3,
     };
     let cell =
-        |connections: u64, rate: f64, cpu: f64, demand: f64, latency, verdict: &str| CellResult {
+        |connections: u64, rate: f64, cpu: f64, demand: f64, latency, bound: Bound| CellResult {
             levels: levels(&[("connections", Level::Number(connections))]),
             runs: 3,
             failed: 0,
@@ -310,9 +322,8 @@ pub fn request_response() -> StudyResults {
             latency: Some(latency),
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
             shared_cpus: false,
-            verdict: verdict.to_owned(),
+            verdict: verdict(&[(None, bound)]),
             attribution: None,
-            brief_verdict: verdict.to_owned(),
         };
     let cells = vec![
         cell(
@@ -321,7 +332,7 @@ pub fn request_response() -> StudyResults {
             41.3,
             17.1,
             latency(40_100, 61_900, 402_000),
-            "latency: one transaction at a time on each connection",
+            Bound::RoundTrip { sut: Some(share(41.3)) },
         ),
         cell(
             8,
@@ -329,7 +340,7 @@ pub fn request_response() -> StudyResults {
             99.4,
             17.0,
             latency(131_000, 212_000, 1_840_000),
-            "SUT CPU: its only CPU was 99.4 % busy",
+            Bound::SutCpu { sut: share(99.4) },
         ),
     ];
     let effect = |measure, mean, low, high, claimed| Effect {
@@ -487,8 +498,6 @@ pub fn hostile() -> StudyResults {
     results.facts.facts.insert(attack.to_owned(), attack.to_owned());
     for cell in &mut results.cells {
         cell.levels.0[0] = (attack.to_owned(), text(attack));
-        cell.verdict = attack.to_owned();
-        cell.brief_verdict = attack.to_owned();
     }
     for effect in &mut results.effects {
         effect.factor = attack.to_owned();

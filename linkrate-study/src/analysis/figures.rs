@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkrate_terms::measurement::{IdleSource, Latency};
+use linkrate_terms::measurement::{IdleSource, Latency, SenderTimes};
 use linkrate_terms::spec::Task;
 use linkrate_terms::{Measurement, RunSpec};
 
-use crate::analysis::adapter;
+use crate::analysis::{adapter, shares};
 use crate::results::{CellEvidence, Interval, Measure};
 use crate::stats::interval::of_mean;
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
 use crate::study::Study;
-use crate::verdict::VerdictInput;
 
 /// Stored runs, sorted into the cells of their study, in the order of their blocks.
 #[derive(Debug, Clone)]
@@ -171,7 +170,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         mean(&values)
     };
     let rounded = |pick| mean_of(pick).map(|mean| mean.round() as u64);
-    let limits = VerdictInput::of_runs(runs.iter().copied());
+    let senders: Vec<SenderTimes> = good.iter().map(|run| run.evidence.senders).collect();
     CellEvidence {
         stack_packet_bytes: mean_of(|run| run.evidence.mean_stack_packet_bytes()),
         driver_packet_bytes: mean_of(|run| run.evidence.mean_driver_packet_bytes()),
@@ -179,8 +178,8 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
             let metered = run.client_cpu.cpus.iter().any(|cpu| cpu.window_ns > 0);
             metered.then(|| run.client_cpu.percent())
         }),
-        rwnd_limited_percent: limits.rwnd_limited_percent,
-        sndbuf_limited_percent: limits.sndbuf_limited_percent,
+        rwnd_limited_percent: shares::limited(&senders, |senders| senders.rwnd_limited_us),
+        sndbuf_limited_percent: shares::send_buffer_percent(&senders),
         retransmits: mean_of(|run| {
             let senders = &run.evidence.senders;
             (senders.sockets > 0).then_some(senders.retransmits as f64)

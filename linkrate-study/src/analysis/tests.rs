@@ -85,7 +85,7 @@ fn cells_have_figures_with_units_and_a_verdict() {
     assert!((demand.interval.mean / (expected / 4.0) - 1.0).abs() < 1e-6);
     assert!((cell.cpu.unwrap().interval.mean - 99.0).abs() < 1e-9);
     assert_eq!(cell.transactions, None);
-    assert_eq!(cell.verdict, "bound by the SUT's CPU (99.0 % busy)");
+    assert_eq!(cell.verdict.sentence(), "bound by the SUT's CPU (99.0 % busy)");
     assert_eq!(cell.evidence.mss_bytes, Some(1448));
     assert_eq!(cell.evidence.stack_packet_bytes, Some(1386.0));
     assert_eq!(cell.evidence.idle_source, Some(IdleSource::TimerList));
@@ -322,8 +322,7 @@ fn failed_runs_are_absent_with_their_reason() {
     let results = analyse(&stored);
     let cell = &results.cells[1];
     assert_eq!((cell.runs, cell.failed, cell.throughput), (0, 4, None));
-    assert_eq!(cell.verdict, "nothing to judge: no run succeeded");
-    assert_eq!(cell.brief_verdict, "no run succeeded");
+    assert_eq!(cell.verdict.brief(), "no run succeeded");
     assert_eq!((results.cells[0].runs, results.cells[0].failed), (3, 1));
     // only none to tso is left, with the blocks that have both
     let pairs: Vec<(Level, u32)> =

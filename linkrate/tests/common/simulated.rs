@@ -258,6 +258,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
                 ("IpExt.OutOctets".to_owned(), 116_000_000),
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 990_000, ..SenderTimes::default() },
+            client_senders: None,
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: on_adapter.then(|| Box::new(adapter)),
             links: Vec::new(),

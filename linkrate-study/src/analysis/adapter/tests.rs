@@ -63,7 +63,7 @@ fn counters_become_figures() {
     );
     assert_eq!(figures.bus_percent, Some(23.0));
     assert!((figures.device_cpus.unwrap() - 0.4).abs() < 1e-12);
-    assert!((figures.device_busiest_percent.unwrap() - 30.0).abs() < 1e-12);
+    assert!((figures.device_busiest_percent.unwrap() - 40.0).abs() < 1e-12);
     assert!(figures.device_shares_cpus);
     assert_eq!((figures.drops.len(), figures.checksum_failures), (0, Some(0.0)));
     let limit = cell.limit.unwrap();
@@ -75,13 +75,13 @@ fn counters_become_figures() {
 #[test]
 fn a_link_is_full_in_the_direction_that_is_loaded() {
     let found = results("ports = 2", DIRECTIONS, 900.0, |_| fixture::counted(98.0, 4.0));
-    let verdicts: Vec<&str> = found.cells.iter().map(|cell| cell.verdict.as_str()).collect();
-    assert_eq!(verdicts[0], "bound by the link (98.0 % occupied)");
-    for verdict in &verdicts[1..] {
-        assert!(verdict.ends_with("; links 4.0 % occupied"), "{verdict}");
-    }
+    let verdicts: Vec<String> = found.cells.iter().map(|cell| cell.verdict.brief()).collect();
+    assert_eq!(verdicts[0], "bound by the link: transmit 98.0 %");
+    assert!(verdicts[1].ends_with("; links 4.0 %"), "{}", verdicts[1]);
+    assert!(verdicts[2].starts_with("transmit bound by the link: 98.0 %; receive"), "{verdicts:?}");
+    assert!(verdicts[2].ends_with("; links receive 4.0 %"), "{verdicts:?}");
     let both = results("ports = 2", DIRECTIONS, 900.0, |_| fixture::counted(98.0, 97.5));
-    assert_eq!(both.cells[2].verdict, "bound by the link (97.5 % occupied)");
+    assert_eq!(both.cells[2].verdict.brief(), "bound by the link: transmit 98.0 %, receive 97.5 %");
 }
 
 #[test]
@@ -92,7 +92,8 @@ fn a_scaled_testbed_is_marked_wherever_it_is_told() {
         found.warnings[0].starts_with("Links and buses ran at 0.1 of the rates of adapter gigabit")
     );
     for cell in &found.cells {
-        assert!(cell.verdict.ends_with("; links at 0.1 of their rate"), "{}", cell.verdict);
+        let sentence = cell.verdict.sentence();
+        assert!(sentence.ends_with("; links at 0.1 of their rate"), "{sentence}");
     }
     let limit = found.cells[0].limit.unwrap().interval.mean;
     assert!((limit / 94.148e6 - 1.0).abs() < 1e-4, "{limit}");
