@@ -5,7 +5,8 @@
 //! colour there is not one escape sequence in the text, and never one that came from a study file.
 
 use comfy_table::{LineStyle, TableStyle};
-use linkrate_study::results::{CellResult, Effect, Quantity, StudyResults};
+use linkrate_study::quantity::Quantity;
+use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
 use crate::{number, words};

@@ -13,9 +13,9 @@
 //! - [`warnings`]: what a reader must know
 
 use crate::attribution;
-use crate::results::{
-    CellResult, Effect, FailedRun, Interval, Levels, Quantity, RESULTS_FORMAT, StudyResults,
-};
+use crate::levels::Levels;
+use crate::quantity::{Interval, Measure, Quantity, Unit};
+use crate::results::{CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
 use crate::stats::interval::of_mean;
 use crate::stats::stop::{self, StopReason};
 use crate::store::{Ended, StoredStudy, directory};
@@ -73,7 +73,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         cells,
         effects,
         published: published::beside(study, &runs, level, level_of_effects),
-        background_cpu: background.map(|interval| Quantity { interval, unit: "%" }),
+        background_cpu: background.map(|interval| Quantity { interval, unit: Unit::Percent }),
         facts: stored.plan.facts.clone(),
         failures: failures(stored),
         warnings: warnings::warnings(stored, &runs, background.map(|interval| interval.mean)),
@@ -108,14 +108,14 @@ fn cell_result(
     let of_cell = runs.cell(index);
     let good = of_cell.iter().filter(|run| run.measurement().is_some()).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let quantity = |figure: fn(&linkrate_terms::Measurement, bool) -> Option<f64>, unit| {
+    let quantity = |figure: fn(&linkrate_terms::Measurement, bool) -> Option<f64>,
+                    measure: Measure| {
         let values: Vec<f64> =
             of_cell.iter().filter_map(|run| figure(run.measurement()?, transactional)).collect();
         let interval: Option<Interval> = of_mean(&values, level);
-        interval.map(|interval| Quantity { interval, unit })
+        interval.map(|interval| Quantity { interval, unit: measure.unit(transactional) })
     };
     let limit = limit::of_cell(&cell.spec, &study.testbed, of_cell);
-    let demand_unit = if transactional { "us/transaction" } else { "us/KB" };
     CellResult {
         levels: cell.levels.clone(),
         runs: count(good),
@@ -124,18 +124,18 @@ fn cell_result(
             .iter()
             .filter_map(|run| run.measurement())
             .any(|measurement| measurement.sut_cpu.shared),
-        throughput: quantity(|run, _| figures::throughput(run), "bit/s"),
+        throughput: quantity(|run, _| figures::throughput(run), Measure::Throughput),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },
-            unit: "bit/s",
+            unit: Unit::BitsPerSecond,
         }),
         transactions: if transactional {
-            quantity(|run, _| figures::transactions(run), "transaction/s")
+            quantity(|run, _| figures::transactions(run), Measure::Transactions)
         } else {
             None
         },
-        service_demand: quantity(figures::service_demand, demand_unit),
-        cpu: quantity(|run, _| figures::sut_cpu_percent(run), "%"),
+        service_demand: quantity(figures::service_demand, Measure::ServiceDemand),
+        cpu: quantity(|run, _| figures::sut_cpu_percent(run), Measure::Cpu),
         latency: figures::latency(of_cell),
         evidence: figures::evidence(of_cell),
         attribution: attribution::of_runs(of_cell.iter().filter_map(|run| run.measurement())),

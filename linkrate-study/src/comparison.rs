@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::analysis::interval_confidence;
-use crate::results::{Interval, Level, Levels, Measure};
+use crate::levels::{Level, Levels};
+use crate::quantity::{Interval, Measure, Unit};
 use crate::store::StoredStudy;
 
 pub mod conditions;
@@ -128,7 +129,7 @@ pub struct Row {
     /// What is compared.
     pub measure: Compared,
     /// Unit of both figures.
-    pub unit: &'static str,
+    pub unit: Unit,
     /// The baseline's figure; absent without a good run, and for all cells together, whose mean
     /// over different rates would say nothing.
     pub baseline: Option<Figure>,

@@ -13,8 +13,8 @@ use linkrate_terms::{
 };
 
 use crate::executor::{RunFailure, Stage};
+use crate::levels::{Level, Levels};
 use crate::plan::Order;
-use crate::results::{Level, Levels};
 use crate::store::{Outcome, StoredRun};
 use crate::study::{Cell, Factor, Method, OnFailure, Study};
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::results::{Level, Levels, Measure};
+use crate::levels::{Level, Levels};
+use crate::quantity::Measure;
 use crate::study::Study;
 
 /// One published figure.
@@ -16,7 +17,7 @@ pub struct Published {
     pub figure: Figure,
 }
 
-/// The figure, in the unit of [`Published::unit`].
+/// The figure, in the unit of its [`Measure`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
@@ -41,17 +42,6 @@ pub struct Step {
 }
 
 impl Published {
-    /// The unit of a value or a difference.
-    pub fn unit(&self, transactional: bool) -> &'static str {
-        match self.measure {
-            Measure::Throughput => "bit/s",
-            Measure::Transactions => "transaction/s",
-            Measure::Cpu => "%",
-            Measure::ServiceDemand if transactional => "us/transaction",
-            Measure::ServiceDemand => "us/KB",
-        }
-    }
-
     /// The step, unless it is a value.
     pub fn step(&self) -> Option<&Step> {
         match &self.figure {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use linkrate_terms::{RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
+use crate::levels::{Level, Levels};
 use crate::plan::Order;
 use crate::published::Published;
-use crate::results::{Level, Levels};
 
 /// A validated study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -285,7 +285,7 @@ fn sets_without_a_difference_compare_well() {
 
 #[test]
 fn a_regression_has_an_exit_code_of_its_own() {
-    let slower = |levels: &linkrate_study::results::Levels| {
+    let slower = |levels: &linkrate_study::levels::Levels| {
         if levels.to_string() == "tso, transmit" { 0.95 } else { 1.0 }
     };
     let sets = two_sets(&Set { rate: slower, ..later() });

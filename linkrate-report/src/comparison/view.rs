@@ -3,7 +3,7 @@
 use linkrate_study::comparison::{
     Compared, EffectRow, EffectVerdict, Figure, Row, SetSummary, StudyComparison, Verdict,
 };
-use linkrate_study::results::{Interval, Quantity};
+use linkrate_study::quantity::{Interval, Quantity, Unit};
 use linkrate_study::store::directory::minute_stamp;
 use serde::Serialize;
 
@@ -127,7 +127,7 @@ fn cells(comparison: &StudyComparison) -> Vec<Group> {
         };
         rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));
     }
-    let mut groups: Vec<((Compared, &str), Group)> = Vec::new();
+    let mut groups: Vec<((Compared, Unit), Group)> = Vec::new();
     for (name, row) in rows {
         let line = line(name, &row, comparison);
         match groups.iter_mut().find(|(of, _)| *of == (row.measure, row.unit)) {
@@ -143,7 +143,7 @@ fn cells(comparison: &StudyComparison) -> Vec<Group> {
 
 fn line(name: String, row: &Row, comparison: &StudyComparison) -> Line {
     let figure = |figure: &Option<Figure>| match figure {
-        Some(figure) if row.unit == "ns" => number::duration(figure.interval.mean),
+        Some(figure) if row.unit == Unit::Nanoseconds => number::duration(figure.interval.mean),
         Some(figure) => number::brief_mean(&Quantity { interval: figure.interval, unit: row.unit }),
         None => number::ABSENT.to_owned(),
     };

@@ -4,8 +4,9 @@
 //! A setting is recommended only for effects that are claimed. What describes the work rather than
 //! the host (the size of a request, the direction) is nobody's to choose and gets no advice.
 
+use linkrate_study::levels::Level;
 use linkrate_study::names;
-use linkrate_study::results::{CellResult, Level, StudyResults};
+use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::verdict::Verdict;
 
 use super::steps::{self, Step};

@@ -1,7 +1,8 @@
 //! The figures of effects, published figures and CPU time, and what all figures have in common.
 
 use linkrate_study::names;
-use linkrate_study::results::{Effect, Measure, PublishedKind, PublishedResult, StudyResults};
+use linkrate_study::quantity::{Measure, Unit};
+use linkrate_study::results::{Effect, PublishedKind, PublishedResult, StudyResults};
 use serde::Serialize;
 
 use crate::figures::rows::{Group, Row, Size};
@@ -156,7 +157,7 @@ pub fn published_at(published: &PublishedResult) -> String {
 /// # Errors
 /// [`ReportError::Chart`] if a chart cannot be drawn.
 pub fn published(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
-    let mut kinds: Vec<(Measure, PublishedKind, &'static str)> = Vec::new();
+    let mut kinds: Vec<(Measure, PublishedKind, Unit)> = Vec::new();
     for one in &results.published {
         let kind = (one.measure, one.kind, one.unit);
         if !kinds.contains(&kind) {
@@ -178,7 +179,7 @@ fn of_published(
     all: &[&PublishedResult],
     measure: Measure,
     kind: PublishedKind,
-    unit: &'static str,
+    unit: Unit,
 ) -> Result<Figure, ReportError> {
     let largest = all
         .iter()

@@ -1,9 +1,8 @@
 //! The tables, as text that both HTML and Markdown put in place.
 
 use linkrate_study::names;
-use linkrate_study::results::{
-    AdapterFigures, Attribution, CellResult, Effect, Quantity, StudyResults,
-};
+use linkrate_study::quantity::{Quantity, Unit};
+use linkrate_study::results::{AdapterFigures, Attribution, CellResult, Effect, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_terms::Task;
 use serde::Serialize;
@@ -510,25 +509,30 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> Row {
             let transactional =
                 matches!(&run.spec.task, Task::Workload(w) if w.kind.is_transactional());
             let quantity = |mean: f64, unit| {
-                let interval = linkrate_study::results::Interval { mean, low: None, high: None };
+                let interval = linkrate_study::quantity::Interval { mean, low: None, high: None };
                 number::brief_mean(&Quantity { interval, unit })
             };
             let (rate, demand) = match (&run.spec.task, transactional) {
                 (Task::Idle, _) => (None, None),
                 (_, true) => (
-                    Some(quantity(measured.traffic.transactions_per_second(), "transaction/s")),
+                    Some(quantity(
+                        measured.traffic.transactions_per_second(),
+                        Unit::TransactionsPerSecond,
+                    )),
                     measured
                         .service_demand_us_per_transaction()
-                        .map(|demand| quantity(demand, "us/transaction")),
+                        .map(|demand| quantity(demand, Unit::MicrosecondsPerTransaction)),
                 ),
                 (_, false) => (
-                    Some(quantity(measured.traffic.bits_per_second(), "bit/s")),
-                    measured.service_demand_us_per_kb().map(|demand| quantity(demand, "us/KB")),
+                    Some(quantity(measured.traffic.bits_per_second(), Unit::BitsPerSecond)),
+                    measured
+                        .service_demand_us_per_kb()
+                        .map(|demand| quantity(demand, Unit::MicrosecondsPerKb)),
                 ),
             };
             let client = (!measured.client_cpu.shared && !measured.client_cpu.cpus.is_empty())
-                .then(|| quantity(measured.client_cpu.percent(), "%"));
-            let cpu = Some(quantity(measured.sut_cpu.percent(), "%"));
+                .then(|| quantity(measured.client_cpu.percent(), Unit::Percent));
+            let cpu = Some(quantity(measured.sut_cpu.percent(), Unit::Percent));
             fields.extend([rate, demand, cpu, client].map(Field::or_absent));
         }
     }

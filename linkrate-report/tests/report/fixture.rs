@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkrate_study::executor::{Facts, RunFailure, Stage};
+use linkrate_study::levels::{Level, Levels};
+use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, Interval, Level, Levels, Measure,
-    PortFigures, PublishedKind, PublishedResult, Quantity, RESULTS_FORMAT, StudyResults,
+    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, PortFigures, PublishedKind,
+    PublishedResult, RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
@@ -18,12 +20,12 @@ use linkrate_terms::{
     Direction, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task, Workload,
 };
 
-fn quantity(mean: f64, half: f64, unit: &'static str) -> Quantity {
+fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
     let interval = Interval { mean, low: Some(mean - half), high: Some(mean + half) };
     Quantity { interval, unit }
 }
 
-fn relative(mean: f64, fraction: f64, unit: &'static str) -> Quantity {
+fn relative(mean: f64, fraction: f64, unit: Unit) -> Quantity {
     quantity(mean, mean * fraction, unit)
 }
 
@@ -192,11 +194,11 @@ pub fn stream() -> StudyResults {
             levels: levels(&[("offload", text(offload.name())), ("direction", text(direction))]),
             runs: if index == 5 { 4 } else { 5 },
             failed: u32::from(index == 5),
-            throughput: Some(relative(gigabits * 1e9, wobble, "bit/s")),
+            throughput: Some(relative(gigabits * 1e9, wobble, Unit::BitsPerSecond)),
             limit: None,
             transactions: None,
-            service_demand: Some(relative(demand, wobble * 1.2, "us/KB")),
-            cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, "%")),
+            service_demand: Some(relative(demand, wobble * 1.2, Unit::MicrosecondsPerKb)),
+            cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, Unit::Percent)),
             latency: None,
             evidence: evidence(
                 packet,
@@ -278,7 +280,7 @@ pub fn stream() -> StudyResults {
         cells,
         effects,
         published: Vec::new(),
-        background_cpu: Some(quantity(0.42, 0.05, "%")),
+        background_cpu: Some(quantity(0.42, 0.05, Unit::Percent)),
         facts: facts(),
         failures: vec![FailedRun {
             block: 3,
@@ -314,11 +316,11 @@ pub fn request_response() -> StudyResults {
             levels: levels(&[("connections", Level::Number(connections))]),
             runs: 3,
             failed: 0,
-            throughput: Some(relative(rate * 16.0, 0.012, "bit/s")),
+            throughput: Some(relative(rate * 16.0, 0.012, Unit::BitsPerSecond)),
             limit: None,
-            transactions: Some(relative(rate, 0.012, "transaction/s")),
-            service_demand: Some(relative(demand, 0.019, "us/transaction")),
-            cpu: Some(quantity(cpu, 0.8, "%")),
+            transactions: Some(relative(rate, 0.012, Unit::TransactionsPerSecond)),
+            service_demand: Some(relative(demand, 0.019, Unit::MicrosecondsPerTransaction)),
+            cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
             latency: Some(latency),
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
             shared_cpus: false,
@@ -413,10 +415,10 @@ pub fn adapter() -> StudyResults {
     results.cells.truncate(1);
     results.cells.extend(stream().cells.into_iter().skip(4).take(1));
     for (cell, (tx, rx)) in results.cells.iter_mut().zip(shares) {
-        cell.throughput = Some(relative(tx * 1.88e6, 0.004, "bit/s"));
+        cell.throughput = Some(relative(tx * 1.88e6, 0.004, Unit::BitsPerSecond));
         cell.limit = Some(Quantity {
             interval: Interval { mean: 188_296_489.0, low: None, high: None },
-            unit: "bit/s",
+            unit: Unit::BitsPerSecond,
         });
         cell.evidence.adapter = Some(AdapterFigures {
             sent_frame_bytes: Some(1511.3),
@@ -462,7 +464,13 @@ pub fn adapter() -> StudyResults {
         from: None,
         to: None,
         measured: None,
-        ..published(Measure::ServiceDemand, PublishedKind::Value, 1.35, [0.0; 3], "us/KB")
+        ..published(
+            Measure::ServiceDemand,
+            PublishedKind::Value,
+            1.35,
+            [0.0; 3],
+            Unit::MicrosecondsPerKb,
+        )
     };
     let difference = [118.1e6, 117.2e6, 119.0e6];
     results.published = vec![
@@ -471,10 +479,16 @@ pub fn adapter() -> StudyResults {
             PublishedKind::Effect,
             0.53,
             [0.167, 0.162, 0.172],
-            "ratio",
+            Unit::Ratio,
         ),
         value,
-        published(Measure::Throughput, PublishedKind::Difference, 178.63e6, difference, "bit/s"),
+        published(
+            Measure::Throughput,
+            PublishedKind::Difference,
+            178.63e6,
+            difference,
+            Unit::BitsPerSecond,
+        ),
     ];
     StudyResults {
         adapter: "gigabit".to_owned(),

@@ -1,7 +1,8 @@
 //! The table as people see it.
 
 use linkrate_report::terminal::{Style, table};
-use linkrate_study::results::{Level, StudyResults};
+use linkrate_study::levels::Level;
+use linkrate_study::results::StudyResults;
 
 use crate::{fixture, simulated};
 

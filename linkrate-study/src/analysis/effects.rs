@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::analysis::figures::{RunsByCell, is_transactional};
-use crate::results::{Effect, Level, Levels, Measure};
+use crate::levels::{Level, Levels};
+use crate::quantity::Measure;
+use crate::results::Effect;
 use crate::stats::interval::excludes;
 use crate::stats::paired;
 use crate::study::{Factor, PART, Study};

@@ -7,7 +7,8 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::{Measurement, RunSpec};
 
 use crate::analysis::{adapter, shares};
-use crate::results::{CellEvidence, Interval, Measure};
+use crate::quantity::{Interval, Measure};
+use crate::results::CellEvidence;
 use crate::stats::interval::of_mean;
 use crate::stats::sample::mean;
 use crate::store::StoredRun;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::figures::{RunsByCell, is_transactional};
 use crate::published::{Figure, Published};
-use crate::results::{Interval, Measure, PublishedKind, PublishedResult};
+use crate::quantity::{Interval, Measure, Unit};
+use crate::results::{PublishedKind, PublishedResult};
 use crate::stats::interval::of_mean;
 use crate::stats::paired;
 use crate::study::Study;
@@ -37,7 +38,7 @@ fn one(
         .first()
         .and_then(|cell| study.cells.get(*cell))
         .is_some_and(|cell| is_transactional(&cell.spec));
-    let unit = published.unit(transactional);
+    let unit = measure.unit(transactional);
     let (kind, figure, measured, unit) = match &published.figure {
         Figure::Value(value) => {
             let measured = cells.first().and_then(|cell| {
@@ -48,7 +49,7 @@ fn one(
         }
         Figure::Effect(_, ratio) => {
             let measured = ratio_of(&published.pairs(study), measure, runs, level_of_effects);
-            (PublishedKind::Effect, *ratio, measured, "ratio")
+            (PublishedKind::Effect, *ratio, measured, Unit::Ratio)
         }
         Figure::Difference(_, difference) => {
             let measured = published.pairs(study).first().and_then(|(from, to)| {

@@ -9,7 +9,8 @@ use linkrate_terms::{Protocol, Workload};
 use super::*;
 use crate::executor::Facts;
 use crate::fixture;
-use crate::results::{Level, Measure};
+use crate::levels::Level;
+use crate::quantity::{Measure, Unit};
 use crate::stats::stop::StopReason;
 use crate::store::plan::Session;
 use crate::store::{StoredPlan, StoredRun};
@@ -76,12 +77,12 @@ fn cells_have_figures_with_units_and_a_verdict() {
     let cell = &results.cells[0];
     assert_eq!((cell.runs, cell.failed), (4, 0));
     let throughput = cell.throughput.unwrap();
-    assert_eq!(throughput.unit, "bit/s");
+    assert_eq!(throughput.unit, Unit::BitsPerSecond);
     assert!((throughput.interval.mean / 6.9e9 - 1.0).abs() < 1e-9);
     // 0.99 CPUs · 10⁶ µs over (rate / 8 / 1024) KB
     let demand = cell.service_demand.unwrap();
     let expected: f64 = [1.0, 1.1, 1.2, 1.3].map(|d| 0.99e6 * 8192.0 / (6e9 * d)).iter().sum();
-    assert_eq!(demand.unit, "us/KB");
+    assert_eq!(demand.unit, Unit::MicrosecondsPerKb);
     assert!((demand.interval.mean / (expected / 4.0) - 1.0).abs() < 1e-6);
     assert!((cell.cpu.unwrap().interval.mean - 99.0).abs() < 1e-9);
     assert_eq!(cell.transactions, None);
@@ -291,9 +292,9 @@ fn transactions_have_their_own_figures() {
     let cell = &results.cells[1];
     assert_eq!(cell.throughput, None);
     let rate = cell.transactions.unwrap();
-    assert_eq!((rate.interval.mean, rate.unit), (20_000.0, "transaction/s"));
+    assert_eq!((rate.interval.mean, rate.unit), (20_000.0, Unit::TransactionsPerSecond));
     let demand = cell.service_demand.unwrap();
-    assert_eq!(demand.unit, "us/transaction");
+    assert_eq!(demand.unit, Unit::MicrosecondsPerTransaction);
     assert!((demand.interval.mean - 15.0).abs() < 1e-6);
     let latency = cell.latency.unwrap();
     assert_eq!((latency.count, latency.mean_ns), (400, 23_000.0));

@@ -3,7 +3,7 @@
 use crate::analysis::effects::{self, Comparison};
 use crate::analysis::figures::{RunsByCell, is_transactional};
 use crate::names;
-use crate::results::Measure;
+use crate::quantity::Measure;
 use crate::stats::interval::{of_mean, relative_half_width};
 use crate::stats::stop::{self, Watched};
 use crate::study::Study;

@@ -8,7 +8,7 @@ use crate::comparison::conditions::find;
 use crate::comparison::{
     CellComparison, Compared, EffectRow, EffectVerdict, Figure, Row, SetSummary, Verdict,
 };
-use crate::results::{Interval, Measure};
+use crate::quantity::{Interval, Measure, Unit};
 use crate::stats::independent::{self, holm};
 use crate::stats::interval::{excludes, of_mean};
 use crate::stats::paired;
@@ -58,16 +58,19 @@ fn figure(measure: Compared, run: &StoredRun) -> Option<f64> {
 }
 
 /// What is compared of a cell, with its unit.
-fn measures(transactional: bool) -> &'static [(Compared, &'static str)] {
+fn measures(transactional: bool) -> &'static [(Compared, Unit)] {
     if transactional {
         &[
-            (Compared::Transactions, "transaction/s"),
-            (Compared::ServiceDemand, "us/transaction"),
-            (Compared::LatencyP50, "ns"),
-            (Compared::LatencyP99, "ns"),
+            (Compared::Transactions, Unit::TransactionsPerSecond),
+            (Compared::ServiceDemand, Unit::MicrosecondsPerTransaction),
+            (Compared::LatencyP50, Unit::Nanoseconds),
+            (Compared::LatencyP99, Unit::Nanoseconds),
         ]
     } else {
-        &[(Compared::Throughput, "bit/s"), (Compared::ServiceDemand, "us/KB")]
+        &[
+            (Compared::Throughput, Unit::BitsPerSecond),
+            (Compared::ServiceDemand, Unit::MicrosecondsPerKb),
+        ]
     }
 }
 
@@ -123,7 +126,7 @@ impl<'a> Rows<'a> {
             let rows = measures.filter_map(|(measure, unit)| {
                 let first: Vec<f64> = self.baseline.by_block(a, *measure).into_values().collect();
                 let second: Vec<f64> = self.candidate.by_block(b, *measure).into_values().collect();
-                self.row(*measure, unit, &first, &second)
+                self.row(*measure, *unit, &first, &second)
             });
             CellComparison {
                 levels: cells[a].levels.clone(),
@@ -136,13 +139,7 @@ impl<'a> Rows<'a> {
     }
 
     /// A row that is not judged yet; `None` when neither set has a figure.
-    fn row(
-        &self,
-        measure: Compared,
-        unit: &'static str,
-        first: &[f64],
-        second: &[f64],
-    ) -> Option<Row> {
+    fn row(&self, measure: Compared, unit: Unit, first: &[f64], second: &[f64]) -> Option<Row> {
         let figure = |values: &[f64]| {
             let interval = of_mean(values, self.confidence)?;
             Some(Figure { interval, runs: number(values.len()) })
@@ -192,7 +189,7 @@ impl<'a> Rows<'a> {
             }
             let first = by_block_over_cells(figures.iter().map(|(a, _)| a));
             let second = by_block_over_cells(figures.iter().map(|(_, b)| b));
-            rows.extend(self.row(*measure, unit, &first, &second).map(|row| Row {
+            rows.extend(self.row(*measure, *unit, &first, &second).map(|row| Row {
                 baseline: None,
                 candidate: None,
                 ..row

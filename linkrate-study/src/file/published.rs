@@ -9,8 +9,9 @@ use super::effects::known_factor;
 use super::question::same;
 use super::reader::{Entry, Reader, Table, described};
 use crate::keys::nearest_name;
+use crate::levels::{Level, Levels};
 use crate::published::{Figure, Published, Step, cells_at, pairs_at};
-use crate::results::{Level, Levels, Measure};
+use crate::quantity::Measure;
 use crate::study::PART;
 
 const MEASURES: [(&str, Measure); 4] = [

@@ -7,7 +7,7 @@ use linkrate_terms::{ByteSize, Direction, MessageSize, Offload, Task};
 use proptest::prelude::*;
 
 use super::*;
-use crate::results::Level;
+use crate::levels::Level;
 use crate::study::OnFailure;
 
 const VALID: &str = r#"title = "Does TSO pay?"

@@ -4,6 +4,7 @@ use crate::analysis::analyse;
 use crate::executor::Facts;
 use crate::file::parse;
 use crate::fixture;
+use crate::quantity::Unit;
 use crate::results::{CellResult, StudyResults};
 use crate::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
 
@@ -67,7 +68,7 @@ fn counters_become_figures() {
     assert!(figures.device_shares_cpus);
     assert_eq!((figures.drops.len(), figures.checksum_failures), (0, Some(0.0)));
     let limit = cell.limit.unwrap();
-    assert_eq!(limit.unit, "bit/s");
+    assert_eq!(limit.unit, Unit::BitsPerSecond);
     assert!((limit.interval.mean / 2.0 / 941.48e6 - 1.0).abs() < 1e-5);
     assert_eq!(found.warnings, Vec::<String>::new());
 }
@@ -171,9 +172,12 @@ fn published_figures_stand_beside_measured_ones() {
     // the mean of 1/4 and 2/4, as ratios have it
     assert!((measured(0).mean - 0.125f64.sqrt()).abs() < 1e-6, "{:?}", measured(0));
     assert!((found.published[0].published - 0.53).abs() < 1e-12);
-    assert_eq!((found.published[0].unit, found.published[0].combinations), ("ratio", 2));
+    assert_eq!((found.published[0].unit, found.published[0].combinations), (Unit::Ratio, 2));
     assert!((measured(1).mean - 220e6).abs() < 1.0 && measured(1).low.is_some());
-    assert_eq!((found.published[1].unit, found.published[1].published), ("bit/s", 178.63e6));
+    assert_eq!(
+        (found.published[1].unit, found.published[1].published),
+        (Unit::BitsPerSecond, 178.63e6)
+    );
     assert!((measured(2).mean - 10.0).abs() < 1e-6);
-    assert_eq!(found.published[2].unit, "%");
+    assert_eq!(found.published[2].unit, Unit::Percent);
 }

@@ -8,7 +8,7 @@ use linkrate_terms::BitRate;
 use crate::analysis::figures::{RunsByCell, is_transactional};
 use crate::analysis::watched::word;
 use crate::names;
-use crate::results::Measure;
+use crate::quantity::Measure;
 use crate::stats::trend::{self, median};
 use crate::stats::wander;
 use crate::study::Study;
