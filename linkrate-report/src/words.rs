@@ -190,7 +190,7 @@ pub fn failed_run(failed: &FailedRun) -> String {
 #[cfg(test)]
 mod tests {
     use linkrate_study::levels::Levels;
-    use linkrate_study::plan::Order;
+    use linkrate_study::order::Order;
 
     use super::*;
 

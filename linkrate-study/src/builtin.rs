@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::file::{parse, quick};
     use crate::levels::Level;
-    use crate::plan::estimate;
+    use crate::schedule::estimate;
     use crate::study::{Cell, PART};
 
     #[test]

@@ -14,7 +14,7 @@ use linkrate_terms::{
 
 use crate::executor::{RunFailure, Stage};
 use crate::levels::{Level, Levels};
-use crate::plan::Order;
+use crate::order::Order;
 use crate::store::{Outcome, StoredRun};
 use crate::study::{Cell, Factor, Method, OnFailure, Study};
 

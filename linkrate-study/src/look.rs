@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::analysis::effects::comparisons;
-use crate::analysis::figures::{RunsByCell, is_transactional};
+use crate::analysis::measures::RunsByCell;
 use crate::analysis::watched::watched;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity};
@@ -172,7 +172,7 @@ fn clause(wanting: &Wanting, precision: f64) -> String {
 
 fn cell_look(study: &Study, runs: &RunsByCell<'_>, index: usize, level: f64) -> CellLook {
     let cell = &study.cells[index];
-    let transactional = is_transactional(&cell.spec);
+    let transactional = cell.spec.is_transactional();
     let rate = if transactional { Measure::Transactions } else { Measure::Throughput };
     let figures = [rate, Measure::ServiceDemand].into_iter().filter_map(|measure| {
         let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();

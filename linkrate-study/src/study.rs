@@ -9,7 +9,7 @@ use linkrate_terms::{RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::levels::{Level, Levels};
-use crate::plan::Order;
+use crate::order::Order;
 use crate::published::Published;
 
 /// A validated study.
@@ -41,6 +41,11 @@ pub struct Study {
 }
 
 impl Study {
+    /// The levels of every cell, in their order.
+    pub fn levels(&self) -> Vec<&Levels> {
+        self.cells.iter().map(|cell| &cell.levels).collect()
+    }
+
     /// Profiles every run.
     pub fn profile_runs(&mut self) {
         self.method.profile = true;

@@ -8,7 +8,7 @@ use linkrate_study::results::StudyResults;
 use linkrate_terms::spec::Adapter;
 use serde::Serialize;
 
-use super::figures::{Figure, Picture, Svg};
+use super::figure::{Figure, Picture, Svg};
 use crate::ReportError;
 use crate::number;
 use crate::words::{self, count};

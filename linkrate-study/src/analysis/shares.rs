@@ -3,7 +3,6 @@
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, SenderTimes};
 use linkrate_terms::{Direction, Measurement, RunSpec, Task};
 
-use crate::analysis::figures::is_transactional;
 use crate::analysis::{adapter, limit};
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
@@ -51,7 +50,7 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
         ),
         client: busiest(&good, |run| &run.client_cpu, |_| None),
         shared_cpus: good.iter().any(|run| run.sut_cpu.shared),
-        transactional: good_runs.iter().any(|(spec, _)| is_transactional(spec)),
+        transactional: good_runs.iter().any(|(spec, _)| spec.is_transactional()),
         client_others_percent: mean_of(&|_, run| {
             let cpu = &run.client_cpu;
             // of one CPU: which of them it was is not known

@@ -135,7 +135,7 @@ fn effects_pay_for_mirrored_blocks_and_nothing_else_does() {
         run.traffic.transmit_bytes /= 2;
     }
     let now = analyse(&study);
-    study.plan.study.method.order = crate::plan::Order::Independent;
+    study.plan.study.method.order = crate::order::Order::Independent;
     let before = analyse(&study);
     assert!((now.effect_interval_confidence - 0.96).abs() < 1e-12);
     assert_eq!((before.effect_interval_confidence, before.interval_confidence), (0.95, 0.95));
@@ -150,7 +150,7 @@ fn effects_pay_for_mirrored_blocks_and_nothing_else_does() {
 
     // the stop rule looks at the same intervals
     let method = &mut study.plan.study.method;
-    (method.order, method.max_blocks) = (crate::plan::Order::Mirrored, 4);
+    (method.order, method.max_blocks) = (crate::order::Order::Mirrored, 4);
     let study = &study;
     let runs = RunsByCell::of(&study.plan.study, &study.runs);
     let comparisons = effects::comparisons(&study.plan.study);

@@ -12,7 +12,7 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::units::format_duration;
 use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
 
-use crate::analysis::figures::{RunsByCell, drops, lost_percent};
+use crate::analysis::measures::{RunsByCell, drops, lost_percent};
 use crate::analysis::{adapter, limit, shares};
 use crate::attribution;
 use crate::integrity;

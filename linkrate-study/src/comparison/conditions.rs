@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::comparison::ComparisonError;
 use crate::levels::Levels;
 use crate::names;
-use crate::plan::Order;
+use crate::order::Order;
 use crate::store::{StoredPlan, StoredStudy};
 use crate::study::{Method, Study};
 

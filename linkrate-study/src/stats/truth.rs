@@ -11,7 +11,7 @@
 //! it takes. Two blocks therefore mirror one before them ([`Order::Mirrored`]); [`orders`] compares
 //! that with what else might be done, and shows what it costs and how that is paid.
 //!
-//! [`Order::Mirrored`]: crate::plan::Order::Mirrored
+//! [`Order::Mirrored`]: crate::order::Order::Mirrored
 
 use std::time::Duration;
 

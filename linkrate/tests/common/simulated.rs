@@ -5,7 +5,7 @@ use std::path::Path;
 
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::Levels;
-use linkrate_study::plan::block_order;
+use linkrate_study::schedule::block_order;
 use linkrate_study::stats::stop::StopReason;
 use linkrate_study::store::{Ended, Outcome, Store, StoredRun};
 use linkrate_study::study::Study;

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linkrate_terms::Measurement;
 use linkrate_terms::measurement::{IdleSource, Latency, SenderTimes};
-use linkrate_terms::spec::Task;
-use linkrate_terms::{Measurement, RunSpec};
 
 use crate::analysis::{adapter, shares};
 use crate::quantity::{Interval, Measure};
@@ -77,21 +76,13 @@ impl<'a> RunsByCell<'a> {
     }
 }
 
-/// Whether a run's unit of work is a transaction.
-pub fn is_transactional(spec: &RunSpec) -> bool {
-    match &spec.task {
-        Task::Workload(workload) => workload.kind.is_transactional(),
-        Task::Idle => false,
-    }
-}
-
 /// One figure of a run; `None` without figures, or when they do not allow this one.
 pub fn figure(measure: Measure, run: &StoredRun) -> Option<f64> {
     let measurement = run.measurement()?;
     match measure {
         Measure::Throughput => throughput(measurement),
         Measure::Transactions => transactions(measurement),
-        Measure::ServiceDemand => service_demand(measurement, is_transactional(&run.spec)),
+        Measure::ServiceDemand => service_demand(measurement, run.spec.is_transactional()),
         Measure::Cpu => sut_cpu_percent(measurement),
     }
 }

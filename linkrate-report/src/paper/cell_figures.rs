@@ -11,9 +11,9 @@ use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::stats::interval::of_mean;
 use linkrate_study::study::PART;
 
-use super::figures::{Figure, Picture};
+use super::figure::{Figure, Picture};
 use super::steps::is_scale;
-use crate::figures::panel::{Panel, Point, Positions, Series, Shape};
+use crate::charts::panel::{Panel, Point, Positions, Series, Shape};
 use crate::number::{self, Scale};
 use crate::{ReportError, words};
 
