@@ -2,7 +2,8 @@
 
 use linkrate_terms::spec::{Adapter, Task};
 use linkrate_terms::{Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec};
-use linkrate_wire::limits::{Cut, Encapsulation, EthernetLink, Traffic};
+use linkrate_wire::limits::{Cut, Traffic};
+use linkrate_wire::link::{Framing, Link};
 
 use crate::store::StoredRun;
 use crate::verdict::OneWay;
@@ -34,11 +35,8 @@ fn of_model(spec: &RunSpec, model: &Model, scale: f64) -> Option<f64> {
     let knobs = &spec.interface;
     let port = knobs.port.over(&model.defaults, knobs.rx_checksum);
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU.min(model.max_mtu));
-    let link = EthernetLink {
-        vlan_tags: u8::from(port.vlan > 0),
-        encapsulation: if port.snap { Encapsulation::Snap } else { Encapsulation::EthernetII },
-        ..EthernetLink::new(rates.rate?)
-    };
+    let framing = Framing::Ethernet { vlan_tags: u8::from(port.vlan > 0), snap: port.snap };
+    let link = Link { line_rate: rates.rate?, framing };
     let ports = spec.ports.unwrap_or(1);
     let payload = link.limit(&traffic(spec, mtu)?).ok()?.payload_rate().0;
     let links = payload * f64::from(ports) * ways(spec);
@@ -56,7 +54,7 @@ fn one_way(spec: &RunSpec, run: &Measurement) -> Option<f64> {
         .evidence
         .links
         .iter()
-        .map(|link| Some(EthernetLink::new(link.rate?).limit(&traffic).ok()?.payload_rate().0));
+        .map(|link| Some(Link::ethernet(link.rate?).limit(&traffic).ok()?.payload_rate().0));
     let links: Option<Vec<f64>> = links.collect();
     links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
 }
