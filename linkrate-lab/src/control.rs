@@ -1,11 +1,11 @@
-//! Labs that stay up for people: their shell, and the door at which other commands knock.
+//! Labs that stay up for people, and the requests of other commands to them.
 //!
 //! The process that holds a lab listens on a socket with an abstract name made of the user and the
-//! lab's name, outside and in the system under test's network namespace. The socket
-//! vanishes with the process, so no lab that is gone is ever found. A connection carries one
-//! request and one reply ([`messages`]); [`server`] answers between waiting for the shell and for
-//! signals, on the thread that owns the agents' connections, and [`client`] asks. What is asked comes
-//! as words that people typed: [`settings`], [`faults`] and [`vlans`] read them.
+//! name of the lab, outside and in the network namespace of the system under test. The socket
+//! vanishes with the process, so that a lab that has ended is never found. A connection carries one
+//! request and one reply ([`messages`]). [`server`] answers between waiting for the shell and for
+//! signals, on the thread that owns the connections to the agents; [`client`] sends requests.
+//! [`settings`], [`faults`] and [`vlans`] read the words that people type.
 
 mod answer;
 pub mod client;
@@ -19,16 +19,16 @@ pub mod vlans;
 use std::fmt;
 use std::str::FromStr;
 
-/// What every lab's socket name begins with.
+/// The begin of every lab's socket name.
 const PREFIX: &str = "linkrate-lab";
 
 /// The name of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LabName(String);
 
-/// A text that names no lab.
+/// A text that cannot be the name of a lab.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is no name of a lab; expected 1 to 32 letters, digits, '-' and '_'")]
+#[error("{given:?} is not a valid name of a lab; expected 1 to 32 letters, digits, '-' and '_'")]
 pub struct NameError {
     given: String,
 }
@@ -57,7 +57,7 @@ impl fmt::Display for LabName {
     }
 }
 
-/// Under which names a user's labs listen.
+/// The names under which a user's labs listen.
 #[derive(Debug, Clone, Copy)]
 struct Address {
     user: u32,
@@ -73,14 +73,9 @@ impl Address {
     }
 }
 
-/// Whether `user` may rule a lab of `owner`.
-fn may_rule(user: u32, owner: u32) -> bool {
+/// Whether `user` may control a lab of `owner`.
+fn may_control(user: u32, owner: u32) -> bool {
     user == owner || user == 0
-}
-
-/// The name of a host as people type it: `client-0`.
-fn host_name(name: &str) -> String {
-    name.replace(' ', "-")
 }
 
 #[cfg(test)]
@@ -102,8 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn a_lab_is_ruled_by_its_owner_and_by_root() {
-        assert!(may_rule(1000, 1000) && may_rule(0, 1000) && may_rule(0, 0));
-        assert!(!may_rule(1001, 1000) && !may_rule(1000, 0));
+    fn a_lab_is_controlled_by_its_owner_and_by_root() {
+        assert!(may_control(1000, 1000) && may_control(0, 1000) && may_control(0, 0));
+        assert!(!may_control(1001, 1000) && !may_control(1000, 0));
     }
 }

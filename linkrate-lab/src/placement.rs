@@ -1,14 +1,11 @@
-//! Which CPUs the system under test owns, and which everything else shares.
-
-use std::fs;
+//! CPUs by role: those of the system under test, and those of all other processes.
 
 use linkrate_sys::procstat;
 use linkrate_sys::sched;
 use linkrate_terms::measurement::ThreadTime;
-use linkrate_terms::spec::Adapter;
 use linkrate_terms::{CpuSet, TestbedSpec};
 
-use crate::LabError;
+use crate::error::LabError;
 
 /// CPUs by role.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +22,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Whether both roles run on the same CPUs, so that no CPU figure can be told apart.
+    /// Whether both roles run on the same CPUs, so that CPU figures include both.
     pub fn is_shared(&self) -> bool {
         !self.apart && self.sut.overlaps(&self.clients)
     }
@@ -36,7 +33,7 @@ impl Placement {
     /// receives what the SUT sends needs more CPU than the SUT itself.
     ///
     /// # Errors
-    /// [`LabError::Invalid`] when a CPU that was asked for is not there, or a role is left without.
+    /// [`LabError::Invalid`] when a requested CPU is missing, or a role has no CPU.
     pub fn choose(spec: &TestbedSpec) -> Result<Self, LabError> {
         let allowed = sched::affinity(sched::current_thread())?;
         let online = procstat::online_cpus()?;
@@ -44,22 +41,22 @@ impl Placement {
         choose_among(&usable, spec)
     }
 
-    /// Sentences about what this placement cannot tell apart.
+    /// Limits of this placement, as sentences.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.is_shared() {
             warnings.push(format!(
                 "the system under test and its clients share CPU {}: CPU use and service demand \
-                 are of both together",
+                 include both",
                 self.sut
             ));
         }
         for cpu in self.sut.iter() {
-            let siblings = siblings_of(cpu);
+            let siblings = procstat::siblings_of(cpu);
             if !self.apart && !self.is_shared() && siblings.overlaps(&self.clients) {
                 warnings.push(format!(
                     "CPU {cpu} of the system under test shares a core with the clients' CPUs \
-                     (hardware threads {siblings}): it is slowed by their work"
+                     (hardware threads {siblings}): their work slows it"
                 ));
             }
         }
@@ -67,18 +64,47 @@ impl Placement {
     }
 }
 
-/// A thread that may run elsewhere than it was put, as a sentence.
+/// The controller's place: CPUs by role, with the calling thread bound to the controller's, so that
+/// its work is not the system under test's. Dropping it gives the thread its former CPUs back.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) placement: Placement,
+    /// CPUs of the thread before.
+    home: CpuSet,
+}
+
+impl Seat {
+    /// Chooses the placement that `spec` asks for and binds the calling thread.
+    ///
+    /// # Errors
+    /// As [`Placement::choose`].
+    pub(crate) fn take(spec: &TestbedSpec) -> Result<Self, LabError> {
+        let placement = Placement::choose(spec)?;
+        let home = sched::affinity(sched::current_thread())?;
+        sched::set_affinity(sched::current_thread(), &placement.controller)?;
+        Ok(Self { placement, home })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // a CPU that has gone offline since must not fail the end of a lab
+        let _ = sched::set_affinity(sched::current_thread(), &self.home);
+    }
+}
+
+/// A thread that may run on other CPUs than those of its role, as a sentence.
 pub(crate) fn strayed(threads: &[ThreadTime], cpus: &CpuSet) -> Option<String> {
     let thread = threads.iter().find(|thread| thread.affinity != *cpus)?;
     Some(format!(
-        "placement: thread \"{}\" was to run on CPUs {cpus} and may run on {}",
+        "placement: thread \"{}\" may run on CPUs {}, expected {cpus}",
         thread.name, thread.affinity
     ))
 }
 
 fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabError> {
     let all: Vec<u32> = usable.iter().collect();
-    let apart = matches!(&spec.adapter, Adapter::Interfaces(on) if on.is_remote());
+    let apart = spec.adapter.has_remote_clients();
     for (key, asked) in [("sut-cpus", &spec.sut_cpus), ("client-cpus", &spec.client_cpus)] {
         let Some(asked) = asked.as_ref().filter(|_| key == "sut-cpus" || !apart) else { continue };
         if let Some(missing) = asked.iter().find(|cpu| !usable.contains(*cpu)) {
@@ -94,7 +120,7 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
         if rest.is_empty() { taken.clone() } else { rest }
     };
     if apart {
-        // nobody else is on this machine but the controller, which sleeps while it is measured
+        // this machine has only the SUT and the controller, which sleeps during a window
         let sut = spec.sut_cpus.clone().unwrap_or_else(|| usable.clone());
         let clients = spec.client_cpus.clone().unwrap_or_default();
         return Ok(Placement { controller: rest(&sut), sut, clients, apart });
@@ -111,23 +137,17 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
     };
     if sut != clients && sut.overlaps(&clients) {
         return Err(LabError::Invalid {
-            what: format!("sut-cpus {sut} and client-cpus {clients} overlap in part"),
-            hint: "give the roles the same CPUs or different ones".to_owned(),
+            what: format!("sut-cpus {sut} and client-cpus {clients} overlap partly"),
+            hint: "give both the same CPUs, or sets without a common CPU".to_owned(),
         });
     }
     Ok(Placement { sut, controller: clients.clone(), clients, apart })
 }
 
-/// Hardware threads of the same core; the CPU alone where the kernel does not say.
-pub(crate) fn siblings_of(cpu: u32) -> CpuSet {
-    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
-    let listed = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
-    listed.unwrap_or_else(|| [cpu].into_iter().collect())
-}
-
 #[cfg(test)]
 mod tests {
     use linkrate_terms::Interfaces;
+    use linkrate_terms::spec::Adapter;
 
     use super::*;
 

@@ -1,28 +1,28 @@
-//! Profiles of runs: asked of the system under test's agent, and told whose each thread is.
+//! Profiles of runs: the system under test's agent samples, the controller names the owner of each
+//! thread.
 
 use std::collections::BTreeSet;
 
-use linkrate_agent::protocol::{Reply, Request};
-use linkrate_sys::sched::ThreadId;
+use linkrate_agent::protocol::Request;
 use linkrate_terms::profile::{Owner, Profile, TaskSamples};
 
-use crate::LabError;
-use crate::connection::{AgentError, expect_reply};
+use crate::connection::AgentError;
+use crate::error::LabError;
+use crate::ground::Threads;
 use crate::testbed::Testbed;
 
-/// Lets the system under test's agent make ready, once for each testbed: it reads some megabytes
-/// of names, which no run should wait for.
+/// Prepares the system under test's agent once for each testbed: it reads some megabytes of names,
+/// for which no run should wait.
 pub(crate) fn prepare(testbed: &mut Testbed) -> Result<(), AgentError> {
     if !testbed.can_profile {
         let cpus = testbed.placement.sut.clone();
-        let request = Request::PrepareProfile { cpus };
-        expect_reply!(testbed.sut.connection, request, Reply::Done => ())?;
+        testbed.sut.order(&Request::PrepareProfile { cpus })?;
         testbed.can_profile = true;
     }
     Ok(())
 }
 
-/// A refusal to sample, as what this host cannot do.
+/// A refusal to sample, as an error of this host.
 pub(crate) fn cannot(error: AgentError) -> LabError {
     match error {
         AgentError::Refused(refusal) => LabError::CannotMeasure {
@@ -39,23 +39,19 @@ pub(crate) struct Crew {
     controller: u32,
     /// Process ids of the clients' agents.
     clients: BTreeSet<u32>,
-    drivers: BTreeSet<ThreadId>,
-    devices: BTreeSet<ThreadId>,
+    threads: Threads,
 }
 
 impl Crew {
     pub(crate) fn of(testbed: &Testbed) -> Self {
-        let lines = || testbed.adapters.iter().flat_map(|adapters| adapters.lines());
-        let ports = lines().flat_map(|line| std::iter::once(&line.sut).chain(&line.clients));
         Self {
             controller: std::process::id(),
             clients: testbed.clients.iter().map(|client| client.host.pid()).collect(),
-            drivers: ports.flat_map(|port| port.driver_ids()).collect(),
-            devices: lines().map(|line| line.wire.device_id()).collect(),
+            threads: testbed.ground.threads(),
         }
     }
 
-    /// Says whose the threads are that the agent could not know.
+    /// Names the owners of the threads that the agent does not know.
     pub(crate) fn claim(&self, profile: &mut Profile) {
         for task in profile.tasks.iter_mut().filter(|task| task.owner == Owner::Other) {
             task.owner = self.owner(task);
@@ -66,8 +62,8 @@ impl Crew {
         let own_name = u32::try_from(task.thread) == Ok(task.process);
         match task.process {
             process if process == self.controller => match task.thread {
-                thread if self.drivers.contains(&thread) => Owner::Driver,
-                thread if self.devices.contains(&thread) => Owner::Device,
+                thread if self.threads.drivers.contains(&thread) => Owner::Driver,
+                thread if self.threads.devices.contains(&thread) => Owner::Device,
                 _ => Owner::Instrument,
             },
             // the first thread of a client's agent measures, the others are its flows
@@ -83,12 +79,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_thread_is_somebodys() {
+    fn every_thread_has_an_owner() {
         let crew = Crew {
             controller: 10,
             clients: [20, 30].into(),
-            drivers: [11, 12].into(),
-            devices: [13].into(),
+            threads: Threads { drivers: [11, 12].into(), devices: [13].into() },
         };
         let task = |process, thread, owner| TaskSamples {
             name: "x".to_owned(),

@@ -3,16 +3,14 @@
 //! What was set and read back before a run may be changed by another program while it is measured,
 //! and a clock may be stepped. Either makes a figure of something that nobody asked for.
 
-use linkrate_agent::protocol::{Reply, Request};
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::integrity::CLOCK_NS;
 use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::measurement::LinkEvidence;
 
-use crate::adapters::{effective_knobs, with_port};
-use crate::connection::expect_reply;
 use crate::executor::{failure, participants};
-use crate::testbed::{Testbed, clock_offset};
+use crate::host::read_clock;
+use crate::testbed::Testbed;
 
 /// Every knob of the system under test's interfaces must have the value it began with.
 ///
@@ -24,14 +22,8 @@ pub fn knobs(
     clients: usize,
 ) -> Result<(), RunFailure> {
     for interface in testbed.sut_interfaces(clients) {
-        let request = Request::ReadKnobs { name: interface.clone() };
-        let now = expect_reply!(testbed.sut.connection, request, Reply::Knobs(knobs) => knobs)
-            .map_err(|error| failure(Stage::Knob, error))?;
-        let line = testbed.adapters.as_ref().and_then(|adapters| adapters.line(&interface));
-        let now = match line {
-            Some(line) => with_port(now, effective_knobs(&line.sut)),
-            None => now,
-        };
+        let now = testbed.ground.read_knobs(&mut testbed.sut, &interface);
+        let now = now.map_err(|error| failure(Stage::Knob, error))?;
         if let Some(reason) = changed(&interface, begun, &now) {
             return Err(RunFailure { stage: Stage::Knob, reason, fatal: false });
         }
@@ -45,22 +37,8 @@ pub fn knobs(
 /// # Errors
 /// The first that is not up.
 pub fn links(testbed: &mut Testbed, clients: usize) -> Result<Vec<LinkEvidence>, RunFailure> {
-    if testbed.standing.is_none() {
-        return Ok(Vec::new());
-    }
-    let mut links = Vec::new();
-    for interface in testbed.sut_interfaces(clients) {
-        let request = Request::Describe { name: interface.clone() };
-        let facts =
-            expect_reply!(testbed.sut.connection, request, Reply::Interface(facts) => facts)
-                .map_err(|error| failure(Stage::Testbed, error))?;
-        if !facts.running {
-            let reason = format!("the link of {interface} is down");
-            return Err(RunFailure { stage: Stage::Testbed, reason, fatal: false });
-        }
-        links.push(LinkEvidence { interface, rate: facts.rate });
-    }
-    Ok(links)
+    let (ground, mut hosts) = testbed.with_clients(clients);
+    ground.links(&mut hosts).map_err(|error| failure(Stage::Testbed, error))
 }
 
 /// Existing links must be what they were when the run began.
@@ -97,8 +75,7 @@ pub fn same_links(
 /// The first one that does not.
 pub fn link_rates(testbed: &Testbed, clients: usize) -> Result<(), RunFailure> {
     let ports = testbed.sut_interfaces(clients).len();
-    let other = testbed.adapters.as_ref().and_then(|adapters| adapters.other_rate(ports));
-    match other {
+    match testbed.ground.other_rate(ports) {
         Some(reason) => Err(RunFailure { stage: Stage::Testbed, reason, fatal: false }),
         None => Ok(()),
     }
@@ -126,7 +103,7 @@ fn changed(interface: &str, begun: &InterfaceKnobs, ended: &InterfaceKnobs) -> O
 pub fn clocks(testbed: &mut Testbed, clients: usize) -> Result<(), RunFailure> {
     for host in participants(testbed, clients) {
         let (now_ns, _) =
-            clock_offset(&mut host.connection).map_err(|error| failure(Stage::Measure, error))?;
+            read_clock(&mut host.connection).map_err(|error| failure(Stage::Measure, error))?;
         if now_ns.abs_diff(host.clock_offset_ns) > CLOCK_NS {
             let moved_ms = (now_ns as f64 - host.clock_offset_ns as f64) / 1e6;
             let reason = format!(

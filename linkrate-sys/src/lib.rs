@@ -14,6 +14,7 @@
 //! - [`tap`], [`doorbell`], [`wait`]: what virtual adapters stand on
 //! - [`softirq_spin`]: a load of known size that no thread carries
 //! - [`local_socket`]: how processes of one machine find each other
+//! - [`shell`]: words quoted for a shell
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, and payload that is not copied
 
 pub mod awake;
@@ -38,6 +39,7 @@ pub mod prefetch;
 pub mod procstat;
 pub mod sched;
 pub mod send_queue;
+pub mod shell;
 pub mod sock_diag;
 pub mod socket;
 pub mod softirq_spin;

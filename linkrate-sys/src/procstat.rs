@@ -213,6 +213,13 @@ pub fn possible_cpus() -> Result<linkrate_terms::CpuSet, SysError> {
     cpu_list("/sys/devices/system/cpu/possible")
 }
 
+/// Hardware threads of the core of `cpu`, itself included; `cpu` alone where the kernel does not say
+/// (`thread_siblings_list`, Documentation/admin-guide/cputopology.rst).
+pub fn siblings_of(cpu: u32) -> linkrate_terms::CpuSet {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+    cpu_list(&path).unwrap_or_else(|_| [cpu].into_iter().collect())
+}
+
 fn cpu_list(path: &str) -> Result<linkrate_terms::CpuSet, SysError> {
     let text = read(path)?;
     text.trim().parse().map_err(|error| {

@@ -8,9 +8,10 @@
 //! - [`cpus`]: sets of CPUs in the kernel's list format
 //! - [`workload`]: what traffic flows
 //! - [`knobs`]: what is set on the interface and on the sockets
-//! - [`interfaces`]: existing interfaces, and who is at their far ends
+//! - [`interfaces`]: existing interfaces, and the clients at their far ends
 //! - [`model`]: what a virtual adapter is made like
 //! - [`spec`]: one run, and the testbed it needs
+//! - [`topology`]: the segments of a testbed: ports, clients, fabric
 //! - [`measurement`]: what one run gave
 //! - [`profile`]: what the CPUs were doing, by samples
 //! - [`lab`]: a running lab, as seen from outside
@@ -27,6 +28,7 @@ pub mod model;
 pub mod nearest;
 pub mod profile;
 pub mod spec;
+pub mod topology;
 pub mod units;
 pub mod workload;
 

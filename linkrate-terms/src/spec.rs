@@ -70,6 +70,11 @@ pub enum Adapter {
 }
 
 impl Adapter {
+    /// Whether the clients are other machines, whose CPUs are not those of the system under test.
+    pub fn has_remote_clients(&self) -> bool {
+        matches!(self, Self::Interfaces(on) if on.is_remote())
+    }
+
     /// The word for it, as study files have it.
     pub fn name(&self) -> &str {
         match self {

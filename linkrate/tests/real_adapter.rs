@@ -156,7 +156,7 @@ fn set(lab: &mut Lab, interface: InterfaceKnobs) {
 
 fn counter(lab: &mut Lab, name: &str) -> u64 {
     let testbed = lab.testbed().expect("the testbed is up");
-    let line = &testbed.adapters.as_ref().expect("virtual adapters").lines()[0];
+    let line = &testbed.ground.adapters().expect("virtual adapters").lines()[0];
     let sum = |port: &linkrate_adapter::Port| port.counters().get(name).copied().unwrap_or(0);
     sum(&line.sut) + line.clients.iter().map(sum).sum::<u64>()
 }
@@ -165,7 +165,7 @@ fn counter(lab: &mut Lab, name: &str) -> u64 {
 fn verify_under(faults: Faults, evidence: &[&str]) {
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
     set(&mut lab, on(Offload::Tso, lro()));
-    let adapters = lab.testbed().and_then(|testbed| testbed.adapters.as_ref()).expect("adapters");
+    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
     adapters.set_faults(faults).unwrap_or_else(|error| panic!("{error}"));
     verify_transfer(&mut lab, 4 << 20);
     for name in evidence {
@@ -254,7 +254,7 @@ fn evidence(measurement: &Measurement) -> &linkrate_terms::measurement::AdapterE
 fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs) -> Measurement {
     let clients = ports
         * (lab.testbed().expect("up").clients.len() as u32
-            / lab.testbed().expect("up").adapters.as_ref().expect("adapters").lines().len() as u32);
+            / lab.testbed().expect("up").ground.adapters().expect("adapters").lines().len() as u32);
     let spec = RunSpec {
         clients,
         ports: Some(ports),

@@ -93,6 +93,33 @@ fn an_offload_that_is_switched_back_is_named() {
     believed(&mut lab, &spec);
 }
 
+#[test]
+fn an_interface_that_differs_from_the_others_is_named() {
+    if !is_root_or_skips("an_interface_that_differs_from_the_others_is_named") {
+        return;
+    }
+    let two_clients = TestbedSpec { clients: 2, ..TestbedSpec::default() };
+    let mut lab = lab_of(&two_clients, None);
+    let pid = lab.testbed().expect("a testbed").sut.pid().to_string();
+    let smaller = "echo 1400 > /sys/class/net/eth1/mtu";
+    let set = Command::new("nsenter")
+        .args(["--target", &pid, "--net", "--mount", "sh", "-c", smaller])
+        .status();
+    assert!(set.expect("run nsenter").success());
+    let both = RunSpec { clients: 2, ..run_of(None) };
+    let failure = refused(&mut lab, &both);
+    assert_eq!(failure.stage, Stage::Knob);
+    assert_eq!(
+        failure.reason,
+        "knob \"mtu\" of eth1: not requested, effective is 1400; eth0 has 1500 (hint: set mtu for \
+         the run, or give all interfaces the same value)"
+    );
+    // a run over the first interface alone has one value, and so has a run that asks for it
+    believed(&mut lab, &run_of(None));
+    let mtu = InterfaceKnobs { mtu: Some(1400), ..InterfaceKnobs::default() };
+    believed(&mut lab, &RunSpec { interface: mtu, ..both });
+}
+
 fn gigabit() -> TestbedSpec {
     let model = model::find("gigabit").expect("a built-in model");
     TestbedSpec { adapter: Adapter::Model(Box::new(model)), ..TestbedSpec::default() }
@@ -105,7 +132,7 @@ fn a_link_at_half_its_rate_is_named() {
     }
     let mut lab = lab_of(&gigabit(), None);
     let spec = run_of(None);
-    let adapters = lab.testbed().and_then(|testbed| testbed.adapters.as_ref()).expect("adapters");
+    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
     let line = adapters.line(SUT_INTERFACE).expect("a port");
     line.set_link_rate(&line.sut, BitRate(5e8));
     let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
@@ -118,7 +145,7 @@ fn a_link_at_half_its_rate_is_named() {
     let adapters = lab.testbed();
     assert!(adapters.is_none(), "a testbed that was tampered with is not used again");
     believed(&mut lab, &spec);
-    let adapters = lab.testbed().and_then(|testbed| testbed.adapters.as_ref()).expect("adapters");
+    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
     let line = adapters.line(SUT_INTERFACE).expect("a port");
     let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
     let saboteur = thread::spawn(move || {

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use common::{LINKRATE, Running, command, is_root_or_skips, skip};
 use linkrate_agent::cpu_meter::{CpuMeter, choose};
+use linkrate_doctor::self_test::{self, Meter, SelfTest, Verdict};
 use linkrate_lab::Placement;
-use linkrate_lab::self_test::{self, Meter, SelfTest, Verdict};
 use linkrate_sys::error::SysResult;
 use linkrate_sys::interrupts::InterruptCounts;
 use linkrate_sys::procstat::{self, CpuTimes};

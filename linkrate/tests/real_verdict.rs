@@ -157,7 +157,7 @@ fn a_device_that_cuts_tiny_frames_is_the_verdict() {
 /// A gigabit link with these faults.
 fn faulty(faults: Faults) -> Lab {
     let mut lab = lab_of(&model("rate = \"1 Gbit/s\""), None);
-    let adapters = lab.testbed().and_then(|testbed| testbed.adapters.as_ref()).expect("adapters");
+    let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
     adapters.set_faults(faults).expect("set faults");
     lab
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use linkrate_adapter::Faults;
 use linkrate_terms::units::{parse_duration, parse_percent};
 
 use super::messages::{Refused, Setting};
+use crate::ground::adapters::Faults;
 
 type Share = fn(&mut Faults) -> &mut f64;
 type Time = fn(&mut Faults) -> &mut Duration;
@@ -24,10 +24,10 @@ const TIMES: [(&str, Time); 2] =
 
 const SEED: &str = "seed";
 
-/// Reads faults; what is not named is off.
+/// Reads faults; faults that are not named are off.
 ///
 /// # Errors
-/// A name that is no fault's, a value that cannot be read, or faults that cannot be.
+/// An unknown name, a value that cannot be read, or faults that exclude each other.
 pub fn parse(settings: &[Setting]) -> Result<Faults, Refused> {
     let mut faults = Faults::default();
     for Setting { key, value } in settings {
@@ -39,9 +39,9 @@ pub fn parse(settings: &[Setting]) -> Result<Faults, Refused> {
             *time(&mut faults) =
                 parse_duration(value).map_err(|error| refused(error.to_string()))?;
         } else if key == SEED {
-            faults.seed = value
-                .parse()
-                .map_err(|_| refused(format!("{value:?} is no seed; expected a whole number")))?;
+            faults.seed = value.parse().map_err(|_| {
+                refused(format!("{value:?} is not a seed; expected a whole number"))
+            })?;
         } else {
             return Err(Refused::unknown("fault", key, names()));
         }
@@ -55,7 +55,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     shares.chain(TIMES.iter().map(|(name, _)| *name)).chain([SEED])
 }
 
-/// What is not off, as it is written.
+/// The faults that are on, as people write them.
 pub fn describe(faults: &Faults) -> BTreeMap<String, String> {
     let mut faults = *faults;
     let mut out = BTreeMap::new();

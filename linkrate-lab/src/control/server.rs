@@ -1,4 +1,4 @@
-//! A lab that is up: what it is made of, and the loop that serves it.
+//! A lab that is up: its parts, and the loop that serves it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -8,25 +8,26 @@ use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use linkrate_adapter::Faults;
 use linkrate_agent::framing::{FrameBuffer, write_frame};
 use linkrate_sys::host::join::{self, Guest, Namespaces};
 use linkrate_sys::host::{Privilege, end_inhabitants};
-use linkrate_sys::{local_socket, sched, wait};
+use linkrate_sys::{local_socket, wait};
 use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
 
 use super::messages::{Refused, Reply, Request, decode_request};
-use super::{Address, LabName, may_rule};
-use crate::LabError;
-use crate::placement::Placement;
-use crate::testbed::{LabOptions, Testbed};
+use super::{Address, LabName, may_control};
+use crate::error::LabError;
+use crate::ground::adapters::Faults;
+use crate::options::LabOptions;
+use crate::placement::Seat;
+use crate::testbed::Testbed;
 
-/// How long an asker may take to send its request, and to take its reply. The lab serves nobody
-/// else meanwhile.
+/// Time for another command to send its request, and to take its reply. The lab serves no other
+/// command meanwhile.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often the loop looks for what no descriptor tells: signals taken by another thread, drivers
-/// that have ended.
+/// How often the loop looks for events that no descriptor reports: signals taken by another thread,
+/// drivers that have ended.
 const GLANCE: Duration = Duration::from_millis(500);
 
 /// How long programs may take to end when their host goes.
@@ -36,11 +37,11 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub struct OpenLab {
     pub(super) name: LabName,
-    // dropped before the sockets: who sees the name gone finds nothing of the lab either
+    // dropped before the sockets: when the name is gone, so is the lab
     pub(super) testbed: Testbed,
     pub(super) spec: TestbedSpec,
     pub(super) options: LabOptions,
-    /// What was asked of each port since it was made.
+    /// Settings made on each port since it was created.
     pub(super) asked: BTreeMap<String, InterfaceKnobs>,
     /// Faults by port of the system under test.
     pub(super) faults: BTreeMap<String, Faults>,
@@ -48,8 +49,7 @@ pub struct OpenLab {
     pub(super) captures: BTreeMap<String, String>,
     user: u32,
     listeners: Vec<UnixListener>,
-    /// CPUs of the calling thread before the lab took its place.
-    home: CpuSet,
+    _seat: Seat,
 }
 
 impl Drop for OpenLab {
@@ -57,39 +57,35 @@ impl Drop for OpenLab {
         let clients = self.testbed.clients.iter().map(|client| client.host.pid());
         let hosts: Vec<u32> = clients.chain([self.testbed.sut.pid()]).collect();
         end_inhabitants(&hosts, FAREWELL);
-        // a CPU that has gone offline since is no reason to fail here
-        let _ = sched::set_affinity(sched::current_thread(), &self.home);
     }
 }
 
 /// Why a lab has ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// The program in it ended so.
+    /// The program in it ended with this status.
     Program(ExitStatus),
-    /// Somebody took it down.
+    /// Another command ended it.
     Down,
     /// This process was told to end.
     Stopped,
-    /// Something in it broke.
+    /// A part of it broke.
     Broken(String),
 }
 
 impl OpenLab {
-    /// Builds a lab under a name that no other lab of this user has, on the calling thread, which
-    /// hosts die with. It is bound to the clients' CPUs until the lab is dropped.
+    /// Builds a lab under a name that no other lab of this user has. Hosts die with the calling
+    /// thread, which is bound to the controller's CPUs until the lab is dropped.
     ///
     /// # Errors
     /// [`LabError`] with the remedy where there is one.
     pub fn build(name: LabName, spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
         let user = join::user();
         let outside = listen_outside(&name, user)?;
-        let placement = Placement::choose(spec)?;
-        let home = sched::affinity(sched::current_thread())?;
-        sched::set_affinity(sched::current_thread(), &placement.controller)?;
-        let testbed = Testbed::build(spec, &placement, &options)?;
+        let seat = Seat::take(spec)?;
+        let testbed = Testbed::build(spec, &seat.placement, &options)?;
         // root of a user namespace is this user outside
-        let user_inside = match testbed.privilege {
+        let user_inside = match testbed.privilege() {
             None | Some(Privilege::Root) => user,
             Some(Privilege::UserNamespace) => 0,
         };
@@ -105,10 +101,10 @@ impl OpenLab {
             captures: BTreeMap::new(),
             user,
             listeners: vec![outside, inside],
-            home,
+            _seat: seat,
         };
         for port in lab.testbed.sut_interfaces(usize::MAX) {
-            lab.prepare_port(&port)?;
+            lab.testbed.set_port_knobs(&port, &InterfaceKnobs::default())?;
         }
         Ok(lab)
     }
@@ -118,7 +114,7 @@ impl OpenLab {
         (self.testbed.sut.pid(), &self.testbed.placement.sut)
     }
 
-    /// What its placement cannot tell apart, and the like, as sentences.
+    /// Limits of its placement, as sentences.
     pub fn warnings(&self) -> Vec<String> {
         self.testbed.placement.warnings()
     }
@@ -160,11 +156,11 @@ impl OpenLab {
         }
     }
 
-    /// What in it has ended by itself, as a phrase.
+    /// A part of it that has ended by itself, as a phrase.
     fn broken(&self) -> Option<String> {
         let testbed = &self.testbed;
-        if let Some(port) = testbed.adapters.as_ref().and_then(|adapters| adapters.broken()) {
-            return Some(format!("the drivers of port {port} have ended"));
+        if let Some(reason) = testbed.ground.broken() {
+            return Some(reason);
         }
         let clients = testbed.clients.iter().map(|client| &client.host);
         // a process that has ended, waited for or not, has no namespaces
@@ -172,18 +168,20 @@ impl OpenLab {
         Some(format!("the agent of {} has died", dead.name))
     }
 
-    /// Answers one connection. True when the lab is to end. Whatever goes wrong with it is the
-    /// asker's to notice.
+    /// Answers one connection. True when the lab is to end. An error of the connection is for the
+    /// other command to report.
     fn serve_one(&mut self, mut stream: UnixStream) -> bool {
         let request = match local_socket::peer_user(&stream) {
-            Ok(user) if may_rule(user, self.user) => {
+            Ok(user) if may_control(user, self.user) => {
                 let deadline = Instant::now() + PATIENCE;
                 match read_request(&mut stream, deadline) {
                     Some(frame) => decode_request(&frame),
                     None => return false,
                 }
             }
-            Ok(user) => Err(Refused::failed(format!("user {user} may not rule this lab"))),
+            Ok(user) => Err(Refused::failed(format!(
+                "user {user} may not control this lab; its owner and root may"
+            ))),
             Err(_) => return false,
         };
         let (reply, down) = match request {
@@ -221,7 +219,7 @@ fn listen_outside(name: &LabName, user: u32) -> Result<UnixListener, LabError> {
     })
 }
 
-/// One frame; `None` when it does not come whole and in time.
+/// One frame; `None` when it is incomplete or late.
 fn read_request(stream: &mut UnixStream, deadline: Instant) -> Option<Vec<u8>> {
     let mut arrived = FrameBuffer::default();
     let mut part = [0; 4096];
@@ -230,7 +228,7 @@ fn read_request(stream: &mut UnixStream, deadline: Instant) -> Option<Vec<u8>> {
             return Some(frame);
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        // a time-out of zero is refused, and means that the time is up
+        // the kernel refuses a time-out of zero; here zero means that the time is up
         stream.set_read_timeout(Some(left)).ok()?;
         match stream.read(&mut part) {
             Ok(0) => return None,

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use linkrate_lab::doctor::tuning::Advice;
-use linkrate_lab::doctor::{Finding, State, can_measure, examine};
+use linkrate_doctor::tuning::Advice;
+use linkrate_doctor::{Finding, State, can_measure, examine};
 use serde::Serialize;
 
 use super::{print, terminal_style, this_program};

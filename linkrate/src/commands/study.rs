@@ -21,8 +21,8 @@ pub use source::load_model;
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {
         StudyCommand::List { json } => preview::list(json),
-        StudyCommand::Show { study, quick, json, standing } => {
-            preview::show(&study, quick, json, &standing)
+        StudyCommand::Show { study, quick, json, existing } => {
+            preview::show(&study, quick, json, &existing)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),

@@ -30,6 +30,8 @@ blocks = { min = 5, max = 5 }
 
 /// Transactions on one and on eight connections.
 pub const TRANSACTIONS: &str = r#"title = "Simulated transactions"
+[testbed]
+adapter = "veth"
 [workload]
 kind = "request-response"
 [factors]

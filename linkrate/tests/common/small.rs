@@ -12,6 +12,8 @@ use super::{command, wait_until};
 
 /// Three cells in three blocks of 300 ms a run: some six seconds.
 const STUDY: &str = r#"title = "A small study"
+[testbed]
+adapter = "veth"
 [factors]
 offload = ["none", "gso", "tso"]
 direction = ["transmit"]

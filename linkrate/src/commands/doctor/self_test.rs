@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 
-use linkrate_lab::self_test::{self, Sample, SelfTest, Verdict};
+use linkrate_doctor::self_test::{self, Sample, SelfTest, Verdict};
 use linkrate_terms::measurement::IdleSource;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linkrate_lab::doctor::tuning::{Advice, Basis, Cost, Question, Tuning, advise, this_host};
+use linkrate_doctor::tuning::{Advice, Basis, Cost, Question, Tuning, advise, this_host};
 use linkrate_terms::units::parse_duration;
 
 use super::wrap;
@@ -139,7 +139,7 @@ fn summary(findings: &[Advice]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_lab::doctor::tuning::Evidence;
+    use linkrate_doctor::tuning::Evidence;
 
     use super::*;
 

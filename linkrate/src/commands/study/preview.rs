@@ -7,7 +7,7 @@ use linkrate_study::schedule::estimate;
 use linkrate_study::{builtin, file};
 
 use super::source;
-use crate::args::StandingArgs;
+use crate::args::ExistingArgs;
 use crate::commands::{print, terminal_style};
 use crate::exit::{Exit, Failure};
 
@@ -29,9 +29,9 @@ pub fn show(
     given: &str,
     quick: bool,
     json: bool,
-    standing: &StandingArgs,
+    existing: &ExistingArgs,
 ) -> Result<Exit, Failure> {
-    let mut study = source::load(given, standing.interfaces()?.as_ref())?;
+    let mut study = source::load(given, existing.interfaces()?.as_ref())?;
     if quick {
         file::quick(&mut study);
     }

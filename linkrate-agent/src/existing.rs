@@ -1,0 +1,79 @@
+//! Existing interfaces: interfaces of the host that linkrate did not create.
+//!
+//! [`describe`] reads driver, link and addresses; [`Kept`] restores the settings of an interface;
+//! [`Borrowed`] moves an interface into this host and home again.
+
+mod borrowed;
+mod kept;
+
+use linkrate_sys::error::SysError;
+use linkrate_sys::ethtool::{Driver, Ethtool};
+use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::tree::Tree;
+use linkrate_terms::BitRate;
+
+use crate::protocol::InterfaceFacts;
+
+pub use borrowed::Borrowed;
+pub use kept::Kept;
+
+/// Describes interface `name`.
+///
+/// # Errors
+/// `ENODEV` when no interface of this host has that name.
+pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
+    let mut route = RouteSocket::open()?;
+    let link = route.link(name)?;
+    let entries = route.links()?;
+    let entry = entries.iter().find(|entry| entry.link.index == link.index);
+    let kind = entry.and_then(|entry| entry.kind.clone());
+    let belongs_to = entry
+        .and_then(|entry| entry.controller)
+        .and_then(|index| entries.iter().find(|entry| entry.link.index == index))
+        .map(|entry| entry.name.clone());
+    let driver = match Driver::of(name) {
+        Ok(driver) => driver,
+        Err(error) if error.is_unsupported() => Driver::default(),
+        Err(error) => return Err(error),
+    };
+    let modes = Ethtool::open()?.link_modes(name).unwrap_or_default();
+    // as in the doctor: an interface without hardware has no rate, whatever its driver reports
+    let has_rate = matches!(kind.as_deref(), None | Some("bond" | "team"));
+    let speed = modes.speed_mbps.filter(|_| has_rate);
+    let addresses = route.ipv4_addresses()?;
+    Ok(InterfaceFacts {
+        name: name.to_owned(),
+        carries: carried_by(&Tree::of_this_host(), name),
+        kind,
+        belongs_to,
+        driver: driver.name,
+        driver_version: driver.version,
+        firmware: driver.firmware,
+        bus: driver.bus,
+        rate: speed.map(|mbps| BitRate(f64::from(mbps) * 1e6)),
+        half_duplex: modes.full_duplex == Some(false),
+        mtu: link.mtu,
+        up: link.up,
+        running: link.running,
+        addresses: addresses.into_iter().filter(|address| address.interface == name).collect(),
+    })
+}
+
+/// Upper interfaces of this one, such as VLANs: they disappear when it moves.
+fn carried_by(tree: &Tree, name: &str) -> Vec<String> {
+    let names = tree.names(format!("/sys/class/net/{name}"));
+    names.iter().filter_map(|entry| entry.strip_prefix("upper_")).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_is_described_and_has_no_rate() {
+        let facts = describe("lo").unwrap();
+        assert_eq!((facts.rate, facts.belongs_to.as_deref()), (None, None));
+        assert!(facts.mtu >= 65_535 - 100 && facts.carries.is_empty(), "{facts:?}");
+        assert!(describe("no-such-if").unwrap_err().to_string().contains("no-such-if"));
+    }
+}

@@ -1,0 +1,209 @@
+//! What this host can measure, how exactly, and how it could be tuned.
+//!
+//! [`examine`] lists what this host can and cannot measure, each finding with its remedy. It reads what
+//! the kernel reports and tries what it can undo; it changes nothing on the host. `cpus` looks at
+//! placement, idle time and load, `kernel` at kernel features, `interfaces` at the interfaces of this
+//! host. A trial testbed shows whether runs are possible.
+//!
+//! [`tuning`] says which settings cost throughput or CPU time, and prints the commands that change them.
+//! [`self_test`] checks the CPU meters against loads of known size.
+
+#![forbid(unsafe_code)]
+
+mod cpus;
+mod interfaces;
+mod kernel;
+pub mod self_test;
+pub mod tuning;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use linkrate_lab::testbed::{LabOptions, ReceiveSteering, Testbed};
+use linkrate_lab::{LabError, Placement};
+use linkrate_sys::host::{Privilege, can_isolate};
+use linkrate_terms::TestbedSpec;
+use linkrate_terms::units::format_duration;
+use serde::Serialize;
+
+/// Without this one no run is possible.
+const TESTBED: &str = "testbed";
+
+/// How well something serves to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// Runs are possible, but some figures are less exact, or some knobs are out of reach.
+    Limited,
+    /// It is not there, and what needs it cannot be done.
+    Missing,
+}
+
+impl State {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Limited => "limited",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at, one word that scripts may rely on.
+    pub name: &'static str,
+    /// How well it serves.
+    pub state: State,
+    /// What was seen.
+    pub detail: String,
+    /// What to do about it; there for every finding that is not good.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    fn good(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, state: State::Good, detail: detail.into(), remedy: None }
+    }
+
+    fn limited(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let remedy = Some(remedy.into());
+        Self { name, state: State::Limited, detail: detail.into(), remedy }
+    }
+
+    fn missing(name: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { state: State::Missing, ..Self::limited(name, detail, remedy) }
+    }
+}
+
+/// Looks at this host, which takes about a second. `program` is the linkrate program, whose
+/// `agent` command the hosts of a trial testbed run. Once `stop` is set the rest is of no use.
+///
+/// Call it from the main thread: hosts die with the thread that built them.
+pub fn examine(program: &Path, stop: Arc<AtomicBool>) -> Vec<Finding> {
+    let placement = match Placement::choose(&TestbedSpec::default()) {
+        Ok(placement) => placement,
+        Err(error) => {
+            let remedy = "mount /proc and /sys, and allow this process at least one CPU";
+            let detail = error.to_string();
+            return vec![
+                Finding::missing("placement", detail, remedy),
+                Finding::missing(TESTBED, "not tried: no CPUs to place it on", remedy),
+            ];
+        }
+    };
+    // before the testbed, whose own end would be part of the load
+    let load = cpus::load_findings(&placement, &stop);
+    let isolation = isolation();
+    let trial = match isolation.state {
+        State::Missing => {
+            vec![Finding::missing(TESTBED, "not tried without isolation", "the one for isolation")]
+        }
+        State::Good | State::Limited => trial(program, stop, &placement),
+    };
+    let mut findings = vec![isolation];
+    findings.extend(trial);
+    findings.push(cpus::placement_finding(&placement));
+    findings.push(cpus::idle_time());
+    findings.extend(load);
+    findings.push(cpus::frequency(&placement));
+    findings.extend(kernel::findings());
+    findings.push(interfaces::finding());
+    findings
+}
+
+/// Whether runs are possible, however limited.
+pub fn can_measure(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.name == TESTBED && finding.state != State::Missing)
+}
+
+fn isolation() -> Finding {
+    let name = "isolation";
+    match can_isolate() {
+        Ok(Privilege::Root) => Finding::good(name, "network namespaces, made as root"),
+        Ok(Privilege::UserNamespace) => {
+            Finding::good(name, "network namespaces, made in an unprivileged user namespace")
+        }
+        Err(error) => {
+            let remedy = error.hint().unwrap_or("run as root").to_owned();
+            Finding::missing(name, error.to_string(), remedy)
+        }
+    }
+}
+
+/// Builds a testbed, says what it could do, and takes it down.
+fn trial(program: &Path, stop: Arc<AtomicBool>, placement: &Placement) -> Vec<Finding> {
+    let options = LabOptions { program: program.to_owned(), stop, route_congestion: None };
+    let began = Instant::now();
+    match Testbed::build(&TestbedSpec::default(), placement, &options) {
+        Ok(testbed) => {
+            let took = format_duration(began.elapsed());
+            let detail = format!("a system under test and a client, joined by veth, in {took}");
+            vec![Finding::good(TESTBED, detail), steering(&testbed.receive_steering)]
+        }
+        Err(error) => vec![refused(&error)],
+    }
+}
+
+fn refused(error: &LabError) -> Finding {
+    let remedy = error.hint().unwrap_or_else(|| {
+        "run as root on a kernel with veth (`modprobe veth`), with at least 64 processes allowed \
+         (`ulimit -u`)"
+            .to_owned()
+    });
+    let detail = match error {
+        // "cannot measure here" is for the summary to say
+        LabError::CannotMeasure { what, .. } => what.clone(),
+        _ => error.to_string(),
+    };
+    Finding::missing(TESTBED, detail, remedy)
+}
+
+fn steering(steering: &ReceiveSteering) -> Finding {
+    let name = "steering";
+    match steering {
+        ReceiveSteering::Rps => {
+            Finding::good(name, "receive processing runs on the receiving host's CPUs (RPS)")
+        }
+        ReceiveSteering::Drivers | ReceiveSteering::WholeMachines | ReceiveSteering::Interrupts => {
+            Finding::good(name, "receive processing runs on the receiving host's CPUs")
+        }
+        ReceiveSteering::NotNeeded => {
+            Finding::good(name, "nothing to steer: all hosts run on the same CPUs")
+        }
+        ReceiveSteering::Unavailable(reason) => Finding::limited(
+            name,
+            format!("the sender's CPU pays for receive processing: {reason}"),
+            "run as root, which may steer it (RPS); or compare only figures taken alike",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_measures_when_its_testbed_can_be_built() {
+        let good = Finding::good(TESTBED, "");
+        let limited = Finding::limited("steering", "", "run as root");
+        let missing = Finding::missing("perf", "", "none");
+        assert!(can_measure(&[good, limited, missing.clone()]));
+        assert!(!can_measure(&[missing]));
+        assert!(!can_measure(&[Finding::missing(TESTBED, "", "run as root")]));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_a_missing_testbed_with_a_remedy() {
+        let placement = Placement::choose(&TestbedSpec::default()).unwrap();
+        let findings = trial(Path::new("/no/such/linkrate"), Arc::default(), &placement);
+        assert_eq!((findings.len(), findings[0].state), (1, State::Missing));
+        assert!(findings[0].remedy.is_some());
+    }
+}

@@ -1,0 +1,207 @@
+//! Offloads that are off and could be on.
+
+use linkrate_sys::ethtool::{Feature, Features};
+use linkrate_sys::shell;
+
+use super::advice::{Advice, Cost};
+use super::facts::{Host, Interface};
+use super::measured;
+
+/// The smallest superframe that is worth building, bytes; 64 KiB is usual.
+const LEAST_SUPERFRAME: u32 = 65_536;
+
+/// One offload: what it is, its kernel features, how ethtool(8) calls it, and what it rests on.
+struct Offload {
+    name: &'static str,
+    what: &'static str,
+    /// Any of them is enough to have it.
+    features: &'static [&'static str],
+    /// What `ethtool -K` takes.
+    switch: &'static str,
+    /// Switches without which the kernel turns it off again, in their order.
+    needs: &'static [(&'static str, &'static [&'static str])],
+    cost: fn() -> Cost,
+}
+
+const CHECKSUMS: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
+const SCATTER: &[&str] = &["tx-scatter-gather"];
+
+const OFFLOADS: &[Offload] = &[
+    Offload {
+        name: "tso",
+        what: "TCP segmentation by the adapter",
+        features: &["tx-tcp-segmentation", "tx-tcp6-segmentation"],
+        switch: "tso",
+        needs: &[("sg", SCATTER), ("tx", CHECKSUMS)],
+        cost: measured::without_tso,
+    },
+    Offload {
+        name: "gso",
+        what: "superframes that the kernel cuts just before the driver",
+        features: &["tx-generic-segmentation"],
+        switch: "gso",
+        needs: &[("sg", SCATTER)],
+        cost: measured::without_gso,
+    },
+    Offload {
+        name: "gro",
+        what: "merging of received packets by the kernel",
+        features: &["rx-gro"],
+        switch: "gro",
+        needs: &[],
+        cost: measured::without_gro,
+    },
+    Offload {
+        name: "tx-checksum",
+        what: "transmit checksums by the adapter",
+        features: CHECKSUMS,
+        switch: "tx",
+        needs: &[],
+        cost: measured::without_tx_checksum,
+    },
+    Offload {
+        name: "rx-checksum",
+        what: "receive checksums by the adapter",
+        features: &["rx-checksum"],
+        switch: "rx",
+        needs: &[],
+        cost: || Cost::unknown("the kernel reads every byte received to sum it, and GRO needs it"),
+    },
+    Offload {
+        name: "scatter-gather",
+        what: "packets gathered from several places",
+        features: SCATTER,
+        switch: "sg",
+        needs: &[],
+        cost: || Cost::unknown("the kernel copies every packet into one piece; TSO needs it"),
+    },
+];
+
+/// Each offload that is off and could be on, or one line if there is none.
+pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
+    let Some(features) = &interface.features else {
+        let unseen = Advice::unseen("offloads", "ethtool does not tell them");
+        return vec![unseen.on(&interface.name)];
+    };
+    let mut all: Vec<Advice> =
+        OFFLOADS.iter().filter_map(|offload| off(offload, interface, features)).collect();
+    all.extend(superframes(interface));
+    if all.is_empty() {
+        all.push(in_order(interface, features));
+    }
+    all.extend(merging(host, interface, features));
+    all
+}
+
+fn off(offload: &Offload, interface: &Interface, features: &Features) -> Option<Advice> {
+    let kind = interface.kind.as_deref();
+    if offload.name == "gro" && kind == Some("veth") {
+        // superframes cross a veth whole: there is nothing left to merge
+        return None;
+    }
+    let changeable = |name: &str| features.get(name).filter(|feature| feature.changeable);
+    let seen: Vec<(&str, Feature)> =
+        offload.features.iter().filter_map(|name| Some((*name, changeable(name)?))).collect();
+    // one that works for one protocol and not for another is worth telling, but what the adapter
+    // lacks is not
+    let off: Vec<&str> = seen.iter().filter(|(_, f)| !f.active).map(|(name, _)| *name).collect();
+    let wanted = match offload.features {
+        // generic checksums make the others needless
+        CHECKSUMS => off.len() == seen.len(),
+        _ => !off.is_empty(),
+    };
+    if seen.is_empty() || !wanted {
+        return None;
+    }
+    let word = shell::word(&interface.name);
+    let missing = offload.needs.iter().filter(|(_, names)| {
+        let active = names.iter().any(|name| features.is_active(name));
+        !active && names.iter().any(|name| changeable(name).is_some())
+    });
+    let mut switches: Vec<&str> = missing.map(|(switch, _)| *switch).collect();
+    switches.push(offload.switch);
+    let switches: Vec<String> = switches.iter().map(|switch| format!("{switch} on")).collect();
+    let detail = format!("{} is off, and the driver could do it", offload.what);
+    Some(
+        Advice::improve(offload.name, detail, (offload.cost)())
+            .on(&interface.name)
+            .seen(format!("{}: off, changeable", off.join(", ")), format!("ethtool -k {word}"))
+            .run(format!("ethtool -K {word} {}", switches.join(" "))),
+    )
+}
+
+/// Superframes may be on and yet small.
+fn superframes(interface: &Interface) -> Option<Advice> {
+    let (bytes, segments) = (interface.gso_max_size, interface.gso_max_segs);
+    // zero: not told
+    let small = bytes > 0 && bytes < LEAST_SUPERFRAME.min(interface.tso_max_size.max(1));
+    let few = segments > 0 && u64::from(segments) * u64::from(interface.mtu) < 32 * 1024;
+    if !small && !few {
+        return None;
+    }
+    let word = shell::word(&interface.name);
+    let detail = format!("superframes end at {bytes} bytes and {segments} segments");
+    let advice =
+        Advice::improve("superframes", detail, measured::without_gso()).on(&interface.name).seen(
+            format!("gso_max_size {bytes}, gso_max_segs {segments}"),
+            format!("ip -d link show dev {word}"),
+        );
+    Some(match (small, few) {
+        (true, false) => advice.run(format!(
+            "ip link set dev {word} gso_max_size {LEAST_SUPERFRAME} gso_ipv4_max_size {LEAST_SUPERFRAME}"
+        )),
+        (false, _) => advice.run(format!("ip link set dev {word} gso_max_segs 65535")),
+        (true, true) => advice.run(format!(
+            "ip link set dev {word} gso_max_size {LEAST_SUPERFRAME} gso_ipv4_max_size \
+             {LEAST_SUPERFRAME} gso_max_segs 65535"
+        )),
+    })
+}
+
+fn in_order(interface: &Interface, features: &Features) -> Advice {
+    let on: Vec<&str> = OFFLOADS
+        .iter()
+        .filter(|offload| offload.features.iter().any(|name| features.is_active(name)))
+        .map(|offload| offload.name)
+        .collect();
+    let lacking: Vec<&str> = OFFLOADS
+        .iter()
+        .filter(|offload| {
+            let known = |name: &&&str| features.get(name);
+            offload
+                .features
+                .iter()
+                .filter_map(|name| known(&name))
+                .all(|f| !f.active && !f.changeable)
+        })
+        .map(|offload| offload.name)
+        .collect();
+    let detail = match lacking[..] {
+        [] => format!("on: {}", on.join(", ")),
+        _ => format!("on: {}; not in this driver: {}", on.join(", "), lacking.join(", ")),
+    };
+    let from = format!("ethtool -k {}", shell::word(&interface.name));
+    Advice::good("offloads", detail).on(&interface.name).seen("as the driver can", from)
+}
+
+/// The adapter's own merging, which must stay off where packets go on to other hosts.
+fn merging(host: &Host, interface: &Interface, features: &Features) -> Option<Advice> {
+    features.get("rx-lro").filter(|feature| feature.changeable && !feature.active)?;
+    let forwards = host.settings.forwarding == Some(1) || interface.controller.is_some();
+    if forwards || interface.device.is_none() {
+        return None;
+    }
+    let word = shell::word(&interface.name);
+    let cost = Cost::unknown(
+        "where GRO already merges, little; the ten-gigabit paper recommends it for receivers such \
+         as backup servers",
+    );
+    let detail = "merging of received packets by the adapter (LRO) is off";
+    Some(
+        Advice::consider("lro", detail, cost)
+            .on(&interface.name)
+            .seen("rx-lro: off, changeable", format!("ethtool -k {word}"))
+            .run(format!("ethtool -K {word} lro on"))
+            .note("only on a host that does not route or bridge: merged packets cannot be sent on"),
+    )
+}

@@ -1,0 +1,55 @@
+//! Why there is no testbed.
+
+use std::io;
+
+use linkrate_sys::error::SysError;
+
+use crate::connection::AgentError;
+
+/// Why there is no testbed.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// This host lacks a privilege or a kernel feature.
+    #[error("cannot measure here: {what}")]
+    CannotMeasure {
+        /// What is missing.
+        what: String,
+        /// The remedy.
+        hint: Option<String>,
+    },
+    /// The request does not fit this host.
+    #[error("{what}")]
+    Invalid {
+        /// What is wrong.
+        what: String,
+        /// What would be right.
+        hint: String,
+    },
+    /// An agent refused a request or was lost.
+    #[error("testbed: {0}")]
+    Agent(#[from] AgentError),
+    /// The kernel refused.
+    #[error("testbed: {0}")]
+    System(#[from] SysError),
+    /// An input or output error.
+    #[error("testbed: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl LabError {
+    /// A refusal that means that this host cannot measure.
+    pub fn cannot_measure(error: SysError) -> Self {
+        Self::CannotMeasure { what: error.to_string(), hint: error.hint().map(str::to_owned) }
+    }
+
+    /// The remedy, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::CannotMeasure { hint, .. } => hint.clone(),
+            Self::Invalid { hint, .. } => Some(hint.clone()),
+            Self::Agent(AgentError::Refused(refusal)) => refusal.hint.clone(),
+            Self::System(error) => error.hint().map(str::to_owned),
+            Self::Agent(_) | Self::Io(_) => None,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Facts about a testbed that travel with every result.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use linkrate_study::executor::Facts;
+use linkrate_terms::TestbedSpec;
+
+use crate::testbed::{ReceiveSteering, Testbed};
+
+/// The facts and warnings of a testbed.
+pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let hello = &testbed.sut.hello;
+    let mut facts = BTreeMap::from(
+        [
+            ("kernel", hello.kernel.clone()),
+            ("cpu-model", hello.cpu_model.clone()),
+            ("online-cpus", hello.online_cpus.to_string()),
+            ("sut-cpus", testbed.placement.sut.to_string()),
+            ("client-cpus", testbed.placement.clients.to_string()),
+            ("clients", spec.clients.to_string()),
+            ("adapter", spec.adapter.name().to_owned()),
+            (
+                "plain-payload",
+                "sent from and received into one region of 16 KiB, over and over".to_owned(),
+            ),
+            (
+                "shared-cpus",
+                if testbed.placement.is_shared() {
+                    "yes: stream receivers are batch threads, plain senders yield every 512 KiB"
+                } else {
+                    "no"
+                }
+                .to_owned(),
+            ),
+            ("receive-processing", testbed.receive_steering.fact().to_owned()),
+            ("idle-time", testbed.idle_source.name().to_owned()),
+            (
+                "clock-source",
+                read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            ),
+            ("default-congestion", read("/proc/sys/net/ipv4/tcp_congestion_control")),
+        ]
+        .map(|(name, value)| (name.to_owned(), value)),
+    );
+    facts.extend(testbed.ground.facts(&testbed.clients));
+    let mut warnings = testbed.placement.warnings();
+    warnings.extend_from_slice(testbed.ground.warnings());
+    if let ReceiveSteering::Unavailable(reason) = &testbed.receive_steering {
+        warnings.push(format!(
+            "receive processing runs on the CPU of the sender, which pays for it, because it could \
+             not be steered to the CPUs of the receiving host: {reason}"
+        ));
+    }
+    Facts { facts, warnings }
+}

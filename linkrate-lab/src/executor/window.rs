@@ -1,0 +1,129 @@
+//! The window of a run: all hosts and adapters count over the same time.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use linkrate_agent::protocol::{MeasureSpec, Refusal, Reply, Request, WindowReport};
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_terms::measurement::AdapterEvidence;
+use linkrate_terms::{CpuSet, RunSpec, Task};
+
+use super::participants;
+use crate::connection::{AgentError, PATIENCE};
+use crate::far_end::FarEndReport;
+use crate::testbed::{Host, Testbed};
+
+/// Time between the request to measure and the start of the window, so that every agent has the
+/// request in hand when the window opens.
+const LEAD: Duration = Duration::from_millis(15);
+
+/// The same between machines, beside two round trips, and its maximum.
+const FAR_LEAD: Duration = Duration::from_millis(100);
+const LONGEST_LEAD: Duration = Duration::from_secs(2);
+
+/// How far an agent's window may be off, or a tenth of the window where that is more. Each host
+/// divides by its own time, so that a shift of a steady flow's window changes nothing; but an agent
+/// that is starved for longer has measured something else. With a dozen flows on its CPU it waits
+/// for some tens of milliseconds to read its counters.
+const SLACK: Duration = Duration::from_millis(100);
+
+/// The reports of one window.
+pub(super) struct Windows {
+    pub(super) sut: WindowReport,
+    pub(super) clients: Vec<FarEndReport>,
+    /// Counters of virtual adapters.
+    pub(super) adapter: Option<AdapterEvidence>,
+}
+
+/// Warms up and measures on all hosts and adapters at once.
+pub(super) fn measure(
+    testbed: &mut Testbed,
+    spec: &RunSpec,
+    clients: usize,
+) -> Result<Windows, AgentError> {
+    let warm_up = if spec.task == Task::Idle { Duration::ZERO } else { spec.warm_up };
+    let lead = lead(testbed, clients);
+    let begun = monotonic_ns();
+    // the controller sleeps through the warm-up; the agents get their request just before the window
+    testbed.sut.connection.pause_until(begun + warm_up.saturating_sub(lead).as_nanos() as u64)?;
+    let start_ns = (begun + warm_up.as_nanos() as u64).max(monotonic_ns() + lead.as_nanos() as u64);
+    let end_ns = start_ns + spec.window.as_nanos() as u64;
+    let sut_interfaces = testbed.sut_interfaces(clients);
+    let ports = sut_interfaces.len();
+    let interfaces: Vec<Vec<String>> = std::iter::once(sut_interfaces)
+        .chain(testbed.clients.iter().take(clients).map(|client| vec![client.interface.clone()]))
+        .collect();
+    let cpus = accounted(testbed, clients);
+    let local = |ns: u64, host: &Host| ns.saturating_add_signed(host.clock_offset_ns);
+    for (number, ((host, interfaces), cpus)) in
+        participants(testbed, clients).zip(interfaces).zip(cpus).enumerate()
+    {
+        let (start_ns, end_ns) = (local(start_ns, host), local(end_ns, host));
+        host.connection.send(&Request::Measure(MeasureSpec {
+            start_ns,
+            end_ns,
+            interfaces,
+            // only the SUT's CPUs are sampled
+            profile: spec.profile && number == 0,
+            cpus,
+        }))?;
+    }
+    let connection = &testbed.sut.connection;
+    let adapter = testbed
+        .ground
+        .evidence(ports, (start_ns, end_ns), |at_ns| connection.sleep_until(at_ns))?;
+    let patience = spec.window + PATIENCE;
+    let slack_ns = (spec.window.as_nanos() as u64 / 10).max(SLACK.as_nanos() as u64);
+    let mut reports = participants(testbed, clients)
+        .map(|host| match host.connection.receive(patience)? {
+            Reply::Window(report) => {
+                let opened_ns = report.started_ns.abs_diff(local(start_ns, host));
+                let closed_ns = report.ended_ns.abs_diff(local(end_ns, host));
+                if opened_ns.max(closed_ns) > slack_ns {
+                    let ms = |ns: u64| ns / 1_000_000;
+                    let reason = format!(
+                        "{}: its window opened {} ms and closed {} ms away from the common window, \
+                         expected at most {} ms",
+                        host.name,
+                        ms(opened_ns),
+                        ms(closed_ns),
+                        ms(slack_ns)
+                    );
+                    return Err(AgentError::Refused(Refusal { reason, hint: None }));
+                }
+                Ok(*report)
+            }
+            _ => Err(host.connection.unexpected("measure")),
+        })
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter();
+    let Some(sut) = reports.next() else {
+        return Err(testbed.sut.connection.unexpected("measure"));
+    };
+    Ok(Windows { sut, clients: reports.map(FarEndReport::from).collect(), adapter })
+}
+
+/// Time between the request to measure and the window. Between machines the request may queue behind
+/// the traffic of the run.
+fn lead(testbed: &mut Testbed, clients: usize) -> Duration {
+    if !testbed.placement.apart {
+        return LEAD;
+    }
+    let slowest_ns = participants(testbed, clients).map(|host| host.round_trip_ns).max();
+    (FAR_LEAD + Duration::from_nanos(slowest_ns.unwrap_or(0)) * 2).min(LONGEST_LEAD)
+}
+
+/// The CPUs that each agent accounts for, the system under test's first: one agent for the CPUs of
+/// each role on each machine.
+fn accounted(testbed: &mut Testbed, clients: usize) -> Vec<CpuSet> {
+    let shared = testbed.placement.is_shared();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    participants(testbed, clients)
+        .enumerate()
+        .map(|(number, host)| {
+            let first = number == 0 || seen.insert(host.hello.boot_id.clone());
+            let own = number == 0 || !shared;
+            if first && own { host.cpus.clone() } else { CpuSet::default() }
+        })
+        .collect()
+}

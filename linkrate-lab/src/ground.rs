@@ -1,0 +1,247 @@
+//! The ground a testbed stands on: veth pairs, virtual adapters, or existing interfaces.
+//!
+//! [`Ground::build`] is the only place that looks at the adapter of a
+//! [`TestbedSpec`]. Studies and labs that stay up put the same questions to the ground: set knobs,
+//! read them back, collect evidence and facts.
+
+pub mod adapters;
+pub mod existing;
+mod made;
+mod steering;
+pub mod veth;
+
+use std::collections::BTreeSet;
+
+use linkrate_agent::protocol::bounds;
+use linkrate_sys::sched::ThreadId;
+use linkrate_terms::measurement::{AdapterEvidence, LinkEvidence};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::topology::Topology;
+use linkrate_terms::{InterfaceKnobs, RunSpec, TestbedSpec};
+
+use crate::connection::AgentError;
+use crate::error::LabError;
+use crate::far_end::Namespaces;
+use crate::host::{Client, Host, Participants};
+use crate::options::LabOptions;
+use crate::placement::Placement;
+use crate::readback::EffectiveKnobs;
+
+pub use adapters::Adapters;
+pub use existing::Existing;
+pub(crate) use made::add;
+pub use steering::ReceiveSteering;
+pub use veth::Veth;
+
+/// What a testbed stands on.
+#[derive(Debug)]
+pub enum Ground {
+    /// A veth pair for each client.
+    Veth(Veth),
+    /// Virtual adapters.
+    Adapters(Adapters),
+    /// Interfaces of the host that linkrate did not create.
+    Existing(Existing),
+}
+
+/// Hosts on their ground: started, joined and addressed.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) ground: Ground,
+    pub(crate) sut: Host,
+    pub(crate) clients: Vec<Client>,
+    /// The namespaces of the hosts; `None` where the hosts keep those of the machine.
+    pub(crate) namespaces: Option<Namespaces>,
+    pub(crate) receive_steering: ReceiveSteering,
+}
+
+/// Threads of linkrate that carry packets.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    pub(crate) drivers: BTreeSet<ThreadId>,
+    pub(crate) devices: BTreeSet<ThreadId>,
+}
+
+impl Ground {
+    /// Builds the ground that `spec` asks for, with the hosts on it.
+    ///
+    /// # Errors
+    /// [`LabError`] with the host or interface that does not fit, and the remedy.
+    pub(crate) fn build(
+        spec: &TestbedSpec,
+        topology: &Topology,
+        placement: &Placement,
+        options: &LabOptions,
+    ) -> Result<Built, LabError> {
+        match &spec.adapter {
+            Adapter::Veth => {
+                let veth = Veth::new(spec.queues);
+                made::build(veth, Self::Veth, topology, placement, options)
+            }
+            Adapter::Model(model) => {
+                let adapters = Adapters::new(model.as_ref().clone().scaled(spec.scale));
+                made::build(adapters, Self::Adapters, topology, placement, options)
+            }
+            Adapter::Interfaces(on) => existing::build(spec, on, topology, placement, options),
+        }
+    }
+
+    /// The virtual adapters, if the testbed stands on them.
+    pub fn adapters(&self) -> Option<&Adapters> {
+        match self {
+            Self::Adapters(adapters) => Some(adapters),
+            Self::Veth(_) | Self::Existing(_) => None,
+        }
+    }
+
+    /// Sets knobs on the SUT's interfaces that lead to the clients in `hosts`, and at the far ends
+    /// the knobs that go with them. A knob that `asked` leaves out returns to its first value.
+    /// Returns the knobs as read back.
+    ///
+    /// # Errors
+    /// The knob that was refused, or that differs from the request or between interfaces.
+    pub(crate) fn set_knobs(
+        &self,
+        hosts: &mut Participants<'_>,
+        asked: &InterfaceKnobs,
+    ) -> Result<EffectiveKnobs, LabError> {
+        for (number, client) in hosts.clients.iter_mut().enumerate() {
+            let knobs = self.far_end_knobs(number, asked);
+            client.host.set_knobs(std::slice::from_ref(&client.interface), knobs)?;
+        }
+        let interfaces = hosts.sut_interfaces();
+        let effective = match self {
+            Self::Veth(_) => hosts.sut.set_knobs(&interfaces, asked.clone())?,
+            Self::Adapters(adapters) => adapters.set_knobs(hosts.sut, &interfaces, asked)?,
+            Self::Existing(_) => {
+                let effective = hosts.sut.set_knobs(&interfaces, asked.clone())?;
+                existing::await_links(hosts)?;
+                effective
+            }
+        };
+        EffectiveKnobs::checked(asked, effective)
+    }
+
+    /// The knobs of the interface of client `number` that go with `asked` at the SUT's: the same
+    /// MTU, and where the far end is a veth that hands superframes over whole, their segmentation
+    /// in software when GRO is asked for. GRO would otherwise have nothing to merge.
+    fn far_end_knobs(&self, number: usize, asked: &InterfaceKnobs) -> InterfaceKnobs {
+        let (queues, is_veth) = match self {
+            Self::Veth(_) => (asked.queues, true),
+            Self::Adapters(_) => (None, false),
+            Self::Existing(existing) => (None, existing.is_veth(number)),
+        };
+        InterfaceKnobs {
+            mtu: asked.mtu,
+            queues,
+            offload: asked.gro.filter(|_| is_veth).map(|_| linkrate_terms::Offload::Gso),
+            ..InterfaceKnobs::default()
+        }
+    }
+
+    /// Reads the knobs of one of the SUT's interfaces.
+    ///
+    /// # Errors
+    /// The SUT's agent refuses or is lost.
+    pub(crate) fn read_knobs(
+        &self,
+        sut: &mut Host,
+        interface: &str,
+    ) -> Result<InterfaceKnobs, AgentError> {
+        let kernel = sut.read_knobs(interface)?;
+        Ok(match self {
+            Self::Veth(_) | Self::Existing(_) => kernel,
+            Self::Adapters(adapters) => adapters.with_port_knobs(interface, kernel),
+        })
+    }
+
+    /// Ports that a run's connections must be shared out to: adapters that steer by destination
+    /// port can tell only different ports apart.
+    pub(crate) fn listeners(&self, run: &RunSpec, flows: u64) -> u32 {
+        match self {
+            Self::Adapters(adapters) if adapters.steers_by_port(run) => {
+                bounds::LISTENERS.min(u32::try_from(flows.max(1)).unwrap_or(u32::MAX))
+            }
+            Self::Adapters(_) | Self::Veth(_) | Self::Existing(_) => 1,
+        }
+    }
+
+    /// What the first `ports` ports of virtual adapters count from `start_ns` to `end_ns`; waits by
+    /// `sleep_until`.
+    ///
+    /// # Errors
+    /// Those of `sleep_until`.
+    pub(crate) fn evidence(
+        &self,
+        ports: usize,
+        (start_ns, end_ns): (u64, u64),
+        sleep_until: impl Fn(u64) -> Result<(), AgentError>,
+    ) -> Result<Option<AdapterEvidence>, AgentError> {
+        let Some(adapters) = self.adapters() else { return Ok(None) };
+        sleep_until(start_ns)?;
+        let opened = adapters.read();
+        sleep_until(end_ns)?;
+        let closed = adapters.read();
+        Ok(Some(adapters.evidence(&opened, &closed, ports)))
+    }
+
+    /// The links of existing interfaces; empty on other grounds, whose links linkrate makes.
+    ///
+    /// # Errors
+    /// An interface without a link, or a lost agent.
+    pub(crate) fn links(
+        &self,
+        hosts: &mut Participants<'_>,
+    ) -> Result<Vec<LinkEvidence>, LabError> {
+        match self {
+            Self::Existing(_) => existing::links(hosts),
+            Self::Veth(_) | Self::Adapters(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// A link of the first `ports` ports that runs at another rate than its model's, as a sentence.
+    pub(crate) fn other_rate(&self, ports: usize) -> Option<String> {
+        self.adapters()?.other_rate(ports)
+    }
+
+    /// A thread of an adapter that may run on other CPUs than its own, as a sentence.
+    pub(crate) fn strayed(&self, placement: &Placement) -> Option<String> {
+        self.adapters()?.strayed(placement)
+    }
+
+    /// A part of the ground that has ended by itself, as a sentence.
+    pub(crate) fn broken(&self) -> Option<String> {
+        let port = self.adapters()?.broken()?;
+        Some(format!("the drivers of port {port} have ended"))
+    }
+
+    /// Whether received packets interrupt idle CPUs: the interrupts of real adapters do, driver
+    /// threads and veth pairs do not.
+    pub(crate) fn interrupts_idle_cpus(&self) -> bool {
+        match self {
+            Self::Existing(_) => true,
+            Self::Veth(_) | Self::Adapters(_) => false,
+        }
+    }
+
+    /// The threads that carry packets.
+    pub(crate) fn threads(&self) -> Threads {
+        self.adapters().map(Adapters::threads).unwrap_or_default()
+    }
+
+    /// Facts that travel with results, as (name, value).
+    pub(crate) fn facts(&self, clients: &[Client]) -> Vec<(String, String)> {
+        match self {
+            Self::Existing(existing) => existing.facts(clients),
+            Self::Veth(_) | Self::Adapters(_) => Vec::new(),
+        }
+    }
+
+    /// Limits of this ground that a reader must know, as sentences.
+    pub(crate) fn warnings(&self) -> &[String] {
+        match self {
+            Self::Existing(existing) => existing.warnings(),
+            Self::Veth(_) | Self::Adapters(_) => &[],
+        }
+    }
+}

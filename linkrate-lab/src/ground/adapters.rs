@@ -1,0 +1,411 @@
+//! Virtual adapters: the ports of a testbed, their knobs and their counters.
+//!
+//! Ports of the system under test are numbered through all its adapters. Behind each is a wire of
+//! its own with the ports of its clients. Only this module and those below it name types of
+//! [`linkrate_adapter`].
+
+mod ports;
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use linkrate_adapter::{
+    Bus, Port, PortLimits, PortSpec, Snapshot, Wire, WireError, WireKind, since,
+};
+use linkrate_agent::protocol::{Reply, Request};
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_terms::model::LARGEST_SUPERFRAME;
+use linkrate_terms::topology::{Fabric, Segment};
+use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
+
+use super::made::Join;
+use super::{ReceiveSteering, Threads};
+use crate::connection::expect_reply;
+use crate::error::LabError;
+use crate::host::{Client, Host};
+use crate::placement::{Placement, strayed};
+
+pub use linkrate_adapter::wire::vlans::{VlanSet, parse_vlan};
+pub use linkrate_adapter::{Faults, Vlans};
+pub(crate) use ports::PortOnLine;
+
+/// Packets that wait at each queue of a TAP. A full queue drops packets, where the queue discipline
+/// of a real adapter would hold the sender back, so it takes more packets than a run's sockets can
+/// have in flight.
+const TAP_QUEUE: u32 = 16_384;
+
+/// The ports of one wire.
+#[derive(Debug)]
+pub struct Line {
+    /// Number of the port of the system under test, through all its adapters.
+    pub number: u32,
+    /// What joins the ports.
+    pub fabric: Fabric,
+    /// The port of the system under test.
+    pub sut: Port,
+    /// Those of its clients.
+    pub clients: Vec<Port>,
+    /// The device thread of the wire.
+    pub wire: Wire,
+}
+
+impl Line {
+    /// The interface of the system under test's port.
+    fn name(&self) -> String {
+        self.sut.shared.name().to_owned()
+    }
+
+    /// Sets the knobs of the port, and at the ports of its clients those that must be the same.
+    /// Returns the effective knobs of the port.
+    pub fn set_knobs(&self, model: &Model, asked: &InterfaceKnobs) -> InterfaceKnobs {
+        let knobs = asked.port.over(&model.defaults, asked.rx_checksum);
+        self.sut.set_knobs(knobs.clone());
+        for client in &self.clients {
+            let common = client_knobs(&model.defaults);
+            client.set_knobs(PortKnobs { vlan: knobs.vlan, snap: knobs.snap, ..common });
+        }
+        effective_knobs(&self.sut)
+    }
+
+    /// The rate of the system under test's link, where it is another than the model's.
+    fn other_rate(&self, model: &Model) -> Option<BitRate> {
+        self.sut.shared.link_rate().filter(|rate| Some(*rate) != model.rate)
+    }
+
+    /// The ports, that of the system under test first.
+    fn ports(&self) -> impl Iterator<Item = &Port> {
+        std::iter::once(&self.sut).chain(&self.clients)
+    }
+
+    /// Lets the link of one of its ports run at another rate: both ends of a cable, or a port and
+    /// the switch's port that it leads to.
+    pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
+        match self.fabric {
+            Fabric::Switch => port.shared.set_link_rate(rate),
+            Fabric::Cable => self.ports().for_each(|end| end.shared.set_link_rate(rate)),
+        }
+    }
+}
+
+/// The knobs that only the port itself knows.
+fn effective_knobs(port: &Port) -> InterfaceKnobs {
+    let now = port.shared.knobs();
+    InterfaceKnobs {
+        rx_checksum: Some(now.rx_checksum),
+        port: PortRequest::of(&now),
+        ..InterfaceKnobs::default()
+    }
+}
+
+/// The knobs that the kernel reads from a port's interface, with those of the port itself.
+fn with_port(kernel: InterfaceKnobs, port: InterfaceKnobs) -> InterfaceKnobs {
+    InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, ..kernel }
+}
+
+/// All virtual adapters of a testbed.
+#[derive(Debug)]
+pub struct Adapters {
+    model: Model,
+    buses: Vec<Arc<Bus>>,
+    lines: Vec<Line>,
+}
+
+/// All counters and clocks at one moment.
+#[derive(Debug)]
+pub struct Reading {
+    at_ns: u64,
+    ports: Vec<Snapshot>,
+    buses_busy_ns: Vec<u64>,
+    device: Vec<ThreadTime>,
+    drivers: Vec<ThreadTime>,
+}
+
+impl Adapters {
+    /// Adapters of `model`, without ports yet.
+    pub fn new(model: Model) -> Self {
+        Self { model, buses: Vec::new(), lines: Vec::new() }
+    }
+
+    /// The model, at the testbed's scale.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The wires, by port of the system under test.
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// The wire of the system under test's port of that name.
+    pub fn line(&self, port: &str) -> Option<&Line> {
+        self.lines.iter().find(|line| line.sut.shared.name() == port)
+    }
+
+    /// Nanoseconds each adapter's bus was busy; empty where it never limits.
+    pub fn buses_busy_ns(&self) -> Vec<u64> {
+        self.buses.iter().map(|bus| bus.busy_ns()).collect()
+    }
+
+    /// Removes a port, with its wire and the ports of its clients; their interfaces go with them.
+    pub(crate) fn remove(&mut self, port: &str) {
+        self.lines.retain(|line| line.sut.shared.name() != port);
+    }
+
+    /// Sets knobs on ports of the system under test: of the port itself, of its interface in the
+    /// kernel, and at its clients' ports those that must be the same there. Returns the effective
+    /// knobs of each interface.
+    pub(super) fn set_knobs(
+        &self,
+        sut: &mut Host,
+        interfaces: &[String],
+        asked: &InterfaceKnobs,
+    ) -> Result<BTreeMap<String, InterfaceKnobs>, LabError> {
+        let queues = asked.queues.unwrap_or(self.model.queues);
+        if queues > self.model.queues {
+            return Err(LabError::Invalid {
+                what: format!("knob \"queues\": requested {queues}"),
+                hint: format!("a port of {} has {}", self.model.name, self.model.queues),
+            });
+        }
+        let of_the_kernel = InterfaceKnobs {
+            // the virtual MTU is the model's
+            gso_max_size: asked.gso_max_size.or(Some(self.model.superframe)),
+            rx_checksum: None,
+            queues: None,
+            port: PortRequest::default(),
+            ..asked.clone()
+        };
+        let lines = || self.lines.iter().filter(|line| interfaces.contains(&line.name()));
+        for line in lines() {
+            line.sut.shared.use_queues(queues as usize)?;
+        }
+        let mut effective = sut.set_knobs(interfaces, of_the_kernel)?;
+        for line in lines() {
+            let of_the_port = line.set_knobs(&self.model, asked);
+            if let Some(knobs) = effective.get_mut(line.sut.shared.name()) {
+                *knobs = with_port(knobs.clone(), of_the_port);
+            }
+        }
+        Ok(effective)
+    }
+
+    /// Adds the knobs that only the port knows to those that the kernel reads from its interface.
+    pub(super) fn with_port_knobs(
+        &self,
+        interface: &str,
+        kernel: InterfaceKnobs,
+    ) -> InterfaceKnobs {
+        match self.line(interface) {
+            Some(line) => with_port(kernel, effective_knobs(&line.sut)),
+            None => kernel,
+        }
+    }
+
+    /// Whether a run's connections need a destination port each, because the adapter tells flows
+    /// apart by it.
+    pub fn steers_by_port(&self, run: &RunSpec) -> bool {
+        let steering = run.interface.port.steering.unwrap_or(self.model.defaults.steering);
+        steering == Steering::DestinationPort
+    }
+
+    /// Sets the faults of every wire.
+    ///
+    /// # Errors
+    /// A device thread has ended.
+    pub fn set_faults(&self, faults: Faults) -> Result<(), LabError> {
+        for line in &self.lines {
+            line.wire.set_faults(faults)?;
+        }
+        Ok(())
+    }
+
+    /// Reads every counter and clock.
+    pub fn read(&self) -> Reading {
+        Reading {
+            at_ns: monotonic_ns(),
+            ports: self.lines.iter().map(|line| line.sut.counters()).collect(),
+            buses_busy_ns: self.buses_busy_ns(),
+            device: self.device_times(),
+            drivers: self.driver_times(),
+        }
+    }
+
+    /// What happened between two readings, on the first `ports` ports.
+    pub fn evidence(&self, from: &Reading, to: &Reading, ports: usize) -> AdapterEvidence {
+        let window_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
+        let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / window_ns as f64;
+        let port = |(line, (to, from)): (&Line, (&Snapshot, &Snapshot))| {
+            let counters = since(to, from);
+            let busy = |name: &str| {
+                let busy_ns = counters.get(name).copied().unwrap_or(0);
+                self.model.rate.map(|_| percent(busy_ns))
+            };
+            PortEvidence {
+                name: line.sut.shared.name().to_owned(),
+                tx_link_percent: busy("txLinkBusyNs"),
+                rx_link_percent: busy("rxLinkBusyNs"),
+                counters,
+            }
+        };
+        let snapshots = to.ports.iter().zip(&from.ports);
+        let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
+        AdapterEvidence {
+            window_ns,
+            ports: self.lines.iter().zip(snapshots).take(ports).map(port).collect(),
+            bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
+            device_threads: times_since(&to.device, &from.device),
+            driver_threads: times_since(&to.drivers, &from.drivers),
+        }
+    }
+
+    fn device_times(&self) -> Vec<ThreadTime> {
+        self.lines.iter().filter_map(|line| line.wire.device_time()).collect()
+    }
+
+    fn driver_times(&self) -> Vec<ThreadTime> {
+        self.lines.iter().flat_map(|line| line.sut.driver_times()).collect()
+    }
+
+    /// A thread that may run on other CPUs than its own, as a sentence.
+    pub fn strayed(&self, placement: &Placement) -> Option<String> {
+        strayed(&self.driver_times(), &placement.sut)
+            .or_else(|| strayed(&self.device_times(), &placement.clients))
+    }
+
+    /// A link of the first `ports` ports that runs at another rate than its model's, as a sentence.
+    pub fn other_rate(&self, ports: usize) -> Option<String> {
+        let rate = self.model.rate?;
+        self.lines.iter().take(ports).find_map(|line| {
+            let now = line.other_rate(&self.model)?;
+            Some(format!("the link of {} runs at {now}, expected {rate}", line.sut.shared.name()))
+        })
+    }
+
+    /// A port whose drivers have ended, by name.
+    pub fn broken(&self) -> Option<&str> {
+        let mut ports = self.lines.iter().flat_map(Line::ports);
+        ports.find(|port| port.is_broken()).map(|port| port.shared.name())
+    }
+
+    /// The drivers of all ports, and the device threads.
+    pub(super) fn threads(&self) -> Threads {
+        let ports = self.lines.iter().flat_map(Line::ports);
+        Threads {
+            drivers: ports.flat_map(Port::driver_ids).collect(),
+            devices: self.lines.iter().map(|line| line.wire.device_id()).collect(),
+        }
+    }
+}
+
+impl Join for Adapters {
+    fn join(
+        &mut self,
+        segment: &Segment,
+        sut: &mut Host,
+        clients: &mut [Client],
+        placement: &Placement,
+    ) -> Result<(), LabError> {
+        let kind = match segment.fabric {
+            Fabric::Cable => WireKind::Cable,
+            Fabric::Switch => WireKind::Switch,
+        };
+        // a wire has one port of the system under test
+        let (number, name) = (segment.ports[0].number, segment.ports[0].interface.clone());
+        let adapter = (number / self.model.ports) as usize;
+        if let (Some(rate), true) = (self.model.bus, self.buses.len() == adapter) {
+            self.buses.push(Arc::new(Bus::new(rate)));
+        }
+        let mut wire = Wire::start(&format!("wire{number}"), kind, &placement.clients)?;
+        let queues = self.model.queues;
+        let address = |host: u8| [0x02, 0, 0, (number >> 8) as u8, number as u8, host];
+        let sut = wire.attach(PortSpec {
+            queues: tap(sut, &name, queues, address(1))?,
+            name,
+            limits: PortLimits::of(&self.model),
+            knobs: self.model.defaults.clone(),
+            bus: self.buses.get(adapter).cloned(),
+            driver_cpus: placement.sut.clone(),
+            drivers_wait: placement.is_shared(),
+        })?;
+        let mut ports = Vec::new();
+        for (index, client) in clients.iter_mut().enumerate() {
+            let host = &mut client.host;
+            ports.push(wire.attach(PortSpec {
+                name: host.name.clone(),
+                queues: tap(host, &client.interface, 1, address(2 + index as u8))?,
+                limits: PortLimits {
+                    superframe: LARGEST_SUPERFRAME as usize,
+                    ..PortLimits::of(&self.model)
+                },
+                knobs: client_knobs(&self.model.defaults),
+                bus: None,
+                driver_cpus: placement.clients.clone(),
+                drivers_wait: true,
+            })?);
+        }
+        let line = Line { number, fabric: segment.fabric, sut, clients: ports, wire };
+        let at = self.lines.partition_point(|other| other.number < number);
+        self.lines.insert(at, line);
+        Ok(())
+    }
+
+    /// A driver thread runs the receive processing of its host.
+    fn receive_steering(&self, _placement: &Placement) -> ReceiveSteering {
+        ReceiveSteering::Drivers
+    }
+}
+
+fn times_since(to: &[ThreadTime], from: &[ThreadTime]) -> Vec<ThreadTime> {
+    let earlier = |name: &str| from.iter().find(|thread| thread.name == name);
+    to.iter()
+        .map(|thread| {
+            let (cpu_ns, user_ns) =
+                earlier(&thread.name).map_or((0, 0), |thread| (thread.cpu_ns, thread.user_ns));
+            ThreadTime {
+                cpu_ns: thread.cpu_ns.saturating_sub(cpu_ns),
+                user_ns: thread.user_ns.saturating_sub(user_ns),
+                ..thread.clone()
+            }
+        })
+        .collect()
+}
+
+/// A client must not be the limit: it merges received segments, whatever the adapter under test does.
+fn client_knobs(model: &PortKnobs) -> PortKnobs {
+    PortKnobs { lro: true, rx_checksum: true, ..model.clone() }
+}
+
+/// Makes a TAP in a host and takes its descriptors; with the last of them the interface goes.
+fn tap(
+    host: &mut Host,
+    name: &str,
+    queues: u32,
+    address: [u8; 6],
+) -> Result<Vec<OwnedFd>, LabError> {
+    let create = Request::CreateTap {
+        name: name.to_owned(),
+        queues,
+        address: Some(address),
+        tx_queue_length: TAP_QUEUE,
+    };
+    let descriptors =
+        expect_reply!(host.connection, create, Reply::Tap { descriptors } => descriptors)?;
+    let mut taken = Vec::with_capacity(descriptors.len());
+    for descriptor in descriptors {
+        taken.push(host.take_descriptor(descriptor)?);
+    }
+    host.order(&Request::ReleaseTap { name: name.to_owned() })?;
+    Ok(taken)
+}
+
+impl From<WireError> for LabError {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::System(error) => Self::System(error),
+            other => Self::Io(std::io::Error::other(other.to_string())),
+        }
+    }
+}

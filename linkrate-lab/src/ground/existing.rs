@@ -1,0 +1,286 @@
+//! Existing interfaces: the host under test as it is, with clients that are machines behind `ssh`, or
+//! other interfaces of this machine at the end of a cable.
+//!
+//! linkrate moves and renumbers nothing unless asked. Every agent remembers the settings of the
+//! interfaces it is given, and restores them when its controller is gone. These agents therefore end
+//! with their input and not with their parent.
+
+mod path;
+mod steer;
+
+use std::time::Duration;
+
+use linkrate_agent::protocol::{InterfaceFacts, Request};
+use linkrate_sys::host::{Isolation, Life, Privilege, can_isolate};
+use linkrate_terms::measurement::LinkEvidence;
+use linkrate_terms::topology::Topology;
+use linkrate_terms::{FarEnd, Interfaces, TestbedSpec};
+
+use super::{Built, Ground};
+use crate::connection::AgentError;
+use crate::error::LabError;
+use crate::far_end::{Child, Reach, Ssh};
+use crate::host::{Client, Host, Participants};
+use crate::options::LabOptions;
+use crate::placement::Placement;
+
+/// What ends the agents of this machine: the end of their input, with time to restore settings.
+const LIFE: Life = Life::WithItsInput { patience: Duration::from_secs(15) };
+
+/// Existing interfaces of a testbed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Existing {
+    /// Those of the system under test, in the order of ports.
+    sut: Vec<InterfaceFacts>,
+    /// That of each client.
+    clients: Vec<InterfaceFacts>,
+    /// Limits of this testbed, as sentences.
+    warnings: Vec<String>,
+}
+
+/// Builds a testbed on the interfaces `on`.
+///
+/// # Errors
+/// [`LabError`] with the host or interface that does not fit, and the remedy.
+pub(crate) fn build(
+    spec: &TestbedSpec,
+    on: &Interfaces,
+    topology: &Topology,
+    placement: &Placement,
+    options: &LabOptions,
+) -> Result<Built, LabError> {
+    let ports = topology.segments.iter().flat_map(|segment| &segment.ports);
+    let names: Vec<String> = ports.map(|port| port.interface.clone()).collect();
+    let at_home = Child { life: LIFE, isolation: Isolation::None, cpus: &placement.sut };
+    let mut sut = at_home.start("sut", options)?;
+    for name in &names {
+        // a missing interface is an error before anything starts elsewhere
+        describe(&mut sut, name)?;
+    }
+    keep(&mut sut, names.clone())?;
+    let mut hosts = Vec::new();
+    for segment in &topology.segments {
+        let wanted = segment.clients.iter();
+        for (number, end) in wanted.filter_map(|n| Some((n, on.clients.get(*n as usize)?))) {
+            let host = start(&mut sut, *number, end, spec, on, placement, options)?;
+            hosts.push((host, end, &segment.ports[0].interface));
+        }
+    }
+    let mut existing = Existing { sut: Vec::new(), clients: Vec::new(), warnings: Vec::new() };
+    let mut clients = Vec::new();
+    for (mut host, end, sut_interface) in hosts {
+        let facts = describe(&mut sut, sut_interface)?;
+        let path = path::find(&mut sut, &mut host, &facts, end)?;
+        await_link(&mut host, &path.interface)?;
+        keep(&mut host, vec![path.interface.clone()])?;
+        clients.push(Client {
+            host,
+            sut_interface: sut_interface.clone(),
+            interface: path.interface,
+            sut_address: path.sut_address,
+            address: path.address,
+        });
+    }
+    for name in &names {
+        await_link(&mut sut, name)?;
+        let facts = describe(&mut sut, name)?;
+        if facts.half_duplex {
+            existing.warnings.push(format!(
+                "{name} is half duplex: both directions share the rate of its link, and limits \
+                 assume full duplex"
+            ));
+        }
+        existing.sut.push(facts);
+    }
+    for client in &mut clients {
+        existing.clients.push(describe(&mut client.host, &client.interface)?);
+    }
+    let receive_steering =
+        steer::steer(&mut sut, &mut clients, &names, placement, &mut existing.warnings)?;
+    let ground = Ground::Existing(existing);
+    Ok(Built { ground, sut, clients, namespaces: None, receive_steering })
+}
+
+/// Starts the host of client `number` at the far end `end`.
+fn start(
+    sut: &mut Host,
+    number: u32,
+    end: &FarEnd,
+    spec: &TestbedSpec,
+    on: &Interfaces,
+    placement: &Placement,
+    options: &LabOptions,
+) -> Result<Host, LabError> {
+    match end {
+        FarEnd::Ssh { destination, .. } => {
+            let (program, cpus) = (on.program.as_str(), spec.client_cpus.as_ref());
+            let host = Ssh { destination, program, cpus }.start(&end.name(), options)?;
+            apart(sut, &host)?;
+            Ok(host)
+        }
+        FarEnd::Interface { name, .. } => {
+            may_move(&describe(sut, name)?)?;
+            let isolation = match can_isolate().map_err(LabError::cannot_measure)? {
+                Privilege::Root => Isolation::Root,
+                Privilege::UserNamespace => {
+                    return Err(LabError::CannotMeasure {
+                        what: format!("moving {name} into a client needs root"),
+                        hint: Some("run as root".to_owned()),
+                    });
+                }
+            };
+            let child = Child { life: LIFE, isolation, cpus: &placement.clients };
+            let mut host = child.start(&format!("client {number}"), options)?;
+            host.order(&Request::Borrow { name: name.clone(), pid: sut.pid() })?;
+            Ok(host)
+        }
+    }
+}
+
+impl Existing {
+    /// Whether the interface of client `number` is the end of a veth pair.
+    pub(super) fn is_veth(&self, number: usize) -> bool {
+        self.clients.get(number).is_some_and(|facts| facts.kind.as_deref() == Some("veth"))
+    }
+
+    /// Limits of this testbed, as sentences.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Facts that travel with results, as (name, value).
+    pub(super) fn facts(&self, clients: &[Client]) -> Vec<(String, String)> {
+        let mut facts = Vec::new();
+        for (number, port) in (1..).zip(&self.sut) {
+            let rate =
+                port.rate.map_or_else(|| "none of its own".to_owned(), |rate| rate.to_string());
+            for (what, value) in [
+                ("interface", port.name.clone()),
+                ("driver", driver(port)),
+                ("firmware", port.firmware.clone()),
+                ("rate", rate),
+            ] {
+                facts.push((format!("port-{number}-{what}"), value));
+            }
+        }
+        let of_clients = |pick: &dyn Fn(&Client, &InterfaceFacts) -> String| {
+            let mut values: Vec<String> = Vec::new();
+            for value in clients.iter().zip(&self.clients).map(|(client, on)| pick(client, on)) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            values.join("; ")
+        };
+        facts.extend([
+            ("client-kernel".to_owned(), of_clients(&|client, _| client.host.hello.kernel.clone())),
+            (
+                "client-cpu-model".to_owned(),
+                of_clients(&|client, _| client.host.hello.cpu_model.clone()),
+            ),
+            ("client-driver".to_owned(), of_clients(&|_, facts| driver(facts))),
+            ("client-firmware".to_owned(), of_clients(&|_, facts| facts.firmware.clone())),
+        ]);
+        facts.retain(|(_, value)| !value.is_empty());
+        facts
+    }
+}
+
+/// The links of the SUT's interfaces, all of which must be up.
+///
+/// # Errors
+/// The first interface without a link.
+pub(super) fn links(hosts: &mut Participants<'_>) -> Result<Vec<LinkEvidence>, LabError> {
+    let mut links = Vec::new();
+    for interface in hosts.sut_interfaces() {
+        let facts = hosts.sut.describe(&interface)?;
+        if !facts.running {
+            return Err(LabError::Invalid {
+                what: format!("the link of {interface} is down"),
+                hint: "connect the cable, or choose another interface".to_owned(),
+            });
+        }
+        links.push(LinkEvidence { interface, rate: facts.rate });
+    }
+    Ok(links)
+}
+
+/// Waits for the links of all interfaces: some drivers take the link down when a setting changes,
+/// and it takes seconds to come back.
+pub(super) fn await_links(hosts: &mut Participants<'_>) -> Result<(), AgentError> {
+    for interface in hosts.sut_interfaces() {
+        hosts.sut.await_link(&interface)?;
+    }
+    for client in &mut *hosts.clients {
+        client.host.await_link(&client.interface)?;
+    }
+    Ok(())
+}
+
+fn describe(host: &mut Host, name: &str) -> Result<InterfaceFacts, LabError> {
+    let facts = host.describe(name);
+    host.named(facts)
+}
+
+fn keep(host: &mut Host, names: Vec<String>) -> Result<(), LabError> {
+    let kept = host.order(&Request::Keep { names });
+    host.named(kept)
+}
+
+fn await_link(host: &mut Host, name: &str) -> Result<(), LabError> {
+    let up = host.await_link(name);
+    host.named(up)
+}
+
+/// Refuses a client that uses CPUs of the system under test, also behind ssh.
+fn apart(sut: &Host, client: &Host) -> Result<(), LabError> {
+    let same = sut.hello.boot_id == client.hello.boot_id && !sut.hello.boot_id.is_empty();
+    if same && sut.cpus.overlaps(&client.cpus) {
+        return Err(LabError::Invalid {
+            what: format!(
+                "{} is this machine, and its CPUs {} overlap with CPUs {} of the system under test",
+                client.name, client.cpus, sut.cpus
+            ),
+            hint: "choose separate CPUs with sut-cpus and client-cpus".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses to move an interface whose membership or upper interfaces cannot be restored.
+fn may_move(facts: &InterfaceFacts) -> Result<(), LabError> {
+    let name = &facts.name;
+    let refused = |what: String, hint: &str| {
+        Err(LabError::Invalid {
+            what: format!("{name} cannot be lent to a client: {what}"),
+            hint: hint.to_owned(),
+        })
+    };
+    if let Some(controller) = &facts.belongs_to {
+        return refused(format!("it is part of {controller}"), "remove it from there first");
+    }
+    if !facts.carries.is_empty() {
+        let what = format!("it carries {}", facts.carries.join(", "));
+        return refused(what, "remove them first, or choose another interface");
+    }
+    Ok(())
+}
+
+fn driver(facts: &InterfaceFacts) -> String {
+    format!("{} {}", facts.driver, facts.driver_version).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_with_a_controller_or_upper_interfaces_is_not_moved() {
+        let facts = InterfaceFacts { name: "eth2".to_owned(), ..InterfaceFacts::default() };
+        assert!(may_move(&facts).is_ok());
+        let bridged = InterfaceFacts { belongs_to: Some("br0".to_owned()), ..facts.clone() };
+        assert!(may_move(&bridged).unwrap_err().to_string().contains("part of br0"));
+        let vlans = InterfaceFacts { carries: vec!["eth2.5".to_owned()], ..facts };
+        assert!(may_move(&vlans).unwrap_err().to_string().contains("it carries eth2.5"));
+    }
+}

@@ -1,0 +1,127 @@
+//! Hosts and interfaces that linkrate makes: the steps that veth pairs and virtual adapters share,
+//! when a testbed is built and when ports are added to it.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use linkrate_agent::protocol::Request;
+use linkrate_terms::CpuSet;
+use linkrate_terms::topology::{Segment, Topology};
+
+use super::{Built, Ground, ReceiveSteering};
+use crate::connection::AgentError;
+use crate::error::LabError;
+use crate::far_end::Namespaces;
+use crate::host::{Client, Host};
+use crate::options::LabOptions;
+use crate::placement::Placement;
+
+/// The interface of a client in its namespace.
+const CLIENT_INTERFACE: &str = "eth0";
+
+/// A ground that makes the interfaces of a segment.
+pub(crate) trait Join {
+    /// Joins a segment's clients to the SUT.
+    fn join(
+        &mut self,
+        segment: &Segment,
+        sut: &mut Host,
+        clients: &mut [Client],
+        placement: &Placement,
+    ) -> Result<(), LabError>;
+
+    /// Where received packets are to be processed.
+    fn receive_steering(&self, placement: &Placement) -> ReceiveSteering;
+}
+
+/// Starts the hosts of `topology` and joins them on `made`, which `ground` makes a [`Ground`] of.
+pub(super) fn build<J: Join>(
+    made: J,
+    ground: fn(J) -> Ground,
+    topology: &Topology,
+    placement: &Placement,
+    options: &LabOptions,
+) -> Result<Built, LabError> {
+    let mut namespaces = Namespaces::new()?;
+    let mut sut = namespaces.start("sut", &placement.sut, options)?;
+    // dropped before the host whose interfaces it holds
+    let mut made = made;
+    let (clients, receive_steering) =
+        add(&mut made, &topology.segments, &mut namespaces, &mut sut, placement, options)?;
+    let ground = ground(made);
+    Ok(Built { ground, sut, clients, namespaces: Some(namespaces), receive_steering })
+}
+
+/// Starts the clients of `segments`, joins them to the SUT, addresses both ends and waits until
+/// packets pass. Each step is done for all segments before the next one begins: the links come up
+/// together.
+///
+/// # Errors
+/// The first step that failed. Segments may be joined by then; their interfaces are the caller's to
+/// remove.
+pub(crate) fn add(
+    made: &mut impl Join,
+    segments: &[Segment],
+    namespaces: &mut Namespaces,
+    sut: &mut Host,
+    placement: &Placement,
+    options: &LabOptions,
+) -> Result<(Vec<Client>, ReceiveSteering), LabError> {
+    let mut clients = Vec::new();
+    for segment in segments {
+        for (index, number) in segment.clients.iter().enumerate() {
+            let name = format!("client {number}");
+            clients.push(Client {
+                host: namespaces.start(&name, &placement.clients, options)?,
+                sut_interface: segment.ports[0].interface.clone(),
+                interface: CLIENT_INTERFACE.to_owned(),
+                sut_address: segment.port_address(0),
+                address: segment.client_address(index),
+            });
+        }
+    }
+    let mut rest = &mut clients[..];
+    for segment in segments {
+        let (own, others) = rest.split_at_mut(segment.clients.len());
+        made.join(segment, sut, own, placement)?;
+        rest = others;
+    }
+    let mut steering = made.receive_steering(placement);
+    let route_congestion = options.route_congestion.as_deref();
+    let mut configured = BTreeSet::new();
+    for client in &mut clients {
+        for (host, interface, address, cpus) in [
+            (&mut *sut, &client.sut_interface, client.sut_address, &placement.sut),
+            (&mut client.host, &client.interface, client.address, &placement.clients),
+        ] {
+            if configured.insert((host.pid(), interface.clone())) {
+                let steered = (steering == ReceiveSteering::Rps).then_some(cpus);
+                let refused = configure(host, interface, address, route_congestion, steered)?;
+                steering = refused.map_or(steering, ReceiveSteering::Unavailable);
+            }
+        }
+    }
+    for client in &mut clients {
+        sut.await_link(&client.sut_interface)?;
+        client.host.await_link(&client.interface)?;
+    }
+    Ok((clients, steering))
+}
+
+/// Configures one end of a segment. Returns why receive processing could not be steered, if so.
+fn configure(
+    host: &mut Host,
+    interface: &str,
+    address: Ipv4Addr,
+    route_congestion: Option<&str>,
+    receive_cpus: Option<&CpuSet>,
+) -> Result<Option<String>, LabError> {
+    host.configure(interface, address, route_congestion)?;
+    let Some(cpus) = receive_cpus else { return Ok(None) };
+    let request = Request::SteerReceive { name: interface.to_owned(), cpus: cpus.clone() };
+    match host.order(&request) {
+        Ok(()) => Ok(None),
+        Err(AgentError::Refused(refusal)) => Ok(Some(refusal.reason)),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,297 @@
+//! A host of a testbed: a process with an agent, the protocol to it, its clock and its CPUs.
+//!
+//! [`crate::far_end`] starts the process; [`crate::ground`] makes its interfaces.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use linkrate_agent::protocol::{
+    Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request,
+};
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::error::SysResult;
+use linkrate_sys::host::HostProcess;
+use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
+
+use crate::connection::{AgentError, Connection, expect_reply};
+use crate::error::LabError;
+use crate::options::LabOptions;
+
+/// Prefix length of the networks between hosts in namespaces.
+pub(crate) const PREFIX_LENGTH: u8 = 24;
+
+/// Exchanges that a reading of a host's clock takes; the one with the shortest round trip counts.
+const CLOCK_READINGS: u32 = 5;
+
+/// One host.
+#[derive(Debug)]
+pub struct Host {
+    /// `sut`, `client 0`, ...
+    pub name: String,
+    /// The protocol to its agent.
+    pub connection: Connection,
+    /// The agent's answer to the first request: kernel, CPUs, machine.
+    pub hello: Hello,
+    /// CLOCK_MONOTONIC of the host less that of the controller, ns.
+    pub clock_offset_ns: i64,
+    /// Duration of one request to its agent and the reply, ns.
+    pub round_trip_ns: u64,
+    /// The CPUs its threads run on.
+    pub cpus: CpuSet,
+    process: HostProcess,
+}
+
+impl Host {
+    /// Says hello to the agent in `process` and reads its clock.
+    ///
+    /// # Errors
+    /// The process with the error, so that the caller can ask how it ended.
+    pub(crate) fn greet(
+        name: &str,
+        process: HostProcess,
+        options: &LabOptions,
+    ) -> Result<Self, Box<(AgentError, HostProcess)>> {
+        let greeted = converse(name, &process, options).and_then(|(mut connection, hello)| {
+            let clock = read_clock(&mut connection)?;
+            Ok((connection, hello, clock))
+        });
+        match greeted {
+            Ok((connection, hello, (clock_offset_ns, round_trip_ns))) => Ok(Self {
+                name: name.to_owned(),
+                cpus: hello.online_cpus.clone(),
+                connection,
+                hello,
+                clock_offset_ns,
+                round_trip_ns,
+                process,
+            }),
+            Err(error) => Err(Box::new((error, process))),
+        }
+    }
+
+    /// Binds it to its CPUs.
+    pub(crate) fn place(&mut self, cpus: &CpuSet) -> Result<(), LabError> {
+        let place = Request::Place { cpus: cpus.clone() };
+        let placed = expect_reply!(self.connection, place, Reply::Placed { cpus } => cpus)?;
+        if placed != *cpus {
+            return Err(LabError::CannotMeasure {
+                what: format!("{} runs on CPUs {placed}, expected {cpus}", self.name),
+                hint: Some("choose CPUs with sut-cpus and client-cpus".to_owned()),
+            });
+        }
+        self.cpus = placed;
+        Ok(())
+    }
+
+    /// Reads its clock against the controller's.
+    pub(crate) fn read_clock(&mut self) -> Result<(), AgentError> {
+        (self.clock_offset_ns, self.round_trip_ns) = read_clock(&mut self.connection)?;
+        Ok(())
+    }
+
+    /// Makes it account for the time of CPUs. `softirqs` says that receive processing interrupts
+    /// these CPUs while they are idle. Returns the source of idle time.
+    pub(crate) fn account(
+        &mut self,
+        cpus: &CpuSet,
+        meter: CpuMeter,
+        softirqs: bool,
+    ) -> Result<IdleSource, AgentError> {
+        let request = Request::Account { cpus: cpus.clone(), meter, softirqs };
+        expect_reply!(self.connection, request, Reply::Accounts { source } => source)
+    }
+
+    /// Names this host in its refusal, for requests that go to several hosts.
+    pub(crate) fn named<T>(&self, answer: Result<T, AgentError>) -> Result<T, LabError> {
+        answer.map_err(|error| match error {
+            AgentError::Refused(refusal) => LabError::CannotMeasure {
+                what: format!("{}: {refusal}", self.name),
+                hint: refusal.hint,
+            },
+            error => error.into(),
+        })
+    }
+
+    /// Sends a request that is answered with [`Reply::Done`].
+    pub(crate) fn order(&mut self, request: &Request) -> Result<(), AgentError> {
+        expect_reply!(self.connection, request, Reply::Done => ())
+    }
+
+    /// Waits until packets can pass an interface.
+    pub(crate) fn await_link(&mut self, interface: &str) -> Result<(), AgentError> {
+        self.order(&Request::AwaitLink { name: interface.to_owned() })
+    }
+
+    /// Gives an interface its address in a network of 24 bits, and brings it up.
+    pub(crate) fn configure(
+        &mut self,
+        interface: &str,
+        address: Ipv4Addr,
+        route_congestion: Option<&str>,
+    ) -> Result<(), AgentError> {
+        self.order(&Request::ConfigureInterface(InterfaceSetup {
+            name: interface.to_owned(),
+            address,
+            prefix_length: PREFIX_LENGTH,
+            route_congestion: route_congestion.map(str::to_owned),
+        }))
+    }
+
+    /// Describes an interface.
+    pub(crate) fn describe(&mut self, interface: &str) -> Result<InterfaceFacts, AgentError> {
+        let request = Request::Describe { name: interface.to_owned() };
+        expect_reply!(self.connection, request, Reply::Interface(facts) => *facts)
+    }
+
+    /// Sets knobs on interfaces. Returns the knobs of each interface as its kernel reads them back.
+    pub(crate) fn set_knobs(
+        &mut self,
+        interfaces: &[String],
+        knobs: InterfaceKnobs,
+    ) -> Result<BTreeMap<String, InterfaceKnobs>, AgentError> {
+        let request = Request::SetKnobs { interfaces: interfaces.to_vec(), knobs };
+        let effective =
+            expect_reply!(self.connection, request, Reply::Knobs(effective) => effective)?;
+        self.all_of(interfaces, effective)
+    }
+
+    /// Reads the knobs of an interface that its kernel knows.
+    pub(crate) fn read_knobs(&mut self, interface: &str) -> Result<InterfaceKnobs, AgentError> {
+        let interfaces = [interface.to_owned()];
+        let request = Request::ReadKnobs { interfaces: interfaces.to_vec() };
+        let effective =
+            expect_reply!(self.connection, request, Reply::Knobs(effective) => effective)?;
+        let mut effective = self.all_of(&interfaces, effective)?;
+        effective.remove(interface).ok_or_else(|| self.connection.unexpected("read-knobs"))
+    }
+
+    /// A reply with these interfaces and no others.
+    fn all_of(
+        &self,
+        interfaces: &[String],
+        effective: BTreeMap<String, InterfaceKnobs>,
+    ) -> Result<BTreeMap<String, InterfaceKnobs>, AgentError> {
+        let complete = interfaces.iter().all(|name| effective.contains_key(name));
+        if complete && effective.len() == interfaces.len() {
+            return Ok(effective);
+        }
+        Err(self.connection.unexpected("a request about other interfaces"))
+    }
+
+    /// Its process id, which names its namespaces.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Its network namespace.
+    ///
+    /// # Errors
+    /// When the host has died.
+    pub fn network_namespace(&self) -> io::Result<OwnedFd> {
+        self.process.network_namespace()
+    }
+
+    /// A copy of one of its descriptors.
+    ///
+    /// # Errors
+    /// When the host has died or has no such descriptor.
+    pub fn take_descriptor(&self, descriptor: i32) -> SysResult<OwnedFd> {
+        self.process.take_descriptor(descriptor)
+    }
+
+    /// The user namespace that owns it.
+    ///
+    /// # Errors
+    /// When the host has died.
+    pub fn user_namespace(&self) -> io::Result<OwnedFd> {
+        self.process.user_namespace()
+    }
+}
+
+/// A client, and how it and the system under test reach each other.
+#[derive(Debug)]
+pub struct Client {
+    /// The host.
+    pub host: Host,
+    /// The interface of the system under test that leads to it.
+    pub sut_interface: String,
+    /// Its own interface.
+    pub interface: String,
+    /// The address of the system under test for this client.
+    pub sut_address: Ipv4Addr,
+    /// The client's address.
+    pub address: Ipv4Addr,
+}
+
+/// The hosts that take part in a run, or in a change of knobs.
+#[derive(Debug)]
+pub(crate) struct Participants<'a> {
+    pub(crate) sut: &'a mut Host,
+    /// In the order of the interfaces that lead to them.
+    pub(crate) clients: &'a mut [Client],
+}
+
+impl Participants<'_> {
+    /// The interfaces of the system under test that lead to the clients, in their order.
+    pub(crate) fn sut_interfaces(&self) -> Vec<String> {
+        sut_interfaces(self.clients)
+    }
+}
+
+/// The interfaces of the system under test that lead to `clients`, each once, in their order.
+pub(crate) fn sut_interfaces(clients: &[Client]) -> Vec<String> {
+    let mut names: Vec<String> =
+        clients.iter().map(|client| client.sut_interface.clone()).collect();
+    names.dedup();
+    names
+}
+
+/// The name of a host as people type it: `client-0`.
+pub(crate) fn typed_name(name: &str) -> String {
+    name.replace(' ', "-")
+}
+
+/// Says hello to the agent in `process`.
+fn converse(
+    name: &str,
+    process: &HostProcess,
+    options: &LabOptions,
+) -> Result<(Connection, Hello), AgentError> {
+    let clone = || process.socket().try_clone().map(OwnedFd::from);
+    let lost =
+        |error: io::Error| AgentError::Lost { host: name.to_owned(), reason: error.to_string() };
+    let (reader, writer) = (clone().map_err(lost)?, clone().map_err(lost)?);
+    let mut connection =
+        Connection::new(name.to_owned(), reader, writer, Arc::clone(&options.stop));
+    let hello = Request::Hello { version: PROTOCOL_VERSION };
+    let hello = expect_reply!(connection, hello, Reply::Hello(hello) => hello)?;
+    Ok((connection, hello))
+}
+
+/// Reads how far the host's clock is ahead of the controller's, and how long the exchange with the
+/// shortest round trip took, both in ns. Hosts of one machine share a clock: an offset within the
+/// error of the round trip counts as zero.
+pub(crate) fn read_clock(connection: &mut Connection) -> Result<(i64, u64), AgentError> {
+    let mut best: (u64, i64) = (u64::MAX, 0);
+    for _ in 0..CLOCK_READINGS {
+        let asked = monotonic_ns();
+        let there = expect_reply!(
+            connection, Request::Clock, Reply::Clock { monotonic_ns } => monotonic_ns
+        )?;
+        let answered = monotonic_ns();
+        let round_trip = answered - asked;
+        let here = asked + round_trip / 2;
+        // a distance above i64::MAX ns, 292 years, is an error of the host
+        let distance = i64::try_from(there.abs_diff(here)).unwrap_or(i64::MAX);
+        let offset = if there >= here { distance } else { -distance };
+        if round_trip < best.0 {
+            let within_error = offset.unsigned_abs() <= round_trip / 2 + 1;
+            best = (round_trip, if within_error { 0 } else { offset });
+        }
+    }
+    Ok((best.1, best.0))
+}

@@ -1,0 +1,17 @@
+//! Options of a lab that are not part of its testbed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Options of a lab that are not part of its [`TestbedSpec`](linkrate_terms::TestbedSpec).
+#[derive(Debug, Clone)]
+pub struct LabOptions {
+    /// The linkrate program, whose `agent` command the hosts run.
+    pub program: PathBuf,
+    /// Set when the user interrupts; ends every wait.
+    pub stop: Arc<AtomicBool>,
+    /// Congestion control of the routes, for foreign programs in the lab. Runs leave it out,
+    /// because the choice of a route overrides the choice of a socket.
+    pub route_congestion: Option<String>,
+}

@@ -1,0 +1,230 @@
+//! The topology of a testbed: which ports of the system under test (SUT) and which clients share a
+//! segment, and which fabric joins them.
+//!
+//! Computed once from the [`TestbedSpec`] by [`Topology::of`]. Ports and clients have numbers that
+//! are unique in the testbed; interface names, host names and addresses follow from the numbers.
+
+use std::net::Ipv4Addr;
+
+use crate::spec::{Adapter, TestbedSpec};
+
+/// The segments of a testbed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Topology {
+    /// In the order of their numbers.
+    pub segments: Vec<Segment>,
+}
+
+/// A part of the topology: ports and clients that one fabric joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// Its number, from 0; the number of its network.
+    pub number: u32,
+    /// What joins the ports and clients.
+    pub fabric: Fabric,
+    /// The SUT's ports.
+    pub ports: Vec<PortEnd>,
+    /// Numbers of the clients, from 0.
+    pub clients: Vec<u32>,
+}
+
+/// A port of the SUT on a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortEnd {
+    /// Its number, from 0, through all adapters of the SUT.
+    pub number: u32,
+    /// The name of its interface in the SUT.
+    pub interface: String,
+}
+
+/// What joins the ports and clients of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fabric {
+    /// A cable between two ends.
+    Cable,
+    /// A switch.
+    Switch,
+}
+
+impl Fabric {
+    /// The fabric between `ends` ports and clients: a cable joins two, a switch more.
+    #[must_use]
+    pub fn between(ends: usize) -> Self {
+        if ends > 2 { Self::Switch } else { Self::Cable }
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cable => "cable",
+            Self::Switch => "switch",
+        }
+    }
+}
+
+impl Topology {
+    /// The topology that `spec` asks for: on veth a segment for each client, otherwise a segment
+    /// for each port with its share of the clients.
+    #[must_use]
+    pub fn of(spec: &TestbedSpec) -> Self {
+        let (names, per_segment, clients) = match &spec.adapter {
+            Adapter::Veth => (None, 1, spec.clients.max(1)),
+            Adapter::Model(_) => (None, spec.clients_per_port.max(1), spec.clients.max(1)),
+            Adapter::Interfaces(on) => {
+                let (ports, per_port) = (on.ports().min(spec.ports.max(1)), on.clients_per_port());
+                (Some(&on.names), per_port.max(1), ports.saturating_mul(per_port))
+            }
+        };
+        let segment = |number: u32| {
+            let first = number * per_segment;
+            let named = names.and_then(|names| names.get(number as usize)).cloned();
+            let interface = named.unwrap_or_else(|| sut_interface(number));
+            let last = first.saturating_add(per_segment).min(clients);
+            Segment::new(number, PortEnd { number, interface }, (first..last).collect())
+        };
+        Self { segments: (0..clients.div_ceil(per_segment)).map(segment).collect() }
+    }
+
+    /// The segment that one more port with `clients` clients makes; it takes the lowest numbers
+    /// that are free.
+    #[must_use]
+    pub fn next(&self, clients: u32) -> Segment {
+        let number = free(self.segments.iter().map(|segment| segment.number)).next().unwrap_or(0);
+        let ports = self.segments.iter().flat_map(|segment| &segment.ports);
+        let port = free(ports.map(|port| port.number)).next().unwrap_or(0);
+        let taken = self.segments.iter().flat_map(|segment| segment.clients.iter().copied());
+        let clients = free(taken).take(clients as usize).collect();
+        Segment::new(number, PortEnd { number: port, interface: sut_interface(port) }, clients)
+    }
+
+    /// Adds a segment, in the order of numbers.
+    pub fn add(&mut self, segment: Segment) {
+        let at = self.segments.partition_point(|other| other.number < segment.number);
+        self.segments.insert(at, segment);
+    }
+
+    /// The segment with a port whose interface in the SUT has that name.
+    #[must_use]
+    pub fn of_interface(&self, interface: &str) -> Option<&Segment> {
+        let is_it = |segment: &&Segment| segment.ports.iter().any(|p| p.interface == interface);
+        self.segments.iter().find(is_it)
+    }
+}
+
+impl Segment {
+    fn new(number: u32, port: PortEnd, clients: Vec<u32>) -> Self {
+        let fabric = Fabric::between(1 + clients.len());
+        Self { number, fabric, ports: vec![port], clients }
+    }
+
+    /// The address of its port `index`, for segments whose addresses linkrate chooses. Each
+    /// segment is a /24 of RFC 2544's benchmarking network 198.18.0.0/15: ports come first, from
+    /// .1 on, then clients.
+    #[must_use]
+    pub fn port_address(&self, index: usize) -> Ipv4Addr {
+        self.address(index)
+    }
+
+    /// The address of its client `index`.
+    #[must_use]
+    pub fn client_address(&self, index: usize) -> Ipv4Addr {
+        self.address(self.ports.len() + index)
+    }
+
+    fn address(&self, end: usize) -> Ipv4Addr {
+        let second = 18 + (self.number / 256) as u8;
+        Ipv4Addr::new(198, second, (self.number % 256) as u8, 1 + end as u8)
+    }
+}
+
+/// The SUT's interface of port `number` on adapters that linkrate makes.
+fn sut_interface(number: u32) -> String {
+    format!("eth{number}")
+}
+
+/// Numbers from 0 that are not taken, ascending.
+fn free(taken: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
+    let taken: Vec<u32> = taken.collect();
+    (0..).filter(move |number| !taken.contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interfaces::Interfaces;
+    use crate::model;
+
+    fn on_model(clients: u32, clients_per_port: u32) -> TestbedSpec {
+        let adapter = Adapter::Model(Box::new(model::find("gigabit").unwrap()));
+        TestbedSpec { adapter, clients, clients_per_port, ..TestbedSpec::default() }
+    }
+
+    /// Interface, fabric and clients of each segment.
+    fn drawn(topology: &Topology) -> Vec<String> {
+        let segment = |segment: &Segment| {
+            let ports: Vec<&str> =
+                segment.ports.iter().map(|port| port.interface.as_str()).collect();
+            format!("{} {} {:?}", ports.join(","), segment.fabric.name(), segment.clients)
+        };
+        topology.segments.iter().map(segment).collect()
+    }
+
+    #[test]
+    fn veth_has_a_segment_for_each_client() {
+        let spec = TestbedSpec { clients: 2, clients_per_port: 4, ..TestbedSpec::default() };
+        assert_eq!(drawn(&Topology::of(&spec)), ["eth0 cable [0]", "eth1 cable [1]"]);
+    }
+
+    #[test]
+    fn ports_of_a_model_share_out_the_clients() {
+        assert_eq!(drawn(&Topology::of(&on_model(1, 1))), ["eth0 cable [0]"]);
+        let four = drawn(&Topology::of(&on_model(4, 2)));
+        assert_eq!(four, ["eth0 switch [0, 1]", "eth1 switch [2, 3]"]);
+        // fewer clients than the last port could have
+        let three = drawn(&Topology::of(&on_model(3, 2)));
+        assert_eq!(three, ["eth0 switch [0, 1]", "eth1 cable [2]"]);
+    }
+
+    #[test]
+    fn existing_interfaces_keep_their_names() {
+        let ends = ["ssh:a", "ssh:b", "ssh:c", "ssh:d"].map(|end| end.parse().unwrap());
+        let names = ["enp3s0", "enp4s0"].map(str::to_owned);
+        let on = Interfaces::new(names.to_vec(), ends.to_vec(), None).unwrap();
+        let both = TestbedSpec::default().on_interfaces(on);
+        assert_eq!(drawn(&Topology::of(&both)), ["enp3s0 switch [0, 1]", "enp4s0 switch [2, 3]"]);
+        let first = TestbedSpec { ports: 1, ..both };
+        assert_eq!(drawn(&Topology::of(&first)), ["enp3s0 switch [0, 1]"]);
+    }
+
+    #[test]
+    fn a_new_segment_takes_the_lowest_free_numbers() {
+        let mut topology = Topology::of(&on_model(6, 2));
+        topology.segments.remove(1);
+        let next = topology.next(3);
+        assert_eq!((next.number, next.clients.as_slice()), (1, &[2, 3, 6][..]));
+        topology.add(next);
+        let all = ["eth0 switch [0, 1]", "eth1 switch [2, 3, 6]", "eth2 switch [4, 5]"];
+        assert_eq!(drawn(&topology), all);
+        assert_eq!(topology.of_interface("eth2").unwrap().number, 2);
+        assert_eq!(topology.next(1).clients, [7]);
+    }
+
+    #[test]
+    fn addresses_are_unique_in_the_benchmarking_network() {
+        let segment = Segment {
+            number: 257,
+            fabric: Fabric::Switch,
+            ports: ["a", "b"]
+                .map(|name| PortEnd { number: 0, interface: name.to_owned() })
+                .to_vec(),
+            clients: vec![0, 1],
+        };
+        let text = |address: Ipv4Addr| address.to_string();
+        assert_eq!(text(segment.port_address(0)), "198.19.1.1");
+        assert_eq!(text(segment.port_address(1)), "198.19.1.2");
+        assert_eq!(text(segment.client_address(0)), "198.19.1.3");
+        let usual = Topology::of(&on_model(1, 1)).segments.remove(0);
+        assert_eq!(text(usual.client_address(0)), "198.18.0.2");
+    }
+}

@@ -1,0 +1,264 @@
+//! Interfaces that are there already: two machines with a cable, of which a controller on the first
+//! knows no more than that `ssh lab2` reaches the second, and two interfaces of one machine. Both
+//! are network namespaces, `ssh` and its server are OpenSSH's own.
+
+mod common;
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use common::machines::{Lab, Machine, SSHD, two_cpus};
+use common::processes::OwnCopy;
+use common::small::{await_stored, stored};
+use common::{Running, command, has_or_skips, is_root_or_skips, skip, wait_until};
+use linkrate_study::store::RUNS_FILE;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How long the far agent may take to put things back once its controller is gone.
+const PUT_BACK: Duration = Duration::from_secs(20);
+
+/// What the tests between machines need; the CPU of each side if it is there.
+fn needs(test: &str, server: bool) -> Option<[u32; 2]> {
+    let programs = [("ip", "iproute2"), ("ethtool", "ethtool")];
+    let ssh = [("/usr/bin/ssh", "openssh-client"), (SSHD, "openssh-server")];
+    let all = programs.into_iter().chain(ssh.into_iter().filter(|_| server));
+    if !is_root_or_skips(test)
+        || !all.into_iter().all(|(p, package)| has_or_skips(test, p, package))
+    {
+        return None;
+    }
+    let cpus = two_cpus();
+    if cpus.is_none() {
+        skip(test, "needs two CPUs, one for each machine");
+    }
+    cpus
+}
+
+/// Two levels of offload over the cable.
+fn write_study(lab: &Lab, own: &OwnCopy, [sut, client]: [u32; 2], blocks: u32) {
+    let text = format!(
+        r#"title = "Two machines"
+[testbed]
+interface = "eth1"
+clients = ["ssh:lab2"]
+agent = "{}"
+sut-cpus = "{sut}"
+client-cpus = "{client}"
+[factors]
+offload = ["none", "tso"]
+[method]
+run = "300 ms"
+warm-up = "200 ms"
+idle = "100 ms"
+blocks = {{ min = {blocks}, max = {blocks} }}
+seed = 7
+"#,
+        own.program().display()
+    );
+    fs::write(lab.beside("two.toml"), text).expect("write the study");
+}
+
+fn study(lab: &Lab, own: &OwnCopy) -> Command {
+    let mut run = lab.command(&own.program(), "study run --json --output");
+    run.arg(lab.beside("results")).arg(lab.beside("two.toml"));
+    run
+}
+
+#[test]
+fn a_study_runs_between_two_machines_and_leaves_them_as_they_were() {
+    let test = "a_study_runs_between_two_machines_and_leaves_them_as_they_were";
+    let Some(cpus) = needs(test, true) else { return };
+    let (lab, own) = (Lab::start(), OwnCopy::new());
+    write_study(&lab, &own, cpus, 3);
+    let before = lab.settings();
+
+    let mut show = lab.command(&own.program(), "study show");
+    let shown = Running::start(show.arg(lab.beside("two.toml"))).wait().expect_code(0).stdout;
+    assert!(shown.contains("eth1 of this host, with ssh:lab2"), "{shown}");
+
+    let finished = Running::start(&mut study(&lab, &own)).wait().expect_code(0);
+    assert_eq!(lab.settings(), before, "settings are as they were found");
+    own.expect_nothing_left();
+
+    let document = finished.json();
+    common::schema::check("results", &document);
+    assert_eq!((&document["adapter"], &document["complete"]), (&"interface".into(), &true.into()));
+    assert_eq!(document["failures"], serde_json::Value::Array(Vec::new()));
+    let cells = document["cells"].as_array().expect("cells");
+    let demand = |cell: usize| cells[cell]["service_demand"]["mean"].as_f64().expect("a demand");
+    assert!(demand(0) > demand(1), "none {} and tso {}", demand(0), demand(1));
+    assert!(cells.iter().all(|cell| cell["limit"].is_null()), "a veth has no rate");
+    let facts = &document["facts"]["facts"];
+    for (name, value) in [("port-1-interface", "eth1"), ("client-cpus", &cpus[1].to_string())] {
+        assert_eq!(facts[name], value, "{facts}");
+    }
+    assert!(facts["port-1-driver"].as_str().is_some_and(|driver| driver.starts_with("veth")));
+    assert!(facts["client-driver"].as_str().is_some_and(|driver| driver.starts_with("veth")));
+    for run in stored(&lab.beside("results")) {
+        let measured = run.measurement().expect("a run with figures");
+        // MTU and superframes of the interface as it was found, where the study says nothing
+        assert_eq!(measured.effective.interface.mtu, Some(1400));
+        assert_eq!(measured.evidence.links.len(), 1);
+        assert!(measured.client_cpu.cpus.iter().all(|cpu| cpu.cpu == cpus[1]));
+    }
+    let page = fs::read_to_string(lab.beside("results").join("report.html")).expect("a report");
+    assert!(page.contains("ssh:lab2") && page.contains("eth1 (veth"), "the report's testbed");
+}
+
+#[test]
+fn a_controller_that_is_killed_or_interrupted_leaves_both_machines_as_they_were() {
+    let test = "a_controller_that_is_killed_or_interrupted_leaves_both_machines_as_they_were";
+    let Some(cpus) = needs(test, true) else { return };
+    let (lab, own) = (Lab::start(), OwnCopy::new());
+    write_study(&lab, &own, cpus, 60);
+    let before = lab.settings();
+    for signal in [Signal::INT, Signal::KILL] {
+        let _ = fs::remove_dir_all(lab.beside("results"));
+        let running = Running::start(study(&lab, &own).process_group(0));
+        await_stored(&lab.beside("results").join(RUNS_FILE), 3);
+        assert_eq!(own.agents().len(), 2, "{:?}", own.processes());
+        assert_ne!(lab.settings(), before, "something is there to be put back");
+        let group = Pid::from_raw(running.pid() as i32).expect("a process id");
+        kill_process_group(group, signal).expect("signal the group");
+        let finished = running.wait();
+        if signal == Signal::INT {
+            let failed = stored(&lab.beside("results"));
+            assert!(failed.iter().all(|run| run.failure().is_none()), "{}", finished.stderr);
+            assert_eq!(lab.settings(), before, "an orderly end comes after its settings");
+        }
+        own.expect_nothing_left();
+        let put_back = wait_until(PUT_BACK, || lab.settings() == before);
+        assert!(put_back, "after {signal:?}: {:?} instead of {before:?}", lab.settings());
+    }
+}
+
+#[test]
+fn what_cannot_be_reached_is_named_with_its_remedy() {
+    let test = "what_cannot_be_reached_is_named_with_its_remedy";
+    let Some(_) = needs(test, true) else { return };
+    let (lab, own) = (Lab::start(), OwnCopy::new());
+    let before = lab.settings();
+    let program = own.program().display().to_string();
+    let agent = format!("--agent {program}");
+    let silent = "--sut-cpu 0 --client-cpu 1";
+    for (words, said) in [
+        ("--interface eth9 --client ssh:lab2", "read link \"eth9\": No such device"),
+        (
+            "--interface eth1 --client ssh:nobody.invalid",
+            "ssh:nobody.invalid: ssh made no connection",
+        ),
+        (
+            "--interface eth1 --client ssh:lab2 --agent /no/such/linkrate",
+            "ssh:lab2: program /no/such/linkrate is missing",
+        ),
+        (
+            "--interface eth1 --client ssh:lab2 --agent /bin/true",
+            "ssh:lab2: agent of ssh:lab2: died",
+        ),
+        (
+            &format!("--interface eth1 --client ssh:lab2 {agent} --sut-cpu 0 --client-cpu 0"),
+            "ssh:lab2 is this machine, and its CPUs 0 overlap with CPUs 0",
+        ),
+        (
+            &format!("--interface eth1 --client ssh:lab2,198.51.100.77 {agent} {silent}"),
+            "ssh:lab2 has no address 198.51.100.77; it has 198.51.100.2/24 on eth1",
+        ),
+        (
+            &format!("--interface lo --client ssh:lab2 {agent} {silent}"),
+            "ssh:lab2 has no address in a network of lo (none)",
+        ),
+    ] {
+        let mut measure = lab.command(&own.program(), "measure --runs 1 --time 100ms");
+        let finished = Running::start(measure.args(words.split_whitespace())).wait();
+        assert_ne!(finished.code(), Some(0), "{words}");
+        let (stderr, hint) = (&finished.stderr, "hint: ");
+        assert!(stderr.contains(said) && stderr.contains(hint), "{words}\n{stderr}");
+    }
+    own.expect_nothing_left();
+    assert_eq!(lab.settings(), before);
+}
+
+/// A machine with a cable from one of its interfaces to another.
+fn with_a_loop() -> Machine {
+    let machine = Machine::start();
+    machine.sh("ip link set lo up
+         ip link add eth1 type veth peer name eth2
+         ip address add 198.51.100.1/24 dev eth1
+         ip address add 198.51.100.2/24 dev eth2
+         ip address add 203.0.113.1/28 dev eth2
+         ip link set eth1 mtu 1400 up
+         ip link set eth2 mtu 1400 gso_max_segs 4000 up
+         ip route add 192.0.2.0/24 via 203.0.113.2 dev eth2
+         ethtool -K eth2 gro off");
+    machine
+}
+
+fn measure_the_loop(machine: &Machine, program: &Path, more: &str) -> Command {
+    let words = "measure --json --interface eth1 --client interface:eth2 --warm-up 100ms";
+    let mut measure = command(program, words);
+    machine.on(measure.args(more.split_whitespace()));
+    measure
+}
+
+#[test]
+fn a_second_interface_of_the_machine_is_lent_and_comes_back() {
+    let test = "a_second_interface_of_the_machine_is_lent_and_comes_back";
+    let Some(_) = needs(test, false) else { return };
+    let (machine, own) = (with_a_loop(), OwnCopy::new());
+    let settings = || [machine.settings("eth1"), machine.settings("eth2")];
+    let before = settings();
+    assert!(before[1].contains("192.0.2.0/24 via 203.0.113.2"), "{}", before[1]);
+
+    let program = own.program();
+    let words = "--runs 2 --time 200ms --offload none --mtu 1300";
+    let finished = Running::start(&mut measure_the_loop(&machine, &program, words)).wait();
+    let document = finished.expect_code(0).json();
+    let throughput = document["cells"][0]["throughput"]["mean"].as_f64().expect("a throughput");
+    assert!(throughput > 1e6, "{throughput}");
+    assert_eq!(document["facts"]["facts"]["port-1-interface"], "eth1");
+    assert_eq!(settings(), before, "after an orderly end");
+    own.expect_nothing_left();
+
+    let words = "--runs 100 --time 200ms --offload none --mtu 1300";
+    let running = Running::start(&mut measure_the_loop(&machine, &program, words));
+    own.await_traffic(2);
+    let links = machine.sh("ip -o link show");
+    assert!(!links.contains("eth2:") && !links.contains("eth2@eth1"), "it is lent: {links}");
+    running.signal(Signal::KILL);
+    assert_eq!(running.wait().signal(), Some(9));
+    own.expect_nothing_left();
+    let back = wait_until(PUT_BACK, || machine.sh("ip -o link show").contains("eth2@eth1"));
+    assert!(back, "{}", machine.sh("ip -o link show"));
+    assert_eq!(settings(), before, "after kill -9 of the controller");
+}
+
+#[test]
+fn an_interface_that_others_stand_on_is_not_lent() {
+    let test = "an_interface_that_others_stand_on_is_not_lent";
+    let Some(_) = needs(test, false) else { return };
+    let own = OwnCopy::new();
+    for (kind, script, said) in [
+        ("macvlan", "ip link add link eth2 name over type macvlan", "it carries over"),
+        (
+            "bridge",
+            "ip link add over type bridge\nip link set eth2 master over",
+            "it is part of over",
+        ),
+    ] {
+        let machine = with_a_loop();
+        // kernels are built without one or the other
+        if machine.sh(&format!("({script}) 2>&1 || echo refused")).contains("refused") {
+            skip(test, &format!("this kernel has no {kind}"));
+            continue;
+        }
+        let mut measure = measure_the_loop(&machine, &own.program(), "--runs 1");
+        let finished = Running::start(&mut measure).wait();
+        let said = format!("eth2 cannot be lent to a client: {said}");
+        assert!(finished.code() != Some(0) && finished.stderr.contains(&said), "{finished:?}");
+        machine.sh("ip link show dev over");
+        own.expect_nothing_left();
+    }
+}
