@@ -1,14 +1,14 @@
-//! Whatever the wire or a host hands over is cut, merged or refused, and what is merged comes apart
-//! again as it was. In two parts, a frame is the same frame.
+//! A frame of the wire or of a host is cut, merged or refused. Merged frames come apart again as they
+//! were, and a frame in two parts is the same frame.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use linkrate_wire::encapsulation::{Encapsulation, Tag, decapsulate, encapsulate_into};
+use linkrate_wire::encapsulation::{Encapsulation, Tag, decapsulate, encapsulate};
 use linkrate_wire::frame::{Headers, Verification};
 use linkrate_wire::lro::{Coalescer, Delivery};
-use linkrate_wire::segment::{Cut, Identification, Request, Segment, SegmentError};
-use linkrate_wire::{tso, ufo, uso};
+use linkrate_wire::segment::{Cut, Identification, Request, SegmentError};
+use linkrate_wire::{tso, uso};
 
 fuzz_target!(|bytes: &[u8]| {
     // the first two bytes are the segment size, the rest is the frame
@@ -27,18 +27,11 @@ fuzz_target!(|bytes: &[u8]| {
 
     for (snap, vlan) in [(false, None), (true, None), (true, Some(7))] {
         let request = Request { snap, vlan, ..Request::new(size) };
-        batch(frame, |headers, cuts| ufo::cut_into(frame, &request, 9, headers, cuts));
-        let cut = batch(frame, |headers, cuts| uso::cut_into(frame, &request, headers, cuts));
-        if let Ok(segments) = uso::segments(frame, &request) {
-            assert_eq!(cut, Some(all(frame, &headers, segments)));
-        }
-        let cut = batch(frame, |headers, cuts| tso::cut_into(frame, &request, headers, cuts));
-        if let Ok(segments) = tso::segments(frame, &request) {
-            let frames = all(frame, &headers, segments);
-            assert_eq!(cut.as_ref(), Some(&frames));
-            if vlan.is_none() {
-                merge(frames);
-            }
+        batch(frame, &headers, |out, cuts| uso::cut_into(frame, &request, out, cuts, |_| ()));
+        let cut =
+            batch(frame, &headers, |out, cuts| tso::cut_into(frame, &request, out, cuts, |_| ()));
+        if let Some(frames) = cut.filter(|_| vlan.is_none()) {
+            merge(frames);
         }
     }
 });
@@ -51,7 +44,7 @@ fn split(frame: &[u8], whole: Option<&Headers>) {
             (Ok(parts), whole) => {
                 assert_eq!(Some(&parts), whole);
                 let verification = parts.transport_checksum_parts(head, tail);
-                assert_eq!(verification, parts.transport_checksum(frame));
+                assert_eq!(verification, parts.transport_checksum_parts(frame, &[]));
             }
             // what could be LLC and SNAP, or a fragment header, takes eight bytes
             (Err(_), Some(whole)) => assert!(at < frame.len().min(whole.payload + 8)),
@@ -62,10 +55,9 @@ fn split(frame: &[u8], whole: Option<&Headers>) {
 
 fn put_on_and_take_off(frame: &[u8], headers: &Headers) {
     let vlan = (headers.link.tags < 2).then_some(0x2005);
-    let mut out = Vec::new();
     let wanted = Encapsulation { vlan, snap: !headers.link.snap };
-    let cut = encapsulate_into(frame, headers, wanted, &mut out).expect("room for a tag");
-    let sent = [cut.header(&out), cut.payload(frame)].concat();
+    let link = encapsulate(frame, headers, wanted).expect("room for a tag");
+    let sent = [&link, &frame[headers.link.length..headers.end]].concat();
     let again = Headers::parse(&sent).expect("a good frame");
     let tag = if vlan.is_some() { Tag::Strip } else { Tag::Keep };
     let up = decapsulate(&sent, &again, tag).expect("its own headers");
@@ -76,38 +68,27 @@ fn put_on_and_take_off(frame: &[u8], headers: &Headers) {
     }
 }
 
-/// The frames of a batch, each of which is a good one.
+/// The frames of a batch. Each of them is a good frame, and together they carry the payload.
 fn batch(
     superframe: &[u8],
+    headers: &Headers,
     cut_into: impl FnOnce(&mut Vec<u8>, &mut Vec<Cut>) -> Result<(), SegmentError>,
 ) -> Option<Vec<Vec<u8>>> {
-    let (mut headers, mut cuts) = (Vec::new(), Vec::new());
-    cut_into(&mut headers, &mut cuts).ok()?;
+    let (mut out, mut cuts) = (Vec::new(), Vec::new());
+    cut_into(&mut out, &mut cuts).ok()?;
+    let mut next = headers.payload;
     let frames = cuts.iter().map(|cut| {
-        let (head, tail) = (cut.header(&headers), cut.payload(superframe));
+        assert_eq!(cut.payload.start as usize, next);
+        next = cut.payload.end as usize;
+        let (head, tail) = (cut.header(&out), cut.payload(superframe));
         let parsed = Headers::parse_parts(head, tail.len()).expect("headers in the head");
         assert!(parsed.network_checksum_verifies(head));
         assert_ne!(parsed.transport_checksum_parts(head, tail), Verification::Wrong);
         [head, tail].concat()
     });
-    Some(frames.collect())
-}
-
-/// Every segment is a good frame, and together they carry the payload.
-fn all(frame: &[u8], headers: &Headers, segments: impl Iterator<Item = Segment>) -> Vec<Vec<u8>> {
-    let mut next = headers.payload;
-    let mut frames = Vec::new();
-    for segment in segments {
-        assert_eq!(segment.payload.start, next);
-        next = segment.payload.end;
-        let cut = segment.to_frame(frame);
-        let headers = Headers::parse(&cut).expect("a segment with good headers");
-        assert!(headers.network_checksum_verifies(&cut));
-        assert_ne!(headers.transport_checksum(&cut), Verification::Wrong);
-        frames.push(cut);
-    }
+    let frames = frames.collect();
     assert_eq!(next, headers.end);
-    frames
+    Some(frames)
 }
 
 /// Merging loses nothing: cut again, the frames are the same.
@@ -134,8 +115,13 @@ fn merge(frames: Vec<Vec<u8>>) {
                     snap: superframe.snap,
                     ..Request::new(superframe.segment_size)
                 };
-                let segments = tso::segments(&merged, &request).expect("a good superframe");
-                restored.extend(segments.map(|segment| segment.to_frame(&merged)));
+                let (mut headers, mut cuts) = (Vec::new(), Vec::new());
+                tso::cut_into(&merged, &request, &mut headers, &mut cuts, |_| ())
+                    .expect("a good superframe");
+                let frames = cuts.iter();
+                restored.extend(
+                    frames.map(|cut| [cut.header(&headers), cut.payload(&merged)].concat()),
+                );
             }
         }
     }

@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::BitRate;
-
-use crate::pacing::Speed;
+use linkrate_wire::link::Pace;
 
 /// What one descriptor costs the bus beside the data: it is read and written back, 16 bytes as in
 /// most adapters.
@@ -29,7 +28,7 @@ const USED: u64 = (1 << USED_BITS) - 1;
 /// A bus.
 #[derive(Debug)]
 pub struct Bus {
-    speed: Speed,
+    pace: Pace,
     epoch_ns: u64,
     /// For each slot its number and how many picoseconds of it are used.
     slots: Box<[AtomicU64]>,
@@ -41,7 +40,7 @@ impl Bus {
     #[must_use]
     pub fn new(rate: BitRate) -> Self {
         Self {
-            speed: Speed::of(Some(rate)),
+            pace: Pace::of(rate),
             epoch_ns: monotonic_ns(),
             slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
             busy_ps: AtomicU64::new(0),
@@ -52,7 +51,7 @@ impl Bus {
     /// picoseconds after that the transfer is complete.
     pub fn transfer(&self, ready_ns: u64, bytes: usize) -> u64 {
         let ready_ps = self.ready_ps(ready_ns);
-        let mut left_ps = self.speed.time_ps(bytes);
+        let mut left_ps = self.pace.time_ps(bytes as u64);
         self.busy_ps.fetch_add(left_ps, Ordering::Relaxed);
         let earliest_ps = ready_ps + left_ps;
         let mut slot = ready_ps / SLOT_PS;
@@ -159,7 +158,7 @@ mod tests {
             let mut sum_ps = 0;
             for (at_ns, bytes) in asked {
                 let done_ps = bus.transfer(epoch + at_ns, bytes);
-                let time_ps = bus.speed.time_ps(bytes);
+                let time_ps = bus.pace.time_ps(bytes as u64);
                 prop_assert!(done_ps >= time_ps);
                 sum_ps += time_ps;
             }

@@ -19,6 +19,7 @@ use linkrate_wire::pcapng::{self, Direction, Interface, Packet};
 
 use crate::counters::DeviceCounters;
 use crate::frame::WireFrame;
+use crate::pacing::LAW;
 
 /// Packets between the device and the file.
 const QUEUE: usize = 16_384;
@@ -60,9 +61,10 @@ impl CaptureSlot {
         let mut head = Vec::new();
         pcapng::section_header("linkrate", &mut head);
         // the host's side shows packets before the offloads and after, the wire's what travels
+        let link_type = LAW.capture_type();
         for side in ["host", "wire"] {
             let name = format!("{port} {side}");
-            let side = Interface { name: &name, speed: None, snap_length: 0 };
+            let side = Interface { name: &name, link_type, speed: None, snap_length: 0 };
             pcapng::interface_description(&side, &mut head);
         }
         file.write_all(&head)?;

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use linkrate_wire::frame::link::destination;
+use linkrate_wire::frame::{Cast, MacAddress};
 use linkrate_wire::lro::Reason;
 
 /// A counter with one writer.
@@ -208,31 +210,31 @@ impl DeviceCounters {
     }
 
     /// Counts frames to one destination that were sent.
-    pub fn sent(&self, destination: &[u8], frames: usize, octets: usize) {
-        self.out_octets.add(octets as u64);
+    pub fn sent(&self, destination: &[u8], frames: usize, octets: u64) {
+        self.out_octets.add(octets);
         kind(destination, &self.out_unicast, &self.out_multicast, &self.out_broadcast)
             .add(frames as u64);
     }
 
     /// Counts frames to one destination that were received.
-    pub fn received(&self, destination: &[u8], frames: usize, octets: usize) {
-        self.in_octets.add(octets as u64);
+    pub fn received(&self, destination: &[u8], frames: usize, octets: u64) {
+        self.in_octets.add(octets);
         kind(destination, &self.in_unicast, &self.in_multicast, &self.in_broadcast)
             .add(frames as u64);
     }
 }
 
-/// By the first bytes of a frame: the group bit, or all ones.
+/// The counter for a frame by how many stations its destination stands for.
 fn kind<'a>(
     frame: &[u8],
     unicast: &'a Counter,
     multicast: &'a Counter,
     broadcast: &'a Counter,
 ) -> &'a Counter {
-    match frame.first() {
-        Some(first) if first & 1 == 0 => unicast,
-        _ if frame.starts_with(&[0xff; 6]) => broadcast,
-        _ => multicast,
+    match destination(frame).map(MacAddress::cast) {
+        Some(Cast::Unicast) => unicast,
+        Some(Cast::Broadcast) => broadcast,
+        Some(Cast::Multicast) | None => multicast,
     }
 }
 

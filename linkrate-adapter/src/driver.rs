@@ -13,7 +13,7 @@ use std::sync::atomic::{Ordering, fence};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::{sched, tap, wait};
 use linkrate_terms::{CpuSet, Steering};
-use linkrate_wire::frame::{Headers, Transport};
+use linkrate_wire::frame::{Headers, tcp};
 use rtrb::{Consumer, Producer};
 
 use crate::frame::{Block, VNET_BYTES};
@@ -33,10 +33,6 @@ const PIECES: usize = 64;
 /// Every so many packets of a queue, and at every SYN, the driver tells the adapter on which queue
 /// the flow is.
 const STEERING_SAMPLE: u64 = 20;
-
-/// Where TCP's flags are in its header, and SYN among them.
-const FLAGS: usize = 13;
-const SYN: u8 = 2;
 
 /// A flow's port and the queue it is to come in on.
 #[derive(Debug, Clone, Copy)]
@@ -157,9 +153,9 @@ impl Driver {
         let head = block.bytes(VNET_BYTES..length.min(VNET_BYTES + 256));
         let tail = length.saturating_sub(VNET_BYTES + head.len());
         let Ok(headers) = Headers::parse_parts(head, tail) else { return };
-        let Transport::Tcp { at } = headers.transport else { return };
-        if number.is_multiple_of(STEERING_SAMPLE) || head[at + FLAGS] & SYN != 0 {
-            let port = u16::from_be_bytes([head[at], head[at + 1]]);
+        let Some(flags) = headers.tcp_flags(head) else { return };
+        if number.is_multiple_of(STEERING_SAMPLE) || flags & tcp::SYN != 0 {
+            let Some((port, _)) = headers.ports(head) else { return };
             let update = SteeringUpdate { port, queue: self.number };
             // the table may miss an update; the next packets bring another
             if self.steering.push(update).is_ok() {

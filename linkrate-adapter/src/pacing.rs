@@ -6,19 +6,21 @@
 //! was ready meanwhile still has its place on the line, one frame after the other.
 
 use linkrate_terms::BitRate;
+use linkrate_wire::link::{LinkLaw, Pace};
 
-/// What Ethernet adds to a frame on the line beside its FCS: preamble with start delimiter, and
-/// the gap (IEEE 802.3, 3.1.1 and 4.4.2).
-pub const PREAMBLE_AND_GAP: usize = 8 + 12;
-/// Bytes of the frame check sequence.
-pub const FCS: usize = 4;
-/// Bytes of the smallest frame without FCS; shorter ones are padded.
-pub const SMALLEST_FRAME: usize = 60;
+/// The law of every link so far.
+pub const LAW: LinkLaw = LinkLaw::Ethernet;
 
-/// Bytes a frame without FCS occupies on an Ethernet link.
+/// Octets for which a frame of `frame` bytes without FCS occupies its link.
 #[must_use]
-pub fn line_bytes(frame: usize) -> usize {
-    frame.max(SMALLEST_FRAME) + FCS + PREAMBLE_AND_GAP
+pub const fn line_octets(frame: usize) -> u64 {
+    LAW.line_octets(frame as u64)
+}
+
+/// Octets that the port's counters show for a frame of `frame` bytes without FCS.
+#[must_use]
+pub const fn counted_octets(frame: usize) -> u64 {
+    LAW.counted_octets(frame as u64)
 }
 
 /// The time something takes on a line.
@@ -30,28 +32,10 @@ pub struct Occupied {
     pub end_ps: u64,
 }
 
-/// How long bytes take.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Speed {
-    /// Absent: no time at all.
-    ps_per_byte: Option<f64>,
-}
-
-impl Speed {
-    pub(crate) fn of(rate: Option<BitRate>) -> Self {
-        Self { ps_per_byte: rate.map(|rate| 8e12 / rate.0) }
-    }
-
-    pub(crate) fn time_ps(self, bytes: usize) -> u64 {
-        // rounded to 1 ps, some 10^-6 of the shortest frame at 10 Gb/s
-        self.ps_per_byte.map_or(0, |ps| (bytes as f64 * ps).round() as u64)
-    }
-}
-
 /// One direction of a link.
 #[derive(Debug, Clone)]
 pub struct Line {
-    speed: Speed,
+    pace: Pace,
     free_at_ps: u64,
     busy_ps: u64,
 }
@@ -60,27 +44,27 @@ impl Line {
     /// A line of that rate; without one nothing takes any time.
     #[must_use]
     pub fn new(rate: Option<BitRate>) -> Self {
-        Self { speed: Speed::of(rate), free_at_ps: 0, busy_ps: 0 }
+        Self { pace: LAW.pace(rate), free_at_ps: 0, busy_ps: 0 }
     }
 
     /// From now on frames take their time at another rate.
     pub fn set_rate(&mut self, rate: Option<BitRate>) {
-        self.speed = Speed::of(rate);
+        self.pace = LAW.pace(rate);
     }
 
-    /// Puts `bytes` on the line, as soon as they are ready and it is free.
-    pub fn occupy(&mut self, ready_ps: u64, bytes: usize) -> Occupied {
+    /// Puts `octets` on the line, as soon as they are ready and it is free.
+    pub fn occupy(&mut self, ready_ps: u64, octets: u64) -> Occupied {
         let start_ps = ready_ps.max(self.free_at_ps);
-        let time_ps = self.speed.time_ps(bytes);
+        let time_ps = self.pace.time_ps(octets);
         self.free_at_ps = start_ps + time_ps;
         self.busy_ps += time_ps;
         Occupied { start_ps, end_ps: self.free_at_ps }
     }
 
-    /// How long `bytes` take.
+    /// How long `octets` take.
     #[must_use]
-    pub fn time_ps(&self, bytes: usize) -> u64 {
-        self.speed.time_ps(bytes)
+    pub fn time_ps(&self, octets: u64) -> u64 {
+        self.pace.time_ps(octets)
     }
 
     /// When it is free.
@@ -105,11 +89,11 @@ mod tests {
     fn full_frames_at_a_gigabit_take_12_304_ns() {
         let mut line = Line::new(Some(BitRate(1e9)));
         // MTU 1500: 14 of header, and 24 more on the line
-        let first = line.occupy(0, line_bytes(1514));
+        let first = line.occupy(0, line_octets(1514));
         assert_eq!((first.start_ps, first.end_ps), (0, 12_304_000));
-        assert_eq!(line.occupy(0, line_bytes(1514)).start_ps, 12_304_000);
-        assert_eq!(line_bytes(42), line_bytes(60));
-        assert_eq!(line_bytes(60), 84);
+        assert_eq!(line.occupy(0, line_octets(1514)).start_ps, 12_304_000);
+        assert_eq!(line_octets(42), line_octets(60));
+        assert_eq!(line_octets(60), 84);
     }
 
     #[test]
@@ -140,9 +124,9 @@ mod tests {
             let (mut ready, mut placed) = (0, Vec::new());
             for (pause, bytes) in frames {
                 ready += pause;
-                let at = line.occupy(ready, line_bytes(bytes));
+                let at = line.occupy(ready, line_octets(bytes));
                 prop_assert!(at.start_ps >= ready);
-                placed.push((at, line_bytes(bytes)));
+                placed.push((at, line_octets(bytes)));
             }
             for pair in placed.windows(2) {
                 prop_assert!(pair[1].0.start_ps >= pair[0].0.end_ps);

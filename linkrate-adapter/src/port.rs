@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linkrate_sys::tap;
 use linkrate_terms::{BitRate, Model, PortKnobs};
-use linkrate_wire::frame::{Headers, TCP, Transport, UDP};
 use linkrate_wire::lro::Coalescer;
 use rtrb::{Consumer, Producer};
 
@@ -88,23 +87,6 @@ pub struct PortShared {
     pub(crate) capture: CaptureSlot,
     /// Handles of the TAP's queues, for carrier and attachment.
     taps: Vec<OwnedFd>,
-}
-
-/// Where the transport header of a packet begins, how far in it the checksum is, and whose it is.
-pub(crate) struct ChecksumPlace {
-    pub(crate) at: usize,
-    pub(crate) offset: u16,
-    pub(crate) protocol: u8,
-}
-
-impl ChecksumPlace {
-    pub(crate) fn of(headers: &Headers) -> Option<Self> {
-        match headers.transport {
-            Transport::Tcp { at } => Some(Self { at, offset: 16, protocol: TCP }),
-            Transport::Udp { at } => Some(Self { at, offset: 6, protocol: UDP }),
-            Transport::Fragment | Transport::Other => None,
-        }
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

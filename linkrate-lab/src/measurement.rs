@@ -53,8 +53,9 @@ pub fn of_reports(
     client_cpu.shared = reports.shared_cpus;
     let remarks = remarks(workload, &reports);
     let facts = reports.flows.clone().unwrap_or_default();
-    let senders = agents(&reports.sut, &reports.clients)
-        .fold(SenderTimes::default(), |sum, report| add_senders(sum, report.senders));
+    let known: Vec<_> = reports.clients.iter().map(FarEndReport::everything).collect();
+    let client_senders =
+        known.iter().flatten().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
     Measurement {
         traffic,
         latency: percentiles(&reports.latency),
@@ -74,7 +75,8 @@ pub fn of_reports(
         evidence: Evidence {
             interface: reports.sut.interface,
             protocol: reports.sut.protocol,
-            senders,
+            senders: reports.sut.senders.plus(client_senders),
+            client_senders: known.iter().all(Option::is_some).then_some(client_senders),
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
             adapter: reports.adapter.map(Box::new),
             links: reports.links,
@@ -139,19 +141,6 @@ fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
 /// A counter of all far ends together; the sum stays at the largest number, whatever they report.
 fn total(reports: &[TrafficReport], counter: fn(&TrafficReport) -> u64) -> u64 {
     reports.iter().map(counter).fold(0, u64::saturating_add)
-}
-
-fn add_senders(sum: SenderTimes, more: SenderTimes) -> SenderTimes {
-    SenderTimes {
-        // a far end may report any number
-        sockets: sum.sockets.saturating_add(more.sockets),
-        busy_us: sum.busy_us.saturating_add(more.busy_us),
-        rwnd_limited_us: sum.rwnd_limited_us.saturating_add(more.rwnd_limited_us),
-        sndbuf_limited_us: sum.sndbuf_limited_us.saturating_add(more.sndbuf_limited_us),
-        retransmits: sum.retransmits.saturating_add(more.retransmits),
-        buffer_looks: sum.buffer_looks.saturating_add(more.buffer_looks),
-        buffer_full_looks: sum.buffer_full_looks.saturating_add(more.buffer_full_looks),
-    }
 }
 
 /// Percentiles of the latencies of all clients together.

@@ -5,9 +5,8 @@
 
 use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle};
 use linkrate_terms::{BitRate, ByteSize};
-use linkrate_wire::limits::{
-    AtmLink, AtmService, Cut, Encapsulation, EthernetLink, Limit, LimitError, Traffic, Transport,
-};
+use linkrate_wire::limits::{Cut, Limit, LimitError, Traffic, Transport};
+use linkrate_wire::link::{Framing, Link};
 use serde::Serialize;
 
 use crate::number;
@@ -18,15 +17,6 @@ pub const LIMIT_FORMAT: u32 = 1;
 
 /// The Classical IP MTU (RFC 2225), beside which the published formula is put.
 const CLASSICAL_IP_MTU: u32 = 9180;
-
-/// Either kind of link.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Link {
-    /// Ethernet.
-    Ethernet(EthernetLink),
-    /// ATM over SONET.
-    Atm(AtmLink),
-}
 
 /// A link, what it carries, and the limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,11 +32,7 @@ impl Case {
     /// # Errors
     /// A line rate, number of tags, MTU or message out of range.
     pub fn new(link: Link, traffic: Traffic) -> Result<Self, LimitError> {
-        let limit = match link {
-            Link::Ethernet(ethernet) => ethernet.limit(&traffic)?,
-            Link::Atm(atm) => atm.limit(&traffic)?,
-        };
-        Ok(Self { link, traffic, limit })
+        Ok(Self { link, traffic, limit: link.limit(&traffic)? })
     }
 
     fn message(&self) -> Option<ByteSize> {
@@ -72,7 +58,7 @@ impl Formula {
     /// # Errors
     /// A line rate or message out of range.
     pub fn new(line_rate: BitRate, message: ByteSize) -> Result<Self, LimitError> {
-        let link = AtmLink::classical_ip(line_rate);
+        let link = Link::classical_ip(line_rate);
         let traffic = Traffic {
             transport: Transport::Tcp { timestamps: false },
             cut: Cut::Message(message),
@@ -89,7 +75,8 @@ pub fn text(cases: &[Case], style: Style) -> String {
         [] => String::new(),
         [case] => account(case, style),
         [first, ..] => {
-            let title = format!("{}, {}", traffic_name(&first.traffic), link_name(&first.link));
+            let title =
+                format!("{}, {}", traffic_name(&first.traffic), link_name(first.link.framing));
             page(&[bold(&title, style), table(cases)])
         }
     }
@@ -125,7 +112,7 @@ fn account(case: &Case, style: Style) -> String {
     let title = format!("{}, MTU {}", traffic_name(&case.traffic), case.traffic.mtu);
     let (rate, efficiency) = (megabits(limit.payload_rate()), percent(limit.efficiency()));
     let mut figures = vec![
-        ("link", format!("{} at {}", link_name(&case.link), line_rate(limit.line_rate))),
+        ("link", format!("{} at {}", link_name(case.link.framing), line_rate(limit.line_rate))),
         ("limit", format!("{rate}, {efficiency} of the line rate")),
     ];
     if let Some(size) = case.message() {
@@ -193,14 +180,11 @@ fn traffic_name(traffic: &Traffic) -> String {
     }
 }
 
-fn link_name(link: &Link) -> String {
-    match link {
-        Link::Ethernet(ethernet) => {
-            let snap = match ethernet.encapsulation {
-                Encapsulation::EthernetII => None,
-                Encapsulation::Snap => Some("LLC/SNAP".to_owned()),
-            };
-            let tags = match ethernet.vlan_tags {
+fn link_name(framing: Framing) -> String {
+    match framing {
+        Framing::Ethernet { vlan_tags, snap } => {
+            let snap = snap.then(|| "LLC/SNAP".to_owned());
+            let tags = match vlan_tags {
                 0 => None,
                 1 => Some("a VLAN tag".to_owned()),
                 tags => Some(format!("{tags} VLAN tags")),
@@ -209,8 +193,7 @@ fn link_name(link: &Link) -> String {
             let with = if extras.is_empty() { "" } else { " with " };
             format!("Ethernet{with}{}", extras.join(" and "))
         }
-        Link::Atm(AtmLink { service: AtmService::ClassicalIp, .. }) => "ATM, Classical IP".into(),
-        Link::Atm(AtmLink { service: AtmService::LanEmulation, .. }) => "ATM, LAN Emulation".into(),
+        Framing::ClassicalIp | Framing::LanEmulation => format!("ATM, {}", framing.name()),
     }
 }
 
@@ -356,20 +339,13 @@ fn to_json<T: Serialize>(limits: Vec<T>) -> String {
 
 fn json_case(case: &Case) -> JsonCase<'_> {
     let limit = &case.limit;
-    let (link, encapsulation, vlan_tags) = match case.link {
-        Link::Ethernet(EthernetLink { encapsulation, vlan_tags, .. }) => {
-            let name = match encapsulation {
-                Encapsulation::EthernetII => "ethernet-ii",
-                Encapsulation::Snap => "snap",
-            };
-            ("ethernet", name, Some(vlan_tags))
+    let (link, encapsulation, vlan_tags) = match case.link.framing {
+        Framing::Ethernet { vlan_tags, snap: false } => {
+            ("ethernet", "ethernet-ii", Some(vlan_tags))
         }
-        Link::Atm(AtmLink { service: AtmService::ClassicalIp, .. }) => {
-            ("atm", "classical-ip", None)
-        }
-        Link::Atm(AtmLink { service: AtmService::LanEmulation, .. }) => {
-            ("atm", "lan-emulation", None)
-        }
+        Framing::Ethernet { vlan_tags, snap: true } => ("ethernet", "snap", Some(vlan_tags)),
+        Framing::ClassicalIp => ("atm", "classical-ip", None),
+        Framing::LanEmulation => ("atm", "lan-emulation", None),
     };
     let layers = limit.layers.iter().map(|layer| JsonLayer {
         name: layer.name,

@@ -8,7 +8,7 @@
 use linkrate_terms::measurement::{CpuUse, PortEvidence};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{BitRate, ByteSize, Measurement, TestbedSpec};
-use linkrate_wire::limits::ethernet;
+use linkrate_wire::link::LinkLaw;
 
 use crate::store::StoredRun;
 
@@ -22,9 +22,6 @@ const OTHERS_REFUSED_NS: u64 = 100_000_000;
 
 /// Share from which it is told.
 pub const OTHERS_TOLD_PERCENT: f64 = 1.0;
-
-/// What a frame occupies on the line beside its counted octets.
-const LINE_OVERHEAD_BYTES: u64 = ethernet::PREAMBLE + ethernet::GAP;
 
 /// How far the rate that a link's counters show may be from its model's, in per cent. Octets and
 /// busy time are counted frame by frame, so that only the frames at the ends of the window
@@ -141,9 +138,9 @@ fn carried(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
     Ok(())
 }
 
-/// What the octets that left a port say about its link: bits on the line over the time it was
-/// occupied.
-fn observed_rate(port: &PortEvidence) -> Option<BitRate> {
+/// The rate of the octets on a port's line, from its counters: the octets that left over the time
+/// for which they occupied the line.
+fn observed_rate(law: LinkLaw, port: &PortEvidence) -> Option<BitRate> {
     let counter = |name: &str| port.counters.get(name).copied().unwrap_or(0);
     let busy_ns = counter("txLinkBusyNs");
     if busy_ns < RATE_BUSY_NS {
@@ -152,17 +149,18 @@ fn observed_rate(port: &PortEvidence) -> Option<BitRate> {
     let frames = ["ifHCOutUcastPkts", "ifHCOutMulticastPkts", "ifHCOutBroadcastPkts"]
         .iter()
         .fold(0u64, |sum, name| sum.saturating_add(counter(name)));
-    let bytes = counter("ifHCOutOctets").saturating_add(frames.saturating_mul(LINE_OVERHEAD_BYTES));
-    Some(BitRate(bytes as f64 * 8e9 / busy_ns as f64))
+    let octets = law.line_octets_of_counters(counter("ifHCOutOctets"), frames);
+    Some(BitRate(octets as f64 * 8e9 / busy_ns as f64))
 }
 
 fn link_rates(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
     let Adapter::Model(model) = &testbed.adapter else { return Ok(()) };
     let Some(BitRate(nominal)) = model.rate else { return Ok(()) };
-    let expected = BitRate(nominal * testbed.scale);
+    let law = LinkLaw::of(model);
+    let expected = law.payload_rate(BitRate(nominal * testbed.scale));
     let ports = run.evidence.adapter.iter().flat_map(|adapter| &adapter.ports);
     for port in ports {
-        let Some(observed) = observed_rate(port) else { continue };
+        let Some(observed) = observed_rate(law, port) else { continue };
         if (observed.0 / expected.0 - 1.0).abs() * 100.0 > RATE_PERCENT {
             return Err(format!(
                 "the link of {} ran at {observed} by its counters, expected {expected}",

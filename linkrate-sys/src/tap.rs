@@ -72,8 +72,6 @@ pub struct Offloads {
     pub tso6: bool,
     /// Superframes with CWR set, as ECN makes them (`TUN_F_TSO_ECN`).
     pub tso_ecn: bool,
-    /// IP packets to be fragmented (`TUN_F_UFO`); kernels since 4.14 accept it and send none.
-    pub ufo: bool,
     /// Superframes of UDP over both IP versions (`TUN_F_USO4` with `TUN_F_USO6`, never one
     /// alone); since 6.2.
     pub uso: bool,
@@ -81,12 +79,11 @@ pub struct Offloads {
 
 impl Offloads {
     /// Everything a kernel of today hands over.
-    pub const ALL: Self =
-        Self { checksum: true, tso4: true, tso6: true, tso_ecn: true, ufo: false, uso: true };
+    pub const ALL: Self = Self { checksum: true, tso4: true, tso6: true, tso_ecn: true, uso: true };
 
     /// Nothing: every frame is complete and fits the MTU.
     pub const NONE: Self =
-        Self { checksum: false, tso4: false, tso6: false, tso_ecn: false, ufo: false, uso: false };
+        Self { checksum: false, tso4: false, tso6: false, tso_ecn: false, uso: false };
 
     fn bits(self) -> libc::c_uint {
         [
@@ -94,7 +91,6 @@ impl Offloads {
             (self.tso4, libc::TUN_F_TSO4),
             (self.tso6, libc::TUN_F_TSO6),
             (self.tso_ecn, libc::TUN_F_TSO_ECN),
-            (self.ufo, libc::TUN_F_UFO),
             (self.uso, libc::TUN_F_USO4 | libc::TUN_F_USO6),
         ]
         .into_iter()
@@ -111,7 +107,6 @@ impl std::fmt::Display for Offloads {
             (self.tso4, "tso4"),
             (self.tso6, "tso6"),
             (self.tso_ecn, "tso-ecn"),
-            (self.ufo, "ufo"),
             (self.uso, "uso"),
         ];
         let on: Vec<&str> = names.into_iter().filter_map(|(on, name)| on.then_some(name)).collect();
@@ -345,7 +340,6 @@ mod tests {
         assert_eq!(Offloads::NONE.bits(), 0);
         assert_eq!(Offloads::ALL.bits(), 0x6f);
         // include/uapi/linux/if_tun.h
-        assert_eq!(Offloads { ufo: true, ..Offloads::NONE }.bits(), 0x10);
         assert_eq!(Offloads { uso: true, ..Offloads::NONE }.bits(), 0x60);
         assert_eq!(Offloads::NONE.to_string(), "none");
         assert_eq!(Offloads::ALL.to_string(), "checksum, tso4, tso6, tso-ecn, uso");

@@ -235,7 +235,6 @@ mod inside {
         let all = Offloads::ALL;
         for (offloads, on) in [
             (all, &FEATURES[..]),
-            (Offloads { ufo: true, ..all }, &FEATURES[..]),
             (Offloads { uso: false, ..all }, &FEATURES[..4]),
             (Offloads { uso: false, tso_ecn: false, ..all }, &FEATURES[..3]),
             (Offloads { checksum: true, tso4: true, ..Offloads::NONE }, &FEATURES[..2]),

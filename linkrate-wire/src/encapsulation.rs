@@ -9,17 +9,16 @@
 //! segments are too long is cut as Ethernet II, every one of its segments, the short one too. What
 //! is neither IP nor ARP keeps its type: link protocols such as LACP are known by it.
 
+use crate::control::arp;
 use crate::frame::link::{
     ADDRESSES, CUSTOMER_TAG, ETHERNET, LARGEST_LENGTH, MOST_TAGS, SERVICE_TAG, SMALLEST_TYPE, SNAP,
     SNAP_PREFIX, TAG,
 };
-use crate::frame::{Headers, Link, be16, ipv4, ipv6};
-use crate::segment::{Cut, Header, narrow};
+use crate::frame::{Headers, LinkLayer, be16, ipv4, ipv6};
+use crate::segment::{Header, narrow};
 
 /// Bytes of the longest link header: two tags and SNAP.
 pub const LONGEST_LINK_HEADER: usize = ETHERNET + MOST_TAGS as usize * TAG + SNAP;
-
-const ARP: u16 = 0x0806;
 
 /// A link header, owned without an allocation.
 pub type LinkHeader = Header<LONGEST_LINK_HEADER>;
@@ -48,12 +47,6 @@ pub enum EncapsulationError {
         /// Bytes that the headers take.
         expected: usize,
     },
-    /// The frame, or the caller's memory for headers, is longer than a [`Cut`] can point at.
-    #[error("batch would have {found} bytes, expected at most {}", u32::MAX)]
-    Batch {
-        /// Bytes it would have.
-        found: usize,
-    },
 }
 
 /// The link header for a frame that begins with `head` and has these headers. Behind it belongs
@@ -68,31 +61,6 @@ pub fn encapsulate(
 ) -> Result<LinkHeader, EncapsulationError> {
     let carried = headers.end.saturating_sub(headers.link.length);
     Ok(link_header(head, &headers.link, wanted, carried)?.0)
-}
-
-/// Writes the headers of `frame` as it is to travel behind those in `out`: the batch form, for a
-/// frame that is not cut. Ethernet padding is left behind.
-///
-/// # Errors
-/// As [`encapsulate`]. `out` is as it was.
-pub fn encapsulate_into(
-    frame: &[u8],
-    headers: &Headers,
-    wanted: Encapsulation,
-    out: &mut Vec<u8>,
-) -> Result<Cut, EncapsulationError> {
-    let link = encapsulate(frame, headers, wanted)?;
-    let payload = headers.payload_range();
-    let foreign = EncapsulationError::Headers {
-        found: frame.len(),
-        expected: headers.payload.max(headers.end),
-    };
-    if headers.end > frame.len() {
-        return Err(foreign);
-    }
-    let rest = frame.get(headers.link.length..headers.payload).ok_or(foreign)?;
-    let found = out.len().saturating_add(frame.len());
-    Cut::append(out, &[&link, rest], &payload).ok_or(EncapsulationError::Batch { found })
 }
 
 /// What becomes of the outermost VLAN tag of a frame that came in.
@@ -145,10 +113,10 @@ pub fn decapsulate(
 /// has so many, and what it is then.
 pub(crate) fn link_header(
     head: &[u8],
-    link: &Link,
+    link: &LinkLayer,
     wanted: Encapsulation,
     carried: usize,
-) -> Result<(LinkHeader, Link), EncapsulationError> {
+) -> Result<(LinkHeader, LinkLayer), EncapsulationError> {
     let (ethernet, type_at) = whole(head, link)?;
     let (addresses, tags) = ethernet[..type_at].split_at(ADDRESSES);
     let mut new = *link;
@@ -163,7 +131,7 @@ pub(crate) fn link_header(
         new.tags += 1;
         new.length += TAG;
     }
-    let known = matches!(link.ether_type, ipv4::ETHER_TYPE | ipv6::ETHER_TYPE | ARP);
+    let known = matches!(link.ether_type, ipv4::ETHER_TYPE | ipv6::ETHER_TYPE | arp::ETHER_TYPE);
     let length = carried.saturating_add(SNAP);
     if (link.snap || wanted.snap && known) && length <= LARGEST_LENGTH {
         if !link.snap {
@@ -181,7 +149,7 @@ pub(crate) fn link_header(
 }
 
 /// The link header of a frame, and where its type or length is.
-fn whole<'a>(head: &'a [u8], link: &Link) -> Result<(&'a [u8], usize), EncapsulationError> {
+fn whole<'a>(head: &'a [u8], link: &LinkLayer) -> Result<(&'a [u8], usize), EncapsulationError> {
     let type_at = link.type_or_length_at();
     let expected = type_at + 2 + if link.snap { SNAP } else { 0 };
     match head.get(..link.length) {

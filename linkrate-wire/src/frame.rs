@@ -8,6 +8,7 @@
 //! What is not IP, or is IP but neither TCP nor UDP, is no error: an adapter carries it as it is.
 //! An error is a frame whose lengths contradict each other.
 
+mod address;
 mod error;
 pub mod ipv4;
 pub mod ipv6;
@@ -15,10 +16,11 @@ pub mod link;
 pub mod tcp;
 pub mod udp;
 
+pub use address::{Cast, MacAddress};
 pub use error::FrameError;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
-pub use link::Link;
+pub use link::LinkLayer;
 
 use crate::checksum::Sum;
 use std::ops::Range;
@@ -32,7 +34,7 @@ pub const UDP: u8 = 17;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers {
     /// Ethernet, VLAN tags, LLC/SNAP.
-    pub link: Link,
+    pub link: LinkLayer,
     /// What the link layer carries.
     pub network: Network,
     /// What IP carries.
@@ -135,8 +137,30 @@ impl Headers {
         Some((be16(ports, 0), be16(ports, 2)))
     }
 
+    /// The flags of a TCP packet as the bits of [`tcp`], if it is one. `head` must be that of the
+    /// frame that was parsed.
+    #[must_use]
+    pub fn tcp_flags(&self, head: &[u8]) -> Option<u16> {
+        let Transport::Tcp { at } = self.transport else { return None };
+        head.get(at..at + tcp::HEADER).map(|header| tcp::flags(header, 0))
+    }
+
+    /// Where the transport checksum is; `None` for a fragment and for other protocols.
+    #[must_use]
+    pub const fn checksum_place(&self) -> Option<ChecksumPlace> {
+        match self.transport {
+            Transport::Tcp { at } => {
+                Some(ChecksumPlace { at, offset: tcp::CHECKSUM as u16, protocol: TCP })
+            }
+            Transport::Udp { at } => {
+                Some(ChecksumPlace { at, offset: udp::CHECKSUM as u16, protocol: UDP })
+            }
+            Transport::Fragment | Transport::Other => None,
+        }
+    }
+
     /// The same packet behind another link header.
-    pub(crate) fn behind(mut self, link: Link) -> Self {
+    pub(crate) fn behind(mut self, link: LinkLayer) -> Self {
         let moved = |at: usize| at - self.link.length + link.length;
         match &mut self.network {
             Network::V4(ip) => ip.at = moved(ip.at),
@@ -163,15 +187,8 @@ impl Headers {
         }
     }
 
-    /// Whether the TCP or UDP checksum is right, or why that cannot be told. `frame` must be the
-    /// one that was parsed.
-    #[must_use]
-    pub fn transport_checksum(&self, frame: &[u8]) -> Verification {
-        self.transport_checksum_parts(frame, &[])
-    }
-
-    /// [`transport_checksum`](Self::transport_checksum) of a frame in two parts, which must be
-    /// those that were parsed.
+    /// Whether the TCP or UDP checksum is right, or why that cannot be told. The frame is `head`
+    /// followed by `tail` and must be the one that was parsed.
     #[must_use]
     pub fn transport_checksum_parts(&self, head: &[u8], tail: &[u8]) -> Verification {
         let (at, protocol) = match self.transport {
@@ -215,6 +232,17 @@ impl Headers {
             Network::Other => None,
         }
     }
+}
+
+/// Where the transport checksum of a packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChecksumPlace {
+    /// Where the transport header begins: `csum_start` of `virtio_net_hdr`.
+    pub at: usize,
+    /// Where its field is, from there: `csum_offset`.
+    pub offset: u16,
+    /// The protocol in the pseudo-header.
+    pub protocol: u8,
 }
 
 /// What a checksum says about a packet.

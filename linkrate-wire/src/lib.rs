@@ -11,13 +11,19 @@
 //!
 //! Transmitting:
 //! - [`segment`]: what cutting superframes has in common; [`tso`] cuts TCP, [`uso`] cuts UDP
-//! - [`ufo`]: a datagram into IP fragments
 //! - [`encapsulation`]: VLAN tags and LLC/SNAP, put on and taken off
 //!
 //! Receiving:
 //! - [`lro`]: frames of a TCP flow into superframes, with nothing lost
 //! - [`toeplitz`]: the hash of receive-side scaling
 //! - [`steering`]: queues by hash and by destination port, no flow reordered
+//!
+//! On the line:
+//! - [`link`]: the law of the link, what a packet becomes on a line and how long that takes
+//!
+//! Talking about the link:
+//! - [`control`]: messages of control protocols, decoded and emitted
+//! - [`machine`]: what a protocol does with its messages, without I/O and without a clock
 //!
 //! Looking at it:
 //! - [`limits`]: what theory allows on an Ethernet or ATM link, and where the other bytes go
@@ -28,15 +34,17 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod control;
 pub mod encapsulation;
 pub mod frame;
 pub mod limits;
+pub mod link;
 pub mod lro;
+pub mod machine;
 pub mod pcapng;
 pub mod segment;
 pub mod steering;
 pub mod toeplitz;
 pub mod tso;
-pub mod ufo;
 pub mod uso;
 pub mod vnet;

@@ -1,41 +1,38 @@
 //! What theory allows: the highest payload rate of a link, and where the other bytes go.
 //!
 //! A measured figure above its limit is an error of the instrument, so a limit must be exact. It
-//! is computed by laying out one [`Traffic`] unit byte by byte: [`packets`] cuts it into IP
-//! packets, the link ([`ethernet`] or [`atm`]) wraps each of them, and [`Limit`] holds the sum.
+//! is computed by laying out one unit of [`Traffic`] byte by byte: [`packets`] cuts it into IP
+//! packets, the [law of the link](crate::link) says what each of them becomes on the line, and
+//! [`Limit`] holds the sum.
 //!
 //! ```
 //! use linkrate_terms::BitRate;
-//! use linkrate_wire::limits::{EthernetLink, Traffic};
+//! use linkrate_wire::limits::Traffic;
+//! use linkrate_wire::link::Link;
 //!
-//! let limit = EthernetLink::new(BitRate(1e9)).limit(&Traffic::tcp(1500))?;
+//! let limit = Link::ethernet(BitRate(1e9)).limit(&Traffic::tcp(1500))?;
 //! assert_eq!(limit.payload_rate().to_string(), "941.5 Mb/s");
 //! # Ok::<(), linkrate_wire::limits::LimitError>(())
 //! ```
 //!
-//! [`path`] and [`pcie`] are limits beside the link: what a window and losses leave one connection,
-//! and what the slot of an adapter moves.
+//! [`path`] and [`pcie`] are limits beside the link: the rate that a window and losses leave one
+//! connection, and the rate of an adapter's slot.
 //!
-//! What a limit leaves out: acknowledgements, connection set-up and retransmissions. They travel
-//! on the link too, mostly in the other direction of a full-duplex one. The limit of both
-//! directions together is therefore at most twice the limit of one, and a little less is reached.
+//! A limit leaves out acknowledgements, connection set-up and retransmissions. They travel on the
+//! link too, mostly in the other direction of a full-duplex one. The limit of both directions
+//! together is therefore at most twice the limit of one, and a little less is reached.
 
-pub mod atm;
 mod breakdown;
-pub mod ethernet;
+mod link;
 pub mod packets;
 pub mod path;
 pub mod pcie;
 
-pub use atm::{AtmLink, AtmService};
 pub use breakdown::{Layer, Limit};
-pub use ethernet::{Encapsulation, EthernetLink};
 pub use packets::{Cut, IpVersion, Traffic, Transport};
 pub use pcie::PcieLink;
 
-use linkrate_terms::BitRate;
-
-/// Why there is no limit for what was asked. Each says what was given and what would be right.
+/// Why there is no limit. Each error has the given value and says what would be right.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LimitError {
     /// The line rate is zero, negative or not a number.
@@ -78,14 +75,4 @@ pub enum LimitError {
         /// What carries it.
         what: String,
     },
-}
-
-/// Refuses a line rate with which no division makes sense. [`BitRate`] is an open field, so a
-/// value that never went through its parser can be anything.
-fn check_line_rate(rate: BitRate) -> Result<(), LimitError> {
-    if rate.0.is_finite() && rate.0 > 0.0 {
-        Ok(())
-    } else {
-        Err(LimitError::LineRate { given: rate.0 })
-    }
 }

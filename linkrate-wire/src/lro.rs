@@ -115,18 +115,6 @@ impl<F: Parts> Coalescer<F> {
         Self { flows, held, recent: 0, spare }
     }
 
-    /// How many flows are held.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.held.len()
-    }
-
-    /// Whether nothing is held.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
-    }
-
     /// Takes a frame as it came from the wire, without FCS.
     pub fn offer(&mut self, frame: F) -> Offered<F> {
         match Headers::parse_parts(frame.head(), frame.tail().len()) {
@@ -167,12 +155,6 @@ impl<F: Parts> Coalescer<F> {
     pub fn flush(&mut self) -> Vec<Delivery<F>> {
         let Self { held, spare, .. } = self;
         held.drain(..).map(|held| held.deliver(Reason::Flushed, spare)).collect()
-    }
-
-    /// Gives back a superframe that was handed up, so that the room for its pieces need not be
-    /// allocated again.
-    pub fn recycle(&mut self, superframe: Box<Superframe<F>>) {
-        self.spare.put(superframe.pieces);
     }
 
     fn take(&mut self, frame: F, headers: &Headers, verified: bool) -> Offered<F> {

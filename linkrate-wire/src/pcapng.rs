@@ -8,9 +8,6 @@
 //!
 //! What is too long is cut: names and comments after 65535 bytes, frames after 262144.
 
-/// What the frames of an interface are: Ethernet, from the destination address on (DLT_EN10MB).
-pub const ETHERNET: u16 = 1;
-
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
@@ -46,6 +43,9 @@ pub enum Direction {
 pub struct Interface<'a> {
     /// Its name.
     pub name: &'a str,
+    /// What its packets begin with: a `LINKTYPE_` number, as
+    /// [`LinkLaw::capture_type`](crate::link::LinkLaw::capture_type) has it.
+    pub link_type: u16,
     /// Bits per second, if it has a rate.
     pub speed: Option<u64>,
     /// Bytes kept of each frame; 0 if all are.
@@ -85,7 +85,7 @@ pub fn section_header(application: &str, out: &mut Vec<u8>) {
 /// Appends the block that tells of a port. The first one has number 0.
 pub fn interface_description(interface: &Interface<'_>, out: &mut Vec<u8>) {
     block(INTERFACE_DESCRIPTION, out, |out| {
-        put16(out, ETHERNET);
+        put16(out, interface.link_type);
         put16(out, 0);
         put32(out, interface.snap_length);
         text(INTERFACE_NAME, interface.name, out);

@@ -1,9 +1,8 @@
 //! What cutting TCP and UDP superframes has in common: what is asked, what comes out, and the
 //! headers below the transport.
 //!
-//! Segments come out in two forms. One by one, each [`Segment`] owns its headers. All at once, the
-//! headers of many segments are written one after the other into memory of the caller, and a
-//! [`Cut`] says which of them and which payload make a frame; nothing is allocated once that memory
+//! The headers of all segments are written one after the other into memory of the caller, and a
+//! [`Cut`] says which of them and which payload make a frame. Nothing is allocated once that memory
 //! has grown, and several superframes may share it.
 
 use crate::checksum::Sum;
@@ -91,14 +90,6 @@ pub enum SegmentError {
     /// The size of the segments is zero.
     #[error("segment size is 0, expected at least 1")]
     SegmentSize,
-    /// The fragments would be too small.
-    #[error("fragment size is {found}, expected at least {lowest}")]
-    FragmentSize {
-        /// The size that was asked for.
-        found: u16,
-        /// What the first fragment must hold: all headers that are not in every fragment.
-        lowest: usize,
-    },
     /// The frame goes on after the packet, or the datagram ends before it.
     #[error("superframe has {found} bytes, expected {expected} from the length of {of}")]
     Length {
@@ -126,25 +117,7 @@ pub enum SegmentError {
     },
 }
 
-/// One frame that was cut off: its headers, and which bytes of the superframe follow them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Segment {
-    /// From the destination address to the end of the transport header, complete.
-    pub header: Header,
-    /// The payload, in the superframe.
-    pub payload: Range<usize>,
-}
-
-impl Segment {
-    /// The whole frame, copied together.
-    #[must_use]
-    pub fn to_frame(&self, superframe: &[u8]) -> Vec<u8> {
-        let payload = superframe.get(self.payload.clone()).unwrap_or_default();
-        [&self.header, payload].concat()
-    }
-}
-
-/// One frame of a batch: where its headers are in the caller's memory, and which bytes of the
+/// One frame that was cut off: where its headers are in the caller's memory, and which bytes of the
 /// superframe follow them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
@@ -356,33 +329,6 @@ pub(crate) trait Cutter {
 
     /// Makes all headers of a segment of a copy of the template's.
     fn complete(&self, superframe: &[u8], part: &Part, header: &mut [u8]);
-}
-
-/// All segments, one by one and in order.
-#[derive(Debug, Clone)]
-pub(crate) struct Segments<'a, C> {
-    superframe: &'a [u8],
-    cutter: C,
-    index: usize,
-}
-
-impl<'a, C: Cutter> Segments<'a, C> {
-    pub(crate) fn new(superframe: &'a [u8], cutter: C) -> Self {
-        Self { superframe, cutter, index: 0 }
-    }
-}
-
-impl<C: Cutter> Iterator for Segments<'_, C> {
-    type Item = Segment;
-
-    fn next(&mut self) -> Option<Segment> {
-        let template = self.cutter.template();
-        let part = template.part(self.index)?;
-        let mut header = template.header.clone();
-        self.cutter.complete(self.superframe, &part, header.as_mut());
-        self.index += 1;
-        Some(Segment { header, payload: part.payload })
-    }
 }
 
 /// All segments. `fetch` is told of payload before it is looked at.

@@ -11,55 +11,29 @@
 //! # let superframe = Vec::new();
 //! use linkrate_wire::{segment::Request, tso};
 //!
-//! for segment in tso::segments(&superframe, &Request::new(1448))? {
-//!     transmit(&segment.header, &superframe[segment.payload]);
+//! let (mut headers, mut cuts) = (Vec::new(), Vec::new());
+//! tso::cut_into(&superframe, &Request::new(1448), &mut headers, &mut cuts, |_| ())?;
+//! for cut in &cuts {
+//!     transmit(cut.header(&headers), cut.payload(&superframe));
 //! }
 //! # Ok::<(), linkrate_wire::segment::SegmentError>(())
 //! ```
-//!
-//! [`cut_into`] does the same for all segments at once, into memory that is used over and over.
-
-use std::fmt::Debug;
 
 use crate::checksum::Sum;
 use crate::frame::tcp::{CHECKSUM, CWR, FIN, OFFSET_AND_FLAGS, PSH, SEQUENCE};
 use crate::frame::{Headers, TCP, Transport, be16, be32, put16, put32};
-use crate::segment::{
-    self, Cut, Cutter, Cwr, Part, Request, Segment, SegmentError, Segments, Template,
-};
+use crate::segment::{self, Cut, Cutter, Cwr, Part, Request, SegmentError, Template};
 
-/// Cuts `superframe`, a whole frame without FCS, into segments, in order.
+/// Cuts `superframe`, a whole frame without FCS, into segments: appends the headers of all of them to
+/// `headers`, and to `cuts` where headers and payload of each are, in order.
+///
+/// `fetch` is told of each piece of payload some time before it is read, so that it may be brought
+/// into the cache meanwhile.
 ///
 /// # Errors
-/// It is no whole TCP packet, it is a fragment, its lengths contradict each other, or the request
-/// cannot be met.
-pub fn segments<'a>(
-    superframe: &'a [u8],
-    request: &Request,
-) -> Result<impl Iterator<Item = Segment> + Clone + Debug + use<'a>, SegmentError> {
-    Ok(Segments::new(superframe, Tcp::new(superframe, request)?))
-}
-
-/// Cuts `superframe`, appends the headers of all segments to `headers`, and tells in `cuts` what
-/// makes each segment: exactly what [`segments`] gives.
-///
-/// # Errors
-/// As [`segments`]. Then `headers` and `cuts` are as they were.
+/// It is not a whole TCP packet, it is a fragment, its lengths contradict each other, or the
+/// request cannot be met. Then `headers` and `cuts` are as they were.
 pub fn cut_into(
-    superframe: &[u8],
-    request: &Request,
-    headers: &mut Vec<u8>,
-    cuts: &mut Vec<Cut>,
-) -> Result<(), SegmentError> {
-    cut_fetched_into(superframe, request, headers, cuts, |_| ())
-}
-
-/// As [`cut_into`], for a superframe that is not in the cache: `fetch` is told of each piece of payload some
-/// time before it is looked at, so that it may be brought there meanwhile.
-///
-/// # Errors
-/// As [`segments`]. Then `headers` and `cuts` are as they were.
-pub fn cut_fetched_into(
     superframe: &[u8],
     request: &Request,
     headers: &mut Vec<u8>,

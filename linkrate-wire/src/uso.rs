@@ -2,47 +2,21 @@
 //!
 //! As `__udp_gso_segment` of Linux does it. A checksum that comes out as zero is sent as 0xffff.
 
-use std::fmt::Debug;
-
 use crate::checksum::Sum;
 use crate::frame::udp::{CHECKSUM, HEADER, LENGTH, length};
 use crate::frame::{Headers, Transport, UDP, put16};
-use crate::segment::{
-    self, Cut, Cutter, Part, Request, Segment, SegmentError, Segments, Template, narrow,
-};
+use crate::segment::{self, Cut, Cutter, Part, Request, SegmentError, Template, narrow};
 
-/// Cuts `superframe`, a whole frame without FCS, into datagrams, in order. The request's CWR means nothing here.
+/// Cuts `superframe`, a whole frame without FCS, into datagrams: appends the headers of all of them to
+/// `headers`, and to `cuts` where headers and payload of each are, in order. The request's CWR means nothing here.
+///
+/// `fetch` is told of each piece of payload some time before it is read, so that it may be brought
+/// into the cache meanwhile.
 ///
 /// # Errors
-/// It is no whole UDP packet, it is a fragment, its lengths contradict each other, or the request
-/// cannot be met.
-pub fn segments<'a>(
-    superframe: &'a [u8],
-    request: &Request,
-) -> Result<impl Iterator<Item = Segment> + Clone + Debug + use<'a>, SegmentError> {
-    Ok(Segments::new(superframe, Udp::new(superframe, request)?))
-}
-
-/// Cuts `superframe`, appends the headers of all datagrams to `headers`, and tells in `cuts` what
-/// makes each datagram: exactly what [`segments`] gives.
-///
-/// # Errors
-/// As [`segments`]. Then `headers` and `cuts` are as they were.
+/// It is not a whole UDP packet, it is a fragment, its lengths contradict each other, or the
+/// request cannot be met. Then `headers` and `cuts` are as they were.
 pub fn cut_into(
-    superframe: &[u8],
-    request: &Request,
-    headers: &mut Vec<u8>,
-    cuts: &mut Vec<Cut>,
-) -> Result<(), SegmentError> {
-    cut_fetched_into(superframe, request, headers, cuts, |_| ())
-}
-
-/// As [`cut_into`], for a superframe that is not in the cache: `fetch` is told of each piece of payload some
-/// time before it is looked at, so that it may be brought there meanwhile.
-///
-/// # Errors
-/// As [`segments`]. Then `headers` and `cuts` are as they were.
-pub fn cut_fetched_into(
     superframe: &[u8],
     request: &Request,
     headers: &mut Vec<u8>,
@@ -68,7 +42,7 @@ impl Udp {
 }
 
 /// Where the UDP header of a superframe is, if it is that of one whole datagram.
-pub(crate) fn datagram(superframe: &[u8], headers: &Headers) -> Result<usize, SegmentError> {
+fn datagram(superframe: &[u8], headers: &Headers) -> Result<usize, SegmentError> {
     let at = match headers.transport {
         Transport::Udp { at } => at,
         Transport::Fragment => return Err(SegmentError::Fragment),

@@ -19,6 +19,7 @@ const DATA_VALID: u8 = 2;
 
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
+/// UDP fragmentation (UFO). Linux sends it only to a TAP that asks for it with `TUN_F_UFO`.
 const GSO_UDP: u8 = 3;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
@@ -77,8 +78,6 @@ pub enum GsoKind {
     Tcp4,
     /// TCP segments over IPv6.
     Tcp6,
-    /// IP fragments of one UDP datagram (UFO).
-    Udp,
     /// UDP datagrams (USO).
     UdpL4,
 }
@@ -103,8 +102,14 @@ pub enum VnetError {
         /// Bytes of the form.
         expected: usize,
     },
-    /// The kind of superframe is not known, or not one that ECN goes with.
-    #[error("gso_type is {found:#04x}, expected 0, 1, 3, 4 or 5, with 0x80 on 1 and 4 only")]
+    /// The frame asks to be cut into IP fragments.
+    #[error("gso_type {found:#04x} asks for UDP fragmentation (UFO), expected 0, 1, 4 or 5")]
+    Ufo {
+        /// The value.
+        found: u8,
+    },
+    /// The kind of superframe is not known, or has an ECN bit that only TCP may have.
+    #[error("gso_type is {found:#04x}, expected 0, 1, 4 or 5, with 0x80 on 1 and 4 only")]
     GsoType {
         /// The value.
         found: u8,
@@ -187,7 +192,7 @@ impl Gso {
             GSO_NONE if !ecn => return Ok(None),
             GSO_TCPV4 => GsoKind::Tcp4,
             GSO_TCPV6 => GsoKind::Tcp6,
-            GSO_UDP if !ecn => GsoKind::Udp,
+            GSO_UDP => return Err(VnetError::Ufo { found: gso_type }),
             GSO_UDP_L4 if !ecn => GsoKind::UdpL4,
             _ => return Err(VnetError::GsoType { found: gso_type }),
         };
@@ -199,26 +204,18 @@ impl Gso {
         match self.kind {
             GsoKind::Tcp4 => GSO_TCPV4 | ecn,
             GsoKind::Tcp6 => GSO_TCPV6 | ecn,
-            GsoKind::Udp => GSO_UDP,
             GsoKind::UdpL4 => GSO_UDP_L4,
         }
     }
 }
 
-/// Completes the checksum of `frame` as NEEDS_CSUM asks: the sum of all from `start` on, the field
-/// with its sum of the pseudo-header included. Zero is written as 0xffff, which is the same number
-/// and never means "none" (`skb_checksum_help` of Linux does so whatever the protocol is).
+/// Completes the checksum of a frame as NEEDS_CSUM asks: the sum of all bytes from `start` on, the
+/// field with its sum of the pseudo-header included. Zero is written as 0xffff, which is the same
+/// number and never means "no checksum" (`skb_checksum_help` of Linux does so for every protocol).
+/// The frame is `head` followed by `tail`.
 ///
 /// # Errors
-/// The field is not in the frame, which is then as it was.
-pub fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) -> Result<(), VnetError> {
-    complete_checksum_parts(frame, &[], start, offset)
-}
-
-/// [`complete_checksum`] of a frame whose bytes after `head` lie elsewhere.
-///
-/// # Errors
-/// The field is not in `head`, which is then as it was.
+/// The field is not in `head`, which is then unchanged.
 pub fn complete_checksum_parts(
     head: &mut [u8],
     tail: &[u8],
@@ -286,10 +283,15 @@ mod tests {
             buffer.resize(10 + frame, 0);
             VnetHeader::parse(&buffer, Form::Plain).expect_err("refused").to_string()
         };
-        let types = "expected 0, 1, 3, 4 or 5, with 0x80 on 1 and 4 only";
-        for found in [2, 6, 0x80, 0x83, 0x85, 0x21] {
+        let types = "expected 0, 1, 4 or 5, with 0x80 on 1 and 4 only";
+        for found in [2, 6, 0x80, 0x85, 0x21] {
             let expected = format!("gso_type is {found:#04x}, {types}");
             assert_eq!(refusal([1, found], [54, 1, 34, 16], 99), expected);
+        }
+        for found in [3, 0x83] {
+            let asks = "asks for UDP fragmentation (UFO), expected 0, 1, 4 or 5";
+            let expected = format!("gso_type {found:#04x} {asks}");
+            assert_eq!(refusal([1, found], [42, 1480, 34, 6], 99), expected);
         }
         let error = refusal([1, 1], [54, 0, 34, 16], 99);
         assert_eq!(error, "gso_size is 0 with gso_type 0x01, expected at least 1");
@@ -307,10 +309,10 @@ mod tests {
     #[test]
     fn a_checksum_that_comes_out_as_zero_is_written_as_ones() {
         let mut frame = [0xff, 0xff, 0, 0];
-        complete_checksum(&mut frame, 0, 2).expect("a field");
+        complete_checksum_parts(&mut frame, &[], 0, 2).expect("a field");
         assert_eq!(frame, [0xff; 4]);
-        assert!(complete_checksum(&mut frame, 1, 2).is_err());
-        assert!(complete_checksum(&mut frame, usize::MAX, 2).is_err());
+        assert!(complete_checksum_parts(&mut frame, &[], 1, 2).is_err());
+        assert!(complete_checksum_parts(&mut frame, &[], usize::MAX, 2).is_err());
         assert_eq!(frame, [0xff; 4]);
     }
 
@@ -319,7 +321,6 @@ mod tests {
             Just(None),
             any::<bool>().prop_map(|ecn| Some(Gso { kind: GsoKind::Tcp4, ecn })),
             any::<bool>().prop_map(|ecn| Some(Gso { kind: GsoKind::Tcp6, ecn })),
-            Just(Some(Gso { kind: GsoKind::Udp, ecn: false })),
             Just(Some(Gso { kind: GsoKind::UdpL4, ecn: false })),
         ];
         let checksum = prop::option::of((0u16..60, 0u16..40));
@@ -352,7 +353,8 @@ mod tests {
                     prop_assert_eq!(frame.len() + form.length(), bytes.len());
                     let mut frame = frame.to_vec();
                     if let Some(Checksum { start, offset }) = header.checksum {
-                        complete_checksum(&mut frame, start.into(), offset.into()).expect("parsed");
+                        complete_checksum_parts(&mut frame, &[], start.into(), offset.into())
+                            .expect("parsed");
                     }
                 }
             }
@@ -368,7 +370,7 @@ mod tests {
             let at = start + offset;
             frame[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
             let mut whole = frame.clone();
-            complete_checksum(&mut whole, start, offset).expect("a field");
+            complete_checksum_parts(&mut whole, &[], start, offset).expect("a field");
             let (head, tail) = frame.split_at_mut(split.min(whole.len()));
             complete_checksum_parts(head, tail, start, offset).expect("a field");
             prop_assert_eq!(&frame, &whole);

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Packet, bytes, strategy};
 use linkrate_wire::encapsulation::{
-    Encapsulation, EncapsulationError, Tag, decapsulate, encapsulate, encapsulate_into,
+    Encapsulation, EncapsulationError, Tag, decapsulate, encapsulate,
 };
 use linkrate_wire::frame::Headers;
 use proptest::prelude::*;
@@ -14,10 +14,9 @@ fn parsed(frame: &[u8]) -> Headers {
 }
 
 fn put_on(frame: &[u8], wanted: Encapsulation) -> Result<Vec<u8>, EncapsulationError> {
-    let mut headers = vec![0xee; 5];
-    let cut = encapsulate_into(frame, &parsed(frame), wanted, &mut headers)?;
-    assert_eq!(cut.header.start, 5);
-    Ok([cut.header(&headers), cut.payload(frame)].concat())
+    let headers = parsed(frame);
+    let link = encapsulate(frame, &headers, wanted)?;
+    Ok([&link, &frame[headers.link.length..headers.end]].concat())
 }
 
 fn taken_off(frame: &[u8], tag: Tag) -> (Vec<u8>, Option<u16>) {
@@ -109,7 +108,6 @@ fn headers_of_another_frame_are_refused() {
     let error = encapsulate(&[0; 20], &headers, SNAP).expect_err("refused");
     assert_eq!(error.to_string(), "frame has 20 bytes in front, expected the 22 of its headers");
     assert!(decapsulate(&[0; 20], &headers, Tag::Keep).is_err());
-    assert!(encapsulate_into(&[0; 40], &headers, SNAP, &mut Vec::new()).is_err());
 }
 
 proptest! {

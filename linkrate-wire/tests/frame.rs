@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Packet, bytes, strategy};
-use linkrate_wire::frame::{Headers, Network, Transport, Verification};
+use linkrate_wire::frame::{Headers, Network, Transport, Verification, tcp};
 use proptest::prelude::*;
 
 fn refusal(frame: &[u8]) -> String {
@@ -17,7 +17,7 @@ fn the_plainest_frame() {
     assert_eq!(headers.transport, Transport::Tcp { at: 34 });
     assert_eq!(headers.payload_range(), 54..154);
     assert!(headers.network_checksum_verifies(&frame));
-    assert_eq!(headers.transport_checksum(&frame), Verification::Right);
+    assert_eq!(headers.transport_checksum_parts(&frame, &[]), Verification::Right);
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn tags_snap_and_ipv6_extensions_move_what_follows() {
     assert_eq!((headers.link.tags, headers.link.snap, headers.link.length), (2, true, 30));
     assert_eq!(headers.transport, Transport::Tcp { at: 30 + 40 + 8 + 16 });
     assert_eq!(headers.payload_range().len(), 10);
-    assert_eq!(headers.transport_checksum(&frame), Verification::Right);
+    assert_eq!(headers.transport_checksum_parts(&frame, &[]), Verification::Right);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn ethernet_padding_is_not_payload() {
     let frame = Packet { padding: 5, ..Packet::tcp4(vec![7]) }.frame();
     let headers = Headers::parse(&frame).expect("a good frame");
     assert_eq!((headers.payload_range(), frame.len()), (54..55, 60));
-    assert_eq!(headers.transport_checksum(&frame), Verification::Right);
+    assert_eq!(headers.transport_checksum_parts(&frame, &[]), Verification::Right);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_routed_packet_has_no_checksum_to_verify() {
     body[1] = 1;
     let frame = Packet { extensions: vec![(43, body)], ..Packet::tcp6(bytes(9)) }.frame();
     let headers = Headers::parse(&frame).expect("a routed packet");
-    assert_eq!(headers.transport_checksum(&frame), Verification::None);
+    assert_eq!(headers.transport_checksum_parts(&frame, &[]), Verification::None);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn udp_without_a_checksum_is_right_only_over_ipv4() {
         let headers = Headers::parse(&frame).expect("a good frame");
         let Transport::Udp { at } = headers.transport else { panic!("UDP") };
         frame[at + 6..at + 8].fill(0);
-        assert_eq!(headers.transport_checksum(&frame), expected);
+        assert_eq!(headers.transport_checksum_parts(&frame, &[]), expected);
     }
 }
 
@@ -140,6 +140,28 @@ fn extension_headers_are_bounded() {
     );
 }
 
+#[test]
+fn transport_fields_by_name() {
+    let tcp = Packet { tags: vec![(0x8100, 3)], flags: 0x102, ..Packet::tcp6(bytes(9)) };
+    let frame = tcp.frame();
+    let headers = Headers::parse(&frame).expect("a good frame");
+    assert_eq!(headers.tcp_flags(&frame), Some(tcp::SYN | 0x100));
+    assert_eq!(headers.tcp_flags(&frame[..headers.payload - 1]), None, "of another frame");
+    assert_eq!(headers.ports(&frame), Some(tcp.ports));
+    let place = headers.checksum_place().expect("TCP");
+    assert_eq!((place.at, place.offset, place.protocol), (58, 16, 6));
+
+    let frame = Packet::udp4(bytes(9)).frame();
+    let headers = Headers::parse(&frame).expect("a good frame");
+    let place = headers.checksum_place().expect("UDP");
+    assert_eq!((place.at, place.offset, place.protocol), (34, 6, 17));
+    assert_eq!(headers.tcp_flags(&frame), None);
+
+    let fragment = Packet { fragment: 0x2000, ..Packet::tcp4(bytes(9)) }.frame();
+    let headers = Headers::parse(&fragment).expect("a fragment");
+    assert_eq!((headers.checksum_place(), headers.tcp_flags(&fragment)), (None, None));
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_headers_or_an_error(frame in prop::collection::vec(any::<u8>(), 0..200)) {
@@ -152,7 +174,7 @@ proptest! {
         let headers = Headers::parse(&frame).expect("a good frame");
         prop_assert_eq!(&frame[headers.payload_range()], &packet.payload);
         prop_assert!(headers.network_checksum_verifies(&frame));
-        prop_assert_eq!(headers.transport_checksum(&frame), Verification::Right);
+        prop_assert_eq!(headers.transport_checksum_parts(&frame, &[]), Verification::Right);
     }
 
     #[test]
@@ -183,7 +205,7 @@ proptest! {
                 prop_assert!(split >= headers.payload);
                 prop_assert_eq!(
                     headers.transport_checksum_parts(head, tail),
-                    headers.transport_checksum(&frame)
+                    headers.transport_checksum_parts(&frame, &[])
                 );
                 prop_assert_eq!(
                     headers.network_checksum_verifies(head),
@@ -211,7 +233,7 @@ proptest! {
         if let Ok(headers) = Headers::parse(&frame) {
             prop_assert!(headers.payload <= headers.end && headers.end <= frame.len());
             let _ = headers.network_checksum_verifies(&frame);
-            let _ = headers.transport_checksum(&frame);
+            let _ = headers.transport_checksum_parts(&frame, &[]);
         }
     }
 }

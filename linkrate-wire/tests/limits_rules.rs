@@ -1,11 +1,9 @@
 //! What must hold of every limit, and what is refused.
 
 use linkrate_terms::{BitRate, ByteSize};
-use linkrate_wire::limits::atm::{OC3C, OC12C};
-use linkrate_wire::limits::{
-    AtmLink, AtmService, Cut, Encapsulation, EthernetLink, IpVersion, Limit, LimitError, Traffic,
-    Transport,
-};
+use linkrate_wire::limits::{Cut, IpVersion, Limit, LimitError, Traffic, Transport};
+use linkrate_wire::link::atm::{OC3C, OC12C};
+use linkrate_wire::link::{Framing, Link};
 use proptest::prelude::*;
 
 fn transports() -> impl Strategy<Value = Transport> {
@@ -28,19 +26,17 @@ fn traffics() -> impl Strategy<Value = Traffic> {
     })
 }
 
-fn ethernets() -> impl Strategy<Value = EthernetLink> {
-    let encapsulations = prop_oneof![Just(Encapsulation::EthernetII), Just(Encapsulation::Snap)];
-    (1e3..1e12, 0u8..=2, encapsulations).prop_map(|(rate, vlan_tags, encapsulation)| EthernetLink {
+fn ethernets() -> impl Strategy<Value = Link> {
+    (1e3..1e12, 0u8..=2, any::<bool>()).prop_map(|(rate, vlan_tags, snap)| Link {
         line_rate: BitRate(rate),
-        vlan_tags,
-        encapsulation,
+        framing: Framing::Ethernet { vlan_tags, snap },
     })
 }
 
-fn atms() -> impl Strategy<Value = AtmLink> {
-    let services = prop_oneof![Just(AtmService::ClassicalIp), Just(AtmService::LanEmulation)];
-    (prop_oneof![Just(OC3C), Just(OC12C)], services)
-        .prop_map(|(line_rate, service)| AtmLink { line_rate, service })
+fn atms() -> impl Strategy<Value = Link> {
+    let framings = prop_oneof![Just(Framing::LanEmulation), Just(Framing::ClassicalIp)];
+    (prop_oneof![Just(OC3C), Just(OC12C)], framings)
+        .prop_map(|(line_rate, framing)| Link { line_rate, framing })
 }
 
 /// The account closes, and payload never reaches the line rate.
@@ -119,7 +115,7 @@ proptest! {
             cut: Cut::Message(ByteSize(size)),
             ..traffic
         };
-        let limit = EthernetLink::new(BitRate(1e9)).limit(&traffic).unwrap();
+        let limit = Link::ethernet(BitRate(1e9)).limit(&traffic).unwrap();
         let mtu = u64::from(traffic.mtu);
         let header = traffic.ip.header();
         if size + 8 + header <= mtu {
@@ -150,7 +146,7 @@ proptest! {
 fn a_datagram_of_two_fragments() {
     // 2048 + 8 bytes over MTU 1500: 1480 in the first fragment, 576 in the second
     let traffic = Traffic { cut: Cut::Message(ByteSize(2048)), ..Traffic::udp(1500) };
-    let link = EthernetLink::new(BitRate(1e9));
+    let link = Link::ethernet(BitRate(1e9));
     let limit = link.limit(&traffic).unwrap();
     assert_eq!(limit.packets, 2);
     assert_eq!(limit.line_bytes(), (1500 + 38 + 596 + 38) as f64);
@@ -159,15 +155,17 @@ fn a_datagram_of_two_fragments() {
 
 #[test]
 fn refusals_say_what_would_be_right() {
-    let link = EthernetLink::new(BitRate(1e9));
+    let link = Link::ethernet(BitRate(1e9));
+    let framing = Framing::Ethernet { vlan_tags: 3, snap: false };
+    let three_tags = Link { framing, ..link };
     let message = |size| Traffic { cut: Cut::Message(ByteSize(size)), ..Traffic::udp(1500) };
     let cases: Vec<(LimitError, &str)> = vec![
         (
-            EthernetLink::new(BitRate(f64::NAN)).limit(&Traffic::tcp(1500)).unwrap_err(),
+            Link::ethernet(BitRate(f64::NAN)).limit(&Traffic::tcp(1500)).unwrap_err(),
             "line rate of NaN b/s; expected a finite rate above zero, for example 1 Gb/s",
         ),
         (
-            EthernetLink { vlan_tags: 3, ..link }.limit(&Traffic::tcp(1500)).unwrap_err(),
+            three_tags.limit(&Traffic::tcp(1500)).unwrap_err(),
             "3 VLAN tags; expected 0, 1 (IEEE 802.1Q) or 2 (IEEE 802.1ad, a service tag before it)",
         ),
         (
@@ -179,7 +177,9 @@ fn refusals_say_what_would_be_right() {
             "MTU of 576 bytes; expected 1280 to 65575 for IPv6 over Ethernet",
         ),
         (
-            AtmLink::lan_emulation(OC3C).limit(&Traffic::tcp(65_535)).unwrap_err(),
+            Link { line_rate: OC3C, framing: Framing::LanEmulation }
+                .limit(&Traffic::tcp(65_535))
+                .unwrap_err(),
             "MTU of 65535 bytes; expected 68 to 65519 for IPv4 over LAN Emulation",
         ),
         (
@@ -191,7 +191,7 @@ fn refusals_say_what_would_be_right() {
             "message of 65508 bytes; expected 1 to 65507 for a UDP datagram over IPv4",
         ),
         (
-            AtmLink::classical_ip(BitRate(0.0)).published_formula(128).unwrap_err(),
+            Link::classical_ip(BitRate(0.0)).published_formula(128).unwrap_err(),
             "line rate of 0 b/s; expected a finite rate above zero, for example 1 Gb/s",
         ),
     ];

@@ -8,7 +8,7 @@ use linkrate_wire::frame::{Headers, Network, Transport};
 use linkrate_wire::lro::{Coalescer, Delivery, Parts, Reason, Row, Superframe};
 use linkrate_wire::segment::{Identification, Request};
 use linkrate_wire::tso;
-use linkrate_wire::vnet::{Checksum, complete_checksum};
+use linkrate_wire::vnet::{Checksum, complete_checksum_parts};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::rc::Rc;
@@ -20,10 +20,10 @@ fn coalesce(flows: usize, frames: &[Vec<u8>]) -> Out {
     let mut out = Vec::new();
     for frame in frames {
         out.extend(coalescer.offer(frame.clone()).flushed);
-        assert!(coalescer.len() <= flows);
+        assert!(coalescer.clone().flush().len() <= flows);
     }
     out.extend(coalescer.flush());
-    assert!(coalescer.is_empty());
+    assert!(coalescer.flush().is_empty());
     out
 }
 
@@ -37,8 +37,13 @@ fn restored(superframe: &Superframe<Vec<u8>>) -> Vec<Vec<u8>> {
     };
     let request =
         Request { identification, snap: superframe.snap, ..Request::new(superframe.segment_size) };
-    let segments = tso::segments(&whole, &request).expect("a superframe that can be cut");
-    segments.map(|segment| segment.to_frame(&whole)).collect()
+    cut(&whole, &request)
+}
+
+fn cut(superframe: &[u8], request: &Request) -> Vec<Vec<u8>> {
+    let (mut headers, mut cuts) = (Vec::new(), Vec::new());
+    tso::cut_into(superframe, request, &mut headers, &mut cuts, |_| ()).expect("a superframe");
+    cuts.iter().map(|cut| [cut.header(&headers), cut.payload(superframe)].concat()).collect()
 }
 
 fn all_restored(out: &Out) -> Vec<Vec<u8>> {
@@ -204,31 +209,17 @@ fn padding_is_stripped_before_merging() {
 }
 
 #[test]
-fn a_superframe_gives_its_tag_and_its_room_back() {
+fn a_superframe_keeps_its_tags_and_says_where_its_checksum_is() {
     let tags = vec![(0x8100, 0x6005), (0x8100, 9)];
     let whole = Packet { tags, flags: 0x18, ..Packet::tcp6(bytes(900)) };
-    let mut coalescer = Coalescer::new(1);
-    for _ in 0..3 {
-        let mut frames = whole.cut(400);
-        let last = frames.pop().expect("three frames");
-        for frame in frames {
-            assert!(coalescer.offer(frame).kept);
-        }
-        let mut out = coalescer.offer(last).flushed;
-        let Some(Delivery::Superframe { mut superframe, .. }) = out.pop() else {
-            panic!("one superframe");
-        };
-        assert_eq!(superframe.strip_tag(), Some(0x6005));
-        assert_eq!(superframe.strip_tag(), Some(9));
-        assert_eq!(superframe.strip_tag(), None);
-        let header = superframe.vnet_header();
-        let Checksum { start, offset } = header.checksum.expect("to be completed");
-        assert_eq!((start, offset, header.header_length), (54, 16, 74));
-        let mut frame = superframe.to_frame();
-        complete_checksum(&mut frame, start.into(), offset.into()).expect("a field");
-        assert_eq!(frame, Packet { tags: Vec::new(), ..whole.clone() }.frame());
-        coalescer.recycle(superframe);
-    }
+    let out = coalesce(1, &whole.cut(400));
+    let [Delivery::Superframe { superframe, .. }] = &out[..] else { panic!("one superframe") };
+    let header = superframe.vnet_header();
+    let Checksum { start, offset } = header.checksum.expect("to be completed");
+    assert_eq!((start, offset, header.header_length), (62, 16, 82));
+    let mut frame = superframe.to_frame();
+    complete_checksum_parts(&mut frame, &[], start.into(), offset.into()).expect("a field");
+    assert_eq!(frame, whole.frame());
 }
 
 #[test]
@@ -239,7 +230,7 @@ fn what_is_not_tcp_passes_and_flushes_nothing() {
     assert_eq!(reasons(&offered.flushed), [(Reason::NotTcp, 1)]);
     let offered = coalescer.offer(vec![0; 9]);
     assert_eq!(reasons(&offered.flushed), [(Reason::Malformed, 1)]);
-    assert_eq!(coalescer.len(), 1);
+    assert_eq!(coalescer.clone().flush().len(), 1);
 }
 
 proptest! {
@@ -255,10 +246,7 @@ proptest! {
             if fixed { Identification::Fixed } else { Identification::Increments };
         let superframe = packet.frame();
         let request = Request { identification, ..Request::new(size as u16) };
-        let frames: Vec<Vec<u8>> = tso::segments(&superframe, &request)
-            .expect("a superframe")
-            .map(|segment| segment.to_frame(&superframe))
-            .collect();
+        let frames = cut(&superframe, &request);
         let out = coalesce(1, &frames);
         prop_assert_eq!(out.len(), 1);
         let Delivery::Superframe { superframe: merged, .. } = &out[0] else { panic!("merged") };

@@ -52,9 +52,10 @@ fn options(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
 fn a_file_of_two_ports() {
     let mut file = Vec::new();
     section_header("linkrate", &mut file);
-    let first = Interface { name: "sut0", speed: Some(1_000_000_000), snap_length: 0 };
+    let first =
+        Interface { name: "sut0", link_type: 1, speed: Some(1_000_000_000), snap_length: 0 };
     interface_description(&first, &mut file);
-    let second = Interface { name: "clients", speed: None, snap_length: 96 };
+    let second = Interface { name: "clients", link_type: 123, speed: None, snap_length: 96 };
     interface_description(&second, &mut file);
     let [header, first, second] = &blocks(&file)[..] else { panic!("three blocks") };
 
@@ -66,7 +67,7 @@ fn a_file_of_two_ports() {
     assert_eq!((first.0, u16_at(&first.1, 0), u32_at(&first.1, 4)), (1, 1, 0));
     let speed = 1_000_000_000u64.to_ne_bytes().to_vec();
     assert_eq!(options(&first.1[8..]), [(2, b"sut0".to_vec()), (8, speed), (9, vec![9])]);
-    assert_eq!(u32_at(&second.1, 4), 96);
+    assert_eq!((u16_at(&second.1, 0), u32_at(&second.1, 4)), (123, 96));
     assert_eq!(options(&second.1[8..]), [(2, b"clients".to_vec()), (9, vec![9])]);
 }
 
@@ -143,7 +144,10 @@ fn tshark_reads_it() {
     let mut file = Vec::new();
     section_header("linkrate", &mut file);
     for name in ["sut0", "sut1"] {
-        interface_description(&Interface { name, speed: None, snap_length: 0 }, &mut file);
+        interface_description(
+            &Interface { name, link_type: 1, speed: None, snap_length: 0 },
+            &mut file,
+        );
     }
     let frame = Frame { tags: vec![(0x8100, 5)], snap: true, ..Frame::tcp4(bytes(101)) }.frame();
     let parts = frame.split_at(70);

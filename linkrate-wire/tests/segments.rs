@@ -6,22 +6,28 @@ use std::cell::RefCell;
 
 use common::{Packet, bytes, strategy, timestamps};
 use linkrate_wire::frame::{Headers, Verification, link};
-use linkrate_wire::segment::{Cut, Cwr, Identification, Request, Segment, SegmentError};
+use linkrate_wire::segment::{Cut, Cwr, Identification, Request, SegmentError};
 use linkrate_wire::{tso, uso};
 use proptest::prelude::*;
 
 fn tcp(superframe: &[u8], request: &Request) -> Vec<Vec<u8>> {
-    let segments = tso::segments(superframe, request).expect("a superframe");
-    segments.map(|segment| segment.to_frame(superframe)).collect()
+    try_tcp(superframe, request).expect("a superframe")
+}
+
+fn try_tcp(superframe: &[u8], request: &Request) -> Result<Vec<Vec<u8>>, SegmentError> {
+    cut(superframe, |headers, cuts| tso::cut_into(superframe, request, headers, cuts, |_| ()))
 }
 
 fn udp(superframe: &[u8], request: &Request) -> Vec<Vec<u8>> {
-    let segments = uso::segments(superframe, request).expect("a superframe");
-    segments.map(|segment| segment.to_frame(superframe)).collect()
+    try_udp(superframe, request).expect("a superframe")
 }
 
-/// The frames of the batch form, which leaves alone what is there already.
-fn batch(
+fn try_udp(superframe: &[u8], request: &Request) -> Result<Vec<Vec<u8>>, SegmentError> {
+    cut(superframe, |headers, cuts| uso::cut_into(superframe, request, headers, cuts, |_| ()))
+}
+
+/// The frames of a superframe. What the caller's memory holds already must stay as it is.
+fn cut(
     superframe: &[u8],
     cut_into: impl Fn(&mut Vec<u8>, &mut Vec<Cut>) -> Result<(), SegmentError>,
 ) -> Result<Vec<Vec<u8>>, SegmentError> {
@@ -35,8 +41,7 @@ fn batch(
 }
 
 fn refusal(packet: &Packet, size: u16) -> String {
-    let error = tso::segments(&packet.frame(), &Request::new(size)).expect_err("refused");
-    error.to_string()
+    try_tcp(&packet.frame(), &Request::new(size)).expect_err("refused").to_string()
 }
 
 /// Written by hand, byte by byte: 5 bytes of payload in segments of 3, ECE, CWR, PSH and FIN.
@@ -131,7 +136,7 @@ fn a_vlan_tag_is_inserted_before_all_others() {
         assert_eq!(tcp(&plain.frame(), &request), expected.cut(1400));
     }
     let request = Request { vlan: Some(1), ..Request::new(1400) };
-    let error = tso::segments(&both.frame(), &request).expect_err("refused");
+    let error = try_tcp(&both.frame(), &request).expect_err("refused");
     assert_eq!(error.to_string(), "frame has 2 VLAN tags, expected fewer where one is inserted");
 }
 
@@ -188,7 +193,7 @@ fn what_cannot_be_cut_is_refused_with_the_reason() {
 fn a_udp_length_other_than_that_of_ip_is_refused() {
     let mut frame = Packet::udp4(bytes(30)).frame();
     frame[39] -= 1;
-    let error = uso::segments(&frame, &Request::new(9)).expect_err("refused");
+    let error = try_udp(&frame, &Request::new(9)).expect_err("refused");
     assert_eq!(error, SegmentError::Length { found: 72, expected: 71, of: "UDP" });
 }
 
@@ -196,7 +201,7 @@ fn a_udp_length_other_than_that_of_ip_is_refused() {
 fn a_packet_with_segments_left_is_refused() {
     let extensions = vec![(43, vec![0, 1, 0, 0, 0, 0])];
     let packet = Packet { extensions, ..Packet::tcp6(bytes(30)) };
-    let error = tso::segments(&packet.frame(), &Request::new(9)).expect_err("refused");
+    let error = try_tcp(&packet.frame(), &Request::new(9)).expect_err("refused");
     assert_eq!(error, SegmentError::Routed);
 }
 
@@ -218,7 +223,7 @@ proptest! {
         for frame in &cut {
             let headers = Headers::parse(frame).expect("a good segment");
             prop_assert!(headers.network_checksum_verifies(frame));
-            prop_assert_eq!(headers.transport_checksum(frame), Verification::Right);
+            prop_assert_eq!(headers.transport_checksum_parts(frame, &[]), Verification::Right);
             prop_assert!(headers.payload_range().len() <= usize::from(size));
             payload.extend(&frame[headers.payload_range()]);
         }
@@ -231,27 +236,6 @@ proptest! {
         let snap = Packet { snap: true, ..plain.clone() };
         let request = Request { snap: true, ..Request::new(size) };
         prop_assert_eq!(tcp(&plain.frame(), &request), tcp(&snap.frame(), &request));
-    }
-
-    #[test]
-    fn the_batch_form_gives_the_same_frames(
-        packet in strategy::packet(1200),
-        change: Option<(prop::sample::Index, u8)>,
-        (size, snap, vlan, fixed) in any::<(u8, bool, Option<u16>, bool)>(),
-    ) {
-        let mut frame = packet.frame();
-        if let Some((at, value)) = change {
-            let at = at.index(frame.len());
-            frame[at] = value;
-        }
-        let identification =
-            if fixed { Identification::Fixed } else { Identification::Increments };
-        let request = Request { identification, snap, vlan, ..Request::new(size.into()) };
-        let whole = |segment: Segment| segment.to_frame(&frame);
-        let cut = batch(&frame, |headers, cuts| tso::cut_into(&frame, &request, headers, cuts));
-        prop_assert_eq!(cut, tso::segments(&frame, &request).map(|all| all.map(whole).collect()));
-        let cut = batch(&frame, |headers, cuts| uso::cut_into(&frame, &request, headers, cuts));
-        prop_assert_eq!(cut, uso::segments(&frame, &request).map(|all| all.map(whole).collect()));
     }
 
     #[test]
@@ -269,11 +253,33 @@ proptest! {
         }
         let request = Request { snap, vlan, ..Request::new(size) };
         let longest = frame.len() + link::SNAP + link::TAG;
-        if let Ok(segments) = tso::segments(&frame, &request) {
-            prop_assert!(segments.map(|s| s.to_frame(&frame).len()).max() <= Some(longest));
+        for frames in [try_tcp(&frame, &request), try_udp(&frame, &request)].into_iter().flatten() {
+            prop_assert!(frames.iter().map(Vec::len).max() <= Some(longest));
         }
-        if let Ok(segments) = uso::segments(&frame, &request) {
-            prop_assert!(segments.map(|s| s.to_frame(&frame).len()).max() <= Some(longest));
+    }
+
+    /// A batch holds the frames of several superframes, each as if it were cut alone.
+    #[test]
+    fn superframes_share_a_batch(
+        packets in prop::collection::vec(strategy::packet(600), 1..5), size in 1u16..600,
+        (snap, vlan) in any::<(bool, Option<u16>)>(),
+    ) {
+        let request = Request { snap, vlan, ..Request::new(size) };
+        let (mut headers, mut cuts) = (Vec::new(), Vec::new());
+        let (mut ends, mut superframes) = (Vec::new(), Vec::new());
+        for packet in packets {
+            let packet = Packet { udp: false, tags: Vec::new(), ..packet };
+            let frame = packet.frame();
+            tso::cut_into(&frame, &request, &mut headers, &mut cuts, |_| ()).expect("good");
+            ends.push(cuts.len());
+            superframes.push(frame);
+        }
+        let mut from = 0;
+        for (frame, end) in superframes.iter().zip(ends) {
+            let of = |cut: &Cut| [cut.header(&headers), cut.payload(frame)].concat();
+            let frames: Vec<_> = cuts[from..end].iter().map(of).collect();
+            prop_assert_eq!(frames, tcp(frame, &request));
+            from = end;
         }
     }
 }
@@ -285,9 +291,9 @@ fn payload_is_asked_for_once_and_in_order() {
         let (frame, asked) = (packet.frame(), RefCell::new(Vec::new()));
         let fetch = |bytes: &[u8]| asked.borrow_mut().extend_from_slice(bytes);
         let (mut headers, mut cuts) = (Vec::new(), Vec::new());
-        match tso::cut_fetched_into(&frame, &request, &mut headers, &mut cuts, fetch) {
+        match tso::cut_into(&frame, &request, &mut headers, &mut cuts, fetch) {
             Ok(()) => {}
-            Err(_) => uso::cut_fetched_into(&frame, &request, &mut headers, &mut cuts, fetch)
+            Err(_) => uso::cut_into(&frame, &request, &mut headers, &mut cuts, fetch)
                 .expect("a good superframe"),
         }
         assert_eq!((cuts.len(), asked.into_inner()), (5, packet.payload));

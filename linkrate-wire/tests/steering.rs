@@ -62,7 +62,7 @@ fn entries_age_and_a_full_table_gives_up_the_longest_idle() {
     table.set(2, 1, 5, &queues).expect("room");
     assert_eq!(table.lookup(1, 10, &queues, || 0), 1);
     table.set(3, 1, 20, &queues).expect("one was idle");
-    assert_eq!((table.len(), table.counts().evicted), (2, 1));
+    assert_eq!((table.entries().count(), table.counts().evicted), (2, 1));
     assert_eq!(table.lookup(2, 30, &queues, || 0), 0);
 
     // both in use: none can go
@@ -159,7 +159,7 @@ proptest! {
                     prop_assert_eq!(*places.entry(*flow).or_insert(queue), queue, "{:?}", flow);
                 }
             }
-            prop_assert!(table.len() <= capacity);
+            prop_assert!(table.entries().count() <= capacity);
         }
         // nothing is held up for ever
         for (waiting, queue) in waiting.iter_mut().zip(&mut queues) {

@@ -77,18 +77,15 @@ impl Superframe {
         frame
     }
 
-    fn request(&self) -> Request {
-        Request::new(self.segment_size)
-    }
-
     fn expected(&self, frame: &[u8]) -> Vec<Vec<u8>> {
-        let request = self.request();
-        let cut = |segment: linkrate_wire::segment::Segment| segment.to_frame(frame);
-        if self.packet.udp {
-            uso::segments(frame, &request).expect("a superframe").map(cut).collect()
-        } else {
-            tso::segments(frame, &request).expect("a superframe").map(cut).collect()
-        }
+        let request = Request::new(self.segment_size);
+        let (mut headers, mut cuts) = (Vec::new(), Vec::new());
+        let cut = match self.packet.udp {
+            true => uso::cut_into(frame, &request, &mut headers, &mut cuts, |_| ()),
+            false => tso::cut_into(frame, &request, &mut headers, &mut cuts, |_| ()),
+        };
+        cut.expect("a superframe");
+        cuts.iter().map(|cut| [cut.header(&headers), cut.payload(frame)].concat()).collect()
     }
 
     /// Longer than one segment only with its TCP options counted.

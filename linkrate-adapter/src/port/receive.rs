@@ -1,14 +1,14 @@
 //! The receive half of a port: frames from the link become packets for the host.
 
 use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
-use linkrate_wire::frame::{Headers, Verification};
+use linkrate_wire::frame::{ChecksumPlace, Headers, Verification};
 use linkrate_wire::lro::{Delivery, Parts, Reason, Row};
 use linkrate_wire::vnet::{Checksum, VnetHeader};
 
-use super::{ChecksumPlace, DevicePort};
+use super::DevicePort;
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Burst, WireFrame};
-use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
+use crate::pacing::{counted_octets, line_octets};
 use crate::ring::RxDescriptor;
 
 /// How long a frame may wait for the bus: what the receive FIFO holds, at 10 Gb/s some 256 KB.
@@ -22,9 +22,9 @@ impl DevicePort {
         if !shared.link_up() {
             return;
         }
-        let octets = burst.lengths().map(|length| length.max(SMALLEST_FRAME) + FCS).sum();
+        let octets = burst.lengths().map(counted_octets).sum();
         counters.received(burst.head(), burst.frames(), octets);
-        let line_ps = burst.lengths().map(|length| line.time_ps(line_bytes(length)));
+        let line_ps = burst.lengths().map(|length| line.time_ps(line_octets(length)));
         *in_busy_ps += line_ps.sum::<u64>();
         counters.in_busy_ns.set(*in_busy_ps / 1000);
         if shared.capture.is_on() {
@@ -97,8 +97,7 @@ impl DevicePort {
             self.shared.counters.in_errors.add(1);
             return;
         };
-        let encapsulated = headers.link.length.saturating_sub(linkrate_wire::frame::link::ETHERNET);
-        if frame.len() > self.limits.largest_frame + encapsulated {
+        if frame.len() > self.limits.largest_frame + headers.link.encapsulation() {
             self.shared.counters.too_long.add(1);
             self.shared.counters.in_errors.add(1);
             return;
@@ -150,11 +149,8 @@ impl DevicePort {
 
     /// A port with a VLAN takes its own frames alone; one without takes all, tags and all.
     fn is_of_its_vlan(&self, frame: &WireFrame, headers: &Headers) -> bool {
-        self.knobs.vlan == 0
-            || (headers.link.tags > 0
-                && frame.head().get(14..16).is_some_and(|tci| {
-                    u16::from_be_bytes([tci[0], tci[1]]) & 0xfff == self.knobs.vlan
-                }))
+        let outer_tag = || headers.link.outer_tag(frame.head());
+        self.knobs.vlan == 0 || outer_tag().is_some_and(|tag| tag.vlan() == self.knobs.vlan)
     }
 
     /// The link header of a packet without SNAP and the port's own tag, and how much of the packet
@@ -280,7 +276,7 @@ impl DevicePort {
 /// with the sum of the pseudo-header in its place. The mark "verified" (DATA_VALID) is for drivers
 /// of virtio devices; a TAP does not look at it.
 fn left_to_be_made(head: &[u8], headers: &Headers) -> (Option<Checksum>, Option<(usize, [u8; 2])>) {
-    let Some(ChecksumPlace { at, offset, protocol }) = ChecksumPlace::of(headers) else {
+    let Some(ChecksumPlace { at, offset, protocol }) = headers.checksum_place() else {
         return (None, None);
     };
     let Some(pseudo) = headers.pseudo_header(head, protocol, headers.end - at) else {

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use linkrate_terms::Steering;
-use linkrate_wire::frame::{Headers, Transport};
+use linkrate_wire::frame::Headers;
 use linkrate_wire::lro::Parts;
 use linkrate_wire::steering::{BUCKETS, Indirection, PortTable, Progress};
 use linkrate_wire::toeplitz::{MICROSOFT_KEY, Toeplitz};
@@ -101,9 +101,8 @@ impl DevicePort {
             let hash = hash.hash_frame(head, headers).unwrap_or(0);
             indirection.lookup(hash, far)
         };
-        let queue = match headers.transport {
-            Transport::Tcp { at } | Transport::Udp { at } if !ports.is_empty() => {
-                let port = head.get(at + 2..at + 4).map_or(0, |p| u16::from_be_bytes([p[0], p[1]]));
+        let queue = match headers.ports(head) {
+            Some((_, port)) if !ports.is_empty() => {
                 let queue = ports.lookup(port, now_ns, far, by_hash);
                 let counts = ports.counts();
                 shared.counters.steering_hits.set(counts.hits);

@@ -6,23 +6,23 @@ use std::sync::atomic::{Ordering, fence};
 use linkrate_sys::prefetch::prefetch;
 use linkrate_terms::PortKnobs;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
-use linkrate_wire::frame::{FrameError, Headers};
+use linkrate_wire::frame::{ChecksumPlace, FrameError, Headers, link};
 use linkrate_wire::lro::Parts;
 use linkrate_wire::segment::{Cut, Request, SegmentError};
 use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
-use linkrate_wire::{tso, ufo, uso};
+use linkrate_wire::{tso, uso};
 
-use super::{ChecksumPlace, DevicePort, PortLimits};
+use super::{DevicePort, PortLimits};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
-use crate::pacing::{FCS, SMALLEST_FRAME, line_bytes};
+use crate::pacing::{LAW, counted_octets, line_octets};
 use crate::ring::TxDescriptor;
 
 /// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more
 /// whenever the device is awake, and is woken for it when so little is left. Where the link takes no
 /// time it fetches no more in one turn, so that what was cut is received before it leaves the cache.
-const FIFO_BYTES: usize = 64 << 10;
-const FIFO_LOW_BYTES: usize = 12 << 10;
+const FIFO_BYTES: u64 = 64 << 10;
+const FIFO_LOW_BYTES: u64 = 12 << 10;
 
 /// Packets of the host in one turn of the device.
 const BUDGET: usize = 64;
@@ -60,7 +60,7 @@ impl DevicePort {
             }
             let Some((queue, descriptor)) = self.next_posted() else { break };
             sent = true;
-            bytes += descriptor.length;
+            bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, wire);
             self.queues[queue].completions.push_back(end_ps);
         }
@@ -111,12 +111,9 @@ impl DevicePort {
             counters.out_discards.add(1);
             return ready_ps;
         }
-        // what fragments of one packet have in common, of IPv6
-        let number = counters.tx_host_packets.get() as u32;
         let (block, limits, knobs) = (&descriptor.block, &self.limits, &self.knobs);
-        let cut = self
-            .trains
-            .with_free(|train| cut(train, block, descriptor.length, limits, knobs, number));
+        let cut =
+            self.trains.with_free(|train| cut(train, block, descriptor.length, limits, knobs));
         let (train, kind) = match cut {
             Ok(cut) => cut,
             Err(error) => {
@@ -151,8 +148,8 @@ impl DevicePort {
                 None => 0,
             };
             descriptor_bytes = 0;
-            let at = self.line.occupy(ready_ps + on_bus_ps, line_bytes(length));
-            octets += length.max(SMALLEST_FRAME) + FCS;
+            let at = self.line.occupy(ready_ps + on_bus_ps, line_octets(length));
+            octets += counted_octets(length);
             if captured {
                 let frame = Burst::of(&train, index..index + 1).first();
                 shared.capture.wire(self.clock.monotonic_ns(at.start_ps), true, &frame, counters);
@@ -189,7 +186,6 @@ fn cut(
     length: usize,
     limits: &PortLimits,
     knobs: &PortKnobs,
-    number: u32,
 ) -> Result<Kind, Unsendable> {
     train.clear();
     let (vnet, packet) = VnetHeader::parse(block.bytes(0..length), Form::Plain)?;
@@ -208,10 +204,9 @@ fn cut(
     let (headers, cuts) = (&mut train.headers, &mut train.cuts);
     match gso.kind {
         GsoKind::Tcp4 | GsoKind::Tcp6 => {
-            tso::cut_fetched_into(packet, &request, headers, cuts, prefetch)?;
+            tso::cut_into(packet, &request, headers, cuts, prefetch)?;
         }
-        GsoKind::UdpL4 => uso::cut_fetched_into(packet, &request, headers, cuts, prefetch)?,
-        GsoKind::Udp => ufo::cut_into(packet, &request, number, headers, cuts)?,
+        GsoKind::UdpL4 => uso::cut_into(packet, &request, headers, cuts, prefetch)?,
     }
     let parsed = Headers::parse(packet)?;
     let ip = packet.len() - parsed.link.length;
@@ -220,7 +215,8 @@ fn cut(
     }
     let found = train.cuts.iter().map(|cut| cut.header.len() + cut.payload.len()).max();
     // tags and SNAP are the adapter's own and not counted against the MTU
-    let room = limits.largest_frame + 4 * usize::from(tci.is_some()) + 8 * usize::from(knobs.snap);
+    let tag = if tci.is_some() { link::TAG } else { 0 };
+    let room = limits.largest_frame + tag + if knobs.snap { link::SNAP } else { 0 };
     if let Some(found) = found.filter(|found| *found > room) {
         return Err(Unsendable::Oversized { found, largest: room });
     }
@@ -264,8 +260,9 @@ fn single(
         let link = encapsulation::encapsulate(packet, &headers, wanted)?;
         train.headers.splice(..headers.link.length, link.iter().copied());
     }
-    if split == packet.len() && train.headers.len() < SMALLEST_FRAME {
-        train.headers.resize(SMALLEST_FRAME, 0);
+    if split == packet.len() {
+        let padding = LAW.padding(train.headers.len() as u64) as usize;
+        train.headers.resize(train.headers.len() + padding, 0);
     }
     if split < packet.len() {
         train.block = Some(Arc::clone(block));
@@ -281,7 +278,7 @@ fn single(
 fn is_inner(headers: &Headers, checksum: vnet::Checksum) -> Result<bool, Unsendable> {
     let vnet::Checksum { start, offset } = checksum;
     let is_own = |place: ChecksumPlace| place.at == usize::from(start) && place.offset == offset;
-    if ChecksumPlace::of(headers).is_some_and(is_own) {
+    if headers.checksum_place().is_some_and(is_own) {
         return Ok(false);
     }
     if usize::from(start) >= headers.payload {

@@ -5,23 +5,22 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use linkrate_terms::BitRate;
+use linkrate_wire::frame::link::{Addresses, TagControl, retagged};
+use linkrate_wire::frame::{Cast, MacAddress};
 use linkrate_wire::lro::Parts;
 
 use super::flight::Flight;
 use super::vlans::{Tagging, Vlans};
 use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
-use crate::pacing::{Line, line_bytes};
+use crate::pacing::{Line, line_octets};
 
 /// An address is forgotten when it was not seen for so long (IEEE 802.1Q, 8.8.3).
 const AGEING_PS: u64 = 300_000_000_000_000;
 /// Addresses the switch knows at most.
 const ADDRESSES: usize = 8192;
-/// Where a tag stands in a frame, and what it begins with.
-const TAG_AT: usize = 12;
-const TAG_PROTOCOL: [u8; 2] = [0x81, 0];
 /// What waits before a port at most, in bytes on the line.
-const QUEUE_BYTES: usize = 1 << 20;
+const QUEUE_BYTES: u64 = 1 << 20;
 /// Forwarding of a frame is worth waking up for when so many wait, ...
 const BATCH: usize = 64;
 /// ... or the first has waited so long.
@@ -45,7 +44,7 @@ pub(crate) struct Switch {
     /// By the number of the wire's port; a port that was removed leaves its place.
     ports: Vec<Option<SwitchPort>>,
     /// Port and time by VLAN and address.
-    table: HashMap<(u16, [u8; 6]), (usize, u64)>,
+    table: HashMap<(u16, MacAddress), (usize, u64)>,
 }
 
 impl Switch {
@@ -133,16 +132,17 @@ impl Switch {
             return;
         };
         let Addresses { destination, source, tag } = addresses;
-        let Some(vlan) = port.vlans.of_incoming(tag) else {
+        let Some(vlan) = port.vlans.of_incoming(tag.map(TagControl::vlan)) else {
             port.counters.vlan.add(1);
             return;
         };
         let counters = Arc::clone(&port.counters);
         let tags = (vlan, tag);
-        if source[0] & 1 == 0 {
+        if source.cast() == Cast::Unicast {
             self.learn((vlan, source), from, at_ps);
         }
-        let known = self.table.get(&(vlan, destination)).filter(|_| destination[0] & 1 == 0);
+        let known =
+            self.table.get(&(vlan, destination)).filter(|_| destination.cast() == Cast::Unicast);
         match known {
             Some((to, seen_ps)) if at_ps.saturating_sub(*seen_ps) < AGEING_PS => {
                 let to = *to;
@@ -159,7 +159,7 @@ impl Switch {
         }
     }
 
-    fn learn(&mut self, key: (u16, [u8; 6]), port: usize, now_ps: u64) {
+    fn learn(&mut self, key: (u16, MacAddress), port: usize, now_ps: u64) {
         if self.table.len() >= ADDRESSES && !self.table.contains_key(&key) {
             self.table.retain(|_, (_, seen_ps)| now_ps.saturating_sub(*seen_ps) < AGEING_PS);
         }
@@ -170,63 +170,33 @@ impl Switch {
     }
 
     /// Queues a frame before a port, if the port is a member of its VLAN. `tags` are that VLAN and
-    /// the one in the tag it came with.
-    fn queue(&mut self, to: usize, frame: WireFrame, tags: (u16, Option<u16>), at_ps: u64) {
+    /// the tag that the frame came with.
+    fn queue(&mut self, to: usize, frame: WireFrame, tags: (u16, Option<TagControl>), at_ps: u64) {
         let Some(Some(port)) = self.ports.get_mut(to) else { return };
         let (vlan, tag) = tags;
-        let Some(tagging) = port.vlans.of_outgoing(vlan, tag) else { return };
+        let Some(tagging) = port.vlans.of_outgoing(vlan, tag.map(TagControl::vlan)) else { return };
         let frame = tagged(frame, tagging, tags);
         if port.line.free_at_ps().saturating_sub(at_ps) > port.queue_ps {
             port.counters.full.add(1);
             return;
         }
-        let out = port.line.occupy(at_ps, line_bytes(frame.len()));
+        let out = port.line.occupy(at_ps, line_octets(frame.len()));
         port.outwards.add(out.end_ps, frame.into());
     }
 }
 
 /// The frame with the tag that it leaves with.
-fn tagged(frame: WireFrame, tagging: Tagging, (vlan, tag): (u16, Option<u16>)) -> WireFrame {
-    let head = frame.head();
-    let changed = match (tagging, tag) {
-        (Tagging::Tagged, None) => {
-            [&head[..TAG_AT], &TAG_PROTOCOL, &vlan.to_be_bytes(), &head[TAG_AT..]].concat()
-        }
+fn tagged(frame: WireFrame, tagging: Tagging, (vlan, tag): (u16, Option<TagControl>)) -> WireFrame {
+    let wanted = match (tagging, tag) {
+        (Tagging::Tagged, None) => Some(TagControl(vlan)),
         // it had a priority, which it keeps
-        (Tagging::Tagged, Some(had)) if had != vlan => {
-            let mut head = head.to_vec();
-            head[TAG_AT + 2] = head[TAG_AT + 2] & 0xf0 | (vlan >> 8) as u8;
-            head[TAG_AT + 3] = vlan as u8;
-            head
-        }
-        (Tagging::Untagged, Some(_)) => [&head[..TAG_AT], &head[TAG_AT + 4..]].concat(),
+        (Tagging::Tagged, Some(had)) if had.vlan() != vlan => Some(had.with_vlan(vlan)),
+        (Tagging::Untagged, Some(_)) => None,
         _ => return frame,
     };
-    frame.with_head(changed)
-}
-
-struct Addresses {
-    destination: [u8; 6],
-    source: [u8; 6],
-    /// VLAN in the tag; 0 for a priority alone.
-    tag: Option<u16>,
-}
-
-impl Addresses {
-    fn of(head: &[u8]) -> Option<Self> {
-        let header = head.first_chunk::<14>()?;
-        let mut destination = [0; 6];
-        let mut source = [0; 6];
-        destination.copy_from_slice(&header[..6]);
-        source.copy_from_slice(&header[6..12]);
-        let tag = match header[TAG_AT..] == TAG_PROTOCOL {
-            true => {
-                let tci = head.get(TAG_AT + 2..TAG_AT + 4)?;
-                Some(u16::from_be_bytes([tci[0], tci[1]]) & 0xfff)
-            }
-            false => None,
-        };
-        Some(Self { destination, source, tag })
+    match retagged(frame.head(), wanted) {
+        Some(head) => frame.with_head(head),
+        None => frame,
     }
 }
 
@@ -272,8 +242,7 @@ mod tests {
         let (_, burst) = switch.to(port).unwrap().arrived(u64::MAX).expect("a frame");
         let frame = burst.first();
         assert_eq!(frame.len(), 100 + if frame.head()[12..14] == [0x81, 0] { 4 } else { 0 });
-        let tci = |head: &[u8]| u16::from_be_bytes([head[14], head[15]]);
-        Addresses::of(frame.head()).unwrap().tag.map(|_| tci(frame.head()))
+        Addresses::of(frame.head()).unwrap().tag.map(|TagControl(tci)| tci)
     }
 
     #[test]
@@ -405,7 +374,7 @@ mod tests {
         // 124 bytes on the line at 1 Gb/s
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 992_000));
         let kept = QUEUE_BYTES / 124 + 2;
-        assert!(times.len().abs_diff(kept) <= 1, "{} of {kept}", times.len());
+        assert!(times.len().abs_diff(kept as usize) <= 1, "{} of {kept}", times.len());
         assert_eq!(total(&switch, "switchDropQueueFull") as usize, 10_000 - times.len());
     }
 

@@ -3,7 +3,8 @@
 
 use linkrate_sys::shell;
 use linkrate_terms::BitRate;
-use linkrate_wire::limits::{EthernetLink, Traffic};
+use linkrate_wire::limits::Traffic;
+use linkrate_wire::link::Link;
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::{Host, Interface};
@@ -157,7 +158,7 @@ fn paths(host: &Host, interface: &Interface) -> Vec<Advice> {
 /// What headers take more of a smaller packet.
 fn smaller(large: u32, small: u32) -> Cost {
     // the share does not depend on the rate
-    let link = EthernetLink::new(BitRate(1e9));
+    let link = Link::ethernet(BitRate(1e9));
     let efficiency = |mtu| link.limit(&Traffic::tcp(mtu)).map(|limit| limit.efficiency());
     match (efficiency(large), efficiency(small)) {
         (Ok(large), Ok(small)) => {

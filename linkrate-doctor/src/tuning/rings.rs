@@ -1,8 +1,9 @@
 //! Descriptor rings against what was missed for want of them.
 
 use linkrate_sys::shell;
+use linkrate_wire::limits::Traffic;
 use linkrate_wire::limits::path::loss_rate;
-use linkrate_wire::limits::{EthernetLink, Traffic};
+use linkrate_wire::link::Link;
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::Interface;
@@ -64,7 +65,7 @@ pub(super) fn advice(interface: &Interface, round_trip: &RoundTrip) -> Option<Ad
 /// How long frames at link rate take to fill a ring.
 fn holds(interface: &Interface, descriptors: u32) -> Option<String> {
     let rate = interface.rate()?;
-    let bits = EthernetLink::new(rate).occupied(interface.mtu.into()) * 8;
+    let bits = Link::ethernet(rate).occupied(interface.mtu.into()) * 8;
     let micros = f64::from(descriptors) * bits as f64 / rate.0 * 1e6;
     Some(format!("{micros:.0} µs"))
 }
@@ -73,7 +74,7 @@ fn cost(interface: &Interface, missed: u64, round_trip: &RoundTrip) -> Cost {
     let share = interface.share_lost(missed);
     let percent = format!("{:.4} % of all received packets were lost", share * 100.0);
     let traffic = Traffic::tcp(interface.mtu);
-    let limit = interface.rate().and_then(|rate| EthernetLink::new(rate).limit(&traffic).ok());
+    let limit = interface.rate().and_then(|rate| Link::ethernet(rate).limit(&traffic).ok());
     let segment = traffic.largest_payload().ok();
     let reached = segment.and_then(|segment| loss_rate(segment, round_trip.time, share));
     match limit.map(|limit| limit.payload_rate()).zip(reached) {

@@ -1,17 +1,16 @@
 //! Limits as people and scripts see them.
 
-use linkrate_report::limit::{Case, Formula, Link, document, formula_document, formula_text, text};
+use linkrate_report::limit::{Case, Formula, document, formula_document, formula_text, text};
 use linkrate_report::terminal::Style;
 use linkrate_terms::{BitRate, ByteSize};
-use linkrate_wire::limits::atm::{OC3C, OC12C};
-use linkrate_wire::limits::{
-    AtmLink, AtmService, Cut, Encapsulation, EthernetLink, IpVersion, Traffic,
-};
+use linkrate_wire::limits::{Cut, IpVersion, Traffic};
+use linkrate_wire::link::atm::{OC3C, OC12C};
+use linkrate_wire::link::{Framing, Link};
 
 const PLAIN: Style = Style { color: false };
 
 fn ethernet(rate: f64, traffic: Traffic) -> Case {
-    Case::new(Link::Ethernet(EthernetLink::new(BitRate(rate))), traffic).unwrap()
+    Case::new(Link::ethernet(BitRate(rate)), traffic).unwrap()
 }
 
 #[test]
@@ -28,32 +27,26 @@ fn many_cases_are_a_table() {
 
 #[test]
 fn one_case_is_an_account() {
-    let link = EthernetLink {
-        vlan_tags: 2,
-        encapsulation: Encapsulation::Snap,
-        ..EthernetLink::new(BitRate(10e9))
-    };
+    let framing = Framing::Ethernet { vlan_tags: 2, snap: true };
+    let link = Link { line_rate: BitRate(10e9), framing };
     let traffic = Traffic { ip: IpVersion::V6, ..Traffic::tcp(9000) };
-    insta::assert_snapshot!(text(&[Case::new(Link::Ethernet(link), traffic).unwrap()], PLAIN));
+    insta::assert_snapshot!(text(&[Case::new(link, traffic).unwrap()], PLAIN));
 }
 
 #[test]
 fn a_message_in_cells_is_accounted_for_whole() {
-    let link = AtmLink { line_rate: OC12C, service: AtmService::LanEmulation };
+    let link = Link { line_rate: OC12C, framing: Framing::LanEmulation };
     let traffic = Traffic { cut: Cut::Message(ByteSize(65536)), ..Traffic::tcp(9218) };
-    insta::assert_snapshot!(text(&[Case::new(Link::Atm(link), traffic).unwrap()], PLAIN));
+    insta::assert_snapshot!(text(&[Case::new(link, traffic).unwrap()], PLAIN));
 }
 
 #[test]
 fn every_line_fits_80_columns() {
-    let link = EthernetLink {
-        vlan_tags: 2,
-        encapsulation: Encapsulation::Snap,
-        ..EthernetLink::new(BitRate(1e12))
-    };
+    let framing = Framing::Ethernet { vlan_tags: 2, snap: true };
+    let link = Link { line_rate: BitRate(1e12), framing };
     let traffic =
         Traffic { ip: IpVersion::V6, cut: Cut::Message(ByteSize(1 << 50)), ..Traffic::tcp(65535) };
-    let case = Case::new(Link::Ethernet(link), traffic).unwrap();
+    let case = Case::new(link, traffic).unwrap();
     let formula = Formula::new(BitRate(999.999_999e9), ByteSize(1_048_577)).unwrap();
     let texts = [
         text(std::slice::from_ref(&case), PLAIN),
@@ -76,7 +69,7 @@ fn colour_is_only_the_title() {
 
 #[test]
 fn the_document_has_units_in_its_names() {
-    let link = Link::Atm(AtmLink::classical_ip(OC3C));
+    let link = Link::classical_ip(OC3C);
     let case = Case::new(link, Traffic::tcp(9180)).unwrap();
     insta::assert_snapshot!(document(&[case]));
     let formula = Formula::new(OC3C, ByteSize(65536)).unwrap();

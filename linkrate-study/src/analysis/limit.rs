@@ -2,9 +2,11 @@
 
 use linkrate_terms::spec::{Adapter, Task};
 use linkrate_terms::{Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec};
-use linkrate_wire::limits::{Cut, Encapsulation, EthernetLink, Traffic};
+use linkrate_wire::limits::{Cut, Traffic};
+use linkrate_wire::link::{Framing, Link};
 
 use crate::store::StoredRun;
+use crate::verdict::OneWay;
 
 /// The MTU that ports have when none is set.
 const DEFAULT_MTU: u32 = 1500;
@@ -33,11 +35,8 @@ fn of_model(spec: &RunSpec, model: &Model, scale: f64) -> Option<f64> {
     let knobs = &spec.interface;
     let port = knobs.port.over(&model.defaults, knobs.rx_checksum);
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU.min(model.max_mtu));
-    let link = EthernetLink {
-        vlan_tags: u8::from(port.vlan > 0),
-        encapsulation: if port.snap { Encapsulation::Snap } else { Encapsulation::EthernetII },
-        ..EthernetLink::new(rates.rate?)
-    };
+    let framing = Framing::Ethernet { vlan_tags: u8::from(port.vlan > 0), snap: port.snap };
+    let link = Link { line_rate: rates.rate?, framing };
     let ports = spec.ports.unwrap_or(1);
     let payload = link.limit(&traffic(spec, mtu)?).ok()?.payload_rate().0;
     let links = payload * f64::from(ports) * ways(spec);
@@ -55,25 +54,21 @@ fn one_way(spec: &RunSpec, run: &Measurement) -> Option<f64> {
         .evidence
         .links
         .iter()
-        .map(|link| Some(EthernetLink::new(link.rate?).limit(&traffic).ok()?.payload_rate().0));
+        .map(|link| Some(Link::ethernet(link.rate?).limit(&traffic).ok()?.payload_rate().0));
     let links: Option<Vec<f64>> = links.collect();
     links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
 }
 
-/// Payload that existing interfaces moved, in per cent of what their links can carry in the
-/// direction that the run loads; where both are, that of the less loaded one.
-pub fn filled_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
-    let Task::Workload(workload) = &spec.task else { return None };
+/// Payload that existing interfaces moved in one direction, in per cent of what their links can
+/// carry in it.
+pub fn filled_percent(spec: &RunSpec, run: &Measurement, direction: OneWay) -> Option<f64> {
     let limit = one_way(spec, run)?;
     let share =
         |bytes: u64, seconds: f64| (seconds > 0.0).then(|| bytes as f64 * 800.0 / seconds / limit);
     let traffic = &run.traffic;
-    let sent = share(traffic.transmit_bytes, traffic.transmit_seconds);
-    let received = share(traffic.receive_bytes, traffic.receive_seconds);
-    match workload.direction {
-        Direction::Transmit => sent,
-        Direction::Receive => received,
-        Direction::Bidirectional => Some(sent?.min(received?)),
+    match direction {
+        OneWay::Transmit => share(traffic.transmit_bytes, traffic.transmit_seconds),
+        OneWay::Receive => share(traffic.receive_bytes, traffic.receive_seconds),
     }
 }
 
@@ -169,7 +164,7 @@ mod tests {
         let run = rated(Some(1e9));
         let limit = of_cell(cell, &study.testbed, &[&run]).unwrap();
         assert!((limit / 1e6 - 2.0 * 941.48).abs() < 0.01, "{limit}");
-        let filled = filled_percent(cell, run.measurement().unwrap()).unwrap();
+        let filled = filled_percent(cell, run.measurement().unwrap(), OneWay::Transmit).unwrap();
         let traffic = &run.measurement().unwrap().traffic;
         let expected = traffic.transmit_bytes as f64 * 800.0 / traffic.transmit_seconds / limit;
         assert!((filled - expected).abs() < 1e-9, "{filled} {expected}");

@@ -7,7 +7,7 @@ use linkrate_terms::{ByteSize, Direction, MessageSize, Offload, Task};
 use proptest::prelude::*;
 
 use super::*;
-use crate::results::Level;
+use crate::levels::Level;
 use crate::study::OnFailure;
 
 const VALID: &str = r#"title = "Does TSO pay?"
@@ -341,7 +341,7 @@ fn a_quick_study_is_short_and_never_longer_than_its_file() {
     assert_eq!(study.method.budget, Some(Duration::from_secs(40)));
     assert!(study.cells.iter().all(|cell| cell.spec.window == Duration::from_millis(700)));
     assert!(study.cells.iter().all(|cell| cell.spec.warm_up == Duration::from_millis(200)));
-    let time = crate::plan::estimate(&study, Duration::from_millis(300));
+    let time = crate::schedule::estimate(&study, Duration::from_millis(300));
     assert!(time.longest <= Duration::from_secs(40) && time.shortest >= time.block * 4);
 
     let mut already =

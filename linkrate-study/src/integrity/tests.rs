@@ -62,6 +62,27 @@ fn a_link_tells_its_rate_by_what_it_carried_in_its_busy_time() {
     assert!(check(&gigabit(0.1), &sent_at(1e9)).is_err());
 }
 
+/// Cells have no preamble and no gap, and SONET leaves them 26 of 27 columns.
+#[test]
+fn an_atm_link_shows_the_rate_of_its_cells() {
+    use linkrate_wire::link::atm::OC3C;
+
+    let (law, units) = (LinkLaw::Atm, 10_000);
+    let busy_ps = units * law.pace(Some(OC3C)).time_ps(law.line_octets(40));
+    let counters = [
+        ("ifHCOutOctets", units * law.counted_octets(40)),
+        ("ifHCOutUcastPkts", units),
+        ("txLinkBusyNs", busy_ps / 1000),
+    ];
+    let mut run = sent_at(1e9);
+    let port = &mut run.evidence.adapter.as_mut().unwrap().ports[0];
+    port.counters.extend(counters.map(|(name, count)| (name.to_owned(), count)));
+    let percent = |law| (observed_rate(law, port).unwrap().0 / 149.76e6 - 1.0).abs() * 100.0;
+    assert!(percent(law) < 1e-3);
+    // preamble and gap for each of them would refuse the run
+    assert!(percent(LinkLaw::Ethernet) > RATE_PERCENT);
+}
+
 #[test]
 fn an_idle_link_tells_nothing() {
     let mut run = sent_at(1e9);

@@ -68,7 +68,6 @@ fn read(found: u8) -> Abilities {
             tso4: has(1),
             tso6: has(2),
             tso_ecn: has(3),
-            ufo: false,
             uso: has(4),
         },
     }

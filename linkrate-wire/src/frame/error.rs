@@ -34,18 +34,20 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Demands that `found` is in a range.
-pub(super) fn within(
-    field: &'static str,
-    at: usize,
-    found: usize,
-    lowest: usize,
-    highest: usize,
-) -> Result<usize, FrameError> {
-    if (lowest..=highest).contains(&found) {
-        Ok(found)
-    } else {
-        Err(FrameError { field, at, lowest, highest: Some(highest), found })
+impl FrameError {
+    /// Demands that `found`, the value of `field` at byte `at`, is in a range.
+    pub(crate) fn within(
+        field: &'static str,
+        at: usize,
+        found: usize,
+        lowest: usize,
+        highest: usize,
+    ) -> Result<usize, Self> {
+        if (lowest..=highest).contains(&found) {
+            Ok(found)
+        } else {
+            Err(Self { field, at, lowest, highest: Some(highest), found })
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The IPv4 header (RFC 791), with options.
 
-use super::error::{FrameError, has, within};
+use super::error::{FrameError, has};
 use super::{Extent, be16};
 use crate::checksum::{Sum, pseudo_v4};
 
@@ -20,8 +20,6 @@ pub const CHECKSUM: usize = 10;
 pub const SOURCE: usize = 12;
 
 const DONT_FRAGMENT: u16 = 0x4000;
-/// Not the last fragment.
-pub const MORE_FRAGMENTS: u16 = 0x2000;
 const MORE_FRAGMENTS_OR_OFFSET: u16 = 0x3fff;
 
 /// Where an IPv4 header is.
@@ -52,13 +50,13 @@ impl Ipv4 {
 pub(super) fn parse(extent: Extent<'_>, at: usize) -> Result<(Ipv4, usize), FrameError> {
     has("bytes of IPv4 header", extent, at, HEADER)?;
     let frame = extent.head;
-    within("IP version", at, usize::from(frame[at] >> 4), 4, 4)?;
+    FrameError::within("IP version", at, usize::from(frame[at] >> 4), 4, 4)?;
     let room = extent.length - at;
     let length = usize::from(frame[at] & 15) * 4;
-    within("IPv4 header length", at, length, HEADER, room.min(60))?;
+    FrameError::within("IPv4 header length", at, length, HEADER, room.min(60))?;
     has("bytes of IPv4 header", extent, at, length)?;
     let total = usize::from(be16(frame, at + TOTAL_LENGTH));
-    within("IPv4 total length", at + TOTAL_LENGTH, total, length, room)?;
+    FrameError::within("IPv4 total length", at + TOTAL_LENGTH, total, length, room)?;
     let flags = be16(frame, at + FRAGMENT);
     let ip = Ipv4 {
         at,

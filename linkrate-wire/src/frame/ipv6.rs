@@ -1,6 +1,6 @@
 //! The IPv6 header (RFC 8200) and its extension headers, walked to the transport.
 
-use super::error::{FrameError, has, within};
+use super::error::{FrameError, has};
 use super::{Extent, be16};
 use crate::checksum::{Sum, pseudo_v6};
 
@@ -20,8 +20,7 @@ pub const MOST_EXTENSIONS: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
-/// What names a fragment header.
-pub const FRAGMENT: u8 = 44;
+const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 const MOBILITY: u8 = 135;
@@ -52,25 +51,6 @@ impl Ipv6 {
     }
 }
 
-impl Ipv6 {
-    /// What every fragment of the packet repeats (RFC 8200, 4.5): the bytes of header and
-    /// extensions up to a hop-by-hop or routing header, and where the field is that names what
-    /// follows them. `frame` must be the one that was parsed.
-    pub(crate) fn unfragmentable(&self, frame: &[u8]) -> (usize, usize) {
-        let (mut length, mut names_next) = (HEADER, NEXT_HEADER);
-        let mut found = (length, self.at + names_next);
-        while length < self.length {
-            let kind = frame[self.at + names_next];
-            names_next = length;
-            length += extension(kind, frame[self.at + length + 1]);
-            if matches!(kind, HOP_BY_HOP | ROUTING) {
-                found = (length, self.at + names_next);
-            }
-        }
-        found
-    }
-}
-
 /// The length of an extension header by its kind and length field.
 fn extension(kind: u8, units: u8) -> usize {
     let units = usize::from(units);
@@ -85,10 +65,10 @@ pub(super) fn parse(
 ) -> Result<(Ipv6, Option<u8>, usize), FrameError> {
     has("bytes of IPv6 header", extent, at, HEADER)?;
     let frame = extent.head;
-    within("IP version", at, usize::from(frame[at] >> 4), 6, 6)?;
+    FrameError::within("IP version", at, usize::from(frame[at] >> 4), 6, 6)?;
     let payload = usize::from(be16(frame, at + PAYLOAD_LENGTH));
     let room = extent.length - at - HEADER;
-    within("IPv6 payload length", at + PAYLOAD_LENGTH, payload, 0, room)?;
+    FrameError::within("IPv6 payload length", at + PAYLOAD_LENGTH, payload, 0, room)?;
     let end = at + HEADER + payload;
     let packet = extent.until(end);
 
@@ -99,14 +79,20 @@ pub(super) fn parse(
     {
         let header = at + ip.length;
         extensions += 1;
-        within("number of IPv6 extension headers", header, extensions, 0, MOST_EXTENSIONS)?;
+        FrameError::within(
+            "number of IPv6 extension headers",
+            header,
+            extensions,
+            0,
+            MOST_EXTENSIONS,
+        )?;
         has("bytes of IPv6 extension header", packet, header, 8)?;
         if next == FRAGMENT {
             ip.fragment = true;
             return Ok((ip, None, end));
         }
         let length = extension(next, frame[header + 1]);
-        within("IPv6 extension header length", header + 1, length, 8, end - header)?;
+        FrameError::within("IPv6 extension header length", header + 1, length, 8, end - header)?;
         ip.routed |= next == ROUTING && frame[header + 3] != 0;
         next = frame[header];
         ip.length += length;

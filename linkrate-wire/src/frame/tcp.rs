@@ -1,22 +1,16 @@
 //! The TCP header (RFC 9293): offsets, and the flags as bits.
 
-use super::error::{FrameError, has, within};
+use super::error::{FrameError, has};
 use super::{Extent, be16};
 
 /// Bytes of a header without options.
 pub const HEADER: usize = 20;
 /// Offset of the sequence number in the header.
 pub const SEQUENCE: usize = 4;
-/// Offset of the acknowledgement number in the header.
-pub const ACKNOWLEDGEMENT: usize = 8;
 /// Offset of data offset, flags.
 pub const OFFSET_AND_FLAGS: usize = 12;
-/// Offset of the window in the header.
-pub const WINDOW: usize = 14;
 /// Offset of the checksum in the header.
 pub const CHECKSUM: usize = 16;
-/// Offset of the urgent pointer in the header.
-pub const URGENT: usize = 18;
 
 /// No more data from the sender.
 pub const FIN: u16 = 0x001;
@@ -45,7 +39,7 @@ pub(super) fn parse(packet: Extent<'_>, at: usize) -> Result<usize, FrameError> 
     has("bytes of TCP header", packet, at, HEADER)?;
     let length = usize::from(packet.head[at + OFFSET_AND_FLAGS] >> 4) * 4;
     let room = (packet.length - at).min(60);
-    within("TCP header length", at + OFFSET_AND_FLAGS, length, HEADER, room)?;
+    FrameError::within("TCP header length", at + OFFSET_AND_FLAGS, length, HEADER, room)?;
     has("bytes of TCP header", packet, at, length)?;
     Ok(length)
 }

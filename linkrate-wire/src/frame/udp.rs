@@ -1,6 +1,6 @@
 //! The UDP header (RFC 768).
 
-use super::error::{FrameError, has, within};
+use super::error::{FrameError, has};
 use super::{Extent, be16};
 
 /// Bytes of the header.
@@ -24,6 +24,6 @@ pub(crate) fn checksum(frame: &[u8], at: usize) -> u16 {
 pub(super) fn parse(packet: Extent<'_>, at: usize) -> Result<usize, FrameError> {
     has("bytes of UDP header", packet, at, HEADER)?;
     let found = usize::from(length(packet.head, at));
-    within("UDP length", at + LENGTH, found, HEADER, packet.length - at)?;
+    FrameError::within("UDP length", at + LENGTH, found, HEADER, packet.length - at)?;
     Ok(HEADER)
 }

@@ -67,25 +67,26 @@ impl Limit {
     }
 }
 
-/// Collects layers in the order they are added, without those that add nothing.
+/// Collects layers in the order in which they are first named.
 #[derive(Debug, Default)]
 pub(super) struct Layers(Vec<Layer>);
 
 impl Layers {
-    /// Adds whole bytes.
+    /// Adds whole bytes, to those that the layer has already.
     pub(super) fn add(&mut self, name: &'static str, bytes: u64) {
         self.add_spread(name, bytes as f64);
     }
 
     /// Adds bytes that need not be whole for one unit.
     pub(super) fn add_spread(&mut self, name: &'static str, bytes: f64) {
-        if bytes > 0.0 {
-            self.0.push(Layer { name, bytes });
+        match self.0.iter_mut().find(|layer| layer.name == name) {
+            Some(layer) => layer.bytes += bytes,
+            None => self.0.push(Layer { name, bytes }),
         }
     }
 
-    /// What was collected.
+    /// The layers that add something.
     pub(super) fn into_vec(self) -> Vec<Layer> {
-        self.0
+        self.0.into_iter().filter(|layer| layer.bytes > 0.0).collect()
     }
 }

@@ -160,11 +160,6 @@ impl Packets {
     pub(super) fn count(&self) -> u64 {
         self.groups.iter().map(|group| group.count).sum()
     }
-
-    /// The sum of `bytes(length)` over all packets.
-    pub(super) fn sum(&self, bytes: impl Fn(u64) -> u64) -> u64 {
-        self.groups.iter().map(|group| group.count * bytes(group.length)).sum()
-    }
 }
 
 impl Traffic {

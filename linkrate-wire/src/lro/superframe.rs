@@ -1,8 +1,8 @@
 //! What is handed up when frames were merged.
 
 use super::Parts;
+use crate::frame::slices;
 use crate::frame::tcp::CHECKSUM;
-use crate::frame::{be16, link, slices};
 use crate::segment::{Header, narrow};
 use crate::vnet::{Checksum, Gso, GsoKind, VnetHeader};
 use std::ops::Range;
@@ -63,20 +63,6 @@ impl<F: Parts> Superframe<F> {
             checksum: Some(Checksum { start: narrow(self.transport), offset: narrow(CHECKSUM) }),
             ..VnetHeader::default()
         }
-    }
-
-    /// Takes off the outermost VLAN tag if it is one of 802.1Q, and says what its tag control
-    /// information was.
-    pub fn strip_tag(&mut self) -> Option<u16> {
-        let (addresses, rest) = self.header.split_at_checked(link::ADDRESSES)?;
-        let (tag, rest) = rest.split_first_chunk::<{ link::TAG }>()?;
-        if be16(tag, 0) != link::CUSTOMER_TAG {
-            return None;
-        }
-        let tci = be16(tag, 2);
-        self.header = Header::concat(&[addresses, rest])?;
-        self.transport -= link::TAG;
-        Some(tci)
     }
 
     /// The whole superframe, copied together.

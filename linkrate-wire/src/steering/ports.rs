@@ -102,12 +102,6 @@ impl PortTable {
         Self { capacity, idle_ns, entries: Vec::new(), places, counts: Counts::default() }
     }
 
-    /// How many ports it has.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Whether it has no port.
     #[must_use]
     pub fn is_empty(&self) -> bool {

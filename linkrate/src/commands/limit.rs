@@ -3,14 +3,12 @@
 use std::io::{IsTerminal, stderr, stdout};
 
 use clap::{Args, Subcommand};
-use linkrate_report::limit::{Case, Formula, Link, document, formula_document, formula_text, text};
+use linkrate_report::limit::{Case, Formula, document, formula_document, formula_text, text};
 use linkrate_terms::nearest::did_you_mean;
 use linkrate_terms::{BitRate, ByteSize};
-use linkrate_wire::limits::atm::{OC3C, OC12C};
-use linkrate_wire::limits::{
-    AtmLink, AtmService, Cut, Encapsulation, EthernetLink, IpVersion, LimitError, Traffic,
-    Transport,
-};
+use linkrate_wire::limits::{Cut, IpVersion, LimitError, Traffic, Transport};
+use linkrate_wire::link::atm::{OC3C, OC12C};
+use linkrate_wire::link::{Framing, Link};
 
 use super::{print, terminal_style};
 use crate::exit::{Exit, Failure};
@@ -143,22 +141,17 @@ pub fn run(arguments: &LimitArgs) -> Result<Exit, Failure> {
 }
 
 fn ethernet(arguments: &EthernetArgs) -> Result<Exit, Failure> {
-    let encapsulation =
-        if arguments.snap { Encapsulation::Snap } else { Encapsulation::EthernetII };
-    let link = |line_rate| {
-        Link::Ethernet(EthernetLink { line_rate, vlan_tags: arguments.vlan, encapsulation })
-    };
+    let framing = Framing::Ethernet { vlan_tags: arguments.vlan, snap: arguments.snap };
     let mtus = if arguments.snap { SNAP_MTUS } else { ETHERNET_MTUS };
     let rates = or(&arguments.rate, &ETHERNET_RATES);
-    show(&arguments.traffic, rates, or(&arguments.mtu, &mtus), link)
+    show(&arguments.traffic, rates, or(&arguments.mtu, &mtus), framing)
 }
 
 fn atm(arguments: &AtmArgs) -> Result<Exit, Failure> {
-    let service = if arguments.lane { AtmService::LanEmulation } else { AtmService::ClassicalIp };
-    let link = |line_rate| Link::Atm(AtmLink { line_rate, service });
+    let framing = if arguments.lane { Framing::LanEmulation } else { Framing::ClassicalIp };
     let mtus = if arguments.lane { LANE_MTUS } else { CLASSICAL_IP_MTUS };
     let rates = or(&arguments.rate, &ATM_RATES);
-    show(&arguments.traffic, rates, or(&arguments.mtu, &mtus), link)
+    show(&arguments.traffic, rates, or(&arguments.mtu, &mtus), framing)
 }
 
 fn formula(arguments: &AtmArgs) -> Result<Exit, Failure> {
@@ -181,7 +174,7 @@ fn show(
     arguments: &TrafficArgs,
     rates: &[BitRate],
     mtus: &[u32],
-    link: impl Fn(BitRate) -> Link,
+    framing: Framing,
 ) -> Result<Exit, Failure> {
     let transport = match arguments.udp {
         true => Transport::Udp,
@@ -194,7 +187,8 @@ fn show(
         for mtu in mtus {
             for cut in or(&cuts, &[Cut::Full]) {
                 let traffic = Traffic { ip, transport, mtu: *mtu, cut: *cut };
-                cases.push(Case::new(link(*rate), traffic).map_err(refused)?);
+                let link = Link { line_rate: *rate, framing };
+                cases.push(Case::new(link, traffic).map_err(refused)?);
             }
         }
     }

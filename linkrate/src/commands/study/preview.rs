@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use linkrate_report::plan::{self, Plan};
-use linkrate_study::plan::estimate;
+use linkrate_report::preview::{self, Preview};
+use linkrate_study::schedule::estimate;
 use linkrate_study::{builtin, file};
 
 use super::source;
@@ -20,7 +20,7 @@ pub fn list(json: bool) -> Result<Exit, Failure> {
     let studies: Result<Vec<_>, Failure> =
         builtin::all().iter().map(|study| source::load(study.name, None)).collect();
     let studies = studies?;
-    print(&if json { plan::list_document(&studies) } else { plan::list(&studies) })?;
+    print(&if json { preview::list_document(&studies) } else { preview::list(&studies) })?;
     Ok(Exit::Success)
 }
 
@@ -35,8 +35,8 @@ pub fn show(
     if quick {
         file::quick(&mut study);
     }
-    let plan = Plan { estimate: estimate(&study, OVERHEAD_PER_RUN), study: &study };
+    let preview = Preview { estimate: estimate(&study, OVERHEAD_PER_RUN), study: &study };
     let (width, _) = terminal_style();
-    print(&if json { plan.document() } else { plan.text(width) })?;
+    print(&if json { preview.document() } else { preview.text(width) })?;
     Ok(Exit::Success)
 }

@@ -1,0 +1,40 @@
+//! A frame carries a control message, another protocol or an error, and a message that was read is
+//! written again as it was.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use linkrate_wire::control::{Arp, Control, Slow, arp};
+use linkrate_wire::frame::{Headers, MacAddress};
+
+fuzz_target!(|bytes: &[u8]| {
+    // as a message alone
+    if let Ok(message) = Arp::parse(bytes) {
+        arp_reads_back(&message, bytes);
+    }
+    if let Ok(message) = Slow::parse(bytes) {
+        assert_eq!(message.emit(), bytes);
+    }
+    // as a frame, whole and cut off
+    let Ok(headers) = Headers::parse(bytes) else {
+        return;
+    };
+    for length in headers.payload..bytes.len() {
+        let _ = Control::of(&bytes[..length], &headers);
+    }
+    let message = &bytes[headers.payload..headers.end];
+    match Control::of(bytes, &headers) {
+        Ok(Some(Control::Arp(arp))) => arp_reads_back(&arp, message),
+        Ok(Some(Control::Slow(slow))) => assert_eq!(slow.emit(), message),
+        Ok(None) => {}
+        Err(error) => assert!((headers.payload..=headers.end).contains(&error.at), "{error}"),
+    }
+});
+
+fn arp_reads_back(message: &Arp, bytes: &[u8]) {
+    assert_eq!(message.emit(), bytes[..arp::LENGTH]);
+    if let Some(answer) = message.answer(MacAddress([2, 0, 0, 0, 0, 9])) {
+        assert_eq!(Arp::parse(&answer.emit()), Ok(answer));
+        assert_eq!((answer.sender.ip, answer.target), (message.target.ip, message.sender));
+    }
+}

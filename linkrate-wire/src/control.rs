@@ -1,0 +1,63 @@
+//! Control formats: the messages that stations exchange about the link itself.
+//!
+//! Every format is a type with a total decoder and an encoder. A decoder takes any bytes and gives
+//! the message or a [`FrameError`], which names the field, its place, its value and the values that
+//! would be right. An encoder writes what its decoder reads. What a protocol does with its messages
+//! is a [`Machine`](crate::machine::Machine).
+//!
+//! - [`arp`]: which station has an IPv4 address
+//! - [`slow`]: the header of the slow protocols, link aggregation among them
+
+pub mod arp;
+mod reader;
+pub mod slow;
+
+pub use arp::Arp;
+pub use slow::Slow;
+
+use crate::frame::link::ETHERNET;
+use crate::frame::{FrameError, Headers, MacAddress};
+
+/// A control message of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Control<'a> {
+    /// Address resolution.
+    Arp(Arp),
+    /// A slow protocol.
+    Slow(Slow<'a>),
+}
+
+impl<'a> Control<'a> {
+    /// The control message of a frame with these headers; `None` for a frame of another protocol.
+    /// Slow protocols are sent untagged (IEEE 802.3, Annex 57A), so a tagged frame is none of theirs.
+    ///
+    /// # Errors
+    /// The message is cut off or a field contradicts the format.
+    pub fn of(frame: &'a [u8], headers: &Headers) -> Result<Option<Self>, FrameError> {
+        let link = &headers.link;
+        let (frame, at) = (&frame[..headers.end.min(frame.len())], headers.payload);
+        match link.ether_type {
+            arp::ETHER_TYPE => Ok(Some(Self::Arp(Arp::read(frame, at)?))),
+            slow::ETHER_TYPE if link.tags == 0 && !link.snap => {
+                Ok(Some(Self::Slow(Slow::read(frame, at)?)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A frame with `message` behind an Ethernet II header, without padding and FCS, which the line
+/// adds.
+#[must_use]
+pub fn frame(
+    destination: MacAddress,
+    source: MacAddress,
+    ether_type: u16,
+    message: &[u8],
+) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(ETHERNET + message.len());
+    for part in [&destination.0[..], &source.0, &ether_type.to_be_bytes(), message] {
+        frame.extend_from_slice(part);
+    }
+    frame
+}

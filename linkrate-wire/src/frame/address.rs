@@ -1,0 +1,62 @@
+//! Ethernet addresses.
+
+use std::fmt;
+
+/// An address of a station or of a group of stations (IEEE 802, 8.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MacAddress(pub [u8; 6]);
+
+/// How many stations an address stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cast {
+    /// One.
+    Unicast,
+    /// Those of a group.
+    Multicast,
+    /// All.
+    Broadcast,
+}
+
+impl MacAddress {
+    /// All stations.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+    /// No station: what a request has where the answer is to be.
+    pub const UNKNOWN: Self = Self([0; 6]);
+
+    /// How many stations it stands for: the first bit on the line says whether it is a group.
+    #[inline]
+    #[must_use]
+    pub const fn cast(self) -> Cast {
+        match self.0 {
+            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => Cast::Broadcast,
+            [first, ..] if first & 1 == 1 => Cast::Multicast,
+            _ => Cast::Unicast,
+        }
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bit_says_group() {
+        for (octets, cast, text) in [
+            ([2, 0, 0, 0, 0, 0xab], Cast::Unicast, "02:00:00:00:00:ab"),
+            ([1, 0x80, 0xc2, 0, 0, 2], Cast::Multicast, "01:80:c2:00:00:02"),
+            ([0xff, 0xff, 0xff, 0xff, 0xff, 0xfe], Cast::Multicast, "ff:ff:ff:ff:ff:fe"),
+            ([0xff; 6], Cast::Broadcast, "ff:ff:ff:ff:ff:ff"),
+        ] {
+            assert_eq!(MacAddress(octets).cast(), cast);
+            assert_eq!(MacAddress(octets).to_string(), text);
+        }
+        assert_eq!(MacAddress::UNKNOWN.cast(), Cast::Unicast);
+    }
+}
