@@ -4,16 +4,15 @@
 //! [`server`] executes it. Path of traffic: [`session`] creates sockets ([`sockets`]) and a thread
 //! for each connection ([`flow`]). [`meter`] reads counters and CPU time at both ends of the
 //! window; [`cpu_meter`] uses the idle time of the kernel or the [`idle_counter`]. [`knobs`] sets
-//! an interface and reads it back. [`taps`] creates the interfaces of virtual adapters and passes
-//! their descriptors on. For existing interfaces, [`standing`] describes them, [`as_found`]
-//! restores their settings, and [`borrowed`] moves them to this host and back. [`profile`] samples
-//! the CPUs, [`send_buffers`] checks whether senders wait for room.
+//! an interface and reads it back; [`steering`] confines receive processing to CPUs. [`taps`]
+//! creates the interfaces of virtual adapters and passes their descriptors on. [`existing`]
+//! describes, keeps and borrows interfaces that linkrate did not create. [`profile`] samples the
+//! CPUs, [`send_buffers`] checks whether senders wait for room.
 
 #![forbid(unsafe_code)]
 
-pub mod as_found;
-pub mod borrowed;
 pub mod cpu_meter;
+pub mod existing;
 pub mod flow;
 pub mod framing;
 pub mod idle_counter;
@@ -25,5 +24,5 @@ pub mod send_buffers;
 pub mod server;
 pub mod session;
 pub mod sockets;
-pub mod standing;
+pub mod steering;
 pub mod taps;

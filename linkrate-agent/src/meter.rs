@@ -19,6 +19,7 @@ use linkrate_terms::measurement::{CpuUse, InterfaceCounts, OtherProgram, SenderT
 use crate::cpu_meter::{CpuMeter, at_least, busy};
 use crate::flow::Flow;
 use crate::protocol::{MeasureSpec, WindowReport};
+use crate::send_buffers::has_queue;
 
 /// One reading of all meters.
 #[derive(Debug)]
@@ -228,14 +229,18 @@ fn sender_times(
     after: &BTreeMap<usize, TcpInfo>,
 ) -> SenderTimes {
     let both = after.iter().filter_map(|(flow, after)| Some((before.get(flow)?, after)));
-    both.fold(SenderTimes::default(), |sum, (a, b)| SenderTimes {
-        sockets: sum.sockets + 1,
-        busy_us: sum.busy_us + b.busy_time_us.saturating_sub(a.busy_time_us),
-        rwnd_limited_us: sum.rwnd_limited_us + b.rwnd_limited_us.saturating_sub(a.rwnd_limited_us),
-        sndbuf_limited_us: sum.sndbuf_limited_us
-            + b.sndbuf_limited_us.saturating_sub(a.sndbuf_limited_us),
-        retransmits: sum.retransmits + u64::from(b.total_retrans.saturating_sub(a.total_retrans)),
-        ..sum
+    both.fold(SenderTimes::default(), |sum, (a, b)| {
+        let rwnd_limited_us = b.rwnd_limited_us.saturating_sub(a.rwnd_limited_us);
+        let queued = has_queue(a) || has_queue(b);
+        sum.plus(SenderTimes {
+            sockets: 1,
+            busy_us: b.busy_time_us.saturating_sub(a.busy_time_us),
+            rwnd_limited_us,
+            rwnd_limited_unqueued_us: Some(if queued { 0 } else { rwnd_limited_us }),
+            sndbuf_limited_us: b.sndbuf_limited_us.saturating_sub(a.sndbuf_limited_us),
+            retransmits: u64::from(b.total_retrans.saturating_sub(a.total_retrans)),
+            ..SenderTimes::default()
+        })
     })
 }
 
@@ -253,6 +258,26 @@ mod tests {
         };
         let threads = [thread(&[1], 500), thread(&[1], 300), thread(&[0, 1], 90), thread(&[0], 7)];
         assert_eq!([0, 1, 2].map(|cpu| known_ns(&threads, cpu, 10)), [0, 790, 0]);
+    }
+
+    #[test]
+    fn a_receivers_window_that_a_queue_fills_is_told_from_one_that_is_small() {
+        let at = |rtt_us, rwnd_limited_us| TcpInfo {
+            rtt_us,
+            min_rtt_us: 1000,
+            rwnd_limited_us,
+            busy_time_us: rwnd_limited_us,
+            ..TcpInfo::default()
+        };
+        let times = |flows: [(u32, u32); 2]| {
+            let before = (0..).zip(flows.map(|(before, _)| at(before, 100))).collect();
+            let after = (0..).zip(flows.map(|(_, after)| at(after, 700))).collect();
+            let sum = sender_times(&before, &after);
+            (sum.sockets, sum.rwnd_limited_us, sum.rwnd_limited_unqueued_us)
+        };
+        assert_eq!(times([(1100, 2000), (1900, 1000)]), (2, 1200, Some(1200)));
+        assert_eq!(times([(1100, 2001), (1100, 1100)]), (2, 1200, Some(600)));
+        assert_eq!(times([(9000, 1100), (9000, 9000)]), (2, 1200, Some(0)));
     }
 
     #[test]

@@ -307,7 +307,8 @@ mod tests {
         let profile = profile(&[(0, 0..10)], &samples);
         assert_eq!(profile.tasks.len(), bounds::TASKS);
         assert_eq!(profile.tasks.last().unwrap().user, 51);
-        assert_eq!(profile.user_samples(Owner::Other), crowd as u64);
+        assert!(profile.tasks.iter().all(|task| task.owner == Owner::Other));
+        assert_eq!(profile.tasks.iter().map(|task| task.user).sum::<u64>(), crowd as u64);
     }
 
     #[test]

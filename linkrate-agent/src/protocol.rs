@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use decode::{DecodeError, bounds, decode_reply, decode_request};
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// What the controller asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub enum Request {
         /// Queue pairs the wire's ends can have at most.
         queues: u32,
     },
-    /// Create a TAP in this host, with every offload left to whoever reads it. It is down.
+    /// Create a TAP in this host, with every offload left to its reader. It is down.
     CreateTap {
         /// Interface name.
         name: String,
@@ -70,7 +70,8 @@ pub enum Request {
         /// Frames that wait to be read from each queue, at most.
         tx_queue_length: u32,
     },
-    /// Close this agent's descriptors of a TAP, which then lives as long as those who took them.
+    /// Close this agent's descriptors of a TAP, which then lives as long as the copies that others
+    /// took.
     ReleaseTap {
         /// Interface name.
         name: String,
@@ -82,14 +83,14 @@ pub enum Request {
         /// Interface name.
         name: String,
     },
-    /// Process what an interface receives on these CPUs (receive packet steering).
+    /// Process the packets that an interface receives on these CPUs (receive packet steering).
     SteerReceive {
         /// Interface name.
         name: String,
         /// The CPUs.
         cpus: CpuSet,
     },
-    /// Say what an interface is.
+    /// Describe an interface.
     Describe {
         /// Interface name.
         name: String,
@@ -101,8 +102,7 @@ pub enum Request {
         /// The address.
         address: Ipv4Addr,
     },
-    /// Remember every setting of interfaces that are not linkrate's own, and put them back when
-    /// this controller is gone.
+    /// Remember every setting of existing interfaces, and restore them when this controller is gone.
     Keep {
         /// The interfaces.
         names: Vec<String>,
@@ -115,25 +115,25 @@ pub enum Request {
         /// A process in that namespace.
         pid: u32,
     },
-    /// Process what an interface receives on these CPUs, by moving the interrupts of its adapter,
-    /// or by receive packet steering where it has none.
+    /// Process the packets that an interface receives on these CPUs: move the interrupts of its
+    /// adapter, or set receive packet steering where it has no interrupts.
     SteerInterface {
         /// Interface name.
         name: String,
         /// The CPUs.
         cpus: CpuSet,
     },
-    /// Set knobs on interfaces and read them back.
+    /// Set knobs on interfaces and read each interface back.
     SetKnobs {
         /// The interfaces.
         interfaces: Vec<String>,
         /// The knobs.
         knobs: InterfaceKnobs,
     },
-    /// Read the knobs of an interface and set nothing.
+    /// Read the knobs of interfaces and set nothing.
     ReadKnobs {
-        /// Interface name.
-        name: String,
+        /// The interfaces.
+        interfaces: Vec<String>,
     },
     /// Make ready for connections of a workload.
     Listen(ListenSpec),
@@ -252,7 +252,7 @@ pub enum Reply {
         /// The CPUs.
         cpus: CpuSet,
     },
-    /// To [`Request::Account`]: what serves here for what was asked.
+    /// To [`Request::Account`]: the meter that was chosen.
     Accounts {
         /// Where idle time comes from.
         source: IdleSource,
@@ -277,8 +277,8 @@ pub enum Reply {
     Steered(Steered),
     /// Done, with nothing to tell.
     Done,
-    /// To [`Request::SetKnobs`] and [`Request::ReadKnobs`]: every knob as read back.
-    Knobs(InterfaceKnobs),
+    /// To [`Request::SetKnobs`] and [`Request::ReadKnobs`]: every knob as read back, by interface.
+    Knobs(BTreeMap<String, InterfaceKnobs>),
     /// To [`Request::Listen`].
     Listening {
         /// The ports.
@@ -324,15 +324,15 @@ pub struct InterfaceFacts {
     pub belongs_to: Option<String>,
     /// Interfaces that stand on it, such as VLANs.
     pub carries: Vec<String>,
-    /// Name of its driver; empty where it has none.
+    /// Name of its driver; empty without a driver.
     pub driver: String,
     /// Version of the driver.
     pub driver_version: String,
-    /// Version of the adapter's firmware; empty where nobody tells.
+    /// Version of the adapter's firmware; empty where the driver reports no version.
     pub firmware: String,
     /// Where the adapter is (`0000:3b:00.0`); empty where it is on no bus.
     pub bus: String,
-    /// Rate of its link; `None` where it has none of its own or is down.
+    /// Rate of its link; `None` where the link is down or virtual.
     pub rate: Option<BitRate>,
     /// Both directions share the rate.
     pub half_duplex: bool,

@@ -81,8 +81,13 @@ fn is_bound(socket: impl AsFd) -> Option<bool> {
 }
 
 fn binds(queue: SendQueue, info: TcpInfo) -> bool {
-    let has_queue = u64::from(info.rtt_us) > MOST_QUEUED.saturating_mul(u64::from(info.min_rtt_us));
-    queue.is_full() && queue.unsent_bytes == 0 && !has_queue
+    queue.is_full() && queue.unsent_bytes == 0 && !has_queue(&info)
+}
+
+/// Whether more waits in queues on a connection's path than is on its way: the smoothed round trip
+/// is more than [`MOST_QUEUED`] times the shortest. A resource on the path is then used up.
+pub fn has_queue(info: &TcpInfo) -> bool {
+    u64::from(info.rtt_us) > MOST_QUEUED.saturating_mul(u64::from(info.min_rtt_us))
 }
 
 #[cfg(test)]

@@ -17,9 +17,8 @@ use linkrate_sys::sched::Ahead;
 use linkrate_sys::{cpus, host, sched, socket};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
-use crate::as_found::AsFound;
-use crate::borrowed::Borrowed;
 use crate::cpu_meter::{self, CpuMeter};
+use crate::existing::{self, Borrowed, Kept};
 use crate::framing::{read_frame, write_frame};
 use crate::knobs;
 use crate::meter::Meters;
@@ -30,10 +29,10 @@ use crate::protocol::{
 };
 use crate::send_buffers::SendBuffers;
 use crate::session::Session;
-use crate::standing;
+use crate::steering::{steer, steer_queues};
 use crate::taps::Taps;
 
-/// How often an agent that nobody asks anything looks whether it is to stop.
+/// How often an idle agent checks whether it is to stop.
 const GLANCE: Duration = Duration::from_secs(2);
 
 /// The longest window an agent measures.
@@ -42,9 +41,8 @@ const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 /// How long a link may take to come up; the kernel acts on a carrier up to a second later.
 const LINK_UP: Duration = Duration::from_secs(10);
 
-/// Serves one controller over `carrier` until it closes, or `stop` is set. Interfaces that are not
-/// linkrate's own are then put back as they were found. `input` must not read ahead: it is read
-/// when `carrier` has something.
+/// Serves one controller over `carrier` until it closes, or `stop` is set. The settings of existing
+/// interfaces are then restored. `input` must not read ahead: it is read when `carrier` has data.
 ///
 /// # Errors
 /// When the carrier breaks. A request that cannot be carried out is answered, not an error here.
@@ -91,13 +89,13 @@ struct Agent<'a> {
     ahead: Option<Ahead>,
     /// What each interface had before the first run touched it.
     fresh: BTreeMap<String, InterfaceKnobs>,
-    /// Which CPUs process what each steered interface receives.
+    /// The CPUs that process the received packets of each steered interface.
     steered: BTreeMap<String, CpuSet>,
     taps: Taps,
     /// Once a profile was asked for.
     profiler: Option<Profiler>,
-    /// Interfaces to be put back as they were found, before those that go home.
-    kept: BTreeMap<String, AsFound>,
+    /// Settings to restore, before borrowed interfaces return.
+    kept: BTreeMap<String, Kept>,
     borrowed: Vec<Borrowed>,
 }
 
@@ -163,12 +161,12 @@ impl Agent<'_> {
                 Ok(Reply::Done)
             }
             Request::SteerReceive { name, cpus } => {
-                standing::steer_queues(&name, &cpus)?;
+                steer_queues(&name, &cpus)?;
                 self.steered.insert(name, cpus);
                 Ok(Reply::Done)
             }
             Request::Describe { name } => {
-                Ok(Reply::Interface(Box::new(standing::describe(&name)?)))
+                Ok(Reply::Interface(Box::new(existing::describe(&name)?)))
             }
             Request::Addresses => Ok(Reply::Addresses(RouteSocket::open()?.ipv4_addresses()?)),
             Request::RouteTo { address } => {
@@ -177,10 +175,10 @@ impl Agent<'_> {
             }
             Request::Keep { names } => {
                 for name in names {
-                    // what was remembered first is how it was found
+                    // only the first reading has the settings from before
                     if let Entry::Vacant(place) = self.kept.entry(name) {
-                        let found = AsFound::read(place.key())?;
-                        place.insert(found);
+                        let kept = Kept::read(place.key())?;
+                        place.insert(kept);
                     }
                 }
                 Ok(Reply::Done)
@@ -190,17 +188,18 @@ impl Agent<'_> {
                 Ok(Reply::Done)
             }
             Request::SteerInterface { name, cpus } => {
-                let steered = standing::steer(&name, &cpus)?;
+                let steered = steer(&name, &cpus)?;
                 if steered.interrupts == 0 && steered.stuck.is_empty() {
                     self.steered.insert(name, cpus);
                 }
                 Ok(Reply::Steered(steered))
             }
             Request::SetKnobs { interfaces, knobs } => self.set_knobs(&interfaces, &knobs),
-            Request::ReadKnobs { name } => match knobs::read(&name) {
-                Ok(knobs) => Ok(Reply::Knobs(knobs)),
-                Err(error) => Err(refusal(error.to_string())),
-            },
+            Request::ReadKnobs { interfaces } => {
+                let read = |name: String| Ok((name.clone(), knobs::read(&name)?));
+                let all: Result<_, knobs::KnobError> = interfaces.into_iter().map(read).collect();
+                all.map(Reply::Knobs).map_err(|error| refusal(error.to_string()))
+            }
             Request::Listen(spec) => {
                 self.end_session();
                 let (session, ports) = Session::listen(&spec)?;
@@ -262,14 +261,14 @@ impl Agent<'_> {
         }))
     }
 
-    /// Sets knobs on every interface; what the run does not name returns to what a fresh
-    /// interface had.
+    /// Sets knobs on every interface and reads each back. A knob that the run does not name returns
+    /// to the value of a fresh interface.
     fn set_knobs(
         &mut self,
         interfaces: &[String],
         asked: &InterfaceKnobs,
     ) -> Result<Reply, Refusal> {
-        let mut effective = InterfaceKnobs::default();
+        let mut effective = BTreeMap::new();
         for interface in interfaces {
             let knob_refusal = |error: knobs::KnobError| refusal(error.to_string());
             let fresh = match self.fresh.get(interface) {
@@ -280,12 +279,13 @@ impl Agent<'_> {
                     fresh
                 }
             };
-            let found = self.kept.get(interface).and_then(AsFound::superframe_segments);
-            effective = knobs::apply(interface, &knobs::defaults(asked, &fresh), found)
+            let found = self.kept.get(interface).and_then(Kept::superframe_segments);
+            let now = knobs::apply(interface, &knobs::defaults(asked, &fresh), found)
                 .map_err(knob_refusal)?;
+            effective.insert(interface.clone(), now);
             if let Some(cpus) = self.steered.get(interface) {
                 // a queue that was off comes back without its steering
-                standing::steer_queues(interface, cpus)?;
+                steer_queues(interface, cpus)?;
             }
         }
         Ok(Reply::Knobs(effective))

@@ -71,7 +71,10 @@ impl Host {
     fn set(&mut self, knobs: InterfaceKnobs) -> Result<InterfaceKnobs, String> {
         let interfaces = vec![NAME.to_owned()];
         match self.ask(&Request::SetKnobs { interfaces, knobs }) {
-            Ok(Reply::Knobs(effective)) => Ok(effective),
+            Ok(Reply::Knobs(mut effective)) => {
+                assert_eq!(effective.len(), 1);
+                Ok(effective.remove(NAME).expect("the knobs of its interface"))
+            }
             Ok(reply) => panic!("{reply:?}"),
             Err(refusal) => Err(refusal.reason),
         }

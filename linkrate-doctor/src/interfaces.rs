@@ -1,6 +1,6 @@
 //! Finding about the existing interfaces of this host: which can be measured.
 
-use linkrate_agent::standing::describe;
+use linkrate_agent::existing::describe;
 use linkrate_sys::netlink::RouteSocket;
 
 use super::Finding;

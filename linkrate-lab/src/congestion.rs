@@ -1,4 +1,4 @@
-//! Which congestion controls this kernel has.
+//! The congestion controls of this kernel.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::LabError;
 
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Refuses a name that this kernel does not have, before anything is built.
+/// Refuses the name of a congestion control that this kernel lacks, before a testbed is built.
 ///
 /// # Errors
 /// [`LabError::Invalid`] with the nearest name. A kernel that does not list its algorithms refuses
@@ -30,7 +30,7 @@ fn check_among<'a>(
                 did_you_mean(name, available.iter().copied())
             ),
             hint: format!(
-                "it has {}; others may be modules that are not loaded",
+                "it has {}; others may be modules that are not loaded, see modprobe",
                 available.join(", ")
             ),
         }),

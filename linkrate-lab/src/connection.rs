@@ -12,19 +12,19 @@ use linkrate_agent::protocol::{Refusal, Reply, Request, decode_reply};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket::wait_ready;
 
-/// How long an agent may take for anything but a window.
+/// Time that an agent may take for any request except a window.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How often a wait looks whether the person asked to stop.
+/// How often a wait checks whether the user interrupted.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// Why an agent gave no usable answer.
+/// Why a request has no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// It said no, and is ready for the next request.
+    /// It refused, and is ready for the next request.
     #[error("{0}")]
     Refused(Refusal),
-    /// It is gone, or no longer makes sense.
+    /// It is gone, or its answers make no sense.
     #[error("agent of {host}: {reason}")]
     Lost {
         /// The host.
@@ -32,7 +32,7 @@ pub enum AgentError {
         /// What happened.
         reason: String,
     },
-    /// The person asked to stop.
+    /// The user interrupted.
     #[error("interrupted")]
     Interrupted,
 }
@@ -83,8 +83,8 @@ impl Connection {
         }
     }
 
-    /// Waits until more of a frame has arrived. Never blocks inside one, so that an agent that
-    /// stalls there neither holds up the person's wish to stop nor outlives the deadline.
+    /// Waits until more of a frame has arrived. It never blocks inside a frame, so that an agent that
+    /// stalls there delays neither an interrupt nor the deadline.
     fn await_more(&mut self, deadline: Instant, patience: Duration) -> Result<(), AgentError> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -112,8 +112,8 @@ impl Connection {
         }
     }
 
-    /// Waits until `deadline_ns` of CLOCK_MONOTONIC; wakes early when the person asks to stop or
-    /// the agent says something unasked or dies.
+    /// Waits until `deadline_ns` of CLOCK_MONOTONIC; ends early when the user interrupts, or the agent
+    /// sends data unasked or dies.
     ///
     /// # Errors
     /// [`AgentError::Interrupted`] or [`AgentError::Lost`].
@@ -127,7 +127,7 @@ impl Connection {
         })
     }
 
-    /// Sleeps until `deadline_ns` of CLOCK_MONOTONIC; wakes early when the person asks to stop.
+    /// Sleeps until `deadline_ns` of CLOCK_MONOTONIC; ends early when the user interrupts.
     ///
     /// # Errors
     /// [`AgentError::Interrupted`].
@@ -138,8 +138,8 @@ impl Connection {
         })
     }
 
-    /// Calls `wait` with no more than a glance at a time until the deadline, and looks in between
-    /// whether the person asked to stop.
+    /// Calls `wait` for [`GLANCE`] at most, again and again until the deadline, and checks in between
+    /// whether the user interrupted.
     fn glance_until(
         &self,
         deadline_ns: u64,
@@ -168,7 +168,7 @@ impl Connection {
 
     /// The error for a reply of the wrong kind.
     pub fn unexpected(&self, asked: &str) -> AgentError {
-        self.lost(format!("answered {asked} with another kind of reply"))
+        self.lost(format!("its reply does not belong to {asked}"))
     }
 
     /// The carrier of an agent that died breaks in one of several ways: a socket is reset when a
@@ -187,7 +187,7 @@ impl Connection {
     }
 }
 
-/// Sends `$request` and takes the reply apart as `$pattern`, or reports a reply of another kind.
+/// Sends `$request` and matches the reply with `$pattern`; a reply of another kind is an error.
 macro_rules! expect_reply {
     ($connection:expr, $request:expr, $pattern:pat => $value:expr) => {
         match $connection.ask(&$request) {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_when_the_person_asks() {
+    fn a_wait_ends_when_the_user_interrupts() {
         let (mut connection, _there) = pair(true);
         assert!(matches!(connection.receive(PATIENCE), Err(AgentError::Interrupted)));
     }

@@ -15,12 +15,15 @@ use linkrate_terms::{CpuSet, Measurement, RunSpec, Task, TestbedSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
-use crate::figures::{self, Reports};
+use crate::far_end::{FarEndReport, agents};
+use crate::measurement::{self, Reports};
 use crate::options::LabOptions;
 use crate::placement::{Seat, strayed};
 use crate::profile::{self, Crew};
 use crate::recheck;
 use crate::testbed::{Host, ReceiveSteering, Testbed};
+
+use window::Windows;
 
 /// A lab: a testbed that is built anew when a run has lost it.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ impl Lab {
     /// Prepares to profile runs, so that a host that cannot profile fails before the first run.
     ///
     /// # Errors
-    /// [`LabError::CannotMeasure`] with what is missing and its remedy.
+    /// [`LabError::CannotMeasure`] with the missing privilege or feature and the remedy.
     pub fn prepare_profile(&mut self) -> Result<(), LabError> {
         match &mut self.testbed {
             Some(testbed) => profile::prepare(testbed).map_err(profile::cannot),
@@ -140,7 +143,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     let (ground, mut hosts) = testbed.with_clients(clients);
     let interface = ground
         .set_knobs(&mut hosts, &spec.interface)
-        .map_err(|error| failure(Stage::Knob, error))?;
+        .map_err(|error| failure(Stage::Knob, error))?
+        .common();
     recheck::link_rates(testbed, clients)?;
     let links = recheck::links(testbed, clients)?;
     if testbed.placement.apart {
@@ -166,9 +170,10 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let (mut reports, adapter) = window::measure(testbed, spec, clients).map_err(measured)?;
+    let Windows { sut, clients: far_ends, adapter } =
+        window::measure(testbed, spec, clients).map_err(measured)?;
     let mut latency = Vec::new();
-    let mut broken = reports.iter().find_map(|report| report.broken.clone());
+    let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
     if workload.is_some() {
         for host in participants(testbed, clients) {
             let finished = expect_reply!(
@@ -176,7 +181,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
             )
             .map_err(measured)?;
             latency.extend(finished.latency);
-            // the flow's own reason says more than that it ended
+            // the reason that the flow gives is more precise
             if let Some(reason) = finished.broken {
                 broken = Some(format!("{}: {reason}", host.name));
             }
@@ -186,7 +191,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     if let Some(reason) = broken {
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
-    check_placement(testbed, &reports, clients)?;
+    check_placement(testbed, &sut, &far_ends)?;
     recheck::knobs(testbed, &interface, clients)?;
     recheck::link_rates(testbed, clients)?;
     recheck::same_links(testbed, &links, clients)?;
@@ -195,8 +200,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
     }
     let reports = Reports {
-        sut: reports.remove(0),
-        clients: reports,
+        sut,
+        clients: far_ends,
         latency,
         flows,
         interface,
@@ -206,7 +211,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     };
     let steered = testbed.receive_steering == ReceiveSteering::Rps;
     let astray = steered.then(|| packets_astray(&testbed.placement.sut, &reports.sut)).flatten();
-    let mut measurement = figures::measurement(workload, &spec.socket, reports);
+    let mut measurement = measurement::of_reports(workload, &spec.socket, reports);
     if let Some(profile) = &mut measurement.profile {
         Crew::of(testbed).claim(profile);
     }
@@ -220,8 +225,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     }
 }
 
-/// Steering that is set may still not steer: the packets that receive processing handled on the
-/// SUT's CPUs must be those its interfaces received, within a twentieth.
+/// Steering that is set may have no effect: the packets that the SUT's CPUs processed must be those
+/// that its interfaces received, within a twentieth.
 fn packets_astray(sut: &CpuSet, report: &WindowReport) -> Option<String> {
     let handled: u64 = report
         .receive_packets_by_cpu
@@ -229,10 +234,10 @@ fn packets_astray(sut: &CpuSet, report: &WindowReport) -> Option<String> {
         .filter(|(cpu, _)| sut.contains(**cpu))
         .fold(0, |sum, (_, packets)| sum.saturating_add(*packets));
     let received = report.interface.rx_packets;
-    // a few stray packets of the host's own are no sign of anything
+    // a few packets of the host itself prove nothing
     (received > 1000 && handled.abs_diff(received) > received / 20).then(|| {
-        "Receive processing on the CPUs of the system under test did not match what its interfaces \
-         received: its CPU use may be another's, or part of it elsewhere."
+        "The CPUs of the system under test processed another number of packets than its interfaces \
+         received: its CPU use may include foreign packets, or miss packets of its own."
             .to_owned()
     })
 }
@@ -259,14 +264,15 @@ pub(crate) fn participants(
 /// Every thread must have stayed on the CPUs of its role.
 fn check_placement(
     testbed: &Testbed,
-    reports: &[WindowReport],
-    clients: usize,
+    sut: &WindowReport,
+    far_ends: &[FarEndReport],
 ) -> Result<(), RunFailure> {
-    let roles = std::iter::once(&testbed.sut.cpus)
-        .chain(testbed.clients.iter().take(clients).map(|client| &client.host.cpus));
-    let astray = reports
+    let clients = far_ends
         .iter()
-        .zip(roles)
+        .zip(&testbed.clients)
+        .filter_map(|(report, client)| Some((report.everything()?, &client.host.cpus)));
+    let astray = std::iter::once((sut, &testbed.sut.cpus))
+        .chain(clients)
         .find_map(|(report, cpus)| strayed(&report.cpu.threads, cpus))
         .or_else(|| testbed.ground.strayed(&testbed.placement));
     match astray {

@@ -2,9 +2,12 @@
 //! protocol, and makes a [`Host`] of it.
 //!
 //! [`Child`] starts the agent on this machine, in namespaces of its own or where the controller
-//! is; [`Ssh`] starts it on another machine. A batch system would be a third way.
+//! is; [`Ssh`] starts it on another machine. A batch system would be a third way. [`FarEndReport`]
+//! types how much a far end reports of a window: an agent reports everything, a foreign program its
+//! traffic alone.
 
 mod child;
+mod report;
 mod ssh;
 
 use crate::error::LabError;
@@ -12,6 +15,8 @@ use crate::host::Host;
 use crate::options::LabOptions;
 
 pub(crate) use child::{Child, Namespaces};
+pub(crate) use report::agents;
+pub use report::{FarEndReport, TrafficReport};
 pub(crate) use ssh::Ssh;
 
 /// A way to an agent.
@@ -19,6 +24,6 @@ pub(crate) trait Reach {
     /// Starts an agent as the host `name`, bound to its CPUs.
     ///
     /// # Errors
-    /// The host, what went wrong and the remedy.
+    /// The host, the cause and the remedy.
     fn start(&self, name: &str, options: &LabOptions) -> Result<Host, LabError>;
 }

@@ -25,6 +25,7 @@ use crate::far_end::Namespaces;
 use crate::host::{Client, Host, Participants};
 use crate::options::LabOptions;
 use crate::placement::Placement;
+use crate::readback::EffectiveKnobs;
 
 pub use adapters::Adapters;
 pub use existing::Existing;
@@ -98,26 +99,27 @@ impl Ground {
     /// Returns the knobs as read back.
     ///
     /// # Errors
-    /// The knob that was refused or reads back otherwise, and its interface.
+    /// The knob that was refused, or that differs from the request or between interfaces.
     pub(crate) fn set_knobs(
         &self,
         hosts: &mut Participants<'_>,
         asked: &InterfaceKnobs,
-    ) -> Result<InterfaceKnobs, LabError> {
+    ) -> Result<EffectiveKnobs, LabError> {
         for (number, client) in hosts.clients.iter_mut().enumerate() {
             let knobs = self.far_end_knobs(number, asked);
-            client.host.set_knobs(vec![client.interface.clone()], knobs)?;
+            client.host.set_knobs(std::slice::from_ref(&client.interface), knobs)?;
         }
         let interfaces = hosts.sut_interfaces();
-        match self {
-            Self::Veth(_) => Ok(hosts.sut.set_knobs(interfaces, asked.clone())?),
-            Self::Adapters(adapters) => adapters.set_knobs(hosts.sut, &interfaces, asked),
+        let effective = match self {
+            Self::Veth(_) => hosts.sut.set_knobs(&interfaces, asked.clone())?,
+            Self::Adapters(adapters) => adapters.set_knobs(hosts.sut, &interfaces, asked)?,
             Self::Existing(_) => {
-                let effective = hosts.sut.set_knobs(interfaces, asked.clone())?;
+                let effective = hosts.sut.set_knobs(&interfaces, asked.clone())?;
                 existing::await_links(hosts)?;
-                Ok(effective)
+                effective
             }
-        }
+        };
+        EffectiveKnobs::checked(asked, effective)
     }
 
     /// The knobs of the interface of client `number` that go with `asked` at the SUT's: the same

@@ -1,8 +1,8 @@
 //! A host of a testbed: a process with an agent, the protocol to it, its clock and its CPUs.
 //!
-//! How the process is started is for [`crate::far_end`]; what its interfaces stand on is for
-//! [`crate::ground`].
+//! [`crate::far_end`] starts the process; [`crate::ground`] makes its interfaces.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -105,6 +105,17 @@ impl Host {
         expect_reply!(self.connection, request, Reply::Accounts { source } => source)
     }
 
+    /// Names this host in its refusal, for requests that go to several hosts.
+    pub(crate) fn named<T>(&self, answer: Result<T, AgentError>) -> Result<T, LabError> {
+        answer.map_err(|error| match error {
+            AgentError::Refused(refusal) => LabError::CannotMeasure {
+                what: format!("{}: {refusal}", self.name),
+                hint: refusal.hint,
+            },
+            error => error.into(),
+        })
+    }
+
     /// Sends a request that is answered with [`Reply::Done`].
     pub(crate) fn order(&mut self, request: &Request) -> Result<(), AgentError> {
         expect_reply!(self.connection, request, Reply::Done => ())
@@ -136,20 +147,39 @@ impl Host {
         expect_reply!(self.connection, request, Reply::Interface(facts) => *facts)
     }
 
-    /// Sets knobs on interfaces. Returns what is effective.
+    /// Sets knobs on interfaces. Returns the knobs of each interface as its kernel reads them back.
     pub(crate) fn set_knobs(
         &mut self,
-        interfaces: Vec<String>,
+        interfaces: &[String],
         knobs: InterfaceKnobs,
-    ) -> Result<InterfaceKnobs, AgentError> {
-        let request = Request::SetKnobs { interfaces, knobs };
-        expect_reply!(self.connection, request, Reply::Knobs(knobs) => knobs)
+    ) -> Result<BTreeMap<String, InterfaceKnobs>, AgentError> {
+        let request = Request::SetKnobs { interfaces: interfaces.to_vec(), knobs };
+        let effective =
+            expect_reply!(self.connection, request, Reply::Knobs(effective) => effective)?;
+        self.all_of(interfaces, effective)
     }
 
     /// Reads the knobs of an interface that its kernel knows.
     pub(crate) fn read_knobs(&mut self, interface: &str) -> Result<InterfaceKnobs, AgentError> {
-        let request = Request::ReadKnobs { name: interface.to_owned() };
-        expect_reply!(self.connection, request, Reply::Knobs(knobs) => knobs)
+        let interfaces = [interface.to_owned()];
+        let request = Request::ReadKnobs { interfaces: interfaces.to_vec() };
+        let effective =
+            expect_reply!(self.connection, request, Reply::Knobs(effective) => effective)?;
+        let mut effective = self.all_of(&interfaces, effective)?;
+        effective.remove(interface).ok_or_else(|| self.connection.unexpected("read-knobs"))
+    }
+
+    /// A reply with these interfaces and no others.
+    fn all_of(
+        &self,
+        interfaces: &[String],
+        effective: BTreeMap<String, InterfaceKnobs>,
+    ) -> Result<BTreeMap<String, InterfaceKnobs>, AgentError> {
+        let complete = interfaces.iter().all(|name| effective.contains_key(name));
+        if complete && effective.len() == interfaces.len() {
+            return Ok(effective);
+        }
+        Err(self.connection.unexpected("a request about other interfaces"))
     }
 
     /// Its process id, which names its namespaces.
@@ -225,7 +255,7 @@ pub(crate) fn typed_name(name: &str) -> String {
     name.replace(' ', "-")
 }
 
-/// Asks the agent in `process` who it is.
+/// Says hello to the agent in `process`.
 fn converse(
     name: &str,
     process: &HostProcess,

@@ -1,15 +1,20 @@
-//! Testbeds: hosts, what joins them, CPU placement; the executor that studies run on; labs that stay
-//! up.
+//! Testbeds: hosts, the ground they stand on, CPU placement; the executor that studies run on; labs
+//! that stay up.
 //!
-//! A run's way: [`executor`] sets knobs on the hosts of a [`testbed`], lets flows connect, opens
-//! the window on all of them at once and makes one measurement of their reports ([`figures`]);
-//! [`recheck`] checks that everything is still as it was. [`control`] keeps a lab up for people, and
-//! lets other processes look at it and change it.
+//! Arrows point down: a module uses those below it.
 //!
-//! Below them, arrows point down: a [`testbed`] stands on a [`ground`] (veth pairs, virtual
-//! adapters, existing interfaces); its [`host`]s are started by `far_end` and placed by
-//! [`placement`]; [`connection`] is the controller's end of the agents' protocol. [`congestion`]
-//! knows which algorithms the kernel has.
+//! - [`executor`] carries out runs: it sets knobs, lets flows connect, opens the window on all hosts
+//!   at once, and checks with [`recheck`] that nothing changed. [`measurement`] makes one
+//!   measurement of all reports, `profile` names the owners of sampled threads.
+//! - [`control`] keeps a lab up for people: it answers requests to look at the lab and change it.
+//! - [`testbed`] is what both use: a system under test and its clients, joined by the segments of a
+//!   [`Topology`](linkrate_terms::topology::Topology).
+//! - [`ground`] is what a testbed stands on: veth pairs, virtual adapters, or existing interfaces.
+//!   Each ground builds, sets and reads back its interfaces, and collects evidence; `readback`
+//!   compares every interface with the request.
+//! - [`far_end`] starts agents on this machine and on others, and types their reports.
+//! - [`host`] is a host with its agent; [`connection`] is the controller's end of the protocol.
+//! - [`placement`] decides the CPUs of each role; [`congestion`] checks names of algorithms.
 
 #![forbid(unsafe_code)]
 
@@ -18,13 +23,14 @@ pub mod connection;
 pub mod control;
 mod error;
 pub mod executor;
-mod far_end;
-pub mod figures;
+pub mod far_end;
 pub mod ground;
 pub mod host;
+pub mod measurement;
 mod options;
 pub mod placement;
 mod profile;
+mod readback;
 pub mod recheck;
 pub mod testbed;
 
@@ -32,3 +38,4 @@ pub use error::LabError;
 pub use executor::Lab;
 pub use options::LabOptions;
 pub use placement::Placement;
+pub use readback::EffectiveKnobs;

@@ -1,10 +1,10 @@
-//! How a lab is built, apart from what its testbed is.
+//! Options of a lab that are not part of its testbed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// How a lab is built, apart from what its [`TestbedSpec`](linkrate_terms::TestbedSpec) asks.
+/// Options of a lab that are not part of its [`TestbedSpec`](linkrate_terms::TestbedSpec).
 #[derive(Debug, Clone)]
 pub struct LabOptions {
     /// The linkrate program, whose `agent` command the hosts run.

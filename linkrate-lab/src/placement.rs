@@ -1,4 +1,4 @@
-//! Which CPUs the system under test owns, and which everything else shares.
+//! CPUs by role: those of the system under test, and those of all other processes.
 
 use linkrate_sys::cpus;
 use linkrate_sys::sched;
@@ -22,7 +22,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Whether both roles run on the same CPUs, so that no CPU figure can be told apart.
+    /// Whether both roles run on the same CPUs, so that CPU figures include both.
     pub fn is_shared(&self) -> bool {
         !self.apart && self.sut.overlaps(&self.clients)
     }
@@ -33,7 +33,7 @@ impl Placement {
     /// receives what the SUT sends needs more CPU than the SUT itself.
     ///
     /// # Errors
-    /// [`LabError::Invalid`] when a CPU that was asked for is not there, or a role is left without.
+    /// [`LabError::Invalid`] when a requested CPU is missing, or a role has no CPU.
     pub fn choose(spec: &TestbedSpec) -> Result<Self, LabError> {
         let allowed = sched::affinity(sched::current_thread())?;
         let online = cpus::online()?;
@@ -41,13 +41,13 @@ impl Placement {
         choose_among(&usable, spec)
     }
 
-    /// Sentences about what this placement cannot tell apart.
+    /// Limits of this placement, as sentences.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.is_shared() {
             warnings.push(format!(
                 "the system under test and its clients share CPU {}: CPU use and service demand \
-                 are of both together",
+                 include both",
                 self.sut
             ));
         }
@@ -56,7 +56,7 @@ impl Placement {
             if !self.apart && !self.is_shared() && siblings.overlaps(&self.clients) {
                 warnings.push(format!(
                     "CPU {cpu} of the system under test shares a core with the clients' CPUs \
-                     (hardware threads {siblings}): it is slowed by their work"
+                     (hardware threads {siblings}): their work slows it"
                 ));
             }
         }
@@ -120,7 +120,7 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
         if rest.is_empty() { taken.clone() } else { rest }
     };
     if apart {
-        // nobody else is on this machine but the controller, which sleeps while it is measured
+        // this machine has only the SUT and the controller, which sleeps during a window
         let sut = spec.sut_cpus.clone().unwrap_or_else(|| usable.clone());
         let clients = spec.client_cpus.clone().unwrap_or_default();
         return Ok(Placement { controller: rest(&sut), sut, clients, apart });
@@ -137,8 +137,8 @@ fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabErr
     };
     if sut != clients && sut.overlaps(&clients) {
         return Err(LabError::Invalid {
-            what: format!("sut-cpus {sut} and client-cpus {clients} overlap in part"),
-            hint: "give the roles the same CPUs or different ones".to_owned(),
+            what: format!("sut-cpus {sut} and client-cpus {clients} overlap partly"),
+            hint: "give both the same CPUs, or sets without a common CPU".to_owned(),
         });
     }
     Ok(Placement { sut, controller: clients.clone(), clients, apart })

@@ -12,6 +12,7 @@ use crate::far_end::Namespaces;
 use crate::ground::{self, Built, Ground};
 use crate::host::{Participants, sut_interfaces};
 use crate::placement::Placement;
+use crate::readback::EffectiveKnobs;
 
 pub use crate::ground::ReceiveSteering;
 pub use crate::host::{Client, Host};
@@ -20,7 +21,7 @@ pub use crate::options::LabOptions;
 /// Hosts on their ground, up and ready.
 #[derive(Debug)]
 pub struct Testbed {
-    /// What joins the hosts. It ends before the hosts whose interfaces it holds.
+    /// The ground; dropped before the hosts, whose interfaces it holds.
     pub ground: Ground,
     /// The system under test.
     pub sut: Host,
@@ -41,7 +42,7 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Builds what `spec` asks for.
+    /// Builds the testbed of `spec`.
     ///
     /// # Errors
     /// [`LabError::CannotMeasure`] with the remedy where the host lacks something.
@@ -97,7 +98,7 @@ impl Testbed {
         &mut self,
         interface: &str,
         asked: &InterfaceKnobs,
-    ) -> Result<InterfaceKnobs, LabError> {
+    ) -> Result<EffectiveKnobs, LabError> {
         let behind = |client: &Client| client.sut_interface == interface;
         let first = self.clients.iter().position(behind).unwrap_or(0);
         let count = self.clients[first..].iter().take_while(|client| behind(client)).count();

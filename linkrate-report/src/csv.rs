@@ -254,7 +254,17 @@ const SOCKETS: &[Column<Measurement>] = &[
     ("sender_sockets", |run| text(run.evidence.senders.sockets)),
     ("sender_busy_us", |run| text(run.evidence.senders.busy_us)),
     ("rwnd_limited_us", |run| text(run.evidence.senders.rwnd_limited_us)),
+    ("rwnd_limited_unqueued_us", |run| {
+        run.evidence.senders.rwnd_limited_unqueued_us.and_then(text)
+    }),
     ("sndbuf_limited_us", |run| text(run.evidence.senders.sndbuf_limited_us)),
+    ("client_sender_busy_us", |run| run.evidence.client_senders.and_then(|s| text(s.busy_us))),
+    ("client_rwnd_limited_unqueued_us", |run| {
+        run.evidence.client_senders.and_then(|s| s.rwnd_limited_unqueued_us).and_then(text)
+    }),
+    ("client_sndbuf_limited_us", |run| {
+        run.evidence.client_senders.and_then(|s| text(s.sndbuf_limited_us))
+    }),
     ("send_buffer_looks", |run| text(run.evidence.senders.buffer_looks)),
     ("send_buffer_full_looks", |run| text(run.evidence.senders.buffer_full_looks)),
     ("retransmitted_segments", |run| text(run.evidence.senders.retransmits)),

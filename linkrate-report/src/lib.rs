@@ -10,7 +10,7 @@
 //! - [`paper`]: the white paper: sentences, figures and tables, for HTML and Markdown alike
 //! - [`html`]: `report.html`, one file that needs no network
 //! - [`markdown`]: the same story with its figures as files beside it
-//! - [`figures`]: charts as papers draw them
+//! - [`charts`]: charts as papers draw them
 //! - [`comparison`]: two result sets, as a table, Markdown and a document
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and what they count
 //! - [`number`]: figures with significant digits, units and intervals; nobody else formats them
@@ -23,9 +23,10 @@
 #![forbid(unsafe_code)]
 
 pub mod adapter;
+pub mod charts;
 pub mod comparison;
 pub mod csv;
-pub mod figures;
+mod escape;
 pub mod html;
 pub mod json;
 pub mod lab;
@@ -34,7 +35,7 @@ pub mod limit;
 pub mod markdown;
 pub mod number;
 pub mod paper;
-pub mod plan;
+pub mod preview;
 pub mod terminal;
 pub mod watch;
 pub mod words;

@@ -5,7 +5,7 @@ use linkrate_study::results::StudyResults;
 use serde::Serialize;
 
 use crate::ReportError;
-use crate::paper::figures::{Figure, Picture};
+use crate::paper::figure::{Figure, Picture};
 use crate::paper::{Paper, render};
 
 const TEMPLATE: &str = include_str!("../templates/report.md");
@@ -70,50 +70,9 @@ fn settled(text: &str) -> String {
     out
 }
 
-/// Text that says in Markdown, in a table's cell too, what it says: without markup, HTML or line
-/// breaks of its own.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '$' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Text as a block of code, in a fence that is longer than any within it.
-pub(crate) fn fenced(text: &str) -> String {
-    let longest = text.split(|c: char| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat((longest + 1).max(3));
-    format!("{fence}toml\n{text}\n{fence}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn markup_is_text() {
-        assert_eq!(escaped("a|b *c* <d> `e`\nf"), "a\\|b \\*c\\* &lt;d&gt; \\`e\\` f");
-        assert_eq!(escaped("rx_usecs [1]"), "rx\\_usecs \\[1\\]");
-        assert_eq!(escaped("±2.5 %, 1.0 to 2.0"), "±2.5 %, 1.0 to 2.0");
-    }
-
-    #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
-        assert_eq!(fenced("a"), "```toml\na\n```");
-        assert!(fenced("a ```` b").starts_with("`````toml\n"));
-    }
 
     #[test]
     fn empty_lines_are_not_heaped_up() {

@@ -5,7 +5,7 @@
 //! rates and costs (`13.2 Gb/s ±1.8 %`), in percentage points for percentages (`98.7 % ±0.4 pp`),
 //! since a per cent of a per cent would be misread.
 
-use linkrate_study::results::{Interval, Quantity};
+use linkrate_study::quantity::{Interval, Quantity, Unit};
 
 /// What stands for a figure that does not exist.
 pub const ABSENT: &str = "–";
@@ -69,27 +69,29 @@ fn signed(text: String) -> String {
 pub struct Scale {
     /// Divisor of the stored value.
     pub divisor: f64,
-    /// The unit of the quotient.
+    /// The unit of the quotient, as people write it.
     pub unit: &'static str,
 }
 
 impl Scale {
-    /// The scale that suits values of the stored `unit` up to `largest`.
-    pub fn of(unit: &'static str, largest: f64) -> Self {
+    /// The scale that suits values of a `unit` up to `largest`.
+    pub fn of(unit: Unit, largest: f64) -> Self {
         let scale = |divisor, unit| Self { divisor, unit };
         match unit {
             // the limits are those at which three digits would round up to 1000
-            "bit/s" => match largest.abs() {
+            Unit::BitsPerSecond => match largest.abs() {
                 rate if rate >= 999.5e9 => scale(1e12, "Tb/s"),
                 rate if rate >= 999.5e6 => scale(1e9, "Gb/s"),
                 rate if rate >= 999.5e3 => scale(1e6, "Mb/s"),
                 rate if rate >= 999.5 => scale(1e3, "kb/s"),
                 _ => scale(1.0, "b/s"),
             },
-            "us/KB" => scale(1.0, "µs/KB"),
-            "us/transaction" => scale(1.0, "µs/transaction"),
-            "transaction/s" => scale(1.0, "transactions/s"),
-            other => scale(1.0, other),
+            Unit::MicrosecondsPerKb => scale(1.0, "µs/KB"),
+            Unit::MicrosecondsPerTransaction => scale(1.0, "µs/transaction"),
+            Unit::TransactionsPerSecond => scale(1.0, "transactions/s"),
+            Unit::Percent => scale(1.0, "%"),
+            Unit::Nanoseconds => scale(1.0, "ns"),
+            Unit::Ratio => scale(1.0, ""),
         }
     }
 }
@@ -117,7 +119,12 @@ pub fn mean(quantity: &Quantity) -> String {
 /// The mean with the short unit of a table whose heads say "transaction" often enough:
 /// `24,100/s`, `17.1 µs each`.
 pub fn brief_mean(quantity: &Quantity) -> String {
-    mean(quantity).replace(" transactions/s", "/s").replace("/transaction", " each")
+    let value = mean_without_unit(quantity);
+    match quantity.unit {
+        Unit::TransactionsPerSecond => format!("{value}/s"),
+        Unit::MicrosecondsPerTransaction => format!("{value} µs each"),
+        _ => mean(quantity),
+    }
 }
 
 /// The mean alone, in the scale that [`mean`] would choose.
@@ -130,9 +137,9 @@ pub fn mean_without_unit(quantity: &Quantity) -> String {
 
 /// Decimals of a figure: as many as its digits need, but a percentage never has more than one
 /// from 10 on and two below, or idle CPUs would look measured to the microsecond.
-fn places(unit: &str, value: f64, digits: u32) -> i32 {
+fn places(unit: Unit, value: f64, digits: u32) -> i32 {
     match decimals(value, digits) {
-        places if unit != "%" => places,
+        places if unit != Unit::Percent => places,
         places if value.abs() >= 9.995 => places.min(1),
         places => places.min(2),
     }
@@ -141,7 +148,7 @@ fn places(unit: &str, value: f64, digits: u32) -> i32 {
 /// The half-width of the interval: `±1.8 %`, or `±0.4 pp` for a percentage. `None` without one.
 pub fn margin(quantity: &Quantity) -> Option<String> {
     let half = half_width(&quantity.interval)?;
-    if quantity.unit == "%" {
+    if quantity.unit == Unit::Percent {
         return Some(format!("±{} pp", small(half)));
     }
     let mean = quantity.interval.mean.abs();
@@ -276,7 +283,7 @@ fn cut(mean: f64, high: f64) -> Option<f64> {
 }
 
 /// A published figure with all the digits it was published with, up to five, and its unit.
-pub fn published(value: f64, unit: &'static str) -> String {
+pub fn published(value: f64, unit: Unit) -> String {
     let scale = Scale::of(unit, value);
     let digits = significant(value / scale.divisor, 5);
     let shortest = match digits.contains('.') {
@@ -322,7 +329,7 @@ fn with_sign(value: f64, places: usize) -> String {
 mod tests {
     use super::*;
 
-    fn quantity(mean: f64, half: Option<f64>, unit: &'static str) -> Quantity {
+    fn quantity(mean: f64, half: Option<f64>, unit: Unit) -> Quantity {
         let interval = Interval { mean, low: half.map(|h| mean - h), high: half.map(|h| mean + h) };
         Quantity { interval, unit }
     }
@@ -355,21 +362,21 @@ mod tests {
             (999.7e6, "1.00 Gb/s"),
             (12.0, "12.0 b/s"),
         ] {
-            assert_eq!(mean(&quantity(rate, None, "bit/s")), text);
+            assert_eq!(mean(&quantity(rate, None, Unit::BitsPerSecond)), text);
         }
     }
 
     #[test]
     fn published_figures_keep_their_digits() {
         for (value, unit, text) in [
-            (12.02e9, "bit/s", "12.02 Gb/s"),
-            (9.9e9, "bit/s", "9.9 Gb/s"),
-            (43e9, "bit/s", "43 Gb/s"),
-            (178.63e6, "bit/s", "178.63 Mb/s"),
-            (-3.95e6, "bit/s", "−3.95 Mb/s"),
-            (2.2, "us/KB", "2.2 µs/KB"),
-            (12_000.0, "transaction/s", "12000 transactions/s"),
-            (0.0, "%", "0 %"),
+            (12.02e9, Unit::BitsPerSecond, "12.02 Gb/s"),
+            (9.9e9, Unit::BitsPerSecond, "9.9 Gb/s"),
+            (43e9, Unit::BitsPerSecond, "43 Gb/s"),
+            (178.63e6, Unit::BitsPerSecond, "178.63 Mb/s"),
+            (-3.95e6, Unit::BitsPerSecond, "−3.95 Mb/s"),
+            (2.2, Unit::MicrosecondsPerKb, "2.2 µs/KB"),
+            (12_000.0, Unit::TransactionsPerSecond, "12000 transactions/s"),
+            (0.0, Unit::Percent, "0 %"),
         ] {
             assert_eq!(published(value, unit), text);
         }
@@ -379,25 +386,40 @@ mod tests {
 
     #[test]
     fn margins_are_relative_except_for_percentages() {
-        assert_eq!(margin(&quantity(10e9, Some(0.18e9), "bit/s")).as_deref(), Some("±1.8 %"));
-        assert_eq!(margin(&quantity(98.7, Some(0.4), "%")).as_deref(), Some("±0.4 pp"));
-        assert_eq!(margin(&quantity(10e9, Some(1.2e9), "bit/s")).as_deref(), Some("±12 %"));
-        assert_eq!(margin(&quantity(10e9, Some(1e5), "bit/s")).as_deref(), Some("±<0.01 %"));
-        assert_eq!(margin(&quantity(0.42, Some(0.05), "%")).as_deref(), Some("±0.05 pp"));
-        assert_eq!(margin(&quantity(1e9, Some(2e13), "bit/s")).as_deref(), Some("±>1000 %"));
-        assert_eq!(margin(&quantity(10e9, None, "bit/s")), None);
-        assert_eq!(margin(&quantity(0.0, Some(0.0), "us/KB")), None);
+        assert_eq!(
+            margin(&quantity(10e9, Some(0.18e9), Unit::BitsPerSecond)).as_deref(),
+            Some("±1.8 %")
+        );
+        assert_eq!(margin(&quantity(98.7, Some(0.4), Unit::Percent)).as_deref(), Some("±0.4 pp"));
+        assert_eq!(
+            margin(&quantity(10e9, Some(1.2e9), Unit::BitsPerSecond)).as_deref(),
+            Some("±12 %")
+        );
+        assert_eq!(
+            margin(&quantity(10e9, Some(1e5), Unit::BitsPerSecond)).as_deref(),
+            Some("±<0.01 %")
+        );
+        assert_eq!(margin(&quantity(0.42, Some(0.05), Unit::Percent)).as_deref(), Some("±0.05 pp"));
+        assert_eq!(
+            margin(&quantity(1e9, Some(2e13), Unit::BitsPerSecond)).as_deref(),
+            Some("±>1000 %")
+        );
+        assert_eq!(margin(&quantity(10e9, None, Unit::BitsPerSecond)), None);
+        assert_eq!(margin(&quantity(0.0, Some(0.0), Unit::MicrosecondsPerKb)), None);
     }
 
     #[test]
     fn an_uneven_interval_prints_its_longer_side() {
         let interval = Interval { mean: 10.0, low: Some(9.8), high: Some(10.5) };
-        assert_eq!(margin(&Quantity { interval, unit: "us/KB" }).as_deref(), Some("±5.0 %"));
+        assert_eq!(
+            margin(&Quantity { interval, unit: Unit::MicrosecondsPerKb }).as_deref(),
+            Some("±5.0 %")
+        );
     }
 
     #[test]
     fn a_narrow_interval_earns_a_fourth_digit() {
-        let narrow = quantity(941.48e6, Some(0.5e6), "bit/s");
+        let narrow = quantity(941.48e6, Some(0.5e6), Unit::BitsPerSecond);
         assert_eq!(mean(&narrow), "941.5 Mb/s");
         assert_eq!(ends(&narrow).as_deref(), Some("941.0 to 942.0 Mb/s"));
     }
@@ -405,13 +427,13 @@ mod tests {
     #[test]
     fn percentages_keep_to_a_tenth() {
         for (percent, text) in [(99.84, "99.8 %"), (100.0, "100.0 %"), (0.4234, "0.42 %")] {
-            assert_eq!(mean(&quantity(percent, Some(0.01), "%")), text);
+            assert_eq!(mean(&quantity(percent, Some(0.01), Unit::Percent)), text);
         }
     }
 
     #[test]
     fn ends_share_the_decimals_of_the_mean() {
-        let near_ten = quantity(9.9e9, Some(0.3e9), "bit/s");
+        let near_ten = quantity(9.9e9, Some(0.3e9), Unit::BitsPerSecond);
         assert_eq!(ends(&near_ten).as_deref(), Some("9.60 to 10.20 Gb/s"));
     }
 

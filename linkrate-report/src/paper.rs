@@ -21,15 +21,16 @@ use serde::Serialize;
 use crate::{ReportError, number, words};
 
 pub mod advice;
-pub mod cells;
-pub mod figures;
+pub mod cell_figures;
+pub mod effect_figures;
+pub mod figure;
 pub mod highlights;
 pub mod method;
 pub mod steps;
 pub mod tables;
 pub mod testbed;
 
-use figures::Figure;
+use figure::Figure;
 use tables::{Evidence, Table};
 
 /// A sentence with the effects behind it.
@@ -38,12 +39,12 @@ pub struct Said {
     /// The sentence.
     pub text: String,
     /// The effects, by name and anchor.
-    pub effects: Vec<Link>,
+    pub effects: Vec<EffectLink>,
 }
 
 /// A reference to a row of a table.
 #[derive(Debug, Serialize)]
-pub struct Link {
+pub struct EffectLink {
     /// `E7`.
     pub name: String,
     /// `effect-7`.
@@ -62,7 +63,7 @@ pub struct Recommended {
     /// What bounds it.
     pub bound: String,
     /// The effects behind it.
-    pub effects: Vec<Link>,
+    pub effects: Vec<EffectLink>,
 }
 
 /// A run without figures.
@@ -195,12 +196,12 @@ impl<'a> Paper<'a> {
                     bound: advice.bound,
                 })
                 .collect(),
-            cell_figures: cells::figures(results)?,
-            effect_figures: figures::effects(results)?,
+            cell_figures: cell_figures::figures(results)?,
+            effect_figures: effect_figures::effects(results)?,
             claimed: tables::effects(results, true).map(numbered),
-            published_figures: figures::published(results)?,
+            published_figures: effect_figures::published(results)?,
             published: tables::published(results).map(numbered),
-            attribution_figure: figures::attribution(results)?,
+            attribution_figure: effect_figures::attribution(results)?,
             attribution: tables::attribution(results).into_iter().map(numbered).collect(),
             cells: tables::cells(results).into_iter().map(numbered).collect(),
             method: method::paragraphs(results),
@@ -265,8 +266,8 @@ fn stopped(results: &StudyResults) -> String {
     }
 }
 
-fn links(effects: &[usize]) -> Vec<Link> {
-    let link = |index: &usize| Link {
+fn links(effects: &[usize]) -> Vec<EffectLink> {
+    let link = |index: &usize| EffectLink {
         name: tables::effect_name(*index),
         id: format!("effect-{}", index + 1),
     };
@@ -310,7 +311,7 @@ pub fn render(name: &str, template: &str, values: &impl Serialize) -> Result<Str
     environment.set_formatter(|out, state, value| {
         let markdown = matches!(state.auto_escape(), AutoEscape::Custom(name) if name == MARKDOWN);
         match value.as_str().filter(|_| markdown && !value.is_safe()) {
-            Some(text) => Ok(out.write_str(&crate::markdown::escaped(text))?),
+            Some(text) => Ok(out.write_str(&crate::escape::escaped(text))?),
             None if markdown => Ok(out.write_str(&value.to_string())?),
             None => match value.as_str().filter(|_| !value.is_safe()) {
                 Some(text) => {
@@ -320,7 +321,7 @@ pub fn render(name: &str, template: &str, values: &impl Serialize) -> Result<Str
             },
         }
     });
-    environment.add_filter("fenced", crate::markdown::fenced);
+    environment.add_filter("fenced", crate::escape::fenced);
     environment.add_template(name, template)?;
     Ok(environment.get_template(name)?.render(Serde(values))?)
 }

@@ -5,7 +5,8 @@
 //! colour there is not one escape sequence in the text, and never one that came from a study file.
 
 use comfy_table::{LineStyle, TableStyle};
-use linkrate_study::results::{CellResult, Effect, Quantity, StudyResults};
+use linkrate_study::quantity::Quantity;
+use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
 use crate::{number, words};
@@ -103,7 +104,7 @@ impl Page<'_> {
     /// The table of one kind of cell. Where it is too wide, first the verdicts move to a table of
     /// their own, then the intervals move below their figures.
     fn cells(&self, cells: &[&CellResult], transactional: bool) -> String {
-        let verdicts = Column::sentences("verdict", cells, |cell| cell.brief_verdict.clone());
+        let verdicts = Column::sentences("verdict", cells, |cell| cell.verdict.brief());
         let room = usize::from(self.paper.width);
         let beside = columns(cells, transactional, " ");
         if total(&beside) + verdicts.width().min(SENTENCE) <= room {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use linkrate_study::look::{CellLook, FigureLook, Look, TimeLeft};
 use linkrate_study::names;
+use linkrate_study::quantity::Unit;
 use linkrate_terms::units::format_duration;
 
 use crate::number::{ABSENT, margin, mean, percent};
@@ -73,8 +74,9 @@ pub fn screen(look: &Look, size: Option<(u16, u16)>, style: Style) -> String {
 }
 
 fn rate_head(look: &Look) -> &'static str {
-    let transactional =
-        |cell: &CellLook| cell.figures.iter().any(|figure| figure.quantity.unit == "transaction/s");
+    let transactional = |cell: &CellLook| {
+        cell.figures.iter().any(|figure| figure.quantity.unit == Unit::TransactionsPerSecond)
+    };
     let transactions = look.cells.iter().filter(|cell| transactional(cell)).count();
     match transactions {
         0 => "throughput",
@@ -206,12 +208,13 @@ fn cut(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linkrate_study::levels::{Level, Levels};
     use linkrate_study::look::Widest;
-    use linkrate_study::results::{Interval, Level, Levels, Measure, Quantity};
+    use linkrate_study::quantity::{Interval, Measure, Quantity};
 
     use super::*;
 
-    fn figure(measure: Measure, unit: &'static str, mean: f64, history: &[f64]) -> FigureLook {
+    fn figure(measure: Measure, unit: Unit, mean: f64, history: &[f64]) -> FigureLook {
         let half = history.last().copied();
         let end = |sign: f64| half.map(|half| mean * (1.0 + sign * half));
         let interval = Interval { mean, low: end(-1.0), high: end(1.0) };
@@ -224,8 +227,8 @@ mod tests {
             levels: Levels(vec![("offload".to_owned(), Level::Text(name.to_owned()))]),
             runs,
             figures: vec![
-                figure(Measure::Throughput, "bit/s", 9.41e9, rate),
-                figure(Measure::ServiceDemand, "us/KB", 0.8612, demand),
+                figure(Measure::Throughput, Unit::BitsPerSecond, 9.41e9, rate),
+                figure(Measure::ServiceDemand, Unit::MicrosecondsPerKb, 0.8612, demand),
             ],
         };
         let empty = CellLook { levels: Levels::default(), runs: 0, figures: Vec::new() };

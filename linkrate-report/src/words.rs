@@ -1,10 +1,9 @@
 //! Effects, reasons and counts in words.
 
+use linkrate_study::levels::Level;
 use linkrate_study::names;
-use linkrate_study::results::{
-    Effect, FailedRun, Interval, Level, Measure, PublishedKind, PublishedResult, Quantity,
-    StudyResults,
-};
+use linkrate_study::quantity::{Interval, Measure, Quantity};
+use linkrate_study::results::{Effect, FailedRun, PublishedKind, PublishedResult, StudyResults};
 
 use linkrate_study::study::Method;
 
@@ -190,8 +189,8 @@ pub fn failed_run(failed: &FailedRun) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_study::plan::Order;
-    use linkrate_study::results::Levels;
+    use linkrate_study::levels::Levels;
+    use linkrate_study::order::Order;
 
     use super::*;
 

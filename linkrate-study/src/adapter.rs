@@ -12,6 +12,9 @@ pub const MAX_MODEL_BYTES: u64 = 1 << 16;
 /// file.
 pub type LoadFile<'a> = dyn FnMut(&str) -> Result<String, String> + 'a;
 
+/// The adapter of studies, measurements and labs that name none.
+pub const DEFAULT: &str = "gigabit";
+
 /// Why there is no such adapter.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdapterError {
@@ -78,6 +81,12 @@ pub fn find(given: &str, load: &mut LoadFile<'_>) -> Result<Adapter, AdapterErro
     })
 }
 
+/// The adapter [`DEFAULT`], a built-in model.
+#[must_use]
+pub fn default() -> Adapter {
+    model::find(DEFAULT).map_or(Adapter::Veth, |model| Adapter::Model(Box::new(model)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +115,12 @@ mod tests {
         ] {
             assert_eq!(found(given).as_deref(), Ok(name));
         }
+    }
+
+    #[test]
+    fn the_default_is_a_built_in_model() {
+        assert_eq!(default().name(), DEFAULT);
+        assert_eq!(found(DEFAULT).as_deref(), Ok(DEFAULT));
     }
 
     #[test]

@@ -6,29 +6,32 @@
 //! - [`adapter`]: what virtual adapters counted
 //! - [`limit`]: what a cell's links can carry
 //! - [`published`]: published figures beside the measured ones
-//! - [`figures`]: the figures of one run, and of the runs of one cell
+//! - [`measures`]: the figures of one run, and of the runs of one cell
+//! - [`shares`]: the evidence behind a cell's verdict
 //! - [`effects`]: which levels are compared, and how they compare
 //! - [`watched`]: what the stop rule looks at
 //! - [`warnings`]: what a reader must know
 
 use crate::attribution;
-use crate::results::{
-    CellResult, Effect, FailedRun, Interval, Levels, Quantity, RESULTS_FORMAT, StudyResults,
-};
+use crate::levels::Levels;
+use crate::quantity::{Interval, Measure, Quantity, Unit};
+use crate::results::{CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
 use crate::stats::interval::of_mean;
+use crate::stats::mirroring;
 use crate::stats::stop::{self, StopReason};
 use crate::store::{Ended, StoredStudy, directory};
-use crate::verdict::VerdictInput;
+use crate::verdict;
 
 pub mod adapter;
 pub mod effects;
-pub mod figures;
 pub mod limit;
+pub mod measures;
 pub mod published;
+pub mod shares;
 pub mod warnings;
 pub mod watched;
 
-use figures::RunsByCell;
+use measures::RunsByCell;
 
 /// Makes the document.
 pub fn analyse(stored: &StoredStudy) -> StudyResults {
@@ -36,8 +39,8 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
     let method = &study.method;
     let runs = RunsByCell::of(study, &stored.runs);
     let level = interval_confidence(stored);
-    let level_of_effects = method.order.level_of_effects(level);
-    let background = figures::background_cpu(&runs, level);
+    let level_of_effects = mirroring::level_of_effects(method.order, level);
+    let background = measures::background_cpu(&runs, level);
     let cells =
         (0..study.cells.len()).map(|cell| cell_result(stored, &runs, cell, level)).collect();
     let effects: Vec<Effect> = effects::comparisons(study)
@@ -71,7 +74,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         cells,
         effects,
         published: published::beside(study, &runs, level, level_of_effects),
-        background_cpu: background.map(|interval| Quantity { interval, unit: "%" }),
+        background_cpu: background.map(|interval| Quantity { interval, unit: Unit::Percent }),
         facts: stored.plan.facts.clone(),
         failures: failures(stored),
         warnings: warnings::warnings(stored, &runs, background.map(|interval| interval.mean)),
@@ -102,20 +105,18 @@ fn cell_result(
 ) -> CellResult {
     let study = &stored.plan.study;
     let cell = &study.cells[index];
-    let transactional = figures::is_transactional(&cell.spec);
+    let transactional = cell.spec.is_transactional();
     let of_cell = runs.cell(index);
     let good = of_cell.iter().filter(|run| run.measurement().is_some()).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let quantity = |figure: fn(&linkrate_terms::Measurement, bool) -> Option<f64>, unit| {
+    let quantity = |figure: fn(&linkrate_terms::Measurement, bool) -> Option<f64>,
+                    measure: Measure| {
         let values: Vec<f64> =
             of_cell.iter().filter_map(|run| figure(run.measurement()?, transactional)).collect();
         let interval: Option<Interval> = of_mean(&values, level);
-        interval.map(|interval| Quantity { interval, unit })
+        interval.map(|interval| Quantity { interval, unit: measure.unit(transactional) })
     };
-    let mut input = VerdictInput::of_runs(of_cell.iter().copied());
-    input.scale = study.testbed.scale;
     let limit = limit::of_cell(&cell.spec, &study.testbed, of_cell);
-    let demand_unit = if transactional { "us/transaction" } else { "us/KB" };
     CellResult {
         levels: cell.levels.clone(),
         runs: count(good),
@@ -124,23 +125,22 @@ fn cell_result(
             .iter()
             .filter_map(|run| run.measurement())
             .any(|measurement| measurement.sut_cpu.shared),
-        throughput: quantity(|run, _| figures::throughput(run), "bit/s"),
+        throughput: quantity(|run, _| measures::throughput(run), Measure::Throughput),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },
-            unit: "bit/s",
+            unit: Unit::BitsPerSecond,
         }),
         transactions: if transactional {
-            quantity(|run, _| figures::transactions(run), "transaction/s")
+            quantity(|run, _| measures::transactions(run), Measure::Transactions)
         } else {
             None
         },
-        service_demand: quantity(figures::service_demand, demand_unit),
-        cpu: quantity(|run, _| figures::sut_cpu_percent(run), "%"),
-        latency: figures::latency(of_cell),
-        evidence: figures::evidence(of_cell),
+        service_demand: quantity(measures::service_demand, Measure::ServiceDemand),
+        cpu: quantity(|run, _| measures::sut_cpu_percent(run), Measure::Cpu),
+        latency: measures::latency(of_cell),
+        evidence: measures::evidence(of_cell),
         attribution: attribution::of_runs(of_cell.iter().filter_map(|run| run.measurement())),
-        verdict: input.sentence(),
-        brief_verdict: input.brief(),
+        verdict: verdict::judge(&shares::of_runs(of_cell.iter().copied(), study.testbed.scale)),
     }
 }
 

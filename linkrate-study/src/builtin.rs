@@ -74,8 +74,8 @@ mod tests {
 
     use super::*;
     use crate::file::{parse, quick};
-    use crate::plan::estimate;
-    use crate::results::Level;
+    use crate::levels::Level;
+    use crate::schedule::estimate;
     use crate::study::{Cell, PART};
 
     #[test]

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::analysis::interval_confidence;
-use crate::results::{Interval, Level, Levels, Measure};
+use crate::levels::{Level, Levels};
+use crate::quantity::{Interval, Measure, Unit};
+use crate::stats::mirroring::level_of_effects;
 use crate::store::StoredStudy;
 
 pub mod conditions;
@@ -27,7 +29,7 @@ pub const COMPARISON_FORMAT: u32 = 1;
 
 /// What a comparison is asked to do beyond its two sets.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Request {
+pub struct Criteria {
     /// Names of the differences that are known and wanted: what is under test.
     pub allow: Vec<String>,
     /// Smallest difference that counts, as a fraction; the baseline's own unless given.
@@ -54,7 +56,7 @@ pub struct StudyComparison {
     /// What differs between the sets beyond their figures, as it was allowed to.
     pub differences: Vec<Difference>,
     /// All cells together, a row for each measure; empty in a study of one cell.
-    pub overall: Vec<Row>,
+    pub overall: Vec<MeasureRow>,
     /// Each cell by itself, in the order of the baseline.
     pub cells: Vec<CellComparison>,
     /// How the effects differ.
@@ -114,7 +116,7 @@ impl Compared {
 
 /// The figure of one cell in one set.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Figure {
+pub struct SetFigure {
     /// Mean over the runs, with its interval.
     #[serde(flatten)]
     pub interval: Interval,
@@ -124,16 +126,16 @@ pub struct Figure {
 
 /// One measure of one cell, or of all of them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct MeasureRow {
     /// What is compared.
     pub measure: Compared,
     /// Unit of both figures.
-    pub unit: &'static str,
+    pub unit: Unit,
     /// The baseline's figure; absent without a good run, and for all cells together, whose mean
     /// over different rates would say nothing.
-    pub baseline: Option<Figure>,
+    pub baseline: Option<SetFigure>,
     /// The candidate's.
-    pub candidate: Option<Figure>,
+    pub candidate: Option<SetFigure>,
     /// Candidate to baseline, ratio of the geometric means over the runs; 1 is no change.
     pub ratio: Option<Interval>,
     /// Probability of such a ratio without any difference; absent without an interval.
@@ -141,7 +143,7 @@ pub struct Row {
     /// The same, adjusted for the number of rows by Holm's method.
     pub adjusted_p: Option<f64>,
     /// What may be said.
-    pub verdict: Verdict,
+    pub verdict: Finding,
 }
 
 /// One cell.
@@ -154,13 +156,13 @@ pub struct CellComparison {
     /// Runs of the candidate that failed.
     pub candidate_failed: u32,
     /// Its measures; those that neither set has are left out.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MeasureRow>,
 }
 
 /// What may be said of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Finding {
     /// A difference beyond chance and larger than the minimum, in the wanted direction.
     Better,
     /// The same in the other direction.
@@ -177,7 +179,7 @@ pub enum Verdict {
     Gained,
 }
 
-impl Verdict {
+impl Finding {
     /// Whether it makes a candidate worse than its baseline.
     pub fn is_regression(self) -> bool {
         matches!(self, Self::Worse | Self::Lost)
@@ -275,7 +277,7 @@ fn count(differences: usize) -> String {
 pub fn compare(
     baseline: &StoredStudy,
     candidate: &StoredStudy,
-    request: &Request,
+    request: &Criteria,
 ) -> Result<StudyComparison, ComparisonError> {
     if baseline.plan.started_unix_ms == candidate.plan.started_unix_ms
         && baseline.runs == candidate.runs
@@ -294,7 +296,7 @@ pub fn compare(
     // a set that stopped because it was precise has a scatter that looks smaller than it is
     let level = interval_confidence(baseline).max(interval_confidence(candidate));
     let effects_level = [baseline, candidate]
-        .map(|set| set.plan.study.method.order.level_of_effects(level))
+        .map(|set| level_of_effects(set.plan.study.method.order, level))
         .into_iter()
         .fold(level, f64::max);
     let mut rows = rows::Rows::new(baseline, candidate, level, minimum_effect);
@@ -302,13 +304,13 @@ pub fn compare(
     let mut overall = rows.overall();
     rows::judge(&mut overall, &mut cells, level, minimum_effect);
     let all = || overall.iter().chain(cells.iter().flat_map(|cell| &cell.rows));
-    let lost = all().any(|row| row.verdict == Verdict::Lost);
+    let lost = all().any(|row| row.verdict == Finding::Lost);
     if !lost && !all().any(|row| row.p.is_some()) {
         return Err(ComparisonError::NothingToCompare);
     }
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let regressions = number(all().filter(|row| row.verdict.is_regression()).count());
-    let improvements = number(all().filter(|row| row.verdict == Verdict::Better).count());
+    let improvements = number(all().filter(|row| row.verdict == Finding::Better).count());
     let mut warnings = conditions::warnings(baseline, candidate, &differences, &idle_allowances);
     if request.minimum_effect.is_none()
         && candidate.plan.study.method.minimum_effect != minimum_effect

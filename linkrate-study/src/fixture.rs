@@ -13,8 +13,8 @@ use linkrate_terms::{
 };
 
 use crate::executor::{RunFailure, Stage};
-use crate::plan::Order;
-use crate::results::{Level, Levels};
+use crate::levels::{Level, Levels};
+use crate::order::Order;
 use crate::store::{Outcome, StoredRun};
 use crate::study::{Cell, Factor, Method, OnFailure, Study};
 
@@ -131,6 +131,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
                 ("Ip.OutRequests".to_owned(), 1000),
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 1_900_000, ..SenderTimes::default() },
+            client_senders: None,
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: None,
             links: Vec::new(),

@@ -15,7 +15,7 @@ use linkrate_terms::nearest::nearest;
 use linkrate_terms::units::UnitError;
 use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
 
-use crate::results::Level;
+use crate::levels::Level;
 
 pub use combination::{Combination, check, is_used, kind_name};
 pub use port::{MAX_CLIENTS, misplaced};

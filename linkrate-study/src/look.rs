@@ -9,9 +9,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::analysis::effects::comparisons;
-use crate::analysis::figures::{RunsByCell, is_transactional};
+use crate::analysis::measures::RunsByCell;
 use crate::analysis::watched::watched;
-use crate::results::{Interval, Levels, Measure, Quantity};
+use crate::levels::Levels;
+use crate::quantity::{Interval, Measure, Quantity};
 use crate::stats::interval::{of_mean, relative_half_width};
 use crate::stats::stop::{self, Decision, Progress, Rule, Wanting};
 use crate::store::{StoredPlan, StoredStudy};
@@ -171,20 +172,15 @@ fn clause(wanting: &Wanting, precision: f64) -> String {
 
 fn cell_look(study: &Study, runs: &RunsByCell<'_>, index: usize, level: f64) -> CellLook {
     let cell = &study.cells[index];
-    let transactional = is_transactional(&cell.spec);
-    let measures = match transactional {
-        true => {
-            [(Measure::Transactions, "transaction/s"), (Measure::ServiceDemand, "us/transaction")]
-        }
-        false => [(Measure::Throughput, "bit/s"), (Measure::ServiceDemand, "us/KB")],
-    };
-    let figures = measures.into_iter().filter_map(|(measure, unit)| {
+    let transactional = cell.spec.is_transactional();
+    let rate = if transactional { Measure::Transactions } else { Measure::Throughput };
+    let figures = [rate, Measure::ServiceDemand].into_iter().filter_map(|measure| {
         let values: Vec<f64> = runs.by_block(index, measure).into_values().collect();
         let interval: Interval = of_mean(&values, level)?;
         let so_far = (2..=values.len()).filter_map(|n| of_mean(&values[..n], level));
         Some(FigureLook {
             measure,
-            quantity: Quantity { interval, unit },
+            quantity: Quantity { interval, unit: measure.unit(transactional) },
             half_width: relative_half_width(&interval),
             history: so_far.filter_map(|interval| relative_half_width(&interval)).collect(),
         })

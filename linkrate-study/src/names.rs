@@ -6,7 +6,7 @@
 
 use linkrate_terms::ByteSize;
 
-use crate::results::{Level, Levels};
+use crate::levels::{Level, Levels};
 use crate::study::PART;
 
 /// A step between two levels as the subject of a sentence.

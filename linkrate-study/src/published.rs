@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::results::{Level, Levels, Measure};
-use crate::study::Study;
+use crate::levels::{Level, Levels};
+use crate::quantity::Measure;
 
 /// One published figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,13 +13,13 @@ pub struct Published {
     /// The cells it is about: all that have these levels.
     pub at: Levels,
     /// What was found.
-    pub figure: Figure,
+    pub figure: PublishedFigure,
 }
 
-/// The figure, in the unit of [`Published::unit`].
+/// The figure, in the unit of its [`Measure`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Figure {
+pub enum PublishedFigure {
     /// Of one cell.
     Value(f64),
     /// From one level to another, as a ratio: 0.53 for −47 %. Over several combinations of the
@@ -41,34 +41,22 @@ pub struct Step {
 }
 
 impl Published {
-    /// The unit of a value or a difference.
-    pub fn unit(&self, transactional: bool) -> &'static str {
-        match self.measure {
-            Measure::Throughput => "bit/s",
-            Measure::Transactions => "transaction/s",
-            Measure::Cpu => "%",
-            Measure::ServiceDemand if transactional => "us/transaction",
-            Measure::ServiceDemand => "us/KB",
-        }
-    }
-
     /// The step, unless it is a value.
     pub fn step(&self) -> Option<&Step> {
         match &self.figure {
-            Figure::Value(_) => None,
-            Figure::Effect(step, _) | Figure::Difference(step, _) => Some(step),
+            PublishedFigure::Value(_) => None,
+            PublishedFigure::Effect(step, _) | PublishedFigure::Difference(step, _) => Some(step),
         }
     }
 
-    /// Indices of the cells that have the levels of `at`.
-    pub fn cells(&self, study: &Study) -> Vec<usize> {
-        cells_at(&self.at, study.cells.iter().map(|cell| &cell.levels)).collect()
+    /// Indices among `cells` of those that have the levels of `at`.
+    pub fn cells(&self, cells: &[&Levels]) -> Vec<usize> {
+        cells_at(&self.at, cells.iter().copied()).collect()
     }
 
-    /// Pairs of cells that differ in the step alone, before and after.
-    pub fn pairs(&self, study: &Study) -> Vec<(usize, usize)> {
-        let levels: Vec<&Levels> = study.cells.iter().map(|cell| &cell.levels).collect();
-        self.step().map(|step| pairs_at(&self.at, step, &levels)).unwrap_or_default()
+    /// Pairs among `cells` that differ in the step alone, before and after.
+    pub fn pairs(&self, cells: &[&Levels]) -> Vec<(usize, usize)> {
+        self.step().map(|step| pairs_at(&self.at, step, cells)).unwrap_or_default()
     }
 }
 

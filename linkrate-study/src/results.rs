@@ -2,136 +2,18 @@
 //! made from. It is derived from the stored runs alone.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use linkrate_terms::measurement::Latency;
-use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::Serialize;
 
 use crate::executor::Facts;
+use crate::levels::{Level, Levels};
+use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::store::{StoredPlan, StoredRun};
+use crate::verdict::Verdict;
 
 /// Version of the JSON document.
 pub const RESULTS_FORMAT: u32 = 1;
-
-/// One level of one factor, as the study file has it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Level {
-    /// A whole number (`ports = [1, 2]`).
-    Number(u64),
-    /// A switch (`gro = [true, false]`).
-    Switch(bool),
-    /// Anything else (`offload = ["none", "tso"]`).
-    Text(String),
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Switch(true) => f.write_str("on"),
-            Self::Switch(false) => f.write_str("off"),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-/// The levels of one cell, in the order of the study file's factors. Serialised as a map.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Levels(pub Vec<(String, Level)>);
-
-impl Levels {
-    /// The level of `factor` in this cell.
-    pub fn get(&self, factor: &str) -> Option<&Level> {
-        self.0.iter().find(|(name, _)| name == factor).map(|(_, level)| level)
-    }
-
-    /// The same levels with another one of `factor`.
-    pub fn with(&self, factor: &str, level: &Level) -> Self {
-        let replaced = self.0.iter().map(|(name, old)| {
-            (name.clone(), if name == factor { level.clone() } else { old.clone() })
-        });
-        Self(replaced.collect())
-    }
-
-    /// The same levels without `factor`.
-    pub fn without(&self, factor: &str) -> Self {
-        Self(self.0.iter().filter(|(name, _)| name != factor).cloned().collect())
-    }
-}
-
-impl fmt::Display for Levels {
-    /// `tso, transmit`; a level that does not speak for itself takes its factor's name with it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (factor, level)) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str(", ")?;
-            }
-            match level {
-                Level::Text(text) => f.write_str(text)?,
-                _ => write!(f, "{factor} {level}")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Serialize for Levels {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (factor, level) in &self.0 {
-            map.serialize_entry(factor, level)?;
-        }
-        map.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for Levels {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Levels;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map from factor to level")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Levels, A::Error> {
-                let mut levels = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    levels.push(entry);
-                }
-                Ok(Levels(levels))
-            }
-        }
-
-        deserializer.deserialize_map(InOrder)
-    }
-}
-
-/// A mean with its confidence interval. With a single run there is no interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Interval {
-    /// The estimate.
-    pub mean: f64,
-    /// Lower end; absent when the runs do not allow one.
-    pub low: Option<f64>,
-    /// Upper end.
-    pub high: Option<f64>,
-}
-
-/// An [`Interval`] with the unit of its values.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Quantity {
-    /// The values.
-    #[serde(flatten)]
-    pub interval: Interval,
-    /// `bit/s`, `us/KB`, `us/transaction`, `%`, `transaction/s`.
-    pub unit: &'static str,
-}
 
 /// The document.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -232,11 +114,9 @@ pub struct CellResult {
     /// Where the SUT's CPU time went; absent unless the runs were profiled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
-    /// What bound the cell, in plain words.
-    pub verdict: String,
-    /// The same in one clause, for the column of a table; the document has the whole.
-    #[serde(skip)]
-    pub brief_verdict: String,
+    /// What bound the cell, by direction.
+    #[serde(flatten)]
+    pub verdict: Verdict,
 }
 
 /// Where the CPU time of the SUT went in one cell; means over its profiled runs.
@@ -324,7 +204,7 @@ pub struct AdapterFigures {
     pub bus_percent: Option<f64>,
     /// CPU time of the device threads, in CPUs.
     pub device_cpus: Option<f64>,
-    /// CPU time of the busiest device thread, in per cent of one CPU.
+    /// CPU time of the device threads on the CPU that they use most, in per cent of that CPU.
     pub device_busiest_percent: Option<f64>,
     /// Whether device threads may run on CPUs that the clients have too.
     pub device_shares_cpus: bool,
@@ -343,20 +223,6 @@ pub struct PortFigures {
     pub tx_link_percent: Option<f64>,
     /// The same inwards.
     pub rx_link_percent: Option<f64>,
-}
-
-/// What an effect is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// Received payload per second.
-    Throughput,
-    /// SUT CPU time per KB or per transaction.
-    ServiceDemand,
-    /// Completed transactions per second.
-    Transactions,
-    /// Busy share of the SUT's CPUs. No effect is computed of it; papers publish it.
-    Cpu,
 }
 
 /// A ratio between two levels of one factor, all else equal, paired within blocks.
@@ -404,8 +270,8 @@ pub struct PublishedResult {
     pub published: f64,
     /// The measured one in the same unit; absent without runs to make it of.
     pub measured: Option<Interval>,
-    /// Unit of both; `ratio` for an effect.
-    pub unit: &'static str,
+    /// Unit of both.
+    pub unit: Unit,
 }
 
 /// What a published figure is.

@@ -15,11 +15,11 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::{InterfaceKnobs, RunSpec, SocketKnobs};
 
 use crate::analysis::effects::{Comparison, comparisons};
-use crate::analysis::figures::RunsByCell;
+use crate::analysis::measures::RunsByCell;
 use crate::analysis::watched::{self, CellPrecision};
 use crate::executor::{Executor, RunFailure, Stage};
-use crate::plan::{Slot, block_order, estimate};
-use crate::results::Levels;
+use crate::levels::Levels;
+use crate::schedule::{Slot, block_order, estimate};
 use crate::stats::stop::{self, Decision, Progress, Rule, StopReason, Watched};
 use crate::store::{Ended, Outcome, Store, StoreError, StoredRun};
 use crate::study::{OnFailure, Study};

@@ -7,6 +7,8 @@
 //! - [`sample`]: mean and variance that survive large offsets
 //! - [`student_t`]: the distribution behind every interval
 //! - [`interval`]: the interval of a mean
+//! - [`normal`]: the distribution of what is a sum of many
+//! - [`mirroring`]: what mirrored blocks cost the intervals of effects
 //! - [`paired`]: the ratio of two levels, paired within blocks
 //! - [`independent`]: the ratio of two sets of runs that share no blocks
 //! - [`stop`]: when it is enough
@@ -14,6 +16,8 @@
 
 pub mod independent;
 pub mod interval;
+pub mod mirroring;
+pub mod normal;
 pub mod paired;
 pub mod sample;
 pub mod stop;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use linkrate_terms::{RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Order;
+use crate::levels::{Level, Levels};
+use crate::order::Order;
 use crate::published::Published;
-use crate::results::{Level, Levels};
 
 /// A validated study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,11 @@ pub struct Study {
 }
 
 impl Study {
+    /// The levels of every cell, in their order.
+    pub fn levels(&self) -> Vec<&Levels> {
+        self.cells.iter().map(|cell| &cell.levels).collect()
+    }
+
     /// Profiles every run.
     pub fn profile_runs(&mut self) {
         self.method.profile = true;

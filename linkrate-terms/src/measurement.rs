@@ -232,6 +232,15 @@ impl CpuUse {
         if window_ns == 0 { 0.0 } else { time_ns as f64 * 100.0 / window_ns as f64 }
     }
 
+    /// The busiest of linkrate's threads on these CPUs, in per cent of one CPU: a thread that moves
+    /// over several CPUs fills none of them, and still has no time left. `None` without threads or
+    /// CPUs.
+    pub fn busiest_thread_percent(&self) -> Option<f64> {
+        let window_ns = self.cpus.iter().map(|cpu| cpu.window_ns).max()?;
+        let cpu_ns = self.threads.iter().map(|thread| thread.cpu_ns).max()?;
+        percent(cpu_ns, window_ns)
+    }
+
     /// The busiest CPU of the group, in per cent of one CPU.
     pub fn busiest_percent(&self) -> f64 {
         self.cpus
@@ -290,6 +299,10 @@ pub struct Evidence {
     pub protocol: BTreeMap<String, u64>,
     /// TCP_INFO of the sending sockets over the window, both ends.
     pub senders: SenderTimes,
+    /// The clients' part of `senders`; absent in runs of earlier versions, which did not keep the
+    /// ends apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_senders: Option<SenderTimes>,
     /// Packets that receive processing handled, by CPU, over the window (`/proc/net/softnet_stat`).
     pub receive_packets_by_cpu: BTreeMap<u32, u64>,
     /// What the SUT's virtual adapters counted; absent on other adapters.
@@ -343,6 +356,23 @@ pub struct PortEvidence {
     pub counters: BTreeMap<String, u64>,
 }
 
+/// The largest share of a CPU that threads take together, in per cent. Threads that may run on the
+/// same CPUs only are added up and spread over these CPUs, and a thread that may move fills at
+/// least its own share of one CPU.
+fn busiest_cpu_percent(threads: &[ThreadTime], window_ns: u64) -> Option<f64> {
+    let alone = threads.iter().map(|thread| thread.cpu_ns).max()?;
+    let together = threads.iter().filter(|thread| !thread.affinity.is_empty()).map(|thread| {
+        let within = |other: &&ThreadTime| {
+            !other.affinity.is_empty()
+                && other.affinity.iter().all(|cpu| thread.affinity.contains(cpu))
+        };
+        let cpu_ns =
+            threads.iter().filter(within).fold(0u64, |sum, other| sum.saturating_add(other.cpu_ns));
+        cpu_ns / thread.affinity.len().max(1) as u64
+    });
+    percent(together.fold(alone, u64::max), window_ns)
+}
+
 impl AdapterEvidence {
     /// A counter of all ports together.
     pub fn total(&self, counter: &str) -> u64 {
@@ -356,10 +386,15 @@ impl AdapterEvidence {
         if self.window_ns == 0 { 0.0 } else { cpu_ns as f64 / self.window_ns as f64 }
     }
 
-    /// CPU time of the busiest device thread, in per cent of one CPU; `None` without threads.
+    /// CPU time of the device threads on the CPU that they use most, in per cent of that CPU;
+    /// `None` without threads.
     pub fn busiest_device_percent(&self) -> Option<f64> {
-        let busiest = self.device_threads.iter().map(|thread| thread.cpu_ns).max()?;
-        ratio(Some(&busiest), Some(&self.window_ns)).map(|share| share * 100.0)
+        busiest_cpu_percent(&self.device_threads, self.window_ns)
+    }
+
+    /// CPU time of the SUT's busiest driver thread, in per cent of one CPU; `None` without threads.
+    pub fn busiest_driver_percent(&self) -> Option<f64> {
+        percent(self.driver_threads.iter().map(|thread| thread.cpu_ns).max()?, self.window_ns)
     }
 
     /// Mean bytes of a frame the ports sent, Ethernet header and FCS included: one MTU and its
@@ -458,6 +493,11 @@ pub struct SenderTimes {
     pub busy_us: u64,
     /// Part of it limited by the receiver's window, µs.
     pub rwnd_limited_us: u64,
+    /// Part of that over paths without a queue: the smoothed round trip was at most twice the
+    /// shortest when the window opened and when it closed. Over other paths something is full that
+    /// fills the receiver's window. Absent in runs of earlier versions, which did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rwnd_limited_unqueued_us: Option<u64>,
     /// Part of it limited by the send buffer, µs.
     pub sndbuf_limited_us: u64,
     /// Segments sent again.
@@ -469,6 +509,38 @@ pub struct SenderTimes {
     /// buffer would have been more throughput.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_full_looks: u64,
+}
+
+impl SenderTimes {
+    /// The times of both. Sums stay at the largest number, whatever a far end reports.
+    pub fn plus(self, more: Self) -> Self {
+        self.with(more, u64::saturating_add, u32::saturating_add)
+    }
+
+    /// These times without those of `part`.
+    pub fn without(self, part: Self) -> Self {
+        self.with(part, u64::saturating_sub, u32::saturating_sub)
+    }
+
+    fn with(self, other: Self, times: fn(u64, u64) -> u64, count: fn(u32, u32) -> u32) -> Self {
+        let unqueued = match (self.rwnd_limited_unqueued_us, other.rwnd_limited_unqueued_us) {
+            (Some(own), Some(others)) => Some(times(own, others)),
+            // without sockets there is nothing to know
+            (own, None) if other.sockets == 0 => own,
+            (None, others) if self.sockets == 0 => others,
+            _ => None,
+        };
+        Self {
+            sockets: count(self.sockets, other.sockets),
+            busy_us: times(self.busy_us, other.busy_us),
+            rwnd_limited_us: times(self.rwnd_limited_us, other.rwnd_limited_us),
+            rwnd_limited_unqueued_us: unqueued,
+            sndbuf_limited_us: times(self.sndbuf_limited_us, other.sndbuf_limited_us),
+            retransmits: times(self.retransmits, other.retransmits),
+            buffer_looks: times(self.buffer_looks, other.buffer_looks),
+            buffer_full_looks: times(self.buffer_full_looks, other.buffer_full_looks),
+        }
+    }
 }
 
 impl Evidence {
@@ -483,9 +555,94 @@ impl Evidence {
     }
 }
 
+fn percent(part_ns: u64, window_ns: u64) -> Option<f64> {
+    (window_ns > 0).then(|| part_ns as f64 * 100.0 / window_ns as f64)
+}
+
 fn ratio(numerator: Option<&u64>, denominator: Option<&u64>) -> Option<f64> {
     match (numerator, denominator) {
         (Some(n), Some(d)) if *d > 0 => Some(*n as f64 / *d as f64),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(cpus: &[u32], cpu_ns: u64) -> ThreadTime {
+        ThreadTime {
+            name: "device".to_owned(),
+            affinity: cpus.iter().copied().collect(),
+            cpu_ns,
+            user_ns: 0,
+        }
+    }
+
+    #[test]
+    fn device_threads_are_added_up_by_the_cpus_they_run_on() {
+        let busiest = |threads: &[ThreadTime]| {
+            let device_threads = threads.to_vec();
+            let counted =
+                AdapterEvidence { window_ns: 1000, device_threads, ..AdapterEvidence::default() };
+            counted.busiest_device_percent()
+        };
+        assert_eq!(busiest(&[]), None);
+        let on_one = [200, 150, 130, 120].map(|cpu_ns| thread(&[1], cpu_ns));
+        assert_eq!(busiest(&on_one), Some(60.0));
+        let apart = [thread(&[1], 200), thread(&[2], 900), thread(&[1], 300)];
+        assert_eq!(busiest(&apart), Some(90.0));
+        // two CPUs for both threads: each has half of them, unless one thread alone takes more
+        assert_eq!(busiest(&[thread(&[1, 2], 500), thread(&[1, 2], 900)]), Some(90.0));
+        let three = [500, 600, 700].map(|cpu_ns| thread(&[1, 2], cpu_ns));
+        assert_eq!(busiest(&three), Some(90.0));
+        // what may run on CPU 1 alone counts for the pair of CPUs too
+        assert_eq!(busiest(&[thread(&[1, 2], 800), thread(&[1], 980)]), Some(98.0));
+        // an affinity that could not be read says nothing of where the thread ran
+        assert_eq!(busiest(&[thread(&[], 400), thread(&[], 300)]), Some(40.0));
+    }
+
+    #[test]
+    fn a_thread_that_moves_is_as_busy_as_it_was_everywhere_together() {
+        let cpu = |cpu| CpuTime { cpu, window_ns: 1000, busy_ns: 500, steal_ns: 0, unsure_ns: 0 };
+        let group = CpuUse {
+            cpus: vec![cpu(0), cpu(1)],
+            threads: vec![thread(&[0, 1], 970), thread(&[0, 1], 20)],
+            source: IdleSource::TimerList,
+            shared: false,
+            others: Vec::new(),
+        };
+        assert_eq!((group.busiest_percent(), group.busiest_thread_percent()), (50.0, Some(97.0)));
+        assert_eq!(CpuUse { cpus: Vec::new(), ..group }.busiest_thread_percent(), None);
+    }
+
+    #[test]
+    fn senders_are_added_and_taken_apart() {
+        let own = SenderTimes {
+            sockets: 2,
+            busy_us: 900,
+            rwnd_limited_us: 500,
+            rwnd_limited_unqueued_us: Some(300),
+            ..SenderTimes::default()
+        };
+        let far = SenderTimes { rwnd_limited_unqueued_us: Some(40), ..own };
+        let both = own.plus(far);
+        assert_eq!(
+            (both.sockets, both.busy_us, both.rwnd_limited_unqueued_us),
+            (4, 1800, Some(340))
+        );
+        assert_eq!(both.without(far), own);
+        assert_eq!(SenderTimes::default().plus(own), own);
+        assert_eq!(own.plus(SenderTimes::default()), own);
+        let unknown = SenderTimes { rwnd_limited_unqueued_us: None, ..far };
+        assert_eq!(own.plus(unknown).rwnd_limited_unqueued_us, None);
+    }
+
+    #[test]
+    fn senders_of_earlier_versions_are_read() {
+        let text = "{\"sockets\":1,\"busy_us\":9,\"rwnd_limited_us\":4,\"sndbuf_limited_us\":0,\
+                    \"retransmits\":0}";
+        let read: SenderTimes = serde_json::from_str(text).unwrap();
+        assert_eq!((read.rwnd_limited_us, read.rwnd_limited_unqueued_us), (4, None));
     }
 }

@@ -82,10 +82,4 @@ impl Profile {
     pub fn samples(&self) -> u64 {
         self.cpus.iter().fold(0, |sum, (_, samples)| sum.saturating_add(*samples))
     }
-
-    /// Samples in user mode of the threads of `owner`.
-    pub fn user_samples(&self, owner: Owner) -> u64 {
-        let tasks = self.tasks.iter().filter(|task| task.owner == owner);
-        tasks.fold(0, |sum, task| sum.saturating_add(task.user))
-    }
 }

@@ -47,6 +47,16 @@ pub struct RunSpec {
     pub seed: u64,
 }
 
+impl RunSpec {
+    /// Whether the run's unit of work is a transaction.
+    pub fn is_transactional(&self) -> bool {
+        match &self.task {
+            Task::Workload(workload) => workload.kind.is_transactional(),
+            Task::Idle => false,
+        }
+    }
+}
+
 /// The adapters a testbed can be built on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -65,7 +65,7 @@ pub enum StudyCommand {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        standing: StandingArgs,
+        existing: ExistingArgs,
     },
     /// Run a study and report what it found
     Run(StudyRunArgs),
@@ -91,15 +91,15 @@ pub enum StudyCommand {
     },
 }
 
-/// Interfaces that are there already, instead of what linkrate makes.
+/// Existing interfaces, instead of adapters that linkrate makes.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Interfaces of this host")]
-pub struct StandingArgs {
-    /// Measure this interface of this host as it stands; repeat it for several, each a port
+#[command(next_help_heading = "Existing interfaces")]
+pub struct ExistingArgs {
+    /// Measure this existing interface of this host; repeat it for several, each a port
     #[arg(long, value_name = "NAME", requires = "client")]
     pub interface: Vec<String>,
-    /// Who is at its far end: ssh:HOST, ssh:USER@HOST, or interface:NAME for another of this host,
-    /// with ,ADDRESS where linkrate cannot tell which; repeat it for several
+    /// The client at its far end: ssh:HOST, ssh:USER@HOST, or interface:NAME for another interface
+    /// of this host, with ,ADDRESS where the client has several; repeat it for several
     #[arg(long, value_name = "CLIENT", requires = "interface")]
     pub client: Vec<FarEnd>,
     /// The linkrate program at the far end of ssh [default: linkrate]
@@ -107,7 +107,7 @@ pub struct StandingArgs {
     pub agent: Option<String>,
 }
 
-impl StandingArgs {
+impl ExistingArgs {
     /// The interfaces, if any are named.
     pub fn interfaces(&self) -> Result<Option<Interfaces>, Failure> {
         if self.interface.is_empty() {
@@ -227,14 +227,14 @@ pub struct StudyRunArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub standing: StandingArgs,
+    pub existing: ExistingArgs,
 }
 
 /// `linkrate measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// What joins the system under test and its clients: veth, a model, or the file of one
-    /// [default: veth]
+    /// What joins the system under test and its clients: a model, the file of one, or veth
+    /// [default: gigabit]
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
     /// Clients behind each port of a model [default: 1]
@@ -272,7 +272,7 @@ pub struct MeasureArgs {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
-    pub standing: StandingArgs,
+    pub existing: ExistingArgs,
     #[command(flatten)]
     pub settings: Settings,
 }

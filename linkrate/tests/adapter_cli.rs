@@ -112,7 +112,7 @@ fn wrong_arguments_are_refused_before_anything_is_built() {
         ("adapter set eth0", "KEY=VALUE"),
         ("adapter set eth0 lro", "expected KEY=VALUE, for example lro=on"),
         ("adapter faults eth0 nothing", "expected KEY=VALUE, for example loss=1%, or none"),
-        ("adapter faults eth0 none loss=1%", "none stands alone"),
+        ("adapter faults eth0 none loss=1%", "none cannot go with faults"),
         ("adapter link eth0 sideways", "expected up, down or a rate"),
         ("adapter top --interval 1ms", "--interval: 1ms is out of range"),
         ("adapter capture eth0", "<FILE>"),

@@ -17,6 +17,8 @@ use serde_json::Value;
 
 /// Two cells in five blocks: some five seconds.
 const STUDY: &str = r#"title = "Two rungs"
+[testbed]
+adapter = "veth"
 [factors]
 offload = ["none", "tso"]
 [method]

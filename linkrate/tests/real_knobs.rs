@@ -20,7 +20,7 @@ fn study(factors: &str, workload: &str) -> StoredStudy {
     let directory = tempfile::tempdir().expect("make a temporary directory");
     let (file, results) = (directory.path().join("knobs.toml"), directory.path().join("results"));
     let text = format!(
-        "title = \"Knobs\"\n[factors]\n{factors}\n[workload]\n{workload}\n[method]\n\
+        "title = \"Knobs\"\n[testbed]\nadapter = \"veth\"\n[factors]\n{factors}\n[workload]\n{workload}\n[method]\n\
          run = \"300 ms\"\nwarm-up = \"100 ms\"\nidle = \"100 ms\"\nblocks = {{ min = 2, max = 2 }}\n"
     );
     fs::write(&file, text).expect("write the study file");

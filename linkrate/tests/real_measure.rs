@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 /// The shortest measurement that is still one.
-const MEASURE: &str = "measure --json --runs 1 --time 300ms --warm-up 100ms";
+const MEASURE: &str = "measure --adapter veth --json --runs 1 --time 300ms --warm-up 100ms";
 
 fn measure(options: &str) -> Command {
     let mut command = command(LINKRATE, MEASURE);
@@ -209,6 +209,7 @@ fn several_runs_have_an_interval() {
     let document = common::linkrate(words).expect_code(0).json();
     let cell = &document["cells"][0];
     assert_eq!(cell["runs"], 3);
+    assert_eq!(document["facts"]["facts"]["adapter"], "gigabit", "the default");
     for figure in ["throughput", "service_demand", "cpu"] {
         let value = |end: &str| cell[figure][end].as_f64().expect("a number");
         assert!(value("low") <= value("mean") && value("mean") <= value("high"), "{cell}");

@@ -179,8 +179,8 @@ fn clients_in_different_vlans_reach_each_other_only_once_they_share_one() {
     assert!(ping("sut", CLIENT) && ping("client-0", OTHER), "all of them tag with VLAN 7");
     for (words, said) in [
         ("vlan eth0 access=0", "access: \"0\" is no list of VLANs"),
-        ("vlan eth0 native=1", "native stands alone"),
-        ("vlan eth0 all access=1", "all stands alone"),
+        ("vlan eth0 native=1", "native without trunk"),
+        ("vlan eth0 all access=1", "all cannot go with VLANs"),
     ] {
         let refused = lab.tried(&format!("adapter {words}")).expect_code(2).stderr;
         assert!(refused.contains(said), "{refused}");

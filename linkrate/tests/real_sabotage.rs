@@ -93,6 +93,33 @@ fn an_offload_that_is_switched_back_is_named() {
     believed(&mut lab, &spec);
 }
 
+#[test]
+fn an_interface_that_differs_from_the_others_is_named() {
+    if !is_root_or_skips("an_interface_that_differs_from_the_others_is_named") {
+        return;
+    }
+    let two_clients = TestbedSpec { clients: 2, ..TestbedSpec::default() };
+    let mut lab = lab_of(&two_clients, None);
+    let pid = lab.testbed().expect("a testbed").sut.pid().to_string();
+    let smaller = "echo 1400 > /sys/class/net/eth1/mtu";
+    let set = Command::new("nsenter")
+        .args(["--target", &pid, "--net", "--mount", "sh", "-c", smaller])
+        .status();
+    assert!(set.expect("run nsenter").success());
+    let both = RunSpec { clients: 2, ..run_of(None) };
+    let failure = refused(&mut lab, &both);
+    assert_eq!(failure.stage, Stage::Knob);
+    assert_eq!(
+        failure.reason,
+        "knob \"mtu\" of eth1: not requested, effective is 1400; eth0 has 1500 (hint: set mtu for \
+         the run, or give all interfaces the same value)"
+    );
+    // a run over the first interface alone has one value, and so has a run that asks for it
+    believed(&mut lab, &run_of(None));
+    let mtu = InterfaceKnobs { mtu: Some(1400), ..InterfaceKnobs::default() };
+    believed(&mut lab, &RunSpec { interface: mtu, ..both });
+}
+
 fn gigabit() -> TestbedSpec {
     let model = model::find("gigabit").expect("a built-in model");
     TestbedSpec { adapter: Adapter::Model(Box::new(model)), ..TestbedSpec::default() }

@@ -9,6 +9,8 @@ use serde_json::Value;
 /// Sixteen pairs of cells that differ in name only, and the ladder's ends as a difference that is
 /// there. Fixed blocks, so that significance alone is tested.
 const STUDY: &str = r#"title = "The same twice"
+[testbed]
+adapter = "veth"
 [factors]
 repeat = ["first", "second"]
 message = ["2 KiB", "8 KiB", "32 KiB", "128 KiB"]

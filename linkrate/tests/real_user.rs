@@ -69,7 +69,9 @@ fn a_user_measures_through_a_user_namespace() {
     }
     let study = SmallStudy::new();
     for options in ["", "--clients 2 --connections 2", "--offload none --mtu 9000 --gro off"] {
-        let words = format!("measure --json --runs 1 --time 300ms --warm-up 100ms {options}");
+        let words = format!(
+            "measure --json --runs 1 --time 300ms --warm-up 100ms --adapter veth {options}"
+        );
         let running = Running::start(&mut as_user(study.own.program(), &words));
         let document = running.wait().expect_code(0).json();
         check_facts(&document);
@@ -110,7 +112,7 @@ fn a_users_processes_are_the_users() {
         return;
     }
     let study = SmallStudy::new();
-    let words = "measure --json --runs 20 --time 300ms";
+    let words = "measure --adapter veth --json --runs 20 --time 300ms";
     let running = Running::start(&mut as_user(study.own.program(), words));
     let expected = if geteuid().is_root() { USER } else { geteuid().as_raw() };
     for agent in study.own.await_traffic(2) {

@@ -8,9 +8,10 @@ use common::lab::{lab_of, run_spec};
 use common::{is_root_or_skips, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
+use linkrate_study::analysis::shares;
 use linkrate_study::executor::Executor;
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_study::verdict::{Verdict, VerdictInput, judge};
+use linkrate_study::verdict::{Bound, judge};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
     ByteSize, Direction, InterfaceKnobs, MessageSize, Model, Offload, Protocol, ReceivePath,
@@ -41,10 +42,10 @@ fn run_of(workload: Workload) -> RunSpec {
 /// resource here is then used up.
 const STOLEN_PERCENT: f64 = 1.0;
 
-/// What bound one run, with the sentence for whoever reads a failure. `None`, and said so, where the
-/// hypervisor took part of the machine away meanwhile.
+/// What bound one run, with the sentence for the message of a failed test. `None`, with a note, if
+/// the hypervisor took part of the machine away meanwhile.
 #[track_caller]
-fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Verdict, String)> {
+fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bound, String)> {
     let measured = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
     let cpus = measured.sut_cpu.cpus.iter().chain(&measured.client_cpu.cpus);
     let stolen = cpus.map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.window_ns.max(1) as f64);
@@ -55,8 +56,10 @@ fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Verdict, String)>
     }
     let outcome = Outcome::Measured(Box::new(measured));
     let run = StoredRun { sequence: 0, block: 0, cell: Some(0), started_unix_ms: 0, spec, outcome };
-    let input = VerdictInput::of_runs([&run]);
-    Some((judge(&input), input.sentence()))
+    let verdict = judge(&shares::of_runs([&run], 1.0));
+    let [first, rest @ ..] = &verdict.ways[..] else { panic!("no direction was judged") };
+    assert!(rest.iter().all(|way| way.bound.word() == first.bound.word()), "{verdict:?}");
+    Some((first.bound, verdict.sentence()))
 }
 
 #[test]
@@ -66,12 +69,12 @@ fn a_link_that_is_full_is_the_verdict() {
         return;
     }
     let mut lab = lab_of(&model("rate = \"100 Mbit/s\""), None);
-    let Some((verdict, sentence)) =
+    let Some((bound, sentence)) =
         judged(test, &mut lab, run_of(stream(Direction::Transmit, 32768)))
     else {
         return;
     };
-    assert!(matches!(verdict, Verdict::Link { percent } if percent > 97.0), "{sentence}");
+    assert!(matches!(bound, Bound::Link { percent } if percent > 97.0), "{sentence}");
 }
 
 #[test]
@@ -81,12 +84,12 @@ fn a_bus_that_is_full_is_the_verdict() {
         return;
     }
     let mut lab = lab_of(&model("rate = \"1 Gbit/s\"\nbus = \"200 Mbit/s\""), None);
-    let Some((verdict, sentence)) =
+    let Some((bound, sentence)) =
         judged(test, &mut lab, run_of(stream(Direction::Transmit, 32768)))
     else {
         return;
     };
-    assert!(matches!(verdict, Verdict::Bus { .. }), "{sentence}");
+    assert!(matches!(bound, Bound::Bus { .. }), "{sentence}");
 }
 
 #[test]
@@ -96,22 +99,22 @@ fn small_messages_bind_the_cpu_of_who_sends_them() {
         return;
     }
     let mut lab = lab_of(&TestbedSpec::default(), None);
-    let Some((verdict, sentence)) = judged(test, &mut lab, run_of(stream(Direction::Transmit, 64)))
+    let Some((bound, sentence)) = judged(test, &mut lab, run_of(stream(Direction::Transmit, 64)))
     else {
         return;
     };
-    assert!(matches!(verdict, Verdict::SutCpu { .. }), "{sentence}");
-    let Some((verdict, sentence)) = judged(test, &mut lab, run_of(stream(Direction::Receive, 64)))
+    assert!(matches!(bound, Bound::SutCpu { .. }), "{sentence}");
+    let Some((bound, sentence)) = judged(test, &mut lab, run_of(stream(Direction::Receive, 64)))
     else {
         return;
     };
-    assert!(matches!(verdict, Verdict::ClientCpu { .. }), "{sentence}");
-    let Some((verdict, sentence)) =
+    assert!(matches!(bound, Bound::ClientCpu { .. }), "{sentence}");
+    let Some((bound, sentence)) =
         judged(test, &mut lab, run_of(stream(Direction::Bidirectional, 64)))
     else {
         return;
     };
-    assert!(matches!(verdict, Verdict::BothCpus { .. }), "{sentence}");
+    assert!(matches!(bound, Bound::BothCpus { .. }), "{sentence}");
 }
 
 #[test]
@@ -127,12 +130,12 @@ fn a_cpu_that_both_ends_share_is_the_verdict() {
         ..TestbedSpec::default()
     };
     let mut lab = lab_of(&spec, None);
-    let Some((verdict, sentence)) =
+    let Some((bound, sentence)) =
         judged(test, &mut lab, run_of(stream(Direction::Transmit, 131_072)))
     else {
         return;
     };
-    assert!(matches!(verdict, Verdict::SharedCpu { .. }), "{sentence}");
+    assert!(matches!(bound, Bound::SharedCpu { .. }), "{sentence}");
 }
 
 #[test]
@@ -147,8 +150,8 @@ fn a_device_that_cuts_tiny_frames_is_the_verdict() {
     let mut spec = run_of(workload);
     spec.interface.mtu = Some(100);
     spec.interface.offload = Some(Offload::Tso);
-    let Some((verdict, sentence)) = judged(test, &mut lab, spec) else { return };
-    assert!(matches!(verdict, Verdict::DeviceCpu { .. }), "{sentence}");
+    let Some((bound, sentence)) = judged(test, &mut lab, spec) else { return };
+    assert!(matches!(bound, Bound::DeviceCpu { .. }), "{sentence}");
 }
 
 /// A gigabit link with these faults.
@@ -168,8 +171,8 @@ fn a_small_window_over_a_long_wire_is_the_verdict() {
     let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });
     let mut spec = run_of(stream(Direction::Transmit, 131_072));
     spec.socket.buffer = Some(ByteSize(16384));
-    let Some((verdict, sentence)) = judged(test, &mut lab, spec) else { return };
-    assert!(matches!(verdict, Verdict::ReceiverWindow { .. }), "{sentence}");
+    let Some((bound, sentence)) = judged(test, &mut lab, spec) else { return };
+    assert!(matches!(bound, Bound::ReceiverWindow { .. }), "{sentence}");
 }
 
 /// Small writes that are not held back, each in a packet of its own whose memory fills the sender's buffer
@@ -184,8 +187,8 @@ fn a_small_send_buffer_over_a_long_wire_is_the_verdict() {
     let mut spec = run_of(stream(Direction::Transmit, 512));
     spec.socket.buffer = Some(ByteSize(65536));
     spec.socket.nodelay = true;
-    let Some((verdict, sentence)) = judged(test, &mut lab, spec.clone()) else { return };
-    assert!(matches!(verdict, Verdict::SendBuffer { .. }), "{sentence}");
+    let Some((bound, sentence)) = judged(test, &mut lab, spec.clone()) else { return };
+    assert!(matches!(bound, Bound::SendBuffer { .. }), "{sentence}");
     // four times the buffer carry more: it was the bound
     let small = lab.run(&spec).expect("a run").traffic.bits_per_second();
     spec.socket.buffer = Some(ByteSize(262_144));
@@ -200,12 +203,12 @@ fn losses_leave_no_resource_used_up() {
         return;
     }
     let faults = Faults { delay: Duration::from_millis(1), loss: 0.01, ..Faults::default() };
-    let Some((verdict, sentence)) =
+    let Some((bound, sentence)) =
         judged(test, &mut faulty(faults), run_of(stream(Direction::Transmit, 131_072)))
     else {
         return;
     };
-    assert!(matches!(verdict, Verdict::NoSingleResource { .. }), "{sentence}");
+    assert!(matches!(bound, Bound::NoSingleResource { .. }), "{sentence}");
 }
 
 #[test]
@@ -216,6 +219,6 @@ fn transactions_one_at_a_time_are_bound_by_the_round_trip() {
     }
     let mut lab = lab_of(&TestbedSpec::default(), None);
     let workload = Workload { kind: Protocol::RequestResponse, ..Workload::default() };
-    let Some((verdict, sentence)) = judged(test, &mut lab, run_of(workload)) else { return };
-    assert!(matches!(verdict, Verdict::RoundTrip { .. }), "{sentence}");
+    let Some((bound, sentence)) = judged(test, &mut lab, run_of(workload)) else { return };
+    assert!(matches!(bound, Bound::RoundTrip { .. }), "{sentence}");
 }

@@ -12,7 +12,7 @@ use common::simulated::{Set, TRANSACTIONS};
 use common::{Finished, LINKRATE, command, linkrate_with};
 use insta::assert_snapshot;
 use linkrate_report::terminal::Style;
-use linkrate_study::comparison::{Request, compare};
+use linkrate_study::comparison::{Criteria, compare};
 use linkrate_study::store::Store;
 use serde_json::{Value, json};
 
@@ -285,7 +285,7 @@ fn sets_without_a_difference_compare_well() {
 
 #[test]
 fn a_regression_has_an_exit_code_of_its_own() {
-    let slower = |levels: &linkrate_study::results::Levels| {
+    let slower = |levels: &linkrate_study::levels::Levels| {
         if levels.to_string() == "tso, transmit" { 0.95 } else { 1.0 }
     };
     let sets = two_sets(&Set { rate: slower, ..later() });
@@ -334,7 +334,7 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
 fn a_narrow_terminal_is_no_obstacle() {
     let sets = two_sets(&later());
     let [a, b] = ["set", "later"].map(|name| Store::read(&sets.path(name)).unwrap());
-    let mut found = compare(&a, &b, &Request::default()).unwrap();
+    let mut found = compare(&a, &b, &Criteria::default()).unwrap();
     // where the sets lie is another place in each test
     found.baseline.directory = "set".to_owned();
     found.candidate.directory = "later".to_owned();

@@ -108,6 +108,10 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
             })
         }
         Reply::Route { interface, .. } => check_name(interface),
+        Reply::Knobs(knobs) => {
+            at_most("interfaces", knobs.len() as u64, bounds::INTERFACES as u64)?;
+            knobs.keys().try_for_each(|name| check_name(name))
+        }
         _ => Ok(()),
     }
 }
@@ -168,9 +172,10 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         | Request::Describe { name }
         | Request::Borrow { name, .. }
         | Request::AwaitLink { name }
-        | Request::ReadKnobs { name }
         | Request::ReleaseTap { name } => check_name(name),
-        Request::SetKnobs { interfaces, .. } => check_names(interfaces),
+        Request::SetKnobs { interfaces, .. } | Request::ReadKnobs { interfaces } => {
+            check_names(interfaces)
+        }
         Request::Keep { names } => check_names(names),
         Request::Listen(spec) => {
             check_workload(&spec.workload, spec.clients)?;
@@ -349,6 +354,19 @@ mod tests {
             };
             assert!(decoded(&request).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn knobs_of_too_many_or_unnamable_interfaces_are_refused() {
+        let decoded = |names: &[String]| {
+            let knobs = names.iter().map(|name| (name.clone(), InterfaceKnobs::default()));
+            let reply = Reply::Knobs(knobs.collect());
+            decode_reply(&serde_json::to_vec(&reply).unwrap()).map_err(|error| error.to_string())
+        };
+        let names: Vec<String> = (0..=256).map(|number| format!("eth{number}")).collect();
+        assert!(decoded(&names[1..]).is_ok());
+        assert_eq!(decoded(&names).unwrap_err(), "interfaces is 257, expected at most 256");
+        assert!(decoded(&["a/b".to_owned()]).unwrap_err().starts_with("interface name is"));
     }
 
     #[test]

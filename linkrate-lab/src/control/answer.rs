@@ -249,6 +249,7 @@ impl OpenLab {
             }
         };
         self.asked.insert(port.to_owned(), wanted);
+        let effective = effective.common();
         let values = effective.values();
         let value =
             |key: &str| values.iter().find(|(name, _)| *name == key).map(|(_, v)| v.clone());

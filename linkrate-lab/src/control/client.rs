@@ -1,4 +1,4 @@
-//! Asking a lab that is up.
+//! Requests to a lab that is up.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use linkrate_terms::nearest::did_you_mean;
 use super::messages::{CONTROL_VERSION, Envelope, Refused, Reply, Request, decode_reply};
 use super::{Address, LabName, may_control};
 
-/// How long a lab may take to answer; adding many ports takes seconds.
+/// Time that a lab may take to answer; adding many ports takes seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a lab may take to be gone after it said that it goes.
+/// Time that a lab may take to end after it confirmed the request.
 const GONE: Duration = Duration::from_secs(30);
 
-/// Why a lab gave no answer.
+/// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// There is none of that name.
+    /// No lab has that name.
     #[error("no lab {name} is up here{tail}")]
     NotUp {
         /// The name.
@@ -28,27 +28,27 @@ pub enum ControlError {
         /// A `did you mean` tail or nothing.
         tail: String,
     },
-    /// There is none at all.
+    /// No lab is up.
     #[error("no lab is up here")]
     None,
-    /// There are several, and none was named.
+    /// Several labs are up, and the command names no lab.
     #[error("{} labs are up here: {}", .names.len(), .names.join(", "))]
     Several {
         /// Their names.
         names: Vec<String>,
     },
-    /// Somebody else listens under the lab's name.
+    /// Another user listens under the lab's name.
     #[error("lab {name} belongs to user {user}, not to you")]
     NotYours {
         /// The name.
         name: String,
-        /// Who it belongs to.
+        /// That user.
         user: u32,
     },
-    /// The lab said no.
+    /// The lab refused the request.
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The lab is gone, or no longer makes sense.
+    /// The lab has ended, or its answer makes no sense.
     #[error("lab {name}: {reason}")]
     Lost {
         /// The name.
@@ -74,13 +74,13 @@ impl ControlError {
         }
     }
 
-    /// Whether what was asked is at fault, and not the lab.
+    /// Whether the request is wrong, rather than the lab.
     pub fn is_wrong(&self) -> bool {
         matches!(self, Self::Refused(Refused { wrong: true, .. }))
     }
 }
 
-/// A lab that can be asked.
+/// A lab that takes requests.
 #[derive(Debug, Clone)]
 pub struct LabClient {
     name: LabName,
@@ -93,7 +93,7 @@ pub struct LabClient {
 /// When the list of sockets cannot be read.
 pub fn list() -> Result<Vec<LabName>, ControlError> {
     let names = local_socket::names(&own_address().prefix())?;
-    // anybody may listen under any name
+    // any user may listen under any name
     Ok(names.into_iter().filter_map(|name| name.parse().ok()).collect())
 }
 
@@ -102,10 +102,10 @@ fn own_address() -> Address {
 }
 
 impl LabClient {
-    /// The lab of that name, or without a name the only one there is.
+    /// The lab of that name, or without a name the only lab that is up.
     ///
     /// # Errors
-    /// When there is none, or no only one.
+    /// When no such lab is up, or several labs are up and `name` is `None`.
     pub fn find(name: Option<LabName>) -> Result<Self, ControlError> {
         let up = list()?;
         let name = match (name, up.as_slice()) {
@@ -131,10 +131,10 @@ impl LabClient {
         &self.name
     }
 
-    /// Asks it and waits for its answer.
+    /// Sends a request and waits for the answer.
     ///
     /// # Errors
-    /// Its refusal, or why there is no answer.
+    /// The refusal, or why there is no answer.
     pub fn ask(&self, request: Request) -> Result<Reply, ControlError> {
         let mut stream = local_socket::connect(&self.address.of(&self.name))?;
         let user = local_socket::peer_user(&stream)?;
@@ -146,24 +146,24 @@ impl LabClient {
         stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
         write_frame(&mut stream, &Envelope { version: CONTROL_VERSION, request }).map_err(lost)?;
         let frame = read_frame(&mut stream).map_err(lost)?;
-        let frame = frame.ok_or_else(|| self.lost("it gave no answer"))?;
+        let frame = frame.ok_or_else(|| self.lost("it closed the connection without an answer"))?;
         match decode_reply(&frame) {
             Ok(Reply::Refused(refused)) => Err(refused.into()),
             Ok(reply) => Ok(reply),
-            Err(error) => Err(self.lost(format!("its answer is not understood: {error}"))),
+            Err(error) => Err(self.lost(format!("its answer cannot be decoded: {error}"))),
         }
     }
 
-    /// Takes it down, and waits until it is gone.
+    /// Ends it, and waits until its name is free.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask), and when it stays.
+    /// As [`ask`](Self::ask), and when it stays up.
     pub fn down(&self) -> Result<(), ControlError> {
         self.ask(Request::Down)?;
         let deadline = Instant::now() + GONE;
         while list()?.contains(&self.name) {
             if Instant::now() > deadline {
-                return Err(self.lost(format!("it is still there after {} s", GONE.as_secs())));
+                return Err(self.lost(format!("it is still up after {} s", GONE.as_secs())));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -172,7 +172,7 @@ impl LabClient {
 
     /// The error for an answer of the wrong kind.
     pub fn unexpected(&self) -> ControlError {
-        self.lost("it answered something else")
+        self.lost("its answer belongs to another request")
     }
 
     fn lost(&self, reason: impl ToString) -> ControlError {

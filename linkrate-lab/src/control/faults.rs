@@ -24,10 +24,10 @@ const TIMES: [(&str, Time); 2] =
 
 const SEED: &str = "seed";
 
-/// Reads faults; what is not named is off.
+/// Reads faults; faults that are not named are off.
 ///
 /// # Errors
-/// A name that is no fault's, a value that cannot be read, or faults that cannot be.
+/// An unknown name, a value that cannot be read, or faults that exclude each other.
 pub fn parse(settings: &[Setting]) -> Result<Faults, Refused> {
     let mut faults = Faults::default();
     for Setting { key, value } in settings {
@@ -39,9 +39,9 @@ pub fn parse(settings: &[Setting]) -> Result<Faults, Refused> {
             *time(&mut faults) =
                 parse_duration(value).map_err(|error| refused(error.to_string()))?;
         } else if key == SEED {
-            faults.seed = value
-                .parse()
-                .map_err(|_| refused(format!("{value:?} is no seed; expected a whole number")))?;
+            faults.seed = value.parse().map_err(|_| {
+                refused(format!("{value:?} is not a seed; expected a whole number"))
+            })?;
         } else {
             return Err(Refused::unknown("fault", key, names()));
         }
@@ -55,7 +55,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     shares.chain(TIMES.iter().map(|(name, _)| *name)).chain([SEED])
 }
 
-/// What is not off, as it is written.
+/// The faults that are on, as people write them.
 pub fn describe(faults: &Faults) -> BTreeMap<String, String> {
     let mut faults = *faults;
     let mut out = BTreeMap::new();
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn wrong_faults_are_refused_by_name() {
         for (words, said) in [
             ("los=1%", "unknown fault \"los\"; did you mean \"loss\"?"),
             ("jitter=1ms", "unknown fault \"jitter\"; expected one of loss, corrupt, fcs-error, "),
             ("loss=101%", "loss"),
             ("delay=1min", "delay is 60s, expected at most 10 s"),
             ("delay=soon", "delay: "),
-            ("seed=-1", "seed: \"-1\" is no seed; expected a whole number"),
+            ("seed=-1", "seed: \"-1\" is not a seed; expected a whole number"),
         ] {
             let refused = parsed(words).unwrap_err();
             assert!(refused.starts_with(said), "{words}: {refused}");

@@ -1,5 +1,5 @@
-//! What is asked of a lab that is up, and what it answers: one request and one reply on each
-//! connection, as frames of JSON.
+//! Requests to a lab that is up, and its replies: one request and one reply on each connection, as
+//! frames of JSON.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use linkrate_terms::lab::{AdapterReport, LabReport, SettingsReport};
 use linkrate_terms::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 
-/// Changes whenever a message changes its meaning.
+/// Changes with the meaning of any message.
 pub const CONTROL_VERSION: u32 = 1;
 
-/// Most settings in one request; there are not so many keys.
+/// Most settings in one request, more than there are keys.
 const MOST_SETTINGS: usize = 64;
 
 /// Longest key or value, bytes.
@@ -22,17 +22,17 @@ const LONGEST_PATH: usize = 4096;
 /// Most ports that one request adds.
 const MOST_PORTS: u32 = 64;
 
-/// A request with the version of who asks.
+/// A request with the version of its sender.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Envelope {
-    /// The asker's [`CONTROL_VERSION`].
+    /// The sender's [`CONTROL_VERSION`].
     pub version: u32,
-    /// What it asks.
+    /// The request.
     pub request: Request,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -40,30 +40,32 @@ pub enum Request {
     Lab,
     /// Every port of its virtual adapters.
     Adapters {
-        /// Whether the hosts' kernels are asked as well, which disturbs their CPUs for a moment.
+        /// Whether to read the knobs of the hosts' kernels as well, which uses their CPUs for a
+        /// moment.
         kernel: bool,
     },
     /// End the lab.
     Down,
-    /// Change settings of a port, and leave the others.
+    /// Change settings of a port; others stay.
     Set {
         /// The port.
         port: String,
-        /// What is to be.
+        /// The settings.
         settings: Vec<Setting>,
     },
-    /// Set the faults of a port's wire; those not named are off.
+    /// Set the faults of a port's wire; faults that are not named are off.
     SetFaults {
         /// The port.
         port: String,
-        /// What is to be.
+        /// The settings.
         settings: Vec<Setting>,
     },
-    /// Make the switch's port that a port leads to a member of VLANs; of all where none is named.
+    /// Set the VLANs of the switch's port that a port leads to; without settings it is a member of
+    /// all.
     SetVlans {
         /// The port.
         port: String,
-        /// What is to be.
+        /// The settings.
         settings: Vec<Setting>,
     },
     /// Take the link of a port down or up.
@@ -73,7 +75,7 @@ pub enum Request {
         /// Whether it is to be up.
         up: bool,
     },
-    /// Let the link of a port, up or down, run at another rate.
+    /// Set the rate of a port's link.
     SetLinkRate {
         /// The port.
         port: String,
@@ -82,10 +84,10 @@ pub enum Request {
     },
     /// Add ports to the system under test, each with its clients.
     Add {
-        /// How many.
+        /// Number of ports.
         ports: u32,
     },
-    /// Take a port away, with its clients.
+    /// Remove a port with its clients.
     Remove {
         /// The port.
         port: String,
@@ -114,7 +116,7 @@ pub struct Setting {
     pub value: String,
 }
 
-/// What is answered.
+/// A reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -122,11 +124,11 @@ pub enum Reply {
     Lab(LabReport),
     /// To [`Request::Adapters`].
     Adapters(Box<AdapterReport>),
-    /// To [`Request::Set`]: what was named, as read back.
+    /// To [`Request::Set`]: the named settings, as read back.
     Settings(SettingsReport),
-    /// To [`Request::SetFaults`]: the faults that are not off.
+    /// To [`Request::SetFaults`]: the faults that are on.
     Faults(BTreeMap<String, String>),
-    /// To [`Request::SetVlans`]: the VLANs, unless they are all.
+    /// To [`Request::SetVlans`]: the VLANs; empty for a member of all.
     Vlans(BTreeMap<String, String>),
     /// To [`Request::Add`]: the ports that were added, and the clients that came with them.
     Added {
@@ -142,17 +144,17 @@ pub enum Reply {
         /// The file.
         file: String,
     },
-    /// Done, with nothing to tell.
+    /// Done.
     Done,
-    /// It could not be.
+    /// The request was refused.
     Refused(Refused),
 }
 
-/// Why something could not be.
+/// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refused {
-    /// Whether what was asked is at fault, and not the lab.
+    /// Whether the request is wrong, rather than the lab.
     pub wrong: bool,
     /// The reason, with the identifying value.
     pub reason: String,
@@ -161,12 +163,12 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// What was asked can never be.
+    /// A request that is always wrong.
     pub fn wrong(reason: impl Into<String>) -> Self {
         Self { wrong: true, reason: reason.into(), hint: None }
     }
 
-    /// A word that is none of those `known`; `what` it should be one of.
+    /// A word that is not among the `known` words of a `what`.
     pub fn unknown<'k>(what: &str, word: &str, known: impl IntoIterator<Item = &'k str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         let tail = match did_you_mean(word, known.iter().copied()) {
@@ -176,7 +178,7 @@ impl Refused {
         Self::wrong(format!("unknown {what} {word:?}{tail}"))
     }
 
-    /// It could not be carried out.
+    /// A request that the lab could not carry out.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self { wrong: false, ..Self::wrong(reason) }
     }
@@ -192,21 +194,21 @@ impl Refused {
 /// Decodes a request, and checks every count and length in it.
 ///
 /// # Errors
-/// What the asker is told.
+/// The refusal to send back.
 pub fn decode_request(bytes: &[u8]) -> Result<Request, Refused> {
     #[derive(Deserialize)]
     struct Version {
         version: u32,
     }
     let malformed =
-        |error: serde_json::Error| Refused::wrong(format!("request is not understood: {error}"));
-    // another version's requests need not be understood to be told apart
+        |error: serde_json::Error| Refused::wrong(format!("request cannot be decoded: {error}"));
+    // the version can be read in requests of any version
     let Version { version } = serde_json::from_slice(bytes).map_err(malformed)?;
     if version != CONTROL_VERSION {
-        let reason =
-            format!("control version {version} was spoken, this lab speaks {CONTROL_VERSION}");
-        return Err(Refused::failed(reason)
-            .with_hint("use the linkrate that built the lab, or build it anew with this one"));
+        let reason = format!("request has control version {version}, expected {CONTROL_VERSION}");
+        return Err(Refused::failed(reason).with_hint(
+            "use the linkrate that started the lab, or start the lab again with this one",
+        ));
     }
     let Envelope { request, .. } = serde_json::from_slice(bytes).map_err(malformed)?;
     check(&request)?;
@@ -216,7 +218,7 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, Refused> {
 /// Decodes a reply.
 ///
 /// # Errors
-/// It is not understood.
+/// It cannot be decoded.
 pub fn decode_reply(bytes: &[u8]) -> serde_json::Result<Reply> {
     serde_json::from_slice(bytes)
 }
@@ -243,7 +245,9 @@ fn check(request: &Request) -> Result<(), Refused> {
             at_most("path", file.len(), LONGEST_PATH)?;
             match file.starts_with('/') && !file.contains('\0') {
                 true => Ok(()),
-                false => Err(Refused::wrong(format!("{file:?} is no absolute path"))),
+                false => {
+                    Err(Refused::wrong(format!("path is {file:?}, expected an absolute path")))
+                }
             }
         }
         Request::Add { ports } if (1..=MOST_PORTS).contains(ports) => Ok(()),
@@ -294,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_and_no_panic() {
+    fn malformed_requests_are_refused_without_a_panic() {
         for bytes in [
             &b""[..],
             b"{",
@@ -306,7 +310,10 @@ mod tests {
             b"{\"version\":1,\"request\":{\"remove\":{\"port\":\"eth0\",\"force\":true}}}",
         ] {
             let refused = decode_request(bytes).unwrap_err();
-            assert!(refused.wrong && refused.reason.starts_with("request is not"), "{refused}");
+            assert!(
+                refused.wrong && refused.reason.starts_with("request cannot be decoded"),
+                "{refused}"
+            );
         }
         let other = decode_request(b"{\"version\":7,\"request\":\"what-is-this\"}").unwrap_err();
         assert!(!other.wrong && other.reason.contains('7') && other.hint.is_some());

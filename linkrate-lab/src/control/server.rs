@@ -1,4 +1,4 @@
-//! A lab that is up: what it is made of, and the loop that serves it.
+//! A lab that is up: its parts, and the loop that serves it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};

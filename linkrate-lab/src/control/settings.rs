@@ -1,7 +1,7 @@
 //! Settings of a port as people write them, over what is set already.
 
 use linkrate_study::keys::{self, KEYS, Setup};
-use linkrate_study::results::Level;
+use linkrate_study::levels::Level;
 use linkrate_terms::nearest::did_you_mean;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{InterfaceKnobs, Model, Offload, TestbedSpec};

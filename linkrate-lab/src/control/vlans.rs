@@ -10,10 +10,10 @@ const TRUNK: &str = "trunk";
 const NATIVE: &str = "native";
 const KEYS: [&str; 3] = [ACCESS, TRUNK, NATIVE];
 
-/// Reads VLANs; where nothing is named, the port is a member of all.
+/// Reads VLANs; without settings the port is a member of all.
 ///
 /// # Errors
-/// A key that is none, a value that is no VLAN, or keys that do not go together.
+/// An unknown key, a value that is not a VLAN, or keys that exclude each other.
 pub fn parse(settings: &[Setting]) -> Result<Vlans, Refused> {
     let (mut access, mut native) = (None, None);
     let mut tagged: Option<VlanSet> = None;
@@ -31,21 +31,23 @@ pub fn parse(settings: &[Setting]) -> Result<Vlans, Refused> {
             _ => return Err(Refused::unknown("key", key, KEYS)),
         };
         if again {
-            return Err(refused("it is named twice".to_owned()));
+            return Err(refused("given twice; expected once".to_owned()));
         }
     }
     match (access, tagged, native) {
         (None, None, None) => Ok(Vlans::All),
         (Some(vlan), None, None) => Ok(Vlans::Access(vlan)),
         (None, Some(tagged), native) => Ok(Vlans::Trunk { tagged, native }),
-        (None, None, Some(_)) => Err(Refused::wrong("native stands alone: it belongs to a trunk")
-            .with_hint("trunk=VLANS native=VLAN, or access=VLAN")),
+        (None, None, Some(_)) => {
+            Err(Refused::wrong("native without trunk: native belongs to a trunk")
+                .with_hint("trunk=VLANS native=VLAN, or access=VLAN"))
+        }
         (Some(_), ..) => Err(Refused::wrong("access cannot go with trunk or native")
-            .with_hint("a port has access=VLAN, or trunk=VLANS and perhaps native=VLAN")),
+            .with_hint("give access=VLAN, or trunk=VLANS with or without native=VLAN")),
     }
 }
 
-/// The VLANs as they are written; nothing where a port is a member of all.
+/// The VLANs as people write them; empty where a port is a member of all.
 pub fn describe(vlans: &Vlans) -> BTreeMap<String, String> {
     let named = |key: &str, value: String| (key.to_owned(), value);
     match vlans {
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn vlans_read_back_as_they_were_written() {
+    fn vlans_print_as_they_were_written() {
         for (words, shown) in [
             ("", ""),
             ("access=10", "access=10"),
@@ -86,15 +88,15 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn wrong_settings_are_refused_by_name() {
         for (words, said) in [
             ("acess=1", "unknown key \"acess\"; did you mean \"access\"?"),
             ("pvid=1", "unknown key \"pvid\"; expected one of access, trunk, native"),
             ("access=0", "access: \"0\" is no list of VLANs"),
             ("trunk=5000", "trunk: \"5000\" is no list of VLANs; expected for example 10 or "),
-            ("access=1 access=2", "access: it is named twice"),
+            ("access=1 access=2", "access: given twice"),
             ("access=1 trunk=2", "access cannot go with trunk or native"),
-            ("native=2", "native stands alone"),
+            ("native=2", "native without trunk"),
         ] {
             let refused = parse(&settings(words)).unwrap_err().reason;
             assert!(refused.starts_with(said), "{words}: {refused}");

@@ -10,6 +10,7 @@ use linkrate_terms::{CpuSet, RunSpec, Task};
 
 use super::participants;
 use crate::connection::{AgentError, PATIENCE};
+use crate::far_end::FarEndReport;
 use crate::testbed::{Host, Testbed};
 
 /// Time between the request to measure and the start of the window, so that every agent has the
@@ -26,12 +27,20 @@ const LONGEST_LEAD: Duration = Duration::from_secs(2);
 /// for some tens of milliseconds to read its counters.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// Warms up and measures on all hosts and adapters at once. The SUT's report comes first.
+/// The reports of one window.
+pub(super) struct Windows {
+    pub(super) sut: WindowReport,
+    pub(super) clients: Vec<FarEndReport>,
+    /// Counters of virtual adapters.
+    pub(super) adapter: Option<AdapterEvidence>,
+}
+
+/// Warms up and measures on all hosts and adapters at once.
 pub(super) fn measure(
     testbed: &mut Testbed,
     spec: &RunSpec,
     clients: usize,
-) -> Result<(Vec<WindowReport>, Option<AdapterEvidence>), AgentError> {
+) -> Result<Windows, AgentError> {
     let warm_up = if spec.task == Task::Idle { Duration::ZERO } else { spec.warm_up };
     let lead = lead(testbed, clients);
     let begun = monotonic_ns();
@@ -65,7 +74,7 @@ pub(super) fn measure(
         .evidence(ports, (start_ns, end_ns), |at_ns| connection.sleep_until(at_ns))?;
     let patience = spec.window + PATIENCE;
     let slack_ns = (spec.window.as_nanos() as u64 / 10).max(SLACK.as_nanos() as u64);
-    let reports: Result<Vec<_>, _> = participants(testbed, clients)
+    let mut reports = participants(testbed, clients)
         .map(|host| match host.connection.receive(patience)? {
             Reply::Window(report) => {
                 let opened_ns = report.started_ns.abs_diff(local(start_ns, host));
@@ -86,8 +95,12 @@ pub(super) fn measure(
             }
             _ => Err(host.connection.unexpected("measure")),
         })
-        .collect();
-    Ok((reports?, adapter))
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter();
+    let Some(sut) = reports.next() else {
+        return Err(testbed.sut.connection.unexpected("measure"));
+    };
+    Ok(Windows { sut, clients: reports.map(FarEndReport::from).collect(), adapter })
 }
 
 /// Time between the request to measure and the window. Between machines the request may queue behind

@@ -1,4 +1,4 @@
-//! Virtual adapters: the ports of a testbed, their knobs, and what they count.
+//! Virtual adapters: the ports of a testbed, their knobs and their counters.
 //!
 //! Ports of the system under test are numbered through all its adapters. Behind each is a wire of
 //! its own with the ports of its clients. Only this module and those below it name types of
@@ -6,6 +6,7 @@
 
 mod ports;
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -166,13 +167,13 @@ impl Adapters {
 
     /// Sets knobs on ports of the system under test: of the port itself, of its interface in the
     /// kernel, and at its clients' ports those that must be the same there. Returns the effective
-    /// knobs.
+    /// knobs of each interface.
     pub(super) fn set_knobs(
         &self,
         sut: &mut Host,
         interfaces: &[String],
         asked: &InterfaceKnobs,
-    ) -> Result<InterfaceKnobs, LabError> {
+    ) -> Result<BTreeMap<String, InterfaceKnobs>, LabError> {
         let queues = asked.queues.unwrap_or(self.model.queues);
         if queues > self.model.queues {
             return Err(LabError::Invalid {
@@ -192,10 +193,14 @@ impl Adapters {
         for line in lines() {
             line.sut.shared.interface.use_queues(queues as usize)?;
         }
-        let kernel = sut.set_knobs(interfaces.to_vec(), of_the_kernel)?;
-        lines().try_fold(kernel, |kernel, line| {
-            Ok(with_port(kernel, line.set_knobs(&self.model, asked)?))
-        })
+        let mut effective = sut.set_knobs(interfaces, of_the_kernel)?;
+        for line in lines() {
+            let of_the_port = line.set_knobs(&self.model, asked)?;
+            if let Some(knobs) = effective.get_mut(line.sut.name()) {
+                *knobs = with_port(knobs.clone(), of_the_port);
+            }
+        }
+        Ok(effective)
     }
 
     /// Adds the knobs that only the port knows to those that the kernel reads from its interface.

@@ -1,5 +1,6 @@
 //! What the ports of a lab do, from one look to the next.
 
+use linkrate_study::quantity::Unit;
 use std::collections::BTreeMap;
 
 use linkrate_terms::lab::{AdapterReport, PortReport};
@@ -151,7 +152,7 @@ pub fn lines(rates: &Rates) -> String {
 
 fn port_line(port: &PortRates) -> String {
     let bits = |rate: f64| {
-        let scale = Scale::of("bit/s", rate);
+        let scale = Scale::of(Unit::BitsPerSecond, rate);
         format!("{} {}", significant(rate / scale.divisor, 3), scale.unit)
     };
     let whole_percent = |share: f64| format!("{share:.0} %");

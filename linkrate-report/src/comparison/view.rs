@@ -1,9 +1,9 @@
 //! A comparison as strings, for table and Markdown alike.
 
 use linkrate_study::comparison::{
-    Compared, EffectRow, EffectVerdict, Figure, Row, SetSummary, StudyComparison, Verdict,
+    Compared, EffectRow, EffectVerdict, Finding, MeasureRow, SetFigure, SetSummary, StudyComparison,
 };
-use linkrate_study::results::{Interval, Quantity};
+use linkrate_study::quantity::{Interval, Quantity, Unit};
 use linkrate_study::store::directory::minute_stamp;
 use serde::Serialize;
 
@@ -35,12 +35,12 @@ pub struct FactLine {
 #[derive(Debug, Serialize)]
 pub struct Group {
     pub title: String,
-    pub lines: Vec<Line>,
+    pub lines: Vec<PrintedRow>,
 }
 
 /// One row.
 #[derive(Debug, Serialize)]
-pub struct Line {
+pub struct PrintedRow {
     pub name: String,
     pub baseline: String,
     pub candidate: String,
@@ -118,8 +118,8 @@ fn title(measure: Compared) -> String {
 
 /// Measure by measure: all cells together, then each by itself.
 fn cells(comparison: &StudyComparison) -> Vec<Group> {
-    let alone = |row: &Row| ("all cells".to_owned(), row.clone());
-    let mut rows: Vec<(String, Row)> = comparison.overall.iter().map(alone).collect();
+    let alone = |row: &MeasureRow| ("all cells".to_owned(), row.clone());
+    let mut rows: Vec<(String, MeasureRow)> = comparison.overall.iter().map(alone).collect();
     for cell in &comparison.cells {
         let name = match cell.levels.0.is_empty() {
             true => "the only cell".to_owned(),
@@ -127,7 +127,7 @@ fn cells(comparison: &StudyComparison) -> Vec<Group> {
         };
         rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));
     }
-    let mut groups: Vec<((Compared, &str), Group)> = Vec::new();
+    let mut groups: Vec<((Compared, Unit), Group)> = Vec::new();
     for (name, row) in rows {
         let line = line(name, &row, comparison);
         match groups.iter_mut().find(|(of, _)| *of == (row.measure, row.unit)) {
@@ -141,15 +141,15 @@ fn cells(comparison: &StudyComparison) -> Vec<Group> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-fn line(name: String, row: &Row, comparison: &StudyComparison) -> Line {
-    let figure = |figure: &Option<Figure>| match figure {
-        Some(figure) if row.unit == "ns" => number::duration(figure.interval.mean),
+fn line(name: String, row: &MeasureRow, comparison: &StudyComparison) -> PrintedRow {
+    let figure = |figure: &Option<SetFigure>| match figure {
+        Some(figure) if row.unit == Unit::Nanoseconds => number::duration(figure.interval.mean),
         Some(figure) => number::brief_mean(&Quantity { interval: figure.interval, unit: row.unit }),
         None => number::ABSENT.to_owned(),
     };
     let (change, interval) = change(row.ratio.as_ref());
     let (verdict, mark) = verdict(row, comparison);
-    Line {
+    PrintedRow {
         name,
         baseline: figure(&row.baseline),
         candidate: figure(&row.candidate),
@@ -173,20 +173,20 @@ fn change(ratio: Option<&Interval>) -> (String, String) {
 }
 
 /// A row's verdict in words. A row that would be significant by itself says why it is not.
-fn verdict(row: &Row, comparison: &StudyComparison) -> (String, Mark) {
+fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
     let alpha = 1.0 - comparison.confidence;
     let by_chance = row.p.is_some_and(|p| p <= alpha);
     let (text, mark) = match row.verdict {
-        Verdict::Better => ("better", Mark::Better),
-        Verdict::Worse => ("worse", Mark::Worse),
-        Verdict::BelowMinimum => return (below(comparison), Mark::None),
-        Verdict::NotShown if by_chance => {
+        Finding::Better => ("better", Mark::Better),
+        Finding::Worse => ("worse", Mark::Worse),
+        Finding::BelowMinimum => return (below(comparison), Mark::None),
+        Finding::NotShown if by_chance => {
             ("not shown: as much is chance in so many rows", Mark::None)
         }
-        Verdict::NotShown => ("no difference shown", Mark::None),
-        Verdict::TooFew => ("too few runs", Mark::None),
-        Verdict::Lost => ("no figure any more", Mark::Worse),
-        Verdict::Gained => ("no figure before", Mark::None),
+        Finding::NotShown => ("no difference shown", Mark::None),
+        Finding::TooFew => ("too few runs", Mark::None),
+        Finding::Lost => ("no figure any more", Mark::Worse),
+        Finding::Gained => ("no figure before", Mark::None),
     };
     (text.to_owned(), mark)
 }
@@ -204,7 +204,7 @@ fn effects(comparison: &StudyComparison) -> Vec<Group> {
         };
         let (change, interval) = change(Some(&row.ratio));
         let (verdict, mark) = effect_verdict(row, comparison);
-        let line = Line {
+        let line = PrintedRow {
             name,
             baseline: alone(&row.baseline),
             candidate: alone(&row.candidate),

@@ -4,9 +4,10 @@
 //! A setting is recommended only for effects that are claimed. What describes the work rather than
 //! the host (the size of a request, the direction) is nobody's to choose and gets no advice.
 
+use linkrate_study::levels::Level;
 use linkrate_study::names;
-use linkrate_study::results::{CellResult, Level, StudyResults};
-use linkrate_study::verdict::{Verdict, VerdictInput, judge};
+use linkrate_study::results::{CellResult, StudyResults};
+use linkrate_study::verdict::Verdict;
 
 use super::steps::{self, Step};
 use crate::{number, words};
@@ -77,7 +78,7 @@ fn one(
     let prefix = part_name
         .map_or_else(String::new, |part| format!("{}: ", words::capitalised(&part.to_string())));
     let Some(best) = best else {
-        return Some(without_gain(results, steps, factor, part, &prefix, first, others));
+        return Some(without_gain(steps, factor, part, &prefix, first, others));
     };
     let of_step = between(first, best);
     let told = |better: bool| -> Vec<String> {
@@ -115,7 +116,7 @@ fn one(
         say,
         gain,
         cost,
-        bound: bound(results, &of_step).unwrap_or_default(),
+        bound: bound(&of_step).unwrap_or_default(),
         effects: of_step.iter().flat_map(claimed).collect(),
     })
 }
@@ -126,7 +127,6 @@ fn lower_case(prefix: &str, verb: &str) -> String {
 }
 
 fn without_gain(
-    results: &StudyResults,
     steps: &[Step<'_>],
     factor: &str,
     part: Option<&Level>,
@@ -144,7 +144,7 @@ fn without_gain(
         (!told.is_empty()).then(|| format!("{subject} {told}."))
     });
     let worse: Vec<String> = worse.collect();
-    let bound = bound(results, &from_first).unwrap_or_default();
+    let bound = bound(&from_first).unwrap_or_default();
     let effects: Vec<usize> = from_first.iter().flat_map(|step| step.claimed()).collect();
     if worse.is_empty() {
         let all: Vec<String> = [&first]
@@ -220,7 +220,7 @@ fn latency(steps: &[&Step<'_>]) -> Option<String> {
 }
 
 /// What bounds advice: whose CPU was the limit in the cells behind it.
-fn bound(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
+fn bound(steps: &[&Step<'_>]) -> Option<String> {
     let mut cells: Vec<&CellResult> = Vec::new();
     for step in steps {
         for index in &step.effects {
@@ -231,21 +231,11 @@ fn bound(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
             }
         }
     }
-    let verdicts: Vec<Verdict> = cells.iter().filter_map(|cell| verdict(results, cell)).collect();
-    if verdicts.is_empty() {
-        return None;
-    }
-    let outside = verdicts.iter().filter(|verdict| {
-        matches!(
-            verdict,
-            Verdict::ClientCpu { .. }
-                | Verdict::BothCpus { .. }
-                | Verdict::SharedCpu { .. }
-                | Verdict::DeviceCpu { .. }
-        )
-    });
-    let outside = outside.count();
-    let all = verdicts.len();
+    let judged: Vec<&Verdict> =
+        cells.iter().map(|cell| &cell.verdict).filter(|verdict| !verdict.ways.is_empty()).collect();
+    let rests = |verdict: &&&Verdict| verdict.ways.iter().any(|way| way.bound.rests_on_far_end());
+    let outside = judged.iter().filter(rests).count();
+    let all = judged.len();
     (outside > 0).then(|| {
         let cells = match (outside, all) {
             (1, 1) => "the cell".to_owned(),
@@ -257,12 +247,4 @@ fn bound(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
              device was a bound, and faster far ends may show more."
         )
     })
-}
-
-/// The verdict of a cell, from its runs; `None` without runs.
-fn verdict(results: &StudyResults, cell: &CellResult) -> Option<Verdict> {
-    let index = results.cells.iter().position(|other| std::ptr::eq(other, cell))?;
-    let index = u32::try_from(index).ok()?;
-    let input = VerdictInput::of_runs(results.runs.iter().filter(|run| run.cell == Some(index)));
-    (input.good_runs > 0).then(|| judge(&input))
 }

@@ -1,7 +1,8 @@
 //! What a study shows, in sentences made of its claimed effects, and of those it does not show.
 
+use linkrate_study::levels::Level;
 use linkrate_study::names;
-use linkrate_study::results::{CellResult, Level, StudyResults};
+use linkrate_study::results::{CellResult, StudyResults};
 
 use super::steps::{self, Step};
 use crate::{number, words};
@@ -167,7 +168,7 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
     } else {
         format!("{}: ", names::cell(&cell.levels))
     };
-    let with_ends = |quantity: &linkrate_study::results::Quantity| match number::ends(quantity) {
+    let with_ends = |quantity: &linkrate_study::quantity::Quantity| match number::ends(quantity) {
         Some(ends) => format!("{} ({ends})", number::mean(quantity)),
         None => number::mean(quantity),
     };
@@ -188,7 +189,6 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
     if let Some(demand) = &cell.service_demand {
         parts.push(format!("at a service demand of {}", with_ends(demand)));
     }
-    let verdict = &cell.brief_verdict;
-    let verdict = if verdict.is_empty() { String::new() } else { format!("; {verdict}") };
-    Some(words::capitalised(&format!("{whom}{}{verdict}.", parts.join(" "))))
+    let verdict = cell.verdict.brief();
+    Some(words::capitalised(&format!("{whom}{}; {verdict}.", parts.join(" "))))
 }

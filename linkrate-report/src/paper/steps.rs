@@ -4,8 +4,10 @@
 //! are told together: one clause for each combination of what has names (direction), in which
 //! numbers (ports, sizes) are listed. Falls and rises never share a verb.
 
+use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
-use linkrate_study::results::{CellResult, Effect, Level, Levels, Measure, StudyResults};
+use linkrate_study::quantity::Measure;
+use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::study::PART;
 
 use crate::{number, words};
@@ -185,7 +187,7 @@ impl<'a> Step<'a> {
         let low = ends.iter().map(|(low, _)| *low).fold(f64::INFINITY, f64::min);
         let high = ends.iter().map(|(_, high)| *high).fold(0.0, f64::max);
         let mean = (low * high).max(0.0).sqrt();
-        let span = linkrate_study::results::Interval { mean, low: Some(low), high: Some(high) };
+        let span = linkrate_study::quantity::Interval { mean, low: Some(low), high: Some(high) };
         number::change(&span).ends
     }
 

@@ -1,14 +1,13 @@
 //! The tables, as text that both HTML and Markdown put in place.
 
 use linkrate_study::names;
-use linkrate_study::results::{
-    AdapterFigures, Attribution, CellResult, Effect, Quantity, StudyResults,
-};
+use linkrate_study::quantity::{Quantity, Unit};
+use linkrate_study::results::{AdapterFigures, Attribution, CellResult, Effect, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_terms::Task;
 use serde::Serialize;
 
-use super::figures::{published_at, step};
+use super::effect_figures::{published_at, step};
 use crate::number::{self, ABSENT};
 use crate::words;
 
@@ -20,7 +19,7 @@ pub struct Table {
     /// The columns.
     pub columns: Vec<Column>,
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
     /// What stands below it.
     pub note: String,
 }
@@ -36,7 +35,7 @@ pub struct Column {
 
 /// A row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Row {
+pub struct TableRow {
     /// The anchor that sentences refer to; empty for none.
     pub id: String,
     /// The fields, as many as columns.
@@ -158,8 +157,8 @@ fn of_cells(
             failed => format!("{failed} failed"),
         };
         fields.push(Field { text: cell.runs.to_string(), small: failed });
-        fields.push(Field::of(cell.verdict.clone()));
-        Row { id: String::new(), fields }
+        fields.push(Field::of(cell.verdict.sentence()));
+        TableRow { id: String::new(), fields }
     };
     let mut notes = Vec::new();
     if words::has_intervals(results) {
@@ -227,7 +226,7 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
             let reason = words::not_claimed(effect, results.minimum_effect);
             fields.push(Field::of(reason.unwrap_or_default()));
         }
-        Row { id: format!("effect-{}", index + 1), fields }
+        TableRow { id: format!("effect-{}", index + 1), fields }
     };
     let (title, note) = match claimed {
         true => (
@@ -263,7 +262,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
         let [published, measured, ends] = words::beside(one);
         let fields =
             [words::measure(one.measure).to_owned(), published_at(one), published, measured, ends];
-        Row { id: String::new(), fields: fields.map(Field::of).into() }
+        TableRow { id: String::new(), fields: fields.map(Field::of).into() }
     };
     Some(Table {
         title: "Published beside measured".to_owned(),
@@ -312,9 +311,12 @@ type Profiled<'a> = (&'a CellResult, &'a Attribution);
 fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) -> Table {
     let row = |name: &str, value: &dyn Fn(&Attribution) -> Option<String>| {
         let values = cells.iter().map(|(_, attribution)| Field::or_absent(value(attribution)));
-        Row { id: String::new(), fields: [Field::of(name)].into_iter().chain(values).collect() }
+        TableRow {
+            id: String::new(),
+            fields: [Field::of(name)].into_iter().chain(values).collect(),
+        }
     };
-    let mut rows: Vec<Row> = categories
+    let mut rows: Vec<TableRow> = categories
         .iter()
         .map(|category| {
             row(category, &|attribution| {
@@ -419,7 +421,7 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
         let row = |cell: &CellResult| {
             let mut fields = vec![Field::of(names::cell(&cell.levels))];
             fields.extend(varying.iter().map(|(_, proof)| Field::or_absent(proof(cell))));
-            Row { id: String::new(), fields }
+            TableRow { id: String::new(), fields }
         };
         let mut titles = vec![column("Cell", "name")];
         titles.extend(varying.iter().map(|(name, _)| match *name {
@@ -489,7 +491,7 @@ pub fn runs(results: &StudyResults) -> Option<Table> {
     })
 }
 
-fn run_row(run: &StoredRun, results: &StudyResults) -> Row {
+fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
     let levels = run.cell.and_then(|cell| results.cells.get(cell as usize)).map(|c| &c.levels);
     let cell = match (run.cell, levels) {
         (None, _) => "idle".to_owned(),
@@ -510,27 +512,32 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> Row {
             let transactional =
                 matches!(&run.spec.task, Task::Workload(w) if w.kind.is_transactional());
             let quantity = |mean: f64, unit| {
-                let interval = linkrate_study::results::Interval { mean, low: None, high: None };
+                let interval = linkrate_study::quantity::Interval { mean, low: None, high: None };
                 number::brief_mean(&Quantity { interval, unit })
             };
             let (rate, demand) = match (&run.spec.task, transactional) {
                 (Task::Idle, _) => (None, None),
                 (_, true) => (
-                    Some(quantity(measured.traffic.transactions_per_second(), "transaction/s")),
+                    Some(quantity(
+                        measured.traffic.transactions_per_second(),
+                        Unit::TransactionsPerSecond,
+                    )),
                     measured
                         .service_demand_us_per_transaction()
-                        .map(|demand| quantity(demand, "us/transaction")),
+                        .map(|demand| quantity(demand, Unit::MicrosecondsPerTransaction)),
                 ),
                 (_, false) => (
-                    Some(quantity(measured.traffic.bits_per_second(), "bit/s")),
-                    measured.service_demand_us_per_kb().map(|demand| quantity(demand, "us/KB")),
+                    Some(quantity(measured.traffic.bits_per_second(), Unit::BitsPerSecond)),
+                    measured
+                        .service_demand_us_per_kb()
+                        .map(|demand| quantity(demand, Unit::MicrosecondsPerKb)),
                 ),
             };
             let client = (!measured.client_cpu.shared && !measured.client_cpu.cpus.is_empty())
-                .then(|| quantity(measured.client_cpu.percent(), "%"));
-            let cpu = Some(quantity(measured.sut_cpu.percent(), "%"));
+                .then(|| quantity(measured.client_cpu.percent(), Unit::Percent));
+            let cpu = Some(quantity(measured.sut_cpu.percent(), Unit::Percent));
             fields.extend([rate, demand, cpu, client].map(Field::or_absent));
         }
     }
-    Row { id: String::new(), fields }
+    TableRow { id: String::new(), fields }
 }

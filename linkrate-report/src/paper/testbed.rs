@@ -3,11 +3,12 @@
 //! What stands where is computed here; `templates/testbed.svg` has the drawing. Ports that are
 //! alike beyond the first eight are one row.
 
+use linkrate_study::quantity::Unit;
 use linkrate_study::results::StudyResults;
 use linkrate_terms::spec::Adapter;
 use serde::Serialize;
 
-use super::figures::{Figure, Picture, Svg};
+use super::figure::{Figure, Picture, Svg};
 use crate::ReportError;
 use crate::number;
 use crate::words::{self, count};
@@ -97,8 +98,9 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         }
         Adapter::Model(model) => {
             let per_port = testbed.clients_per_port.max(1);
-            let rate =
-                model.rate.map_or_else(String::new, |rate| number::published(rate.0, "bit/s"));
+            let rate = model
+                .rate
+                .map_or_else(String::new, |rate| number::published(rate.0, Unit::BitsPerSecond));
             let shown = testbed.ports.clamp(1, MOST_ROWS);
             let per_card = model.ports.max(1);
             for port in 0..shown {
@@ -188,7 +190,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     }
     if let Adapter::Model(model) = &testbed.adapter {
         told.extend(model.bus.map(|bus| {
-            let bus = number::published(bus.0, "bit/s");
+            let bus = number::published(bus.0, Unit::BitsPerSecond);
             format!("Each adapter's bus carries {bus}, both directions together.")
         }));
     }

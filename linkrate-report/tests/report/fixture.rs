@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkrate_study::executor::{Facts, RunFailure, Stage};
+use linkrate_study::levels::{Level, Levels};
+use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, Interval, Level, Levels, Measure,
-    PortFigures, PublishedKind, PublishedResult, Quantity, RESULTS_FORMAT, StudyResults,
+    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, PortFigures, PublishedKind,
+    PublishedResult, RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
 use linkrate_terms::measurement::{
     CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
     Traffic,
@@ -17,12 +20,12 @@ use linkrate_terms::{
     Direction, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task, Workload,
 };
 
-fn quantity(mean: f64, half: f64, unit: &'static str) -> Quantity {
+fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
     let interval = Interval { mean, low: Some(mean - half), high: Some(mean + half) };
     Quantity { interval, unit }
 }
 
-fn relative(mean: f64, fraction: f64, unit: &'static str) -> Quantity {
+fn relative(mean: f64, fraction: f64, unit: Unit) -> Quantity {
     quantity(mean, mean * fraction, unit)
 }
 
@@ -32,6 +35,26 @@ fn text(level: &str) -> Level {
 
 fn levels(pairs: &[(&str, Level)]) -> Levels {
     Levels(pairs.iter().map(|(factor, level)| ((*factor).to_owned(), level.clone())).collect())
+}
+
+fn share(percent: f64) -> CpuShare {
+    CpuShare { percent, of_thread: false }
+}
+
+/// What bound each direction of a cell on links without a rate.
+pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
+    let judged = |(direction, bound): &(_, _)| Judged {
+        direction: *direction,
+        bound: *bound,
+        link_percent: None,
+    };
+    Verdict {
+        ways: bounds.iter().map(judged).collect(),
+        shared_cpus: false,
+        device_shares_cpus: false,
+        client_others_percent: None,
+        scale: 1.0,
+    }
 }
 
 fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
@@ -117,6 +140,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
                 ("IpExt.OutOctets".to_owned(), 4_498_600_000),
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 1_990_000, ..SenderTimes::default() },
+            client_senders: None,
             receive_packets_by_cpu: BTreeMap::from([(0, 64_000)]),
             adapter: None,
             links: Vec::new(),
@@ -151,42 +175,30 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
 /// that are claimed and effects that are not.
 pub fn stream() -> StudyResults {
     let figures = [
-        // Gb/s, CPU per cent, µs/KB, bytes of a packet, verdict
-        (6.10, 99.8, 2.16, 1500.0, "SUT CPU: its only CPU was 99.8 % busy"),
-        (5.02, 99.9, 2.61, 1500.0, "SUT CPU: its only CPU was 99.9 % busy"),
-        (13.2, 99.7, 1.00, 44_800.0, "SUT CPU: its only CPU was 99.7 % busy"),
-        (9.31, 99.9, 1.41, 39_200.0, "SUT CPU: its only CPU was 99.9 % busy"),
-        (
-            24.8,
-            70.3,
-            0.36,
-            63_900.0,
-            "client CPU: the client's CPU was 98.9 % busy while the SUT's had time left",
-        ),
-        (
-            14.4,
-            96.0,
-            0.873,
-            60_100.0,
-            "window: senders waited 38 % of their time for the receiver's window",
-        ),
+        // Gb/s, CPU per cent, µs/KB, bytes of a packet, bound
+        (6.10, 99.8, 2.16, 1500.0, Bound::SutCpu { sut: share(99.8) }),
+        (5.02, 99.9, 2.61, 1500.0, Bound::SutCpu { sut: share(99.9) }),
+        (13.2, 99.7, 1.00, 44_800.0, Bound::SutCpu { sut: share(99.7) }),
+        (9.31, 99.9, 1.41, 39_200.0, Bound::SutCpu { sut: share(99.9) }),
+        (24.8, 70.3, 0.36, 63_900.0, Bound::ClientCpu { client: share(98.9) }),
+        (14.4, 90.0, 0.873, 60_100.0, Bound::ReceiverWindow { percent: 68.0 }),
     ];
     let offloads = [Offload::None, Offload::Gso, Offload::Tso];
     let directions = [Direction::Transmit, Direction::Bidirectional];
     let names = ["transmit", "bidirectional"];
     let mut cells = Vec::new();
-    for (index, (gigabits, cpu, demand, packet, verdict)) in figures.into_iter().enumerate() {
+    for (index, (gigabits, cpu, demand, packet, bound)) in figures.into_iter().enumerate() {
         let (offload, direction) = (offloads[index / 2], names[index % 2]);
         let wobble = [0.012, 0.018, 0.009, 0.024, 0.021, 0.004][index];
         cells.push(CellResult {
             levels: levels(&[("offload", text(offload.name())), ("direction", text(direction))]),
             runs: if index == 5 { 4 } else { 5 },
             failed: u32::from(index == 5),
-            throughput: Some(relative(gigabits * 1e9, wobble, "bit/s")),
+            throughput: Some(relative(gigabits * 1e9, wobble, Unit::BitsPerSecond)),
             limit: None,
             transactions: None,
-            service_demand: Some(relative(demand, wobble * 1.2, "us/KB")),
-            cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, "%")),
+            service_demand: Some(relative(demand, wobble * 1.2, Unit::MicrosecondsPerKb)),
+            cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, Unit::Percent)),
             latency: None,
             evidence: evidence(
                 packet,
@@ -194,9 +206,11 @@ pub fn stream() -> StudyResults {
                 wobble * 100.0,
             ),
             shared_cpus: false,
-            verdict: format!("{verdict}; this sentence goes on in documents"),
+            verdict: match index % 2 {
+                0 => verdict(&[(Some(OneWay::Transmit), bound)]),
+                _ => verdict(&[(Some(OneWay::Transmit), bound), (Some(OneWay::Receive), bound)]),
+            },
             attribution: None,
-            brief_verdict: verdict.to_owned(),
         });
     }
     let effect = |to: &str, at: &str, measure, [mean, low, high]: [f64; 3], claimed| Effect {
@@ -266,7 +280,7 @@ pub fn stream() -> StudyResults {
         cells,
         effects,
         published: Vec::new(),
-        background_cpu: Some(quantity(0.42, 0.05, "%")),
+        background_cpu: Some(quantity(0.42, 0.05, Unit::Percent)),
         facts: facts(),
         failures: vec![FailedRun {
             block: 3,
@@ -298,21 +312,20 @@ pub fn request_response() -> StudyResults {
         max_ns: p99_99 * 3,
     };
     let cell =
-        |connections: u64, rate: f64, cpu: f64, demand: f64, latency, verdict: &str| CellResult {
+        |connections: u64, rate: f64, cpu: f64, demand: f64, latency, bound: Bound| CellResult {
             levels: levels(&[("connections", Level::Number(connections))]),
             runs: 3,
             failed: 0,
-            throughput: Some(relative(rate * 16.0, 0.012, "bit/s")),
+            throughput: Some(relative(rate * 16.0, 0.012, Unit::BitsPerSecond)),
             limit: None,
-            transactions: Some(relative(rate, 0.012, "transaction/s")),
-            service_demand: Some(relative(demand, 0.019, "us/transaction")),
-            cpu: Some(quantity(cpu, 0.8, "%")),
+            transactions: Some(relative(rate, 0.012, Unit::TransactionsPerSecond)),
+            service_demand: Some(relative(demand, 0.019, Unit::MicrosecondsPerTransaction)),
+            cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
             latency: Some(latency),
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
             shared_cpus: false,
-            verdict: verdict.to_owned(),
+            verdict: verdict(&[(None, bound)]),
             attribution: None,
-            brief_verdict: verdict.to_owned(),
         };
     let cells = vec![
         cell(
@@ -321,7 +334,7 @@ pub fn request_response() -> StudyResults {
             41.3,
             17.1,
             latency(40_100, 61_900, 402_000),
-            "latency: one transaction at a time on each connection",
+            Bound::RoundTrip { sut: Some(share(41.3)) },
         ),
         cell(
             8,
@@ -329,7 +342,7 @@ pub fn request_response() -> StudyResults {
             99.4,
             17.0,
             latency(131_000, 212_000, 1_840_000),
-            "SUT CPU: its only CPU was 99.4 % busy",
+            Bound::SutCpu { sut: share(99.4) },
         ),
     ];
     let effect = |measure, mean, low, high, claimed| Effect {
@@ -402,10 +415,10 @@ pub fn adapter() -> StudyResults {
     results.cells.truncate(1);
     results.cells.extend(stream().cells.into_iter().skip(4).take(1));
     for (cell, (tx, rx)) in results.cells.iter_mut().zip(shares) {
-        cell.throughput = Some(relative(tx * 1.88e6, 0.004, "bit/s"));
+        cell.throughput = Some(relative(tx * 1.88e6, 0.004, Unit::BitsPerSecond));
         cell.limit = Some(Quantity {
             interval: Interval { mean: 188_296_489.0, low: None, high: None },
-            unit: "bit/s",
+            unit: Unit::BitsPerSecond,
         });
         cell.evidence.adapter = Some(AdapterFigures {
             sent_frame_bytes: Some(1511.3),
@@ -451,7 +464,13 @@ pub fn adapter() -> StudyResults {
         from: None,
         to: None,
         measured: None,
-        ..published(Measure::ServiceDemand, PublishedKind::Value, 1.35, [0.0; 3], "us/KB")
+        ..published(
+            Measure::ServiceDemand,
+            PublishedKind::Value,
+            1.35,
+            [0.0; 3],
+            Unit::MicrosecondsPerKb,
+        )
     };
     let difference = [118.1e6, 117.2e6, 119.0e6];
     results.published = vec![
@@ -460,10 +479,16 @@ pub fn adapter() -> StudyResults {
             PublishedKind::Effect,
             0.53,
             [0.167, 0.162, 0.172],
-            "ratio",
+            Unit::Ratio,
         ),
         value,
-        published(Measure::Throughput, PublishedKind::Difference, 178.63e6, difference, "bit/s"),
+        published(
+            Measure::Throughput,
+            PublishedKind::Difference,
+            178.63e6,
+            difference,
+            Unit::BitsPerSecond,
+        ),
     ];
     StudyResults {
         adapter: "gigabit".to_owned(),
@@ -487,8 +512,6 @@ pub fn hostile() -> StudyResults {
     results.facts.facts.insert(attack.to_owned(), attack.to_owned());
     for cell in &mut results.cells {
         cell.levels.0[0] = (attack.to_owned(), text(attack));
-        cell.verdict = attack.to_owned();
-        cell.brief_verdict = attack.to_owned();
     }
     for effect in &mut results.effects {
         effect.factor = attack.to_owned();

@@ -29,8 +29,8 @@ fn the_document_has_the_promised_shape() {
     }
     assert!(cell["evidence"].is_object());
     let verdict = cell["verdict"].as_str().unwrap();
-    assert!(verdict.starts_with("client CPU") && verdict.ends_with("goes on in documents"));
-    assert!(cell.get("brief_verdict").is_none());
+    assert!(verdict.starts_with("bound by the clients' CPU") && verdict.ends_with("clients"));
+    assert_eq!(cell["bounds"][0]["resource"], "client_cpu");
     let effect = &value["effects"][6];
     assert_eq!(
         *effect,

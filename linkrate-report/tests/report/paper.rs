@@ -11,7 +11,7 @@ use crate::{fixture, simulated};
 fn words(results: &StudyResults) -> String {
     let paper = Paper::new(results).unwrap();
     let mut text = format!("{}\n{}\n", paper.title, paper.question.unwrap_or_default());
-    let names = |effects: &[linkrate_report::paper::Link]| {
+    let names = |effects: &[linkrate_report::paper::EffectLink]| {
         effects.iter().map(|link| link.name.clone()).collect::<Vec<_>>().join(" ")
     };
     let mut line = |line: String| writeln!(text, "{line}").unwrap();

@@ -1,7 +1,8 @@
 //! The table as people see it.
 
 use linkrate_report::terminal::{Style, table};
-use linkrate_study::results::{Level, StudyResults};
+use linkrate_study::levels::Level;
+use linkrate_study::results::StudyResults;
 
 use crate::{fixture, simulated};
 
@@ -109,7 +110,7 @@ fn failed_cells_have_dashes() {
     results.cells.truncate(1);
     let cell = &mut results.cells[0];
     (cell.throughput, cell.service_demand, cell.cpu) = (None, None, None);
-    (cell.runs, cell.failed, cell.brief_verdict) = (0, 5, "no run was good".to_owned());
+    (cell.runs, cell.failed, cell.verdict) = (0, 5, fixture::verdict(&[]));
     insta::assert_snapshot!(plain(&results, 80));
 }
 

@@ -9,6 +9,7 @@ use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, TestbedSpec};
 use crate::results::{AdapterFigures, PortFigures};
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
+use crate::verdict::OneWay;
 
 /// Per cent of a limit above which a figure is an error of the instrument: the ends of a window
 /// cut into bursts, and no more than that is forgiven.
@@ -43,18 +44,14 @@ pub fn bus_percent(adapter: &AdapterEvidence) -> Option<f64> {
     adapter.bus_percent.iter().copied().filter(|share| share.is_finite()).reduce(f64::max)
 }
 
-/// Share of time in which the links were occupied in the direction that the run loads; where both
-/// are, that of the less occupied one, since a link is full only if both are. Of transactions the
-/// more occupied one.
-pub fn loaded_link_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
-    let Task::Workload(workload) = &spec.task else { return None };
+/// Share of time in which the links were occupied in one direction, mean over the ports; without a
+/// direction that of the busier one.
+pub fn link_percent(run: &Measurement, direction: Option<OneWay>) -> Option<f64> {
     let adapter = evidence(run)?;
-    let (tx, rx) = (tx_link_percent(adapter), rx_link_percent(adapter));
-    match workload.direction {
-        _ if workload.kind.is_transactional() => Some(tx?.max(rx?)),
-        Direction::Transmit => tx,
-        Direction::Receive => rx,
-        Direction::Bidirectional => Some(tx?.min(rx?)),
+    match direction {
+        Some(OneWay::Transmit) => tx_link_percent(adapter),
+        Some(OneWay::Receive) => rx_link_percent(adapter),
+        None => Some(tx_link_percent(adapter)?.max(rx_link_percent(adapter)?)),
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::analysis::figures::{RunsByCell, is_transactional};
-use crate::results::{Effect, Level, Levels, Measure};
+use crate::analysis::measures::RunsByCell;
+use crate::levels::{Level, Levels};
+use crate::quantity::Measure;
+use crate::results::Effect;
 use crate::stats::interval::excludes;
 use crate::stats::paired;
 use crate::study::{Factor, PART, Study};
@@ -59,8 +61,8 @@ fn within(
                 }
                 let counterpart = cell.levels.with(&factor.name, to);
                 let Some(&to_cell) = cells.get(&counterpart) else { continue };
-                let transactional = is_transactional(&cell.spec);
-                if transactional != is_transactional(&study.cells[to_cell].spec) {
+                let transactional = cell.spec.is_transactional();
+                if transactional != study.cells[to_cell].spec.is_transactional() {
                     continue;
                 }
                 found.push(Comparison {

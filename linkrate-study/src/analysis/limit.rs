@@ -6,6 +6,7 @@ use linkrate_wire::limits::{Cut, Traffic};
 use linkrate_wire::link::{Framing, Link};
 
 use crate::store::StoredRun;
+use crate::verdict::OneWay;
 
 /// The MTU that ports have when none is set.
 const DEFAULT_MTU: u32 = 1500;
@@ -58,20 +59,16 @@ fn one_way(spec: &RunSpec, run: &Measurement) -> Option<f64> {
     links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
 }
 
-/// Payload that existing interfaces moved, in per cent of what their links can carry in the
-/// direction that the run loads; where both are, that of the less loaded one.
-pub fn filled_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
-    let Task::Workload(workload) = &spec.task else { return None };
+/// Payload that existing interfaces moved in one direction, in per cent of what their links can
+/// carry in it.
+pub fn filled_percent(spec: &RunSpec, run: &Measurement, direction: OneWay) -> Option<f64> {
     let limit = one_way(spec, run)?;
     let share =
         |bytes: u64, seconds: f64| (seconds > 0.0).then(|| bytes as f64 * 800.0 / seconds / limit);
     let traffic = &run.traffic;
-    let sent = share(traffic.transmit_bytes, traffic.transmit_seconds);
-    let received = share(traffic.receive_bytes, traffic.receive_seconds);
-    match workload.direction {
-        Direction::Transmit => sent,
-        Direction::Receive => received,
-        Direction::Bidirectional => Some(sent?.min(received?)),
+    match direction {
+        OneWay::Transmit => share(traffic.transmit_bytes, traffic.transmit_seconds),
+        OneWay::Receive => share(traffic.receive_bytes, traffic.receive_seconds),
     }
 }
 
@@ -167,7 +164,7 @@ mod tests {
         let run = rated(Some(1e9));
         let limit = of_cell(cell, &study.testbed, &[&run]).unwrap();
         assert!((limit / 1e6 - 2.0 * 941.48).abs() < 0.01, "{limit}");
-        let filled = filled_percent(cell, run.measurement().unwrap()).unwrap();
+        let filled = filled_percent(cell, run.measurement().unwrap(), OneWay::Transmit).unwrap();
         let traffic = &run.measurement().unwrap().traffic;
         let expected = traffic.transmit_bytes as f64 * 800.0 / traffic.transmit_seconds / limit;
         assert!((filled - expected).abs() < 1e-9, "{filled} {expected}");

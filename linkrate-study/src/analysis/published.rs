@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::figures::{RunsByCell, is_transactional};
-use crate::published::{Figure, Published};
-use crate::results::{Interval, Measure, PublishedKind, PublishedResult};
+use crate::analysis::measures::RunsByCell;
+use crate::published::{Published, PublishedFigure};
+use crate::quantity::{Interval, Measure, Unit};
+use crate::results::{PublishedKind, PublishedResult};
 use crate::stats::interval::of_mean;
 use crate::stats::paired;
 use crate::study::Study;
@@ -32,26 +33,27 @@ fn one(
     level_of_effects: f64,
 ) -> PublishedResult {
     let measure = published.measure;
-    let cells = published.cells(study);
+    let levels = study.levels();
+    let cells = published.cells(&levels);
     let transactional = cells
         .first()
         .and_then(|cell| study.cells.get(*cell))
-        .is_some_and(|cell| is_transactional(&cell.spec));
-    let unit = published.unit(transactional);
+        .is_some_and(|cell| cell.spec.is_transactional());
+    let unit = measure.unit(transactional);
     let (kind, figure, measured, unit) = match &published.figure {
-        Figure::Value(value) => {
+        PublishedFigure::Value(value) => {
             let measured = cells.first().and_then(|cell| {
                 let values: Vec<f64> = runs.by_block(*cell, measure).into_values().collect();
                 of_mean(&values, level)
             });
             (PublishedKind::Value, *value, measured, unit)
         }
-        Figure::Effect(_, ratio) => {
-            let measured = ratio_of(&published.pairs(study), measure, runs, level_of_effects);
-            (PublishedKind::Effect, *ratio, measured, "ratio")
+        PublishedFigure::Effect(_, ratio) => {
+            let measured = ratio_of(&published.pairs(&levels), measure, runs, level_of_effects);
+            (PublishedKind::Effect, *ratio, measured, Unit::Ratio)
         }
-        Figure::Difference(_, difference) => {
-            let measured = published.pairs(study).first().and_then(|(from, to)| {
+        PublishedFigure::Difference(_, difference) => {
+            let measured = published.pairs(&levels).first().and_then(|(from, to)| {
                 let (from, to) = (runs.by_block(*from, measure), runs.by_block(*to, measure));
                 let differences: Vec<f64> =
                     to.iter().filter_map(|(block, to)| Some(to - from.get(block)?)).collect();
@@ -61,7 +63,7 @@ fn one(
         }
     };
     let step = published.step();
-    let combinations = if step.is_some() { published.pairs(study).len() } else { cells.len() };
+    let combinations = if step.is_some() { published.pairs(&levels).len() } else { cells.len() };
     PublishedResult {
         measure,
         at: published.at.clone(),

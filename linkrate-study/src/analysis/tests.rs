@@ -9,7 +9,8 @@ use linkrate_terms::{Protocol, Workload};
 use super::*;
 use crate::executor::Facts;
 use crate::fixture;
-use crate::results::{Level, Measure};
+use crate::levels::Level;
+use crate::quantity::{Measure, Unit};
 use crate::stats::stop::StopReason;
 use crate::store::plan::Session;
 use crate::store::{StoredPlan, StoredRun};
@@ -76,16 +77,16 @@ fn cells_have_figures_with_units_and_a_verdict() {
     let cell = &results.cells[0];
     assert_eq!((cell.runs, cell.failed), (4, 0));
     let throughput = cell.throughput.unwrap();
-    assert_eq!(throughput.unit, "bit/s");
+    assert_eq!(throughput.unit, Unit::BitsPerSecond);
     assert!((throughput.interval.mean / 6.9e9 - 1.0).abs() < 1e-9);
     // 0.99 CPUs · 10⁶ µs over (rate / 8 / 1024) KB
     let demand = cell.service_demand.unwrap();
     let expected: f64 = [1.0, 1.1, 1.2, 1.3].map(|d| 0.99e6 * 8192.0 / (6e9 * d)).iter().sum();
-    assert_eq!(demand.unit, "us/KB");
+    assert_eq!(demand.unit, Unit::MicrosecondsPerKb);
     assert!((demand.interval.mean / (expected / 4.0) - 1.0).abs() < 1e-6);
     assert!((cell.cpu.unwrap().interval.mean - 99.0).abs() < 1e-9);
     assert_eq!(cell.transactions, None);
-    assert_eq!(cell.verdict, "bound by the SUT's CPU (99.0 % busy)");
+    assert_eq!(cell.verdict.sentence(), "bound by the SUT's CPU (99.0 % busy)");
     assert_eq!(cell.evidence.mss_bytes, Some(1448));
     assert_eq!(cell.evidence.stack_packet_bytes, Some(1386.0));
     assert_eq!(cell.evidence.idle_source, Some(IdleSource::TimerList));
@@ -134,7 +135,7 @@ fn effects_pay_for_mirrored_blocks_and_nothing_else_does() {
         run.traffic.transmit_bytes /= 2;
     }
     let now = analyse(&study);
-    study.plan.study.method.order = crate::plan::Order::Independent;
+    study.plan.study.method.order = crate::order::Order::Independent;
     let before = analyse(&study);
     assert!((now.effect_interval_confidence - 0.96).abs() < 1e-12);
     assert_eq!((before.effect_interval_confidence, before.interval_confidence), (0.95, 0.95));
@@ -149,7 +150,7 @@ fn effects_pay_for_mirrored_blocks_and_nothing_else_does() {
 
     // the stop rule looks at the same intervals
     let method = &mut study.plan.study.method;
-    (method.order, method.max_blocks) = (crate::plan::Order::Mirrored, 4);
+    (method.order, method.max_blocks) = (crate::order::Order::Mirrored, 4);
     let study = &study;
     let runs = RunsByCell::of(&study.plan.study, &study.runs);
     let comparisons = effects::comparisons(&study.plan.study);
@@ -291,9 +292,9 @@ fn transactions_have_their_own_figures() {
     let cell = &results.cells[1];
     assert_eq!(cell.throughput, None);
     let rate = cell.transactions.unwrap();
-    assert_eq!((rate.interval.mean, rate.unit), (20_000.0, "transaction/s"));
+    assert_eq!((rate.interval.mean, rate.unit), (20_000.0, Unit::TransactionsPerSecond));
     let demand = cell.service_demand.unwrap();
-    assert_eq!(demand.unit, "us/transaction");
+    assert_eq!(demand.unit, Unit::MicrosecondsPerTransaction);
     assert!((demand.interval.mean - 15.0).abs() < 1e-6);
     let latency = cell.latency.unwrap();
     assert_eq!((latency.count, latency.mean_ns), (400, 23_000.0));
@@ -322,8 +323,7 @@ fn failed_runs_are_absent_with_their_reason() {
     let results = analyse(&stored);
     let cell = &results.cells[1];
     assert_eq!((cell.runs, cell.failed, cell.throughput), (0, 4, None));
-    assert_eq!(cell.verdict, "nothing to judge: no run succeeded");
-    assert_eq!(cell.brief_verdict, "no run succeeded");
+    assert_eq!(cell.verdict.brief(), "no run succeeded");
     assert_eq!((results.cells[0].runs, results.cells[0].failed), (3, 1));
     // only none to tso is left, with the blocks that have both
     let pairs: Vec<(Level, u32)> =

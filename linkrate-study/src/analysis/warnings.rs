@@ -12,15 +12,15 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::units::format_duration;
 use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
 
-use crate::analysis::figures::{RunsByCell, drops, lost_percent};
-use crate::analysis::{adapter, limit};
+use crate::analysis::measures::{RunsByCell, drops, lost_percent};
+use crate::analysis::{adapter, limit, shares};
 use crate::attribution;
 use crate::integrity;
 use crate::names;
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
 use crate::store::{StoredRun, StoredStudy};
-use crate::verdict::VerdictInput;
+use crate::verdict::judge;
 
 pub mod scatter;
 
@@ -338,7 +338,9 @@ fn attributed(name: &str, runs: &[&StoredRun]) -> Vec<String> {
 
 /// Other programs on clients' CPUs that were the bound, by name: the figure may be theirs.
 fn clients_disturbed(name: &str, runs: &[&StoredRun]) -> Option<String> {
-    let percent = VerdictInput::of_runs(runs.iter().copied()).clients_disturbed()?;
+    // the scale of the links changes no bound
+    let verdict = judge(&shares::of_runs(runs.iter().copied(), 1.0));
+    let percent = verdict.client_others_percent?;
     let used = runs.iter().filter_map(|run| run.measurement()).map(|run| &run.client_cpu);
     let most = used.max_by_key(|cpu| cpu.others_ns())?;
     Some(format!(

@@ -1,10 +1,11 @@
 //! What the stop rule looks at.
 
 use crate::analysis::effects::{self, Comparison};
-use crate::analysis::figures::{RunsByCell, is_transactional};
+use crate::analysis::measures::RunsByCell;
 use crate::names;
-use crate::results::Measure;
+use crate::quantity::Measure;
 use crate::stats::interval::{of_mean, relative_half_width};
+use crate::stats::mirroring;
 use crate::stats::stop::{self, Watched};
 use crate::study::Study;
 
@@ -23,7 +24,7 @@ pub struct CellPrecision {
 /// Every figure that must become precise: throughput (or transactions per second) and service
 /// demand of every cell, and every effect, after `blocks`. Those without any run are left out:
 /// they could never become precise. Intervals are of the [level](stop::level) that holds then, those
-/// of effects of [theirs](crate::plan::Order::level_of_effects).
+/// of effects of [theirs](mirroring::level_of_effects).
 pub fn watched(
     study: &Study,
     comparisons: &[Comparison],
@@ -35,7 +36,7 @@ pub fn watched(
     for index in 0..study.cells.len() {
         found.extend(of_cell(study, index, runs, level));
     }
-    let level = study.method.order.level_of_effects(level);
+    let level = mirroring::level_of_effects(study.method.order, level);
     for comparison in comparisons {
         for effect in effects::compare(comparison, runs, study.method.minimum_effect, level) {
             let place = match effect.at.0.is_empty() {
@@ -80,7 +81,7 @@ pub fn precisions(study: &Study, runs: &RunsByCell<'_>, blocks: u32) -> Vec<Cell
 
 fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>, level: f64) -> Vec<Watched> {
     let cell = &study.cells[index];
-    let rate = match is_transactional(&cell.spec) {
+    let rate = match cell.spec.is_transactional() {
         true => Measure::Transactions,
         false => Measure::Throughput,
     };

@@ -11,9 +11,9 @@ use linkrate_terms::{RunSpec, TestbedSpec, Workload};
 use serde::Serialize;
 
 use crate::comparison::ComparisonError;
+use crate::levels::Levels;
 use crate::names;
-use crate::plan::Order;
-use crate::results::Levels;
+use crate::order::Order;
 use crate::store::{StoredPlan, StoredStudy};
 use crate::study::{Method, Study};
 

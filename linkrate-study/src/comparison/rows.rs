@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::effects::comparisons;
-use crate::analysis::figures::{self, RunsByCell, is_transactional};
+use crate::analysis::measures::{self, RunsByCell};
 use crate::comparison::conditions::find;
 use crate::comparison::{
-    CellComparison, Compared, EffectRow, EffectVerdict, Figure, Row, SetSummary, Verdict,
+    CellComparison, Compared, EffectRow, EffectVerdict, Finding, MeasureRow, SetFigure, SetSummary,
 };
-use crate::results::{Interval, Measure};
+use crate::quantity::{Interval, Measure, Unit};
 use crate::stats::independent::{self, holm};
 use crate::stats::interval::{excludes, of_mean};
 use crate::stats::paired;
@@ -49,25 +49,28 @@ impl<'a> Set<'a> {
 fn figure(measure: Compared, run: &StoredRun) -> Option<f64> {
     let latency = || run.measurement()?.latency.as_ref();
     match measure {
-        Compared::Throughput => figures::figure(Measure::Throughput, run),
-        Compared::Transactions => figures::figure(Measure::Transactions, run),
-        Compared::ServiceDemand => figures::figure(Measure::ServiceDemand, run),
+        Compared::Throughput => measures::figure(Measure::Throughput, run),
+        Compared::Transactions => measures::figure(Measure::Transactions, run),
+        Compared::ServiceDemand => measures::figure(Measure::ServiceDemand, run),
         Compared::LatencyP50 => latency().map(|latency| latency.p50_ns as f64),
         Compared::LatencyP99 => latency().map(|latency| latency.p99_ns as f64),
     }
 }
 
 /// What is compared of a cell, with its unit.
-fn measures(transactional: bool) -> &'static [(Compared, &'static str)] {
+fn measures(transactional: bool) -> &'static [(Compared, Unit)] {
     if transactional {
         &[
-            (Compared::Transactions, "transaction/s"),
-            (Compared::ServiceDemand, "us/transaction"),
-            (Compared::LatencyP50, "ns"),
-            (Compared::LatencyP99, "ns"),
+            (Compared::Transactions, Unit::TransactionsPerSecond),
+            (Compared::ServiceDemand, Unit::MicrosecondsPerTransaction),
+            (Compared::LatencyP50, Unit::Nanoseconds),
+            (Compared::LatencyP99, Unit::Nanoseconds),
         ]
     } else {
-        &[(Compared::Throughput, "bit/s"), (Compared::ServiceDemand, "us/KB")]
+        &[
+            (Compared::Throughput, Unit::BitsPerSecond),
+            (Compared::ServiceDemand, Unit::MicrosecondsPerKb),
+        ]
     }
 }
 
@@ -119,11 +122,11 @@ impl<'a> Rows<'a> {
     pub fn cells(&mut self) -> Vec<CellComparison> {
         let cells = &self.baseline.stored.plan.study.cells;
         let compared = self.pairs().map(|(a, b)| {
-            let measures = measures(is_transactional(&cells[a].spec)).iter();
+            let measures = measures(cells[a].spec.is_transactional()).iter();
             let rows = measures.filter_map(|(measure, unit)| {
                 let first: Vec<f64> = self.baseline.by_block(a, *measure).into_values().collect();
                 let second: Vec<f64> = self.candidate.by_block(b, *measure).into_values().collect();
-                self.row(*measure, unit, &first, &second)
+                self.row(*measure, *unit, &first, &second)
             });
             CellComparison {
                 levels: cells[a].levels.clone(),
@@ -139,23 +142,23 @@ impl<'a> Rows<'a> {
     fn row(
         &self,
         measure: Compared,
-        unit: &'static str,
+        unit: Unit,
         first: &[f64],
         second: &[f64],
-    ) -> Option<Row> {
+    ) -> Option<MeasureRow> {
         let figure = |values: &[f64]| {
             let interval = of_mean(values, self.confidence)?;
-            Some(Figure { interval, runs: number(values.len()) })
+            Some(SetFigure { interval, runs: number(values.len()) })
         };
         let (baseline, candidate) = (figure(first), figure(second));
         let verdict = match (&baseline, &candidate) {
             (None, None) => return None,
-            (Some(_), None) => Verdict::Lost,
-            (None, Some(_)) => Verdict::Gained,
-            (Some(_), Some(_)) => Verdict::TooFew,
+            (Some(_), None) => Finding::Lost,
+            (None, Some(_)) => Finding::Gained,
+            (Some(_), Some(_)) => Finding::TooFew,
         };
         let found = independent::ratio(first, second, self.confidence);
-        Some(Row {
+        Some(MeasureRow {
             measure,
             unit,
             baseline,
@@ -170,14 +173,14 @@ impl<'a> Rows<'a> {
     /// All cells together: in each block the geometric mean over the cells, so that what the runs
     /// of a block share is one observation and not one for each cell. Cells that lack a figure in
     /// either set altogether are left out of both, and so are blocks that lack one of the others.
-    pub fn overall(&self) -> Vec<Row> {
+    pub fn overall(&self) -> Vec<MeasureRow> {
         let cells = &self.baseline.stored.plan.study.cells;
         let all = [true, false].into_iter().flat_map(measures);
         let mut rows = Vec::new();
         for (measure, unit) in all {
             // service demand per KB and per transaction are two measures
             let of_unit = |a: &usize| {
-                measures(is_transactional(&cells[*a].spec)).contains(&(*measure, *unit))
+                measures(cells[*a].spec.is_transactional()).contains(&(*measure, *unit))
             };
             let figures: Vec<(BTreeMap<u32, f64>, BTreeMap<u32, f64>)> = self
                 .pairs()
@@ -192,7 +195,7 @@ impl<'a> Rows<'a> {
             }
             let first = by_block_over_cells(figures.iter().map(|(a, _)| a));
             let second = by_block_over_cells(figures.iter().map(|(_, b)| b));
-            rows.extend(self.row(*measure, unit, &first, &second).map(|row| Row {
+            rows.extend(self.row(*measure, *unit, &first, &second).map(|row| MeasureRow {
                 baseline: None,
                 candidate: None,
                 ..row
@@ -286,12 +289,12 @@ fn by_block_over_cells<'a>(cells: impl Iterator<Item = &'a BTreeMap<u32, f64>>) 
 /// Gives every row its adjusted probability and its verdict. All of them are one family: the
 /// question is whether the candidate is worse anywhere.
 pub fn judge(
-    overall: &mut [Row],
+    overall: &mut [MeasureRow],
     cells: &mut [CellComparison],
     confidence: f64,
     minimum_effect: f64,
 ) {
-    let mut all: Vec<&mut Row> =
+    let mut all: Vec<&mut MeasureRow> =
         overall.iter_mut().chain(cells.iter_mut().flat_map(|cell| &mut cell.rows)).collect();
     let adjusted = holm(&all.iter().filter_map(|row| row.p).collect::<Vec<f64>>());
     for (row, adjusted) in all.iter_mut().filter(|row| row.p.is_some()).zip(adjusted) {
@@ -299,11 +302,11 @@ pub fn judge(
         let Some(ratio) = &row.ratio else { continue };
         row.verdict = match said(ratio, adjusted, confidence, minimum_effect) {
             Said::Different if (ratio.mean > 1.0) == row.measure.more_is_better() => {
-                Verdict::Better
+                Finding::Better
             }
-            Said::Different => Verdict::Worse,
-            Said::Small => Verdict::BelowMinimum,
-            Said::Nothing => Verdict::NotShown,
+            Said::Different => Finding::Worse,
+            Said::Small => Finding::BelowMinimum,
+            Said::Nothing => Finding::NotShown,
         };
     }
 }
@@ -329,8 +332,8 @@ fn said(ratio: &Interval, adjusted_p: f64, confidence: f64, minimum_effect: f64)
 }
 
 /// A word of caution where all cells moved alike.
-pub fn together(overall: &[Row]) -> Option<String> {
-    let moved = overall.iter().any(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse));
+pub fn together(overall: &[MeasureRow]) -> Option<String> {
+    let moved = overall.iter().any(|row| matches!(row.verdict, Finding::Better | Finding::Worse));
     moved.then(|| {
         "All cells together have changed. A machine in another state looks the same: measure both \
          again, in turn, before believing it; the effects below are free of it."

@@ -11,7 +11,7 @@ use linkrate_terms::{Protocol, Task};
 use super::*;
 use crate::executor::Facts;
 use crate::fixture;
-use crate::plan::Order;
+use crate::order::Order;
 use crate::stats::simulate::{Simulator, share};
 use crate::stats::stop::StopReason;
 use crate::store::{Ended, Outcome, StoredPlan};
@@ -54,12 +54,12 @@ fn stored(study: Study, runs: Vec<crate::store::StoredRun>, seed: u64) -> Stored
 }
 
 fn compared(a: &StoredStudy, b: &StoredStudy) -> StudyComparison {
-    compare(a, b, &Request::default()).unwrap()
+    compare(a, b, &Criteria::default()).unwrap()
 }
 
 fn differences(a: &StoredStudy, b: &StoredStudy, allow: &[&str]) -> Vec<(String, String, String)> {
     let allow = allow.iter().map(|name| (*name).to_owned()).collect();
-    match compare(a, b, &Request { allow, minimum_effect: None }) {
+    match compare(a, b, &Criteria { allow, minimum_effect: None }) {
         Err(ComparisonError::Different(found)) => {
             found.into_iter().map(|one| (one.name, one.baseline, one.candidate)).collect()
         }
@@ -71,7 +71,7 @@ fn names(a: &StoredStudy, b: &StoredStudy, allow: &[&str]) -> Vec<String> {
     differences(a, b, allow).into_iter().map(|(name, ..)| name).collect()
 }
 
-fn verdicts(found: &StudyComparison, measure: Compared) -> Vec<Verdict> {
+fn verdicts(found: &StudyComparison, measure: Compared) -> Vec<Finding> {
     let rows = found.cells.iter().flat_map(|cell| &cell.rows);
     rows.filter(|row| row.measure == measure).map(|row| row.verdict).collect()
 }
@@ -83,9 +83,9 @@ fn a_true_regression_of_one_cell_is_found_there_and_nowhere_else() {
     for seed in 0..20 {
         let found = compared(&set(seed, 8, SAME, 0.01, 0.0), &set(100 + seed, 8, truth, 0.01, 0.0));
         let throughput = verdicts(&found, Compared::Throughput);
-        found_of += u32::from(throughput[1] == Verdict::Worse);
+        found_of += u32::from(throughput[1] == Finding::Worse);
         for cell in [0, 2] {
-            assert_ne!(throughput[cell], Verdict::Better);
+            assert_ne!(throughput[cell], Finding::Better);
         }
         let row = &found.cells[1].rows[0];
         let ratio = row.ratio.unwrap();
@@ -106,7 +106,7 @@ fn sets_without_a_difference_are_seldom_called_worse() {
             let (a, b) =
                 (set(seed, blocks, SAME, noise, drift), set(seed + 1, blocks, SAME, noise, drift));
             // differences however small would count
-            let request = Request { minimum_effect: Some(0.0), ..Request::default() };
+            let request = Criteria { minimum_effect: Some(0.0), ..Criteria::default() };
             let found = compare(&a, &b, &request).unwrap();
             found.regressions + found.improvements > 0
         });
@@ -130,9 +130,9 @@ fn unadjusted_rows_would_cry_wolf() {
 fn what_slows_a_whole_set_moves_cells_and_leaves_effects_alone() {
     let slower = [(0.8, 1.0); 3];
     let found = compared(&set(1, 6, SAME, 0.005, 0.0), &set(2, 6, slower, 0.005, 0.0));
-    assert_eq!(verdicts(&found, Compared::Throughput), [Verdict::Worse; 3]);
+    assert_eq!(verdicts(&found, Compared::Throughput), [Finding::Worse; 3]);
     let overall = &found.overall[0];
-    assert_eq!((overall.measure, overall.verdict), (Compared::Throughput, Verdict::Worse));
+    assert_eq!((overall.measure, overall.verdict), (Compared::Throughput, Finding::Worse));
     assert_eq!(overall.baseline, None);
     assert!((overall.ratio.unwrap().mean - 0.8).abs() < 0.01);
     assert!(found.warnings.iter().any(|w| w.starts_with("All cells together have changed")));
@@ -173,18 +173,18 @@ fn a_difference_below_the_minimum_is_neither_better_nor_worse() {
     let slightly = [(0.99, 1.0); 3];
     let (a, b) = (set(1, 8, SAME, 0.0005, 0.0), set(2, 8, slightly, 0.0005, 0.0));
     let found = compared(&a, &b);
-    assert_eq!(verdicts(&found, Compared::Throughput), [Verdict::BelowMinimum; 3]);
+    assert_eq!(verdicts(&found, Compared::Throughput), [Finding::BelowMinimum; 3]);
     assert_eq!((found.minimum_effect, found.regressions), (0.02, 0));
-    let strict = Request { minimum_effect: Some(0.005), ..Request::default() };
+    let strict = Criteria { minimum_effect: Some(0.005), ..Criteria::default() };
     let found = compare(&a, &b, &strict).unwrap();
-    assert_eq!(verdicts(&found, Compared::Throughput), [Verdict::Worse; 3]);
+    assert_eq!(verdicts(&found, Compared::Throughput), [Finding::Worse; 3]);
 }
 
 #[test]
 fn cheaper_is_better() {
     let cheaper = [(1.0, 0.9); 3];
     let found = compared(&set(1, 8, SAME, 0.002, 0.0), &set(2, 8, cheaper, 0.002, 0.0));
-    assert_eq!(verdicts(&found, Compared::ServiceDemand), [Verdict::Better; 3]);
+    assert_eq!(verdicts(&found, Compared::ServiceDemand), [Finding::Better; 3]);
     assert_eq!(found.regressions, 0);
     // three cells, and all of them together
     assert_eq!(found.improvements, 4);
@@ -198,18 +198,18 @@ fn a_figure_that_is_gone_is_a_regression() {
         run.outcome = Outcome::Failed(fixture::failed("read back tso off"));
     }
     let found = compared(&a, &b);
-    assert_eq!(verdicts(&found, Compared::Throughput)[1], Verdict::Lost);
+    assert_eq!(verdicts(&found, Compared::Throughput)[1], Finding::Lost);
     assert_eq!((found.regressions, found.cells[1].candidate_failed), (2, 4));
     assert!(found.warnings.iter().any(|w| w == "4 of the 12 runs of the candidate failed."));
     let back = compared(&b, &a);
-    assert_eq!(verdicts(&back, Compared::Throughput)[1], Verdict::Gained);
+    assert_eq!(verdicts(&back, Compared::Throughput)[1], Finding::Gained);
     assert_eq!(back.regressions, 0);
 }
 
 #[test]
 fn one_run_says_nothing_of_chance() {
     let (a, b) = (set(1, 1, SAME, 0.01, 0.0), set(2, 5, SAME, 0.01, 0.0));
-    assert_eq!(compare(&a, &b, &Request::default()), Err(ComparisonError::NothingToCompare));
+    assert_eq!(compare(&a, &b, &Criteria::default()), Err(ComparisonError::NothingToCompare));
 }
 
 #[test]
@@ -245,15 +245,15 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
         set
     };
     let found = compared(&of(1, 60_000), &of(2, 90_000));
-    let rows: Vec<(Compared, Verdict)> =
+    let rows: Vec<(Compared, Finding)> =
         found.cells[0].rows.iter().map(|row| (row.measure, row.verdict)).collect();
     assert_eq!(
         rows,
         [
-            (Compared::Transactions, Verdict::BelowMinimum),
-            (Compared::ServiceDemand, Verdict::BelowMinimum),
-            (Compared::LatencyP50, Verdict::BelowMinimum),
-            (Compared::LatencyP99, Verdict::Worse),
+            (Compared::Transactions, Finding::BelowMinimum),
+            (Compared::ServiceDemand, Finding::BelowMinimum),
+            (Compared::LatencyP50, Finding::BelowMinimum),
+            (Compared::LatencyP99, Finding::Worse),
         ]
     );
     // one cell is all cells
@@ -264,7 +264,7 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
 fn the_same_runs_are_no_comparison() {
     let a = set(1, 5, SAME, 0.01, 0.0);
     let copy = StoredStudy { directory: PathBuf::from("elsewhere"), ..a.clone() };
-    assert_eq!(compare(&a, &copy, &Request::default()), Err(ComparisonError::Same));
+    assert_eq!(compare(&a, &copy, &Criteria::default()), Err(ComparisonError::Same));
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn what_changes_the_meaning_of_a_cell_is_refused_by_name_with_both_values() {
     // and asking for it does not help
     let mut b = set(2, 5, SAME, 0.01, 0.0);
     b.plan.study.testbed.scale = 0.1;
-    let request = Request { allow: vec!["scale".to_owned()], minimum_effect: None };
+    let request = Criteria { allow: vec!["scale".to_owned()], minimum_effect: None };
     let said = compare(&a, &b, &request);
     assert_eq!(said, Err(ComparisonError::NeverAllowed { given: "scale".to_owned() }));
 }
@@ -339,7 +339,7 @@ fn what_is_under_test_must_be_named() {
     assert_eq!(names(&a, &b, &[]), ["kernel"]);
     let allowed = |allow: &[&str]| {
         let allow = allow.iter().map(|name| (*name).to_owned()).collect();
-        compare(&a, &b, &Request { allow, minimum_effect: None })
+        compare(&a, &b, &Criteria { allow, minimum_effect: None })
     };
     let found = allowed(&["kernel"]).unwrap();
     assert_eq!(found.differences[0].candidate, "6.18.1");
@@ -364,7 +364,7 @@ fn two_explanations_are_a_warning() {
     b.plan.facts.facts.insert("kernel".to_owned(), "6.18.1".to_owned());
     b.plan.facts.facts.insert("cpu-model".to_owned(), "Other".to_owned());
     let allow = vec!["kernel".to_owned(), "cpu-model".to_owned()];
-    let found = compare(&a, &b, &Request { allow, minimum_effect: None }).unwrap();
+    let found = compare(&a, &b, &Criteria { allow, minimum_effect: None }).unwrap();
     let warning = "More than one thing differs (cpu-model, kernel): the figures do not say which of \
                    them made a change.";
     assert_eq!(found.warnings, [warning]);

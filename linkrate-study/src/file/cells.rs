@@ -6,7 +6,7 @@ use super::question::{self, Choice, Question, Setting};
 use super::reader::{Reader, Table};
 use super::when::{self, When};
 use crate::keys::{self, Combination};
-use crate::results::Level;
+use crate::levels::Level;
 use crate::study::{Cell, Factor, Method, PART, Part};
 
 /// The tables that cells come from.

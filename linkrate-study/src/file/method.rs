@@ -6,7 +6,7 @@ use linkrate_terms::units::{format_duration, parse_percent};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
-use crate::plan::Order;
+use crate::order::Order;
 use crate::study::{Method, OnFailure, Study};
 
 /// The method, where its budget stands, and what can be read only once there are factors.

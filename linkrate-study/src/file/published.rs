@@ -9,8 +9,9 @@ use super::effects::known_factor;
 use super::question::same;
 use super::reader::{Entry, Reader, Table, described};
 use crate::keys::nearest_name;
-use crate::published::{Figure, Published, Step, cells_at, pairs_at};
-use crate::results::{Level, Levels, Measure};
+use crate::levels::{Level, Levels};
+use crate::published::{Published, PublishedFigure, Step, cells_at, pairs_at};
+use crate::quantity::Measure;
 use crate::study::PART;
 
 const MEASURES: [(&str, Measure); 4] = [
@@ -221,7 +222,7 @@ fn figure(
     measure: Measure,
     transactional: bool,
     step: Option<Step>,
-) -> Option<Figure> {
+) -> Option<PublishedFigure> {
     let example = match (entry.name.as_str(), measure) {
         ("effect", _) => "a change such as \"-47 %\"",
         (_, Measure::Throughput) => "a rate such as \"9.47 Gb/s\"",
@@ -265,9 +266,9 @@ fn figure(
         return None;
     };
     Some(match step {
-        None => Figure::Value(number),
-        Some(step) if entry.name == "effect" => Figure::Effect(step, 1.0 + number),
-        Some(step) => Figure::Difference(step, number),
+        None => PublishedFigure::Value(number),
+        Some(step) if entry.name == "effect" => PublishedFigure::Effect(step, 1.0 + number),
+        Some(step) => PublishedFigure::Difference(step, number),
     })
 }
 

@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use super::reader::{Entry, Reader, Table, described};
 use super::{MAX_CELLS, MAX_LEVELS};
 use crate::keys::{self, KeyError, Setup, Values};
-use crate::results::{Level, Levels};
+use crate::levels::{Level, Levels};
 use crate::study::{Factor, PART};
 
 /// A factor with the place of its key and of each level.

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{FileError, FileErrors};
 use crate::keys::{nearest_name, shortened};
-use crate::results::Level;
+use crate::levels::Level;
 
 /// A file of nonsense has a nonsense in every line; nobody reads past the first few.
 const MAX_ERRORS: usize = 64;

@@ -29,7 +29,7 @@ pub(super) fn read(
     load: &mut LoadFile<'_>,
     on: Option<&Interfaces>,
 ) -> TestbedSpec {
-    let mut testbed = TestbedSpec::default();
+    let mut testbed = TestbedSpec { adapter: adapter::default(), ..TestbedSpec::default() };
     if let Some(on) = on {
         testbed = testbed.on_interfaces(on.clone());
     }
@@ -76,9 +76,11 @@ fn adapter_and_clients(
     load: &mut LoadFile<'_>,
     testbed: &mut TestbedSpec,
 ) {
-    // an adapter that was refused is neither, and nothing is said against what belongs to one
+    // a refused adapter is neither veth nor a model: keys of either are then accepted
     let mut known = true;
-    if let Some(entry) = table.take("adapter") {
+    let adapter_entry = table.take("adapter");
+    let default = adapter_entry.is_none();
+    if let Some(entry) = adapter_entry {
         match adapter(reader, &entry, load) {
             Some(adapter) => testbed.adapter = adapter,
             None => known = false,
@@ -89,11 +91,13 @@ fn adapter_and_clients(
         [("clients", false, MAX_CLIENTS), ("ports", true, 16), ("clients-per-port", true, 16)]
     {
         let Some(entry) = table.take(key) else { continue };
-        if known && of_model != on_model {
+        let is_list = key == "clients" && matches!(entry.value(), DeValue::Array(_));
+        if is_list && (default || !on_model) {
+            let message = "a list of clients belongs to interfaces of this host".to_owned();
+            let hint = "set interface = \"eth1\" beside it, or adapter = \"veth\" and a number";
+            reader.refuse(&entry, message, hint);
+        } else if known && of_model != on_model {
             refuse_key(reader, &entry, &testbed.adapter);
-        } else if key == "clients" && matches!(entry.value(), DeValue::Array(_)) {
-            let message = "a list of clients is for the interfaces of this host".to_owned();
-            reader.refuse(&entry, message, "expected a number, or interface = \"eth1\" beside it");
         } else if let Some(number) = reader.number(&entry, 1, u64::from(high)) {
             let number = u32::try_from(number).unwrap_or(high);
             match key {
@@ -141,7 +145,7 @@ fn refuse_key(reader: &mut Reader<'_>, entry: &Entry<'_>, adapter: &Adapter) {
         ),
         Adapter::Model(model) => (
             format!("on adapter {} the clients follow from the ports", model.name),
-            "set ports and clients-per-port",
+            "set ports and clients-per-port, or adapter = \"veth\"",
         ),
         Adapter::Interfaces(_) => (
             format!("interfaces of this host have no {}", entry.name),

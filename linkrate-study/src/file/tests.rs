@@ -7,7 +7,7 @@ use linkrate_terms::{ByteSize, Direction, MessageSize, Offload, Task};
 use proptest::prelude::*;
 
 use super::*;
-use crate::results::Level;
+use crate::levels::Level;
 use crate::study::OnFailure;
 
 const VALID: &str = r#"title = "Does TSO pay?"
@@ -50,6 +50,9 @@ fn errors(text: &str) -> Vec<String> {
         Err(errors) => errors.0.iter().map(ToString::to_string).collect(),
     }
 }
+
+/// The testbed of a veth pair, as lines of a file.
+const ON_VETH: &str = "[testbed]\nadapter = \"veth\"\n";
 
 /// A file with one factor and these lines in its tables.
 fn with(factors: &str, workload: &str, method: &str) -> String {
@@ -113,9 +116,11 @@ fn what_is_left_out_has_its_default_and_levels_stay_as_written() {
 #[test]
 fn the_testbed_has_the_clients_that_the_cells_need() {
     let clients = |text: &str| parse("t", "t", text).unwrap().testbed.clients;
-    assert_eq!(clients(&with("clients = [1, 4, 2]", "", "")), 4);
-    assert_eq!(clients(&with("gro = [true]", "clients = 3", "")), 3);
-    assert_eq!(clients("title = \"t\"\n[testbed]\nclients = 5\n[factors]\ngro = [true]"), 5);
+    let on_veth = |text: &str| clients(&format!("{text}{ON_VETH}"));
+    assert_eq!(on_veth(&with("clients = [1, 4, 2]", "", "")), 4);
+    assert_eq!(on_veth(&with("gro = [true]", "clients = 3", "")), 3);
+    let five = format!("title = \"t\"\n[factors]\ngro = [true]\n{ON_VETH}clients = 5\n");
+    assert_eq!(clients(&five), 5);
     assert_eq!(clients(&with("gro = [true]", "", "")), 1);
 }
 
@@ -228,11 +233,15 @@ fn testbed_errors_are_explained() {
         ("adapter = \"gigabit\"\nscale = 2", "2 is no share of the model's rates; expected a nu"),
         ("adapter = \"gigabit\"\nscale = nan", "nan is no share"),
         ("adapter = \"gigabit\"\nclients-per-port = 17", "17 is out of range; expected a number"),
-        ("scale = 0.5", "testbed.scale: a veth has no scale; set clients, or choose a model"),
-        ("ports = 2", "testbed.ports: a veth has no ports; set clients"),
-        ("clients-per-port = 2", "a veth has no clients-per-port"),
-        ("clients = 65", "65 is out of range; expected a number from 1 to 64"),
-        ("clients = \"two\"", "\"two\" is not a whole number"),
+        (
+            "adapter = \"veth\"\nscale = 0.5",
+            "testbed.scale: a veth has no scale; set clients, or choose a model",
+        ),
+        ("adapter = \"veth\"\nports = 2", "testbed.ports: a veth has no ports; set clients"),
+        ("adapter = \"veth\"\nclients-per-port = 2", "a veth has no clients-per-port"),
+        ("clients = 2", "testbed.clients: on adapter gigabit the clients"),
+        ("adapter = \"veth\"\nclients = 65", "65 is out of range; expected a number from 1 to 64"),
+        ("adapter = \"veth\"\nclients = \"two\"", "\"two\" is not a whole number"),
         ("sut-cpus = \"3-1\"", "\"3-1\" is not a CPU list"),
         ("sut-cpus = true", "true is not a CPU list"),
         ("sut-cpus = \"0-1\"\nclient-cpus = \"1-2\"", "CPUs 1-2 overlap with sut-cpus 0-1"),
@@ -332,7 +341,7 @@ fn a_quick_study_is_short_and_never_longer_than_its_file() {
     assert_eq!(study.method.budget, Some(Duration::from_secs(40)));
     assert!(study.cells.iter().all(|cell| cell.spec.window == Duration::from_millis(700)));
     assert!(study.cells.iter().all(|cell| cell.spec.warm_up == Duration::from_millis(200)));
-    let time = crate::plan::estimate(&study, Duration::from_millis(300));
+    let time = crate::schedule::estimate(&study, Duration::from_millis(300));
     assert!(time.longest <= Duration::from_secs(40) && time.shortest >= time.block * 4);
 
     let mut already =
@@ -373,15 +382,31 @@ fn cells_on_a_model_have_ports_and_their_clients() {
     let study = parse("t", "t", &on_model("", "[factors]\nports = [1, 4, 2]")).unwrap();
     assert_eq!((study.testbed.ports, study.testbed.clients), (4, 4));
     assert_eq!(study.cells[2].spec.clients, 2);
-    let veth = parse("t", "t", &with("gro = [true]", "", "")).unwrap();
+    let veth = format!("{}{ON_VETH}", with("gro = [true]", "", ""));
+    let veth = parse("t", "t", &veth).unwrap();
     assert_eq!((veth.cells[0].spec.ports, veth.testbed.ports), (None, 1));
+}
+
+#[test]
+fn a_study_without_an_adapter_is_measured_on_gigabit() {
+    for text in [with("gro = [true]", "", ""), with("ports = [1, 2]", "", "")] {
+        let study = parse("t", "t", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(study.testbed.adapter.name(), "gigabit");
+        assert_eq!(study.cells[0].spec.ports, Some(1));
+    }
 }
 
 #[test]
 fn what_the_adapter_lacks_is_refused() {
     for (text, message) in [
-        (with("lro = [true, false]", "", ""), "factors.lro: a veth has no lro; leave it out, or"),
-        (with("gro = [true]", "vlan = 3", ""), "workload.vlan: a veth has no vlan"),
+        (
+            format!("{}{ON_VETH}", with("lro = [true, false]", "", "")),
+            "factors.lro: a veth has no lro; leave it out, or",
+        ),
+        (
+            format!("{}{ON_VETH}", with("gro = [true]", "vlan = 3", "")),
+            "workload.vlan: a veth has no vlan",
+        ),
         (
             on_model("", "[factors]\nclients = [1]"),
             "factors.clients: on adapter gigabit the clients",
@@ -486,7 +511,10 @@ fn a_when_that_cannot_be_is_explained() {
         ),
         ("[[when]]\nis = { mtu = 9000 }\nset = { gro = true }", "when.set.gro: is a factor; what"),
         ("[[when]]\nis = { mtu = 9000 }\nset = { mtu = 1500 }", "mtu is itself set by a [[when]]"),
-        ("[[when]]\nis = { mtu = 9000 }\nset = { vlan = 3 }", "when.set.vlan: a veth has no vlan"),
+        (
+            "[[when]]\nis = { mtu = 9000 }\nset = { vlan = 3 }\n[testbed]\nadapter = \"veth\"",
+            "when.set.vlan: a veth has no vlan",
+        ),
         (
             "[[when]]\nis = { mtu = 9000 }\nset = { burst = 1 }",
             "burst: means nothing to kind stream",
@@ -734,7 +762,7 @@ fn a_testbed_of_existing_interfaces_is_read() {
             "",
             "testbed.interface: 1 clients behind 2 interfaces",
         ),
-        ("clients = [\"ssh:a\"]", "", "testbed.clients: a list of clients is for the interfaces"),
+        ("clients = [\"ssh:a\"]", "", "testbed.clients: a list of clients belongs to interfaces"),
         ("agent = \"x\"", "", "testbed.agent: there is no far end of ssh"),
         (&format!("adapter = \"gigabit\"\n{one}"), "", "adapter stands beside interface"),
         (&format!("{one}\nscale = 0.5"), "", "scale stands beside interface"),

@@ -9,7 +9,7 @@ use linkrate_terms::Measurement;
 use super::*;
 use crate::executor::Facts;
 use crate::fixture;
-use crate::plan::Order;
+use crate::order::Order;
 use crate::store::PLAN_FILE;
 
 /// A clock that stands still unless someone moves it.

@@ -9,7 +9,7 @@
 //! Many ratios are looked at together, so a verdict over all of them needs probabilities that are
 //! adjusted for their number; [`holm`] does that.
 
-use crate::results::Interval;
+use crate::quantity::Interval;
 use crate::stats::sample::Sample;
 use crate::stats::student_t::{critical_value, two_sided_tail};
 

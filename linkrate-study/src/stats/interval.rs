@@ -1,6 +1,6 @@
 //! The confidence interval of a mean over runs.
 
-use crate::results::Interval;
+use crate::quantity::Interval;
 use crate::stats::sample::Sample;
 use crate::stats::student_t::critical_value;
 

@@ -5,7 +5,7 @@
 //! averaged as logarithms: doubling and halving then weigh the same, and turning numerator and
 //! denominator round turns the result round.
 
-use crate::results::Interval;
+use crate::quantity::Interval;
 use crate::stats::interval::of_mean;
 
 /// An effect: a ratio and what it rests on.

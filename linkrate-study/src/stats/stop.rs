@@ -17,7 +17,7 @@ use std::time::Duration;
 use linkrate_terms::units::format_duration;
 use serde::{Deserialize, Serialize};
 
-use crate::results::Interval;
+use crate::quantity::Interval;
 use crate::stats::interval::relative_half_width;
 use crate::study::Method;
 

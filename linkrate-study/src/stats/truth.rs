@@ -11,7 +11,7 @@
 //! it takes. Two blocks therefore mirror one before them ([`Order::Mirrored`]); [`orders`] compares
 //! that with what else might be done, and shows what it costs and how that is paid.
 //!
-//! [`Order::Mirrored`]: crate::plan::Order::Mirrored
+//! [`Order::Mirrored`]: crate::order::Order::Mirrored
 
 use std::time::Duration;
 
@@ -20,7 +20,9 @@ use linkrate_terms::{Measurement, RunSpec};
 use crate::analysis::analyse;
 use crate::executor::{Executor, Facts, RunFailure};
 use crate::fixture;
-use crate::results::{Level, Levels, Measure, StudyResults};
+use crate::levels::{Level, Levels};
+use crate::quantity::Measure;
+use crate::results::StudyResults;
 use crate::runner::{Clock, Silent, run_study};
 use crate::stats::simulate::{Machine, Noise};
 use crate::store::Store;

@@ -4,7 +4,7 @@
 //! each other in time say less than as many runs far apart. The test is Bartels' (1982), von Neumann's
 //! ratio of the ranks: it takes no distribution for granted, and an outlier moves it little.
 
-use super::student_t;
+use super::normal;
 
 /// Fewest figures of which it can be told: below, the normal distribution of the ratio is not good enough
 /// (Bartels 1982), and only a correlation close to 1 would be found anyway.
@@ -49,7 +49,7 @@ pub fn of(values: &[f64]) -> Option<Wander> {
     let unbiased = (n * correlation(values) + 1.0) / (n - 4.0);
     Some(Wander {
         correlation: unbiased.clamp(0.0, MOST_CORRELATION),
-        chance: student_t::cumulative(z, 1e9),
+        chance: normal::cumulative(z),
     })
 }
 

@@ -1,248 +1,329 @@
 //! Tests of verdicts.
 
-use linkrate_terms::measurement::OtherProgram;
-
 use super::*;
-use crate::fixture;
 
-/// A cell that nothing bounds.
-const CALM: VerdictInput = VerdictInput {
-    good_runs: 5,
-    link_percent: None,
-    bus_percent: None,
-    device_busiest_percent: None,
-    device_shares_cpus: false,
-    scale: 1.0,
-    sut_busiest_percent: Some(12.04),
-    client_busiest_percent: Some(10.0),
-    shared_cpus: false,
-    transactional: false,
-    rwnd_limited_percent: Some(3.0),
-    sndbuf_limited_percent: Some(1.0),
-    client_others_percent: 0.0,
-};
+fn cpu(percent: f64) -> Option<CpuShare> {
+    Some(CpuShare { percent, of_thread: false })
+}
 
-fn said(input: VerdictInput) -> String {
-    judge(&input).to_string()
+/// A direction that no link and no window bounds.
+fn way(direction: Option<OneWay>) -> WayShares {
+    WayShares {
+        direction,
+        link_percent: None,
+        rwnd_limited_percent: Some(3.0),
+        sndbuf_limited_percent: Some(1.0),
+    }
+}
+
+/// A cell that transmits, and that nothing bounds.
+fn calm() -> Shares {
+    Shares {
+        good_runs: 5,
+        ways: vec![way(Some(OneWay::Transmit))],
+        sut: cpu(12.04),
+        client: cpu(10.0),
+        ..Shares::default()
+    }
+}
+
+fn with_way(shares: Shares, change: impl Fn(&mut WayShares)) -> Shares {
+    let mut shares = shares;
+    shares.ways.iter_mut().for_each(change);
+    shares
+}
+
+/// Both directions, with these shares of their links.
+fn both_ways(transmit: f64, receive: f64) -> Shares {
+    let at = |direction, percent| WayShares { link_percent: Some(percent), ..way(Some(direction)) };
+    Shares { ways: vec![at(OneWay::Transmit, transmit), at(OneWay::Receive, receive)], ..calm() }
+}
+
+fn only(shares: &Shares) -> Bound {
+    let verdict = judge(shares);
+    assert_eq!(verdict.ways.len(), 1);
+    verdict.ways[0].bound
+}
+
+fn said(shares: &Shares) -> [String; 2] {
+    let verdict = judge(shares);
+    let (brief, sentence) = (verdict.brief(), verdict.sentence());
+    assert!(brief.chars().count() <= sentence.chars().count(), "{brief} | {sentence}");
+    [brief, sentence]
 }
 
 #[test]
 fn no_good_run() {
-    let busy = VerdictInput { good_runs: 0, sut_busiest_percent: Some(99.0), ..CALM };
-    assert_eq!(said(busy), "nothing to judge: no run succeeded");
+    let busy = Shares { good_runs: 0, sut: cpu(99.0), ..calm() };
+    assert_eq!(said(&busy), ["no run succeeded", "no verdict: no run succeeded"]);
 }
 
 #[test]
 fn the_link_comes_before_the_cpu() {
-    let input = VerdictInput { link_percent: Some(99.3), sut_busiest_percent: Some(99.0), ..CALM };
-    assert_eq!(said(input), "bound by the link (99.3 % occupied)");
-    let input = VerdictInput { link_percent: Some(96.9), ..input };
-    assert_eq!(said(input), "bound by the SUT's CPU (99.0 % busy)");
+    let busy = Shares { sut: cpu(99.0), ..calm() };
+    let full = with_way(busy.clone(), |way| way.link_percent = Some(99.3));
+    assert_eq!(
+        said(&full),
+        ["bound by the link: transmit 99.3 %", "bound by the link (transmit 99.3 % occupied)"]
+    );
+    let nearly = with_way(busy, |way| way.link_percent = Some(96.9));
+    assert_eq!(
+        said(&nearly),
+        [
+            "bound by the SUT's CPU: 99.0 %; links 96.9 %",
+            "bound by the SUT's CPU (99.0 % busy); the host is the limit: links 96.9 % occupied"
+        ]
+    );
+}
+
+#[test]
+fn each_direction_is_judged_by_itself() {
+    let full = both_ways(99.6, 98.1);
+    assert_eq!(
+        said(&full),
+        [
+            "bound by the link: transmit 99.6 %, receive 98.1 %",
+            "bound by the link (transmit 99.6 %, receive 98.1 % occupied)"
+        ]
+    );
+    let mut one = both_ways(99.6, 88.7);
+    (one.sut, one.client) = (cpu(80.06), cpu(70.2));
+    assert!(matches!(judge(&one).ways[0].bound, Bound::Link { .. }));
+    assert!(matches!(judge(&one).ways[1].bound, Bound::NoSingleResource { .. }));
+    assert_eq!(
+        said(&one),
+        [
+            "transmit bound by the link: 99.6 %; receive bound by no single resource: \
+             SUT CPU 80.1 %, clients 70.2 %, window 3.0 %; links receive 88.7 %",
+            "transmit is bound by the link (99.6 % occupied); receive is bound by no single resource \
+             (SUT CPU 80.1 %, clients 70.2 %, window 3.0 %): each end waits for the other part of the \
+             time; links receive 88.7 % occupied"
+        ]
+    );
+    one.ways[1].rwnd_limited_percent = Some(64.0);
+    assert_eq!(
+        said(&one)[0],
+        "transmit bound by the link: 99.6 %; receive bound by the receiver's window: 64.0 % of \
+         sending time; links receive 88.7 %"
+    );
+    // a CPU is busy for both directions
+    let both = Shares { sut: cpu(99.4), client: cpu(96.2), ..both_ways(39.9, 41.0) };
+    assert_eq!(
+        said(&both),
+        [
+            "bound by the CPUs of both ends: SUT 99.4 %, clients 96.2 %; links transmit 39.9 %, \
+             receive 41.0 %",
+            "bound by the CPUs of both ends (SUT 99.4 %, clients 96.2 % busy); the host is the limit: \
+             links transmit 39.9 %, receive 41.0 % occupied"
+        ]
+    );
+    let windows = with_way(both_ways(10.0, 20.0), |way| way.rwnd_limited_percent = Some(72.0));
+    assert_eq!(
+        said(&windows)[0],
+        "bound by the receiver's window: transmit 72.0 %, receive 72.0 % of sending time; \
+         links transmit 10.0 %, receive 20.0 %"
+    );
 }
 
 #[test]
 fn sut_cpu_from_the_threshold_on() {
-    let at = |percent| VerdictInput { sut_busiest_percent: Some(percent), ..CALM };
-    assert_eq!(said(at(99.21)), "bound by the SUT's CPU (99.2 % busy)");
-    assert_eq!(judge(&at(95.0)), Verdict::SutCpu { percent: 95.0 });
-    assert!(matches!(judge(&at(94.9)), Verdict::NoSingleResource { .. }));
+    let at = |percent| Shares { sut: cpu(percent), ..calm() };
+    assert_eq!(said(&at(99.21))[1], "bound by the SUT's CPU (99.2 % busy)");
+    assert!(matches!(only(&at(95.0)), Bound::SutCpu { sut } if sut.percent == 95.0));
+    assert!(matches!(only(&at(94.9)), Bound::NoSingleResource { .. }));
+}
+
+#[test]
+fn a_thread_that_moves_over_several_cpus_is_named_as_one() {
+    let moving = Some(CpuShare { percent: 97.2, of_thread: true });
+    assert_eq!(
+        said(&Shares { sut: moving, ..calm() }),
+        ["bound by the SUT's CPU: 97.2 %", "bound by the SUT's CPU (one thread 97.2 % busy)"]
+    );
 }
 
 #[test]
 fn client_cpu() {
-    let input = VerdictInput { client_busiest_percent: Some(98.0), ..CALM };
     assert_eq!(
-        said(input),
-        "bound by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients"
+        said(&Shares { client: cpu(98.0), ..calm() }),
+        [
+            "bound by the clients' CPU: 98.0 %",
+            "bound by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients"
+        ]
     );
 }
 
 #[test]
 fn other_programs_on_a_client_cpu_that_is_the_bound_are_told() {
-    let busy = VerdictInput {
-        client_busiest_percent: Some(98.0),
-        client_others_percent: CLIENT_OTHERS_PERCENT,
-        ..CALM
-    };
+    let busy = Shares { client: cpu(98.0), client_others_percent: CLIENT_OTHERS_PERCENT, ..calm() };
     assert_eq!(
-        busy.sentence(),
-        "bound by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients; other \
-         programs used 5.0 % of a CPU there, so that the figure is not linkrate's own"
+        said(&busy),
+        [
+            "bound by the clients' CPU: 98.0 %, 5.0 % by other programs",
+            "bound by the clients' CPU (98.0 % busy): the SUT may do more with stronger clients; other \
+             programs used 5.0 % of a client CPU, which may have lowered the throughput"
+        ]
     );
-    assert_eq!(busy.brief(), "bound by the clients' CPU (98.0 % busy, 5.0 % by other programs)");
-    let both = VerdictInput { sut_busiest_percent: Some(99.0), ..busy };
-    assert!(both.sentence().ends_with("the figure is not linkrate's own"), "{}", both.sentence());
-    assert!(both.brief().ends_with("clients 98.0 %, 5.0 % by other programs)"), "{}", both.brief());
-    // where they are not the bound, or hardly there, they took nothing from the figure
-    let calm = VerdictInput { client_busiest_percent: Some(90.0), ..busy };
-    let few = VerdictInput { client_others_percent: 4.9, ..busy };
-    for input in [calm, few] {
-        assert!(!input.sentence().contains("programs") && !input.brief().contains("programs"));
+    let both = Shares { sut: cpu(99.0), ..busy.clone() };
+    assert_eq!(judge(&both).client_others_percent, Some(5.0));
+    // other programs took nothing from the figure if the CPU had time left, or if they used less
+    let calm = Shares { client: cpu(90.0), ..busy.clone() };
+    let few = Shares { client_others_percent: 4.9, ..busy };
+    for shares in [calm, few] {
+        assert_eq!(judge(&shares).client_others_percent, None);
+        assert!(!said(&shares).concat().contains("programs"));
     }
-    let mut run = fixture::stream(1e9, 0.5);
-    let other = |cpu_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns };
-    run.client_cpu.others = vec![other(120_000_000), other(80_000_000)];
-    let window_ns = run.client_cpu.cpus[0].window_ns as f64;
-    let input = VerdictInput::of_runs(&[fixture::run(0, 0, Some(0), run)]);
-    assert!((input.client_others_percent - 2e8 * 100.0 / window_ns).abs() < 1e-9, "{input:?}");
 }
 
 #[test]
 fn both_cpus() {
-    let input = VerdictInput {
-        sut_busiest_percent: Some(99.2),
-        client_busiest_percent: Some(98.1),
-        ..CALM
-    };
-    assert_eq!(said(input), "bound by the CPUs of both ends (SUT 99.2 % busy, clients 98.1 %)");
+    let both = Shares { sut: cpu(99.2), client: cpu(98.1), ..calm() };
+    assert_eq!(
+        said(&both),
+        [
+            "bound by the CPUs of both ends: SUT 99.2 %, clients 98.1 %",
+            "bound by the CPUs of both ends (SUT 99.2 %, clients 98.1 % busy)"
+        ]
+    );
+    let device = Shares { device_shares_cpus: true, ..both };
+    assert_eq!(
+        said(&device),
+        [
+            "bound by the CPUs of both ends: SUT 99.2 %, clients and device 98.1 %",
+            "bound by the CPUs of both ends (SUT 99.2 %, clients 98.1 % busy); the host is the limit: \
+             device and clients share CPUs"
+        ]
+    );
 }
 
 #[test]
 fn shared_cpus_name_neither_end() {
-    for (sut, client) in [(99.0, 99.0), (99.0, 20.0), (20.0, 99.0)] {
-        let input = VerdictInput {
-            sut_busiest_percent: Some(sut),
-            client_busiest_percent: Some(client),
-            shared_cpus: true,
-            ..CALM
-        };
-        assert_eq!(said(input), "bound by CPU that the SUT and the clients share (99.0 % busy)");
+    for (sut, client) in [(99.0, 98.0), (99.0, 20.0), (20.0, 99.0)] {
+        let shares = Shares { sut: cpu(sut), client: cpu(client), shared_cpus: true, ..calm() };
+        assert_eq!(
+            said(&shares),
+            [
+                "bound by the CPU that the SUT and the clients share: 99.0 %",
+                "bound by the CPU that the SUT and the clients share (99.0 % busy)"
+            ]
+        );
     }
 }
 
 #[test]
 fn receiver_window() {
-    let input = VerdictInput { rwnd_limited_percent: Some(72.0), ..CALM };
-    assert_eq!(said(input), "bound by the receiver's window (72.0 % of sending time)");
-    let input = VerdictInput { sndbuf_limited_percent: Some(80.0), ..input };
-    assert!(matches!(judge(&input), Verdict::ReceiverWindow { .. }));
+    let window = with_way(calm(), |way| way.rwnd_limited_percent = Some(72.0));
+    assert_eq!(
+        said(&window),
+        [
+            "bound by the receiver's window: 72.0 % of sending time",
+            "bound by the receiver's window (72.0 % of sending time)"
+        ]
+    );
+    let both = with_way(window, |way| way.sndbuf_limited_percent = Some(80.0));
+    assert!(matches!(only(&both), Bound::ReceiverWindow { .. }));
 }
 
 #[test]
 fn send_buffer() {
-    let input = VerdictInput { sndbuf_limited_percent: Some(50.0), shared_cpus: true, ..CALM };
+    let full = with_way(calm(), |way| way.sndbuf_limited_percent = Some(50.0));
     assert_eq!(
-        said(input),
-        "bound by the send buffer (50.0 % of sending time); the SUT and the clients share CPUs"
+        said(&Shares { shared_cpus: true, ..full }),
+        [
+            "bound by the send buffer: 50.0 % of sending time",
+            "bound by the send buffer (50.0 % of sending time); the SUT and the clients share CPUs"
+        ]
     );
-}
-
-#[test]
-fn the_send_buffer_is_found_by_looks_that_the_kernel_does_not_count() {
-    let run = |sndbuf_limited_us, looks: (u64, u64)| {
-        let mut run = fixture::stream(1e9, 0.5);
-        let senders = &mut run.evidence.senders;
-        (senders.busy_us, senders.sndbuf_limited_us) = (1_000_000, sndbuf_limited_us);
-        (senders.buffer_full_looks, senders.buffer_looks) = looks;
-        fixture::run(0, 0, Some(0), run)
-    };
-    let percent = |runs: &[StoredRun]| VerdictInput::of_runs(runs).sndbuf_limited_percent;
-    assert_eq!(percent(&[run(0, (0, 0))]), Some(0.0));
-    assert_eq!(percent(&[run(600_000, (0, 6))]), Some(60.0));
-    assert_eq!(percent(&[run(0, (5, 6)), run(0, (6, 6))]), Some((500.0 / 6.0 + 100.0) / 2.0));
 }
 
 #[test]
 fn round_trip() {
-    let input = VerdictInput { transactional: true, ..CALM };
+    let transactions = Shares { transactional: true, ways: vec![way(None)], ..calm() };
     assert_eq!(
-        said(input),
-        "bound by the round trip: every request waits for its response (SUT CPU 12.0 % busy)"
+        said(&transactions),
+        [
+            "bound by the round trip: SUT CPU 12.0 %",
+            "bound by the round trip (SUT CPU 12.0 %): every request waits for its response"
+        ]
     );
+    let full = with_way(transactions, |way| way.link_percent = Some(98.0));
+    assert_eq!(said(&full)[0], "bound by the link: 98.0 %");
 }
 
 #[test]
 fn no_single_resource() {
     assert_eq!(
-        said(CALM),
-        "bound by no single resource: the ends wait for each other (SUT CPU 12.0 % busy, \
-         clients 10.0 %, window-limited 3.0 % of sending time)"
+        said(&calm()),
+        [
+            "bound by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 3.0 %",
+            "bound by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 3.0 %): each end \
+             waits for the other part of the time"
+        ]
     );
-    let blind = VerdictInput { good_runs: 1, ..VerdictInput::default() };
-    assert_eq!(said(blind), "bound by no single resource: the ends wait for each other");
-}
-
-#[test]
-fn evidence_is_taken_from_good_runs_only() {
-    let mut measurement = fixture::stream(1e9, 0.5);
-    measurement.evidence.senders.rwnd_limited_us = 1_900_000;
-    let runs = [
-        fixture::run(0, 0, Some(0), measurement),
-        fixture::run(1, 1, Some(0), fixture::failed("x")),
-        fixture::run(2, 2, Some(0), fixture::stream(1e9, 0.7)),
-    ];
-    let input = VerdictInput::of_runs(&runs);
-    assert_eq!(input.good_runs, 2);
-    assert!((input.sut_busiest_percent.unwrap() - 60.0).abs() < 1e-9);
-    assert!((input.rwnd_limited_percent.unwrap() - 50.0).abs() < 1e-9);
-    assert_eq!(VerdictInput::of_runs(&runs[1..2]), VerdictInput::default());
+    let blind = Shares { good_runs: 1, ways: vec![WayShares::default()], ..Shares::default() };
+    assert_eq!(said(&blind)[0], "bound by no single resource");
 }
 
 #[test]
 fn the_bus_comes_after_the_link() {
-    let full = VerdictInput { bus_percent: Some(98.2), sut_busiest_percent: Some(99.0), ..CALM };
-    assert_eq!(said(full), "bound by the bus (98.2 % occupied)");
-    assert!(matches!(
-        judge(&VerdictInput { link_percent: Some(97.0), ..full }),
-        Verdict::Link { .. }
-    ));
+    let full = Shares { bus_percent: Some(98.2), sut: cpu(99.0), ..calm() };
+    assert_eq!(said(&full), ["bound by the bus: 98.2 %", "bound by the bus (98.2 % occupied)"]);
+    let link = with_way(full, |way| way.link_percent = Some(97.0));
+    assert!(matches!(only(&link), Bound::Link { .. }));
 }
 
 #[test]
-fn a_device_thread_is_told_from_the_clients_on_its_cpu() {
-    let busy = VerdictInput {
-        device_busiest_percent: Some(96.3),
-        client_busiest_percent: Some(99.0),
-        ..CALM
-    };
+fn device_threads_are_told_from_the_clients_on_their_cpu() {
+    let busy = Shares { device_percent: Some(96.3), client: cpu(99.0), ..calm() };
     assert_eq!(
-        said(busy),
-        "bound by the CPU of the adapter's device (busiest thread 96.3 % of a CPU)"
+        said(&busy),
+        ["bound by the device's CPU: 96.3 %", "bound by the device's CPU (96.3 % busy)"]
     );
-    let most =
-        VerdictInput { device_busiest_percent: Some(71.2), device_shares_cpus: true, ..busy };
+    let most = Shares { device_percent: Some(71.2), device_shares_cpus: true, ..busy.clone() };
     assert_eq!(
-        most.sentence(),
-        "bound by the CPU of the adapter's device (busiest thread 71.2 % of a CPU); device and \
-         clients share CPUs"
+        said(&most)[1],
+        "bound by the device's CPU (71.2 % busy); device and clients share CPUs"
     );
-    let less = VerdictInput { device_busiest_percent: Some(49.9), ..most };
-    assert!(matches!(judge(&less), Verdict::ClientCpu { .. }));
-    let apart = VerdictInput { device_shares_cpus: false, ..most };
-    assert!(matches!(judge(&apart), Verdict::ClientCpu { .. }));
-    let calm = VerdictInput { client_busiest_percent: Some(80.0), ..most };
-    assert!(matches!(judge(&calm), Verdict::NoSingleResource { .. }));
-    let sut =
-        VerdictInput { sut_busiest_percent: Some(99.0), client_busiest_percent: None, ..busy };
-    assert!(matches!(judge(&sut), Verdict::SutCpu { .. }));
+    let less = Shares { device_percent: Some(49.9), ..most.clone() };
+    assert!(matches!(only(&less), Bound::ClientCpu { .. }));
+    let apart = Shares { device_shares_cpus: false, ..most.clone() };
+    assert!(matches!(only(&apart), Bound::ClientCpu { .. }));
+    let calm = Shares { client: cpu(80.0), ..most };
+    assert!(matches!(only(&calm), Bound::NoSingleResource { .. }));
+    let sut = Shares { sut: cpu(99.0), client: None, ..busy };
+    assert!(matches!(only(&sut), Bound::SutCpu { .. }));
 }
 
 #[test]
-fn where_the_host_is_the_limit_the_sentence_says_so() {
-    let input = VerdictInput {
-        link_percent: Some(43.2),
-        sut_busiest_percent: Some(99.8),
-        device_shares_cpus: true,
-        ..CALM
-    };
+fn a_scaled_testbed_is_named() {
+    let scaled = Shares { scale: 0.1, ..calm() };
+    let some = with_way(scaled.clone(), |way| way.link_percent = Some(43.2));
+    assert!(said(&some)[1].ends_with("; links 43.2 % occupied; links at 0.1 of their rate"));
+    let full = with_way(scaled, |way| way.link_percent = Some(99.0));
     assert_eq!(
-        input.sentence(),
-        "bound by the SUT's CPU (99.8 % busy); the host is the limit: links 43.2 % occupied"
+        said(&full)[1],
+        "bound by the link (transmit 99.0 % occupied); links at 0.1 of their rate"
     );
-    let clients = VerdictInput {
-        sut_busiest_percent: Some(60.0),
-        client_busiest_percent: Some(99.0),
-        ..input
-    };
+}
+
+#[test]
+fn a_document_has_the_sentence_and_each_direction() {
+    let document = serde_json::to_value(judge(&both_ways(99.6, 88.7))).unwrap();
+    assert!(document["verdict"].as_str().unwrap().starts_with("transmit is bound by the link"));
     assert_eq!(
-        clients.sentence(),
-        "bound by the clients' CPU (99.0 % busy): the SUT may do more with stronger clients; the host \
-         is the limit: links 43.2 % occupied, device and clients share CPUs"
+        document["bounds"],
+        serde_json::json!([
+            { "direction": "transmit", "resource": "link", "percent": 99.6, "link_percent": 99.6 },
+            {
+                "direction": "receive",
+                "resource": "no_single_resource",
+                "percent": null,
+                "link_percent": 88.7
+            },
+        ])
     );
-    let calm = VerdictInput { link_percent: Some(43.2), scale: 0.1, ..CALM };
-    assert!(calm.sentence().ends_with("; links 43.2 % occupied; links at 0.1 of their rate"));
-    let full = VerdictInput { link_percent: Some(99.0), scale: 0.1, ..CALM };
-    assert_eq!(full.sentence(), "bound by the link (99.0 % occupied); links at 0.1 of their rate");
-    // a veth's verdicts have nothing to add
-    assert_eq!(CALM.sentence(), said(CALM));
+    assert_eq!(
+        serde_json::to_value(judge(&Shares::default())).unwrap()["bounds"],
+        serde_json::json!([])
+    );
 }

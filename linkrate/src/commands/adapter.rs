@@ -23,14 +23,14 @@ pub enum AdapterCommand {
         #[arg(long)]
         json: bool,
     },
-    /// What ports have set, as read back, and what they have counted
+    /// Show the settings of ports, as read back, and their counters
     Show {
         /// A port: eth0, or client-0 for a client's [default: all of the system under test]
         port: Option<String>,
         #[command(flatten)]
         common: Common,
     },
-    /// What ports do now, again and again
+    /// Show the traffic of ports, again and again
     Top(look::TopArgs),
     /// Change settings of a port while traffic flows
     ///
@@ -41,7 +41,7 @@ pub enum AdapterCommand {
     Set {
         /// A port of the system under test
         port: String,
-        /// What is to be, for example lro=on rx-usecs=50
+        /// Settings, for example lro=on rx-usecs=50
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
         settings: Vec<Setting>,
         #[command(flatten)]
@@ -49,13 +49,13 @@ pub enum AdapterCommand {
     },
     /// Add ports with their clients while others carry traffic
     Add {
-        /// How many; they fill the ports of one adapter after another
+        /// Number of ports; they fill one adapter after another
         #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
         ports: u32,
         #[command(flatten)]
         common: Common,
     },
-    /// Take a port away with its clients while others carry traffic
+    /// Remove a port with its clients while others carry traffic
     Remove {
         /// A port of the system under test
         port: String,
@@ -64,7 +64,7 @@ pub enum AdapterCommand {
     },
     /// Capture a port's packets to a pcapng file, before and after offloads
     Capture(CaptureArgs),
-    /// Take the link of a port down or up, or let it run at another rate
+    /// Take the link of a port down or up, or set its rate
     Link {
         /// A port: eth0, or client-0 for a client's
         port: String,
@@ -74,11 +74,12 @@ pub enum AdapterCommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Faults of the wire at a port; what is not named is off
+    /// Set the faults of the wire at a port; faults that are not named are off
     ///
-    /// Shares of frames: loss, corrupt (a bit flipped that only checksums tell), fcs-error (one
-    /// that the port tells), duplicate, reorder. Times: delay of every frame, reorder-by for those
-    /// that are overtaken. seed makes the same frames meet the same fate again.
+    /// Shares of frames: loss, corrupt (a flipped bit that only checksums detect), fcs-error (a
+    /// flipped bit that the receiving port detects), duplicate, reorder. Times: delay of
+    /// every frame, reorder-by of the frames that are overtaken. With the same seed, the same frames
+    /// get the same faults.
     Faults {
         /// A port: eth0, or client-0 for a client's
         port: String,
@@ -88,12 +89,12 @@ pub enum AdapterCommand {
         #[command(flatten)]
         common: Common,
     },
-    /// VLANs of the switch's port that a port leads to
+    /// Set the VLANs of the switch's port that a port leads to
     ///
-    /// access=VLAN: a member of one VLAN, whose frames have no tag on this wire. trunk=VLANS: a
-    /// member of those, whose frames have their tag; native=VLAN beside it: of one more, whose
-    /// frames have none. What comes from the port in any other VLAN is dropped and counted
-    /// (switchDropVlan). all: a member of every VLAN, and no tag is put on or taken off.
+    /// access=VLAN: member of one VLAN, whose frames have no tag on this wire. trunk=VLANS: member
+    /// of these VLANs, whose frames have their tag; native=VLAN beside trunk: member of one more
+    /// VLAN, whose frames have no tag. The switch drops frames of other VLANs from the port and
+    /// counts them (switchDropVlan). all: member of every VLAN; tags stay as they are.
     Vlan {
         /// A port: eth0, or client-0 for a client's
         port: String,
@@ -105,7 +106,7 @@ pub enum AdapterCommand {
     },
 }
 
-/// What every command about a lab takes.
+/// The options of every command about a lab.
 #[derive(Debug, Args)]
 pub struct Common {
     #[command(flatten)]
@@ -123,22 +124,22 @@ pub struct CaptureArgs {
     /// The file; it is written until --stop
     #[arg(required_unless_present = "stop", conflicts_with = "stop")]
     file: Option<PathBuf>,
-    /// Capture for so long, and wait for it
+    /// Capture for this time, and wait until it is over
     #[arg(long, value_name = "SECONDS", conflicts_with = "stop")]
     seconds: Option<f64>,
-    /// End the capture that is on
+    /// End the capture
     #[arg(long)]
     stop: bool,
     #[command(flatten)]
     common: Common,
 }
 
-/// What a link is to be.
+/// The wanted state of a link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LinkState {
     /// It carries frames, and the host sees a carrier.
     Up,
-    /// It carries none.
+    /// It carries no frames.
     Down,
     /// It runs at this rate, up or down.
     Rate(BitRate),

@@ -21,12 +21,12 @@ pub enum LabCommand {
     /// Build a lab and run a shell, or a program, in its system under test
     ///
     /// Hosts are network namespaces on this machine, joined by virtual adapters. The lab ends when
-    /// the program does, whose exit code becomes linkrate's. Nothing of it is left, however it
-    /// ends.
+    /// the program ends; its exit code becomes that of linkrate. The lab leaves nothing behind,
+    /// however it ends.
     Up(up::UpArgs),
     /// Run a program in a host of a lab that is up
     Exec(exec::ExecArgs),
-    /// The hosts of a lab that is up
+    /// Show the hosts of a lab that is up
     Show {
         #[command(flatten)]
         which: Which,
@@ -34,7 +34,7 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
-    /// The labs of this user that are up
+    /// List the labs of this user that are up
     List {
         /// Print one JSON document
         #[arg(long)]
@@ -50,7 +50,7 @@ pub enum LabCommand {
     },
 }
 
-/// Which lab is meant.
+/// The lab that a command is about.
 #[derive(Debug, Args)]
 pub struct Which {
     /// The lab [default: the one this shell is in, or the only one]
@@ -99,7 +99,7 @@ pub fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     Ok(Exit::Success.into())
 }
 
-/// What a lab says of itself.
+/// The report of a lab about its hosts.
 fn report(lab: &LabClient) -> Result<LabReport, ControlError> {
     match lab.ask(Request::Lab)? {
         Reply::Lab(report) => Ok(report),

@@ -9,9 +9,10 @@ use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{Executor, Stage};
 use linkrate_study::file::{SCALE_EXPECTED, SCALES};
 use linkrate_study::keys::{self, Setup};
-use linkrate_study::plan::{Order, block_order};
-use linkrate_study::results::{Level, Levels};
+use linkrate_study::levels::{Level, Levels};
+use linkrate_study::order::Order;
 use linkrate_study::runner::{Clock, SystemClock};
+use linkrate_study::schedule::block_order;
 use linkrate_study::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
 use linkrate_study::study::{Cell, Method, OnFailure, Study};
 use linkrate_terms::spec::Adapter;
@@ -100,10 +101,10 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
 /// A study of one cell from the arguments.
 fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
-    let testbed = match arguments.standing.interfaces()? {
-        Some(on) => standing(arguments, on)?,
+    let testbed = match arguments.existing.interfaces()? {
+        Some(on) => on_existing(arguments, on)?,
         None => testbed_of(
-            arguments.adapter.as_deref().unwrap_or("veth"),
+            arguments.adapter.as_deref().unwrap_or(adapter::DEFAULT),
             arguments.clients_per_port,
             arguments.scale,
         )?,
@@ -170,15 +171,16 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     })
 }
 
-/// Existing interfaces, beside which no adapter stands.
-fn standing(arguments: &MeasureArgs, on: Interfaces) -> Result<TestbedSpec, Failure> {
+/// The testbed on existing interfaces; options of an adapter are refused.
+fn on_existing(arguments: &MeasureArgs, on: Interfaces) -> Result<TestbedSpec, Failure> {
     let given = [
         ("--adapter", arguments.adapter.is_some()),
         ("--clients-per-port", arguments.clients_per_port.is_some()),
         ("--scale", arguments.scale.is_some()),
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-        let message = format!("{option} cannot go with --interface, which is what there is");
+        let message =
+            format!("{option} cannot go with --interface: an existing interface has no model");
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(TestbedSpec::default().on_interfaces(on))

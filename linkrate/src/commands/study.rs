@@ -3,7 +3,7 @@
 mod compare;
 mod files;
 mod output;
-mod plan;
+mod preview;
 mod report;
 mod run;
 mod source;
@@ -20,9 +20,9 @@ pub use source::load_model;
 /// Carries out a study command.
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {
-        StudyCommand::List { json } => plan::list(json),
-        StudyCommand::Show { study, quick, json, standing } => {
-            plan::show(&study, quick, json, &standing)
+        StudyCommand::List { json } => preview::list(json),
+        StudyCommand::Show { study, quick, json, existing } => {
+            preview::show(&study, quick, json, &existing)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json } => run::resume(&directory, json),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use linkrate_study::executor::{Facts, RunFailure, Stage};
-use linkrate_study::plan::block_order;
-use linkrate_study::results::Levels;
+use linkrate_study::levels::Levels;
+use linkrate_study::schedule::block_order;
 use linkrate_study::stats::stop::StopReason;
 use linkrate_study::store::{Ended, Outcome, Store, StoredRun};
 use linkrate_study::study::Study;
@@ -30,6 +30,8 @@ blocks = { min = 5, max = 5 }
 
 /// Transactions on one and on eight connections.
 pub const TRANSACTIONS: &str = r#"title = "Simulated transactions"
+[testbed]
+adapter = "veth"
 [workload]
 kind = "request-response"
 [factors]
@@ -258,6 +260,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
                 ("IpExt.OutOctets".to_owned(), 116_000_000),
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 990_000, ..SenderTimes::default() },
+            client_senders: None,
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: on_adapter.then(|| Box::new(adapter)),
             links: Vec::new(),

@@ -12,6 +12,8 @@ use super::{command, wait_until};
 
 /// Three cells in three blocks of 300 ms a run: some six seconds.
 const STUDY: &str = r#"title = "A small study"
+[testbed]
+adapter = "veth"
 [factors]
 offload = ["none", "gso", "tso"]
 direction = ["transmit"]
@@ -116,7 +118,7 @@ pub fn planned(results: &Path) -> Vec<Slot> {
     let study = Store::read(results).unwrap_or_else(|error| panic!("{error}")).plan.study;
     let blocks = 0..study.method.max_blocks;
     let slots = blocks.flat_map(|block| {
-        let order = linkrate_study::plan::block_order(&study, block);
+        let order = linkrate_study::schedule::block_order(&study, block);
         order.into_iter().map(move |slot| (block, slot.cell, slot.seed))
     });
     slots.collect()

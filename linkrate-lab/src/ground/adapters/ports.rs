@@ -1,4 +1,4 @@
-//! Single ports of virtual adapters, as people who use a lab name and change them.
+//! Single ports of virtual adapters, for the users of a lab that stays up.
 
 use std::path::Path;
 

@@ -4,6 +4,7 @@ use crate::analysis::analyse;
 use crate::executor::Facts;
 use crate::file::parse;
 use crate::fixture;
+use crate::quantity::Unit;
 use crate::results::{CellResult, StudyResults};
 use crate::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
 
@@ -63,11 +64,11 @@ fn counters_become_figures() {
     );
     assert_eq!(figures.bus_percent, Some(23.0));
     assert!((figures.device_cpus.unwrap() - 0.4).abs() < 1e-12);
-    assert!((figures.device_busiest_percent.unwrap() - 30.0).abs() < 1e-12);
+    assert!((figures.device_busiest_percent.unwrap() - 40.0).abs() < 1e-12);
     assert!(figures.device_shares_cpus);
     assert_eq!((figures.drops.len(), figures.checksum_failures), (0, Some(0.0)));
     let limit = cell.limit.unwrap();
-    assert_eq!(limit.unit, "bit/s");
+    assert_eq!(limit.unit, Unit::BitsPerSecond);
     assert!((limit.interval.mean / 2.0 / 941.48e6 - 1.0).abs() < 1e-5);
     assert_eq!(found.warnings, Vec::<String>::new());
 }
@@ -75,13 +76,13 @@ fn counters_become_figures() {
 #[test]
 fn a_link_is_full_in_the_direction_that_is_loaded() {
     let found = results("ports = 2", DIRECTIONS, 900.0, |_| fixture::counted(98.0, 4.0));
-    let verdicts: Vec<&str> = found.cells.iter().map(|cell| cell.verdict.as_str()).collect();
-    assert_eq!(verdicts[0], "bound by the link (98.0 % occupied)");
-    for verdict in &verdicts[1..] {
-        assert!(verdict.ends_with("; links 4.0 % occupied"), "{verdict}");
-    }
+    let verdicts: Vec<String> = found.cells.iter().map(|cell| cell.verdict.brief()).collect();
+    assert_eq!(verdicts[0], "bound by the link: transmit 98.0 %");
+    assert!(verdicts[1].ends_with("; links 4.0 %"), "{}", verdicts[1]);
+    assert!(verdicts[2].starts_with("transmit bound by the link: 98.0 %; receive"), "{verdicts:?}");
+    assert!(verdicts[2].ends_with("; links receive 4.0 %"), "{verdicts:?}");
     let both = results("ports = 2", DIRECTIONS, 900.0, |_| fixture::counted(98.0, 97.5));
-    assert_eq!(both.cells[2].verdict, "bound by the link (97.5 % occupied)");
+    assert_eq!(both.cells[2].verdict.brief(), "bound by the link: transmit 98.0 %, receive 97.5 %");
 }
 
 #[test]
@@ -92,7 +93,8 @@ fn a_scaled_testbed_is_marked_wherever_it_is_told() {
         found.warnings[0].starts_with("Links and buses ran at 0.1 of the rates of adapter gigabit")
     );
     for cell in &found.cells {
-        assert!(cell.verdict.ends_with("; links at 0.1 of their rate"), "{}", cell.verdict);
+        let sentence = cell.verdict.sentence();
+        assert!(sentence.ends_with("; links at 0.1 of their rate"), "{sentence}");
     }
     let limit = found.cells[0].limit.unwrap().interval.mean;
     assert!((limit / 94.148e6 - 1.0).abs() < 1e-4, "{limit}");
@@ -170,9 +172,12 @@ fn published_figures_stand_beside_measured_ones() {
     // the mean of 1/4 and 2/4, as ratios have it
     assert!((measured(0).mean - 0.125f64.sqrt()).abs() < 1e-6, "{:?}", measured(0));
     assert!((found.published[0].published - 0.53).abs() < 1e-12);
-    assert_eq!((found.published[0].unit, found.published[0].combinations), ("ratio", 2));
+    assert_eq!((found.published[0].unit, found.published[0].combinations), (Unit::Ratio, 2));
     assert!((measured(1).mean - 220e6).abs() < 1.0 && measured(1).low.is_some());
-    assert_eq!((found.published[1].unit, found.published[1].published), ("bit/s", 178.63e6));
+    assert_eq!(
+        (found.published[1].unit, found.published[1].published),
+        (Unit::BitsPerSecond, 178.63e6)
+    );
     assert!((measured(2).mean - 10.0).abs() < 1e-6);
-    assert_eq!(found.published[2].unit, "%");
+    assert_eq!(found.published[2].unit, Unit::Percent);
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use linkrate_terms::BitRate;
 
-use crate::analysis::figures::{RunsByCell, is_transactional};
+use crate::analysis::measures::RunsByCell;
 use crate::analysis::watched::word;
 use crate::names;
-use crate::results::Measure;
+use crate::quantity::Measure;
 use crate::stats::trend::{self, median};
 use crate::stats::wander;
 use crate::study::Study;
@@ -46,13 +46,13 @@ pub(super) fn warnings(study: &Study, runs: &RunsByCell<'_>) -> Vec<String> {
             _ => true,
         };
         let cells: Vec<(usize, CellRuns)> = (0..study.cells.len())
-            .filter(|index| unit(is_transactional(&study.cells[*index].spec)))
+            .filter(|index| unit(study.cells[*index].spec.is_transactional()))
             .filter_map(|index| Some((index, cell_runs(study, runs, index, measure)?)))
             .collect();
         // with few runs a cell's own spread may be close to nothing by chance
         let common = median(&mut cells.iter().map(|(_, cell)| cell.spread).collect::<Vec<_>>());
         for (index, cell) in &cells {
-            let transactional = is_transactional(&study.cells[*index].spec);
+            let transactional = study.cells[*index].spec.is_transactional();
             let spread = cell.spread.max(common.unwrap_or(0.0));
             found.extend(far(cell, spread, study.method.precision, measure, transactional));
         }

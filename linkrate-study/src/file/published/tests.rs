@@ -27,19 +27,21 @@ fn figures_are_read_in_their_units() {
     ] {
         let at = "at = { offload = \"tso\", mtu = 9000 }";
         let found = read_one(&format!("measure = \"{measure}\"\n{at}\n{line}")).unwrap();
-        let Figure::Value(value) = found.figure else { panic!("{found:?}") };
+        let PublishedFigure::Value(value) = found.figure else { panic!("{found:?}") };
         assert!((value - expected).abs() <= expected * 1e-12, "{value}");
         // as the factor has it
         assert_eq!(found.at.get("mtu"), Some(&Level::Text("9000 B".to_owned())));
     }
     let found =
         read_one(&format!("measure = \"service-demand\"\n{STEP}effect = \"−47 %\"")).unwrap();
-    let Figure::Effect(step, ratio) = &found.figure else { panic!("{found:?}") };
+    let PublishedFigure::Effect(step, ratio) = &found.figure else { panic!("{found:?}") };
     assert_eq!((step.factor.as_str(), &step.to), ("offload", &Level::Text("tso".to_owned())));
     assert!((ratio - 0.53).abs() < 1e-12);
     let line = "at = { mtu = 1500 }\ndifference = \"+178.63 Mb/s\"";
     let found = read_one(&format!("measure = \"throughput\"\n{STEP}{line}")).unwrap();
-    assert!(matches!(found.figure, Figure::Difference(_, bits) if (bits - 178.63e6).abs() < 1.0));
+    assert!(
+        matches!(found.figure, PublishedFigure::Difference(_, bits) if (bits - 178.63e6).abs() < 1.0)
+    );
 }
 
 #[test]
@@ -99,9 +101,9 @@ fn of_transactions_too() {
         );
         parse("t", "t.toml", &text).map(|study| study.published[0].figure.clone())
     };
-    let value = Figure::Value(12_000.0);
+    let value = PublishedFigure::Value(12_000.0);
     assert_eq!(study("measure = \"transactions\"\nvalue = \"12000 /s\""), Ok(value));
-    let value = Figure::Value(17.1);
+    let value = PublishedFigure::Value(17.1);
     let cost = "measure = \"service-demand\"\nvalue = \"17.1 us/transaction\"";
     assert_eq!(study(cost), Ok(value));
     let error = study("measure = \"throughput\"\nvalue = \"1 Gb/s\"").unwrap_err();

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::plan::{Order, block_order};
+use crate::order::Order;
+use crate::schedule::block_order;
 use crate::stats::interval::excludes;
+use crate::stats::mirroring::level_of_effects;
 use crate::stats::paired;
 
 /// A rule that might be.
@@ -23,7 +25,7 @@ impl Rule {
     /// The level of the interval that shall cover the ratio in 95 % of studies.
     fn level(self) -> f64 {
         match self {
-            Self::Of(order) => order.level_of_effects(0.95),
+            Self::Of(order) => level_of_effects(order, 0.95),
             Self::Unpaid | Self::EveryPair => 0.95,
         }
     }

@@ -1,4 +1,4 @@
-//! What changes a lab's ports.
+//! Commands that change the ports of a lab.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::commands::print;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 
-/// How often a wait looks for Ctrl-C.
+/// How often a wait checks for Ctrl-C.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// Longest capture: a day.
@@ -38,7 +38,7 @@ pub fn faults(
     faults: Vec<Option<Setting>>,
     common: &Common,
 ) -> Result<Exit, Failure> {
-    let settings = named(faults, "none stands alone: what is not named is off")?;
+    let settings = named(faults, "none cannot go with faults: it switches all faults off")?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetFaults { port: port.clone(), settings })? {
         Reply::Faults(faults) => told("faults", &port, &faults, "none", common),
@@ -48,7 +48,8 @@ pub fn faults(
 
 /// `adapter vlan`
 pub fn vlan(port: String, vlans: Vec<Option<Setting>>, common: &Common) -> Result<Exit, Failure> {
-    let settings = named(vlans, "all stands alone: it is every VLAN")?;
+    let settings =
+        named(vlans, "all cannot go with VLANs: it makes the port a member of every VLAN")?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetVlans { port: port.clone(), settings })? {
         Reply::Vlans(vlans) => told("vlans", &port, &vlans, "all", common),
@@ -56,7 +57,7 @@ pub fn vlan(port: String, vlans: Vec<Option<Setting>>, common: &Common) -> Resul
     }
 }
 
-/// Settings without the word that stands for none of them, which must not be among others.
+/// Settings without the word that stands for no setting, which must be the only word.
 fn named(given: Vec<Option<Setting>>, alone: &str) -> Result<Vec<Setting>, Failure> {
     let count = given.len();
     let settings: Vec<Setting> = given.into_iter().flatten().collect();
@@ -66,7 +67,7 @@ fn named(given: Vec<Option<Setting>>, alone: &str) -> Result<Vec<Setting>, Failu
     }
 }
 
-/// What a port has now; `nothing` stands for none.
+/// Prints the current state of a port; `nothing` is printed for an empty one.
 fn told(
     what: &str,
     port: &str,
@@ -90,7 +91,7 @@ pub fn link(port: String, state: LinkState, common: &Common) -> Result<Exit, Fai
     let request = |port| match state {
         LinkState::Up => Request::SetLink { port, up: true },
         LinkState::Down => Request::SetLink { port, up: false },
-        // a whole number of bits: the fractions of ATM's rates are no matter here
+        // a whole number of bits: the fraction of an ATM rate is negligible
         LinkState::Rate(rate) => Request::SetLinkRate { port, bits_per_second: rate.0 as u64 },
     };
     done(&lab, request(port.clone()))?;
@@ -166,7 +167,7 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(GLANCE.min(end.saturating_duration_since(Instant::now())));
     }
-    // what was captured until Ctrl-C is a whole file too
+    // the capture until Ctrl-C is a complete file too
     let ended = end_capture(&lab, port, common.json)?;
     Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted } else { ended })
 }
@@ -185,7 +186,7 @@ fn end_capture(lab: &LabClient, port: String, json: bool) -> Result<Exit, Failur
     Ok(Exit::Success)
 }
 
-/// Asks for what has nothing to tell.
+/// Sends a request that is answered without data.
 fn done(lab: &LabClient, request: Request) -> Result<(), ControlError> {
     match lab.ask(request)? {
         Reply::Done => Ok(()),

@@ -1,4 +1,4 @@
-//! What only looks: models, ports, and what they do.
+//! Commands that only read: models, ports, and their traffic.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -48,7 +48,8 @@ pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
             match found {
                 Adapter::Model(model) => vec![*model],
                 Adapter::Veth | Adapter::Interfaces(_) => {
-                    let message = "a veth pair is no adapter, and has no model";
+                    let message =
+                        "veth has no model: name a model, or the file of one that ends in .toml";
                     return Err(Failure::new(Exit::Usage, message));
                 }
             }

@@ -24,7 +24,7 @@ pub struct ExecArgs {
     program: Vec<OsString>,
 }
 
-/// Becomes the program, in the host's namespaces and on its CPUs. Returns only if it cannot.
+/// Becomes the program, in the host's namespaces and on its CPUs. Returns only on an error.
 pub fn run(arguments: &ExecArgs) -> Failure {
     become_program(arguments).unwrap_or_else(|failure| failure)
 }

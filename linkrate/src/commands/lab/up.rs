@@ -11,6 +11,7 @@ use clap::Args;
 use linkrate_lab::control::LabName;
 use linkrate_lab::control::server::{Ended, OpenLab};
 use linkrate_lab::{LabError, LabOptions};
+use linkrate_study::adapter;
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::lab::LAB_VARIABLE;
@@ -23,17 +24,17 @@ use crate::commands::measure::testbed_of;
 use crate::commands::{parse_cpus, this_program};
 use crate::exit::{Exit, Failure};
 
-/// The shell of a person who names none.
+/// The shell where the variable SHELL is not set.
 const SHELL: &str = "/bin/sh";
 
-/// What a shell adds to the number of the signal that ended a program.
+/// The number that a shell adds to the signal that ended a program.
 const SIGNALLED: i32 = 128;
 
 /// `linkrate lab up`
 #[derive(Debug, Args)]
 pub struct UpArgs {
     /// What joins the hosts: a model, the file of one, or veth
-    #[arg(long, default_value = "gigabit", value_name = "ADAPTER")]
+    #[arg(long, default_value = adapter::DEFAULT, value_name = "ADAPTER")]
     adapter: String,
     /// Ports of the system under test; on veth the number of clients
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -44,7 +45,7 @@ pub struct UpArgs {
     /// Links and bus at this share of the model's rates [default: 1]
     #[arg(long, value_name = "SHARE")]
     scale: Option<f64>,
-    /// What other commands call the lab
+    /// The name of the lab in other commands
     #[arg(long, default_value_t)]
     name: LabName,
     /// CPUs of the system under test, for example 0 or 0-3
@@ -53,7 +54,7 @@ pub struct UpArgs {
     /// CPUs of the clients, of the adapters and of linkrate itself
     #[arg(long, alias = "client-cpus", value_name = "CPUS")]
     client_cpu: Option<String>,
-    /// Congestion control of programs that choose none themselves
+    /// Congestion control of programs that choose none
     #[arg(long, default_value = "cubic", value_name = "NAME")]
     congestion: String,
     /// Run no program: the lab stays until Ctrl-C or `linkrate lab down`
@@ -85,7 +86,7 @@ pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {
     drop(lab);
     Ok(match ended {
         Ended::Program(status) => code_of(status),
-        // nothing ran that was cut short
+        // no program was cut short
         Ended::Down | Ended::Stopped if arguments.wait => Exit::Success.into(),
         Ended::Down | Ended::Stopped => Exit::Interrupted.into(),
         Ended::Broken(reason) => {
@@ -123,13 +124,13 @@ fn advice(arguments: &UpArgs) -> String {
     let here = if arguments.wait {
         "From another shell:"
     } else {
-        "What runs here is in the system under test. From here or another shell:"
+        "This shell is in the system under test. From here or another shell:"
     };
     let down = format!("linkrate lab down --name {}", arguments.name);
     let end = if arguments.wait { "end the lab, as Ctrl-C does" } else { "end the lab" };
     let lines = [
         ("linkrate lab exec client-0 -- PROGRAM", "run a program in another host"),
-        ("linkrate adapter show", "what the ports have set and counted"),
+        ("linkrate adapter show", "show settings and counters of the ports"),
         (&down, end),
     ];
     let lines = lines.map(|(command, what)| format!("  {command:<38}  {what}\n"));
@@ -146,7 +147,7 @@ fn start(arguments: &UpArgs, lab: &OpenLab, signals: &Signals) -> Result<Guest, 
     let mut command = Command::new(program);
     command.args(arguments.program.iter().skip(1)).env(LAB_VARIABLE, arguments.name.to_string());
     let (pid, cpus) = lab.sut();
-    // Ctrl-C is for the program from now on
+    // from now on Ctrl-C reaches only the program
     signals.leave_interrupt();
     Namespaces::of(pid)
         .and_then(|host| host.enter_with(&mut command, cpus, Lifetime::OfItsParent))
@@ -154,7 +155,7 @@ fn start(arguments: &UpArgs, lab: &OpenLab, signals: &Signals) -> Result<Guest, 
         .map_err(|error| Failure::from_error(Exit::Failure, &error))
 }
 
-/// The exit code of a program as a shell tells it.
+/// The exit code of a program, as a shell reports it.
 fn code_of(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| SIGNALLED + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(Exit::Failure as u8))
@@ -176,7 +177,7 @@ impl Signals {
         Ok(Self { end, interrupt })
     }
 
-    /// Ctrl-C does nothing to this process any more; programs it starts meet it as ever.
+    /// From now on this process ignores Ctrl-C; the programs it starts do not.
     fn leave_interrupt(&self) {
         low_level::unregister(self.interrupt);
     }

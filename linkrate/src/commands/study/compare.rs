@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use linkrate_report::comparison;
-use linkrate_study::comparison::{ComparisonError, Difference, Request, compare};
+use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
 use linkrate_study::store::Store;
 use linkrate_terms::units::parse_percent;
 
@@ -24,7 +24,7 @@ pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
         }
     }
     let [baseline, candidate] = sets.map(|directory| Store::read(directory).map_err(store_failure));
-    let request = Request { allow: arguments.allow.clone(), minimum_effect };
+    let request = Criteria { allow: arguments.allow.clone(), minimum_effect };
     let found =
         compare(&baseline?, &candidate?, &request).map_err(|error| refused(&error, arguments))?;
     let text = match format {

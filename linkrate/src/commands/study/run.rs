@@ -24,7 +24,7 @@ const RESULTS: &str = "results";
 
 /// Runs a study from its beginning.
 pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
-    let mut study = source::load(&arguments.study, arguments.standing.interfaces()?.as_ref())?;
+    let mut study = source::load(&arguments.study, arguments.existing.interfaces()?.as_ref())?;
     if arguments.quick {
         file::quick(&mut study);
     }

@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linkrate_terms::measurement::{IdleSource, Latency};
-use linkrate_terms::spec::Task;
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_terms::Measurement;
+use linkrate_terms::measurement::{IdleSource, Latency, SenderTimes};
 
-use crate::analysis::adapter;
-use crate::results::{CellEvidence, Interval, Measure};
+use crate::analysis::{adapter, shares};
+use crate::quantity::{Interval, Measure};
+use crate::results::CellEvidence;
 use crate::stats::interval::of_mean;
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
 use crate::study::Study;
-use crate::verdict::VerdictInput;
 
 /// Stored runs, sorted into the cells of their study, in the order of their blocks.
 #[derive(Debug, Clone)]
@@ -77,21 +76,13 @@ impl<'a> RunsByCell<'a> {
     }
 }
 
-/// Whether a run's unit of work is a transaction.
-pub fn is_transactional(spec: &RunSpec) -> bool {
-    match &spec.task {
-        Task::Workload(workload) => workload.kind.is_transactional(),
-        Task::Idle => false,
-    }
-}
-
 /// One figure of a run; `None` without figures, or when they do not allow this one.
 pub fn figure(measure: Measure, run: &StoredRun) -> Option<f64> {
     let measurement = run.measurement()?;
     match measure {
         Measure::Throughput => throughput(measurement),
         Measure::Transactions => transactions(measurement),
-        Measure::ServiceDemand => service_demand(measurement, is_transactional(&run.spec)),
+        Measure::ServiceDemand => service_demand(measurement, run.spec.is_transactional()),
         Measure::Cpu => sut_cpu_percent(measurement),
     }
 }
@@ -171,7 +162,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         mean(&values)
     };
     let rounded = |pick| mean_of(pick).map(|mean| mean.round() as u64);
-    let limits = VerdictInput::of_runs(runs.iter().copied());
+    let senders: Vec<SenderTimes> = good.iter().map(|run| run.evidence.senders).collect();
     CellEvidence {
         stack_packet_bytes: mean_of(|run| run.evidence.mean_stack_packet_bytes()),
         driver_packet_bytes: mean_of(|run| run.evidence.mean_driver_packet_bytes()),
@@ -179,8 +170,8 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
             let metered = run.client_cpu.cpus.iter().any(|cpu| cpu.window_ns > 0);
             metered.then(|| run.client_cpu.percent())
         }),
-        rwnd_limited_percent: limits.rwnd_limited_percent,
-        sndbuf_limited_percent: limits.sndbuf_limited_percent,
+        rwnd_limited_percent: shares::limited(&senders, |senders| senders.rwnd_limited_us),
+        sndbuf_limited_percent: shares::send_buffer_percent(&senders),
         retransmits: mean_of(|run| {
             let senders = &run.evidence.senders;
             (senders.sockets > 0).then_some(senders.retransmits as f64)

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use linkrate_report::plan::{self, Plan};
-use linkrate_study::plan::estimate;
+use linkrate_report::preview::{self, Preview};
+use linkrate_study::schedule::estimate;
 use linkrate_study::{builtin, file};
 
 use super::source;
-use crate::args::StandingArgs;
+use crate::args::ExistingArgs;
 use crate::commands::{print, terminal_style};
 use crate::exit::{Exit, Failure};
 
@@ -20,7 +20,7 @@ pub fn list(json: bool) -> Result<Exit, Failure> {
     let studies: Result<Vec<_>, Failure> =
         builtin::all().iter().map(|study| source::load(study.name, None)).collect();
     let studies = studies?;
-    print(&if json { plan::list_document(&studies) } else { plan::list(&studies) })?;
+    print(&if json { preview::list_document(&studies) } else { preview::list(&studies) })?;
     Ok(Exit::Success)
 }
 
@@ -29,14 +29,14 @@ pub fn show(
     given: &str,
     quick: bool,
     json: bool,
-    standing: &StandingArgs,
+    existing: &ExistingArgs,
 ) -> Result<Exit, Failure> {
-    let mut study = source::load(given, standing.interfaces()?.as_ref())?;
+    let mut study = source::load(given, existing.interfaces()?.as_ref())?;
     if quick {
         file::quick(&mut study);
     }
-    let plan = Plan { estimate: estimate(&study, OVERHEAD_PER_RUN), study: &study };
+    let preview = Preview { estimate: estimate(&study, OVERHEAD_PER_RUN), study: &study };
     let (width, _) = terminal_style();
-    print(&if json { plan.document() } else { plan.text(width) })?;
+    print(&if json { preview.document() } else { preview.text(width) })?;
     Ok(Exit::Success)
 }

@@ -1,18 +1,26 @@
-//! What a host's interfaces are, as they stand: who drives them, what they carry, where they lead.
+//! Existing interfaces: interfaces of the host that linkrate did not create.
+//!
+//! [`describe`] reads driver, link and addresses; [`Kept`] restores the settings of an interface;
+//! [`Borrowed`] moves an interface into this host and home again.
+
+mod borrowed;
+mod kept;
 
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Driver, Ethtool};
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::tree::Tree;
-use linkrate_sys::{irq_affinity, sysfs};
-use linkrate_terms::{BitRate, CpuSet};
+use linkrate_terms::BitRate;
 
-use crate::protocol::{InterfaceFacts, Steered};
+use crate::protocol::InterfaceFacts;
+
+pub use borrowed::Borrowed;
+pub use kept::Kept;
 
 /// Describes interface `name`.
 ///
 /// # Errors
-/// `ENODEV` when there is none of that name here.
+/// `ENODEV` when no interface of this host has that name.
 pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
     let mut route = RouteSocket::open()?;
     let link = route.link(name)?;
@@ -29,7 +37,7 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
         Err(error) => return Err(error),
     };
     let modes = Ethtool::open()?.link_modes(name).unwrap_or_default();
-    // as in the doctor: what is only software has no rate, whatever it says
+    // as in the doctor: an interface without hardware has no rate, whatever its driver reports
     let has_rate = matches!(kind.as_deref(), None | Some("bond" | "team"));
     let speed = modes.speed_mbps.filter(|_| has_rate);
     let addresses = route.ipv4_addresses()?;
@@ -51,47 +59,10 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
     })
 }
 
-/// Interfaces that stand on this one, such as VLANs: they go when it moves.
+/// Upper interfaces of this one, such as VLANs: they disappear when it moves.
 fn carried_by(tree: &Tree, name: &str) -> Vec<String> {
     let names = tree.names(format!("/sys/class/net/{name}"));
     names.iter().filter_map(|entry| entry.strip_prefix("upper_")).map(str::to_owned).collect()
-}
-
-/// Lets what an interface receives be processed on `cpus` only: by moving the interrupts of its
-/// adapter there, one CPU each in turn, or, where it has none, by receive packet steering.
-///
-/// # Errors
-/// When steering is refused. Interrupts that cannot be moved are in the answer.
-pub fn steer(name: &str, cpus: &CpuSet) -> Result<Steered, SysError> {
-    let tree = Tree::of_this_host();
-    let numbers = irq_affinity::of_interface(&tree, name);
-    if numbers.is_empty() {
-        steer_queues(name, cpus)?;
-        return Ok(Steered::default());
-    }
-    let mut steered = Steered::default();
-    let turns = cpus.iter().collect::<Vec<_>>();
-    for (number, cpu) in numbers.into_iter().zip(turns.into_iter().cycle()) {
-        let Some(now) = irq_affinity::affinity(&tree, number) else { continue };
-        let inside = !now.is_empty() && now.iter().all(|cpu| cpus.contains(cpu));
-        let moved =
-            inside || irq_affinity::set_affinity(number, &[cpu].into_iter().collect()).is_ok();
-        if moved { steered.interrupts += 1 } else { steered.stuck.push(number) }
-    }
-    Ok(steered)
-}
-
-/// Steers every receive queue in use that is not steered so already.
-///
-/// # Errors
-/// As [`sysfs::set_receive_steering`].
-pub fn steer_queues(interface: &str, cpus: &CpuSet) -> Result<(), SysError> {
-    for queue in 0..sysfs::rx_queue_count(interface)? {
-        if sysfs::receive_steering(interface, queue)? != *cpus {
-            sysfs::set_receive_steering(interface, queue, cpus)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,70 +1,18 @@
-//! The figures of effects, published figures and CPU time, and what all figures have in common.
+//! The figures of effects, of published figures, and of where the CPU time went.
 
 use linkrate_study::names;
-use linkrate_study::results::{Effect, Measure, PublishedKind, PublishedResult, StudyResults};
-use serde::Serialize;
+use linkrate_study::quantity::{Measure, Unit};
+use linkrate_study::results::{Effect, PublishedKind, PublishedResult, StudyResults};
 
-use crate::figures::rows::{Group, Row, Size};
-use crate::figures::stacks::{self, Stack};
-use crate::figures::{Drawing, changes};
+use super::figure::{Figure, both};
+use crate::charts::changes;
+use crate::charts::rows::{ChartRow, Group};
+use crate::charts::stacks::{self, Stack};
 use crate::number::{self, Scale};
 use crate::{ReportError, words};
 
 /// Most rows of a figure of effects: more do not stand on a page. The table has all of them.
 const MOST_ROWS: usize = 24;
-
-/// A figure with its caption.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
-    /// Number in the paper, from 1; 0 until it has its place.
-    pub number: usize,
-    /// What it shows.
-    pub title: String,
-    /// How to read it.
-    pub note: String,
-    /// Its drawings, side by side where there is room.
-    pub panels: Vec<Picture>,
-}
-
-/// A drawing with its text alternative.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Picture {
-    /// What it shows, for who cannot see it and for the name of its file.
-    pub title: String,
-    /// Its values in words.
-    pub description: String,
-    /// For a wide page, or for all.
-    pub wide: Svg,
-    /// For a phone, where the wide one is not legible.
-    pub narrow: Option<Svg>,
-}
-
-/// A drawing for the template.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Svg {
-    /// The `svg` element.
-    pub svg: String,
-    /// Its width in pixels.
-    pub width: u32,
-    /// Its height in pixels.
-    pub height: u32,
-}
-
-impl From<Drawing> for Svg {
-    fn from(Drawing { svg, width, height }: Drawing) -> Self {
-        Self { svg, width, height }
-    }
-}
-
-/// A chart of rows in both sizes.
-fn both(
-    title: String,
-    description: String,
-    draw: impl Fn(Size) -> Result<Drawing, ReportError>,
-) -> Result<Picture, ReportError> {
-    let (wide, narrow) = (draw(Size::Wide)?.into(), Some(draw(Size::Narrow)?.into()));
-    Ok(Picture { title, description, wide, narrow })
-}
 
 /// The effects, a figure for each measure.
 ///
@@ -89,7 +37,7 @@ fn of_effects(results: &StudyResults, measure: Measure) -> Result<Figure, Report
         let claimed = if effect.claimed { "" } else { ", not claimed" };
         sentences.push(format!("{}: {}{ends}{claimed}", step_at(effect), change.mean));
         let without_others = effect.at.0.is_empty();
-        let row = Row {
+        let row = ChartRow {
             name: if without_others { step(effect) } else { names::cell(&effect.at) },
             figure: format!("{}{ends}", change.mean),
             short_figure: change.mean,
@@ -130,7 +78,7 @@ pub fn step_at(effect: &Effect) -> String {
     }
 }
 
-fn push(groups: &mut Vec<Group>, name: String, row: Row) {
+fn push(groups: &mut Vec<Group>, name: String, row: ChartRow) {
     match groups.iter_mut().find(|group| group.name == name) {
         Some(group) => group.rows.push(row),
         None => groups.push(Group { name, rows: vec![row] }),
@@ -156,7 +104,7 @@ pub fn published_at(published: &PublishedResult) -> String {
 /// # Errors
 /// [`ReportError::Chart`] if a chart cannot be drawn.
 pub fn published(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
-    let mut kinds: Vec<(Measure, PublishedKind, &'static str)> = Vec::new();
+    let mut kinds: Vec<(Measure, PublishedKind, Unit)> = Vec::new();
     for one in &results.published {
         let kind = (one.measure, one.kind, one.unit);
         if !kinds.contains(&kind) {
@@ -178,7 +126,7 @@ fn of_published(
     all: &[&PublishedResult],
     measure: Measure,
     kind: PublishedKind,
-    unit: &'static str,
+    unit: Unit,
 ) -> Result<Figure, ReportError> {
     let largest = all
         .iter()
@@ -195,7 +143,7 @@ fn of_published(
         let [published, measured, ends] = words::beside(one);
         let name = published_at(one);
         sentences.push(format!("{name}: published {published}, measured {measured} ({ends})"));
-        let row = Row {
+        let row = ChartRow {
             figure: format!("paper {published}, here {measured}"),
             short_figure: measured,
             value: one.measured.map(|measured| measured.mean / scale.divisor),
@@ -221,7 +169,7 @@ fn of_published(
             }
             _ => (String::new(), name),
         };
-        push(&mut groups, group, Row { name, ..row });
+        push(&mut groups, group, ChartRow { name, ..row });
     }
     let what = words::measure(measure);
     let title = match kind {

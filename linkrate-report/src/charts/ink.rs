@@ -118,11 +118,6 @@ const SURFACES: [(RGBColor, Pattern); 12] = [
 /// Pixels between the lines of a pattern.
 const HATCH: i32 = 6;
 
-/// Whether dark text is unreadable on a surface.
-pub fn is_dark(kind: usize) -> bool {
-    matches!(kind % SURFACES.len(), 2 | 9)
-}
-
 /// Fills a rectangle, from its upper left to its lower right corner, with the surface of a kind.
 pub fn surface(area: &Area<'_>, corners: [(i32, i32); 2], kind: usize) -> Drawn {
     let [(left, top), (right, bottom)] = corners;
@@ -285,8 +280,11 @@ mod tests {
 
     #[test]
     fn surfaces_differ_without_their_colours() {
-        let dark = |kind: &usize| (is_dark(*kind), SURFACES[*kind].1);
-        let first: Vec<_> = (0..7).map(|kind| dark(&kind)).collect();
+        let is_dark = |color: RGBColor| {
+            u32::from(color.0) + u32::from(color.1) + u32::from(color.2) < 3 * 128
+        };
+        let first: Vec<_> =
+            SURFACES[..7].iter().map(|(color, pattern)| (is_dark(*color), *pattern)).collect();
         for (index, surface) in first.iter().enumerate() {
             assert!(!first[..index].contains(surface), "{index}");
         }

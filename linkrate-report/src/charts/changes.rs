@@ -5,7 +5,7 @@ use plotters::prelude::*;
 
 use super::Drawing;
 use super::ink::{self, Area, Drawn};
-use super::rows::{self, Group, Layout, Row, Size};
+use super::rows::{self, ChartRow, Group, Layout, Size};
 use super::scale::Axis;
 use crate::ReportError;
 
@@ -65,7 +65,7 @@ fn values(groups: &[Group]) -> impl Iterator<Item = f64> {
 /// The interval, the point on it, and what was published.
 fn point(
     area: &Area<'_>,
-    row: &Row,
+    row: &ChartRow,
     y: i32,
     size: Size,
     x: &dyn Fn(f64) -> i32,

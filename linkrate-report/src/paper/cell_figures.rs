@@ -4,14 +4,16 @@
 //! scale (ports, message sizes) goes along the axis, the factor that is asked about makes the
 //! series, and each combination of the rest has a figure of its own.
 
+use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
-use linkrate_study::results::{CellResult, Level, Levels, Quantity, StudyResults};
+use linkrate_study::quantity::{Quantity, Unit};
+use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::stats::interval::of_mean;
 use linkrate_study::study::PART;
 
-use super::figures::{Figure, Picture};
+use super::figure::{Figure, Picture};
 use super::steps::is_scale;
-use crate::figures::panel::{Panel, Point, Positions, Series, Shape};
+use crate::charts::panel::{Panel, Point, Positions, Series, Shape};
 use crate::number::{self, Scale};
 use crate::{ReportError, words};
 
@@ -300,10 +302,10 @@ impl<'a> Family<'a> {
                 .collect(),
             None => vec![Series { name: String::new(), points: of(None) }],
         };
-        let unit = match scale.unit {
-            "transactions/s" => "1/s".to_owned(),
-            "µs/transaction" => "µs per transaction".to_owned(),
-            unit => unit.to_owned(),
+        let unit = match first.unit {
+            Unit::TransactionsPerSecond => "1/s",
+            Unit::MicrosecondsPerTransaction => "µs per transaction",
+            _ => scale.unit,
         };
         Some(Panel {
             title: format!("{name}, {unit}"),

@@ -46,7 +46,7 @@ impl Size {
 
 /// One row of a chart.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct ChartRow {
     /// What stands before it.
     pub name: String,
     /// What stands behind it on a wide chart.
@@ -69,13 +69,13 @@ pub struct Group {
     /// The name; empty for none.
     pub name: String,
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ChartRow>,
 }
 
 /// Draws what lies below all rows; takes the way from values to pixels.
 pub type Backdrop<'a> = dyn Fn(&Area<'_>, &dyn Fn(f64) -> i32) -> Drawn + 'a;
 /// Draws the mark of one row at a height; takes the way from values to pixels.
-pub type Mark<'a> = dyn Fn(&Area<'_>, &Row, i32, &dyn Fn(f64) -> i32) -> Drawn + 'a;
+pub type Mark<'a> = dyn Fn(&Area<'_>, &ChartRow, i32, &dyn Fn(f64) -> i32) -> Drawn + 'a;
 
 /// Where things are, in pixels.
 pub struct Layout {
@@ -91,7 +91,7 @@ enum Item {
     /// A group's name, by index.
     Heading(usize),
     /// A row, by indices of group and row.
-    Row(usize, usize),
+    ChartRow(usize, usize),
 }
 
 impl Layout {
@@ -99,7 +99,7 @@ impl Layout {
     pub fn new(groups: &[Group], size: Size) -> Self {
         let width = size.width();
         let rows = || groups.iter().flat_map(|group| &group.rows);
-        let widest = |text: &dyn Fn(&Row) -> String, most: f64| {
+        let widest = |text: &dyn Fn(&ChartRow) -> String, most: f64| {
             let widest =
                 rows().map(|row| ink::text_width(&text(row), size.text())).max().unwrap_or(0);
             widest.min((most * f64::from(width)) as i32) + 14
@@ -114,7 +114,7 @@ impl Layout {
                 y += HEADING;
             }
             for row in 0..group.rows.len() {
-                items.push((y + ROW / 2, Item::Row(index, row)));
+                items.push((y + ROW / 2, Item::ChartRow(index, row)));
                 y += ROW;
             }
         }
@@ -133,7 +133,7 @@ impl Layout {
     }
 }
 
-fn figure(row: &Row, size: Size) -> &str {
+fn figure(row: &ChartRow, size: Size) -> &str {
     match size {
         Size::Wide => &row.figure,
         Size::Narrow => &row.short_figure,
@@ -178,7 +178,7 @@ pub fn draw(
                     let name = ink::shortened(&groups[*group].name, size, width);
                     area.draw(&Text::new(name, (0, *y), style))?;
                 }
-                Item::Row(group, row) => {
+                Item::ChartRow(group, row) => {
                     let row = &groups[*group].rows[*row];
                     let size = layout.size.text();
                     let name = ink::shortened(&row.name, size, layout.left - 8);

@@ -1,8 +1,8 @@
-//! An interface that is not linkrate's own, as it was found, and how it becomes so again.
+//! The settings of an existing interface, read before the first change and restored after the last.
 //!
-//! A host that lends its interface gets it back with every setting it had: those that runs set, and
-//! those that follow from them (a driver that makes new queues forgets how they were steered). Read
-//! before anything is touched; put back by [`Drop`], however the agent ends short of SIGKILL.
+//! The host gets its interface back with every setting it had: those that runs change, and those that
+//! change with them (a driver that makes new queues forgets their steering). [`Drop`] restores them,
+//! however the agent ends, except by SIGKILL.
 
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
@@ -12,24 +12,24 @@ use linkrate_sys::sysfs;
 use linkrate_sys::tree::Tree;
 use linkrate_terms::CpuSet;
 
-/// Settings of one interface.
+/// The settings of one interface.
 #[derive(Debug)]
-pub struct AsFound {
+pub struct Kept {
     interface: String,
     link: Link,
     features: Features,
-    /// `None` where the driver has no notion of channels, or lets nobody set them.
+    /// `None` where the driver has no channels, or they cannot be set.
     channels: Option<Channels>,
     /// Receive packet steering by queue.
     steering: Vec<CpuSet>,
     interrupts: Vec<(u32, CpuSet)>,
 }
 
-impl AsFound {
+impl Kept {
     /// Reads every setting that a run or its preparation may change.
     ///
     /// # Errors
-    /// When the interface is not there, or the kernel lets nobody read it.
+    /// When the interface is missing, or the kernel does not permit to read it.
     pub fn read(interface: &str) -> Result<Self, SysError> {
         let link = RouteSocket::open()?.link(interface)?;
         let mut ethtool = Ethtool::open()?;
@@ -61,13 +61,13 @@ impl AsFound {
         &self.interface
     }
 
-    /// Segments that a superframe had at most; `None` where it had superframes switched off.
+    /// Most segments of a superframe; `None` where superframes were switched off.
     pub fn superframe_segments(&self) -> Option<u32> {
         Some(self.link.gso_max_segs).filter(|segments| *segments > 1)
     }
 
-    /// Puts back what differs. Goes on after a refusal, and returns all of them.
-    pub fn put_back(&self) -> Vec<SysError> {
+    /// Restores the settings that differ. Continues after a refusal, and returns all refusals.
+    pub fn restore(&self) -> Vec<SysError> {
         let mut refused = Vec::new();
         let mut note = |result: Result<(), SysError>| refused.extend(result.err());
         let name = &self.interface;
@@ -121,16 +121,16 @@ impl AsFound {
     }
 }
 
-impl Drop for AsFound {
+impl Drop for Kept {
     fn drop(&mut self) {
-        for error in self.put_back() {
-            // the controller may be gone; its terminal may not be
-            eprintln!("warning: interface {} was not fully restored: {error}", self.interface);
+        for error in self.restore() {
+            // the controller may be gone while its terminal is not
+            eprintln!("warning: {}: a setting is not restored: {error}", self.interface);
         }
     }
 }
 
-/// Features whose wish is another than it was, with what it was.
+/// Features whose wanted state differs from before, with the state before.
 fn wishes<'a>(was: &'a Features, now: &Features) -> Vec<(&'a str, bool)> {
     was.iter()
         .filter(|(name, feature)| {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_wished_is_wished_again_and_nothing_else() {
+    fn only_features_whose_wanted_state_changed_are_restored() {
         let features = |listed: &[(&str, bool, bool)]| -> Features {
             let feature = |(name, wanted, changeable): &(&str, bool, bool)| {
                 (
@@ -164,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_not_there_is_named() {
-        let error = AsFound::read("no-such-if").unwrap_err().to_string();
+    fn a_missing_interface_is_named() {
+        let error = Kept::read("no-such-if").unwrap_err().to_string();
         assert!(error.contains("no-such-if"), "{error}");
     }
 }

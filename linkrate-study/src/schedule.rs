@@ -1,4 +1,4 @@
-//! The order of runs: randomised complete blocks.
+//! The order of runs, and the time that they take: randomised complete blocks.
 //!
 //! A block runs every cell once. Whatever drifts over minutes (temperature, other tenants of the
 //! machine) then hits all cells of a block alike, and effects are compared within blocks. Inside a
@@ -6,7 +6,7 @@
 //!
 //! With few blocks chance alone is not enough: two cells may come in the same order in all of five.
 //! Two of the first five blocks therefore reverse the order of one before them
-//! ([`Order::Mirrored`]).
+//! ([`Order::Mirrored`](crate::order::Order::Mirrored)).
 //!
 //! The order depends on the study's seed, its rule and the block's number alone: a resumed study
 //! goes on in the order it would have had.
@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use serde::{Deserialize, Serialize};
 
 use crate::stats::stop::Rule;
 use crate::study::Study;
@@ -27,59 +26,6 @@ pub struct Slot {
     pub cell: Option<u32>,
     /// Seed for what is random inside the run; another one for each run of a study.
     pub seed: u64,
-}
-
-/// The rule that the orders of a study's blocks follow. It is stored with the study, which keeps it
-/// however often it is resumed, and by whatever linkrate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// Every block has an order of its own.
-    Independent,
-    /// Two blocks reverse one before them ([`MIRRORED`]); every other has an order of its own.
-    Mirrored,
-}
-
-/// The blocks that have the order of one before them reversed, and that one, both from 0.
-///
-/// No two cells then come in the same order in all blocks, and whatever their number, too few of
-/// the differences that a steady drift makes agree for an interval to exclude what is true. One
-/// such pair is not enough for seven blocks. More have a price: what happens to be opposite in the
-/// two blocks of a pair is made an effect by reversing one, and only blocks with orders of their
-/// own make that good. The pairs are one and two blocks apart so that no rhythm meets both alike.
-/// `docs/src/concepts/method.md` has figures, `stats/truth/orders.rs` makes them.
-pub const MIRRORED: [(u32, u32); 2] = [(1, 0), (4, 2)];
-
-/// What is left of the permitted error of an effect's interval when the price of mirroring is paid.
-/// Where the memory of a machine fades from one run to the next, mirrored blocks are alike in what
-/// is opposite, and an ordinary 95 % interval excludes the truth in up to 5.9 % of studies. At 0.8 it
-/// is computed as one of 96 %, and that share is 5 % or less (`stats/truth/orders.rs`).
-const LEFT_AFTER_MIRRORING: f64 = 0.8;
-
-impl Order {
-    /// The rule of stores that do not name one.
-    pub(crate) fn of_older_stores() -> Self {
-        Self::Independent
-    }
-
-    /// The block whose order `block` reverses, both from 0.
-    pub fn reversed(self, block: u32) -> Option<u32> {
-        let pairs: &[(u32, u32)] = match self {
-            Self::Independent => &[],
-            Self::Mirrored => &MIRRORED,
-        };
-        pairs.iter().find(|(mirror, _)| *mirror == block).map(|(_, first)| *first)
-    }
-
-    /// The level at which the intervals of effects are computed where those of cells have `level`,
-    /// so that they cover as often. Mirroring makes differences between the runs of a block agree
-    /// with those of another; cells know nothing of it.
-    pub fn level_of_effects(self, level: f64) -> f64 {
-        match self {
-            Self::Independent => level,
-            Self::Mirrored => 1.0 - (1.0 - level) * LEFT_AFTER_MIRRORING,
-        }
-    }
 }
 
 /// The runs of block `block` (from 0) in their order. The idle run comes first, if the study has
@@ -179,6 +125,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::order::Order;
 
     fn study(levels: usize, method: &str) -> Study {
         let sizes: Vec<String> = (1..=levels).map(|size| size.to_string()).collect();

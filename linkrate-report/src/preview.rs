@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use linkrate_study::plan::Estimate;
+use linkrate_study::schedule::Estimate;
 use linkrate_study::stats::stop::Rule;
 use linkrate_study::study::{Factor, PART, Study};
 use linkrate_terms::TestbedSpec;
@@ -18,15 +18,15 @@ const FORMAT: u32 = 1;
 
 /// A study with the time it will take.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan<'a> {
+pub struct Preview<'a> {
     /// The study.
     pub study: &'a Study,
     /// Its time.
     pub estimate: Estimate,
 }
 
-impl Plan<'_> {
-    /// The plan for people. `width` is the terminal's; cells that do not fit it are cut nowhere,
+impl Preview<'_> {
+    /// The preview for people. `width` is the terminal's; cells that do not fit it are cut nowhere,
     /// so it serves the rule under the title only.
     pub fn text(&self, width: Option<u16>) -> String {
         let (study, method, estimate) = (self.study, &self.study.method, &self.estimate);

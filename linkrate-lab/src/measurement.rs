@@ -1,0 +1,276 @@
+//! One measurement out of the reports of all hosts.
+
+use linkrate_agent::flow::latency_histogram;
+use linkrate_agent::protocol::{FlowFacts, WindowReport};
+use linkrate_terms::measurement::{
+    AdapterEvidence, CpuUse, Effective, Evidence, Latency, LinkEvidence, SenderTimes, ThreadTime,
+    Traffic,
+};
+use linkrate_terms::{InterfaceKnobs, Measurement, SocketKnobs, Workload};
+
+use crate::far_end::{FarEndReport, TrafficReport, agents};
+
+/// All reports of one run.
+#[derive(Debug)]
+pub struct Reports {
+    /// The system under test.
+    pub sut: WindowReport,
+    /// The clients that took part.
+    pub clients: Vec<FarEndReport>,
+    /// Latencies as (nanoseconds, count), all clients.
+    pub latency: Vec<(u64, u64)>,
+    /// Sockets of the system under test; `None` in an idle run.
+    pub flows: Option<FlowFacts>,
+    /// Interface knobs as read back.
+    pub interface: InterfaceKnobs,
+    /// Counters of virtual adapters.
+    pub adapter: Option<AdapterEvidence>,
+    /// The links of existing interfaces.
+    pub links: Vec<LinkEvidence>,
+    /// Whether both roles share their CPUs.
+    pub shared_cpus: bool,
+}
+
+/// Makes one measurement of all reports.
+pub fn of_reports(
+    workload: Option<&Workload>,
+    socket: &SocketKnobs,
+    reports: Reports,
+) -> Measurement {
+    let traffic = workload.map_or_else(Traffic::default, |workload| traffic(workload, &reports));
+    let mut client_cpu = empty_like(&reports.sut.cpu);
+    let mut sut_cpu = reports.sut.cpu.clone();
+    for (number, client) in reports.clients.iter().enumerate() {
+        let Some(report) = client.everything() else { continue };
+        client_cpu.cpus.extend_from_slice(&report.cpu.cpus);
+        client_cpu.others.extend_from_slice(&report.cpu.others);
+        client_cpu.threads.extend(report.cpu.threads.iter().map(|thread| ThreadTime {
+            name: format!("client {number}: {}", thread.name),
+            ..thread.clone()
+        }));
+    }
+    sut_cpu.shared = reports.shared_cpus;
+    client_cpu.shared = reports.shared_cpus;
+    let remarks = remarks(workload, &reports);
+    let facts = reports.flows.clone().unwrap_or_default();
+    let known: Vec<_> = reports.clients.iter().map(FarEndReport::everything).collect();
+    let client_senders =
+        known.iter().flatten().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
+    Measurement {
+        traffic,
+        latency: percentiles(&reports.latency),
+        sut_cpu,
+        client_cpu,
+        effective: Effective {
+            interface: reports.interface,
+            socket: SocketKnobs {
+                buffer: socket.buffer,
+                congestion: facts.congestion.clone(),
+                nodelay: facts.nodelay,
+            },
+            granted_send_buffer_bytes: facts.send_buffer_bytes,
+            granted_receive_buffer_bytes: facts.receive_buffer_bytes,
+            mss_bytes: facts.mss_bytes,
+        },
+        evidence: Evidence {
+            interface: reports.sut.interface,
+            protocol: reports.sut.protocol,
+            senders: reports.sut.senders.plus(client_senders),
+            client_senders: known.iter().all(Option::is_some).then_some(client_senders),
+            receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
+            adapter: reports.adapter.map(Box::new),
+            links: reports.links,
+        },
+        profile: reports.sut.profile,
+        remarks,
+    }
+}
+
+fn empty_like(cpu: &CpuUse) -> CpuUse {
+    CpuUse {
+        cpus: Vec::new(),
+        threads: Vec::new(),
+        source: cpu.source,
+        shared: cpu.shared,
+        others: Vec::new(),
+    }
+}
+
+/// Throughput is the payload that receivers got: of the SUT's payload, the clients' bytes over the
+/// clients' windows; of the clients' payload, the SUT's bytes over its own window.
+fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
+    let clients: Vec<_> = reports.clients.iter().map(FarEndReport::traffic).collect();
+    let total = |counter| total(&clients, counter);
+    let seconds = clients.iter().map(|client| client.seconds).sum::<f64>();
+    let mean_seconds = seconds / clients.len().max(1) as f64;
+    let (received, sent) =
+        (total(|client| client.received_bytes), total(|client| client.sent_bytes));
+    let transactional = workload.kind.is_transactional();
+    let udp_stream = workload.kind.is_udp() && !transactional;
+    // the hosts' windows differ by some milliseconds, in which many datagrams fit: sent bytes are
+    // scaled to the window of the receiver
+    let scaled = |bytes: u64, from: f64, to: f64| {
+        if from > 0.0 { bytes as f64 * to / from } else { 0.0 }
+    };
+    let sut = TrafficReport::of(&reports.sut);
+    let sent_down = scaled(sut.sent_bytes, sut.seconds, mean_seconds);
+    let sent_up = scaled(sent, mean_seconds, sut.seconds);
+    let sent_bytes = if udp_stream { (sent_down + sent_up) as u64 } else { 0 };
+    let lost_bytes = ((sent_down - received as f64).max(0.0)
+        + (sent_up - sut.received_bytes as f64).max(0.0)) as u64;
+    let datagram = workload.udp_segment.map_or_else(
+        || (workload.message.smallest().0 + workload.message.largest().0) / 2,
+        |segment| segment.0,
+    );
+    Traffic {
+        transmit_bytes: received,
+        receive_bytes: sut.received_bytes,
+        transmit_seconds: mean_seconds,
+        receive_seconds: sut.seconds,
+        transactions: total(|client| client.transactions),
+        transaction_seconds: if transactional { mean_seconds } else { 0.0 },
+        lost_datagrams: match (workload.kind.is_udp(), transactional) {
+            (false, _) => 0,
+            (true, true) => total(|client| client.timeouts),
+            (true, false) => lost_bytes / datagram.max(1),
+        },
+        sent_datagrams: sent_bytes / datagram.max(1),
+    }
+}
+
+/// A counter of all far ends together; the sum stays at the largest number, whatever they report.
+fn total(reports: &[TrafficReport], counter: fn(&TrafficReport) -> u64) -> u64 {
+    reports.iter().map(counter).fold(0, u64::saturating_add)
+}
+
+/// Percentiles of the latencies of all clients together.
+fn percentiles(latency: &[(u64, u64)]) -> Option<Latency> {
+    let mut histogram = latency_histogram();
+    for (value, count) in latency {
+        histogram.saturating_record_n(*value, *count);
+    }
+    (!histogram.is_empty()).then(|| Latency {
+        count: histogram.len(),
+        mean_ns: histogram.mean(),
+        min_ns: histogram.min(),
+        p50_ns: histogram.value_at_quantile(0.5),
+        p90_ns: histogram.value_at_quantile(0.9),
+        p99_ns: histogram.value_at_quantile(0.99),
+        p99_9_ns: histogram.value_at_quantile(0.999),
+        p99_99_ns: histogram.value_at_quantile(0.9999),
+        max_ns: histogram.max(),
+    })
+}
+
+fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let completed = agents(&reports.sut, &reports.clients)
+        .map(|report| report.zerocopy_completed)
+        .fold(0, u64::saturating_add);
+    let copied = agents(&reports.sut, &reports.clients)
+        .map(|report| report.zerocopy_copied)
+        .fold(0, u64::saturating_add);
+    if copied > 0 {
+        remarks.push(format!(
+            "the kernel copied {copied} of {completed} sends that asked for MSG_ZEROCOPY: \
+             packets that stay on this machine are copied for their receiver"
+        ));
+    }
+    for (number, client) in reports.clients.iter().enumerate() {
+        if client.everything().is_none() {
+            remarks.push(format!(
+                "client {number} reports its traffic alone: its CPU use, sockets and latencies are \
+                 unknown"
+            ));
+        }
+    }
+    let traffic: Vec<_> = reports.clients.iter().map(FarEndReport::traffic).collect();
+    let timeouts = total(&traffic, |client| client.timeouts);
+    if timeouts > 0 && workload.is_some_and(|workload| workload.kind.is_udp()) {
+        remarks.push(format!("{timeouts} requests had no answer in time and were repeated"));
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use linkrate_terms::measurement::{IdleSource, InterfaceCounts};
+
+    use super::*;
+
+    /// An agent's report of a second in which it sent and received so much.
+    fn window(sent_bytes: u64, received_bytes: u64) -> WindowReport {
+        WindowReport {
+            started_ns: 0,
+            ended_ns: 1_000_000_000,
+            received_bytes,
+            sent_bytes,
+            transactions: 0,
+            timeouts: 0,
+            cpu: CpuUse {
+                cpus: Vec::new(),
+                threads: vec![ThreadTime {
+                    name: "flow".to_owned(),
+                    cpu_ns: 1,
+                    user_ns: 1,
+                    affinity: linkrate_terms::CpuSet::default(),
+                }],
+                source: IdleSource::TimerList,
+                shared: false,
+                others: Vec::new(),
+            },
+            interface: InterfaceCounts::default(),
+            protocol: BTreeMap::new(),
+            senders: SenderTimes { sockets: 1, ..SenderTimes::default() },
+            receive_packets_by_cpu: BTreeMap::new(),
+            zerocopy_copied: 0,
+            zerocopy_completed: 0,
+            profile: None,
+            broken: None,
+        }
+    }
+
+    #[test]
+    fn a_foreign_far_end_counts_with_its_traffic_alone() {
+        let foreign = TrafficReport {
+            seconds: 1.5,
+            received_bytes: 3_000,
+            sent_bytes: 70,
+            ..TrafficReport::default()
+        };
+        let reports = Reports {
+            sut: window(4_000, 500),
+            clients: vec![window(600, 1_000).into(), FarEndReport::Traffic(foreign)],
+            latency: Vec::new(),
+            flows: None,
+            interface: InterfaceKnobs::default(),
+            adapter: None,
+            links: Vec::new(),
+            shared_cpus: false,
+        };
+        let workload = Workload::default();
+        let measured = of_reports(Some(&workload), &SocketKnobs::default(), reports);
+        let traffic = &measured.traffic;
+        assert_eq!((traffic.transmit_bytes, traffic.receive_bytes), (4_000, 500));
+        // the mean of both clients' windows, and the SUT's own
+        assert_eq!((traffic.transmit_seconds, traffic.receive_seconds), (1.25, 1.0));
+        assert_eq!(measured.client_cpu.threads.len(), 1);
+        assert_eq!(measured.evidence.senders.sockets, 2, "the SUT's and the agent's");
+        assert_eq!(
+            measured.remarks,
+            ["client 1 reports its traffic alone: its CPU use, sockets and latencies are unknown"]
+        );
+    }
+
+    #[test]
+    fn percentiles_are_of_all_clients_together() {
+        let latency = percentiles(&[(1000, 98), (5000, 1), (9000, 1)]).unwrap();
+        assert_eq!((latency.count, latency.min_ns), (100, 1000));
+        assert!(latency.p50_ns.abs_diff(1000) <= 1);
+        assert!(latency.p99_ns.abs_diff(5000) <= 5);
+        assert!(latency.max_ns.abs_diff(9000) <= 9);
+        assert!(percentiles(&[]).is_none());
+    }
+}

@@ -1,0 +1,139 @@
+//! The shares of links, CPUs and sending time that a cell's verdict rests on, taken from its runs.
+
+use linkrate_terms::measurement::{AdapterEvidence, CpuUse, SenderTimes};
+use linkrate_terms::{Direction, Measurement, RunSpec, Task};
+
+use crate::analysis::{adapter, limit};
+use crate::stats::sample::mean;
+use crate::store::StoredRun;
+use crate::verdict::{CpuShare, OneWay, Shares, WayShares};
+
+/// The evidence in the good runs among `runs`, which are of one cell; `scale` is the testbed's.
+pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) -> Shares {
+    let good_runs: Vec<(&RunSpec, &Measurement)> =
+        runs.into_iter().filter_map(|run| Some((&run.spec, run.measurement()?))).collect();
+    let good: Vec<&Measurement> = good_runs.iter().map(|(_, run)| *run).collect();
+    let mean_of = |pick: &dyn Fn(&RunSpec, &Measurement) -> Option<f64>| {
+        let values: Vec<f64> = good_runs.iter().filter_map(|(spec, run)| pick(spec, run)).collect();
+        mean(&values)
+    };
+    let counted = |pick: fn(&AdapterEvidence) -> Option<f64>| {
+        mean_of(&|_, run| pick(adapter::evidence(run)?))
+    };
+    let ways = good_runs.first().map_or_else(Vec::new, |(spec, _)| loaded(spec));
+    let ways = ways.into_iter().map(|direction| {
+        let times: Vec<SenderTimes> =
+            good_runs.iter().filter_map(|(spec, run)| senders(spec, run, direction)).collect();
+        WayShares {
+            direction,
+            link_percent: mean_of(&|spec, run| {
+                adapter::link_percent(run, direction)
+                    .or_else(|| limit::filled_percent(spec, run, direction?))
+            }),
+            rwnd_limited_percent: limited(&times, |senders| {
+                senders.rwnd_limited_unqueued_us.unwrap_or(senders.rwnd_limited_us)
+            }),
+            sndbuf_limited_percent: send_buffer_percent(&times),
+        }
+    });
+    Shares {
+        good_runs: u32::try_from(good.len()).unwrap_or(u32::MAX),
+        ways: ways.collect(),
+        bus_percent: counted(adapter::bus_percent),
+        device_percent: counted(AdapterEvidence::busiest_device_percent),
+        device_shares_cpus: good.iter().any(|run| adapter::device_shares_cpus(run)),
+        scale,
+        sut: busiest(
+            &good,
+            |run| &run.sut_cpu,
+            |run| adapter::evidence(run)?.busiest_driver_percent(),
+        ),
+        client: busiest(&good, |run| &run.client_cpu, |_| None),
+        shared_cpus: good.iter().any(|run| run.sut_cpu.shared),
+        transactional: good_runs.iter().any(|(spec, _)| spec.is_transactional()),
+        client_others_percent: mean_of(&|_, run| {
+            let cpu = &run.client_cpu;
+            // of one CPU: which of them it was is not known
+            let window_ns = cpu.cpus.iter().map(|cpu| cpu.window_ns).max()?;
+            Some(cpu.others_ns() as f64 * 100.0 / window_ns.max(1) as f64)
+        })
+        .unwrap_or(0.0),
+    }
+}
+
+/// The directions that a run loads; transactions load both in turn, which are judged together.
+fn loaded(spec: &RunSpec) -> Vec<Option<OneWay>> {
+    match &spec.task {
+        Task::Idle => Vec::new(),
+        Task::Workload(workload) if workload.kind.is_transactional() => vec![None],
+        Task::Workload(workload) => match workload.direction {
+            Direction::Transmit => vec![Some(OneWay::Transmit)],
+            Direction::Receive => vec![Some(OneWay::Receive)],
+            Direction::Bidirectional => vec![Some(OneWay::Transmit), Some(OneWay::Receive)],
+        },
+    }
+}
+
+/// The times of the senders of one direction. `None` in bidirectional runs of earlier versions,
+/// which added up both ends.
+fn senders(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> Option<SenderTimes> {
+    let all = run.evidence.senders;
+    let (Some(direction), true) = (direction, loaded(spec).len() > 1) else { return Some(all) };
+    let clients = run.evidence.client_senders?;
+    Some(match direction {
+        OneWay::Transmit => all.without(clients),
+        OneWay::Receive => clients,
+    })
+}
+
+/// A part of the time with data to send, in per cent of it; mean over the runs that sent.
+pub(super) fn limited(times: &[SenderTimes], part_us: fn(&SenderTimes) -> u64) -> Option<f64> {
+    let sent = times.iter().filter(|senders| senders.busy_us > 0);
+    let shares = sent.map(|senders| part_us(senders) as f64 * 100.0 / senders.busy_us as f64);
+    mean(&shares.collect::<Vec<_>>())
+}
+
+/// Share of sending time limited by the send buffer, in per cent: the kernel's count, or the share
+/// of looks that found a full buffer to be the bound, whichever is more. The kernel's counter leaves
+/// out senders that wait with all their data sent, and looks are few, but neither reports a limit
+/// that is not there.
+pub(super) fn send_buffer_percent(times: &[SenderTimes]) -> Option<f64> {
+    let counted = limited(times, |senders| senders.sndbuf_limited_us);
+    let looked = times.iter().filter(|senders| senders.buffer_looks > 0);
+    let looked = looked
+        .map(|senders| senders.buffer_full_looks as f64 * 100.0 / senders.buffer_looks as f64);
+    [counted, mean(&looked.collect::<Vec<_>>())].into_iter().flatten().reduce(f64::max)
+}
+
+/// The busiest CPU of one end, or the busiest thread where that is busier: it moved over several
+/// CPUs. `driver` is the share of threads that are not among the end's own.
+fn busiest(
+    good: &[&Measurement],
+    end: fn(&Measurement) -> &CpuUse,
+    driver: fn(&Measurement) -> Option<f64>,
+) -> Option<CpuShare> {
+    let metered: Vec<&Measurement> = good
+        .iter()
+        .copied()
+        .filter(|run| end(run).cpus.iter().any(|cpu| cpu.window_ns > 0))
+        .collect();
+    let cpus: Vec<f64> = metered.iter().map(|run| end(run).busiest_percent()).collect();
+    let threads: Vec<f64> = metered
+        .iter()
+        .filter_map(|run| {
+            let own = end(run).busiest_thread_percent();
+            [own, driver(run)].into_iter().flatten().reduce(f64::max)
+        })
+        .collect();
+    let cpu = CpuShare { percent: mean(&cpus)?, of_thread: false };
+    // times of a thread and of its CPU are not read at one moment: a thread that is bound to a CPU
+    // may seem a little busier than it
+    let thread = mean(&threads).filter(|percent| *percent > cpu.percent * THREAD_BUSIER);
+    Some(thread.map_or(cpu, |percent| CpuShare { percent: percent.min(100.0), of_thread: true }))
+}
+
+/// How much busier than every CPU a thread must be to have moved over several.
+const THREAD_BUSIER: f64 = 1.05;
+
+#[cfg(test)]
+mod tests;

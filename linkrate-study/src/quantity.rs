@@ -1,0 +1,78 @@
+//! Figures: what is measured, its unit, and its interval.
+
+use serde::{Deserialize, Serialize};
+
+/// What is measured of a cell, and compared between cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Received payload per second.
+    Throughput,
+    /// SUT CPU time per KB or per transaction.
+    ServiceDemand,
+    /// Completed transactions per second.
+    Transactions,
+    /// Busy share of the SUT's CPUs. No effect is computed of it; papers publish it.
+    Cpu,
+}
+
+/// The unit of a figure. Documents have it as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum Unit {
+    /// `bit/s`, payload.
+    #[serde(rename = "bit/s")]
+    BitsPerSecond,
+    /// `us/KB`: µs of SUT CPU time for each 1024 bytes of payload.
+    #[serde(rename = "us/KB")]
+    MicrosecondsPerKb,
+    /// `us/transaction`: µs of SUT CPU time for each transaction.
+    #[serde(rename = "us/transaction")]
+    MicrosecondsPerTransaction,
+    /// `transaction/s`.
+    #[serde(rename = "transaction/s")]
+    TransactionsPerSecond,
+    /// `%`.
+    #[serde(rename = "%")]
+    Percent,
+    /// `ns`, of latencies.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// `ratio`: one figure over another.
+    #[serde(rename = "ratio")]
+    Ratio,
+}
+
+impl Measure {
+    /// The unit of its figures; `transactional` says whether the cell's unit of work is a
+    /// transaction.
+    pub fn unit(self, transactional: bool) -> Unit {
+        match self {
+            Self::Throughput => Unit::BitsPerSecond,
+            Self::Transactions => Unit::TransactionsPerSecond,
+            Self::Cpu => Unit::Percent,
+            Self::ServiceDemand if transactional => Unit::MicrosecondsPerTransaction,
+            Self::ServiceDemand => Unit::MicrosecondsPerKb,
+        }
+    }
+}
+
+/// A mean with its confidence interval. With a single run there is no interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// The estimate.
+    pub mean: f64,
+    /// Lower end; absent when the runs do not allow one.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// An [`Interval`] with the unit of its values.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Quantity {
+    /// The values.
+    #[serde(flatten)]
+    pub interval: Interval,
+    /// Their unit.
+    pub unit: Unit,
+}

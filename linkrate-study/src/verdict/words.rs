@@ -1,0 +1,232 @@
+//! The words of a verdict: one form for tables, one for prose.
+//!
+//! A table has `bound by the link: transmit 99.6 %`. It leaves out what the page around it says
+//! already: that CPUs are shared, and the scale. Prose has the whole sentence.
+
+use std::fmt::Write as _;
+
+use super::{Bound, CpuShare, Judged, OneWay, Verdict};
+
+/// Where a verdict is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Table,
+    Prose,
+}
+
+/// One resource with the directions that it bound.
+type Group<'a> = Vec<&'a Judged>;
+
+impl Verdict {
+    /// The verdict for the column of a table, with how far the links were filled where they are not
+    /// the bound.
+    pub fn brief(&self) -> String {
+        if self.ways.is_empty() {
+            return "no run succeeded".to_owned();
+        }
+        let mut text = self.clauses(Form::Table);
+        if let Some(percent) = self.client_others_percent {
+            // writing to a String does not fail
+            let _ = write!(text, ", {percent:.1} % by other programs");
+        }
+        if let Some(links) = self.links() {
+            let _ = write!(text, "; {links}");
+        }
+        text
+    }
+
+    /// The verdict as a sentence without its full stop, with the facts that a reader needs beside
+    /// it: how far the links were filled where they are not the bound, and which roles share CPUs.
+    pub fn sentence(&self) -> String {
+        if self.ways.is_empty() {
+            return "no verdict: no run succeeded".to_owned();
+        }
+        let mut text = self.clauses(Form::Prose);
+        let any = |is: fn(&Bound) -> bool| self.ways.iter().any(|way| is(&way.bound));
+        let host = any(Bound::is_host);
+        let mut beside = Vec::new();
+        beside.extend(self.links().map(|links| format!("{links} occupied")));
+        if self.device_shares_cpus && any(Bound::rests_on_far_end) {
+            beside.push("device and clients share CPUs".to_owned());
+        }
+        if !beside.is_empty() {
+            let limit = if host { "the host is the limit: " } else { "" };
+            // writing to a String does not fail
+            let _ = write!(text, "; {limit}{}", beside.join(", "));
+        }
+        // the bound of shared CPUs says so itself
+        if self.shared_cpus && !any(|bound| matches!(bound, Bound::SharedCpu { .. })) {
+            let outside = self.ways.iter().all(|way| way.bound.is_outside());
+            text.push_str(if outside { "" } else { "; the SUT and the clients share CPUs" });
+        }
+        if let Some(percent) = self.client_others_percent {
+            let _ = write!(
+                text,
+                "; other programs used {percent:.1} % of a client CPU, which may have lowered the \
+                 throughput"
+            );
+        }
+        if self.scale < 1.0 {
+            let _ = write!(text, "; links at {} of their rate", self.scale);
+        }
+        text
+    }
+
+    /// One clause for each resource; directions that the same resource bound stand together.
+    fn clauses(&self, form: Form) -> String {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for way in &self.ways {
+            match groups.iter_mut().find(|group| group[0].bound.word() == way.bound.word()) {
+                Some(group) => group.push(way),
+                None => groups.push(vec![way]),
+            }
+        }
+        let apart = groups.len() > 1;
+        let clauses = groups.iter().map(|group| {
+            let verb = match (apart, form) {
+                (false, _) => "",
+                (true, Form::Table) => " ",
+                (true, Form::Prose) => " is ",
+            };
+            let subject = if apart { group[0].direction.map_or("", OneWay::word) } else { "" };
+            format!("{subject}{verb}bound by {}", self.resource(group, form, apart))
+        });
+        clauses.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The resource with its share: `the link: transmit 99.6 %`.
+    fn resource(&self, group: &Group<'_>, form: Form, apart: bool) -> String {
+        let bound = &group[0].bound;
+        let with_device = self.device_shares_cpus && form == Form::Table;
+        // the subject of the clause names the direction already
+        let by_way = |share: fn(&Bound) -> Option<f64>, always: bool| {
+            let named = !apart && (always || group.len() > 1);
+            let shares = group.iter().filter_map(|way| {
+                let direction = way.direction.filter(|_| named).map(OneWay::word);
+                Some(share_of(direction, share(&way.bound)?))
+            });
+            shares.collect::<Vec<_>>().join(", ")
+        };
+        let (name, share) = match bound {
+            Bound::Link { .. } => ("the link", by_way(Bound::percent, true)),
+            Bound::Bus { percent } => ("the bus", share_of(None, *percent)),
+            Bound::SutCpu { sut } => ("the SUT's CPU", cpu(*sut, form)),
+            Bound::ClientCpu { client } if with_device => {
+                ("the CPU of clients and device", cpu(*client, form))
+            }
+            Bound::ClientCpu { client } => ("the clients' CPU", cpu(*client, form)),
+            Bound::BothCpus { sut, client } => {
+                let far = if with_device { "clients and device" } else { "clients" };
+                let shares = format!("SUT {}, {far} {}", cpu(*sut, form), cpu(*client, form));
+                ("the CPUs of both ends", shares)
+            }
+            Bound::SharedCpu { both } if with_device => {
+                ("the CPU of both ends and device", cpu(*both, form))
+            }
+            Bound::SharedCpu { both } => {
+                ("the CPU that the SUT and the clients share", cpu(*both, form))
+            }
+            Bound::DeviceCpu { percent } => ("the device's CPU", share_of(None, *percent)),
+            Bound::ReceiverWindow { .. } => {
+                ("the receiver's window", by_way(Bound::percent, false))
+            }
+            Bound::SendBuffer { .. } => ("the send buffer", by_way(Bound::percent, false)),
+            Bound::RoundTrip { sut } => ("the round trip", parts(&[("SUT CPU", *sut)])),
+            Bound::NoSingleResource { sut, client, .. } => {
+                let mut shares = parts(&[("SUT CPU", *sut), ("clients", *client)]);
+                let window = by_way(Bound::window, false);
+                if !window.is_empty() {
+                    let separator = if shares.is_empty() { "" } else { ", " };
+                    let _ = write!(shares, "{separator}window {window}");
+                }
+                ("no single resource", shares)
+            }
+        };
+        let unit = match bound {
+            Bound::Link { .. } | Bound::Bus { .. } => " occupied",
+            Bound::SutCpu { .. }
+            | Bound::ClientCpu { .. }
+            | Bound::BothCpus { .. }
+            | Bound::SharedCpu { .. }
+            | Bound::DeviceCpu { .. } => " busy",
+            Bound::ReceiverWindow { .. } | Bound::SendBuffer { .. } => " of sending time",
+            Bound::RoundTrip { .. } | Bound::NoSingleResource { .. } => "",
+        };
+        match form {
+            Form::Table => {
+                // a share of sending time would be misread without its base
+                let unit = if unit == " of sending time" { unit } else { "" };
+                let colon = if share.is_empty() { "" } else { ": " };
+                format!("{name}{colon}{share}{unit}")
+            }
+            Form::Prose => {
+                let shares =
+                    if share.is_empty() { String::new() } else { format!(" ({share}{unit})") };
+                format!("{name}{shares}{}", reason(bound))
+            }
+        }
+    }
+
+    /// How far the links were filled in the directions that something else bound.
+    fn links(&self) -> Option<String> {
+        let named = self.ways.len() > 1;
+        let shares = self.ways.iter().filter(|way| !way.bound.is_outside()).filter_map(|way| {
+            let direction = way.direction.filter(|_| named).map(OneWay::word);
+            Some(share_of(direction, way.link_percent?))
+        });
+        let shares: Vec<String> = shares.collect();
+        (!shares.is_empty()).then(|| format!("links {}", shares.join(", ")))
+    }
+}
+
+impl OneWay {
+    /// The word for it, as study files have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Transmit => "transmit",
+            Self::Receive => "receive",
+        }
+    }
+}
+
+impl Bound {
+    /// The window's share where no single resource is the bound.
+    fn window(&self) -> Option<f64> {
+        match self {
+            Self::NoSingleResource { rwnd, .. } => *rwnd,
+            _ => None,
+        }
+    }
+}
+
+/// What the bound means, for those that do not explain themselves.
+fn reason(bound: &Bound) -> &'static str {
+    match bound {
+        Bound::ClientCpu { .. } => ": the SUT may do more with stronger clients",
+        Bound::RoundTrip { .. } => ": every request waits for its response",
+        Bound::NoSingleResource { .. } => ": each end waits for the other part of the time",
+        _ => "",
+    }
+}
+
+/// `99.6 %`, or `transmit 99.6 %`.
+fn share_of(direction: Option<&str>, percent: f64) -> String {
+    match direction {
+        Some(direction) => format!("{direction} {percent:.1} %"),
+        None => format!("{percent:.1} %"),
+    }
+}
+
+/// A CPU's share; prose says when it is that of a thread.
+fn cpu(share: CpuShare, form: Form) -> String {
+    let thread = if share.of_thread && form == Form::Prose { "one thread " } else { "" };
+    format!("{thread}{:.1} %", share.percent)
+}
+
+/// `SUT CPU 12.0 %, clients 10.0 %`.
+fn parts(shares: &[(&str, Option<CpuShare>)]) -> String {
+    let parts = shares
+        .iter()
+        .filter_map(|(name, share)| Some(format!("{name} {:.1} %", share.as_ref()?.percent)));
+    parts.collect::<Vec<_>>().join(", ")
+}
