@@ -20,11 +20,13 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use crate::error::{SysError, SysResult};
 
 mod address;
+mod discipline;
 mod dump;
 pub(crate) mod exchange;
 mod link;
 mod relocation;
 
+pub use discipline::Discipline;
 pub use dump::{LinkEntry, RouteEntry};
 pub use link::Link;
 pub use relocation::Addressing;

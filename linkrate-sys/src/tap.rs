@@ -135,7 +135,7 @@ impl Tap {
             let queue = open_device().map_err(not_opened)?;
             // the first makes the TAP and is not to become a further queue of one that exists
             let first = tap.queues.is_empty();
-            set_interface(&queue, name.as_bytes(), first).map_err(|error| {
+            set_interface(&queue, name.as_bytes(), first, queues > 1).map_err(|error| {
                 let error = SysError::new(OPERATION, subject(), error);
                 match error.errno() {
                     Some(libc::EBUSY) => error.with_hint("choose another name, this one is taken"),
@@ -215,20 +215,6 @@ pub fn detach_queue(queue: impl AsFd) -> SysResult<()> {
         .map_err(|error| SysError::new("detach queue of TAP", "", error))
 }
 
-/// Bounds the bytes, as the kernel accounts for them, that were written and that the host has not
-/// processed yet; writes beyond are refused with `WouldBlock`. Without it there is no bound. Holds
-/// for all queues of the TAP, each on its own.
-///
-/// # Errors
-/// `EINVAL` for zero, or more than an `int` holds.
-pub fn set_send_buffer(queue: impl AsFd, bytes: u32) -> SysResult<()> {
-    // what is too large becomes negative, and is refused with the rest
-    let value = libc::c_int::try_from(bytes).unwrap_or(-1);
-    // SAFETY: TUNSETSNDBUF reads one int, which lives through the call.
-    unsafe { pass_int(queue, libc::TUNSETSNDBUF, value) }
-        .map_err(|error| SysError::new("set send buffer of TAP to", bytes.to_string(), error))
-}
-
 /// Reads one frame that the host transmits, behind its header. What does not fit into `buffer` is
 /// lost.
 ///
@@ -241,7 +227,7 @@ pub fn read(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// Writes one frame for the host to receive, behind its header; `parts` follow each other.
 ///
 /// # Errors
-/// `WouldBlock` when the [send buffer](set_send_buffer) is full; `EINVAL` for a frame that the
+/// `EINVAL` for a frame that the
 /// kernel does not accept, `EIO` when the interface is down, `EBADFD` when the host has removed it.
 pub fn write_vectored(queue: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     Ok(rustix::io::writev(queue, parts)?)
@@ -256,9 +242,10 @@ fn open_device() -> io::Result<OwnedFd> {
 
 /// Makes `queue` one of the TAP `name`: the first, or a further one. Bytes of `name` that do not
 /// fit are left out.
-fn set_interface(queue: impl AsFd, name: &[u8], first: bool) -> io::Result<()> {
-    // multi-queue even for one, so that more can be attached
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_MULTI_QUEUE;
+fn set_interface(queue: impl AsFd, name: &[u8], first: bool, several: bool) -> io::Result<()> {
+    // a TAP for several queues has 256 transmit queues in the kernel, each with its discipline
+    let several = if several { libc::IFF_MULTI_QUEUE } else { 0 };
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
     let mut request = interface_request(flags | if first { libc::IFF_TUN_EXCL } else { 0 });
     let room = request.ifr_name.len() - 1;
     for (to, from) in request.ifr_name[..room].iter_mut().zip(name) {

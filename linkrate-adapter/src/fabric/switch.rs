@@ -32,7 +32,22 @@ struct SwitchPort {
     queue_ps: u64,
     vlans: Vlans,
     counters: Arc<SwitchCounters>,
+    /// Where the last frame from this port went: the next frames of a train go there too.
+    recent: Option<Recent>,
 }
+
+/// A forwarding decision that holds until the table changes, for a while.
+#[derive(Debug, Clone, Copy)]
+struct Recent {
+    addresses: Addresses,
+    vlan: u16,
+    to: usize,
+    at_ps: u64,
+    changes: u64,
+}
+
+/// How long a decision holds. The source's entry is that much older at most.
+const RECENT_PS: u64 = 1_000_000_000_000;
 
 /// A switch.
 #[derive(Debug, Default)]
@@ -41,10 +56,13 @@ pub(crate) struct Switch {
     ports: Vec<Option<SwitchPort>>,
     /// Port and time by VLAN and address.
     table: HashMap<(u16, MacAddress), (usize, u64)>,
+    /// Grows when an address comes, moves or goes, and when a port changes.
+    changes: u64,
 }
 
 impl Fabric for Switch {
     fn attach(&mut self, number: usize, rate: Option<BitRate>) {
+        self.changes += 1;
         let line = Line::new(rate);
         let queue_ps = line.time_ps(QUEUE_BYTES);
         let (inwards, outwards) = (Flight::default(), Flight::default());
@@ -53,11 +71,12 @@ impl Fabric for Switch {
         }
         let (vlans, counters) = (Vlans::default(), Arc::default());
         self.ports[number] =
-            Some(SwitchPort { inwards, outwards, line, queue_ps, vlans, counters });
+            Some(SwitchPort { inwards, outwards, line, queue_ps, vlans, counters, recent: None });
     }
 
     /// Removes a port and the addresses behind it.
     fn detach(&mut self, number: usize) {
+        self.changes += 1;
         if let Some(port) = self.ports.get_mut(number) {
             *port = None;
         }
@@ -73,6 +92,7 @@ impl Fabric for Switch {
 
     /// Changes the VLANs of a port. The switch forgets the addresses behind it.
     fn set_vlans(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
+        self.changes += 1;
         self.table.retain(|_, (port, _)| *port != number);
         if let Some(Some(port)) = self.ports.get_mut(number) {
             port.vlans = vlans;
@@ -125,6 +145,15 @@ impl Switch {
             port.counters.malformed.add(1);
             return;
         };
+        let recent = port.recent.filter(|recent| {
+            recent.changes == self.changes
+                && recent.addresses == addresses
+                && at_ps.saturating_sub(recent.at_ps) < RECENT_PS
+        });
+        if let Some(Recent { vlan, to, .. }) = recent {
+            self.queue(to, frame, (vlan, addresses.tag), at_ps);
+            return;
+        }
         let Addresses { destination, source, tag } = addresses;
         let Some(vlan) = port.vlans.of_incoming(tag.map(TagControl::vlan)) else {
             port.counters.vlan.add(1);
@@ -141,6 +170,10 @@ impl Switch {
             Some((to, seen_ps)) if at_ps.saturating_sub(*seen_ps) < AGEING_PS => {
                 let to = *to;
                 if to != from {
+                    let changes = self.changes;
+                    if let Some(Some(port)) = self.ports.get_mut(from) {
+                        port.recent = Some(Recent { addresses, vlan, to, at_ps, changes });
+                    }
                     self.queue(to, frame, tags, at_ps);
                 }
             }
@@ -156,10 +189,12 @@ impl Switch {
     fn learn(&mut self, key: (u16, MacAddress), port: usize, now_ps: u64) {
         if self.table.len() >= ADDRESSES && !self.table.contains_key(&key) {
             self.table.retain(|_, (_, seen_ps)| now_ps.saturating_sub(*seen_ps) < AGEING_PS);
+            self.changes += 1;
         }
         // a full table learns nothing more, and floods
         if self.table.len() < ADDRESSES || self.table.contains_key(&key) {
-            self.table.insert(key, (port, now_ps));
+            let before = self.table.insert(key, (port, now_ps));
+            self.changes += u64::from(before.is_none_or(|(before, _)| before != port));
         }
     }
 

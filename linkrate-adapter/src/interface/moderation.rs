@@ -49,6 +49,13 @@ impl Moderation {
         next_tick_ps(first_ps, self.rx_usecs)
     }
 
+    /// The last tick until `time_ps`: whoever looks then spares the thread another waking.
+    pub(crate) fn tick_before_ps(&self, time_ps: u64) -> Option<u64> {
+        time_ps
+            .checked_div(u64::from(self.rx_usecs) * PS_PER_US)
+            .map(|ticks| ticks * u64::from(self.rx_usecs) * PS_PER_US)
+    }
+
     /// The number of frames that raise an interrupt before its tick.
     pub(crate) fn batch(&self) -> usize {
         if self.rx_frames == 0 { usize::MAX } else { self.rx_frames as usize }

@@ -87,9 +87,10 @@ impl Nic {
     pub(super) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
         let low_ps = self.link().free_at_ps().saturating_sub(self.link().time_ps(FIFO_LOW_BYTES));
         let busy = low_ps > now_ps;
+        let due_ps = self.moderation().tick_before_ps(low_ps).filter(|tick_ps| *tick_ps > now_ps);
         self.shared.interface.wants_doorbell.store(!busy, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        (busy || self.interface.has_posted()).then_some(low_ps)
+        (busy || self.interface.has_posted()).then_some(due_ps.unwrap_or(low_ps))
     }
 
     /// Sends one packet of the host, and says when its last bit has left.
