@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 
 use linkrate_sys::error::{SysError, SysResult};
-use linkrate_sys::netlink::{Discipline, RouteSocket};
+use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::tap::{Offloads, Tap, set_offloads};
 
 /// The TAPs this agent still holds, by name.
@@ -36,7 +36,7 @@ impl Taps {
         route.set_tx_queue_length(name, tx_queue_length)?;
         // a TAP takes every packet, so nothing ever waits in a discipline before it; without one,
         // the interface costs the kernel neither memory nor time
-        route.set_discipline(name, Discipline::NoQueue)?;
+        route.set_no_queue(name)?;
         let descriptors = tap.queues().iter().map(AsRawFd::as_raw_fd).collect();
         self.0.insert(name.to_owned(), tap);
         Ok(descriptors)

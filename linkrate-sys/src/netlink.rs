@@ -26,7 +26,6 @@ pub(crate) mod exchange;
 mod link;
 mod relocation;
 
-pub use discipline::Discipline;
 pub use dump::{LinkEntry, RouteEntry};
 pub use link::Link;
 pub use relocation::Addressing;
