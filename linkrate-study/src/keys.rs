@@ -11,6 +11,7 @@ mod table;
 
 use std::ops::RangeInclusive;
 
+use linkrate_terms::knobs::{self, Knob, Unit};
 use linkrate_terms::nearest::nearest;
 use linkrate_terms::units::UnitError;
 use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
@@ -103,6 +104,8 @@ pub enum Values {
     Congestion(fn(&mut Setup, String)),
     /// A name that people choose and that changes nothing; only a factor's levels are such.
     Label(fn(&mut Setup, String)),
+    /// The values of a knob of the interface, as it is declared.
+    Knob(&'static Knob),
 }
 
 impl Values {
@@ -110,7 +113,8 @@ impl Values {
     pub fn words(&self) -> Vec<&'static str> {
         match self {
             Self::Word(words) => words.iter().map(|(word, _)| *word).collect(),
-            Self::Switch(_) => vec!["on", "off"],
+            Self::Switch(_) => knobs::Values::Switch.words(),
+            Self::Knob(knob) => knob.values.words(),
             Self::Size { absent, .. } => absent.iter().copied().collect(),
             Self::Count { .. } | Self::Message { .. } | Self::Congestion(_) | Self::Label(_) => {
                 Vec::new()
@@ -122,9 +126,10 @@ impl Values {
     pub fn expected(&self) -> String {
         match self {
             Self::Word(_) => format!("one of {}", self.words().join(", ")),
-            Self::Switch(_) => "on or off".to_owned(),
+            Self::Switch(_) => knobs::Values::Switch.expected(),
+            Self::Knob(knob) => knob.values.expected(),
             Self::Count { range: (low, high), .. } => {
-                format!("a whole number from {low} to {high}")
+                knobs::Values::Number { low: *low, high: *high, unit: Unit::None }.expected()
             }
             Self::Size { range, absent, .. } => {
                 let size = format!("a size from {}", span(*range));
@@ -136,6 +141,22 @@ impl Values {
             ),
             Self::Congestion(_) => "the name of an algorithm, for example \"cubic\"".to_owned(),
             Self::Label(_) => "a name of up to 24 letters, digits, blanks and hyphens".to_owned(),
+        }
+    }
+
+    /// What stands for a value in help: `none|gso|tso`, `NUMBER`, `SIZE|auto`.
+    pub fn placeholder(&self) -> String {
+        use knobs::Values::{Number, Switch, Words};
+        let words = || self.words().join("|");
+        match self {
+            Self::Knob(Knob { values: Switch | Words(_), .. }) => words(),
+            Self::Knob(Knob { values: Number { unit: Unit::Bytes, .. }, .. }) => "SIZE".to_owned(),
+            Self::Knob(Knob { values: Number { .. }, .. }) => "NUMBER".to_owned(),
+            Self::Word(_) | Self::Switch(_) => words(),
+            Self::Count { .. } => "NUMBER".to_owned(),
+            Self::Size { absent: Some(_), .. } => format!("SIZE|{}", words()),
+            Self::Size { .. } | Self::Message { .. } => "SIZE".to_owned(),
+            Self::Congestion(_) | Self::Label(_) => "NAME".to_owned(),
         }
     }
 }
@@ -261,25 +282,26 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
     let values = &find(key)?.values;
     match values {
         Values::Word(words) => {
-            let Level::Text(given) = level else { return Err(wrong_kind(level, values)) };
-            let set = words.iter().find(|(word, _)| word == given).map(|(_, set)| set);
-            set.ok_or_else(|| unknown_word(given, values))?(setup);
+            let given = word(level, values)?;
+            if let Some((_, set)) = words.iter().find(|(word, _)| *word == given) {
+                set(setup);
+            }
         }
-        Values::Switch(set) => match level {
-            Level::Switch(on) => set(setup, *on),
-            Level::Text(text) if text == "on" || text == "true" => set(setup, true),
-            Level::Text(text) if text == "off" || text == "false" => set(setup, false),
-            Level::Text(text) => return Err(unknown_word(text, values)),
-            Level::Number(_) => return Err(wrong_kind(level, values)),
-        },
-        Values::Count { range: (low, high), set } => {
-            let number = match level {
-                Level::Number(number) => *number,
-                Level::Text(text) => text.trim().parse().map_err(|_| wrong_kind(level, values))?,
-                Level::Switch(_) => return Err(wrong_kind(level, values)),
+        Values::Switch(set) => set(setup, switch(level, values)?),
+        Values::Count { range, set } => set(setup, count(level, *range, values)?),
+        Values::Knob(knob) => {
+            let value = match knob.values {
+                knobs::Values::Switch => knobs::Value::Switch(switch(level, values)?),
+                knobs::Values::Words(_) => knobs::Value::Word(word(level, values)?),
+                knobs::Values::Number { low, high, unit: Unit::Bytes } => {
+                    let bytes = size(level, (low.into(), high.into()), values)?.0;
+                    knobs::Value::Number(u32::try_from(bytes).unwrap_or(high))
+                }
+                knobs::Values::Number { low, high, .. } => {
+                    knobs::Value::Number(count(level, (low, high), values)?)
+                }
             };
-            within(number, &(u64::from(*low)..=u64::from(*high)), || number.to_string(), values)?;
-            set(setup, u32::try_from(number).unwrap_or(*high));
+            knob.set(&mut setup.interface, value);
         }
         Values::Size { range, absent, set } => match level {
             Level::Text(text) if *absent == Some(text.as_str()) => set(setup, None),
@@ -309,6 +331,33 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
         }
     }
     Ok(())
+}
+
+/// The word that was given, one of those that `values` takes.
+fn word(level: &Level, values: &Values) -> Result<&'static str, KeyError> {
+    let Level::Text(given) = level else { return Err(wrong_kind(level, values)) };
+    let word = values.words().into_iter().find(|word| word == given);
+    word.ok_or_else(|| unknown_word(given, values))
+}
+
+fn switch(level: &Level, values: &Values) -> Result<bool, KeyError> {
+    match level {
+        Level::Switch(on) => Ok(*on),
+        Level::Text(text) if text == "on" || text == "true" => Ok(true),
+        Level::Text(text) if text == "off" || text == "false" => Ok(false),
+        Level::Text(text) => Err(unknown_word(text, values)),
+        Level::Number(_) => Err(wrong_kind(level, values)),
+    }
+}
+
+fn count(level: &Level, (low, high): (u32, u32), values: &Values) -> Result<u32, KeyError> {
+    let number = match level {
+        Level::Number(number) => *number,
+        Level::Text(text) => text.trim().parse().map_err(|_| wrong_kind(level, values))?,
+        Level::Switch(_) => return Err(wrong_kind(level, values)),
+    };
+    within(number, &(u64::from(low)..=u64::from(high)), || number.to_string(), values)?;
+    Ok(u32::try_from(number).unwrap_or(high))
 }
 
 fn size(level: &Level, range: (u64, u64), values: &Values) -> Result<ByteSize, KeyError> {

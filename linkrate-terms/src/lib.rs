@@ -34,9 +34,9 @@ pub mod workload;
 
 pub use cpus::CpuSet;
 pub use interfaces::{FarEnd, Interfaces};
-pub use knobs::{InterfaceKnobs, Offload, SocketKnobs};
+pub use knobs::{InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering};
 pub use measurement::Measurement;
-pub use model::{Model, PortKnobs, Steering};
+pub use model::Model;
 pub use profile::Profile;
 pub use spec::{CpuMeter, RunSpec, Task, TestbedSpec};
 pub use units::{BitRate, ByteSize};

@@ -4,10 +4,9 @@
 //! another. The whole model travels with a testbed, so that results say what they were measured
 //! on even after the file has changed.
 
-use std::fmt;
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::knobs::{KNOBS, Knob, Owner, PortKnobs, Value, Values};
 use crate::nearest::did_you_mean;
 use crate::units::BitRate;
 
@@ -17,9 +16,6 @@ pub const SMALLEST_MTU: u32 = 68;
 pub const LARGEST_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
 pub const LARGEST_SUPERFRAME: u32 = 65_535;
-
-/// Longest moderation of interrupts, µs.
-pub const MOST_USECS: u32 = 10_000;
 
 /// What an adapter is made like.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,66 +55,6 @@ pub struct Model {
     pub defaults: PortKnobs,
 }
 
-/// How received frames are shared out to queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Steering {
-    /// Everything to queue 0.
-    Off,
-    /// By the Toeplitz hash of addresses and ports (receive-side scaling).
-    Rss,
-    /// By destination port, through a table that the driver keeps current.
-    DestinationPort,
-}
-
-impl Steering {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Rss => "rss",
-            Self::DestinationPort => "destination-port",
-        }
-    }
-}
-
-/// What can be set on a port of a virtual adapter beside what `ethtool -k` shows; effective values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct PortKnobs {
-    /// Merging of received TCP segments (large receive offload, packet reassembly).
-    pub lro: bool,
-    /// Verification of received checksums; off leaves it to the host.
-    pub rx_checksum: bool,
-    /// How received frames are shared out to queues.
-    pub steering: Steering,
-    /// A receive interrupt is raised so many µs after the first frame that waits; 0: at once.
-    pub rx_usecs: u32,
-    /// A receive interrupt is raised when so many frames wait; 0: only by time.
-    pub rx_frames: u32,
-    /// A transmit completion interrupt is raised so many µs after the first completion.
-    pub tx_usecs: u32,
-    /// 802.1Q VLAN on the wire, 1 to 4094; 0: no tag.
-    pub vlan: u16,
-    /// 802.3 with LLC/SNAP instead of Ethernet II on the wire, for frames that fit its length.
-    pub snap: bool,
-}
-
-impl Default for PortKnobs {
-    fn default() -> Self {
-        Self {
-            lro: false,
-            rx_checksum: true,
-            steering: Steering::Rss,
-            rx_usecs: 20,
-            rx_frames: 64,
-            tx_usecs: 50,
-            vlan: 0,
-            snap: false,
-        }
-    }
-}
-
 /// A model that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -142,7 +78,7 @@ pub enum ModelError {
         /// The line, from 1: that of the key, or the first where a default is refused.
         line: usize,
         /// The key.
-        key: &'static str,
+        key: String,
         /// Its value.
         value: String,
         /// What would be right.
@@ -184,7 +120,7 @@ impl Model {
             message: error.message().trim().replace('\n', " "),
         })?;
         model.check().map_err(|(key, value, expected)| ModelError::OutOfRange {
-            line: line_of(text, key),
+            line: line_of(text, &key),
             key,
             value,
             expected,
@@ -199,22 +135,28 @@ impl Model {
         let scaled = |rate: BitRate| BitRate(rate.0 * scale);
         self.rate = self.rate.map(scaled);
         self.bus = self.bus.map(scaled);
-        let longer =
-            |usecs: u32| (f64::from(usecs) / scale).round().min(f64::from(MOST_USECS)) as u32;
-        self.defaults.rx_usecs = longer(self.defaults.rx_usecs);
-        self.defaults.tx_usecs = longer(self.defaults.tx_usecs);
+        let mut defaults = self.defaults.request();
+        for knob in KNOBS.iter().filter(|knob| knob.is_time()) {
+            if let (Some(Value::Number(usecs)), Values::Number { high, .. }) =
+                (knob.get(&defaults), knob.values)
+            {
+                let longer = (f64::from(usecs) / scale).round().min(f64::from(high));
+                knob.set(&mut defaults, Value::Number(longer as u32));
+            }
+        }
+        self.defaults = self.defaults.with(&defaults);
         self
     }
 
     /// The first key whose value makes no adapter, with the value and what would be right.
-    fn check(&self) -> Result<(), (&'static str, String, String)> {
+    fn check(&self) -> Result<(), (String, String, String)> {
         let name = !self.name.is_empty()
             && self.name.len() <= 32
             && self.name != "veth"
             && self.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if !name {
             let expected = "1 to 32 letters, digits, '-' and '_', and not \"veth\"".to_owned();
-            return Err(("name", format!("{:?}", self.name), expected));
+            return Err(("name".to_owned(), format!("{:?}", self.name), expected));
         }
         let ranges = [
             ("ports", self.ports, 1, 64),
@@ -223,12 +165,17 @@ impl Model {
             ("max-mtu", self.max_mtu, SMALLEST_MTU, LARGEST_MTU),
             ("transmit-ring", self.transmit_ring, 2, 4096),
             ("receive-ring", self.receive_ring, 2, 16_384),
-            ("defaults.vlan", u32::from(self.defaults.vlan), 0, 4094),
-            ("defaults.rx-usecs", self.defaults.rx_usecs, 0, MOST_USECS),
-            ("defaults.rx-frames", self.defaults.rx_frames, 0, 16_384),
-            ("defaults.tx-usecs", self.defaults.tx_usecs, 0, MOST_USECS),
         ];
-        for (key, value, low, high) in ranges {
+        let defaults = self.defaults.request();
+        let of_knob = |knob: &Knob| match (knob.get(&defaults)?, knob.values) {
+            (Value::Number(value), Values::Number { low, high, .. }) => {
+                Some((format!("defaults.{}", knob.key), value, low, high))
+            }
+            _ => None,
+        };
+        let knobs = KNOBS.iter().filter(|knob| knob.owner == Owner::Port).filter_map(of_knob);
+        let ranges = ranges.map(|(key, value, low, high)| (key.to_owned(), value, low, high));
+        for (key, value, low, high) in ranges.into_iter().chain(knobs) {
             if !(low..=high).contains(&value) {
                 return Err((key, value.to_string(), format!("{low} to {high}")));
             }
@@ -236,7 +183,8 @@ impl Model {
         for (key, rate) in [("rate", self.rate), ("bus", self.bus)] {
             let Some(rate) = rate else { continue };
             if !(1e3..=1e12).contains(&rate.0) {
-                return Err((key, rate.to_string(), "1 kbit/s to 1000 Gbit/s".to_owned()));
+                let expected = "1 kbit/s to 1000 Gbit/s".to_owned();
+                return Err((key.to_owned(), rate.to_string(), expected));
             }
         }
         Ok(())
@@ -261,12 +209,6 @@ fn line_of(text: &str, key: &str) -> usize {
         }
     }
     1
-}
-
-impl fmt::Display for Steering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// Rates as people write them (`10 Gbit/s`); a number is bits per second.
@@ -313,6 +255,10 @@ mod tests {
         assert_eq!(find("gigabit").unwrap().superframe, 32_160);
         let scaled = find("ten-gigabit").unwrap().scaled(0.1);
         assert_eq!(scaled.rate, Some(BitRate(1e9)));
+        // times grow as links get slower, up to the longest; counts stay
+        let PortKnobs { rx_usecs, tx_usecs, rx_frames, .. } = scaled.defaults;
+        assert_eq!((rx_usecs, tx_usecs, rx_frames), (500, 500, 128));
+        assert_eq!(find("gigabit").unwrap().scaled(0.001).defaults.rx_usecs, 10_000);
     }
 
     #[test]

@@ -294,15 +294,6 @@ pub struct Settings(pub Vec<(&'static str, String)>);
 impl Args for Settings {
     fn augment_args(mut command: clap::Command) -> clap::Command {
         for key in KEYS.iter().filter(|key| is_setting(key)) {
-            let words = key.values.words();
-            let value_name = match key.values {
-                Values::Word(_) | Values::Switch(_) => words.join("|"),
-                Values::Count { .. } => "NUMBER".to_owned(),
-                Values::Size { .. } | Values::Message { .. } => {
-                    ["SIZE"].into_iter().chain(words).collect::<Vec<_>>().join("|")
-                }
-                Values::Congestion(_) | Values::Label(_) => "NAME".to_owned(),
-            };
             let expected = key.values.expected();
             command = command.arg(
                 clap::Arg::new(key.name)
@@ -310,7 +301,7 @@ impl Args for Settings {
                     // refused with what would be right, not taken for an option
                     .allow_negative_numbers(true)
                     .help(format!("{} [{expected}]", key.help))
-                    .value_name(value_name)
+                    .value_name(key.values.placeholder())
                     .help_heading("Settings"),
             );
         }

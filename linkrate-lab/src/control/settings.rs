@@ -2,32 +2,22 @@
 
 use linkrate_study::keys::{self, KEYS, Setup};
 use linkrate_study::levels::Level;
+use linkrate_terms::knobs::{Change, Ends, KNOBS};
 use linkrate_terms::nearest::did_you_mean;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{InterfaceKnobs, Model, Offload, TestbedSpec};
 
 use super::messages::{Refused, Setting};
 
-/// What the ports at both ends of a wire must have in common.
-pub(super) const SHARED: [&str; 3] = ["mtu", "vlan", "snap"];
+/// Keys of the knobs that the ports at both ends of a link must share.
+pub(super) fn shared() -> impl Iterator<Item = &'static str> {
+    KNOBS.iter().filter(|knob| knob.ends == Ends::Both).map(|knob| knob.key)
+}
 
-/// Keys of [`KEYS`] that can be changed on a port while traffic flows.
-const CHANGEABLE: [&str; 14] = [
-    "offload",
-    "gso-max-size",
-    "tx-checksum",
-    "rx-checksum",
-    "lro",
-    "gro",
-    "mtu",
-    "vlan",
-    "snap",
-    "queues",
-    "steering",
-    "rx-usecs",
-    "rx-frames",
-    "tx-usecs",
-];
+/// Keys of the knobs that may change while traffic flows.
+fn changeable() -> impl Iterator<Item = &'static str> {
+    KNOBS.iter().filter(|knob| knob.change == Change::Live).map(|knob| knob.key)
+}
 
 /// What a port of `model` is to have once `settings` are made over `now`.
 ///
@@ -41,7 +31,7 @@ pub fn over(
     let mut setup = Setup { interface: now.clone(), ..Setup::default() };
     let named = |key: &str| settings.iter().any(|setting| setting.key == key);
     for Setting { key, value } in settings {
-        if !CHANGEABLE.contains(&key.as_str()) {
+        if !changeable().any(|known| known == key) {
             return Err(no_such(key));
         }
         keys::apply(&mut setup, key, &Level::Text(value.clone()))
@@ -58,14 +48,15 @@ pub fn over(
 }
 
 fn no_such(key: &str) -> Refused {
+    let all = || changeable().collect::<Vec<_>>().join(", ");
     if KEYS.iter().any(|known| known.name == key) {
         return Refused::wrong(format!("{key} is a setting of a workload, not of a port"))
-            .with_hint(format!("a port has {}", CHANGEABLE.join(", ")));
+            .with_hint(format!("a port has {}", all()));
     }
-    let tail = did_you_mean(key, CHANGEABLE);
+    let tail = did_you_mean(key, changeable());
     let refused = Refused::wrong(format!("unknown setting {key:?}{tail}"));
     match tail.is_empty() {
-        true => refused.with_hint(format!("expected one of {}", CHANGEABLE.join(", "))),
+        true => refused.with_hint(format!("expected one of {}", all())),
         false => refused,
     }
 }
@@ -96,22 +87,17 @@ mod tests {
     }
 
     #[test]
-    fn every_changeable_key_is_a_key_and_is_read_back() {
-        let values = InterfaceKnobs::default().values();
-        assert!(values.is_empty());
-        for key in CHANGEABLE {
-            assert!(KEYS.iter().any(|known| known.name == key), "{key}");
-        }
-        for key in SHARED {
-            assert!(CHANGEABLE.contains(&key));
-        }
+    fn what_both_ends_share_can_be_changed() {
+        let changeable: Vec<&str> = changeable().collect();
+        assert!(shared().all(|key| changeable.contains(&key)));
+        assert_eq!(shared().collect::<Vec<_>>(), ["mtu", "vlan", "snap"]);
     }
 
     proptest! {
         #[test]
         fn any_words_are_settings_or_refused(key in "[a-z-]{0,12}", value in ".{0,20}") {
             let model = model::find("ten-gigabit").unwrap();
-            for key in CHANGEABLE.map(str::to_owned).into_iter().chain([key]) {
+            for key in changeable().map(str::to_owned).chain([key]) {
                 let setting = Setting { key, value: value.clone() };
                 if let Ok(knobs) = over(&InterfaceKnobs::default(), &[setting], &model) {
                     prop_assert!(knobs.mtu.is_none_or(|mtu| mtu <= model.max_mtu));

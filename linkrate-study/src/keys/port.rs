@@ -1,5 +1,6 @@
 //! Settings against the adapter: which keys it has, and what its model allows.
 
+use linkrate_terms::knobs::{self, Owner};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Interfaces, Model, TestbedSpec};
 
@@ -13,9 +14,10 @@ pub const MAX_CLIENTS: u32 = 64;
 /// larger packet in such a frame (RFC 1042).
 const LARGEST_SNAP_MTU: u32 = 1492;
 
-/// Keys of a virtual adapter's port, which a veth does not have.
-const OF_A_PORT: [&str; 8] =
-    ["ports", "lro", "steering", "rx-usecs", "rx-frames", "tx-usecs", "vlan", "snap"];
+/// Whether a key is a knob of a virtual adapter's port, which no other interface has.
+fn is_of_a_port(key: &str) -> bool {
+    knobs::find(key).is_some_and(|knob| knob.owner == Owner::Port)
+}
 
 impl Setup {
     /// Fills in what follows from the testbed: but on a veth the ports of a cell that names none, and
@@ -32,7 +34,7 @@ impl Setup {
 /// Why `key` means nothing on the adapter, and what to do; `None` where it is at home.
 pub fn misplaced(key: &str, adapter: &Adapter) -> Option<(String, String)> {
     match adapter {
-        Adapter::Veth if OF_A_PORT.contains(&key) => Some((
+        Adapter::Veth if key == "ports" || is_of_a_port(key) => Some((
             format!("a veth has no {key}"),
             "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),
         )),
@@ -44,7 +46,7 @@ pub fn misplaced(key: &str, adapter: &Adapter) -> Option<(String, String)> {
             "on interfaces of this host the clients follow from the ports".to_owned(),
             "set ports, and list the clients in [testbed] or by --client".to_owned(),
         )),
-        Adapter::Interfaces(_) if OF_A_PORT.contains(&key) && key != "ports" => Some((
+        Adapter::Interfaces(_) if is_of_a_port(key) => Some((
             format!(
                 "linkrate does not set {key} on an interface of this host, which keeps its own"
             ),

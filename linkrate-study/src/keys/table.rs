@@ -1,19 +1,37 @@
 //! The table itself.
 
-use linkrate_terms::{ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, Steering};
+use linkrate_terms::knobs::KNOBS;
+use linkrate_terms::{Direction, Protocol, ReceivePath, SendPath};
 
 use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
 
 /// One byte to 64 MiB.
 const MESSAGE: (u64, u64) = (1, 64 << 20);
 
-/// The ranges of the keys that are narrowed end far below 2^32.
-fn narrow(size: ByteSize) -> u32 {
-    u32::try_from(size.0).unwrap_or(u32::MAX)
-}
+/// Every key: the workload, the knobs of the interface, the sockets.
+pub const KEYS: &[Key] = &ALL;
 
-/// Every key.
-pub const KEYS: &[Key] = &[
+const ALL: [Key; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()] = {
+    let mut all = [WORKLOAD[0]; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()];
+    let mut at = 0;
+    while at < WORKLOAD.len() {
+        all[at] = WORKLOAD[at];
+        at += 1;
+    }
+    while at < WORKLOAD.len() + KNOBS.len() {
+        let knob = &KNOBS[at - WORKLOAD.len()];
+        all[at] = Key { name: knob.key, help: knob.help, values: Values::Knob(knob) };
+        at += 1;
+    }
+    while at < all.len() {
+        all[at] = SOCKETS[at - WORKLOAD.len() - KNOBS.len()];
+        at += 1;
+    }
+    all
+};
+
+/// Keys of the workload, and of the hosts that take part.
+const WORKLOAD: &[Key] = &[
     Key {
         name: "kind",
         help: "shape of the exchange (netperf: TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR)",
@@ -101,109 +119,10 @@ pub const KEYS: &[Key] = &[
         help: "UDP_GRO: the receiver takes coalesced datagrams",
         values: Values::Switch(|s, on| s.workload.udp_gro = on),
     },
-    Key {
-        name: "offload",
-        help: "rung of the transmit ladder: one segment per buffer, software GSO, adapter TSO",
-        values: Values::Word(&[
-            ("none", |s| s.interface.offload = Some(Offload::None)),
-            ("gso", |s| s.interface.offload = Some(Offload::Gso)),
-            ("tso", |s| s.interface.offload = Some(Offload::Tso)),
-        ]),
-    },
-    Key {
-        name: "gro",
-        help: "generic receive offload of the SUT's interface",
-        values: Values::Switch(|s, on| s.interface.gro = Some(on)),
-    },
-    Key {
-        name: "tx-checksum",
-        help: "transmit checksum offload",
-        values: Values::Switch(|s, on| s.interface.tx_checksum = Some(on)),
-    },
-    Key {
-        name: "rx-checksum",
-        help: "receive checksum offload",
-        values: Values::Switch(|s, on| s.interface.rx_checksum = Some(on)),
-    },
-    Key {
-        name: "mtu",
-        help: "largest IP packet, set on both ends of the wire",
-        values: Values::Size {
-            // RFC 791 lets no link have less than 68; the total length field ends at 65535
-            range: (68, 65535),
-            absent: None,
-            set: |s, size| s.interface.mtu = size.map(narrow),
-        },
-    },
-    Key {
-        name: "gso-max-size",
-        help: "largest superframe that TCP builds: the virtual MTU",
-        values: Values::Size {
-            // GSO_MAX_SIZE, include/linux/netdevice.h: 8 * 65535
-            range: (1500, 524_280),
-            absent: None,
-            set: |s, size| s.interface.gso_max_size = size.map(narrow),
-        },
-    },
-    Key {
-        name: "queues",
-        help: "receive and transmit queue pairs of the SUT's interface",
-        values: Values::Count { range: (1, 64), set: |s, n| s.interface.queues = Some(n) },
-    },
-    Key {
-        name: "lro",
-        help: "the adapter merges received TCP segments (packet reassembly)",
-        values: Values::Switch(|s, on| s.interface.port.lro = Some(on)),
-    },
-    Key {
-        name: "steering",
-        help: "how the adapter shares out received frames to queues",
-        values: Values::Word(&[
-            ("off", |s| s.interface.port.steering = Some(Steering::Off)),
-            ("rss", |s| s.interface.port.steering = Some(Steering::Rss)),
-            ("destination-port", |s| {
-                s.interface.port.steering = Some(Steering::DestinationPort);
-            }),
-        ]),
-    },
-    Key {
-        name: "rx-usecs",
-        help: "microseconds from a received frame to its interrupt; 0 for at once",
-        values: Values::Count {
-            range: (0, 10_000),
-            set: |s, n| s.interface.port.rx_usecs = Some(n),
-        },
-    },
-    Key {
-        name: "rx-frames",
-        help: "received frames that raise an interrupt before its time; 0 for by time only",
-        values: Values::Count {
-            range: (0, 16_384),
-            set: |s, n| s.interface.port.rx_frames = Some(n),
-        },
-    },
-    Key {
-        name: "tx-usecs",
-        help: "microseconds from a sent frame to its completion interrupt",
-        values: Values::Count {
-            range: (0, 10_000),
-            set: |s, n| s.interface.port.tx_usecs = Some(n),
-        },
-    },
-    Key {
-        name: "vlan",
-        help: "802.1Q VLAN on the wire; 0 for no tag",
-        values: Values::Count {
-            range: (0, 4094),
-            // the range ends below 2^16
-            set: |s, n| s.interface.port.vlan = Some(u16::try_from(n).unwrap_or(0)),
-        },
-    },
-    Key {
-        name: "snap",
-        help: "LLC/SNAP frames on the wire instead of Ethernet II",
-        values: Values::Switch(|s, on| s.interface.port.snap = Some(on)),
-    },
+];
+
+/// Keys of the test sockets, and the name that changes nothing.
+const SOCKETS: &[Key] = &[
     Key {
         name: "socket",
         help: "socket buffers as the application asks; \"auto\" leaves the kernel's autotuning on",

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use linkrate_lab::control::messages::Setting;
 use linkrate_terms::BitRate;
+use linkrate_terms::knobs::{Change, Ends, KNOBS, Knob, Owner};
 
 use super::lab::Which;
 use crate::exit::{Exit, Failure};
@@ -33,11 +34,7 @@ pub enum AdapterCommand {
     /// Show the traffic of ports, again and again
     Top(look::TopArgs),
     /// Change settings of a port while traffic flows
-    ///
-    /// Of the adapter itself: lro, rx-checksum, steering, queues, rx-usecs, rx-frames, tx-usecs,
-    /// vlan, snap. Of the host's interface: offload, gso-max-size, tx-checksum, gro, mtu. Each
-    /// takes the values that it takes in a study file. The clients' ports get the same vlan, snap
-    /// and mtu. What was set is read back and printed.
+    #[command(long_about = set_help())]
     Set {
         /// A port of the system under test
         port: String,
@@ -154,6 +151,22 @@ fn link_state(given: &str) -> Result<LinkState, String> {
             .map(LinkState::Rate)
             .map_err(|error| format!("expected up, down or a rate: {error}")),
     }
+}
+
+/// The help of `adapter set`, from the declaration of the knobs.
+fn set_help() -> String {
+    let keys = |of: fn(&&Knob) -> bool| {
+        let keys: Vec<&str> = KNOBS.iter().filter(of).map(|knob| knob.key).collect();
+        keys.join(", ")
+    };
+    format!(
+        "Change settings of a port while traffic flows\n\nThe port obeys {}. The kernel of its \
+         host obeys {}. Each takes the same values as in a study file. The ports at the far end \
+         of the link get the same {}. Every setting is read back after it was set, and printed.",
+        keys(|knob| knob.change == Change::Live && knob.owner != Owner::Kernel),
+        keys(|knob| knob.change == Change::Live && knob.owner == Owner::Kernel),
+        keys(|knob| knob.ends == Ends::Both),
+    )
 }
 
 /// Carries out an adapter command.
