@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use linkrate_lab::LabError;
+use linkrate_lab::control::client::ControlError;
+use linkrate_study::store::StoreError;
 
 /// What the process ends with. Scripts may rely on these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,5 +85,25 @@ impl From<LabError> for Failure {
         };
         let hint = error.hint();
         Self::new(exit, error.to_string()).with_hint(hint)
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        let exit = if error.is_wrong() { Exit::Usage } else { Exit::Failure };
+        let hint = error.hint();
+        Self::new(exit, error.to_string()).with_hint(hint)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let exit = match &error {
+            // a wrong directory was given, and nothing was run
+            StoreError::NotAStore { .. } | StoreError::NotEmpty { .. } => Exit::Usage,
+            _ => Exit::Failure,
+        };
+        let hint = error.hint();
+        Self::from_error(exit, &error).with_hint(hint)
     }
 }

@@ -9,10 +9,10 @@ use linkrate_lab::control::messages::{Reply, Request, Setting};
 use linkrate_report::adapter::{done_document, settings_text};
 use serde_json::json;
 
-use super::{CaptureArgs, Common, LinkState};
-use crate::commands::print;
+use crate::args::adapter::{CaptureArgs, Common, LinkState};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
+use crate::output::print;
 
 /// How often a wait checks for Ctrl-C.
 const GLANCE: Duration = Duration::from_millis(50);
