@@ -113,6 +113,10 @@ knobs! {
         /// LLC/SNAP frames on the wire instead of Ethernet II
         "snap" snap: bool = false;
         Port, Values::Switch, Live, Both, "SNAP framing";
+
+        /// adaptive interrupt moderation: rx-usecs delays receive interrupts of bulk traffic only
+        "adaptive-rx" adaptive_rx: bool = false;
+        Port, Values::Switch, Live, Both, "adaptive interrupt moderation";
     }
 }
 
@@ -245,7 +249,7 @@ mod tests {
         let client = PortKnobs::default().sharing(&sut);
         assert_eq!(client, PortKnobs { vlan: 5, snap: true, ..PortKnobs::default() });
         let shared = KNOBS.iter().filter(|knob| knob.ends == Ends::Both).map(|knob| knob.key);
-        assert_eq!(shared.collect::<Vec<_>>(), ["mtu", "vlan", "snap"]);
+        assert_eq!(shared.collect::<Vec<_>>(), ["mtu", "vlan", "snap", "adaptive-rx"]);
     }
 
     #[test]
@@ -260,6 +264,8 @@ mod tests {
             "tx-usecs":3,"vlan":4,"snap":true}"#;
         let knobs: PortKnobs = serde_json::from_str(text).unwrap();
         assert_eq!((knobs.tx_usecs, knobs.steering), (3, Steering::Off));
+        // the previous version knew a fixed delay only
+        assert!(!knobs.adaptive_rx);
         assert!(serde_json::from_str::<PortKnobs>(r#"{"lor":true}"#).is_err());
     }
 }

@@ -36,8 +36,8 @@ pub(crate) struct Completed {
 }
 
 /// Whether the delay of receive interrupts follows the traffic.
-fn is_adaptive(_knobs: &PortKnobs) -> bool {
-    false
+fn is_adaptive(knobs: &PortKnobs) -> bool {
+    knobs.adaptive_rx
 }
 
 /// Lets the delay of receive interrupts follow the traffic of the link, if the knobs say so.

@@ -90,7 +90,7 @@ mod tests {
     fn what_both_ends_share_can_be_changed() {
         let changeable: Vec<&str> = changeable().collect();
         assert!(shared().all(|key| changeable.contains(&key)));
-        assert_eq!(shared().collect::<Vec<_>>(), ["mtu", "vlan", "snap"]);
+        assert_eq!(shared().collect::<Vec<_>>(), ["mtu", "vlan", "snap", "adaptive-rx"]);
     }
 
     proptest! {
