@@ -161,7 +161,7 @@ pub fn settings_text(report: &SettingsReport) -> String {
         // writing to a String does not fail
         let _ = writeln!(
             text,
-            "{}: the same {}, which both ends of a wire must share",
+            "{}: the same {}, as at both ends of the link",
             report.shared_with.join(", "),
             report.shared.join(" and ")
         );

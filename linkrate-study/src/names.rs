@@ -1,8 +1,7 @@
-//! Factors, levels, steps and cells by the names that the field has for them, wherever a sentence
-//! speaks of them.
+//! Names of factors, levels, steps and cells in sentences.
 //!
-//! Study files say `offload = "tso"`; a paper says TSO. What is not known here is called what the
-//! study file calls it, so that a new key reads plainly and never wrongly.
+//! Study files say `offload = "tso"`; a paper says TSO. The names of knobs come from their
+//! declaration. A key without a name here keeps its name in the study file.
 
 use linkrate_terms::ByteSize;
 use linkrate_terms::knobs::{self, Values, Word};
@@ -46,7 +45,7 @@ fn word(name: &str, level: &Level) -> Option<Word> {
     words.iter().find(|word| word.word == text).copied()
 }
 
-/// What a switch is called when it is on, and whether a bare "no" may stand before it.
+/// The name of a switch that is on; "no" may stand before it.
 fn switch(name: &str) -> String {
     factor(name)
 }
@@ -73,7 +72,7 @@ fn sized(name: &str) -> Option<&'static str> {
     })
 }
 
-/// A level that needs no neighbour to be understood: `TSO`, `4 ports`, `64 KiB messages`.
+/// A level that is understood without its factor: `TSO`, `4 ports`, `64 KiB messages`.
 pub fn level(name: &str, level: &Level) -> String {
     if let Some(word) = word(name, level) {
         return word.prose.to_owned();

@@ -48,33 +48,34 @@ const fn frames(low: u32, high: u32) -> Values {
 knobs! {
     /// Knobs of an interface of the system under test.
     InterfaceKnobs {
-        /// rung of the transmit ladder: one segment per buffer, software GSO, adapter TSO
+        /// Transmit offload: no superframes, superframes that the kernel cuts (GSO), or that the
+        /// adapter cuts (TSO)
         "offload" offload: Offload;
         Kernel, Values::Words(Offload::WORDS), Live, One, "offload";
 
-        /// generic receive offload of the SUT's interface
+        /// Generic receive offload: the kernel merges received segments
         "gro" gro: bool;
         Kernel, Values::Switch, Live, One, "GRO";
 
-        /// transmit checksum offload
+        /// Transmit checksum offload
         "tx-checksum" tx_checksum: bool;
         Kernel, Values::Switch, Live, One, "transmit checksum offload";
 
-        /// receive checksum offload
+        /// Receive checksum offload
         "rx-checksum" rx_checksum: bool;
         Driver, Values::Switch, Live, One, "receive checksum offload";
 
         // RFC 791 lets no link have less; the total length field ends at 65535
-        /// largest IP packet, set on both ends of the wire
+        /// Largest IP packet; both ends of the link get the same
         "mtu" mtu: u32;
         Kernel, bytes(SMALLEST_MTU, LARGEST_MTU), Live, Both, "MTU";
 
         // GSO_MAX_SIZE, include/linux/netdevice.h: 8 * 65535
-        /// largest superframe that TCP builds: the virtual MTU
+        /// Largest superframe that TCP builds (the virtual MTU)
         "gso-max-size" gso_max_size: u32;
         Kernel, bytes(1500, 524_280), Live, One, "largest superframe";
 
-        /// receive and transmit queue pairs of the SUT's interface
+        /// Pairs of receive and transmit queues in use
         "queues" queues: u32;
         Driver, number(1, 64), Live, One, "queues";
     }
@@ -86,35 +87,35 @@ knobs! {
     PortRequest,
     /// The effective values of a virtual adapter's port.
     PortKnobs with rx_checksum: bool = true {
-        /// the adapter merges received TCP segments (packet reassembly)
+        /// Large receive offload: the adapter merges received TCP segments (packet reassembly)
         "lro" lro: bool = false;
         Port, Values::Switch, Live, One, "LRO";
 
-        /// how the adapter shares out received frames to queues
+        /// How the adapter distributes received frames to queues
         "steering" steering: Steering = Steering::Rss;
         Port, Values::Words(Steering::WORDS), Live, One, "steering";
 
-        /// microseconds from a received frame to its interrupt; 0 for at once
+        /// Period of the timer of receive interrupts, in microseconds; 0 interrupts at once
         "rx-usecs" rx_usecs: u32 = 20;
         Port, microseconds(0, MOST_USECS), Live, One, "rx-usecs";
 
-        /// received frames that raise an interrupt before its time; 0 for by time only
+        /// Waiting frames that raise a receive interrupt before the timer; 0 waits for the timer
         "rx-frames" rx_frames: u32 = 64;
         Port, frames(0, 16_384), Live, One, "rx-frames";
 
-        /// microseconds from a sent frame to its completion interrupt
+        /// Delay of the interrupt that completes sent frames, in microseconds
         "tx-usecs" tx_usecs: u32 = 50;
         Port, microseconds(0, MOST_USECS), Live, One, "tx-usecs";
 
-        /// 802.1Q VLAN on the wire; 0 for no tag
+        /// 802.1Q VLAN of the frames on the link; 0 sends them without a tag
         "vlan" vlan: u16 = 0;
         Port, number(0, 4094), Live, Both, "VLAN";
 
-        /// LLC/SNAP frames on the wire instead of Ethernet II
+        /// 802.3 frames with LLC/SNAP on the link instead of Ethernet II
         "snap" snap: bool = false;
         Port, Values::Switch, Live, Both, "SNAP framing";
 
-        /// adaptive interrupt moderation: rx-usecs delays receive interrupts of bulk traffic only
+        /// Adaptive interrupt moderation: rx-usecs delays receive interrupts of bulk traffic only
         "adaptive-rx" adaptive_rx: bool = false;
         Port, Values::Switch, Live, Both, "adaptive interrupt moderation";
     }

@@ -1,8 +1,8 @@
-//! Models of adapters: what a virtual adapter is made like, as data.
+//! Models of adapters: the properties of a virtual adapter, as data.
 //!
-//! A model is a TOML file. The built-in ones lie in `linkrate-terms/models/`; anyone can write
-//! another. The whole model travels with a testbed, so that results say what they were measured
-//! on even after the file has changed.
+//! A model is a TOML file. The built-in models are in `linkrate-terms/models/`; anyone can write
+//! another. A testbed keeps the whole model, so that results say what they were measured on even
+//! after the file has changed.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -17,19 +17,19 @@ pub const LARGEST_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
 pub const LARGEST_SUPERFRAME: u32 = 65_535;
 
-/// What an adapter is made like.
+/// The properties of a virtual adapter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Model {
     /// Short name (`gigabit`).
     pub name: String,
-    /// One line that says what it is.
+    /// One line about the adapter.
     pub title: String,
-    /// Where its figures come from.
+    /// Where its values come from.
     pub source: String,
     /// Ports of one adapter.
     pub ports: u32,
-    /// Bits per second of each port's link, in each direction; absent: as fast as it goes.
+    /// Bits per second of each port's link, in each direction; absent: frames take no time.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
     pub rate: Option<BitRate>,
     /// Bits per second that the bus carries for all ports and both directions together; absent:
@@ -46,11 +46,11 @@ pub struct Model {
     pub transmit_ring: u32,
     /// Descriptors of each receive queue; one holds a frame, or a superframe that was merged.
     pub receive_ring: u32,
-    /// Packets pass as the host made them: superframes whole, checksums unmade. No adapter does
-    /// that; it is what the work of the offloads is measured against.
+    /// Packets pass as the host made them: superframes are not cut and checksums are not computed.
+    /// No adapter does that; it is the reference for the cost of the offloads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hand_through: bool,
-    /// What a fresh port has set.
+    /// The knobs of a fresh port.
     #[serde(default)]
     pub defaults: PortKnobs,
 }
@@ -58,13 +58,13 @@ pub struct Model {
 /// A model that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// There is no such built-in model.
+    /// No built-in model has that name.
     #[error("unknown model {given:?}; {}", did_you_mean(.given, built_in_names()))]
     Unknown {
         /// What was given.
         given: String,
     },
-    /// The file is no model; the message names the key.
+    /// The text is not a model; the message names the key.
     #[error("line {line}: {message}")]
     Malformed {
         /// The line, from 1.
@@ -72,7 +72,7 @@ pub enum ModelError {
         /// What is wrong there.
         message: String,
     },
-    /// A value makes no adapter.
+    /// A value is out of its range.
     #[error("line {line}: {key} is {value}, expected {expected}")]
     OutOfRange {
         /// The line, from 1: that of the key, or the first where a default is refused.
@@ -113,7 +113,7 @@ impl Model {
     /// Reads a model from TOML.
     ///
     /// # Errors
-    /// [`ModelError`] with the key, and the line where the text is no model.
+    /// [`ModelError`] with the line and the key.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let model: Self = toml::from_str(text).map_err(|error| ModelError::Malformed {
             line: error.span().map_or(1, |span| line_at(text, span.start)),
@@ -148,7 +148,7 @@ impl Model {
         self
     }
 
-    /// The first key whose value makes no adapter, with the value and what would be right.
+    /// The first key with a value out of its range, the value, and what would be right.
     fn check(&self) -> Result<(), (String, String, String)> {
         let name = !self.name.is_empty()
             && self.name.len() <= 32
@@ -196,7 +196,7 @@ fn line_at(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The line on which a key of the model stands (`defaults.vlan`); the first without it.
+/// The line of a key of the model (`defaults.vlan`); the first line if the key is absent.
 fn line_of(text: &str, key: &str) -> usize {
     let Ok(document) = toml::de::DeTable::parse(text) else { return 1 };
     let mut table = document.into_inner();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_model_is_refused_by_key() {
+    fn other_texts_are_refused_by_key() {
         let good = BUILT_IN[0];
         let cases = [
             ("ports = 2", "ports = 0", "ports is 0, expected 1 to 64"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use linkrate_terms::PortKnobs;
-use linkrate_terms::knobs::{Change, Ends, KNOBS, Knob, Owner};
+use linkrate_terms::knobs::{Change, Ends, KNOBS, Knob};
 
 fn book(page: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src").join(page)
@@ -12,11 +12,7 @@ fn book(page: &str) -> PathBuf {
 
 /// The line of the page's table.
 fn line(knob: &Knob) -> String {
-    let owner = match knob.owner {
-        Owner::Kernel => "kernel",
-        Owner::Driver => "driver",
-        Owner::Port => "port",
-    };
+    let owner = knob.owner.name();
     let change = match knob.change {
         Change::Live => "yes",
         Change::BetweenRuns => "no",

@@ -26,7 +26,7 @@ use study::StudyCommand;
 #[derive(Debug, Parser)]
 #[command(name = "linkrate", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -34,22 +34,22 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Studies: a question, its runs, its report
+    /// Run studies: a question, its runs, its report
     #[command(subcommand)]
     Study(StudyCommand),
     /// Measure one workload in a lab on this machine
     Measure(MeasureArgs),
-    /// Labs that stay up: any program over virtual adapters
+    /// Keep a lab up and run any program over its virtual adapters
     #[command(subcommand)]
     Lab(LabCommand),
-    /// Virtual adapters: models, and the ports of a lab that is up
+    /// Show models of virtual adapters; show and change the ports of a lab that is up
     #[command(subcommand)]
     Adapter(AdapterCommand),
-    /// What theory allows a link to carry
+    /// Compute the highest payload rate that a link can carry
     Limit(LimitArgs),
-    /// What this host can and cannot measure, and how it could be tuned
+    /// Check what this host can measure, and how it could be tuned
     Doctor(DoctorArgs),
-    /// Serve a controller (started by linkrate itself)
+    /// Serve a controller (linkrate starts it)
     #[command(hide = true)]
     Agent(AgentArgs),
 }

@@ -1,4 +1,4 @@
-//! The table itself.
+//! The table of keys.
 
 use linkrate_terms::knobs::KNOBS;
 use linkrate_terms::{Direction, Protocol, ReceivePath, SendPath};
@@ -34,7 +34,7 @@ const ALL: [Key; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()] = {
 const WORKLOAD: &[Key] = &[
     Key {
         name: "kind",
-        help: "shape of the exchange (netperf: TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR)",
+        help: "Shape of the exchange (netperf: TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR)",
         values: Values::Word(&[
             ("stream", |s| s.workload.kind = Protocol::Stream),
             ("request-response", |s| s.workload.kind = Protocol::RequestResponse),
@@ -45,7 +45,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "direction",
-        help: "which way the payload of a stream flows, seen from the system under test",
+        help: "Direction of the payload of a stream, seen from the system under test",
         values: Values::Word(&[
             ("transmit", |s| s.workload.direction = Direction::Transmit),
             ("receive", |s| s.workload.direction = Direction::Receive),
@@ -54,42 +54,42 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "connections",
-        help: "connections per client; for bidirectional streams per client and direction",
+        help: "Connections per client; for bidirectional streams, per client and direction",
         values: Values::Count { range: (1, 1024), set: |s, n| s.workload.connections = n },
     },
     Key {
         name: "clients",
-        help: "how many client hosts take part",
+        help: "Number of client hosts that take part",
         values: Values::Count { range: (1, MAX_CLIENTS), set: |s, n| s.clients = n },
     },
     Key {
         name: "ports",
-        help: "how many ports of virtual adapters, or interfaces of this host, take part",
+        help: "Number of ports of virtual adapters, or of existing interfaces, that take part",
         values: Values::Count { range: (1, 16), set: |s, n| s.ports = Some(n) },
     },
     Key {
         name: "message",
-        help: "bytes handed to the kernel in one call of a stream, or payload of one datagram",
+        help: "Bytes that a stream hands to the kernel in one call, or payload of one datagram",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.message = size },
     },
     Key {
         name: "request",
-        help: "bytes of one request",
+        help: "Bytes of one request",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.request = size },
     },
     Key {
         name: "response",
-        help: "bytes of one response",
+        help: "Bytes of one response",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.response = size },
     },
     Key {
         name: "burst",
-        help: "requests outstanding per connection",
+        help: "Requests outstanding per connection",
         values: Values::Count { range: (1, 4096), set: |s, n| s.workload.burst = n },
     },
     Key {
         name: "send-path",
-        help: "how payload enters the socket: copied, pinned, or handed over from a file",
+        help: "How payload enters the socket: copied, pinned, from a file, or from a pipe",
         values: Values::Word(&[
             ("plain", |s| s.workload.send_path = SendPath::Plain),
             ("msg-zerocopy", |s| s.workload.send_path = SendPath::MsgZerocopy),
@@ -99,7 +99,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "receive-path",
-        help: "how payload leaves the socket: copied, or discarded in the kernel (MSG_TRUNC)",
+        help: "How payload leaves the socket: copied, or discarded in the kernel (MSG_TRUNC)",
         values: Values::Word(&[
             ("plain", |s| s.workload.receive_path = ReceivePath::Plain),
             ("truncate", |s| s.workload.receive_path = ReceivePath::Truncate),
@@ -107,7 +107,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "udp-segment",
-        help: "UDP_SEGMENT: the kernel cuts a message into datagrams of this much payload",
+        help: "UDP_SEGMENT: the kernel cuts a message into datagrams with this much payload",
         values: Values::Size {
             range: (1, MAX_DATAGRAM),
             absent: Some("off"),
@@ -125,7 +125,7 @@ const WORKLOAD: &[Key] = &[
 const SOCKETS: &[Key] = &[
     Key {
         name: "socket",
-        help: "socket buffers as the application asks; \"auto\" leaves the kernel's autotuning on",
+        help: "Size of the socket buffers; \"auto\" leaves it to the kernel's autotuning",
         values: Values::Size {
             range: (4096, 1 << 30),
             absent: Some("auto"),
@@ -134,17 +134,18 @@ const SOCKETS: &[Key] = &[
     },
     Key {
         name: "congestion",
-        help: "congestion control of every test socket",
+        help: "Congestion control of every test socket",
         values: Values::Congestion(|s, name| s.socket.congestion = name),
     },
     Key {
         name: "nodelay",
-        help: "TCP_NODELAY",
+        help: "TCP_NODELAY: send small segments without waiting for acknowledgements",
         values: Values::Switch(|s, on| s.socket.nodelay = on),
     },
     Key {
         name: "repeat",
-        help: "a factor whose levels are the same but in name: what a study claims of them is wrong",
+        help: "A factor that changes nothing: its levels differ only in name, so that an effect which \
+               a study claims between them is false",
         values: Values::Label(|s, name| s.repeat = Some(name)),
     },
 ];

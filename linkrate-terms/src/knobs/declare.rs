@@ -14,6 +14,17 @@ pub enum Owner {
     Port,
 }
 
+impl Owner {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Driver => "driver",
+            Self::Port => "port",
+        }
+    }
+}
+
 /// When a knob may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
@@ -28,7 +39,8 @@ pub enum Change {
 pub enum Ends {
     /// The port of the system under test alone.
     One,
-    /// The ports at both ends of the link, which could not understand each other otherwise.
+    /// The ports at both ends of the link: with different values they would not understand each
+    /// other, or a round trip would meet the value of one end only.
     Both,
 }
 
@@ -67,6 +79,13 @@ impl Knob {
             (self.set)(knobs, value);
         }
         takes
+    }
+
+    /// Who obeys the knob and which values it takes, as a hint: `the port obeys lro, which takes
+    /// on or off`.
+    pub fn hint(&self) -> String {
+        let (owner, expected) = (self.owner.name(), self.values.expected());
+        format!("the {owner} obeys {}, which takes {expected}", self.key)
     }
 
     /// Whether the value is a time in microseconds.

@@ -77,7 +77,14 @@ impl Values {
             Self::Number { low, high, unit: Unit::Bytes } => {
                 format!("a size from {} to {}", ByteSize(low.into()), ByteSize(high.into()))
             }
-            Self::Number { low, high, .. } => format!("a whole number from {low} to {high}"),
+            Self::Number { low, high, unit } => {
+                let of = match unit {
+                    Unit::Microseconds => " of microseconds",
+                    Unit::Frames => " of frames",
+                    Unit::None | Unit::Bytes => "",
+                };
+                format!("a whole number{of} from {low} to {high}")
+            }
         }
     }
 

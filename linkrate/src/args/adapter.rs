@@ -12,86 +12,88 @@ use super::lab::Which;
 /// `linkrate adapter ...`
 #[derive(Debug, Subcommand)]
 pub enum AdapterCommand {
-    /// The built-in models, or the model in a file, which is checked
+    /// Show the built-in models, or check and show the model in a file
     Models {
-        /// A built-in model's name, or the path of a model that ends in .toml
+        /// Name of a built-in model, or path of a model that ends in .toml
         model: Option<String>,
         /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
-    /// Show the settings of ports, as read back, and their counters
+    /// Show the knobs of ports, as read back, and their counters
     Show {
-        /// A port: eth0, or client-0 for a client's [default: all of the system under test]
+        /// Port: eth0, or client-0 for the port of a client [default: all ports of the system under
+        /// test]
         port: Option<String>,
         #[command(flatten)]
         common: Common,
     },
-    /// Show the traffic of ports, again and again
+    /// Show the traffic of ports again and again
     Top(TopArgs),
-    /// Change settings of a port while traffic flows
+    /// Change knobs of a port while traffic flows
     #[command(long_about = set_help())]
     Set {
-        /// A port of the system under test
+        /// Port of the system under test
         port: String,
-        /// Settings, for example lro=on rx-usecs=50
+        /// Knobs, for example lro=on rx-usecs=50
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
         settings: Vec<Setting>,
         #[command(flatten)]
         common: Common,
     },
-    /// Add ports with their clients while others carry traffic
+    /// Add ports with their clients while other ports carry traffic
     Add {
-        /// Number of ports; they fill one adapter after another
+        /// Number of ports; they fill one adapter after the other
         #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
         ports: u32,
         #[command(flatten)]
         common: Common,
     },
-    /// Remove a port with its clients while others carry traffic
+    /// Remove a port with its clients while other ports carry traffic
     Remove {
-        /// A port of the system under test
+        /// Port of the system under test
         port: String,
         #[command(flatten)]
         common: Common,
     },
     /// Capture a port's packets to a pcapng file, before and after offloads
     Capture(CaptureArgs),
-    /// Take the link of a port down or up, or set its rate
+    /// Set the link of a port down or up, or to another rate
     Link {
-        /// A port: eth0, or client-0 for a client's
+        /// Port: eth0, or client-0 for the port of a client
         port: String,
-        /// up, down, or a rate up to the model's, for example 100M
+        /// up, down, or a rate up to that of the model, for example 100M
         #[arg(value_name = "up|down|RATE", value_parser = link_state)]
         state: LinkState,
         #[command(flatten)]
         common: Common,
     },
-    /// Set the faults of the wire at a port; faults that are not named are off
+    /// Set the faults of the link at a port; faults that are not named are off
     ///
-    /// Shares of frames: loss, corrupt (a flipped bit that only checksums detect), fcs-error (a
-    /// flipped bit that the receiving port detects), duplicate, reorder. Times: delay of
-    /// every frame, reorder-by of the frames that are overtaken. With the same seed, the same frames
-    /// get the same faults.
+    /// Shares of frames: loss; corrupt (one bit flipped, found by checksums only); fcs-error
+    /// (frames with a bad FCS, which the port that receives them drops); duplicate; reorder. Times:
+    /// delay (of every frame); reorder-by (of the frames that others overtake). The same seed gives
+    /// the same faults to the same frames again.
     Faults {
-        /// A port: eth0, or client-0 for a client's
+        /// Port: eth0, or client-0 for the port of a client
         port: String,
-        /// Faults, for example loss=1% delay=1ms, or the word none
+        /// Faults, for example loss=1% delay=1ms, or none
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = fault)]
         faults: Vec<Option<Setting>>,
         #[command(flatten)]
         common: Common,
     },
-    /// Set the VLANs of the switch's port that a port leads to
+    /// Set the VLANs of the switch port that a port is connected to
     ///
-    /// access=VLAN: member of one VLAN, whose frames have no tag on this wire. trunk=VLANS: member
-    /// of these VLANs, whose frames have their tag; native=VLAN beside trunk: member of one more
-    /// VLAN, whose frames have no tag. The switch drops frames of other VLANs from the port and
-    /// counts them (switchDropVlan). all: member of every VLAN; tags stay as they are.
+    /// access=VLAN: the switch port is a member of one VLAN, and its frames have no tag on the
+    /// link. trunk=VLANS: it is a member of these VLANS, and their frames have a tag. native=VLAN,
+    /// in addition to trunk: it is a member of one more VLAN, whose frames have no tag. The switch
+    /// drops frames of any other VLAN and counts them (switchDropVlan). all: it is a member of
+    /// every VLAN, and the switch adds and removes no tag.
     Vlan {
-        /// A port: eth0, or client-0 for a client's
+        /// Port: eth0, or client-0 for the port of a client
         port: String,
-        /// VLANs, for example access=10 or trunk=10,20-29 native=1, or the word all
+        /// VLANs, for example access=10 or trunk=10,20-29 native=1, or all
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = vlan)]
         vlans: Vec<Option<Setting>>,
         #[command(flatten)]
@@ -99,7 +101,7 @@ pub enum AdapterCommand {
     },
 }
 
-/// The options of every command about a lab.
+/// Options of every command about a lab.
 #[derive(Debug, Args)]
 pub struct Common {
     #[command(flatten)]
@@ -112,29 +114,29 @@ pub struct Common {
 /// `linkrate adapter capture`
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
-    /// A port: eth0, or client-0 for a client's
+    /// Port: eth0, or client-0 for the port of a client
     pub port: String,
-    /// The file; it is written until --stop
+    /// File; it is written until --stop
     #[arg(required_unless_present = "stop", conflicts_with = "stop")]
     pub file: Option<PathBuf>,
-    /// Capture for this time, and wait until it is over
+    /// Capture for this time and wait for its end
     #[arg(long, value_name = "SECONDS", conflicts_with = "stop")]
     pub seconds: Option<f64>,
-    /// End the capture
+    /// End the running capture
     #[arg(long)]
     pub stop: bool,
     #[command(flatten)]
     pub common: Common,
 }
 
-/// The wanted state of a link.
+/// The state that a link gets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LinkState {
-    /// It carries frames, and the host sees a carrier.
+    /// The link carries frames, and the host sees a carrier.
     Up,
-    /// It carries no frames.
+    /// The link carries no frames.
     Down,
-    /// It runs at this rate, up or down.
+    /// The link runs at this rate; it stays up or down.
     Rate(BitRate),
 }
 
@@ -156,9 +158,9 @@ fn set_help() -> String {
         keys.join(", ")
     };
     format!(
-        "Change settings of a port while traffic flows\n\nThe port obeys {}. The kernel of its \
+        "Change knobs of a port while traffic flows\n\nThe port obeys {}. The kernel of its \
          host obeys {}. Each takes the same values as in a study file. The ports at the far end \
-         of the link get the same {}. Every setting is read back after it was set, and printed.",
+         of the link get the same {}. Every knob is read back after it was set, and printed.",
         keys(|knob| knob.change == Change::Live && knob.owner != Owner::Kernel),
         keys(|knob| knob.change == Change::Live && knob.owner == Owner::Kernel),
         keys(|knob| knob.ends == Ends::Both),
@@ -168,10 +170,10 @@ fn set_help() -> String {
 /// `linkrate adapter top`
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Time between two looks
+    /// Time between two samples
     #[arg(long, default_value = "1s", value_name = "TIME")]
     pub interval: String,
-    /// End after so many
+    /// Number of samples
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     #[command(flatten)]

@@ -33,7 +33,7 @@ pub enum LabCommand {
         #[arg(long)]
         json: bool,
     },
-    /// End a lab, and the program that runs in it
+    /// End a lab and the program that runs in it
     Down {
         #[command(flatten)]
         which: Which,
@@ -46,13 +46,13 @@ pub enum LabCommand {
 /// The lab that a command is about.
 #[derive(Debug, Args)]
 pub struct Which {
-    /// The lab [default: the one this shell is in, or the only one]
+    /// Name of the lab [default: the lab of this shell, or the only lab]
     #[arg(long)]
     pub name: Option<LabName>,
 }
 
 impl Which {
-    /// The lab.
+    /// Finds the lab.
     pub fn find(&self) -> Result<LabClient, ControlError> {
         let around = || std::env::var(LAB_VARIABLE).ok()?.parse().ok();
         LabClient::find(self.name.clone().or_else(around))
@@ -62,7 +62,7 @@ impl Which {
 /// `linkrate lab up`
 #[derive(Debug, Args)]
 pub struct UpArgs {
-    /// What joins the hosts: a model, the file of one, or veth
+    /// Adapter between the hosts: a model, the file of a model, or veth
     #[arg(long, default_value = adapter::DEFAULT, value_name = "ADAPTER")]
     pub adapter: String,
     /// Ports of the system under test; on veth the number of clients
@@ -71,7 +71,7 @@ pub struct UpArgs {
     /// Clients behind each port, on a switch where there is more than one [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub clients_per_port: Option<u32>,
-    /// Links and bus at this share of the model's rates [default: 1]
+    /// Share of the model's rates at which links and bus run [default: 1]
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
     /// The name of the lab in other commands
@@ -80,7 +80,7 @@ pub struct UpArgs {
     /// CPUs of the system under test, for example 0 or 0-3
     #[arg(long, alias = "sut-cpus", value_name = "CPUS")]
     pub sut_cpu: Option<String>,
-    /// CPUs of the clients, of the adapters and of linkrate itself
+    /// CPUs of the clients, the adapters and linkrate itself
     #[arg(long, alias = "client-cpus", value_name = "CPUS")]
     pub client_cpu: Option<String>,
     /// Congestion control of programs that choose none
@@ -89,7 +89,7 @@ pub struct UpArgs {
     /// Run no program: the lab stays until Ctrl-C or `linkrate lab down`
     #[arg(long, conflicts_with = "program")]
     pub wait: bool,
-    /// A program and its arguments instead of a shell
+    /// Program and its arguments instead of a shell
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }
@@ -97,11 +97,11 @@ pub struct UpArgs {
 /// `linkrate lab exec`
 #[derive(Debug, Args)]
 pub struct ExecArgs {
-    /// The host: sut, client-0, client-1, ...
+    /// Name of the host: sut, client-0, client-1, ...
     pub host: String,
     #[command(flatten)]
     pub which: Which,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }

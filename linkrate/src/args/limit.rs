@@ -31,13 +31,13 @@ pub enum LinkCommand {
     /// Ethernet: preamble, frame, frame check sequence and gap
     ///
     /// The highest payload rate of one direction of an Ethernet link. Acknowledgements and
-    /// retransmissions are left out: what is measured stays below.
+    /// retransmissions are not included, so measured rates are lower.
     #[command(after_help = ETHERNET_EXAMPLES)]
     Ethernet(EthernetArgs),
     /// ATM over SONET: AAL5 units in cells of 53 bytes
     ///
     /// The highest payload rate of one direction of an ATM link. Acknowledgements and
-    /// retransmissions are left out: what is measured stays below.
+    /// retransmissions are not included, so measured rates are lower.
     #[command(after_help = ATM_EXAMPLES)]
     Atm(AtmArgs),
 }
@@ -82,7 +82,7 @@ pub struct AtmArgs {
     /// columns of a SONET frame carry cells.
     ///
     /// Without --rate and --message it gives the ten values of the paper's appendix: they are
-    /// these, rounded to whole Mb/s, but for one. For 4096 bytes at 622 Mb/s the paper prints 535,
+    /// these, rounded to whole Mb/s, except one. For 4096 bytes at 622 Mb/s the paper prints 535,
     /// which is the formula with its padding left out; with it, 532.
     #[arg(long, conflicts_with_all = ["mtu", "lane", "udp", "ipv6", "no_timestamps"])]
     pub published_formula: bool,
@@ -90,7 +90,7 @@ pub struct AtmArgs {
     pub traffic: TrafficArgs,
 }
 
-/// What both kinds of link carry.
+/// The traffic on the link, for both kinds.
 #[derive(Debug, Args)]
 pub struct TrafficArgs {
     /// Message sizes, each message in packets of its own, for example 64,32K [default: full
@@ -134,7 +134,7 @@ fn atm_rate(given: &str) -> Result<BitRate, String> {
     ethernet_rate(given)
 }
 
-/// Whether the link can have it is for the limit to say, which knows IP version and link.
+/// Reads an MTU. The limit checks its range, which depends on the IP version and the link.
 fn mtu(given: &str) -> Result<u32, String> {
     let size: ByteSize =
         given.parse().map_err(|error: linkrate_terms::units::UnitError| error.to_string())?;

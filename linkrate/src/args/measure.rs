@@ -10,14 +10,14 @@ use super::settings::Settings;
 /// `linkrate measure`
 #[derive(Debug, Args)]
 pub struct MeasureArgs {
-    /// What joins the system under test and its clients: a model, the file of one, or veth
+    /// Adapter between the system under test and its clients: a model, the file of a model, or veth
     /// [default: gigabit]
     #[arg(long, value_name = "ADAPTER")]
     pub adapter: Option<String>,
     /// Clients behind each port of a model [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub clients_per_port: Option<u32>,
-    /// Links and bus of a model at this share of their rates [default: 1]
+    /// Share of the model's rates at which links and bus run [default: 1]
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
     /// CPUs of the system under test, for example 0 or 0-3
@@ -26,23 +26,23 @@ pub struct MeasureArgs {
     /// CPUs of the clients and of linkrate itself
     #[arg(long, value_name = "CPUS")]
     pub client_cpu: Option<String>,
-    /// How CPU time is measured: by the kernel's idle time, or by threads that count what it leaves
-    /// [default: auto, idle time where the kernel keeps it exactly]
+    /// CPU meter: the kernel's idle time, or threads that count the time that no other thread uses
+    /// [default: auto, the idle time where the kernel keeps it exactly]
     #[arg(long, value_name = "METER", value_parser = cpu_meters())]
     pub cpu_meter: Option<CpuMeter>,
-    /// Send by splice, receive with MSG_TRUNC: no copy at either end
+    /// Send by splice and receive with MSG_TRUNC: no copy at either end
     #[arg(long)]
     pub zero_copy: bool,
-    /// Sample where the CPU time goes; the sampling itself costs CPU time
+    /// Sample where the CPU time goes; sampling costs CPU time
     #[arg(long)]
     pub profile: bool,
-    /// Runs, each one a measurement of its own
+    /// Number of runs
     #[arg(long, default_value_t = 3, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub runs: u32,
-    /// The window of one run
+    /// Length of the window of a run
     #[arg(long, default_value = "2 s", value_name = "TIME")]
     pub time: String,
-    /// Traffic before the window
+    /// Length of the traffic before the window
     #[arg(long, default_value = "300 ms", value_name = "TIME")]
     pub warm_up: String,
     /// Print one JSON document and nothing else on stdout

@@ -3,7 +3,7 @@
 use clap::{ArgMatches, Args, FromArgMatches};
 use linkrate_study::keys::{KEYS, Key, Values};
 
-/// Whether a key sets anything; one workload has nothing to be told apart from.
+/// Whether a key is an option of a single workload: a label only tells cells apart.
 fn is_setting(key: &Key) -> bool {
     !matches!(key.values, Values::Label(_))
 }

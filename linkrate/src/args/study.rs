@@ -17,11 +17,11 @@ pub enum StudyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show a study's plan, its cells and how long it will take; nothing is run
+    /// Show the plan of a study, its cells and its duration, and run nothing
     Show {
         /// A built-in study's name, or the path of a study file
         study: String,
-        /// As a quick run would be
+        /// Show the quick form of the study
         #[arg(long)]
         quick: bool,
         /// Print one JSON document
@@ -30,25 +30,25 @@ pub enum StudyCommand {
         #[command(flatten)]
         existing: ExistingArgs,
     },
-    /// Run a study and report what it found
+    /// Run a study and report its results
     Run(StudyRunArgs),
-    /// Go on with a study that was interrupted
+    /// Continue a study that was interrupted
     Resume {
-        /// Its results directory
+        /// The results directory
         directory: PathBuf,
         /// Print one JSON document and nothing else on stdout
         #[arg(long)]
         json: bool,
     },
-    /// Watch a study that runs: each interval shrinking, what it waits for, the time left
+    /// Watch a running study: the intervals of its cells, the time left
     Watch(WatchArgs),
-    /// Print the results of a study again and write its report anew, or make one document of them
+    /// Print the results of a study again, and write its report or one document
     Report(StudyReportArgs),
-    /// Hold one result set against another of the same study: what is better, what is worse
+    /// Compare two result sets of the same study: improvements and regressions
     Compare(StudyCompareArgs),
     /// Print the JSON Schema of a document
     Schema {
-        /// Which document
+        /// The document
         #[arg(value_enum, default_value_t)]
         document: SchemaOf,
     },
@@ -57,9 +57,9 @@ pub enum StudyCommand {
 /// `linkrate study watch`
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// Its results directory
+    /// The results directory
     pub directory: PathBuf,
-    /// Print one JSON document after each block, each on a line of its own
+    /// Print one JSON document for each block, each on its own line
     #[arg(long)]
     pub json: bool,
 }
@@ -67,22 +67,23 @@ pub struct WatchArgs {
 /// `linkrate study compare`
 #[derive(Debug, Args)]
 pub struct StudyCompareArgs {
-    /// The results directory that is held against
+    /// The results directory to compare with
     #[arg(value_name = "BASELINE")]
     pub baseline: PathBuf,
-    /// The results directory that is asked about
+    /// The results directory to judge
     #[arg(value_name = "CANDIDATE")]
     pub candidate: PathBuf,
-    /// What is under test and so may differ: kernel, cpu-model, linkrate, ...; may be repeated
+    /// A fact that may differ, because it is under test: kernel, cpu-model, linkrate, ...; repeat
+    /// the option for several
     #[arg(long, value_name = "FACT")]
     pub allow: Vec<String>,
-    /// Smallest difference that counts, for example 3 % [default: the baseline's own]
+    /// Smallest difference that counts, for example 3 % [default: that of the baseline]
     #[arg(long, value_name = "PERCENT")]
     pub minimum_effect: Option<String>,
-    /// How it is told
+    /// Format of the comparison
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub format: CompareFormat,
-    /// Where it goes, standard output unless given
+    /// File to write to [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The same as --format json
@@ -90,10 +91,10 @@ pub struct StudyCompareArgs {
     pub json: bool,
 }
 
-/// How a comparison is told.
+/// Format of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum CompareFormat {
-    /// For people at a terminal
+    /// A table for a terminal
     #[default]
     Table,
     /// Markdown, for a pull request
@@ -115,12 +116,12 @@ pub enum SchemaOf {
 /// `linkrate study report`
 #[derive(Debug, Args)]
 pub struct StudyReportArgs {
-    /// Its results directory
+    /// The results directory
     pub directory: PathBuf,
-    /// One document instead of the table; nothing is written into the directory
+    /// Write one document of this format instead of the table, and nothing into the directory
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<ReportFormat>,
-    /// Where the document goes, standard output unless given; its ending may stand for --format
+    /// File for the document [default: standard output]; its ending may replace --format
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The same as --format json
@@ -128,14 +129,14 @@ pub struct StudyReportArgs {
     pub json: bool,
 }
 
-/// What results can be made into.
+/// Formats of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// One page that needs no network
+    /// One HTML page that needs no network
     Html,
-    /// Markdown; with --output FILE the figures go beside it, into FILE's name with _figures
+    /// Markdown; with --output report.md the figures go into report_figures/
     Md,
-    /// One row a run, one column a variable
+    /// One row for each run, one column for each variable
     Csv,
     /// The document that `linkrate study schema` describes
     Json,
@@ -146,13 +147,13 @@ pub enum ReportFormat {
 pub struct StudyRunArgs {
     /// A built-in study's name, or the path of a study file
     pub study: String,
-    /// Shorter and fewer runs: wider intervals in under a minute
+    /// Make shorter and fewer runs: wider intervals in less than a minute
     #[arg(long)]
     pub quick: bool,
-    /// Sample where the CPU time goes, in every run; the sampling itself costs CPU time
+    /// Sample where the CPU time goes, in every run; sampling costs CPU time
     #[arg(long)]
     pub profile: bool,
-    /// Another seed for the order of runs
+    /// Seed for the order of runs [default: that of the study]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
     /// CPUs of the system under test, for example 0 or 0-3
@@ -161,8 +162,8 @@ pub struct StudyRunArgs {
     /// CPUs of the clients and of linkrate itself
     #[arg(long, value_name = "CPUS")]
     pub client_cpu: Option<String>,
-    /// How CPU time is measured: by the kernel's idle time, or by threads that count what it leaves
-    /// [default: auto, idle time where the kernel keeps it exactly]
+    /// CPU meter: the kernel's idle time, or threads that count the time that no other thread uses
+    /// [default: auto, the idle time where the kernel keeps it exactly]
     #[arg(long, value_name = "METER", value_parser = cpu_meters())]
     pub cpu_meter: Option<CpuMeter>,
     /// The results directory [default: results/STUDY-DATE-TIME]

@@ -10,7 +10,7 @@ use linkrate_terms::spec::Adapter;
 use crate::exit::{Exit, Failure};
 use crate::input::load_model;
 
-/// The adapter and how it is used.
+/// The testbed with the adapter of that name, or of that file.
 pub fn testbed_of(
     adapter: &str,
     clients_per_port: Option<u32>,
@@ -23,8 +23,8 @@ pub fn testbed_of(
         let given =
             [("--clients-per-port", clients_per_port.is_some()), ("--scale", scale.is_some())];
         if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            let hint = "leave it out, or choose a model: --adapter gigabit";
-            return Err(usage(format!("{option}: a veth has none; {hint}")));
+            let hint = "leave it out, or choose a model, for example --adapter gigabit";
+            return Err(usage(format!("{option}: a veth pair does not have it; {hint}")));
         }
     }
     let scale = scale.unwrap_or(1.0);

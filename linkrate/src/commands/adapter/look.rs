@@ -20,7 +20,7 @@ use crate::input::load_model;
 use crate::interrupt::{self, sleep_until};
 use crate::output::{REDRAW, print, terminal_style};
 
-/// Shortest and longest time between two looks.
+/// Shortest and longest time between two samples.
 const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(3600);
 
@@ -65,7 +65,7 @@ fn no_port(report: &AdapterReport, name: &str) -> Failure {
     let names: Vec<&str> = report.ports.iter().map(|port| port.name.as_str()).collect();
     let tail = did_you_mean(name, names.iter().copied());
     Failure::new(Exit::Usage, format!("no port {name:?} in lab {}{tail}", report.lab))
-        .with_hint(Some(format!("its ports are {}", names.join(", "))))
+        .with_hint(Some(format!("the lab has the ports {}", names.join(", "))))
 }
 
 /// `adapter top`
