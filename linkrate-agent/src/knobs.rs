@@ -21,7 +21,7 @@
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
 use linkrate_sys::netlink::{Link, RouteSocket};
-use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::knobs::{KNOBS, Owner, PortRequest};
 use linkrate_terms::{InterfaceKnobs, Offload};
 
 /// Features that make up "TSO" for the ladder; those a device lacks are left out.
@@ -252,16 +252,8 @@ pub fn defaults(knobs: &InterfaceKnobs, fresh: &InterfaceKnobs) -> InterfaceKnob
         (Some(false), Some(Offload::Tso)) => Some(Offload::Gso),
         (_, fresh) => fresh,
     };
-    InterfaceKnobs {
-        offload: knobs.offload.or(offload),
-        gro: knobs.gro.or(fresh.gro),
-        tx_checksum: knobs.tx_checksum.or(fresh.tx_checksum),
-        rx_checksum: knobs.rx_checksum.or(fresh.rx_checksum),
-        mtu: knobs.mtu.or(fresh.mtu),
-        gso_max_size: knobs.gso_max_size.or(fresh.gso_max_size),
-        queues: knobs.queues.or(fresh.queues),
-        port: PortRequest::default(),
-    }
+    let fresh = InterfaceKnobs { offload, ..fresh.clone() };
+    InterfaceKnobs { port: PortRequest::default(), ..knobs.or(&fresh) }
 }
 
 fn present<'a>(
@@ -312,33 +304,19 @@ fn compare(
     requested: &InterfaceKnobs,
     effective: &InterfaceKnobs,
 ) -> Result<(), KnobError> {
-    fn differs<T: PartialEq + std::fmt::Debug>(
-        interface: &str,
-        knob: &'static str,
-        requested: &Option<T>,
-        effective: &Option<T>,
-    ) -> Result<(), KnobError> {
-        match (requested, effective) {
-            (Some(asked), Some(is)) if asked == is => Ok(()),
-            (Some(asked), is) => Err(KnobError::Differs {
-                knob,
+    for knob in KNOBS.iter().filter(|knob| knob.owner != Owner::Port) {
+        let Some(asked) = knob.get(requested) else { continue };
+        let is = knob.get(effective);
+        if is != Some(asked) {
+            return Err(KnobError::Differs {
+                knob: knob.key,
                 interface: interface.to_owned(),
-                requested: format!("{asked:?}").to_lowercase(),
-                effective: is
-                    .as_ref()
-                    .map_or("unknown".to_owned(), |v| format!("{v:?}"))
-                    .to_lowercase(),
-            }),
-            (None, _) => Ok(()),
+                requested: asked.to_string(),
+                effective: is.map_or_else(|| "unknown".to_owned(), |value| value.to_string()),
+            });
         }
     }
-    differs(interface, "offload", &requested.offload, &effective.offload)?;
-    differs(interface, "gro", &requested.gro, &effective.gro)?;
-    differs(interface, "tx-checksum", &requested.tx_checksum, &effective.tx_checksum)?;
-    differs(interface, "rx-checksum", &requested.rx_checksum, &effective.rx_checksum)?;
-    differs(interface, "mtu", &requested.mtu, &effective.mtu)?;
-    differs(interface, "gso-max-size", &requested.gso_max_size, &effective.gso_max_size)?;
-    differs(interface, "queues", &requested.queues, &effective.queues)
+    Ok(())
 }
 
 #[cfg(test)]

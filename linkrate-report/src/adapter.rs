@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use linkrate_terms::lab::{AdapterReport, PortReport, SettingsReport};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
-use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs};
+use linkrate_terms::{BitRate, InterfaceKnobs, Model};
 use serde_json::json;
 
 use crate::limit::{bold, line_rate};
@@ -57,7 +57,7 @@ fn one_model(model: &Model, style: Style) -> String {
     line("superframe", format!("{} bytes", grouped(model.superframe.into())));
     line("largest MTU", format!("{} bytes", grouped(model.max_mtu.into())));
     line("rings", format!("{} out, {} in", grouped(rings_out), grouped(rings_in)));
-    for (index, part) in wrapped(&settings(&knobs_of(&model.defaults))).into_iter().enumerate() {
+    for (index, part) in wrapped(&settings(&model.defaults.request())).into_iter().enumerate() {
         line(if index == 0 { "defaults" } else { "" }, part);
     }
     text
@@ -161,7 +161,7 @@ pub fn settings_text(report: &SettingsReport) -> String {
         // writing to a String does not fail
         let _ = writeln!(
             text,
-            "{}: the same {}, which both ends of a wire must share",
+            "{}: the same {}, as at both ends of the link",
             report.shared_with.join(", "),
             report.shared.join(" and ")
         );
@@ -181,14 +181,6 @@ fn evidence_of(port: &PortReport) -> AdapterEvidence {
     let counters = port.counters.clone();
     let port = PortEvidence { name: port.name.clone(), counters, ..PortEvidence::default() };
     AdapterEvidence { ports: vec![port], ..AdapterEvidence::default() }
-}
-
-fn knobs_of(knobs: &PortKnobs) -> InterfaceKnobs {
-    InterfaceKnobs {
-        rx_checksum: Some(knobs.rx_checksum),
-        port: linkrate_terms::knobs::PortRequest::of(knobs),
-        ..InterfaceKnobs::default()
-    }
 }
 
 fn settings(knobs: &InterfaceKnobs) -> Vec<String> {

@@ -8,6 +8,7 @@ use linkrate_study::analysis::adapter;
 use linkrate_study::keys::kind_name;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, ThreadTime};
 use linkrate_terms::{Direction, Measurement, RunSpec, Task, Workload};
 
@@ -181,24 +182,22 @@ const CPU: &[Column<Measurement>] = &[
     ("idle_source", |run| text(run.sut_cpu.source.word())),
 ];
 
-const EFFECTIVE: &[Column<Measurement>] = &[
-    ("effective_offload", |run| {
-        run.effective.interface.offload.and_then(|offload| text(offload.name()))
-    }),
-    ("effective_gro", |run| run.effective.interface.gro.and_then(text)),
-    ("effective_tx_checksum", |run| run.effective.interface.tx_checksum.and_then(text)),
-    ("effective_rx_checksum", |run| run.effective.interface.rx_checksum.and_then(text)),
-    ("effective_mtu_bytes", |run| run.effective.interface.mtu.and_then(text)),
-    ("effective_gso_max_size_bytes", |run| run.effective.interface.gso_max_size.and_then(text)),
-    ("effective_queues", |run| run.effective.interface.queues.and_then(text)),
-    ("effective_lro", |run| run.effective.interface.port.lro.and_then(text)),
-    ("effective_steering", |run| run.effective.interface.port.steering.and_then(text)),
-    ("effective_rx_usecs", |run| run.effective.interface.port.rx_usecs.and_then(text)),
-    ("effective_rx_frames", |run| run.effective.interface.port.rx_frames.and_then(text)),
-    ("effective_tx_usecs", |run| run.effective.interface.port.tx_usecs.and_then(text)),
-    ("effective_vlan", |run| run.effective.interface.port.vlan.and_then(text)),
-    ("effective_snap", |run| run.effective.interface.port.snap.and_then(text)),
-];
+/// The name of a knob's column: `effective_mtu_bytes`.
+fn knob_column(knob: &Knob) -> String {
+    let unit = match knob.values {
+        Values::Number { unit: Unit::Bytes, .. } => "_bytes",
+        _ => "",
+    };
+    format!("effective_{}{unit}", knob.key.replace('-', "_"))
+}
+
+/// The effective value of a knob. A switch is `true` or `false`, as statistics programs read it.
+fn knob_value(knob: &Knob, run: &Measurement) -> Field {
+    match knob.get(&run.effective.interface)? {
+        Value::Switch(on) => text(on),
+        value => text(value),
+    }
+}
 
 /// What virtual adapters counted; empty on other adapters.
 const ADAPTER: &[Column<Measurement>] = &[
@@ -283,15 +282,42 @@ const INTERFACE: &[Column<Measurement>] = &[
 /// What a measured run must be for a group of columns to mean something.
 type Applies = fn(&Task) -> bool;
 
-const MEASURED: &[(&[Column<Measurement>], Applies)] = &[
-    (TRAFFIC, |task| matches!(task, Task::Workload(_))),
-    (TRANSACTIONS, |task| matches!(task, Task::Workload(w) if w.kind.is_transactional())),
-    (DATAGRAMS, |task| matches!(task, Task::Workload(w) if w.kind.is_udp())),
-    (CPU, |_| true),
-    (EFFECTIVE, |_| true),
-    (ADAPTER, |_| true),
-    (SOCKETS, |task| matches!(task, Task::Workload(_))),
-    (INTERFACE, |_| true),
+/// Columns that stand together.
+enum Group {
+    /// Of the measurement.
+    Measured(&'static [Column<Measurement>]),
+    /// The effective value of each knob, one column a knob.
+    Knobs,
+}
+
+impl Group {
+    fn names(&self) -> Vec<String> {
+        match self {
+            Self::Measured(columns) => columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            Self::Knobs => KNOBS.iter().map(knob_column).collect(),
+        }
+    }
+
+    fn fields(&self, run: Option<&Measurement>) -> Vec<Field> {
+        match self {
+            Self::Measured(columns) => columns.iter().map(|(_, value)| value(run?)).collect(),
+            Self::Knobs => KNOBS.iter().map(|knob| knob_value(knob, run?)).collect(),
+        }
+    }
+}
+
+const MEASURED: &[(Group, Applies)] = &[
+    (Group::Measured(TRAFFIC), |task| matches!(task, Task::Workload(_))),
+    (
+        Group::Measured(TRANSACTIONS),
+        |task| matches!(task, Task::Workload(w) if w.kind.is_transactional()),
+    ),
+    (Group::Measured(DATAGRAMS), |task| matches!(task, Task::Workload(w) if w.kind.is_udp())),
+    (Group::Measured(CPU), |_| true),
+    (Group::Knobs, |_| true),
+    (Group::Measured(ADAPTER), |_| true),
+    (Group::Measured(SOCKETS), |task| matches!(task, Task::Workload(_))),
+    (Group::Measured(INTERFACE), |_| true),
 ];
 
 fn header(factors: &[&str]) -> Vec<String> {
@@ -300,8 +326,7 @@ fn header(factors: &[&str]) -> Vec<String> {
     let requested = REQUESTED.iter().map(|(name, _)| *name);
     let outcome = OUTCOME.iter().map(|(name, _)| *name).chain(testbed).chain(requested);
     let outcome = outcome.map(str::to_owned);
-    let measured = MEASURED.iter().flat_map(|(columns, _)| *columns).map(|(name, _)| *name);
-    let measured: Vec<String> = measured.map(str::to_owned).collect();
+    let measured: Vec<String> = MEASURED.iter().flat_map(|(group, _)| group.names()).collect();
     let taken: Vec<String> = run.clone().chain(outcome.clone()).chain(measured.clone()).collect();
     let factors = factors.iter().map(|factor| {
         // a factor `clients` stands beside the column of that name
@@ -322,14 +347,12 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
     fields.extend(OUTCOME.iter().map(|(_, value)| value(run)));
     fields.extend(TESTBED.iter().map(|(_, value)| value(results)));
     fields.extend(REQUESTED.iter().map(|(_, value)| value(&run.spec)));
-    for (columns, applies) in MEASURED {
+    for (group, applies) in MEASURED {
         let measured = match &run.outcome {
-            Outcome::Measured(measurement) if applies(&run.spec.task) => Some(measurement),
+            Outcome::Measured(measurement) if applies(&run.spec.task) => Some(measurement.as_ref()),
             _ => None,
         };
-        fields.extend(
-            columns.iter().map(|(_, value)| measured.and_then(|measurement| value(measurement))),
-        );
+        fields.extend(group.fields(measured));
     }
     fields.into_iter().map(Option::unwrap_or_default).collect()
 }

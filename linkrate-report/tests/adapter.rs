@@ -119,6 +119,6 @@ fn a_change_says_where_else_it_was_made() {
     };
     assert_eq!(
         settings_text(&report),
-        "eth0: mtu 9000\nclient-0, client-1: the same mtu, which both ends of a wire must share\n"
+        "eth0: mtu 9000\nclient-0, client-1: the same mtu, as at both ends of the link\n"
     );
 }

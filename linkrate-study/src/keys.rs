@@ -1,9 +1,9 @@
 //! Every setting of a cell, in one table.
 //!
-//! A key of [`KEYS`] may stand in `[workload]`, be a factor, or be given on the command line;
-//! everywhere it has the same name, the same values and the same help, because all of them go
-//! through [`apply`]. What settings cannot stand together is in [`check`]; what an adapter does not
-//! have is in [`misplaced`].
+//! A key of [`KEYS`] may be in `[workload]`, be a factor, or be an option on the command line. It
+//! has the same name, the same values and the same help everywhere, because every value goes
+//! through [`apply`]. [`check`] refuses settings that cannot be combined, and [`misplaced`] refuses
+//! keys that an adapter does not have.
 
 mod combination;
 mod port;
@@ -11,6 +11,7 @@ mod table;
 
 use std::ops::RangeInclusive;
 
+use linkrate_terms::knobs::{self, Knob, Unit};
 use linkrate_terms::nearest::nearest;
 use linkrate_terms::units::UnitError;
 use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
@@ -21,24 +22,24 @@ pub use combination::{Combination, check, is_used, kind_name};
 pub use port::{MAX_CLIENTS, misplaced};
 pub use table::KEYS;
 
-/// Text longer than this is no value of any key; it is cut in messages and not searched for a
-/// nearest name, whose cost grows with the length.
+/// The longest text that may be a value. Longer text is cut in messages. It is not compared with
+/// valid names, because the cost of that grows with the length.
 const LONGEST_TEXT: usize = 64;
 
-/// What one cell sets: the parts of a run that a study may vary.
+/// The settings of one cell: the parts of a run that a study may vary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// What traffic flows.
+    /// The traffic.
     pub workload: Workload,
     /// Knobs of the SUT's interface.
     pub interface: InterfaceKnobs,
     /// Options of the test sockets.
     pub socket: SocketKnobs,
-    /// Clients that take part; on a model of an adapter [`settle`](Self::settle) computes it.
+    /// Clients that take part; [`settle`](Self::settle) computes them except on veth.
     pub clients: u32,
-    /// Ports that take part; `None` until [`settle`](Self::settle), and on a veth.
+    /// Ports that take part; `None` on veth, and before [`settle`](Self::settle).
     pub ports: Option<u32>,
-    /// A name that changes nothing, so that two cells may be the same and yet be two.
+    /// A name that changes nothing, so that two cells may have the same settings.
     pub repeat: Option<String>,
 }
 
@@ -62,11 +63,11 @@ pub struct Key {
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// What values it takes and what they do.
+    /// The values that it takes, and their effect.
     pub values: Values,
 }
 
-/// What one word does to a setup.
+/// The effect of one word on a setup.
 pub type SetWord = fn(&mut Setup);
 
 /// The values a key takes, each kind with the function that sets one.
@@ -101,8 +102,10 @@ pub enum Values {
     },
     /// The name of a congestion control algorithm.
     Congestion(fn(&mut Setup, String)),
-    /// A name that people choose and that changes nothing; only a factor's levels are such.
+    /// A name that people choose and that changes nothing; only levels of a factor may be labels.
     Label(fn(&mut Setup, String)),
+    /// The values of a knob of the interface, as it is declared.
+    Knob(&'static Knob),
 }
 
 impl Values {
@@ -110,7 +113,8 @@ impl Values {
     pub fn words(&self) -> Vec<&'static str> {
         match self {
             Self::Word(words) => words.iter().map(|(word, _)| *word).collect(),
-            Self::Switch(_) => vec!["on", "off"],
+            Self::Switch(_) => knobs::Values::Switch.words(),
+            Self::Knob(knob) => knob.values.words(),
             Self::Size { absent, .. } => absent.iter().copied().collect(),
             Self::Count { .. } | Self::Message { .. } | Self::Congestion(_) | Self::Label(_) => {
                 Vec::new()
@@ -122,9 +126,10 @@ impl Values {
     pub fn expected(&self) -> String {
         match self {
             Self::Word(_) => format!("one of {}", self.words().join(", ")),
-            Self::Switch(_) => "on or off".to_owned(),
+            Self::Switch(_) => knobs::Values::Switch.expected(),
+            Self::Knob(knob) => knob.values.expected(),
             Self::Count { range: (low, high), .. } => {
-                format!("a whole number from {low} to {high}")
+                knobs::Values::Number { low: *low, high: *high, unit: Unit::None }.expected()
             }
             Self::Size { range, absent, .. } => {
                 let size = format!("a size from {}", span(*range));
@@ -138,21 +143,37 @@ impl Values {
             Self::Label(_) => "a name of up to 24 letters, digits, blanks and hyphens".to_owned(),
         }
     }
+
+    /// What stands for a value in help: `none|gso|tso`, `NUMBER`, `SIZE|auto`.
+    pub fn placeholder(&self) -> String {
+        use knobs::Values::{Number, Switch, Words};
+        let words = || self.words().join("|");
+        match self {
+            Self::Knob(Knob { values: Switch | Words(_), .. }) => words(),
+            Self::Knob(Knob { values: Number { unit: Unit::Bytes, .. }, .. }) => "SIZE".to_owned(),
+            Self::Knob(Knob { values: Number { .. }, .. }) => "NUMBER".to_owned(),
+            Self::Word(_) | Self::Switch(_) => words(),
+            Self::Count { .. } => "NUMBER".to_owned(),
+            Self::Size { absent: Some(_), .. } => format!("SIZE|{}", words()),
+            Self::Size { .. } | Self::Message { .. } => "SIZE".to_owned(),
+            Self::Congestion(_) | Self::Label(_) => "NAME".to_owned(),
+        }
+    }
 }
 
-/// Why a setting was refused. The key is not repeated in the text unless it is the culprit: who
-/// prints the error knows where the key stands.
+/// Why a setting was refused. The text names the key only if the key is wrong: the caller adds the
+/// place of the key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// There is no such key.
-    #[error("unknown key {given:?}; {}", remedy(.nearest.as_ref(), &all_keys()))]
+    /// The key is unknown.
+    #[error("unknown key {given:?}; {}", remedy(.nearest.as_ref(), A_KEY))]
     UnknownKey {
         /// What was given.
         given: String,
         /// The valid key most like it.
         nearest: Option<&'static str>,
     },
-    /// The key takes words, and this is none of them.
+    /// The key takes words, and the value is another word.
     #[error("unknown value {given:?}; {}", remedy(.nearest.as_ref(), .expected))]
     UnknownWord {
         /// What was given.
@@ -162,10 +183,10 @@ pub enum KeyError {
         /// The valid word most like it.
         nearest: Option<&'static str>,
     },
-    /// The value is no quantity.
+    /// The value is not a quantity.
     #[error(transparent)]
     Quantity(#[from] UnitError),
-    /// The value is of another kind, or means nothing.
+    /// The value is of another kind, or has no meaning.
     #[error("{reason}; expected {expected}")]
     Unreadable {
         /// What is wrong with the value, which it names.
@@ -184,13 +205,12 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// The error without its remedy, and the remedy (`did you mean "tso"?`), to be set apart;
-    /// some errors carry theirs in the message.
-    /// `noun` says what the value is at that place: a value or a level.
+    /// The error without its remedy, and the remedy (`did you mean "tso"?`); `None` where the
+    /// message contains the remedy. `noun` is the word for the value: a value or a level.
     pub fn parts(&self, noun: &str) -> (String, Option<String>) {
         let (message, remedy) = match self {
             Self::UnknownKey { given, nearest } => {
-                (format!("unknown key {given:?}"), remedy(nearest.as_ref(), &all_keys()))
+                (format!("unknown key {given:?}"), remedy(nearest.as_ref(), A_KEY))
             }
             Self::UnknownWord { given, expected, nearest } => {
                 (format!("unknown {noun} {given:?}"), remedy(nearest.as_ref(), expected))
@@ -212,10 +232,8 @@ fn remedy(nearest: Option<&&str>, expected: &str) -> String {
     }
 }
 
-fn all_keys() -> String {
-    let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-    format!("one of {}", names.join(", "))
-}
+/// There are too many keys to list them in a message.
+const A_KEY: &str = "one of the settings that `linkrate measure --help` lists";
 
 /// A pair of sizes as people write it: `1 B to 64 MiB`.
 fn span((low, high): (u64, u64)) -> String {
@@ -261,25 +279,26 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
     let values = &find(key)?.values;
     match values {
         Values::Word(words) => {
-            let Level::Text(given) = level else { return Err(wrong_kind(level, values)) };
-            let set = words.iter().find(|(word, _)| word == given).map(|(_, set)| set);
-            set.ok_or_else(|| unknown_word(given, values))?(setup);
+            let given = word(level, values)?;
+            if let Some((_, set)) = words.iter().find(|(word, _)| *word == given) {
+                set(setup);
+            }
         }
-        Values::Switch(set) => match level {
-            Level::Switch(on) => set(setup, *on),
-            Level::Text(text) if text == "on" || text == "true" => set(setup, true),
-            Level::Text(text) if text == "off" || text == "false" => set(setup, false),
-            Level::Text(text) => return Err(unknown_word(text, values)),
-            Level::Number(_) => return Err(wrong_kind(level, values)),
-        },
-        Values::Count { range: (low, high), set } => {
-            let number = match level {
-                Level::Number(number) => *number,
-                Level::Text(text) => text.trim().parse().map_err(|_| wrong_kind(level, values))?,
-                Level::Switch(_) => return Err(wrong_kind(level, values)),
+        Values::Switch(set) => set(setup, switch(level, values)?),
+        Values::Count { range, set } => set(setup, count(level, *range, values)?),
+        Values::Knob(knob) => {
+            let value = match knob.values {
+                knobs::Values::Switch => knobs::Value::Switch(switch(level, values)?),
+                knobs::Values::Words(_) => knobs::Value::Word(word(level, values)?),
+                knobs::Values::Number { low, high, unit: Unit::Bytes } => {
+                    let bytes = size(level, (low.into(), high.into()), values)?.0;
+                    knobs::Value::Number(u32::try_from(bytes).unwrap_or(high))
+                }
+                knobs::Values::Number { low, high, .. } => {
+                    knobs::Value::Number(count(level, (low, high), values)?)
+                }
             };
-            within(number, &(u64::from(*low)..=u64::from(*high)), || number.to_string(), values)?;
-            set(setup, u32::try_from(number).unwrap_or(*high));
+            knob.set(&mut setup.interface, value);
         }
         Values::Size { range, absent, set } => match level {
             Level::Text(text) if *absent == Some(text.as_str()) => set(setup, None),
@@ -291,7 +310,7 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
             // TCP_CA_NAME_MAX, include/net/tcp.h: 16 with the closing zero
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
             if name.is_empty() || name.len() > 15 || !name.chars().all(is_name) {
-                return Err(unreadable(format!("{:?} is no name", shortened(name)), values));
+                return Err(unreadable(format!("{:?} is not a name", shortened(name)), values));
             }
             set(setup, name.clone());
         }
@@ -303,12 +322,42 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
             };
             let fits = |c: char| c.is_alphanumeric() || c == '-' || c == ' ';
             if name.trim().is_empty() || name.chars().count() > 24 || !name.chars().all(fits) {
-                return Err(unreadable(format!("{:?} is no such name", shortened(&name)), values));
+                return Err(unreadable(
+                    format!("{:?} is not a valid name", shortened(&name)),
+                    values,
+                ));
             }
             set(setup, name);
         }
     }
     Ok(())
+}
+
+/// The word that was given, one of those that `values` takes.
+fn word(level: &Level, values: &Values) -> Result<&'static str, KeyError> {
+    let Level::Text(given) = level else { return Err(wrong_kind(level, values)) };
+    let word = values.words().into_iter().find(|word| word == given);
+    word.ok_or_else(|| unknown_word(given, values))
+}
+
+fn switch(level: &Level, values: &Values) -> Result<bool, KeyError> {
+    match level {
+        Level::Switch(on) => Ok(*on),
+        Level::Text(text) if text == "on" || text == "true" => Ok(true),
+        Level::Text(text) if text == "off" || text == "false" => Ok(false),
+        Level::Text(text) => Err(unknown_word(text, values)),
+        Level::Number(_) => Err(wrong_kind(level, values)),
+    }
+}
+
+fn count(level: &Level, (low, high): (u32, u32), values: &Values) -> Result<u32, KeyError> {
+    let number = match level {
+        Level::Number(number) => *number,
+        Level::Text(text) => text.trim().parse().map_err(|_| wrong_kind(level, values))?,
+        Level::Switch(_) => return Err(wrong_kind(level, values)),
+    };
+    within(number, &(u64::from(low)..=u64::from(high)), || number.to_string(), values)?;
+    Ok(u32::try_from(number).unwrap_or(high))
 }
 
 fn size(level: &Level, range: (u64, u64), values: &Values) -> Result<ByteSize, KeyError> {
@@ -332,7 +381,7 @@ fn message(level: &Level, range: (u64, u64), values: &Values) -> Result<MessageS
     let end = |text: &str| size(&Level::Text(text.trim().to_owned()), range, values);
     let (low, high) = (end(low)?, end(high)?);
     if low > high {
-        let reason = format!("\"{low} to {high}\" ends below its beginning");
+        let reason = format!("the range \"{low} to {high}\" has its larger size first");
         return Err(unreadable(reason, values));
     }
     // a range of one size is that size, so that the two spellings are one level
@@ -365,7 +414,7 @@ fn wrong_kind(level: &Level, values: &Values) -> KeyError {
         Level::Number(number) => number.to_string(),
         Level::Switch(on) => on.to_string(),
     };
-    unreadable(format!("{given} is not a value it takes"), values)
+    unreadable(format!("{given} is not a valid value"), values)
 }
 
 fn unreadable(reason: String, values: &Values) -> KeyError {

@@ -1,10 +1,10 @@
-//! Factors, levels, steps and cells by the names that the field has for them, wherever a sentence
-//! speaks of them.
+//! Names of factors, levels, steps and cells in sentences.
 //!
-//! Study files say `offload = "tso"`; a paper says TSO. What is not known here is called what the
-//! study file calls it, so that a new key reads plainly and never wrongly.
+//! Study files say `offload = "tso"`; a paper says TSO. The names of knobs come from their
+//! declaration. A key without a name here keeps its name in the study file.
 
 use linkrate_terms::ByteSize;
+use linkrate_terms::knobs::{self, Values, Word};
 
 use crate::levels::{Level, Levels};
 use crate::study::PART;
@@ -25,27 +25,27 @@ pub fn factor(name: &str) -> String {
         "request" => "request size",
         "response" => "response size",
         "burst" => "requests outstanding",
-        "mtu" => "MTU",
-        "gro" => "GRO",
-        "lro" => "LRO",
         "udp-gro" => "UDP GRO",
-        "tx-checksum" => "transmit checksum offload",
-        "rx-checksum" => "receive checksum offload",
-        "gso-max-size" => "largest superframe",
         "socket" => "socket buffer",
         "congestion" => "congestion control",
-        "vlan" => "VLAN",
-        "snap" => "SNAP framing",
         "nodelay" => "TCP_NODELAY",
         "udp-segment" => "UDP_SEGMENT",
         "send-path" => "send path",
         "receive-path" => "receive path",
-        other => return other.to_owned(),
+        other => knobs::find(other).map_or(other, |knob| knob.name),
     }
     .to_owned()
 }
 
-/// What a switch is called when it is on, and whether a bare "no" may stand before it.
+/// The declared word of a knob that takes words, where the level is one of them.
+fn word(name: &str, level: &Level) -> Option<Word> {
+    let (Values::Words(words), Level::Text(text)) = (knobs::find(name)?.values, level) else {
+        return None;
+    };
+    words.iter().find(|word| word.word == text).copied()
+}
+
+/// The name of a switch that is on; "no" may stand before it.
 fn switch(name: &str) -> String {
     factor(name)
 }
@@ -72,21 +72,12 @@ fn sized(name: &str) -> Option<&'static str> {
     })
 }
 
-/// A level that needs no neighbour to be understood: `TSO`, `4 ports`, `64 KiB messages`.
+/// A level that is understood without its factor: `TSO`, `4 ports`, `64 KiB messages`.
 pub fn level(name: &str, level: &Level) -> String {
+    if let Some(word) = word(name, level) {
+        return word.prose.to_owned();
+    }
     match (name, level) {
-        ("offload", Level::Text(text)) => match text.as_str() {
-            "none" => "no offload".to_owned(),
-            "gso" => "software GSO".to_owned(),
-            "tso" => "TSO".to_owned(),
-            other => format!("offload {other}"),
-        },
-        ("steering", Level::Text(text)) => match text.as_str() {
-            "off" => "no steering".to_owned(),
-            "rss" => "RSS".to_owned(),
-            "destination-port" => "steering by destination port".to_owned(),
-            other => format!("steering {other}"),
-        },
         ("send-path", Level::Text(text)) => match text.as_str() {
             "plain" => "plain send".to_owned(),
             "msg-zerocopy" => "MSG_ZEROCOPY".to_owned(),
@@ -123,19 +114,7 @@ pub fn at_least(name: &str, of: &Level, or_more: &str) -> String {
 
 /// A level beside its factor's name, for axes and lists: `64 KiB`, `TSO`, `on`.
 pub fn short_level(name: &str, level: &Level) -> String {
-    match (name, level) {
-        ("offload", Level::Text(text)) => match text.as_str() {
-            "gso" => "GSO".to_owned(),
-            "tso" => "TSO".to_owned(),
-            other => other.to_owned(),
-        },
-        ("steering", Level::Text(text)) => match text.as_str() {
-            "rss" => "RSS".to_owned(),
-            "destination-port" => "by port".to_owned(),
-            other => other.to_owned(),
-        },
-        _ => short(level),
-    }
+    word(name, level).map_or_else(|| short(level), |word| word.label.to_owned())
 }
 
 /// A level without its factor.
@@ -162,9 +141,7 @@ fn is_off(name: &str, level: &Level) -> bool {
     match level {
         Level::Switch(on) => !on,
         Level::Number(number) => name == "vlan" && *number == 0,
-        Level::Text(text) => {
-            (name == "offload" && text == "none") || (name == "steering" && text == "off")
-        }
+        Level::Text(text) => word(name, level).is_some() && (text == "none" || text == "off"),
     }
 }
 

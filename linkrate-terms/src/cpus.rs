@@ -17,7 +17,7 @@ pub struct CpuSet(BTreeSet<u32>);
 /// Why a CPU list could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{given}\" is not a CPU list; expected for example \"0\" or \"0-3,8\", numbers up to 8191"
+    "\"{given}\" is not a CPU list; expected a list such as \"0\" or \"0-3,8\", with numbers up to 8191"
 )]
 pub struct CpuSetError {
     given: String,
@@ -34,7 +34,7 @@ impl CpuSet {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_none_are_refused() {
+    fn invalid_lists_are_refused() {
         for given in ["", ",", "a", "3-1", "-1", "9999", "1-"] {
             assert!(given.parse::<CpuSet>().is_err(), "{given}");
         }

@@ -1,4 +1,4 @@
-//! Interfaces that exist already: those of the host under test, and who is at their far ends.
+//! Existing interfaces of the system under test, and the clients at their far ends.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -15,19 +15,19 @@ const DESTINATION_BYTES: usize = 255;
 /// The program that is started at the far end of `ssh` unless another is named.
 pub const FAR_PROGRAM: &str = "linkrate";
 
-/// What a far end is written like, for hints.
+/// How a far end is written, for hints.
 pub const FAR_END_EXPECTED: &str =
-    "expected \"ssh:HOST\" or \"interface:NAME\", either with \",ADDRESS\" behind it";
+    "expected \"ssh:HOST\" or \"interface:NAME\", and \",ADDRESS\" after it if needed";
 
-/// Existing interfaces of the host under test, each a port, and the clients at their far ends.
+/// Existing interfaces of the system under test, each a port, and the clients at their far ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Interfaces {
     /// The interfaces, in the order of ports.
     pub names: Vec<String>,
-    /// The clients in the order of the interfaces, as many on each.
+    /// The clients, in the order of the interfaces; each interface has the same number.
     pub clients: Vec<FarEnd>,
-    /// The linkrate program at the far end of `ssh`: a name in the search path there, or a path.
+    /// The linkrate program at the far end of `ssh`: a path, or a name in the search path there.
     pub program: String,
 }
 
@@ -35,7 +35,7 @@ impl Interfaces {
     /// Checks that interfaces and clients fit each other.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// [`InterfacesError`] with the value and what would be right.
     pub fn new(
         names: Vec<String>,
         clients: Vec<FarEnd>,
@@ -114,30 +114,30 @@ impl fmt::Display for InterfaceAddress {
     }
 }
 
-/// Why interfaces and clients make no testbed.
+/// Why a testbed cannot be made of interfaces and clients.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InterfacesError {
-    /// Nobody is at the far end.
+    /// There is no client at the far end.
     #[error("an interface needs a client at its far end; expected for example \"ssh:lab2\"")]
     NoClient,
-    /// No interface can be called that.
+    /// The name is not valid for an interface.
     #[error(
-        "{given:?} is no interface name; expected 1 to 15 printable characters without '/' and ':'"
+        "{given:?} is not an interface name; expected 1 to 15 printable characters without '/' and ':'"
     )]
     NoName {
         /// What was given.
         given: String,
     },
-    /// One interface cannot be in two places.
-    #[error("interface {name} stands twice; expected each once")]
+    /// One interface is named twice.
+    #[error("interface {name} is named twice; expected each interface once")]
     Twice {
         /// Its name.
         name: String,
     },
-    /// Nobody knows which client is behind which interface.
+    /// The interfaces do not have the same number of clients.
     #[error(
-        "{clients} clients behind {ports} interfaces; expected as many behind each, in the order \
-         of the interfaces"
+        "{clients} clients cannot be divided among {ports} interfaces; expected the same number of \
+         clients for each interface, in the order of the interfaces"
     )]
     Uneven {
         /// Interfaces.
@@ -145,19 +145,29 @@ pub enum InterfacesError {
         /// Clients.
         clients: usize,
     },
-    /// Clients on this machine share its CPUs with the system under test, others do not.
-    #[error("{one} and {other} in one testbed; expected all clients behind ssh, or none")]
+    /// Some clients are on this machine, whose CPUs they share with the system under test, and
+    /// some are not.
+    #[error(
+        "{one} and {other} cannot be in one testbed; expected either only clients behind ssh or only \
+         interfaces of this host"
+    )]
     Mixed {
         /// The first client.
         one: FarEnd,
         /// One of the other kind.
         other: FarEnd,
     },
-    /// There is no far end of ssh.
-    #[error("a program at the far end means nothing to clients that are interfaces of this host")]
+    /// A program is named although no client is behind ssh.
+    #[error(
+        "a program at the far end is for clients behind ssh, and these clients are interfaces of this \
+         host; expected no program"
+    )]
     NoFarProgram,
-    /// No program can be called that.
-    #[error("the program at the far end has no name, or a control character in it")]
+    /// The name is not valid for a program.
+    #[error(
+        "the program at the far end has an empty name or a control character in its name; expected a \
+         path or a name such as \"linkrate\""
+    )]
     Program,
 }
 
@@ -165,30 +175,30 @@ pub enum InterfacesError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum FarEnd {
-    /// A machine that `ssh` reaches.
+    /// Another machine, behind `ssh`.
     Ssh {
-        /// What `ssh` is given: `lab2`, `root@lab2`, `ssh://root@lab2:2222`.
+        /// The argument of `ssh`: `lab2`, `root@lab2`, `ssh://root@lab2:2222`.
         destination: String,
-        /// Its address on the interface's network, where that is not for its agent to find.
+        /// Its address on the interface's network; `None` lets its agent find it.
         address: Option<Ipv4Addr>,
     },
-    /// Another interface of this machine, with a cable to the one under test. It is moved into a
-    /// network namespace of the client's own for as long as the testbed is up.
+    /// Another interface of this machine, with a cable to the interface under test. It is moved
+    /// into a network namespace of its own for as long as the testbed is up.
     Interface {
         /// Its name.
         name: String,
-        /// Which of its addresses is used, where it has several.
+        /// The address to use, where the interface has several.
         address: Option<Ipv4Addr>,
     },
 }
 
 impl FarEnd {
-    /// Whether it is another machine.
+    /// Whether the client is another machine.
     pub fn is_remote(&self) -> bool {
         matches!(self, Self::Ssh { .. })
     }
 
-    /// The interface that moves, if one does.
+    /// The interface that moves; `None` for a client behind `ssh`.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::Interface { name, .. } => Some(name),
@@ -196,7 +206,7 @@ impl FarEnd {
         }
     }
 
-    /// It without its address, for headings.
+    /// The far end without its address, for headings.
     pub fn name(&self) -> String {
         let mut named = self.clone();
         match &mut named {
@@ -205,7 +215,7 @@ impl FarEnd {
         named.to_string()
     }
 
-    /// The address it was given.
+    /// The address that was given.
     pub fn address(&self) -> Option<Ipv4Addr> {
         match self {
             Self::Ssh { address, .. } | Self::Interface { address, .. } => *address,
@@ -230,9 +240,9 @@ impl fmt::Display for FarEnd {
     }
 }
 
-/// Why a text is no far end.
+/// Why a text is not a far end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{given:?} is no client: {reason}; {FAR_END_EXPECTED}")]
+#[error("{given:?} is not a client: {reason}; {FAR_END_EXPECTED}")]
 pub struct FarEndError {
     /// What was given, shortened.
     pub given: String,
@@ -249,24 +259,24 @@ impl FromStr for FarEnd {
             Err(FarEndError { given, reason })
         };
         let Some((kind, rest)) = text.split_once(':') else {
-            return refused("nothing says how it is reached");
+            return refused("it does not say how the client is reached");
         };
         let (rest, address) = match rest.rsplit_once(',') {
             None => (rest, None),
             Some((rest, address)) => match address.parse() {
                 Ok(address) => (rest, Some(address)),
-                Err(_) => return refused("what follows the comma is no IPv4 address"),
+                Err(_) => return refused("the text after the comma is not an IPv4 address"),
             },
         };
         match kind {
             "ssh" => {
-                // what begins with a dash would be an option of ssh
+                // ssh would take text with a leading dash as an option
                 let valid = !rest.is_empty()
                     && rest.len() <= DESTINATION_BYTES
                     && !rest.starts_with('-')
                     && rest.chars().all(|c| !c.is_whitespace() && !c.is_control() && c != ',');
                 if !valid {
-                    return refused("what follows ssh: is no host");
+                    return refused("the text after ssh: is not a host");
                 }
                 let url = if rest.starts_with("//") { "ssh:" } else { "" };
                 Ok(Self::Ssh { destination: format!("{url}{rest}"), address })
@@ -274,8 +284,8 @@ impl FromStr for FarEnd {
             "interface" if is_interface_name(rest) => {
                 Ok(Self::Interface { name: rest.to_owned(), address })
             }
-            "interface" => refused("what follows interface: is no interface name"),
-            _ => refused("it is reached neither by ssh: nor as interface:"),
+            "interface" => refused("the text after interface: is not an interface name"),
+            _ => refused("it begins neither with ssh: nor with interface:"),
         }
     }
 }
@@ -294,8 +304,8 @@ impl From<FarEnd> for String {
     }
 }
 
-/// Whether an interface can be called that, as the kernel's dev_valid_name (net/core/dev.c) has
-/// it, and printable besides.
+/// Whether the name is valid for an interface: by the kernel's dev_valid_name (net/core/dev.c),
+/// and printable.
 pub fn is_interface_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= NAME_BYTES
@@ -338,17 +348,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_far_end_says_what_would_be_right() {
+    fn other_texts_are_refused_with_what_would_be_right() {
         for (text, reason) in [
-            ("lab2", "how it is reached"),
-            ("rsh:lab2", "neither by ssh: nor as interface:"),
-            ("ssh:", "no host"),
-            ("ssh:-oProxyCommand=reboot", "no host"),
-            ("ssh:a b", "no host"),
-            ("ssh:lab2,lab3", "no IPv4 address"),
-            ("ssh:lab2,10.0.0.256", "no IPv4 address"),
-            ("interface:", "no interface name"),
-            ("interface:a/b", "no interface name"),
+            ("lab2", "how the client is reached"),
+            ("rsh:lab2", "neither with ssh: nor with interface:"),
+            ("ssh:", "not a host"),
+            ("ssh:-oProxyCommand=reboot", "not a host"),
+            ("ssh:a b", "not a host"),
+            ("ssh:lab2,lab3", "not an IPv4 address"),
+            ("ssh:lab2,10.0.0.256", "not an IPv4 address"),
+            ("interface:", "not an interface name"),
+            ("interface:a/b", "not an interface name"),
         ] {
             let error = text.parse::<FarEnd>().unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("expected \"ssh:HOST\""), "{error}");
@@ -356,20 +366,25 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_shared_out_to_interfaces_evenly() {
+    fn each_interface_has_the_same_number_of_clients() {
         assert_eq!(made(&["eth1"], &["ssh:a"], None), Ok(1));
         assert_eq!(made(&["eth1", "eth2"], &["ssh:a", "ssh:a", "ssh:b", "ssh:b"], None), Ok(2));
         assert_eq!(made(&["eth1"], &["interface:eth2"], None), Ok(1));
         for (names, clients, program, part) in [
             (&["eth1"][..], &[][..], None, "needs a client"),
-            (&["eth1", "eth2"], &["ssh:a", "ssh:b", "ssh:c"], None, "3 clients behind 2"),
-            (&[], &["ssh:a"], None, "1 clients behind 0"),
-            (&["eth1", "eth1"], &["ssh:a", "ssh:b"], None, "interface eth1 stands twice"),
-            (&["eth1"], &["interface:eth1"], None, "interface eth1 stands twice"),
-            (&["a b"], &["ssh:a"], None, "\"a b\" is no interface name"),
+            (
+                &["eth1", "eth2"],
+                &["ssh:a", "ssh:b", "ssh:c"],
+                None,
+                "3 clients cannot be divided among 2",
+            ),
+            (&[], &["ssh:a"], None, "1 clients cannot be divided among 0"),
+            (&["eth1", "eth1"], &["ssh:a", "ssh:b"], None, "interface eth1 is named twice"),
+            (&["eth1"], &["interface:eth1"], None, "interface eth1 is named twice"),
+            (&["a b"], &["ssh:a"], None, "\"a b\" is not an interface name"),
             (&["eth1"], &["ssh:a", "interface:eth2"], None, "ssh:a and interface:eth2"),
-            (&["eth1"], &["interface:eth2"], Some("linkrate"), "means nothing"),
-            (&["eth1"], &["ssh:a"], Some(""), "has no name"),
+            (&["eth1"], &["interface:eth2"], Some("linkrate"), "is for clients behind ssh"),
+            (&["eth1"], &["ssh:a"], Some(""), "has an empty name"),
         ] {
             let error = made(names, clients, program).unwrap_err();
             assert!(error.contains(part), "{error}");

@@ -1,172 +1,272 @@
-//! What is set before a run, on the SUT's interface and on every test socket.
+//! The knobs of an interface and its port, declared once.
 //!
-//! `None` means "leave as the testbed made it". A knob that is `Some` is read back after it was
-//! set, and a difference fails the run by the knob's name.
+//! The table below is the only list of knobs. From each row come the field of the request and of
+//! the effective values, the key in study files, stored runs and models, the option of `measure`
+//! with its help, what `adapter set` takes, the column in `runs.csv` and the name in reports. To
+//! add a knob, add a row, let its owner obey it, and add a line to the book's list of knobs.
+//!
+//! A request leaves a knob `None` that stays as the testbed made it. A knob that is `Some` is read
+//! back after it was set, and a difference fails the run by the knob's key.
+
+mod declare;
+mod socket;
+mod value;
+mod words;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{PortKnobs, Steering};
-use crate::units::ByteSize;
+pub use declare::{Change, Ends, Knob, Owner};
+pub use socket::SocketKnobs;
+pub use value::{Unit, Value, Values};
+pub use words::{Offload, Steering, Word};
 
-/// The transmit offload ladder. Since Linux 4.17 TCP always builds large segments, so "TSO off"
-/// alone means software GSO; what the papers called "off" is the lowest rung.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Offload {
-    /// One TCP segment per socket buffer: `gso_max_segs` 1.
-    None,
-    /// TCP builds superframes, the kernel cuts them just before the driver: TSO features off.
-    Gso,
-    /// The superframe reaches the adapter: TSO features on.
-    Tso,
+use crate::model::{LARGEST_MTU, SMALLEST_MTU};
+use declare::{is_unset, knobs, put};
+use value::KnobType;
+
+/// Longest moderation of interrupts, µs.
+pub const MOST_USECS: u32 = 10_000;
+
+const fn number(low: u32, high: u32) -> Values {
+    Values::Number { low, high, unit: Unit::None }
 }
 
-impl Offload {
-    /// The word for it, as study files and tables have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Gso => "gso",
-            Self::Tso => "tso",
-        }
+const fn bytes(low: u32, high: u32) -> Values {
+    Values::Number { low, high, unit: Unit::Bytes }
+}
+
+const fn microseconds(low: u32, high: u32) -> Values {
+    Values::Number { low, high, unit: Unit::Microseconds }
+}
+
+const fn frames(low: u32, high: u32) -> Values {
+    Values::Number { low, high, unit: Unit::Frames }
+}
+
+// A row: help, key, field with type and default; owner, values, when it may change, which ends of
+// a link have it, name in sentences. serde derives the key from the field: a test compares both.
+knobs! {
+    /// Knobs of an interface of the system under test.
+    InterfaceKnobs {
+        /// Transmit offload: no superframes, superframes that the kernel cuts (GSO), or that the
+        /// adapter cuts (TSO)
+        "offload" offload: Offload;
+        Kernel, Values::Words(Offload::WORDS), Live, One, "offload";
+
+        /// Generic receive offload: the kernel merges received segments
+        "gro" gro: bool;
+        Kernel, Values::Switch, Live, One, "GRO";
+
+        /// Transmit checksum offload
+        "tx-checksum" tx_checksum: bool;
+        Kernel, Values::Switch, Live, One, "transmit checksum offload";
+
+        /// Receive checksum offload
+        "rx-checksum" rx_checksum: bool;
+        Driver, Values::Switch, Live, One, "receive checksum offload";
+
+        // RFC 791 lets no link have less; the total length field ends at 65535
+        /// Largest IP packet; both ends of the link get the same
+        "mtu" mtu: u32;
+        Kernel, bytes(SMALLEST_MTU, LARGEST_MTU), Live, Both, "MTU";
+
+        // GSO_MAX_SIZE, include/linux/netdevice.h: 8 * 65535
+        /// Largest superframe that TCP builds (the virtual MTU)
+        "gso-max-size" gso_max_size: u32;
+        Kernel, bytes(1500, 524_280), Live, One, "largest superframe";
+
+        /// Pairs of receive and transmit queues in use
+        "queues" queues: u32;
+        Driver, number(1, 64), Live, One, "queues";
+    }
+
+    /// Knobs of a virtual adapter's port, which the kernel does not know.
+    port:
+    /// What is asked of a virtual adapter's port. The port's receive checksum offload is
+    /// [`InterfaceKnobs::rx_checksum`].
+    PortRequest,
+    /// The effective values of a virtual adapter's port.
+    PortKnobs with rx_checksum: bool = true {
+        /// Large receive offload: the adapter merges received TCP segments (packet reassembly)
+        "lro" lro: bool = false;
+        Port, Values::Switch, Live, One, "LRO";
+
+        /// How the adapter distributes received frames to queues
+        "steering" steering: Steering = Steering::Rss;
+        Port, Values::Words(Steering::WORDS), Live, One, "steering";
+
+        /// Period of the timer of receive interrupts, in microseconds; 0 interrupts at once
+        "rx-usecs" rx_usecs: u32 = 20;
+        Port, microseconds(0, MOST_USECS), Live, One, "rx-usecs";
+
+        /// Waiting frames that raise a receive interrupt before the timer; 0 waits for the timer
+        "rx-frames" rx_frames: u32 = 64;
+        Port, frames(0, 16_384), Live, One, "rx-frames";
+
+        /// Delay of the interrupt that completes sent frames, in microseconds
+        "tx-usecs" tx_usecs: u32 = 50;
+        Port, microseconds(0, MOST_USECS), Live, One, "tx-usecs";
+
+        /// 802.1Q VLAN of the frames on the link; 0 sends them without a tag
+        "vlan" vlan: u16 = 0;
+        Port, number(0, 4094), Live, Both, "VLAN";
+
+        /// 802.3 frames with LLC/SNAP on the link instead of Ethernet II
+        "snap" snap: bool = false;
+        Port, Values::Switch, Live, Both, "SNAP framing";
+
+        /// Adaptive interrupt moderation: rx-usecs delays receive interrupts of bulk traffic only
+        "adaptive-rx" adaptive_rx: bool = false;
+        Port, Values::Switch, Live, Both, "adaptive interrupt moderation";
     }
 }
 
-/// Knobs of the adapter's interface in the system under test.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct InterfaceKnobs {
-    /// Rung of the transmit ladder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offload: Option<Offload>,
-    /// Generic receive offload (`rx-gro`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gro: Option<bool>,
-    /// Transmit checksum offload (`tx-checksum-*`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tx_checksum: Option<bool>,
-    /// Receive checksum offload (`rx-checksum`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rx_checksum: Option<bool>,
-    /// Largest IP packet in bytes; set on both ends of a wire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mtu: Option<u32>,
-    /// Largest superframe in bytes: the virtual MTU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gso_max_size: Option<u32>,
-    /// Receive and transmit queue pairs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queues: Option<u32>,
-    /// Knobs of a virtual adapter's port, which its host's kernel does not know.
-    #[serde(default, skip_serializing_if = "PortRequest::is_empty")]
-    pub port: PortRequest,
+/// The knob with that key.
+pub fn find(key: &str) -> Option<&'static Knob> {
+    KNOBS.iter().find(|knob| knob.key == key)
 }
 
 impl InterfaceKnobs {
-    /// Every knob that is known, by its key, as it is written.
+    /// The knobs that are set, by key, in the order of the table.
     pub fn values(&self) -> Vec<(&'static str, String)> {
-        let word = |on: bool| if on { "on" } else { "off" }.to_owned();
-        let number = |number: u32| number.to_string();
-        let port = &self.port;
-        let all = [
-            ("offload", self.offload.map(|offload| offload.name().to_owned())),
-            ("gso-max-size", self.gso_max_size.map(number)),
-            ("tx-checksum", self.tx_checksum.map(word)),
-            ("rx-checksum", self.rx_checksum.map(word)),
-            ("lro", port.lro.map(word)),
-            ("gro", self.gro.map(word)),
-            ("mtu", self.mtu.map(number)),
-            ("vlan", port.vlan.map(u32::from).map(number)),
-            ("snap", port.snap.map(word)),
-            ("queues", self.queues.map(number)),
-            ("steering", port.steering.map(|steering| steering.name().to_owned())),
-            ("rx-usecs", port.rx_usecs.map(number)),
-            ("rx-frames", port.rx_frames.map(number)),
-            ("tx-usecs", port.tx_usecs.map(number)),
-        ];
-        all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+        let value = |knob: &Knob| Some((knob.key, knob.get(self)?.to_string()));
+        KNOBS.iter().filter_map(value).collect()
+    }
+
+    /// Those of these knobs that `owner` obeys.
+    #[must_use]
+    pub fn of(&self, owner: Owner) -> Self {
+        let mut some = Self::default();
+        for knob in KNOBS.iter().filter(|knob| knob.owner == owner) {
+            if let Some(value) = knob.get(self) {
+                (knob.set)(&mut some, value);
+            }
+        }
+        some
     }
 }
 
-/// What is asked of a virtual adapter's port; [`PortKnobs`] says what each means. The port's
-/// receive checksum is [`InterfaceKnobs::rx_checksum`].
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct PortRequest {
-    /// Merging of received TCP segments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lro: Option<bool>,
-    /// How received frames are shared out to queues.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steering: Option<Steering>,
-    /// Receive interrupts by time, µs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rx_usecs: Option<u32>,
-    /// Receive interrupts by number of frames.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rx_frames: Option<u32>,
-    /// Transmit completion interrupts by time, µs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tx_usecs: Option<u32>,
-    /// VLAN on the wire; 0 for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vlan: Option<u16>,
-    /// LLC/SNAP on the wire.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snap: Option<bool>,
-}
-
-impl PortRequest {
-    /// Whether nothing is asked.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// What a port has that had `fresh` before it was asked.
-    pub fn over(&self, fresh: &PortKnobs, rx_checksum: Option<bool>) -> PortKnobs {
-        PortKnobs {
-            lro: self.lro.unwrap_or(fresh.lro),
-            rx_checksum: rx_checksum.unwrap_or(fresh.rx_checksum),
-            steering: self.steering.unwrap_or(fresh.steering),
-            rx_usecs: self.rx_usecs.unwrap_or(fresh.rx_usecs),
-            rx_frames: self.rx_frames.unwrap_or(fresh.rx_frames),
-            tx_usecs: self.tx_usecs.unwrap_or(fresh.tx_usecs),
-            vlan: self.vlan.unwrap_or(fresh.vlan),
-            snap: self.snap.unwrap_or(fresh.snap),
+impl PortKnobs {
+    /// The request that would set all of these values.
+    pub fn request(&self) -> InterfaceKnobs {
+        InterfaceKnobs {
+            rx_checksum: Some(self.rx_checksum),
+            port: PortRequest::of(self),
+            ..InterfaceKnobs::default()
         }
     }
 
-    /// What a port has, as the request that would set all of it.
-    pub fn of(knobs: &PortKnobs) -> Self {
-        Self {
-            lro: Some(knobs.lro),
-            steering: Some(knobs.steering),
-            rx_usecs: Some(knobs.rx_usecs),
-            rx_frames: Some(knobs.rx_frames),
-            tx_usecs: Some(knobs.tx_usecs),
-            vlan: Some(knobs.vlan),
-            snap: Some(knobs.snap),
-        }
+    /// The effective values once `asked` is set, where these were effective before.
+    #[must_use]
+    pub fn with(&self, asked: &InterfaceKnobs) -> Self {
+        asked.port.over(self, asked.rx_checksum)
     }
 }
 
-/// Options of every test socket, on both ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct SocketKnobs {
-    /// SO_SNDBUF and SO_RCVBUF in bytes as the application asks; the kernel doubles it for its
-    /// own bookkeeping, socket(7). `None` leaves autotuning on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub buffer: Option<ByteSize>,
-    /// TCP_CONGESTION, set before connect and on listeners: a socket that was connected under bbr
-    /// keeps bbr's pacing even after it changes to another algorithm.
-    pub congestion: String,
-    /// TCP_NODELAY.
-    pub nodelay: bool,
-}
+#[cfg(test)]
+mod tests {
+    use serde_json::Value as Json;
 
-impl Default for SocketKnobs {
-    fn default() -> Self {
-        Self { buffer: None, congestion: "cubic".to_owned(), nodelay: false }
+    use super::*;
+
+    /// A value other than the first one that the knob takes.
+    fn some_value(knob: &Knob) -> Value {
+        match knob.values {
+            Values::Switch => Value::Switch(true),
+            Values::Words(words) => Value::Word(words[1].word),
+            Values::Number { high, .. } => Value::Number(high),
+        }
+    }
+
+    #[test]
+    fn every_key_is_the_one_in_stored_runs() {
+        for knob in KNOBS {
+            let mut knobs = InterfaceKnobs::default();
+            assert!(knob.set(&mut knobs, some_value(knob)));
+            let json = serde_json::to_value(&knobs).unwrap();
+            let place = if knob.owner == Owner::Port { &json["port"] } else { &json };
+            let keys: Vec<&String> = place.as_object().unwrap().keys().collect();
+            assert_eq!(keys, [knob.key]);
+            assert_eq!(serde_json::from_value::<InterfaceKnobs>(json.clone()).unwrap(), knobs);
+        }
+        let defaults = serde_json::to_value(PortKnobs::default()).unwrap();
+        let of_port = |knob: &&Knob| knob.owner == Owner::Port || knob.key == "rx-checksum";
+        let keys: Vec<&str> = KNOBS.iter().filter(of_port).map(|knob| knob.key).collect();
+        let stored = defaults.as_object().unwrap();
+        assert_eq!(stored.len(), keys.len());
+        assert!(keys.iter().all(|key| stored.contains_key(*key)), "{stored:?}");
+    }
+
+    #[test]
+    fn a_row_has_a_key_of_its_own_and_a_help_in_one_line() {
+        for (index, knob) in KNOBS.iter().enumerate() {
+            assert!(KNOBS[..index].iter().all(|other| other.key != knob.key), "{}", knob.key);
+            assert!(!knob.help.is_empty() && !knob.help.contains('\n'), "{}", knob.key);
+            assert_eq!(knob.help, knob.help.trim());
+            assert!(!knob.help.ends_with('.'), "{}", knob.help);
+        }
+    }
+
+    #[test]
+    fn a_knob_reads_what_was_set_and_refuses_what_it_does_not_take() {
+        for knob in KNOBS {
+            let mut knobs = InterfaceKnobs::default();
+            assert_eq!(knob.get(&knobs), None);
+            let value = some_value(knob);
+            assert!(knob.set(&mut knobs, value));
+            assert_eq!(knob.get(&knobs), Some(value));
+            assert_eq!(knobs.values(), [(knob.key, value.to_string())]);
+            let before = knobs.clone();
+            for wrong in [Value::Word("sideways"), Value::Number(u32::MAX)] {
+                assert!(!knob.set(&mut knobs, wrong), "{}", knob.key);
+            }
+            assert_eq!(knobs, before);
+        }
+    }
+
+    #[test]
+    fn a_request_changes_what_it_names_and_no_more() {
+        let fresh = PortKnobs { rx_usecs: 7, vlan: 3, ..PortKnobs::default() };
+        let asked = InterfaceKnobs {
+            rx_checksum: Some(false),
+            port: PortRequest { lro: Some(true), ..PortRequest::default() },
+            ..InterfaceKnobs::default()
+        };
+        let now = fresh.with(&asked);
+        assert_eq!(now, PortKnobs { rx_checksum: false, lro: true, ..fresh.clone() });
+        assert_eq!(fresh.with(&now.request()), now);
+        assert_eq!(asked.of(Owner::Driver).values(), [("rx-checksum", "off".to_owned())]);
+        assert_eq!(asked.of(Owner::Port).values(), [("lro", "on".to_owned())]);
+        assert_eq!(asked.of(Owner::Kernel), InterfaceKnobs::default());
+        let other = InterfaceKnobs { mtu: Some(9000), ..fresh.request() };
+        let both = asked.or(&other);
+        assert_eq!((both.rx_checksum, both.mtu), (Some(false), Some(9000)));
+        assert_eq!((both.port.lro, both.port.rx_usecs), (Some(true), Some(7)));
+    }
+
+    #[test]
+    fn both_ends_share_what_is_declared_so() {
+        let sut = PortKnobs { lro: true, vlan: 5, snap: true, rx_usecs: 1, ..PortKnobs::default() };
+        let client = PortKnobs::default().sharing(&sut);
+        assert_eq!(client, PortKnobs { vlan: 5, snap: true, ..PortKnobs::default() });
+        let shared = KNOBS.iter().filter(|knob| knob.ends == Ends::Both).map(|knob| knob.key);
+        assert_eq!(shared.collect::<Vec<_>>(), ["mtu", "vlan", "snap", "adaptive-rx"]);
+    }
+
+    #[test]
+    fn knobs_of_the_previous_version_are_read() {
+        let text = r#"{"offload":"tso","gro":true,"tx-checksum":true,"rx-checksum":false,"mtu":1500,
+            "gso-max-size":32160,"queues":1,"port":{"lro":false,"steering":"destination-port",
+            "rx-usecs":250,"rx-frames":0,"tx-usecs":250,"vlan":100,"snap":false}}"#;
+        let knobs: InterfaceKnobs = serde_json::from_str(text).unwrap();
+        let json: Json = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_value(&knobs).unwrap(), json);
+        let text = r#"{"lro":true,"rx-checksum":false,"steering":"off","rx-usecs":1,"rx-frames":2,
+            "tx-usecs":3,"vlan":4,"snap":true}"#;
+        let knobs: PortKnobs = serde_json::from_str(text).unwrap();
+        assert_eq!((knobs.tx_usecs, knobs.steering), (3, Steering::Off));
+        // the previous version knew a fixed delay only
+        assert!(!knobs.adaptive_rx);
+        assert!(serde_json::from_str::<PortKnobs>(r#"{"lor":true}"#).is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! A running lab and its virtual adapters, as whoever looks at them sees them.
+//! Reports about a running lab and its virtual adapters.
 //!
-//! Counters are what was counted since the port was made; two reports give what happened between
-//! them.
+//! Counters count from the moment the port was made; the difference of two reports is the traffic
+//! between them.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -24,7 +24,7 @@ pub struct LabReport {
     pub name: String,
     /// The process that holds it.
     pub pid: u32,
-    /// What joins its hosts: `veth` or a model's name.
+    /// The adapter that joins its hosts: `veth` or a model's name.
     pub adapter: String,
     /// Share of the model's rates at which links and buses run.
     pub scale: f64,
@@ -65,7 +65,7 @@ pub struct AdapterReport {
     pub lab: String,
     /// CLOCK_MONOTONIC, ns.
     pub at_ns: u64,
-    /// What the adapters are made like, at the lab's scale.
+    /// The model of the adapters, at the lab's scale.
     pub model: Model,
     /// Nanoseconds each adapter's bus was busy; empty where it never limits.
     pub buses_busy_ns: Vec<u64>,
@@ -94,18 +94,17 @@ pub struct PortReport {
     pub reaches: Vec<String>,
     /// Whether its link is up.
     pub link_up: bool,
-    /// Bits per second of its link; absent where nothing takes any time.
+    /// Bits per second of its link; absent where frames take no time.
     pub link_rate: Option<BitRate>,
-    /// Where its packets are captured to, if they are.
+    /// The file that its packets are captured to.
     pub capture: Option<String>,
-    /// Faults of its wire that are not off, as they are written.
+    /// Faults of its wire that are on, as they are written.
     pub faults: BTreeMap<String, String>,
-    /// VLANs of the switch's port that it leads to, as they are written; empty where it is a member of
-    /// all, or on a cable.
+    /// VLANs of the switch's port that it leads to, as they are written; empty where it is a member
+    /// of all, or on a cable.
     #[serde(default)]
     pub vlans: BTreeMap<String, String>,
-    /// What is set, as read back; only what the adapter itself knows where the kernel was not
-    /// asked.
+    /// The knobs as read back; without those of the kernel where the kernel was not asked.
     pub knobs: InterfaceKnobs,
     /// Counters by name, as in
     /// [`PortEvidence::counters`](crate::measurement::PortEvidence::counters).
@@ -116,14 +115,14 @@ pub struct PortReport {
     pub device: Option<ThreadTime>,
 }
 
-/// What a change of settings came to.
+/// The result of a change of knobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SettingsReport {
     /// The port.
     pub port: String,
-    /// The settings that were named, each with its value as read back.
+    /// The knobs that were named, each with its value as read back.
     pub settings: BTreeMap<String, String>,
-    /// Those of them that had to be the same at the ports behind the wire, and were set there too.
+    /// Those of them that the ports at the far end of the link got too.
     pub shared: Vec<String>,
     /// These ports.
     pub shared_with: Vec<String>,

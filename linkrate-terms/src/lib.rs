@@ -1,21 +1,21 @@
 //! The project's words as types.
 //!
-//! Everything that more than one layer must name lives here, and nothing else does: no I/O,
-//! no clock, no system call. A study file is parsed into these types, the controller sends them
-//! to agents, agents answer with them, the store keeps them and the report prints them.
+//! The types that several layers share. They do no I/O, read no clock and make no system call. A
+//! study file is parsed into them, the controller sends them to agents, agents answer with them,
+//! the store keeps them and the report prints them.
 //!
 //! - [`units`]: bytes, bit rates, durations and percentages as people write them
 //! - [`cpus`]: sets of CPUs in the kernel's list format
-//! - [`workload`]: what traffic flows
-//! - [`knobs`]: what is set on the interface and on the sockets
+//! - [`workload`]: the traffic of a run
+//! - [`knobs`]: the settings of the interface, its port and the sockets
 //! - [`interfaces`]: existing interfaces, and the clients at their far ends
-//! - [`model`]: what a virtual adapter is made like
+//! - [`model`]: the properties of a virtual adapter
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
-//! - [`measurement`]: what one run gave
-//! - [`profile`]: what the CPUs were doing, by samples
-//! - [`lab`]: a running lab, as seen from outside
-//! - [`nearest`]: "did you mean" for every name a person can mistype
+//! - [`measurement`]: the result of one run
+//! - [`profile`]: samples of the CPUs
+//! - [`lab`]: reports about a running lab
+//! - [`nearest`]: "did you mean" for mistyped names
 
 #![forbid(unsafe_code)]
 
@@ -34,9 +34,9 @@ pub mod workload;
 
 pub use cpus::CpuSet;
 pub use interfaces::{FarEnd, Interfaces};
-pub use knobs::{InterfaceKnobs, Offload, SocketKnobs};
+pub use knobs::{InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering};
 pub use measurement::Measurement;
-pub use model::{Model, PortKnobs, Steering};
+pub use model::Model;
 pub use profile::Profile;
 pub use spec::{CpuMeter, RunSpec, Task, TestbedSpec};
 pub use units::{BitRate, ByteSize};

@@ -1,7 +1,7 @@
-//! What one run gave: figures, what was effective, and the evidence.
+//! The result of one run: counts, effective knobs and evidence.
 //!
-//! Raw counts are kept, rates are derived from them by the methods here, so that a stored run can
-//! always be recomputed. Times are nanoseconds unless the name says otherwise.
+//! Raw counts are stored and the methods here derive rates from them, so that a stored run can be
+//! evaluated again. Times are nanoseconds unless the name says otherwise.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::units::BitRate;
 /// One KB in a service demand is 1024 bytes, as in netperf.
 pub const BYTES_PER_KB: f64 = 1024.0;
 
-/// Everything one run gave.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// What flowed, counted by the receivers.
@@ -27,14 +27,14 @@ pub struct Measurement {
     pub sut_cpu: CpuUse,
     /// CPU of all clients together; absent when it cannot be told from the SUT's.
     pub client_cpu: CpuUse,
-    /// What the interface and the sockets really had.
+    /// The effective knobs of the interface and the sockets.
     pub effective: Effective,
-    /// What the counters prove.
+    /// The evidence of the counters.
     pub evidence: Evidence,
-    /// What the SUT's CPUs were doing; absent unless the run was profiled.
+    /// The profile of the SUT's CPUs; absent unless the run was profiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Box<Profile>>,
-    /// Things a reader of the figure must know, as full sentences.
+    /// Remarks that a reader of the result needs, as full sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -152,15 +152,15 @@ pub struct CpuUse {
     pub others: Vec<OtherProgram>,
 }
 
-/// A program that is none of linkrate's, over the window.
+/// A program other than linkrate, over the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherProgram {
     /// Process id.
     pub pid: u32,
     /// Its name, at most 15 bytes.
     pub name: String,
-    /// CPU time of its threads on the CPUs in question; what it was at most where a thread may
-    /// run elsewhere too.
+    /// CPU time of its threads on these CPUs; an upper limit where a thread may run on other CPUs
+    /// as well.
     pub cpu_ns: u64,
 }
 
@@ -175,9 +175,9 @@ pub struct CpuTime {
     pub busy_ns: u64,
     /// Taken by the hypervisor.
     pub steal_ns: u64,
-    /// How far `busy_ns` may be off to either side, because it is not known what of the steal fell
-    /// into idle time, or what of the time of a counter was stolen; ticks and what the hypervisor
-    /// does not tell are not in it.
+    /// Largest error of `busy_ns` in either direction. It is not known how much of the steal fell
+    /// into idle time, nor how much of an idle counter's time was stolen. The error of ticks, and
+    /// steal that the hypervisor does not report, are not included.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsure_ns: u64,
 }
@@ -206,7 +206,7 @@ impl CpuUse {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.busy_ns))
     }
 
-    /// How far [`busy_ns`](Self::busy_ns) may be off to either side, ns.
+    /// Largest error of [`busy_ns`](Self::busy_ns) in either direction, ns.
     pub fn unsure_ns(&self) -> u64 {
         self.cpus.iter().fold(0, |sum, cpu| sum.saturating_add(cpu.unsure_ns))
     }
@@ -275,7 +275,7 @@ impl Measurement {
     }
 }
 
-/// What was really set, read back.
+/// The effective knobs, as read back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Effective {
     /// The SUT's interface.
@@ -290,7 +290,7 @@ pub struct Effective {
     pub mss_bytes: u32,
 }
 
-/// What the counters prove was really on.
+/// What the counters prove of the run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
     /// The SUT's interfaces, all together, over the window.
@@ -397,8 +397,8 @@ impl AdapterEvidence {
         percent(self.driver_threads.iter().map(|thread| thread.cpu_ns).max()?, self.window_ns)
     }
 
-    /// Mean bytes of a frame the ports sent, Ethernet header and FCS included: one MTU and its
-    /// headers, whatever the host handed over.
+    /// Mean bytes of a frame the ports sent, Ethernet header and FCS included: at most one
+    /// MTU and its headers, however large the host's packets are.
     pub fn mean_wire_frame_bytes(&self) -> Option<f64> {
         self.mean_frame_bytes("Out")
     }
@@ -415,7 +415,7 @@ impl AdapterEvidence {
         ratio(Some(&self.total(&format!("ifHC{way}Octets"))), Some(&frames))
     }
 
-    /// What the ports dropped, by reason; reasons without a drop are left out.
+    /// Packets that the ports dropped, by reason; reasons without a drop are left out.
     pub fn drops(&self) -> BTreeMap<String, u64> {
         let mut drops: BTreeMap<String, u64> = BTreeMap::new();
         for (name, count) in self.ports.iter().flat_map(|port| &port.counters) {
@@ -467,7 +467,7 @@ impl InterfaceCounts {
         self.with(other, u64::saturating_add)
     }
 
-    /// What was counted since `earlier`.
+    /// The counts since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         self.with(earlier, u64::saturating_sub)
     }
@@ -500,13 +500,13 @@ pub struct SenderTimes {
     pub rwnd_limited_unqueued_us: Option<u64>,
     /// Part of it limited by the send buffer, µs.
     pub sndbuf_limited_us: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmits: u64,
-    /// Looks at the send buffers, taken from time to time within the window.
+    /// Looks at the send buffers within the window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_looks: u64,
-    /// Those that found a buffer full, all of it sent, and the path without a queue to speak of: more
-    /// buffer would have been more throughput.
+    /// Looks that found a full buffer, all of it sent, and no queue on the path: a larger buffer
+    /// would have given more throughput.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_full_looks: u64,
 }

@@ -1,13 +1,12 @@
-//! Models of adapters: what a virtual adapter is made like, as data.
+//! Models of adapters: the properties of a virtual adapter, as data.
 //!
-//! A model is a TOML file. The built-in ones lie in `linkrate-terms/models/`; anyone can write
-//! another. The whole model travels with a testbed, so that results say what they were measured
-//! on even after the file has changed.
-
-use std::fmt;
+//! A model is a TOML file. The built-in models are in `linkrate-terms/models/`; anyone can write
+//! another. A testbed keeps the whole model, so that results say what they were measured on even
+//! after the file has changed.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::knobs::{KNOBS, Knob, Owner, PortKnobs, Value, Values};
 use crate::nearest::did_you_mean;
 use crate::units::BitRate;
 
@@ -18,22 +17,19 @@ pub const LARGEST_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
 pub const LARGEST_SUPERFRAME: u32 = 65_535;
 
-/// Longest moderation of interrupts, µs.
-pub const MOST_USECS: u32 = 10_000;
-
-/// What an adapter is made like.
+/// The properties of a virtual adapter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Model {
     /// Short name (`gigabit`).
     pub name: String,
-    /// One line that says what it is.
+    /// One line about the adapter.
     pub title: String,
-    /// Where its figures come from.
+    /// Where its values come from.
     pub source: String,
     /// Ports of one adapter.
     pub ports: u32,
-    /// Bits per second of each port's link, in each direction; absent: as fast as it goes.
+    /// Bits per second of each port's link, in each direction; absent: frames take no time.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
     pub rate: Option<BitRate>,
     /// Bits per second that the bus carries for all ports and both directions together; absent:
@@ -50,85 +46,25 @@ pub struct Model {
     pub transmit_ring: u32,
     /// Descriptors of each receive queue; one holds a frame, or a superframe that was merged.
     pub receive_ring: u32,
-    /// Packets pass as the host made them: superframes whole, checksums unmade. No adapter does
-    /// that; it is what the work of the offloads is measured against.
+    /// Packets pass as the host made them: superframes are not cut and checksums are not computed.
+    /// No adapter does that; it is the reference for the cost of the offloads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hand_through: bool,
-    /// What a fresh port has set.
+    /// The knobs of a fresh port.
     #[serde(default)]
     pub defaults: PortKnobs,
-}
-
-/// How received frames are shared out to queues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Steering {
-    /// Everything to queue 0.
-    Off,
-    /// By the Toeplitz hash of addresses and ports (receive-side scaling).
-    Rss,
-    /// By destination port, through a table that the driver keeps current.
-    DestinationPort,
-}
-
-impl Steering {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Rss => "rss",
-            Self::DestinationPort => "destination-port",
-        }
-    }
-}
-
-/// What can be set on a port of a virtual adapter beside what `ethtool -k` shows; effective values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct PortKnobs {
-    /// Merging of received TCP segments (large receive offload, packet reassembly).
-    pub lro: bool,
-    /// Verification of received checksums; off leaves it to the host.
-    pub rx_checksum: bool,
-    /// How received frames are shared out to queues.
-    pub steering: Steering,
-    /// A receive interrupt is raised so many µs after the first frame that waits; 0: at once.
-    pub rx_usecs: u32,
-    /// A receive interrupt is raised when so many frames wait; 0: only by time.
-    pub rx_frames: u32,
-    /// A transmit completion interrupt is raised so many µs after the first completion.
-    pub tx_usecs: u32,
-    /// 802.1Q VLAN on the wire, 1 to 4094; 0: no tag.
-    pub vlan: u16,
-    /// 802.3 with LLC/SNAP instead of Ethernet II on the wire, for frames that fit its length.
-    pub snap: bool,
-}
-
-impl Default for PortKnobs {
-    fn default() -> Self {
-        Self {
-            lro: false,
-            rx_checksum: true,
-            steering: Steering::Rss,
-            rx_usecs: 20,
-            rx_frames: 64,
-            tx_usecs: 50,
-            vlan: 0,
-            snap: false,
-        }
-    }
 }
 
 /// A model that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// There is no such built-in model.
+    /// No built-in model has that name.
     #[error("unknown model {given:?}; {}", did_you_mean(.given, built_in_names()))]
     Unknown {
         /// What was given.
         given: String,
     },
-    /// The file is no model; the message names the key.
+    /// The text is not a model; the message names the key.
     #[error("line {line}: {message}")]
     Malformed {
         /// The line, from 1.
@@ -136,13 +72,13 @@ pub enum ModelError {
         /// What is wrong there.
         message: String,
     },
-    /// A value makes no adapter.
+    /// A value is out of its range.
     #[error("line {line}: {key} is {value}, expected {expected}")]
     OutOfRange {
         /// The line, from 1: that of the key, or the first where a default is refused.
         line: usize,
         /// The key.
-        key: &'static str,
+        key: String,
         /// Its value.
         value: String,
         /// What would be right.
@@ -177,14 +113,14 @@ impl Model {
     /// Reads a model from TOML.
     ///
     /// # Errors
-    /// [`ModelError`] with the key, and the line where the text is no model.
+    /// [`ModelError`] with the line and the key.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let model: Self = toml::from_str(text).map_err(|error| ModelError::Malformed {
             line: error.span().map_or(1, |span| line_at(text, span.start)),
             message: error.message().trim().replace('\n', " "),
         })?;
         model.check().map_err(|(key, value, expected)| ModelError::OutOfRange {
-            line: line_of(text, key),
+            line: line_of(text, &key),
             key,
             value,
             expected,
@@ -199,22 +135,28 @@ impl Model {
         let scaled = |rate: BitRate| BitRate(rate.0 * scale);
         self.rate = self.rate.map(scaled);
         self.bus = self.bus.map(scaled);
-        let longer =
-            |usecs: u32| (f64::from(usecs) / scale).round().min(f64::from(MOST_USECS)) as u32;
-        self.defaults.rx_usecs = longer(self.defaults.rx_usecs);
-        self.defaults.tx_usecs = longer(self.defaults.tx_usecs);
+        let mut defaults = self.defaults.request();
+        for knob in KNOBS.iter().filter(|knob| knob.is_time()) {
+            if let (Some(Value::Number(usecs)), Values::Number { high, .. }) =
+                (knob.get(&defaults), knob.values)
+            {
+                let longer = (f64::from(usecs) / scale).round().min(f64::from(high));
+                knob.set(&mut defaults, Value::Number(longer as u32));
+            }
+        }
+        self.defaults = self.defaults.with(&defaults);
         self
     }
 
-    /// The first key whose value makes no adapter, with the value and what would be right.
-    fn check(&self) -> Result<(), (&'static str, String, String)> {
+    /// The first key with a value out of its range, the value, and what would be right.
+    fn check(&self) -> Result<(), (String, String, String)> {
         let name = !self.name.is_empty()
             && self.name.len() <= 32
             && self.name != "veth"
             && self.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if !name {
             let expected = "1 to 32 letters, digits, '-' and '_', and not \"veth\"".to_owned();
-            return Err(("name", format!("{:?}", self.name), expected));
+            return Err(("name".to_owned(), format!("{:?}", self.name), expected));
         }
         let ranges = [
             ("ports", self.ports, 1, 64),
@@ -223,12 +165,17 @@ impl Model {
             ("max-mtu", self.max_mtu, SMALLEST_MTU, LARGEST_MTU),
             ("transmit-ring", self.transmit_ring, 2, 4096),
             ("receive-ring", self.receive_ring, 2, 16_384),
-            ("defaults.vlan", u32::from(self.defaults.vlan), 0, 4094),
-            ("defaults.rx-usecs", self.defaults.rx_usecs, 0, MOST_USECS),
-            ("defaults.rx-frames", self.defaults.rx_frames, 0, 16_384),
-            ("defaults.tx-usecs", self.defaults.tx_usecs, 0, MOST_USECS),
         ];
-        for (key, value, low, high) in ranges {
+        let defaults = self.defaults.request();
+        let of_knob = |knob: &Knob| match (knob.get(&defaults)?, knob.values) {
+            (Value::Number(value), Values::Number { low, high, .. }) => {
+                Some((format!("defaults.{}", knob.key), value, low, high))
+            }
+            _ => None,
+        };
+        let knobs = KNOBS.iter().filter(|knob| knob.owner == Owner::Port).filter_map(of_knob);
+        let ranges = ranges.map(|(key, value, low, high)| (key.to_owned(), value, low, high));
+        for (key, value, low, high) in ranges.into_iter().chain(knobs) {
             if !(low..=high).contains(&value) {
                 return Err((key, value.to_string(), format!("{low} to {high}")));
             }
@@ -236,7 +183,8 @@ impl Model {
         for (key, rate) in [("rate", self.rate), ("bus", self.bus)] {
             let Some(rate) = rate else { continue };
             if !(1e3..=1e12).contains(&rate.0) {
-                return Err((key, rate.to_string(), "1 kbit/s to 1000 Gbit/s".to_owned()));
+                let expected = "1 kbit/s to 1000 Gbit/s".to_owned();
+                return Err((key.to_owned(), rate.to_string(), expected));
             }
         }
         Ok(())
@@ -248,7 +196,7 @@ fn line_at(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The line on which a key of the model stands (`defaults.vlan`); the first without it.
+/// The line of a key of the model (`defaults.vlan`); the first line if the key is absent.
 fn line_of(text: &str, key: &str) -> usize {
     let Ok(document) = toml::de::DeTable::parse(text) else { return 1 };
     let mut table = document.into_inner();
@@ -261,12 +209,6 @@ fn line_of(text: &str, key: &str) -> usize {
         }
     }
     1
-}
-
-impl fmt::Display for Steering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// Rates as people write them (`10 Gbit/s`); a number is bits per second.
@@ -313,10 +255,14 @@ mod tests {
         assert_eq!(find("gigabit").unwrap().superframe, 32_160);
         let scaled = find("ten-gigabit").unwrap().scaled(0.1);
         assert_eq!(scaled.rate, Some(BitRate(1e9)));
+        // times grow as links get slower, up to the longest; counts stay
+        let PortKnobs { rx_usecs, tx_usecs, rx_frames, .. } = scaled.defaults;
+        assert_eq!((rx_usecs, tx_usecs, rx_frames), (500, 500, 128));
+        assert_eq!(find("gigabit").unwrap().scaled(0.001).defaults.rx_usecs, 10_000);
     }
 
     #[test]
-    fn what_is_no_model_is_refused_by_key() {
+    fn other_texts_are_refused_by_key() {
         let good = BUILT_IN[0];
         let cases = [
             ("ports = 2", "ports = 0", "ports is 0, expected 1 to 64"),

@@ -1,6 +1,6 @@
-//! The nearest valid name to one that is not.
+//! The valid name nearest to a mistyped one.
 
-/// Returns the candidate most like `given`, if any is near enough to be a likely typing error.
+/// Returns the candidate most like `given`, if one is near enough for a typing error.
 ///
 /// Near enough means a Damerau-Levenshtein distance of at most a third of the longer name,
 /// and at least one edit is always allowed.

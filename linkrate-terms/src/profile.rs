@@ -1,7 +1,7 @@
-//! What the CPUs of the system under test were doing, by samples.
+//! The profile of the CPUs of the system under test, by samples.
 //!
-//! Raw counts by kernel function and by thread. Which function belongs to which category is for the
-//! analysis to say, so that a stored run gains from a better table of categories.
+//! Raw counts by kernel function and by thread. The analysis assigns functions to categories, so
+//! that a better table of categories improves stored runs as well.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,41 +13,40 @@ pub struct Profile {
     pub period_ns: u64,
     /// Samples taken on each CPU as (CPU, samples), busy or idle.
     pub cpus: Vec<(u32, u64)>,
-    /// How often the CPUs began to idle, which they do again after each interrupt; absent where
-    /// the kernel does not say.
+    /// How often the CPUs became idle; a CPU does so again after each interrupt. Absent where the
+    /// kernel does not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_entries: Option<u64>,
-    /// Samples in the kernel on a thread's back as (innermost function, samples), the commonest
-    /// first. A module's
-    /// function has the module behind it (`f [m]`).
+    /// Samples in the kernel while a thread ran, as (innermost function, samples), the most
+    /// frequent first. A module's function has the module after it (`f [m]`).
     pub kernel: Vec<(String, u64)>,
-    /// The same for samples on the back of no thread: of the idle loop, and of interrupts and
-    /// softirqs that came out of it. None of them is in `kernel`.
+    /// The same for samples while no thread ran: in the idle loop, and in interrupts and softirqs
+    /// that interrupted it. They are not in `kernel`.
     pub idle: Vec<(String, u64)>,
-    /// Samples in functions that were too many to list, of either.
+    /// Samples in functions beyond the length of these lists, of both.
     #[serde(default)]
     pub kernel_rest: u64,
-    /// Samples in the kernel at addresses of no function.
+    /// Samples in the kernel at addresses outside all known functions.
     #[serde(default)]
     pub kernel_unnamed: u64,
-    /// Samples by the thread that ran, the commonest first.
+    /// Samples by the thread that ran, the most frequent first.
     pub tasks: Vec<TaskSamples>,
-    /// Samples for which the kernel had no room.
+    /// Samples that the kernel dropped for lack of room.
     #[serde(default)]
     pub lost: u64,
-    /// How often the kernel stopped sampling a CPU until its next tick, which it does where a CPU
-    /// idles for long: what is missing of the samples was idle.
+    /// How often the kernel stopped sampling a CPU until its next tick. It does so on a CPU that is
+    /// idle for long, so the missing samples were idle.
     #[serde(default)]
     pub throttled: u64,
 }
 
-/// The samples of one thread, or of those that were too many to list.
+/// The samples of one thread, or of all threads beyond the length of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TaskSamples {
     /// Its name; at most 15 bytes, as the kernel keeps it.
     pub name: String,
-    /// Whose it is.
+    /// The part of the system that it belongs to.
     pub owner: Owner,
     /// Its process id, 0 for idle CPUs.
     pub process: u32,
@@ -55,11 +54,11 @@ pub struct TaskSamples {
     pub thread: i32,
     /// Samples in user mode.
     pub user: u64,
-    /// Samples in the kernel on its back, part of those by function.
+    /// Samples in the kernel while it ran; they are part of the samples by function.
     pub kernel: u64,
 }
 
-/// Whose a thread is.
+/// The part of the system that a thread belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
@@ -69,9 +68,9 @@ pub enum Owner {
     Driver,
     /// The device of a virtual adapter, where it shares the CPUs.
     Device,
-    /// What measures: agents and controller.
+    /// The instrument: agents and controller.
     Instrument,
-    /// Nobody: the CPU was idle, or busy for no thread in particular.
+    /// No thread: the CPU was idle, or busy in an interrupt.
     Idle,
     /// Another program.
     Other,

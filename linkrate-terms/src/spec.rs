@@ -33,17 +33,17 @@ pub struct RunSpec {
     /// How many of the testbed's clients take part, from the first.
     pub clients: u32,
     /// How many ports of virtual adapters or existing interfaces take part, from the first, each
-    /// with [`TestbedSpec::clients_per_port`] clients; `None` on a veth, where `clients` says it.
+    /// with [`TestbedSpec::clients_per_port`] clients; `None` on veth, where `clients` counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<u32>,
     /// Traffic before the window opens.
     pub warm_up: Duration,
     /// The length of the common window in which both ends count.
     pub window: Duration,
-    /// Whether the SUT's CPUs are sampled, which costs them something.
+    /// Whether the SUT's CPUs are sampled for a profile, which costs CPU time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub profile: bool,
-    /// Seed for what is random inside the run (message sizes); another one for each run.
+    /// Seed for random choices inside the run (message sizes); each run has its own.
     pub seed: u64,
 }
 
@@ -116,21 +116,21 @@ impl CpuMeter {
         Self::ALL.into_iter().find(|meter| meter.word() == word)
     }
 
-    /// Whether nobody chose one.
+    /// Whether the meter is left to the testbed.
     pub fn is_auto(&self) -> bool {
         *self == Self::Auto
     }
 }
 
-/// What a study asks of its testbed.
+/// The testbed that a study asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TestbedSpec {
-    /// What joins the hosts.
+    /// The adapter that joins the hosts.
     pub adapter: Adapter,
-    /// Number of client hosts; `ports` times `clients_per_port` but on a veth.
+    /// Number of client hosts; `ports` times `clients_per_port` except on veth.
     pub clients: u32,
-    /// Most ports any run asks for; unused on a veth.
+    /// The largest number of ports that a run asks for; unused on veth.
     #[serde(default = "one")]
     pub ports: u32,
     /// Clients behind each port, on a switch where there is more than one; unused on a veth.
@@ -140,7 +140,8 @@ pub struct TestbedSpec {
     /// small for the model.
     #[serde(default = "whole")]
     pub scale: f64,
-    /// Most queue pairs any run asks for; a wire is made with so many and uses one by default.
+    /// The largest number of queue pairs that a run asks for; a veth pair is made with so many and
+    /// uses one by default.
     pub queues: u32,
     /// CPUs of the system under test; `None` lets the lab choose.
     pub sut_cpus: Option<CpuSet>,
@@ -152,7 +153,7 @@ pub struct TestbedSpec {
 }
 
 impl TestbedSpec {
-    /// All of these interfaces, with all of their clients.
+    /// This testbed on existing interfaces, all of them with all of their clients.
     #[must_use]
     pub fn on_interfaces(self, interfaces: Interfaces) -> Self {
         let (ports, clients_per_port) = (interfaces.ports(), interfaces.clients_per_port());

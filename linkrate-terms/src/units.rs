@@ -15,7 +15,7 @@ use crate::nearest::did_you_mean;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// There is no number at the start.
-    #[error("\"{given}\" does not begin with a number; expected for example {example}")]
+    #[error("\"{given}\" does not begin with a number; expected a value such as {example}")]
     NoNumber {
         /// What was given.
         given: String,
@@ -34,12 +34,12 @@ pub enum UnitError {
         /// A `did you mean` tail or nothing.
         hint: String,
     },
-    /// The value does not fit what it counts.
+    /// The value is too small or too large.
     #[error("\"{given}\" is out of range; {range}")]
     OutOfRange {
         /// What was given.
         given: String,
-        /// What would be in range.
+        /// What would be right.
         range: &'static str,
     },
 }
@@ -108,7 +108,7 @@ impl FromStr for ByteSize {
         if bytes.fract() != 0.0 || bytes > (1u64 << 53) as f64 {
             return Err(UnitError::OutOfRange {
                 given: given.to_owned(),
-                range: "a size is a whole number of bytes below 2^53",
+                range: "expected a whole number of bytes below 2^53",
             });
         }
         Ok(Self(bytes as u64))
@@ -152,7 +152,7 @@ impl FromStr for BitRate {
         if rate <= 0.0 {
             return Err(UnitError::OutOfRange {
                 given: given.to_owned(),
-                range: "a rate is above zero",
+                range: "expected a rate above zero",
             });
         }
         Ok(Self(rate))
@@ -206,7 +206,7 @@ pub fn parse_duration(given: &str) -> Result<Duration, UnitError> {
     if seconds > 366.0 * 86400.0 {
         return Err(UnitError::OutOfRange {
             given: given.to_owned(),
-            range: "a duration is at most a year",
+            range: "expected at most one year",
         });
     }
     Ok(Duration::from_secs_f64(seconds))

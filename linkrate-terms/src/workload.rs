@@ -22,7 +22,7 @@ pub enum Direction {
 pub enum Protocol {
     /// TCP bulk data (TCP_STREAM, TCP_MAERTS).
     Stream,
-    /// TCP transactions on standing connections (TCP_RR).
+    /// TCP transactions on connections that stay open (TCP_RR).
     RequestResponse,
     /// A TCP connection per transaction (TCP_CRR).
     ConnectRequestResponse,
@@ -41,7 +41,7 @@ impl Protocol {
         )
     }
 
-    /// Whether datagrams carry it.
+    /// Whether it is carried in UDP datagrams.
     pub fn is_udp(self) -> bool {
         matches!(self, Self::UdpStream | Self::UdpRequestResponse)
     }

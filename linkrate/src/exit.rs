@@ -1,26 +1,28 @@
-//! Exit codes, and how a failure is told.
+//! Exit codes, and the text of a failure.
 
 use std::fmt::Write as _;
 
 use linkrate_lab::LabError;
+use linkrate_lab::control::client::ControlError;
+use linkrate_study::store::StoreError;
 
-/// What the process ends with. Scripts may rely on these.
+/// The exit code of the process. Scripts may rely on these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// All went well.
+    /// The command succeeded.
     Success = 0,
-    /// Something went wrong that no other code names.
+    /// A failure without a code of its own.
     Failure = 1,
     /// The arguments or the study file are wrong; nothing was run.
     Usage = 2,
     /// This host lacks a privilege or a kernel feature.
     CannotMeasure = 3,
-    /// The study ended, but runs failed; what was measured is kept.
+    /// The study ended with failed runs; the other runs are kept.
     RunsFailed = 4,
     /// A comparison found a regression.
     Regression = 5,
-    /// Ended by Ctrl-C or SIGTERM; what was measured is kept.
+    /// Ended by Ctrl-C or SIGTERM; the runs that were measured are kept.
     Interrupted = 130,
 }
 
@@ -33,7 +35,7 @@ pub const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong argument
 pub struct Failure {
     /// The code.
     pub exit: Exit,
-    /// What went wrong, in lower case, with the identifying value.
+    /// The failure as a lowercase fragment, with the value.
     pub message: String,
     /// The remedy.
     pub hint: Option<String>,
@@ -83,5 +85,25 @@ impl From<LabError> for Failure {
         };
         let hint = error.hint();
         Self::new(exit, error.to_string()).with_hint(hint)
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        let exit = if error.is_wrong() { Exit::Usage } else { Exit::Failure };
+        let hint = error.hint();
+        Self::new(exit, error.to_string()).with_hint(hint)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let exit = match &error {
+            // a wrong directory was given, and nothing was run
+            StoreError::NotAStore { .. } | StoreError::NotEmpty { .. } => Exit::Usage,
+            _ => Exit::Failure,
+        };
+        let hint = error.hint();
+        Self::from_error(exit, &error).with_hint(hint)
     }
 }

@@ -7,7 +7,10 @@
 mod args;
 mod commands;
 mod exit;
+mod input;
 mod interrupt;
+mod output;
+mod program;
 mod progress;
 
 use clap::Parser;

@@ -100,7 +100,7 @@ fn without_a_lab_there_is_nothing_to_look_at() {
 fn wrong_arguments_are_refused_before_anything_is_built() {
     for (words, said) in [
         ("lab up --adapter gigabti", "did you mean \"gigabit\"?"),
-        ("lab up --adapter veth --scale 0.5", "--scale: a veth has none"),
+        ("lab up --adapter veth --scale 0.5", "--scale: a veth pair does not have it"),
         ("lab up --scale 7", "--scale: 7 is out of range"),
         ("lab up --ports 0", "0 is not in 1..=64"),
         ("lab up --ports 64 --clients-per-port 16", "1024 clients; at most 64 are possible"),

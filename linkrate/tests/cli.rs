@@ -113,16 +113,25 @@ fn interfaces_that_make_no_testbed_are_refused() {
     for (words, part) in [
         ("measure --interface eth1", "--client <CLIENT>"),
         ("measure --client ssh:a", "--interface <NAME>"),
-        ("measure --interface eth1 --client lab2", "nothing says how it is reached"),
-        ("measure --interface eth1 --client ssh:-oProxyCommand=x", "what follows ssh: is no host"),
-        ("measure --interface e1 --interface e2 --client ssh:a", "1 clients behind 2 interfaces"),
-        ("measure --interface e1 --client interface:e1", "interface e1 stands twice"),
+        ("measure --interface eth1 --client lab2", "it does not say how the client is reached"),
+        (
+            "measure --interface eth1 --client ssh:-oProxyCommand=x",
+            "the text after ssh: is not a host",
+        ),
+        (
+            "measure --interface e1 --interface e2 --client ssh:a",
+            "1 clients cannot be divided among 2 interfaces",
+        ),
+        ("measure --interface e1 --client interface:e1", "interface e1 is named twice"),
         ("measure --interface e1 --client ssh:a --adapter veth", "--adapter cannot go with"),
         ("measure --interface e1 --client ssh:a --scale 0.5", "--scale cannot go with"),
         ("measure --interface e1 --client ssh:a --lro on", "--lro: linkrate does not set lro"),
-        ("measure --interface e1 --client ssh:a --clients 2", "the clients follow from the ports"),
-        ("measure --interface e1 --client ssh:a --ports 2", "more than there are interfaces"),
-        ("study run tso --interface e1 --client ssh:a", "more than there are interfaces"),
+        (
+            "measure --interface e1 --client ssh:a --clients 2",
+            "the number of clients follows from the ports",
+        ),
+        ("measure --interface e1 --client ssh:a --ports 2", "more than the number of interfaces"),
+        ("study run tso --interface e1 --client ssh:a", "more than the number of interfaces"),
     ] {
         let said = common::linkrate(words).refusal();
         assert!(said.contains(part), "{words}: {said}");

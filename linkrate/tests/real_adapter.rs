@@ -19,8 +19,8 @@ use linkrate_study::executor::Executor;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
-    Direction, InterfaceKnobs, Measurement, Model, Offload, RunSpec, Steering, Task, TestbedSpec,
-    Workload, model,
+    Direction, InterfaceKnobs, Measurement, Model, Offload, Protocol, RunSpec, Steering, Task,
+    TestbedSpec, Workload, model,
 };
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -322,6 +322,31 @@ fn reassembly_is_seen_and_can_be_switched() {
     let merges = evidence(&on).merges_per_superframe().expect("superframes");
     assert!(merges > 3.0, "{merges}");
     assert_eq!(on.effective.interface.port.lro, Some(true));
+}
+
+#[test]
+fn adaptive_moderation_delays_bulk_traffic_and_no_transaction() {
+    if !is_root_or_skips("adaptive_moderation_delays_bulk_traffic_and_no_transaction") {
+        return;
+    }
+    let mut lab = adapter_lab(find("gigabit"), 1, 1);
+    let adaptive = |adaptive_rx| {
+        let port = PortRequest { adaptive_rx: Some(adaptive_rx), ..PortRequest::default() };
+        on(Offload::Tso, port)
+    };
+    let transactions = || Workload { kind: Protocol::RequestResponse, ..Workload::default() };
+    let fixed = run(&mut lab, 1, transactions(), adaptive(false));
+    // a tick of 250 µs at each end
+    assert!(fixed.traffic.transactions_per_second() < 2100.0);
+    let fast = run(&mut lab, 1, transactions(), adaptive(true));
+    assert_eq!(fast.effective.interface.port.adaptive_rx, Some(true));
+    let rate = fast.traffic.transactions_per_second();
+    assert!(rate > 4200.0, "{rate}");
+    // 4000 ticks a second; frames come at 81,000 a second
+    let bulk = run(&mut lab, 1, stream(Direction::Receive), adaptive(true));
+    let evidence = evidence(&bulk);
+    let interrupts = evidence.total("rxInterrupts") as f64 / (evidence.window_ns as f64 / 1e9);
+    assert!(interrupts < 8000.0, "{interrupts}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn settings_change_while_traffic_flows() {
     for (words, said) in [
         ("lor=on", "did you mean \"lro\"?"),
         ("mtu=9600", "mtu 9600 is more than adapter ten-gigabit takes"),
-        ("snap=on", "snap on cannot go with mtu 1500"),
+        ("snap=on", "snap on cannot be combined with mtu 1500"),
     ] {
         let refused = lab.tried(&format!("adapter set eth0 {words}")).expect_code(2).stderr;
         assert!(refused.contains(said), "{refused}");

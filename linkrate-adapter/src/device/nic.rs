@@ -17,7 +17,7 @@ use crate::clock::DeviceClock;
 use crate::fabric::Flight;
 use crate::frame::{Burst, Train, WireFrame};
 use crate::interface::Interface;
-use crate::interface::moderation::Moderation;
+use crate::interface::moderation::{Adaptive, Moderation, follow};
 use crate::link::Link;
 use crate::pool::Pool;
 use crate::port::PortShared;
@@ -71,6 +71,7 @@ pub(crate) struct Nic {
     knobs: PortKnobs,
     request: u64,
     interface: Interface,
+    adaptive: Adaptive,
     /// One.
     links: [Link; 1],
     /// Merging, by queue.
@@ -100,6 +101,7 @@ impl Nic {
             knobs,
             request: 0,
             interface,
+            adaptive: Adaptive::default(),
             coalescers: (0..queues).map(|_| Coalescer::new(FLOWS)).collect(),
             bus,
             clock,
@@ -114,7 +116,7 @@ impl Nic {
     }
 
     fn moderation(&self) -> Moderation {
-        Moderation::of(&self.knobs, self.link().rate().is_some())
+        Moderation::of(&self.knobs, self.link().rate().is_some(), &self.adaptive)
     }
 
     /// Takes up a request, unless the port is one that ignores requests, and says what it works
@@ -131,6 +133,7 @@ impl Nic {
 
     /// Raises the interrupts that are due, and says whether one was.
     fn interrupt(&mut self, now_ps: u64) -> bool {
+        follow(&mut self.adaptive, &self.knobs, &self.shared.link.counters, now_ps);
         let (mut any, moderation) = (false, self.moderation());
         for queue in 0..self.interface.queues() {
             let completed = self.interface.complete(queue, moderation, now_ps);

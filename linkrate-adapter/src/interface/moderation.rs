@@ -2,7 +2,10 @@
 //!
 //! As in adapters with an interrupt throttle, a timer runs freely with a period of `rx-usecs`, and
 //! its next tick announces what has arrived by then. All ports with the same period tick together,
-//! so the device thread wakes once for all of them.
+//! so the device thread wakes once for all of them. With adaptive moderation a port waits for the
+//! tick only while its link carries bulk traffic ([`adaptive`]).
+
+mod adaptive;
 
 use std::sync::atomic::Ordering;
 
@@ -10,6 +13,10 @@ use linkrate_terms::PortKnobs;
 
 use super::{Ends, Interface, Queue};
 use crate::clock::PS_PER_US;
+use crate::counters::LinkCounters;
+
+pub(crate) use adaptive::Adaptive;
+use adaptive::Traffic;
 
 /// The first tick after `since_ps` of a timer with this period; at once without a period.
 pub(crate) fn next_tick_ps(since_ps: u64, usecs: u32) -> u64 {
@@ -28,6 +35,30 @@ pub(crate) struct Completed {
     pub(crate) interrupted: bool,
 }
 
+/// Whether the delay of receive interrupts follows the traffic.
+fn is_adaptive(knobs: &PortKnobs) -> bool {
+    knobs.adaptive_rx
+}
+
+/// Lets the delay of receive interrupts follow the traffic of the link, if the knobs say so.
+pub(crate) fn follow(
+    adaptive: &mut Adaptive,
+    knobs: &PortKnobs,
+    counters: &LinkCounters,
+    now_ps: u64,
+) {
+    if !is_adaptive(knobs) {
+        return;
+    }
+    let frames = [&counters.in_unicast, &counters.in_multicast, &counters.in_broadcast];
+    let totals = Traffic {
+        frames_in: frames.iter().map(|kind| kind.get()).sum(),
+        octets_in: counters.in_octets.get(),
+        octets_out: counters.out_octets.get(),
+    };
+    adaptive.observe(now_ps, u64::from(knobs.rx_usecs) * PS_PER_US, totals);
+}
+
 /// What the interrupts of a port follow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moderation {
@@ -39,8 +70,9 @@ pub(crate) struct Moderation {
 }
 
 impl Moderation {
-    pub(crate) fn of(knobs: &PortKnobs, has_link_rate: bool) -> Self {
+    pub(crate) fn of(knobs: &PortKnobs, has_link_rate: bool, adaptive: &Adaptive) -> Self {
         let PortKnobs { rx_usecs, rx_frames, tx_usecs, .. } = *knobs;
+        let rx_usecs = if is_adaptive(knobs) && !adaptive.delays() { 0 } else { rx_usecs };
         Self { rx_usecs, rx_frames, tx_usecs, at_once: !has_link_rate }
     }
 

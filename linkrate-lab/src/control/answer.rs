@@ -254,7 +254,7 @@ impl OpenLab {
         let value =
             |key: &str| values.iter().find(|(name, _)| *name == key).map(|(_, v)| v.clone());
         let shared: Vec<String> =
-            settings::SHARED.into_iter().filter(|key| named(key)).map(str::to_owned).collect();
+            settings::shared().filter(|key| named(key)).map(str::to_owned).collect();
         Ok(SettingsReport {
             port: port.to_owned(),
             settings: asked

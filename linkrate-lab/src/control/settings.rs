@@ -1,38 +1,28 @@
-//! Settings of a port as people write them, over what is set already.
+//! Knobs of a port as people write them (`lro=on`), applied to the knobs that are set.
 
 use linkrate_study::keys::{self, KEYS, Setup};
 use linkrate_study::levels::Level;
-use linkrate_terms::nearest::did_you_mean;
+use linkrate_terms::knobs::{self, Change, Ends, KNOBS};
+use linkrate_terms::nearest::{did_you_mean, nearest};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{InterfaceKnobs, Model, Offload, TestbedSpec};
 
 use super::messages::{Refused, Setting};
 
-/// What the ports at both ends of a wire must have in common.
-pub(super) const SHARED: [&str; 3] = ["mtu", "vlan", "snap"];
+/// Keys of the knobs that the ports at both ends of a link must share.
+pub(super) fn shared() -> impl Iterator<Item = &'static str> {
+    KNOBS.iter().filter(|knob| knob.ends == Ends::Both).map(|knob| knob.key)
+}
 
-/// Keys of [`KEYS`] that can be changed on a port while traffic flows.
-const CHANGEABLE: [&str; 14] = [
-    "offload",
-    "gso-max-size",
-    "tx-checksum",
-    "rx-checksum",
-    "lro",
-    "gro",
-    "mtu",
-    "vlan",
-    "snap",
-    "queues",
-    "steering",
-    "rx-usecs",
-    "rx-frames",
-    "tx-usecs",
-];
+/// Keys of the knobs that may change while traffic flows.
+fn changeable() -> impl Iterator<Item = &'static str> {
+    KNOBS.iter().filter(|knob| knob.change == Change::Live).map(|knob| knob.key)
+}
 
-/// What a port of `model` is to have once `settings` are made over `now`.
+/// The knobs of a port of `model` after `settings`, where `now` are the knobs before.
 ///
 /// # Errors
-/// A key that is no port's, a value that cannot be read, or one that the model does not allow.
+/// A key that is not a knob, a value that the knob does not take, or that the model does not allow.
 pub fn over(
     now: &InterfaceKnobs,
     settings: &[Setting],
@@ -41,14 +31,17 @@ pub fn over(
     let mut setup = Setup { interface: now.clone(), ..Setup::default() };
     let named = |key: &str| settings.iter().any(|setting| setting.key == key);
     for Setting { key, value } in settings {
-        if !CHANGEABLE.contains(&key.as_str()) {
-            return Err(no_such(key));
-        }
-        keys::apply(&mut setup, key, &Level::Text(value.clone()))
-            .map_err(|error| Refused::wrong(format!("{key}: {error}")))?;
+        let Some(knob) = knobs::find(key).filter(|knob| knob.change == Change::Live) else {
+            return Err(not_changeable(key));
+        };
+        keys::apply(&mut setup, key, &Level::Text(value.clone())).map_err(|error| {
+            let (message, remedy) = error.parts("value");
+            let remedy = remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
+            Refused::wrong(format!("{key}: {message}{remedy}")).with_hint(knob.hint())
+        })?;
     }
     if setup.interface.offload == Some(Offload::None) && !named("gso-max-size") {
-        // what builds no superframes has no largest one
+        // without superframes there is no largest superframe
         setup.interface.gso_max_size = None;
     }
     let adapter = Adapter::Model(Box::new(model.clone()));
@@ -57,16 +50,20 @@ pub fn over(
     Ok(setup.interface)
 }
 
-fn no_such(key: &str) -> Refused {
+fn not_changeable(key: &str) -> Refused {
+    let all = || format!("expected one of {}", changeable().collect::<Vec<_>>().join(", "));
+    if knobs::find(key).is_some() {
+        return Refused::wrong(format!("{key} cannot change while traffic flows")).with_hint(all());
+    }
     if KEYS.iter().any(|known| known.name == key) {
         return Refused::wrong(format!("{key} is a setting of a workload, not of a port"))
-            .with_hint(format!("a port has {}", CHANGEABLE.join(", ")));
+            .with_hint(all());
     }
-    let tail = did_you_mean(key, CHANGEABLE);
-    let refused = Refused::wrong(format!("unknown setting {key:?}{tail}"));
-    match tail.is_empty() {
-        true => refused.with_hint(format!("expected one of {}", CHANGEABLE.join(", "))),
-        false => refused,
+    let refused =
+        Refused::wrong(format!("unknown knob {key:?}{}", did_you_mean(key, changeable())));
+    match nearest(key, changeable()).and_then(knobs::find) {
+        Some(knob) => refused.with_hint(knob.hint()),
+        None => refused.with_hint(all()),
     }
 }
 
@@ -96,22 +93,17 @@ mod tests {
     }
 
     #[test]
-    fn every_changeable_key_is_a_key_and_is_read_back() {
-        let values = InterfaceKnobs::default().values();
-        assert!(values.is_empty());
-        for key in CHANGEABLE {
-            assert!(KEYS.iter().any(|known| known.name == key), "{key}");
-        }
-        for key in SHARED {
-            assert!(CHANGEABLE.contains(&key));
-        }
+    fn what_both_ends_share_can_be_changed() {
+        let changeable: Vec<&str> = changeable().collect();
+        assert!(shared().all(|key| changeable.contains(&key)));
+        assert_eq!(shared().collect::<Vec<_>>(), ["mtu", "vlan", "snap", "adaptive-rx"]);
     }
 
     proptest! {
         #[test]
         fn any_words_are_settings_or_refused(key in "[a-z-]{0,12}", value in ".{0,20}") {
             let model = model::find("ten-gigabit").unwrap();
-            for key in CHANGEABLE.map(str::to_owned).into_iter().chain([key]) {
+            for key in changeable().map(str::to_owned).chain([key]) {
                 let setting = Setting { key, value: value.clone() };
                 if let Ok(knobs) = over(&InterfaceKnobs::default(), &[setting], &model) {
                     prop_assert!(knobs.mtu.is_none_or(|mtu| mtu <= model.max_mtu));
@@ -124,18 +116,72 @@ mod tests {
     fn what_cannot_be_says_why() {
         let fresh = InterfaceKnobs::default();
         for (words, said) in [
-            ("lor=on", "unknown setting \"lor\"; did you mean \"lro\"?"),
+            ("lor=on", "unknown knob \"lor\"; did you mean \"lro\"?"),
             ("message=1", "message is a setting of a workload, not of a port"),
             ("lro=maybe", "lro: unknown value \"maybe\""),
             ("mtu=9600", "mtu 9600 is more than adapter gigabit takes; set at most 9000"),
             ("queues=4", "queues 4 is more than a port of adapter gigabit has; set at most 1"),
             ("gso-max-size=65535", "gso-max-size 65535 is more than the superframe"),
-            ("snap=on", "snap on cannot go with mtu 1500"),
-            ("offload=tso tx-checksum=off", "tx-checksum off cannot go with offload tso"),
+            ("snap=on", "snap on cannot be combined with mtu 1500"),
+            ("offload=tso tx-checksum=off", "tx-checksum off cannot be combined with offload tso"),
         ] {
             let refused = set(&fresh, words).unwrap_err();
             assert!(refused.starts_with(said), "{words}: {refused}");
         }
         assert!(set(&fresh, "snap=on mtu=1492").is_ok());
+    }
+
+    #[test]
+    fn a_refusal_names_the_nearest_key_the_owner_and_the_range() {
+        let model = model::find("gigabit").unwrap();
+        for (key, value, reason, hint) in [
+            (
+                "tx-usec",
+                "50",
+                "unknown knob \"tx-usec\"; did you mean \"tx-usecs\"?",
+                "the port obeys tx-usecs, which takes a whole number of microseconds from 0 to 10000",
+            ),
+            (
+                "tx-usecs",
+                "20000",
+                "tx-usecs: 20000 is out of range; expected a whole number of microseconds from 0 to \
+                 10000",
+                "the port obeys tx-usecs, which takes a whole number of microseconds from 0 to 10000",
+            ),
+            (
+                "tx-usecs",
+                "50us",
+                "tx-usecs: \"50us\" is not a valid value; expected a whole number of microseconds \
+                 from 0 to 10000",
+                "the port obeys tx-usecs, which takes a whole number of microseconds from 0 to 10000",
+            ),
+            (
+                "steering",
+                "rrs",
+                "steering: unknown value \"rrs\"; did you mean \"rss\"?",
+                "the port obeys steering, which takes one of off, rss, destination-port",
+            ),
+            (
+                "mtu",
+                "67",
+                "mtu: 67 B is out of range; expected a size from 68 B to 65535 B",
+                "the kernel obeys mtu, which takes a size from 68 B to 65535 B",
+            ),
+            (
+                "adaptive-rx",
+                "auto",
+                "adaptive-rx: unknown value \"auto\"; expected on or off",
+                "the port obeys adaptive-rx, which takes on or off",
+            ),
+        ] {
+            let setting = Setting { key: key.to_owned(), value: value.to_owned() };
+            let refused = over(&InterfaceKnobs::default(), &[setting], &model).unwrap_err();
+            assert_eq!((refused.reason.as_str(), refused.hint.as_deref()), (reason, Some(hint)));
+        }
+        let setting = Setting { key: "colour".to_owned(), value: "red".to_owned() };
+        let refused = over(&InterfaceKnobs::default(), &[setting], &model).unwrap_err();
+        assert_eq!(refused.reason, "unknown knob \"colour\"");
+        let hint = refused.hint.unwrap();
+        assert!(KNOBS.iter().all(|knob| hint.contains(knob.key)), "{hint}");
     }
 }

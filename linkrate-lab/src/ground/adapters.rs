@@ -16,7 +16,7 @@ use linkrate_adapter::{
 };
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::knobs::Owner;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LARGEST_SUPERFRAME;
 use linkrate_terms::topology::{Fabric, Segment};
@@ -69,11 +69,10 @@ impl Line {
         model: &Model,
         asked: &InterfaceKnobs,
     ) -> Result<InterfaceKnobs, LabError> {
-        let knobs = asked.port.over(&model.defaults, asked.rx_checksum);
+        let knobs = model.defaults.with(asked);
         self.sut.set_knobs(knobs.clone());
         for client in &self.clients {
-            let common = client_knobs(&model.defaults);
-            client.set_knobs(PortKnobs { vlan: knobs.vlan, snap: knobs.snap, ..common });
+            client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
         }
         effective_knobs(&self.sut)
     }
@@ -100,12 +99,7 @@ impl Line {
 
 /// The knobs that only the port itself knows, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
-    let now = port.applied_knobs()?;
-    Ok(InterfaceKnobs {
-        rx_checksum: Some(now.rx_checksum),
-        port: PortRequest::of(&now),
-        ..InterfaceKnobs::default()
-    })
+    Ok(port.applied_knobs()?.request())
 }
 
 /// The knobs that the kernel reads from a port's interface, with those of the port itself.
@@ -184,10 +178,7 @@ impl Adapters {
         let of_the_kernel = InterfaceKnobs {
             // the virtual MTU is the model's
             gso_max_size: asked.gso_max_size.or(Some(self.model.superframe)),
-            rx_checksum: None,
-            queues: None,
-            port: PortRequest::default(),
-            ..asked.clone()
+            ..asked.of(Owner::Kernel)
         };
         let lines = || self.lines.iter().filter(|line| interfaces.contains(&line.name()));
         for line in lines() {

@@ -35,6 +35,50 @@ fn there_is_one_row_a_run() {
 }
 
 #[test]
+fn knobs_have_columns_that_keep_their_order() {
+    let bytes = runs(&fixture::stream()).unwrap();
+    let header = csv::Reader::from_reader(bytes.as_slice()).headers().unwrap().clone();
+    let header: Vec<&str> = header.iter().collect();
+    // other people's programs may take a column by its number
+    let order = [
+        "idle_source",
+        "effective_offload",
+        "effective_gro",
+        "effective_tx_checksum",
+        "effective_rx_checksum",
+        "effective_mtu_bytes",
+        "effective_gso_max_size_bytes",
+        "effective_queues",
+        "effective_lro",
+        "effective_steering",
+        "effective_rx_usecs",
+        "effective_rx_frames",
+        "effective_tx_usecs",
+        "effective_vlan",
+        "effective_snap",
+    ];
+    assert!(header.windows(order.len()).any(|columns| columns == order), "{header:?}");
+    let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/reference/runs-csv.md");
+    let book = std::fs::read_to_string(book).unwrap();
+    for column in header.iter().filter(|column| !["offload", "direction"].contains(column)) {
+        assert!(book.contains(&format!("`{column}`")), "{column} is not in the book");
+    }
+}
+
+#[test]
+fn a_switch_is_true_or_false() {
+    let mut results = fixture::stream();
+    for run in &mut results.runs {
+        if let Outcome::Measured(measured) = &mut run.outcome {
+            measured.effective.interface.gro = Some(false);
+            measured.effective.interface.port.lro = Some(true);
+        }
+    }
+    let row = rows(&results).into_iter().find(|row| row["cell"] == "0").unwrap();
+    assert_eq!((row["effective_gro"].as_str(), row["effective_lro"].as_str()), ("false", "true"));
+}
+
+#[test]
 fn idle_runs_have_cpu_but_no_cell_and_no_traffic() {
     let row = rows(&fixture::stream()).into_iter().find(|row| row["kind"] == "idle").unwrap();
     assert_eq!(row["sut_cpu_percent"], "0.4");

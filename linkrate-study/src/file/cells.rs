@@ -211,8 +211,8 @@ fn check_used(
             .flat_map(|(_, kinds)| kinds.iter().copied())
             .collect();
         if kinds.is_empty() {
-            let message = "every part has it otherwise".to_owned();
-            let hint = Some("leave it out here".to_owned());
+            let message = "no cell uses it, because every part sets its own value".to_owned();
+            let hint = Some("remove it here".to_owned());
             reader.error(setting.at, &setting.path, message, hint);
             sound = false;
         } else {

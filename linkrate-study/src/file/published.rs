@@ -203,14 +203,18 @@ fn kinds(
     };
     let some = found.iter().any(transactional);
     let wrong = match measure {
-        Measure::Throughput if some => "throughput is of streams, and these are transactions",
+        Measure::Throughput if some => {
+            "throughput is a measure of streams, and these cells have request/response"
+        }
         Measure::Transactions if !some => {
             "transactions are a measure of request/response, and these cells have streams"
         }
-        _ if some != found.iter().all(transactional) => "at fits streams and transactions together",
+        _ if some != found.iter().all(transactional) => {
+            "the levels of at select both streams and request/response"
+        }
         _ => return Some(some),
     };
-    let hint = Some("choose another measure, or name other levels".to_owned());
+    let hint = Some("choose another measure or other levels".to_owned());
     reader.error(entry.key_at(), &entry.path(), wrong.to_owned(), hint);
     None
 }

@@ -144,11 +144,11 @@ fn refuse_key(reader: &mut Reader<'_>, entry: &Entry<'_>, adapter: &Adapter) {
             "set clients, or choose a model for the adapter, for example \"gigabit\"",
         ),
         Adapter::Model(model) => (
-            format!("on adapter {} the clients follow from the ports", model.name),
+            format!("on adapter {} the number of clients follows from the ports", model.name),
             "set ports and clients-per-port, or adapter = \"veth\"",
         ),
         Adapter::Interfaces(_) => (
-            format!("interfaces of this host have no {}", entry.name),
+            format!("an existing interface has no {}", entry.name),
             "list the interfaces under interface, and the clients behind them under clients",
         ),
     };

@@ -197,7 +197,10 @@ fn one_error_at_a_time_is_explained() {
         (&with("mtu = [-1]", "", ""), "-1 is not a value of a setting"),
         (&with("gro = [true]", "mtu = [1500]", ""), "what is varied belongs in [factors]"),
         (&with("gro = [true]", "gro = false", ""), "is both a factor and set in [workload]"),
-        (&with("colour = [1]", "", ""), "factors: unknown key \"colour\"; expected one of kind"),
+        (
+            &with("colour = [1]", "", ""),
+            "factors: unknown key \"colour\"; expected one of the settings",
+        ),
         (&with("message = [\"1 parsec\"]", "", ""), "unknown unit \"parsec\""),
         (&with("gro = [true]", "", "precision = 2.5"), "2.5 is not text; expected a percentage"),
         (&with("gro = [true]", "", "precision = \"0 %\""), "expected a percentage from 0.01 %"),
@@ -229,7 +232,10 @@ fn testbed_errors_are_explained() {
         ("adapter = 3", "3 is not text; expected veth, or a model"),
         ("adapter = \"gigabti\"\nscale = 0.5\nclients = 2", "did you mean \"gigabit\"?"),
         ("adapter = \"mine.toml\"", "testbed.adapter: mine.toml: no file can be read here"),
-        ("adapter = \"gigabit\"\nclients = 2", "testbed.clients: on adapter gigabit the clients"),
+        (
+            "adapter = \"gigabit\"\nclients = 2",
+            "testbed.clients: on adapter gigabit the number of clients",
+        ),
         ("adapter = \"gigabit\"\nscale = 2", "2 is no share of the model's rates; expected a nu"),
         ("adapter = \"gigabit\"\nscale = nan", "nan is no share"),
         ("adapter = \"gigabit\"\nclients-per-port = 17", "17 is out of range; expected a number"),
@@ -239,7 +245,7 @@ fn testbed_errors_are_explained() {
         ),
         ("adapter = \"veth\"\nports = 2", "testbed.ports: a veth has no ports; set clients"),
         ("adapter = \"veth\"\nclients-per-port = 2", "a veth has no clients-per-port"),
-        ("clients = 2", "testbed.clients: on adapter gigabit the clients"),
+        ("clients = 2", "testbed.clients: on adapter gigabit the number of clients"),
         ("adapter = \"veth\"\nclients = 65", "65 is out of range; expected a number from 1 to 64"),
         ("adapter = \"veth\"\nclients = \"two\"", "\"two\" is not a whole number"),
         ("sut-cpus = \"3-1\"", "\"3-1\" is not a CPU list"),
@@ -264,8 +270,8 @@ fn an_impossible_cell_is_named_at_its_level() {
         error,
         [
             "t.toml:4:19: factors.offload: cell \"transmit, tso\" and 1 other: tx-checksum off cannot \
-          go with offload tso; TSO needs transmit checksum offload, so set tx-checksum on, or \
-          offload to none or gso"
+          be combined with offload tso; TSO needs transmit checksum offload, so set tx-checksum \
+          on, or offload to none or gso"
         ]
     );
     let error = errors(&with("gro = [true, false]", "burst = 3", ""));
@@ -409,7 +415,7 @@ fn what_the_adapter_lacks_is_refused() {
         ),
         (
             on_model("", "[factors]\nclients = [1]"),
-            "factors.clients: on adapter gigabit the clients",
+            "factors.clients: on adapter gigabit the number of clients",
         ),
         (
             on_model("", "[factors]\nmtu = [9001]"),
@@ -423,7 +429,10 @@ fn what_the_adapter_lacks_is_refused() {
             on_model("", "[factors]\ngso-max-size = [32161]"),
             "gso-max-size 32161 is more than the superframe of adapter gigabit; set at most 32160",
         ),
-        (on_model("", "[factors]\nsnap = [false, true]"), "snap on cannot go with mtu 1500"),
+        (
+            on_model("", "[factors]\nsnap = [false, true]"),
+            "snap on cannot be combined with mtu 1500",
+        ),
         (
             on_model("clients-per-port = 16", "[factors]\nports = [1, 5]"),
             "ports 5 with 16 clients each are 80 clients; at most 64",
@@ -653,7 +662,9 @@ fn a_part_that_cannot_be_is_explained() {
     let error = errors(&text);
     assert_eq!(
         error,
-        ["t.toml:5:1: workload.socket: every part has it otherwise; leave it out here"]
+        [
+            "t.toml:5:1: workload.socket: no cell uses it, because every part sets its own value; remove it here"
+        ]
     );
 }
 
@@ -754,21 +765,25 @@ fn a_testbed_of_existing_interfaces_is_read() {
         (
             "interface = \"eth1\"\nclients = [\"lab2\"]",
             "",
-            "t.toml:4:11: testbed.clients: \"lab2\" is no client",
+            "t.toml:4:11: testbed.clients: \"lab2\" is not a client",
         ),
         ("interface = 1\nclients = [\"ssh:a\"]", "", "testbed.interface: 1 is not text"),
         (
             "interface = [\"e1\", \"e2\"]\nclients = [\"ssh:a\"]",
             "",
-            "testbed.interface: 1 clients behind 2 interfaces",
+            "testbed.interface: 1 clients cannot be divided among 2 interfaces",
         ),
         ("clients = [\"ssh:a\"]", "", "testbed.clients: a list of clients belongs to interfaces"),
         ("agent = \"x\"", "", "testbed.agent: there is no far end of ssh"),
         (&format!("adapter = \"gigabit\"\n{one}"), "", "adapter stands beside interface"),
         (&format!("{one}\nscale = 0.5"), "", "scale stands beside interface"),
-        (one, "[workload]\nlro = true", "workload.lro: linkrate does not set lro on an interface"),
-        (one, "[workload]\nclients = 2", "the clients follow from the ports"),
-        (one, "[workload]\nports = 2", "ports 2 is more than there are interfaces"),
+        (
+            one,
+            "[workload]\nlro = true",
+            "workload.lro: linkrate does not set lro on an existing interface",
+        ),
+        (one, "[workload]\nclients = 2", "the number of clients follows from the ports"),
+        (one, "[workload]\nports = 2", "ports 2 is more than the number of interfaces"),
     ] {
         let errors = errors(&text(testbed, rest)).join("\n");
         assert!(errors.contains(expected), "{testbed} {rest}: {errors}");
@@ -799,7 +814,10 @@ fn a_study_is_taken_to_interfaces_whatever_its_testbed() {
                        ports = [1, 2]\n",
     )
     .unwrap_err();
-    assert!(errors.to_string().contains("ports 2 is more than there are interfaces"), "{errors}");
+    assert!(
+        errors.to_string().contains("ports 2 is more than the number of interfaces"),
+        "{errors}"
+    );
     // what is no key of a testbed is told all the same
     assert!(take("title = \"t\"\n[testbed]\nadpter = 1\n[factors]\ngro = [true]\n").is_err());
 }

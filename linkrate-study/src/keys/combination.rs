@@ -1,4 +1,4 @@
-//! Settings that cannot stand together.
+//! Settings that cannot be combined.
 
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
@@ -15,20 +15,20 @@ const DATAGRAM_HEADERS: u64 = 28;
 /// UDP_MAX_SEGMENTS, include/linux/udp.h: `1 << 7` since Linux 6.9, 64 before.
 const MAX_DATAGRAMS_PER_CALL: u64 = 128;
 
-/// Two settings that cannot stand together, as a sentence that says what would be right.
+/// Two settings that cannot be combined, as a sentence that says what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Combination {
     /// The key whose value is refused.
     pub key: &'static str,
-    /// The key it clashes with.
+    /// The key that it cannot be combined with.
     pub other: &'static str,
     /// What is wrong and what would be right.
     pub sentence: String,
 }
 
-/// Whether `key` means anything to a workload of this kind: `request` means nothing to a stream.
-/// Unknown keys are used by none.
+/// Whether a workload of this kind uses `key`: a stream does not use `request`. No kind uses an
+/// unknown key.
 pub fn is_used(key: &str, kind: Protocol) -> bool {
     match key {
         "direction" | "message" => !kind.is_transactional(),
@@ -42,8 +42,8 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
     }
 }
 
-/// Refuses a setup that no host could carry out, or whose figure would not mean what its
-/// settings say. The setup is one that was [settled](Setup::settle) on the testbed.
+/// Refuses a setup that no host can carry out, or whose result would not mean what its settings
+/// say. The setup must be [settled](Setup::settle) on the testbed.
 ///
 /// # Errors
 /// The first impossible [`Combination`].
@@ -59,7 +59,7 @@ pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     size(setup)
 }
 
-/// How much one run may be altogether.
+/// Refuses a run with too many flows or too much memory.
 fn size(setup: &Setup) -> Result<(), Combination> {
     let (workload, clients) = (&setup.workload, setup.clients);
     let key = if setup.ports.is_some() { "ports" } else { "clients" };
@@ -100,12 +100,12 @@ pub(super) fn refuse(
     Err(Combination { key, other, sentence })
 }
 
-/// Settings that only some kinds of workload know.
+/// Refuses settings that the kind of workload does not use.
 fn against_kind(setup: &Setup) -> Result<(), Combination> {
     let workload = &setup.workload;
     let kind = kind_name(workload.kind);
     let refuse = |key: &'static str, value: &str, right: &str| {
-        refuse(key, "kind", format!("{key} {value} cannot go with kind {kind}; {right}"))
+        refuse(key, "kind", format!("{key} {value} cannot be combined with kind {kind}; {right}"))
     };
     let unused = |key: &str| !is_used(key, workload.kind);
     if unused("direction") && workload.direction != Direction::Transmit {
@@ -155,7 +155,7 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
     Ok(())
 }
 
-/// What fits a datagram.
+/// Refuses sizes that do not fit a datagram.
 fn datagrams(setup: &Setup) -> Result<(), Combination> {
     let workload = &setup.workload;
     let sizes = match workload.kind {
@@ -208,7 +208,7 @@ fn datagrams(setup: &Setup) -> Result<(), Combination> {
     Ok(())
 }
 
-/// Knobs of the interface against each other.
+/// Refuses knobs of the interface that cannot be combined.
 fn interface(setup: &Setup) -> Result<(), Combination> {
     let knobs = &setup.interface;
     // Software GSO computes checksums as it cuts; only TSO leaves them to the adapter, and the
@@ -217,7 +217,7 @@ fn interface(setup: &Setup) -> Result<(), Combination> {
         return refuse(
             "tx-checksum",
             "offload",
-            "tx-checksum off cannot go with offload tso; TSO needs transmit checksum offload, so \
+            "tx-checksum off cannot be combined with offload tso; TSO needs transmit checksum offload, so \
              set tx-checksum on, or offload to none or gso"
                 .to_owned(),
         );
@@ -228,7 +228,7 @@ fn interface(setup: &Setup) -> Result<(), Combination> {
             "gso-max-size",
             "offload",
             format!(
-                "gso-max-size {size} means nothing with offload none, which builds no \
+                "gso-max-size {size} has no effect with offload none, which builds no \
                  superframes; set offload to gso or tso"
             ),
         );

@@ -1,5 +1,6 @@
-//! Settings against the adapter: which keys it has, and what its model allows.
+//! Settings against the adapter: the keys that it has, and the values that its model allows.
 
+use linkrate_terms::knobs::{self, Owner};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Interfaces, Model, TestbedSpec};
 
@@ -9,17 +10,18 @@ use super::combination::{Combination, DEFAULT_MTU, refuse};
 /// Most client hosts of a testbed. Each is a process with a namespace of its own.
 pub const MAX_CLIENTS: u32 = 64;
 
-/// What an 802.3 length says at most, less the 8 bytes of LLC and SNAP: by the letter there is no
-/// larger packet in such a frame (RFC 1042).
+/// The largest 802.3 length less the 8 bytes of LLC and SNAP: the largest packet of such a frame
+/// (RFC 1042).
 const LARGEST_SNAP_MTU: u32 = 1492;
 
-/// Keys of a virtual adapter's port, which a veth does not have.
-const OF_A_PORT: [&str; 8] =
-    ["ports", "lro", "steering", "rx-usecs", "rx-frames", "tx-usecs", "vlan", "snap"];
+/// Whether a key is a knob of a virtual adapter's port, which no other interface has.
+fn is_of_a_port(key: &str) -> bool {
+    knobs::find(key).is_some_and(|knob| knob.owner == Owner::Port)
+}
 
 impl Setup {
-    /// Fills in what follows from the testbed: but on a veth the ports of a cell that names none, and
-    /// the clients behind its ports.
+    /// Completes the setup from the testbed, except on veth: the number of ports of a cell that
+    /// does not name it, and the number of clients behind these ports.
     pub fn settle(&mut self, testbed: &TestbedSpec) {
         if !matches!(testbed.adapter, Adapter::Veth) {
             let ports = self.ports.unwrap_or(testbed.ports);
@@ -29,38 +31,37 @@ impl Setup {
     }
 }
 
-/// Why `key` means nothing on the adapter, and what to do; `None` where it is at home.
+/// Why the adapter does not have `key`, and the remedy; `None` where it has the key.
 pub fn misplaced(key: &str, adapter: &Adapter) -> Option<(String, String)> {
     match adapter {
-        Adapter::Veth if OF_A_PORT.contains(&key) => Some((
+        Adapter::Veth if key == "ports" || is_of_a_port(key) => Some((
             format!("a veth has no {key}"),
             "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),
         )),
         Adapter::Model(model) if key == "clients" => Some((
-            format!("on adapter {} the clients follow from the ports", model.name),
+            format!("on adapter {} the number of clients follows from the ports", model.name),
             "set ports, and clients-per-port of the testbed".to_owned(),
         )),
         Adapter::Interfaces(_) if key == "clients" => Some((
-            "on interfaces of this host the clients follow from the ports".to_owned(),
+            "on existing interfaces the number of clients follows from the ports".to_owned(),
             "set ports, and list the clients in [testbed] or by --client".to_owned(),
         )),
-        Adapter::Interfaces(_) if OF_A_PORT.contains(&key) && key != "ports" => Some((
-            format!(
-                "linkrate does not set {key} on an interface of this host, which keeps its own"
-            ),
+        Adapter::Interfaces(_) if is_of_a_port(key) => Some((
+            format!("linkrate does not set {key} on an existing interface, which keeps its own"),
             "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),
         )),
         _ => None,
     }
 }
 
-/// What the interfaces that are there allow.
+/// Refuses what the existing interfaces do not allow.
 pub(super) fn check_interfaces(setup: &Setup, interfaces: &Interfaces) -> Result<(), Combination> {
     match setup.ports {
         Some(ports) if ports > interfaces.ports() => {
             let most = interfaces.ports();
             let sentence = format!(
-                "ports {ports} is more than there are interfaces; set at most {most}, or list more"
+                "ports {ports} is more than the number of interfaces; set at most {most}, or list more \
+                 interfaces"
             );
             refuse("ports", "interface", sentence)
         }
@@ -68,7 +69,7 @@ pub(super) fn check_interfaces(setup: &Setup, interfaces: &Interfaces) -> Result
     }
 }
 
-/// What the model allows.
+/// Refuses what the model does not allow.
 pub(super) fn check(
     setup: &Setup,
     model: &Model,
@@ -103,9 +104,9 @@ pub(super) fn check(
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU);
     if knobs.port.snap.unwrap_or(model.defaults.snap) && mtu > LARGEST_SNAP_MTU {
         let sentence = format!(
-            "snap on cannot go with mtu {mtu}; the length field of an 802.3 frame holds no larger \
-             packet than {LARGEST_SNAP_MTU}, and what is larger would go without SNAP, so set mtu \
-             to at most {LARGEST_SNAP_MTU}"
+            "snap on cannot be combined with mtu {mtu}; the length field of an 802.3 frame holds at \
+             most {LARGEST_SNAP_MTU}, and larger packets would go without SNAP, so set mtu to at \
+             most {LARGEST_SNAP_MTU}"
         );
         return refuse("snap", "mtu", sentence);
     }

@@ -12,10 +12,11 @@ use linkrate_doctor::tuning::Advice;
 use linkrate_doctor::{Finding, State, can_measure, examine};
 use serde::Serialize;
 
-use super::{print, terminal_style, this_program};
-use crate::args::DoctorArgs;
+use crate::args::doctor::DoctorArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
+use crate::output::{print, terminal_style};
+use crate::program::this_program;
 
 /// Version of the JSON document.
 const DOCTOR_FORMAT: u32 = 2;

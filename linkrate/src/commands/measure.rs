@@ -1,13 +1,12 @@
 //! `linkrate measure`: one workload, one cell.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use linkrate_lab::{Lab, LabOptions};
 use linkrate_study::adapter;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{Executor, Stage};
-use linkrate_study::file::{SCALE_EXPECTED, SCALES};
 use linkrate_study::keys::{self, Setup};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::order::Order;
@@ -15,15 +14,16 @@ use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::schedule::block_order;
 use linkrate_study::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
 use linkrate_study::study::{Cell, Method, OnFailure, Study};
-use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::parse_duration;
 use linkrate_terms::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
 
-use super::study::load_model;
-use super::{parse_cpus, print, terminal_style, this_program};
-use crate::args::MeasureArgs;
+use super::testbed::testbed_of;
+use crate::args::cpus::parse_cpus;
+use crate::args::measure::MeasureArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
+use crate::output::{print, terminal_style};
+use crate::program::this_program;
 use crate::progress::RunBar;
 
 /// Runs the workload and prints what it gave.
@@ -184,31 +184,6 @@ fn on_existing(arguments: &MeasureArgs, on: Interfaces) -> Result<TestbedSpec, F
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(TestbedSpec::default().on_interfaces(on))
-}
-
-/// The adapter and how it is used.
-pub fn testbed_of(
-    adapter: &str,
-    clients_per_port: Option<u32>,
-    scale: Option<f64>,
-) -> Result<TestbedSpec, Failure> {
-    let usage = |message: String| Failure::new(Exit::Usage, message);
-    let adapter = adapter::find(adapter, &mut |path| load_model(Path::new(path)))
-        .map_err(|error| usage(format!("--adapter: {error}")))?;
-    if let Adapter::Veth = adapter {
-        let given =
-            [("--clients-per-port", clients_per_port.is_some()), ("--scale", scale.is_some())];
-        if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-            let hint = "leave it out, or choose a model: --adapter gigabit";
-            return Err(usage(format!("{option}: a veth has none; {hint}")));
-        }
-    }
-    let scale = scale.unwrap_or(1.0);
-    if !SCALES.contains(&scale) {
-        return Err(usage(format!("--scale: {scale} is out of range; {SCALE_EXPECTED}")));
-    }
-    let clients_per_port = clients_per_port.unwrap_or(1);
-    Ok(TestbedSpec { adapter, clients_per_port, scale, ..TestbedSpec::default() })
 }
 
 /// The settings of the one cell.

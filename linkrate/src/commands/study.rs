@@ -7,15 +7,11 @@ mod preview;
 mod report;
 mod run;
 mod source;
-pub mod watch;
+mod watch;
 
-use linkrate_study::store::StoreError;
-
-use super::{print, terminal_style};
-use crate::args::{SchemaOf, StudyCommand};
+use crate::args::study::{SchemaOf, StudyCommand};
 use crate::exit::{Exit, Failure};
-
-pub use source::load_model;
+use crate::output::print;
 
 /// Carries out a study command.
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
@@ -37,28 +33,4 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
             Ok(Exit::Success)
         }
     }
-}
-
-/// Prints results as a table, or as the one document that `--json` promises.
-fn present(results: &linkrate_study::results::StudyResults, json: bool) -> Result<(), Failure> {
-    if json {
-        print(&linkrate_report::json::document(results))?;
-        // the document does not say where it was written
-        eprintln!("results  {}", results.directory);
-        return Ok(());
-    }
-    let (width, style) = terminal_style();
-    print(&linkrate_report::terminal::table(results, width, style))?;
-    eprintln!("report   {}/{}", results.directory, files::REPORT);
-    Ok(())
-}
-
-fn store_failure(error: StoreError) -> Failure {
-    let exit = match &error {
-        // the wrong directory was named, and nothing was run
-        StoreError::NotAStore { .. } | StoreError::NotEmpty { .. } => Exit::Usage,
-        _ => Exit::Failure,
-    };
-    let hint = error.hint();
-    Failure::from_error(exit, &error).with_hint(hint)
 }

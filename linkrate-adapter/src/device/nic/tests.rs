@@ -368,6 +368,43 @@ fn interrupts_come_by_time_or_by_number() {
 }
 
 #[test]
+fn adaptive_interrupts_wait_for_bulk_traffic_only() {
+    let knobs = PortKnobs { rx_usecs: 250, rx_frames: 0, ..PortKnobs::default() };
+    let limits = PortLimits { rate: Some(BitRate(1e9)), ..limits() };
+    let frame = |size| WireFrame::copied(packet(&payload(size))).into();
+    let us = 1_000_000;
+    // off a tick of the timer
+    let start = 1_000_100 * us;
+    let due = |port: &mut End, at_ps| {
+        port.device.arrived(frame(1), at_ps, at_ps);
+        let due_ps = port.device.due_ps(0);
+        port.device.interrupt(at_ps + 250 * us);
+        due_ps
+    };
+    for (adaptive_rx, delay) in [(false, 150 * us), (true, 0)] {
+        let mut port =
+            End::new(limits.clone(), PortKnobs { adaptive_rx, ..knobs.clone() }, 1, None);
+        assert_eq!(due(&mut port, start), Some(start + delay));
+        // two windows of frames at the rate of the link
+        for number in 1..200 {
+            let at_ps = start + number * 12 * us;
+            port.device.arrived(frame(1448), at_ps, at_ps);
+            port.device.interrupt(at_ps);
+            port.popped(0);
+        }
+        // the tick after the last of them
+        port.device.interrupt(start + 2500 * us);
+        let busy = start + 10_000 * us;
+        assert_eq!(due(&mut port, busy), Some(busy + 150 * us), "adaptive {adaptive_rx}");
+        // the knob may change while traffic flows
+        let knobs = PortKnobs { rx_usecs: 0, adaptive_rx, ..knobs.clone() };
+        port.device.shared.settings.request(knobs);
+        port.device.refresh(&mut |_, _| {});
+        assert_eq!(due(&mut port, busy + 900 * us), Some(busy + 900 * us));
+    }
+}
+
+#[test]
 fn completions_wait_for_the_link() {
     let limits = PortLimits { rate: Some(BitRate(1e9)), ..limits() };
     let mut port = End::new(limits, quiet(), 1, None);

@@ -107,6 +107,6 @@ fn of_transactions_too() {
     let cost = "measure = \"service-demand\"\nvalue = \"17.1 us/transaction\"";
     assert_eq!(study(cost), Ok(value));
     let error = study("measure = \"throughput\"\nvalue = \"1 Gb/s\"").unwrap_err();
-    assert!(error.to_string().contains("throughput is of streams"), "{error}");
+    assert!(error.to_string().contains("throughput is a measure of streams"), "{error}");
     assert!(study("measure = \"service-demand\"\nvalue = \"17.1 us/KB\"").is_err());
 }

@@ -9,15 +9,15 @@ use linkrate_lab::control::messages::{Reply, Request, Setting};
 use linkrate_report::adapter::{done_document, settings_text};
 use serde_json::json;
 
-use super::{CaptureArgs, Common, LinkState};
-use crate::commands::print;
+use crate::args::adapter::{CaptureArgs, Common, LinkState};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
+use crate::output::print;
 
 /// How often a wait checks for Ctrl-C.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Longest capture: a day.
+/// Longest capture in seconds: a day.
 const LONGEST: f64 = 86_400.0;
 
 /// `adapter set`
@@ -150,7 +150,7 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
         |error: std::io::Error| Failure::new(Exit::Failure, format!("{}: {error}", file.display()));
     let path = std::path::absolute(&file).map_err(failed)?;
     let Some(path) = path.to_str() else {
-        let message = format!("{}: expected a path that is text", file.display());
+        let message = format!("{}: expected a path in UTF-8", file.display());
         return Err(Failure::new(Exit::Usage, message));
     };
     let stop = interrupt::on_signal().map_err(failed)?;

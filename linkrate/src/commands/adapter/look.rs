@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use linkrate_lab::control::client::LabClient;
 use linkrate_lab::control::messages::{Reply, Request};
 use linkrate_report::adapter::{self as tables, top};
@@ -15,28 +14,15 @@ use linkrate_terms::nearest::did_you_mean;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::{format_duration, parse_duration};
 
-use super::Common;
-use crate::commands::study::load_model;
-use crate::commands::{REDRAW, print, terminal_style};
+use crate::args::adapter::{Common, TopArgs};
 use crate::exit::{Exit, Failure};
+use crate::input::load_model;
 use crate::interrupt::{self, sleep_until};
+use crate::output::{REDRAW, print, terminal_style};
 
-/// Shortest and longest time between two looks.
+/// Shortest and longest time between two samples.
 const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(3600);
-
-/// `linkrate adapter top`
-#[derive(Debug, Args)]
-pub struct TopArgs {
-    /// Time between two looks
-    #[arg(long, default_value = "1s", value_name = "TIME")]
-    interval: String,
-    /// End after so many
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
-    #[command(flatten)]
-    common: Common,
-}
 
 /// `adapter models`
 pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
@@ -79,7 +65,7 @@ fn no_port(report: &AdapterReport, name: &str) -> Failure {
     let names: Vec<&str> = report.ports.iter().map(|port| port.name.as_str()).collect();
     let tail = did_you_mean(name, names.iter().copied());
     Failure::new(Exit::Usage, format!("no port {name:?} in lab {}{tail}", report.lab))
-        .with_hint(Some(format!("its ports are {}", names.join(", "))))
+        .with_hint(Some(format!("the lab has the ports {}", names.join(", "))))
 }
 
 /// `adapter top`

@@ -9,9 +9,10 @@ use linkrate_terms::measurement::IdleSource;
 use serde::Serialize;
 
 use super::{PIPE_WIDTH, wrap};
-use crate::commands::{print, this_program};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
+use crate::output::print;
+use crate::program::this_program;
 
 /// Version of the JSON document.
 const SELF_TEST_FORMAT: u32 = 1;

@@ -7,7 +7,7 @@ use linkrate_doctor::tuning::{Advice, Basis, Cost, Question, Tuning, advise, thi
 use linkrate_terms::units::parse_duration;
 
 use super::wrap;
-use crate::args::DoctorArgs;
+use crate::args::doctor::DoctorArgs;
 use crate::exit::{Exit, Failure};
 
 /// Columns of the labels.

@@ -1,28 +1,15 @@
 //! `linkrate lab exec`: a program in a host.
 
-use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use clap::Args;
 use linkrate_sys::host::join::{Lifetime, Namespaces};
 use linkrate_terms::lab::LAB_VARIABLE;
 use linkrate_terms::nearest::did_you_mean;
 
-use super::{Which, report};
+use super::ask::report;
+use crate::args::lab::ExecArgs;
 use crate::exit::{Exit, Failure};
-
-/// `linkrate lab exec`
-#[derive(Debug, Args)]
-pub struct ExecArgs {
-    /// The host: sut, client-0, client-1, ...
-    host: String,
-    #[command(flatten)]
-    which: Which,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
-    program: Vec<OsString>,
-}
 
 /// Becomes the program, in the host's namespaces and on its CPUs. Returns only on an error.
 pub fn run(arguments: &ExecArgs) -> Failure {

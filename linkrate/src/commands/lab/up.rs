@@ -1,17 +1,13 @@
 //! `linkrate lab up`: builds a lab, and keeps it up.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Args;
-use linkrate_lab::control::LabName;
 use linkrate_lab::control::server::{Ended, OpenLab};
 use linkrate_lab::{LabError, LabOptions};
-use linkrate_study::adapter;
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::lab::LAB_VARIABLE;
@@ -20,50 +16,17 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
-use crate::commands::measure::testbed_of;
-use crate::commands::{parse_cpus, this_program};
+use crate::args::cpus::parse_cpus;
+use crate::args::lab::UpArgs;
+use crate::commands::testbed::testbed_of;
 use crate::exit::{Exit, Failure};
+use crate::program::this_program;
 
 /// The shell where the variable SHELL is not set.
 const SHELL: &str = "/bin/sh";
 
 /// The number that a shell adds to the signal that ended a program.
 const SIGNALLED: i32 = 128;
-
-/// `linkrate lab up`
-#[derive(Debug, Args)]
-pub struct UpArgs {
-    /// What joins the hosts: a model, the file of one, or veth
-    #[arg(long, default_value = adapter::DEFAULT, value_name = "ADAPTER")]
-    adapter: String,
-    /// Ports of the system under test; on veth the number of clients
-    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
-    ports: u32,
-    /// Clients behind each port, on a switch where there is more than one [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
-    clients_per_port: Option<u32>,
-    /// Links and bus at this share of the model's rates [default: 1]
-    #[arg(long, value_name = "SHARE")]
-    scale: Option<f64>,
-    /// The name of the lab in other commands
-    #[arg(long, default_value_t)]
-    name: LabName,
-    /// CPUs of the system under test, for example 0 or 0-3
-    #[arg(long, alias = "sut-cpus", value_name = "CPUS")]
-    sut_cpu: Option<String>,
-    /// CPUs of the clients, of the adapters and of linkrate itself
-    #[arg(long, alias = "client-cpus", value_name = "CPUS")]
-    client_cpu: Option<String>,
-    /// Congestion control of programs that choose none
-    #[arg(long, default_value = "cubic", value_name = "NAME")]
-    congestion: String,
-    /// Run no program: the lab stays until Ctrl-C or `linkrate lab down`
-    #[arg(long, conflicts_with = "program")]
-    wait: bool,
-    /// A program and its arguments instead of a shell
-    #[arg(last = true, value_name = "PROGRAM")]
-    program: Vec<OsString>,
-}
 
 /// Builds the lab and serves it to its end.
 pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {

@@ -7,10 +7,10 @@ use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare}
 use linkrate_study::store::Store;
 use linkrate_terms::units::parse_percent;
 
-use super::{output, store_failure};
-use crate::args::{CompareFormat, StudyCompareArgs};
-use crate::commands::terminal_style;
+use super::output;
+use crate::args::study::{CompareFormat, StudyCompareArgs};
 use crate::exit::{Exit, Failure};
+use crate::output::terminal_style;
 
 /// Compares, prints, and tells by the exit code whether anything has become worse.
 pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
@@ -23,7 +23,7 @@ pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
             output::check_no_store_file(file, directory)?;
         }
     }
-    let [baseline, candidate] = sets.map(|directory| Store::read(directory).map_err(store_failure));
+    let [baseline, candidate] = sets.map(|directory| Store::read(directory).map_err(Failure::from));
     let request = Criteria { allow: arguments.allow.clone(), minimum_effect };
     let found =
         compare(&baseline?, &candidate?, &request).map_err(|error| refused(&error, arguments))?;

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use linkrate_study::store::{ENDED_FILE, PLAN_FILE, RUNS_FILE, STUDY_FILE, TORN_FILE};
 
-use crate::commands::print_bytes;
+use super::files;
 use crate::exit::{Exit, Failure};
+use crate::output::{print, print_bytes, terminal_style};
 
 /// What `--output` takes for standard output.
 const STDOUT: &str = "-";
@@ -87,4 +88,18 @@ pub fn refused(path: &Path, error: &io::Error) -> Failure {
         }
         _ => Failure::new(Exit::Failure, message),
     }
+}
+
+/// Prints results as a table, or as the one document that `--json` promises.
+pub fn present(results: &linkrate_study::results::StudyResults, json: bool) -> Result<(), Failure> {
+    if json {
+        print(&linkrate_report::json::document(results))?;
+        // the document does not say where it was written
+        eprintln!("results  {}", results.directory);
+        return Ok(());
+    }
+    let (width, style) = terminal_style();
+    print(&linkrate_report::terminal::table(results, width, style))?;
+    eprintln!("report   {}/{}", results.directory, files::REPORT);
+    Ok(())
 }

@@ -7,9 +7,9 @@ use linkrate_study::schedule::estimate;
 use linkrate_study::{builtin, file};
 
 use super::source;
-use crate::args::ExistingArgs;
-use crate::commands::{print, terminal_style};
+use crate::args::existing::ExistingArgs;
 use crate::exit::{Exit, Failure};
+use crate::output::{print, terminal_style};
 
 /// What a run takes beside warm-up and window, as seen on a two-CPU virtual machine: setting
 /// knobs and reading them back, connecting, collecting evidence.

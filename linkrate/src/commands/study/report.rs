@@ -8,8 +8,8 @@ use linkrate_study::analysis::analyse;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::Store;
 
-use super::{files, output, present, store_failure};
-use crate::args::{ReportFormat, StudyReportArgs};
+use super::{files, output};
+use crate::args::study::{ReportFormat, StudyReportArgs};
 use crate::exit::{Exit, Failure};
 
 /// Prints the table and writes the directory's files anew, or writes the one document that was
@@ -20,10 +20,10 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
     if let Some(file) = output::file(arguments.output.as_deref()) {
         output::check_no_store_file(file, directory)?;
     }
-    let results = analyse(&Store::read(directory).map_err(store_failure)?);
+    let results = analyse(&Store::read(directory)?);
     let Some(format) = format else {
         // the table first: a directory that cannot be written to can still be read
-        present(&results, false)?;
+        output::present(&results, false)?;
         files::write(directory, &results)?;
         return Ok(Exit::Success);
     };

@@ -12,11 +12,12 @@ use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, Store, directory};
 use linkrate_study::study::Study;
 
-use super::{files, present, source, store_failure};
-use crate::args::StudyRunArgs;
-use crate::commands::{parse_cpus, this_program};
+use super::{files, output, source};
+use crate::args::cpus::parse_cpus;
+use crate::args::study::StudyRunArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
+use crate::program::this_program;
 use crate::progress::StudyProgress;
 
 /// Where results go unless another directory is named.
@@ -58,17 +59,15 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     let clock = SystemClock::start();
     let path = match &arguments.output {
         Some(path) => path.clone(),
-        None => directory::fresh(Path::new(RESULTS), &study.name, clock.unix_ms())
-            .map_err(store_failure)?,
+        None => directory::fresh(Path::new(RESULTS), &study.name, clock.unix_ms())?,
     };
-    let mut store =
-        Store::create(&path, &study, lab.facts(), clock.unix_ms()).map_err(store_failure)?;
+    let mut store = Store::create(&path, &study, lab.facts(), clock.unix_ms())?;
     conduct(&mut lab, &mut store, &clock, &stop, arguments.json)
 }
 
 /// Goes on with a study.
 pub fn resume(directory: &Path, json: bool) -> Result<Exit, Failure> {
-    let mut store = Store::resume(directory).map_err(store_failure)?;
+    let mut store = Store::resume(directory)?;
     if let Some(recovered) = store.recovered() {
         eprintln!("note: {recovered}");
     }
@@ -113,11 +112,11 @@ fn conduct(
         let hint = error.hint().map_or(resume.clone(), |hint| format!("{hint}; {resume}"));
         Failure::from_error(Exit::Failure, &error).with_hint(Some(hint))
     })?;
-    let stored = Store::read(&directory).map_err(store_failure)?;
+    let stored = Store::read(&directory)?;
     let failed = stored.runs.iter().any(|run| run.failure().is_some());
     let results = analyse(&stored);
     files::write(&directory, &results)?;
-    present(&results, json)?;
+    output::present(&results, json)?;
     Ok(match ended {
         Ended::Interrupted => {
             eprintln!("hint: linkrate study resume {}", directory.display());

@@ -1,15 +1,13 @@
-//! Where a study comes from: a built-in name, or a file. And the file of an adapter's model, which
-//! either may name.
+//! Where a study comes from: a built-in name, or a file.
 
-use std::fs;
 use std::path::Path;
 
-use linkrate_study::adapter::MAX_MODEL_BYTES;
 use linkrate_study::study::Study;
 use linkrate_study::{builtin, file};
 use linkrate_terms::Interfaces;
 
 use crate::exit::{Exit, Failure};
+use crate::input::{load_model, read};
 
 /// The study of that name or in that file, on these interfaces if any.
 pub fn load(given: &str, on: Option<&Interfaces>) -> Result<Study, Failure> {
@@ -36,19 +34,4 @@ fn parse(
 ) -> Result<Study, Failure> {
     file::parse_on(name, path, text, &mut |model| load_model(&beside.join(model)), on)
         .map_err(|errors| Failure::new(Exit::Usage, errors.to_string().trim_end().to_owned()))
-}
-
-/// The text of a model's file; the error names the file.
-pub fn load_model(path: &Path) -> Result<String, String> {
-    read(path, MAX_MODEL_BYTES, "model").map_err(|reason| format!("{}: {reason}", path.display()))
-}
-
-/// A text file of at most so many bytes.
-fn read(path: &Path, most: u64, what: &str) -> Result<String, String> {
-    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
-    if metadata.len() > most {
-        let bytes = metadata.len();
-        return Err(format!("{bytes} bytes, expected a {what} of at most {most} bytes"));
-    }
-    fs::read_to_string(path).map_err(|error| error.to_string())
 }

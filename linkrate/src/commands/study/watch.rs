@@ -2,32 +2,21 @@
 
 use std::fs;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use linkrate_report::watch;
 use linkrate_study::look::Look;
 use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::store::{ENDED_FILE, RUNS_FILE, Store, StoredStudy};
 
-use super::store_failure;
-use crate::commands::{REDRAW, print, terminal_size, terminal_style};
+use crate::args::study::WatchArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{self, sleep_until};
+use crate::output::{REDRAW, print, terminal_size, terminal_style};
 
 /// Time between two looks. Looking takes CPU time of the clients, and runs take seconds.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// `linkrate study watch`
-#[derive(Debug, Args)]
-pub struct WatchArgs {
-    /// Its results directory
-    directory: PathBuf,
-    /// Print one JSON document after each block, each on a line of its own
-    #[arg(long)]
-    json: bool,
-}
 
 /// Watches a study until it ends, or Ctrl-C.
 pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
@@ -47,7 +36,7 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
         let stored = match seen.take() {
             // nothing is parsed twice, so as to take no CPU time from what is measured
             Some((before, stored)) if before == state => stored,
-            _ => Store::read(directory).map_err(store_failure)?,
+            _ => Store::read(directory)?,
         };
         let look = Look::of(&stored, clock.unix_ms());
         let ended = look.ended.is_some();
@@ -61,7 +50,7 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
         if ended {
             return Ok(Exit::Success);
         }
-        if !runs_still.map_err(store_failure)? {
+        if !runs_still? {
             let message = format!(
                 "{}: nobody runs this study, and it did not say why it ended",
                 directory.display()

@@ -1,0 +1,89 @@
+//! Knobs whose value is one of a few words, each with the phrase that reports use for it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::value::{KnobType, Value};
+
+/// One word that a knob takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// The word in study files and on the command line (`tso`).
+    pub word: &'static str,
+    /// The phrase in a sentence, readable without the knob's name (`software GSO`).
+    pub prose: &'static str,
+    /// The label beside the knob's name, on an axis or in a list (`GSO`).
+    pub label: &'static str,
+}
+
+/// Declares an enum with a word, a phrase and a label for each variant.
+macro_rules! words {
+    ($(#[$doc:meta])* $Name:ident {
+        $($(#[$about:meta])* $Variant:ident = $word:literal, $prose:literal, $label:literal;)+
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $Name {
+            $($(#[$about])* $Variant,)+
+        }
+
+        impl $Name {
+            /// Its words, in the order of the variants.
+            pub const WORDS: &'static [Word] =
+                &[$(Word { word: $word, prose: $prose, label: $label },)+];
+
+            /// The word in study files and tables.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Variant => $word,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $Name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl KnobType for $Name {
+            fn value(self) -> Value {
+                Value::Word(self.name())
+            }
+
+            fn of(value: Value) -> Option<Self> {
+                match value {
+                    $(Value::Word($word) => Some(Self::$Variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// The transmit offload ladder. Since Linux 4.17 TCP always builds large segments, so "TSO
+    /// off" alone means software GSO; the lowest rung is what the papers called "off".
+    Offload {
+        /// One TCP segment per socket buffer: `gso_max_segs` 1.
+        None = "none", "no offload", "none";
+        /// TCP builds superframes, the kernel cuts them just before the driver: TSO features off.
+        Gso = "gso", "software GSO", "GSO";
+        /// The superframe reaches the adapter: TSO features on.
+        Tso = "tso", "TSO", "TSO";
+    }
+}
+
+words! {
+    /// How a port distributes received frames to its queues.
+    Steering {
+        /// Every frame to queue 0.
+        Off = "off", "no steering", "off";
+        /// By the Toeplitz hash of addresses and ports (receive-side scaling).
+        Rss = "rss", "RSS", "RSS";
+        /// By destination port, through a table that the driver keeps current.
+        DestinationPort = "destination-port", "steering by destination port", "by port";
+    }
+}

@@ -1,0 +1,208 @@
+//! Arguments of `linkrate adapter`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use linkrate_lab::control::messages::Setting;
+use linkrate_terms::BitRate;
+use linkrate_terms::knobs::{Change, Ends, KNOBS, Knob, Owner};
+
+use super::lab::Which;
+
+/// `linkrate adapter ...`
+#[derive(Debug, Subcommand)]
+pub enum AdapterCommand {
+    /// Show the built-in models, or check and show the model in a file
+    Models {
+        /// Name of a built-in model, or path of a model that ends in .toml
+        model: Option<String>,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the knobs of ports, as read back, and their counters
+    Show {
+        /// Port: eth0, or client-0 for the port of a client [default: all ports of the system under
+        /// test]
+        port: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show the traffic of ports again and again
+    Top(TopArgs),
+    /// Change knobs of a port while traffic flows
+    #[command(long_about = set_help())]
+    Set {
+        /// Port of the system under test
+        port: String,
+        /// Knobs, for example lro=on rx-usecs=50
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
+        settings: Vec<Setting>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Add ports with their clients while other ports carry traffic
+    Add {
+        /// Number of ports; they fill one adapter after the other
+        #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
+        ports: u32,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Remove a port with its clients while other ports carry traffic
+    Remove {
+        /// Port of the system under test
+        port: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Capture a port's packets to a pcapng file, before and after offloads
+    Capture(CaptureArgs),
+    /// Set the link of a port down or up, or to another rate
+    Link {
+        /// Port: eth0, or client-0 for the port of a client
+        port: String,
+        /// up, down, or a rate up to that of the model, for example 100M
+        #[arg(value_name = "up|down|RATE", value_parser = link_state)]
+        state: LinkState,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Set the faults of the link at a port; faults that are not named are off
+    ///
+    /// Shares of frames: loss; corrupt (one bit flipped, found by checksums only); fcs-error
+    /// (frames with a bad FCS, which the port that receives them drops); duplicate; reorder. Times:
+    /// delay (of every frame); reorder-by (of the frames that others overtake). The same seed gives
+    /// the same faults to the same frames again.
+    Faults {
+        /// Port: eth0, or client-0 for the port of a client
+        port: String,
+        /// Faults, for example loss=1% delay=1ms, or none
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = fault)]
+        faults: Vec<Option<Setting>>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Set the VLANs of the switch port that a port is connected to
+    ///
+    /// access=VLAN: the switch port is a member of one VLAN, and its frames have no tag on the
+    /// link. trunk=VLANS: it is a member of these VLANS, and their frames have a tag. native=VLAN,
+    /// in addition to trunk: it is a member of one more VLAN, whose frames have no tag. The switch
+    /// drops frames of any other VLAN and counts them (switchDropVlan). all: it is a member of
+    /// every VLAN, and the switch adds and removes no tag.
+    Vlan {
+        /// Port: eth0, or client-0 for the port of a client
+        port: String,
+        /// VLANs, for example access=10 or trunk=10,20-29 native=1, or all
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = vlan)]
+        vlans: Vec<Option<Setting>>,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// Options of every command about a lab.
+#[derive(Debug, Args)]
+pub struct Common {
+    #[command(flatten)]
+    pub which: Which,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linkrate adapter capture`
+#[derive(Debug, Args)]
+pub struct CaptureArgs {
+    /// Port: eth0, or client-0 for the port of a client
+    pub port: String,
+    /// File; it is written until --stop
+    #[arg(required_unless_present = "stop", conflicts_with = "stop")]
+    pub file: Option<PathBuf>,
+    /// Capture for this time and wait for its end
+    #[arg(long, value_name = "SECONDS", conflicts_with = "stop")]
+    pub seconds: Option<f64>,
+    /// End the running capture
+    #[arg(long)]
+    pub stop: bool,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// The state that a link gets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LinkState {
+    /// The link carries frames, and the host sees a carrier.
+    Up,
+    /// The link carries no frames.
+    Down,
+    /// The link runs at this rate; it stays up or down.
+    Rate(BitRate),
+}
+
+fn link_state(given: &str) -> Result<LinkState, String> {
+    match given {
+        "up" => Ok(LinkState::Up),
+        "down" => Ok(LinkState::Down),
+        _ => given
+            .parse()
+            .map(LinkState::Rate)
+            .map_err(|error| format!("expected up, down or a rate: {error}")),
+    }
+}
+
+/// The help of `adapter set`, from the declaration of the knobs.
+fn set_help() -> String {
+    let keys = |of: fn(&&Knob) -> bool| {
+        let keys: Vec<&str> = KNOBS.iter().filter(of).map(|knob| knob.key).collect();
+        keys.join(", ")
+    };
+    format!(
+        "Change knobs of a port while traffic flows\n\nThe port obeys {}. The kernel of its \
+         host obeys {}. Each takes the same values as in a study file. The ports at the far end \
+         of the link get the same {}. Every knob is read back after it was set, and printed.",
+        keys(|knob| knob.change == Change::Live && knob.owner != Owner::Kernel),
+        keys(|knob| knob.change == Change::Live && knob.owner == Owner::Kernel),
+        keys(|knob| knob.ends == Ends::Both),
+    )
+}
+
+/// `linkrate adapter top`
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Time between two samples
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    pub interval: String,
+    /// Number of samples
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+fn setting(given: &str) -> Result<Setting, String> {
+    match given.split_once('=') {
+        Some((key, value)) if !key.is_empty() => {
+            Ok(Setting { key: key.to_owned(), value: value.to_owned() })
+        }
+        _ => Err("expected KEY=VALUE, for example lro=on".to_owned()),
+    }
+}
+
+/// A fault, or `none`.
+fn fault(given: &str) -> Result<Option<Setting>, String> {
+    setting_or("none", "loss=1%", given)
+}
+
+/// A VLAN or a list of them, or `all`.
+fn vlan(given: &str) -> Result<Option<Setting>, String> {
+    setting_or("all", "access=10", given)
+}
+
+fn setting_or(word: &str, example: &str, given: &str) -> Result<Option<Setting>, String> {
+    if given == word {
+        return Ok(None);
+    }
+    let wrong = |_| format!("expected KEY=VALUE, for example {example}, or {word}");
+    setting(given).map(Some).map_err(wrong)
+}

@@ -1,0 +1,34 @@
+//! Options that name existing interfaces.
+
+use clap::Args;
+use linkrate_terms::{FarEnd, Interfaces};
+
+use crate::exit::{Exit, Failure};
+
+/// Existing interfaces, instead of adapters that linkrate makes.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Existing interfaces")]
+pub struct ExistingArgs {
+    /// Measure this existing interface of this host; repeat it for several, each a port
+    #[arg(long, value_name = "NAME", requires = "client")]
+    pub interface: Vec<String>,
+    /// The client at its far end: ssh:HOST, ssh:USER@HOST, or interface:NAME for another interface
+    /// of this host, with ,ADDRESS where the client has several; repeat it for several
+    #[arg(long, value_name = "CLIENT", requires = "interface")]
+    pub client: Vec<FarEnd>,
+    /// The linkrate program at the far end of ssh [default: linkrate]
+    #[arg(long, value_name = "PROGRAM", requires = "interface")]
+    pub agent: Option<String>,
+}
+
+impl ExistingArgs {
+    /// The interfaces, if any are named.
+    pub fn interfaces(&self) -> Result<Option<Interfaces>, Failure> {
+        if self.interface.is_empty() {
+            return Ok(None);
+        }
+        Interfaces::new(self.interface.clone(), self.client.clone(), self.agent.clone())
+            .map(Some)
+            .map_err(|error| Failure::new(Exit::Usage, format!("--interface: {error}")))
+    }
+}

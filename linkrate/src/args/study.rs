@@ -1,0 +1,177 @@
+//! Arguments of `linkrate study`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use linkrate_terms::CpuMeter;
+
+use super::cpus::cpu_meters;
+use super::existing::ExistingArgs;
+
+/// `linkrate study ...`
+#[derive(Debug, Subcommand)]
+pub enum StudyCommand {
+    /// List the built-in studies
+    List {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the plan of a study, its cells and its duration, and run nothing
+    Show {
+        /// A built-in study's name, or the path of a study file
+        study: String,
+        /// Show the quick form of the study
+        #[arg(long)]
+        quick: bool,
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        existing: ExistingArgs,
+    },
+    /// Run a study and report its results
+    Run(StudyRunArgs),
+    /// Continue a study that was interrupted
+    Resume {
+        /// The results directory
+        directory: PathBuf,
+        /// Print one JSON document and nothing else on stdout
+        #[arg(long)]
+        json: bool,
+    },
+    /// Watch a running study: the intervals of its cells, the time left
+    Watch(WatchArgs),
+    /// Print the results of a study again, and write its report or one document
+    Report(StudyReportArgs),
+    /// Compare two result sets of the same study: improvements and regressions
+    Compare(StudyCompareArgs),
+    /// Print the JSON Schema of a document
+    Schema {
+        /// The document
+        #[arg(value_enum, default_value_t)]
+        document: SchemaOf,
+    },
+}
+
+/// `linkrate study watch`
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// The results directory
+    pub directory: PathBuf,
+    /// Print one JSON document for each block, each on its own line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `linkrate study compare`
+#[derive(Debug, Args)]
+pub struct StudyCompareArgs {
+    /// The results directory to compare with
+    #[arg(value_name = "BASELINE")]
+    pub baseline: PathBuf,
+    /// The results directory to judge
+    #[arg(value_name = "CANDIDATE")]
+    pub candidate: PathBuf,
+    /// A fact that may differ, because it is under test: kernel, cpu-model, linkrate, ...; repeat
+    /// the option for several
+    #[arg(long, value_name = "FACT")]
+    pub allow: Vec<String>,
+    /// Smallest difference that counts, for example 3 % [default: that of the baseline]
+    #[arg(long, value_name = "PERCENT")]
+    pub minimum_effect: Option<String>,
+    /// Format of the comparison
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub format: CompareFormat,
+    /// File to write to [default: standard output]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// Format of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CompareFormat {
+    /// A table for a terminal
+    #[default]
+    Table,
+    /// Markdown, for a pull request
+    Md,
+    /// The document that `linkrate study schema comparison` describes
+    Json,
+}
+
+/// Documents with a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SchemaOf {
+    /// Of study run, resume and report, and of measure
+    #[default]
+    Results,
+    /// Of study compare
+    Comparison,
+}
+
+/// `linkrate study report`
+#[derive(Debug, Args)]
+pub struct StudyReportArgs {
+    /// The results directory
+    pub directory: PathBuf,
+    /// Write one document of this format instead of the table, and nothing into the directory
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<ReportFormat>,
+    /// File for the document [default: standard output]; its ending may replace --format
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+}
+
+/// Formats of results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// One HTML page that needs no network
+    Html,
+    /// Markdown; with --output report.md the figures go into report_figures/
+    Md,
+    /// One row for each run, one column for each variable
+    Csv,
+    /// The document that `linkrate study schema` describes
+    Json,
+}
+
+/// `linkrate study run`
+#[derive(Debug, Args)]
+pub struct StudyRunArgs {
+    /// A built-in study's name, or the path of a study file
+    pub study: String,
+    /// Make shorter and fewer runs: wider intervals in less than a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// Sample where the CPU time goes, in every run; sampling costs CPU time
+    #[arg(long)]
+    pub profile: bool,
+    /// Seed for the order of runs [default: that of the study]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+    /// CPUs of the system under test, for example 0 or 0-3
+    #[arg(long, value_name = "CPUS")]
+    pub sut_cpu: Option<String>,
+    /// CPUs of the clients and of linkrate itself
+    #[arg(long, value_name = "CPUS")]
+    pub client_cpu: Option<String>,
+    /// CPU meter: the kernel's idle time, or threads that count the time that no other thread uses
+    /// [default: auto, the idle time where the kernel keeps it exactly]
+    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
+    pub cpu_meter: Option<CpuMeter>,
+    /// The results directory [default: results/STUDY-DATE-TIME]
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print one JSON document and nothing else on stdout
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub existing: ExistingArgs,
+}

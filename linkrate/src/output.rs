@@ -1,0 +1,41 @@
+//! Text to the terminal and to pipes.
+
+use std::io::{IsTerminal, Write};
+
+use crate::exit::{Exit, Failure};
+
+/// Writes data to stdout. A reader that has gone away is no failure of ours.
+pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for what is bytes already.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(Exit::Failure, format!("write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The cursor to the upper left corner, and everything behind it away.
+pub const REDRAW: &str = "\u{1b}[H\u{1b}[J";
+
+/// Columns and lines of the terminal that stdout is; `None` if it is none.
+pub fn terminal_size() -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
+/// How a table fits stdout: its width if it is a terminal, and whether colour helps.
+pub fn terminal_style() -> (Option<u16>, linkrate_report::terminal::Style) {
+    let stdout = std::io::stdout();
+    let size = rustix::termios::tcgetwinsize(&stdout).ok();
+    let width = size.map(|size| size.ws_col).filter(|columns| *columns > 0);
+    // https://no-color.org: any value that is not empty
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let color = stdout.is_terminal() && !plain;
+    (width, linkrate_report::terminal::Style { color })
+}
