@@ -233,15 +233,17 @@ impl Ground {
     pub(crate) fn facts(&self, clients: &[Client]) -> Vec<(String, String)> {
         match self {
             Self::Existing(existing) => existing.facts(clients),
-            Self::Veth(_) | Self::Adapters(_) => Vec::new(),
+            Self::Adapters(adapters) => adapters.facts(),
+            Self::Veth(_) => Vec::new(),
         }
     }
 
     /// Limits of this ground that a reader must know, as sentences.
-    pub(crate) fn warnings(&self) -> &[String] {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         match self {
-            Self::Existing(existing) => existing.warnings(),
-            Self::Veth(_) | Self::Adapters(_) => &[],
+            Self::Existing(existing) => existing.warnings().to_vec(),
+            Self::Adapters(adapters) => adapters.warnings(),
+            Self::Veth(_) => Vec::new(),
         }
     }
 }

@@ -12,6 +12,7 @@ use common::small::SmallStudy;
 use common::{Running, has_or_skips, is_root_or_skips};
 use linkrate_lab::Lab;
 use linkrate_study::executor::{Executor, RunFailure, Stage};
+use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
     BitRate, InterfaceKnobs, Offload, RunSpec, Task, TestbedSpec, Workload, model,
@@ -91,6 +92,31 @@ fn an_offload_that_is_switched_back_is_named() {
          changed it"
     );
     believed(&mut lab, &spec);
+}
+
+#[test]
+fn a_device_that_ignores_a_setting_is_named() {
+    let model = model::find("ten-gigabit").expect("a built-in model");
+    let adapter = Adapter::Model(Box::new(model));
+    let mut lab = lab_of(&TestbedSpec { adapter, ..TestbedSpec::default() }, None);
+    let lro = |on| {
+        let port = PortRequest { lro: Some(on), ..PortRequest::default() };
+        let interface = InterfaceKnobs { port, ..InterfaceKnobs::default() };
+        RunSpec { interface, ..run_of(None) }
+    };
+    let stick = |lab: &mut Lab, stuck| {
+        let testbed = lab.testbed().expect("a testbed");
+        let adapters = testbed.ground.adapters().expect("virtual adapters");
+        adapters.lines().iter().for_each(|line| line.sut.set_stuck(stuck));
+    };
+    believed(&mut lab, &lro(false));
+    stick(&mut lab, true);
+    let failure = refused(&mut lab, &lro(true));
+    assert_eq!(failure.stage, Stage::Knob);
+    let said = "knob \"lro\" of eth0: requested on, effective is off";
+    assert!(failure.reason.contains(said), "{failure}");
+    stick(&mut lab, false);
+    believed(&mut lab, &lro(true));
 }
 
 #[test]

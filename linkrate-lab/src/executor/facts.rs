@@ -46,7 +46,7 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
     );
     facts.extend(testbed.ground.facts(&testbed.clients));
     let mut warnings = testbed.placement.warnings();
-    warnings.extend_from_slice(testbed.ground.warnings());
+    warnings.extend(testbed.ground.warnings());
     if let ReceiveSteering::Unavailable(reason) = &testbed.receive_steering {
         warnings.push(format!(
             "receive processing runs on the CPU of the sender, which pays for it, because it could \

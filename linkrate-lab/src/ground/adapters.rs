@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use linkrate_adapter::{
     AdapterError, Bus, DeviceThreads, DriverThreads, HostSide, Port, PortLimits, PortSpec,
-    Snapshot, since,
+    Priority, Snapshot, since,
 };
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
@@ -290,6 +290,32 @@ impl Adapters {
     pub fn broken(&self) -> Option<&str> {
         let mut ports = self.lines.iter().flat_map(Line::ports);
         ports.find(|port| port.is_broken()).map(Port::name)
+    }
+
+    /// How the drivers share the CPUs of the system under test, as (name, value).
+    pub(super) fn facts(&self) -> Vec<(String, String)> {
+        let how = match self.driver_priority() {
+            Some(Priority::Napi) => "real-time priority for 300 packets at a time, as a NAPI poll",
+            Some(Priority::Refused) => "the priority of programs",
+            Some(Priority::Batch) => "after the device, which has the same CPUs",
+            None => return Vec::new(),
+        };
+        vec![("drivers".to_owned(), how.to_owned())]
+    }
+
+    /// What a reader must know of the drivers, as sentences.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        if self.driver_priority() != Some(Priority::Refused) {
+            return Vec::new();
+        }
+        let sentence = "the drivers of the virtual adapters have no real-time priority, so each \
+                        packet that wakes a program costs a change of thread, which receiving \
+                        through a real adapter does not; run as root, or give linkrate CAP_SYS_NICE";
+        vec![sentence.to_owned()]
+    }
+
+    fn driver_priority(&self) -> Option<Priority> {
+        self.threads.as_ref().and_then(|(_, drivers)| drivers.priority())
     }
 
     /// The drivers of all ports, and the device threads.

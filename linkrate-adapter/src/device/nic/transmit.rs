@@ -201,6 +201,11 @@ fn cut(
         }
         return single(train, block, packet, &vnet, Encapsulation { vlan: tci, snap: knobs.snap });
     };
+    let parsed = Headers::parse(packet)?;
+    let ip = packet.len() - parsed.link.length;
+    if ip > limits.superframe {
+        return Err(Unsendable::Oversized { found: ip, largest: limits.superframe });
+    }
     let request = Request { snap: knobs.snap, vlan: tci, ..Request::new(vnet.segment_size) };
     let (headers, cuts) = (&mut train.headers, &mut train.cuts);
     match gso.kind {
@@ -208,11 +213,6 @@ fn cut(
             tso::cut_into(packet, &request, headers, cuts, prefetch)?;
         }
         GsoKind::UdpL4 => uso::cut_into(packet, &request, headers, cuts, prefetch)?,
-    }
-    let parsed = Headers::parse(packet)?;
-    let ip = packet.len() - parsed.link.length;
-    if ip > limits.superframe {
-        return Err(Unsendable::Oversized { found: ip, largest: limits.superframe });
     }
     let found = train.cuts.iter().map(|cut| cut.header.len() + cut.payload.len()).max();
     // tags and SNAP are the adapter's own and not counted against the MTU
