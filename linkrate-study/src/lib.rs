@@ -9,7 +9,7 @@
 //! - [`study`]: a question, made ready to run
 //! - [`mod@file`]: study files
 //! - [`keys`]: every setting of a cell, in one table
-//! - [`integrity`]: whether a run can be believed
+//! - [`belief`]: whether a run can be believed
 //! - [`plan`]: the order of runs
 //! - [`look`]: a study while it runs
 //! - [`names`]: factors, levels and cells by the names that the field has for them
@@ -25,11 +25,11 @@
 pub mod adapter;
 pub mod analysis;
 pub mod attribution;
+pub mod belief;
 pub mod builtin;
 pub mod comparison;
 pub mod executor;
 pub mod file;
-pub mod integrity;
 pub mod keys;
 pub mod levels;
 pub mod look;

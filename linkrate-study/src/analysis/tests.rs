@@ -430,7 +430,7 @@ fn each_warning_is_given_when_it_is_due() {
             |s| change(s, Some(1), |run| run.evidence.interface.tx_bytes = 1_519_000),
         ),
         (
-            "no offload: offload none was asked for, but packets as TCP built them have 1501 bytes on \
+            "no offload: offload none was asked for, but packets that TCP built have 1501 bytes on \
              average, more than the MTU of 1500.",
             |s| {
                 change(s, Some(0), |run| {
