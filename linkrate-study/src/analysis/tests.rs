@@ -71,7 +71,7 @@ fn text(level: &str) -> Level {
 fn cells_have_figures_with_units_and_a_verdict() {
     let results = analyse(&ladder());
     assert_eq!((results.blocks, results.complete), (4, true));
-    assert_eq!(results.stopped, "4 blocks run, the most the study allows");
+    assert_eq!(results.stopped, "4 blocks run, as many as asked for");
     assert_eq!(results.directory, "results/ladder");
     assert_eq!(results.results, "ladder-20261121-1512");
     let cell = &results.cells[0];

@@ -9,7 +9,7 @@ use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Executor;
 use linkrate_study::file;
 use linkrate_study::runner::{Clock, SystemClock, run_study};
-use linkrate_study::store::{Ended, Store, directory};
+use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
 
 use super::{files, present, source, store_failure};
