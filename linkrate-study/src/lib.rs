@@ -14,6 +14,7 @@
 //! - [`look`]: a study while it runs
 //! - [`names`]: factors, levels and cells by the names that the field has for them
 //! - [`published`]: what papers found, to stand beside it
+//! - [`quick`]: the quick form of a study
 //! - [`runner`]: block after block until it is enough
 //! - [`results`]: what a study found
 //! - [`analysis`]: from stored runs to results
@@ -37,6 +38,7 @@ pub mod names;
 pub mod order;
 pub mod published;
 pub mod quantity;
+pub mod quick;
 pub mod results;
 pub mod runner;
 pub mod schedule;

@@ -132,6 +132,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             seed: 1,
             on_failure: OnFailure::Continue,
         },
+        quick: None,
         source: String::new(),
     })
 }
