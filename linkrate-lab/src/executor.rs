@@ -7,21 +7,21 @@ mod window;
 
 use std::sync::atomic::Ordering;
 
-use linkrate_agent::protocol::{Reply, Request, WindowReport};
+use linkrate_agent::protocol::{Reply, Request};
+use linkrate_study::belief::{self, Belief, Observed};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
-use linkrate_study::integrity;
 use linkrate_sys::sched;
-use linkrate_terms::{CpuSet, Measurement, RunSpec, Task, TestbedSpec, Workload};
+use linkrate_terms::{Measurement, RunSpec, Task, TestbedSpec};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
-use crate::far_end::{FarEndReport, agents};
+use crate::far_end::agents;
 use crate::measurement::{self, Reports};
 use crate::options::LabOptions;
-use crate::placement::{Seat, strayed};
+use crate::placement::Seat;
 use crate::profile::{self, Crew};
-use crate::recheck;
-use crate::testbed::{Host, ReceiveSteering, Testbed};
+use crate::recheck::{self, Begun};
+use crate::testbed::{Host, Testbed};
 
 use window::Windows;
 
@@ -88,10 +88,15 @@ impl Executor for Lab {
                 })?
             }
         };
-        let outcome = run_on(&mut testbed, spec).and_then(|measurement| {
-            match integrity::check(&self.spec, &measurement) {
-                Ok(()) => Ok(measurement),
-                Err(reason) => Err(RunFailure { stage: Stage::Measure, reason, fatal: false }),
+        let outcome = run_on(&mut testbed, spec).and_then(|(mut measured, observed)| {
+            let run =
+                belief::Run { testbed: &self.spec, spec, measured: &measured, observed: &observed };
+            match belief::judge(&run) {
+                Belief::Believed { remarks } => {
+                    measured.remarks.extend(remarks);
+                    Ok(measured)
+                }
+                Belief::Refused(refusal) => Err(refusal.into()),
             }
         });
         // after any failure except the refusal of a knob, agents may be in the middle of a run, and
@@ -135,7 +140,8 @@ fn agent_failure(stage: Stage, error: AgentError) -> RunFailure {
     RunFailure { stage, reason, fatal: false }
 }
 
-fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailure> {
+/// Carries out one run. Its figures count only if [`belief`] says so.
+fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observed), RunFailure> {
     let clients = (spec.clients as usize).clamp(1, testbed.clients.len());
     if spec.profile {
         profile::prepare(testbed).map_err(|error| failure(Stage::Measure, error))?;
@@ -191,11 +197,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
     if let Some(reason) = broken {
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
-    check_placement(testbed, &sut, &far_ends)?;
-    recheck::knobs(testbed, &interface, clients)?;
-    recheck::link_rates(testbed, clients)?;
-    recheck::same_links(testbed, &links, clients)?;
-    recheck::clocks(testbed, clients)?;
+    let begun = Begun { knobs: interface, links };
+    let observed = recheck::observe(testbed, &begun, &sut, &far_ends)?;
     if let Some(reason) = testbed.ground.broken() {
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
     }
@@ -204,52 +207,16 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<Measurement, RunFailu
         clients: far_ends,
         latency,
         flows,
-        interface,
+        interface: begun.knobs,
         adapter,
-        links,
+        links: begun.links,
         shared_cpus: testbed.placement.is_shared(),
     };
-    let steered = testbed.receive_steering == ReceiveSteering::Rps;
-    let astray = steered.then(|| packets_astray(&testbed.placement.sut, &reports.sut)).flatten();
     let mut measurement = measurement::of_reports(workload, &spec.socket, reports);
     if let Some(profile) = &mut measurement.profile {
         Crew::of(testbed).claim(profile);
     }
-    measurement.remarks.extend(astray);
-    match workload {
-        Some(workload) if !has_traffic(workload, &measurement) => {
-            let reason = "nothing arrived in the window".to_owned();
-            Err(RunFailure { stage: Stage::Measure, reason, fatal: false })
-        }
-        _ => Ok(measurement),
-    }
-}
-
-/// Steering that is set may have no effect: the packets that the SUT's CPUs processed must be those
-/// that its interfaces received, within a twentieth.
-fn packets_astray(sut: &CpuSet, report: &WindowReport) -> Option<String> {
-    let handled: u64 = report
-        .receive_packets_by_cpu
-        .iter()
-        .filter(|(cpu, _)| sut.contains(**cpu))
-        .fold(0, |sum, (_, packets)| sum.saturating_add(*packets));
-    let received = report.interface.rx_packets;
-    // a few packets of the host itself prove nothing
-    (received > 1000 && handled.abs_diff(received) > received / 20).then(|| {
-        "The CPUs of the system under test processed another number of packets than its interfaces \
-         received: its CPU use may include foreign packets, or miss packets of its own."
-            .to_owned()
-    })
-}
-
-/// Whether traffic arrived: a run without traffic fails and is not stored as zeros.
-fn has_traffic(workload: &Workload, measurement: &Measurement) -> bool {
-    let traffic = &measurement.traffic;
-    if workload.kind.is_transactional() {
-        traffic.transactions > 0
-    } else {
-        traffic.transmit_bytes + traffic.receive_bytes > 0
-    }
+    Ok((measurement, observed))
 }
 
 /// The hosts of a run, the system under test first.
@@ -259,24 +226,4 @@ pub(crate) fn participants(
 ) -> impl Iterator<Item = &mut Host> {
     let clients = testbed.clients.iter_mut().take(clients).map(|client| &mut client.host);
     std::iter::once(&mut testbed.sut).chain(clients)
-}
-
-/// Every thread must have stayed on the CPUs of its role.
-fn check_placement(
-    testbed: &Testbed,
-    sut: &WindowReport,
-    far_ends: &[FarEndReport],
-) -> Result<(), RunFailure> {
-    let clients = far_ends
-        .iter()
-        .zip(&testbed.clients)
-        .filter_map(|(report, client)| Some((report.everything()?, &client.host.cpus)));
-    let astray = std::iter::once((sut, &testbed.sut.cpus))
-        .chain(clients)
-        .find_map(|(report, cpus)| strayed(&report.cpu.threads, cpus))
-        .or_else(|| testbed.ground.strayed(&testbed.placement));
-    match astray {
-        Some(reason) => Err(RunFailure { stage: Stage::Measure, reason, fatal: false }),
-        None => Ok(()),
-    }
 }

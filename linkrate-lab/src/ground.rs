@@ -13,6 +13,7 @@ pub mod veth;
 use std::collections::BTreeSet;
 
 use linkrate_agent::protocol::bounds;
+use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::sched::ThreadId;
 use linkrate_terms::measurement::{AdapterEvidence, LinkEvidence};
 use linkrate_terms::spec::Adapter;
@@ -199,14 +200,14 @@ impl Ground {
         }
     }
 
-    /// A link of the first `ports` ports that runs at another rate than its model's, as a sentence.
-    pub(crate) fn other_rate(&self, ports: usize) -> Option<String> {
-        self.adapters()?.other_rate(ports)
+    /// The links of the first `ports` ports beside their model's rate.
+    pub(crate) fn rates(&self, ports: usize) -> Vec<RateSeen> {
+        self.adapters().map(|adapters| adapters.rates(ports)).unwrap_or_default()
     }
 
-    /// A thread of an adapter that may run on other CPUs than its own, as a sentence.
-    pub(crate) fn strayed(&self, placement: &Placement) -> Option<String> {
-        self.adapters()?.strayed(placement)
+    /// The threads of adapters that may run on other CPUs than their own.
+    pub(crate) fn strayed(&self, placement: &Placement) -> Vec<Strayed> {
+        self.adapters().map(|adapters| adapters.strayed(placement)).unwrap_or_default()
     }
 
     /// A part of the ground that has ended by itself, as a sentence.

@@ -1,5 +1,6 @@
 //! CPUs by role: those of the system under test, and those of all other processes.
 
+use linkrate_study::belief::Strayed;
 use linkrate_sys::cpus;
 use linkrate_sys::sched;
 use linkrate_terms::measurement::ThreadTime;
@@ -93,13 +94,16 @@ impl Drop for Seat {
     }
 }
 
-/// A thread that may run on other CPUs than those of its role, as a sentence.
-pub(crate) fn strayed(threads: &[ThreadTime], cpus: &CpuSet) -> Option<String> {
-    let thread = threads.iter().find(|thread| thread.affinity != *cpus)?;
-    Some(format!(
-        "placement: thread \"{}\" may run on CPUs {}, expected {cpus}",
-        thread.name, thread.affinity
-    ))
+/// The threads that may run on other CPUs than those of their role.
+pub(crate) fn strayed(threads: &[ThreadTime], role: &CpuSet) -> Vec<Strayed> {
+    let strayed = threads.iter().filter(|thread| thread.affinity != *role);
+    strayed
+        .map(|thread| Strayed {
+            thread: thread.name.clone(),
+            affinity: thread.affinity.clone(),
+            role: role.clone(),
+        })
+        .collect()
 }
 
 fn choose_among(usable: &CpuSet, spec: &TestbedSpec) -> Result<Placement, LabError> {

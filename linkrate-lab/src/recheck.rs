@@ -1,145 +1,120 @@
-//! After the window: is everything still as it was when the run began?
+//! Observations around a run: is everything still as it was when the run began?
 //!
-//! What was set and read back before a run may be changed by another program while it is measured,
-//! and a clock may be stepped. Either makes a figure of something that nobody asked for.
+//! Another program may change a knob while a run is measured, and step a clock. The observations go
+//! to [`linkrate_study::belief`], which decides whether the run counts.
 
+use linkrate_agent::protocol::WindowReport;
+use linkrate_study::belief::{ClockSeen, KnobsSeen, Observed, RateSeen};
 use linkrate_study::executor::{RunFailure, Stage};
-use linkrate_study::integrity::CLOCK_NS;
 use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::measurement::LinkEvidence;
 
 use crate::executor::{failure, participants};
+use crate::far_end::FarEndReport;
 use crate::host::read_clock;
-use crate::testbed::Testbed;
+use crate::placement::strayed;
+use crate::testbed::{ReceiveSteering, Testbed};
 
-/// Every knob of the system under test's interfaces must have the value it began with.
+/// The state in which a run begins.
+#[derive(Debug)]
+pub struct Begun {
+    /// Knobs of the system under test's interfaces, as read back.
+    pub knobs: InterfaceKnobs,
+    /// The links of existing interfaces.
+    pub links: Vec<LinkEvidence>,
+}
+
+/// Observes what has become of the state in which a run began.
 ///
 /// # Errors
-/// The first one that has not, by name.
-pub fn knobs(
+/// When an agent does not answer, and when an existing link is down.
+pub fn observe(
+    testbed: &mut Testbed,
+    begun: &Begun,
+    sut: &WindowReport,
+    far_ends: &[FarEndReport],
+) -> Result<Observed, RunFailure> {
+    let clients = far_ends.len();
+    let mut rates = model_rates(testbed, clients);
+    rates.extend(existing_rates(testbed, &begun.links, clients)?);
+    let steered = testbed.receive_steering == ReceiveSteering::Rps;
+    let reports = far_ends
+        .iter()
+        .zip(&testbed.clients)
+        .filter_map(|(report, client)| Some((report.everything()?, &client.host.cpus)));
+    let threads = std::iter::once((sut, &testbed.sut.cpus)).chain(reports);
+    let mut astray: Vec<_> =
+        threads.flat_map(|(report, cpus)| strayed(&report.cpu.threads, cpus)).collect();
+    astray.extend(testbed.ground.strayed(&testbed.placement));
+    Ok(Observed {
+        strayed: astray,
+        knobs: knobs(testbed, &begun.knobs, clients)?,
+        rates,
+        clocks: clocks(testbed, clients)?,
+        steered_to: steered.then(|| testbed.placement.sut.clone()),
+    })
+}
+
+fn knobs(
     testbed: &mut Testbed,
     begun: &InterfaceKnobs,
     clients: usize,
-) -> Result<(), RunFailure> {
-    for interface in testbed.sut_interfaces(clients) {
-        let now = testbed.ground.read_knobs(&mut testbed.sut, &interface);
-        let now = now.map_err(|error| failure(Stage::Knob, error))?;
-        if let Some(reason) = changed(&interface, begun, &now) {
-            return Err(RunFailure { stage: Stage::Knob, reason, fatal: false });
-        }
-    }
-    Ok(())
+) -> Result<Vec<KnobsSeen>, RunFailure> {
+    let interfaces = testbed.sut_interfaces(clients).into_iter();
+    let seen = interfaces.map(|interface| {
+        let after = testbed.ground.read_knobs(&mut testbed.sut, &interface);
+        let after = after.map_err(|error| failure(Stage::Knob, error))?;
+        Ok(KnobsSeen { interface, before: begun.clone(), after })
+    });
+    seen.collect()
 }
 
-/// The links of existing interfaces, all of which must be up; none on a testbed that is linkrate's
-/// own.
+/// The links of existing interfaces, all of which must be up; none on a testbed that linkrate made.
 ///
 /// # Errors
-/// The first that is not up.
+/// The first link that is down.
 pub fn links(testbed: &mut Testbed, clients: usize) -> Result<Vec<LinkEvidence>, RunFailure> {
     let (ground, mut hosts) = testbed.with_clients(clients);
     ground.links(&mut hosts).map_err(|error| failure(Stage::Testbed, error))
 }
 
-/// Existing links must be what they were when the run began.
-///
-/// # Errors
-/// The first that is not.
-pub fn same_links(
+/// Existing links beside the rates at which the run began.
+fn existing_rates(
     testbed: &mut Testbed,
     begun: &[LinkEvidence],
     clients: usize,
-) -> Result<(), RunFailure> {
-    let rate = |link: &LinkEvidence| {
-        link.rate.map_or_else(|| "unknown".to_owned(), |rate| rate.to_string())
-    };
+) -> Result<Vec<RateSeen>, RunFailure> {
     let now = links(testbed, clients)?;
-    let other = begun.iter().zip(&now).find(|(was, is)| was != is);
-    match other {
-        Some((was, is)) => {
-            let reason = format!(
-                "the link of {} ran at {} when the run began and at {} when it ended",
-                was.interface,
-                rate(was),
-                rate(is)
-            );
-            Err(RunFailure { stage: Stage::Testbed, reason, fatal: false })
-        }
-        None => Ok(()),
-    }
+    let seen = begun.iter().zip(now).map(|(was, is)| RateSeen {
+        interface: was.interface.clone(),
+        expected: was.rate,
+        seen: is.rate,
+    });
+    Ok(seen.collect())
 }
 
-/// Every link must run at its model's rate, before a run and after it.
+/// The links of virtual adapters beside their model's rates.
+fn model_rates(testbed: &Testbed, clients: usize) -> Vec<RateSeen> {
+    testbed.ground.rates(testbed.sut_interfaces(clients).len())
+}
+
+/// Every link must run at its model's rate before a run.
 ///
 /// # Errors
-/// The first one that does not.
+/// The first link that does not.
 pub fn link_rates(testbed: &Testbed, clients: usize) -> Result<(), RunFailure> {
-    let ports = testbed.sut_interfaces(clients).len();
-    match testbed.ground.other_rate(ports) {
-        Some(reason) => Err(RunFailure { stage: Stage::Testbed, reason, fatal: false }),
-        None => Ok(()),
-    }
+    Ok(model_rates(testbed, clients).iter().try_for_each(RateSeen::check)?)
 }
 
-/// The first knob that has another value than at the beginning.
-fn changed(interface: &str, begun: &InterfaceKnobs, ended: &InterfaceKnobs) -> Option<String> {
-    let (before, after) = (begun.values(), ended.values());
-    before.iter().find_map(|(knob, was)| {
-        let is = after.iter().find(|(name, _)| name == knob).map(|(_, value)| value.as_str());
-        (is != Some(was)).then(|| {
-            let is = is.unwrap_or("unknown");
-            format!(
-                "knob \"{knob}\" on {interface}: {was} when the run began, {is} when it ended: \
-                 another program changed it"
-            )
-        })
-    })
-}
-
-/// Every host's clock must be where it was against the controller's when the host was started.
-///
-/// # Errors
-/// The host whose clock moved, and how far.
-pub fn clocks(testbed: &mut Testbed, clients: usize) -> Result<(), RunFailure> {
-    for host in participants(testbed, clients) {
+/// Every host's clock beside its offset from the controller's when the host was started.
+fn clocks(testbed: &mut Testbed, clients: usize) -> Result<Vec<ClockSeen>, RunFailure> {
+    let seen = participants(testbed, clients).map(|host| {
         let (now_ns, _) =
             read_clock(&mut host.connection).map_err(|error| failure(Stage::Measure, error))?;
-        if now_ns.abs_diff(host.clock_offset_ns) > CLOCK_NS {
-            let moved_ms = (now_ns as f64 - host.clock_offset_ns as f64) / 1e6;
-            let reason = format!(
-                "the clock of {} is {moved_ms:+.1} ms off where it was when its host was started, \
-                 expected at most {} ms: its window was not the common one",
-                host.name,
-                CLOCK_NS / 1_000_000
-            );
-            return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use linkrate_terms::Offload;
-    use linkrate_terms::knobs::PortRequest;
-
-    #[test]
-    fn the_knob_that_changed_is_named() {
-        let begun = InterfaceKnobs {
-            offload: Some(Offload::Tso),
-            mtu: Some(1500),
-            port: PortRequest { lro: Some(false), ..PortRequest::default() },
-            ..InterfaceKnobs::default()
-        };
-        assert_eq!(changed("eth0", &begun, &begun), None);
-        let other = InterfaceKnobs { offload: Some(Offload::None), ..begun.clone() };
-        assert_eq!(
-            changed("eth0", &begun, &other).unwrap(),
-            "knob \"offload\" on eth0: tso when the run began, none when it ended: another \
-             program changed it"
-        );
-        let other = InterfaceKnobs { port: PortRequest::default(), ..begun.clone() };
-        assert!(changed("eth1", &begun, &other).unwrap().contains("\"lro\" on eth1: off when"));
-    }
+        Ok(ClockSeen {
+            host: host.name.clone(),
+            moved_ns: now_ns.saturating_sub(host.clock_offset_ns),
+        })
+    });
+    seen.collect()
 }

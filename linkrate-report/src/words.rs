@@ -5,6 +5,7 @@ use linkrate_study::names;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
 use linkrate_study::results::{Effect, FailedRun, PublishedKind, PublishedResult, StudyResults};
 
+use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::study::Method;
 
 use crate::number;
@@ -121,6 +122,11 @@ pub fn scaled(results: &StudyResults) -> Option<String> {
     (results.scale < 1.0).then(|| format!("links at {} of their rate", results.scale))
 }
 
+/// The reason for which nothing is claimed of too few blocks.
+pub fn too_few() -> String {
+    format!("fewer than {FEWEST_TO_CLAIM} blocks")
+}
+
 /// Why an effect is not claimed; `None` when it is.
 pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
     if effect.claimed {
@@ -128,6 +134,7 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
     }
     let minimum = number::percent(minimum_effect);
     Some(match (effect.ratio.low, effect.ratio.high) {
+        (Some(_), Some(_)) if effect.pairs < FEWEST_TO_CLAIM => too_few(),
         (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => {
             "interval includes no change".to_owned()
         }
@@ -236,5 +243,8 @@ mod tests {
         assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("too few runs for an interval"));
         effect.claimed = true;
         assert_eq!(not_claimed(&effect, 0.02), None);
+        let mut few = effects(&[(0.5, false)]).remove(0);
+        few.pairs = 4;
+        assert_eq!(not_claimed(&few, 0.02).as_deref(), Some("fewer than 5 blocks"));
     }
 }

@@ -53,7 +53,10 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         format: RESULTS_FORMAT,
         study: study.name.clone(),
         title: study.title.clone(),
-        results: directory::name(&study.name, stored.plan.started_unix_ms),
+        results: match stored.directory.as_os_str().is_empty() {
+            true => String::new(),
+            false => directory::name(&study.name, stored.plan.started_unix_ms),
+        },
         started_unix_ms: stored.plan.started_unix_ms,
         linkrate_version: stored.plan.linkrate_version.clone(),
         seed: method.seed,

@@ -73,9 +73,10 @@ mod tests {
     use linkrate_terms::{ByteSize, MessageSize, Protocol, Task};
 
     use super::*;
-    use crate::file::{parse, quick};
+    use crate::file::parse;
     use crate::levels::Level;
-    use crate::schedule::estimate;
+    use crate::quick::{QUICK_TIME, form};
+    use crate::schedule::{RUN_OVERHEAD, estimate};
     use crate::study::{Cell, PART};
 
     #[test]
@@ -167,11 +168,14 @@ mod tests {
     #[test]
     fn a_quick_run_of_any_takes_less_than_a_minute() {
         for builtin in all() {
-            let mut study = parse(builtin.name, &builtin.path(), builtin.text).unwrap();
-            quick(&mut study);
-            let estimate = estimate(&study, Duration::from_millis(320));
-            let longest = estimate.longest.max(estimate.block * study.method.min_blocks);
-            assert!(longest < Duration::from_secs(50), "{}: {longest:?}", builtin.name);
+            let study = parse(builtin.name, &builtin.path(), builtin.text).unwrap();
+            assert!(study.quick.is_some(), "{}", builtin.name);
+            let quick = form(study.clone()).unwrap();
+            assert!(quick.cells.len() <= 6 && quick.method.min_blocks >= 5, "{}", builtin.name);
+            let estimate = estimate(&quick, RUN_OVERHEAD);
+            assert!(estimate.longest <= QUICK_TIME, "{}: {estimate:?}", builtin.name);
+            // there is something to claim
+            assert!(!crate::analysis::effects::comparisons(&quick).is_empty(), "{}", builtin.name);
         }
     }
 

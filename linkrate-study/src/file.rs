@@ -4,7 +4,7 @@
 //! measured. [`parse`] turns one into a [`Study`] or into every error it has, each with its line
 //! and column. The settings of `[workload]` and `[factors]` are those of [`crate::keys`].
 //!
-//! `[[when]]` lets a level bring other settings along, `[[part]]` asks several questions in one
+//! `[quick]` names the cells of a quick run. `[[when]]` lets a level bring other settings along, `[[part]]` asks several questions in one
 //! study, `[[published]]` holds what a paper found. A study file that names the file of an
 //! adapter's model is read by [`parse_with`], which asks its caller for that file, and [`parse_on`]
 //! takes a study to interfaces of this host, whatever testbed its file names.
@@ -25,6 +25,7 @@ mod interfaces;
 mod method;
 mod published;
 mod question;
+mod quick;
 mod reader;
 mod testbed;
 mod when;
@@ -34,10 +35,9 @@ use std::fmt;
 use crate::adapter::LoadFile;
 use crate::keys::shortened;
 use crate::study::Study;
-use linkrate_terms::Interfaces;
+use linkrate_terms::{Interfaces, TestbedSpec};
 use reader::Reader;
 
-pub use method::quick;
 pub use testbed::{SCALE_EXPECTED, SCALES};
 
 /// Largest study file, in bytes.
@@ -172,6 +172,7 @@ fn read<'t>(
         parts: top.tables(reader, "part"),
     };
     let published = top.tables(reader, "published");
+    let quick = top.table(reader, "quick");
     let method = top.table(reader, "method");
     let method = method::read(reader, method);
     top.finish(reader);
@@ -180,29 +181,26 @@ fn read<'t>(
         effects::choose(reader, asked, &mut cells);
     }
     let published = published::read(reader, published, &cells);
+    let quick = quick::read(reader, quick, &cells, &method.method);
     if reader.has_errors() {
         return None;
     }
-    let specs = || cells.cells.iter().map(|cell| &cell.spec);
     method.check_budget(reader, cells.cells.len());
-    let testbed = linkrate_terms::TestbedSpec {
-        clients: specs().map(|spec| spec.clients).max().unwrap_or(1),
-        ports: specs().filter_map(|spec| spec.ports).max().unwrap_or(1),
-        queues: specs().filter_map(|spec| spec.interface.queues).max().unwrap_or(1),
-        ..testbed
-    };
-    Some(Study {
+    let mut study = Study {
         name: name.to_owned(),
         title,
         paper: paper.map(str::to_owned),
-        testbed,
+        testbed: TestbedSpec::default(),
         factors: cells.factors,
         parts: cells.parts,
         cells: cells.cells,
         published,
         method: method.method,
+        quick,
         source: text.to_owned(),
-    })
+    };
+    study.testbed = study.fitted(&testbed);
+    Some(study)
 }
 
 /// The required title: one line that can head a report.

@@ -63,6 +63,7 @@ pub(crate) fn ladder() -> Study {
             seed: 1,
             on_failure: OnFailure::Continue,
         },
+        quick: None,
         source: "title = \"The transmit ladder\"\n".to_owned(),
     }
 }

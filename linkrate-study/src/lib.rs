@@ -9,11 +9,12 @@
 //! - [`study`]: a question, made ready to run
 //! - [`mod@file`]: study files
 //! - [`keys`]: every setting of a cell, in one table
-//! - [`integrity`]: whether a run can be believed
+//! - [`belief`]: whether a run can be believed
 //! - [`plan`]: the order of runs
 //! - [`look`]: a study while it runs
 //! - [`names`]: factors, levels and cells by the names that the field has for them
 //! - [`published`]: what papers found, to stand beside it
+//! - [`quick`]: the quick form of a study
 //! - [`runner`]: block after block until it is enough
 //! - [`results`]: what a study found
 //! - [`analysis`]: from stored runs to results
@@ -25,11 +26,11 @@
 pub mod adapter;
 pub mod analysis;
 pub mod attribution;
+pub mod belief;
 pub mod builtin;
 pub mod comparison;
 pub mod executor;
 pub mod file;
-pub mod integrity;
 pub mod keys;
 pub mod levels;
 pub mod look;
@@ -37,6 +38,7 @@ pub mod names;
 pub mod order;
 pub mod published;
 pub mod quantity;
+pub mod quick;
 pub mod results;
 pub mod runner;
 pub mod schedule;

@@ -242,7 +242,8 @@ pub struct Effect {
     pub ratio: Interval,
     /// Blocks with both runs.
     pub pairs: u32,
-    /// Whether the interval excludes 1 and the effect is larger than the study's minimum.
+    /// Whether there are at least five pairs, the interval excludes 1, and the effect is larger than
+    /// the study's minimum.
     pub claimed: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::executor::{Executor, RunFailure, Stage};
 use crate::levels::Levels;
 use crate::schedule::{Slot, block_order, estimate};
 use crate::stats::stop::{self, Decision, Progress, Rule, StopReason, Watched};
-use crate::store::{Ended, Outcome, Store, StoreError, StoredRun};
+use crate::store::{Ended, Outcome, RunStore, StoreError, StoredRun};
 use crate::study::{OnFailure, Study};
 
 /// Time, so that tests need not wait for it.
@@ -164,7 +164,7 @@ impl RunnerError {
 /// [`RunnerError::Store`]. Failures of runs are no errors but results.
 pub fn run_study(
     executor: &mut dyn Executor,
-    store: &mut Store,
+    store: &mut dyn RunStore,
     clock: &dyn Clock,
     stop: &dyn Fn() -> bool,
     observer: &mut dyn Observer,
@@ -200,7 +200,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(study: &'a Study, store: &Store, clock: &'a dyn Clock) -> Self {
+    fn new(study: &'a Study, store: &dyn RunStore, clock: &'a dyn Clock) -> Self {
         let mut session = Self {
             study,
             comparisons: comparisons(study),
@@ -221,7 +221,7 @@ impl<'a> Session<'a> {
     fn run(
         &mut self,
         executor: &mut dyn Executor,
-        store: &mut Store,
+        store: &mut dyn RunStore,
         stop: &dyn Fn() -> bool,
         observer: &mut dyn Observer,
     ) -> Result<Ended, RunnerError> {
@@ -262,7 +262,7 @@ impl<'a> Session<'a> {
     fn one_run(
         &mut self,
         executor: &mut dyn Executor,
-        store: &mut Store,
+        store: &mut dyn RunStore,
         stop: &dyn Fn() -> bool,
         observer: &mut dyn Observer,
         place: &Place,
@@ -338,7 +338,7 @@ impl<'a> Session<'a> {
     /// nothing about this one's budget.
     fn after_block(
         &mut self,
-        store: &Store,
+        store: &dyn RunStore,
         observer: &mut dyn Observer,
         block: u32,
         ran: bool,
@@ -428,7 +428,7 @@ struct Place {
 }
 
 /// Stores a run. Figures that the store cannot hold are no figures: the run has failed.
-fn store_run(store: &mut Store, mut run: StoredRun) -> Result<(), StoreError> {
+fn store_run(store: &mut dyn RunStore, mut run: StoredRun) -> Result<(), StoreError> {
     match (store.append(&run), &run.outcome) {
         (Err(StoreError::Unreadable { reason, .. }), Outcome::Measured(_)) => {
             run.outcome = Outcome::Failed(RunFailure {

@@ -83,6 +83,10 @@ fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
     }
 }
 
+/// What a run takes beside warm-up and window on a machine with two CPUs: setting knobs and reading
+/// them back, connecting, collecting evidence.
+pub const RUN_OVERHEAD: Duration = Duration::from_millis(200);
+
 /// How long a study takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {

@@ -12,6 +12,9 @@
 //! One session writes at a time: it holds a lock on `runs.jsonl` (flock(2)), which the kernel
 //! lets go of when the process dies. Reading needs no lock.
 //!
+//! [`RunStore`] is what the runner needs of a store; [`MemoryStore`] keeps nothing on disk.
+//!
+//! - [`memory`]: runs in memory
 //! - [`mod@line`]: one run as a line with a checksum
 //! - [`log`]: the file of lines; torn ends, damage, rollback
 //! - [`plan`]: `plan.json` and `ended.json`, versions
@@ -31,9 +34,11 @@ pub mod directory;
 pub mod error;
 pub mod line;
 pub mod log;
+pub mod memory;
 pub mod plan;
 
 pub use error::StoreError;
+pub use memory::MemoryStore;
 pub use plan::{Ended, Session, StoredPlan};
 
 use error::IoContext;
@@ -98,7 +103,7 @@ impl StoredRun {
 /// A results directory as it was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredStudy {
-    /// The directory, as it was given.
+    /// The directory, as it was given; empty when nothing is stored.
     pub directory: PathBuf,
     /// What was run, with what.
     pub plan: StoredPlan,
@@ -108,6 +113,39 @@ pub struct StoredStudy {
     pub torn: bool,
     /// Why the last session ended; `None` while one runs or after it was killed.
     pub ended: Option<Ended>,
+}
+
+/// Keeps the runs of one study while the runner makes them.
+pub trait RunStore {
+    /// What is run, with what.
+    fn plan(&self) -> &StoredPlan;
+
+    /// Every run stored so far, in the order of execution.
+    fn runs(&self) -> &[StoredRun];
+
+    /// Writes down that a session begins, and on which testbed.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn begin_session(&mut self, facts: Facts, started_unix_ms: u64) -> Result<(), StoreError>;
+
+    /// Stores a run. When this returns, the run is as safe as the store makes it.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreadable`] when the run would not read back (a figure that is no number),
+    /// before anything is written; [`StoreError::Io`].
+    fn append(&mut self, run: &StoredRun) -> Result<(), StoreError>;
+
+    /// Writes down why the session ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    fn finish(&mut self, ended: &Ended) -> Result<(), StoreError>;
+
+    /// The sequence number the next run must carry.
+    fn next_sequence(&self) -> u32 {
+        u32::try_from(self.runs().len()).unwrap_or(u32::MAX)
+    }
 }
 
 /// A results directory that this process alone may write to.
@@ -254,24 +292,28 @@ impl Store {
         }
     }
 
-    /// Stores a run. When this returns, the run is on the disk.
-    ///
-    /// # Errors
-    /// [`StoreError::Unreadable`] when the run would not read back (a figure that is no number),
-    /// before anything is written. [`StoreError::Io`] when writing failed: what was written of
-    /// the line is taken back, so that the store stays whole.
-    pub fn append(&mut self, run: &StoredRun) -> Result<(), StoreError> {
-        let stored = self.log.append(run, self.next_sequence())?;
-        self.runs.push(stored);
-        Ok(())
+    /// The results directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
-    /// Writes down that a session goes on with this store, and on which testbed. Does nothing in
-    /// a store that this process made.
-    ///
-    /// # Errors
-    /// As for [`Store::create`].
-    pub fn begin_session(&mut self, facts: Facts, started_unix_ms: u64) -> Result<(), StoreError> {
+    /// What opening the store had to repair.
+    pub fn recovered(&self) -> Option<&Recovered> {
+        self.recovered.as_ref()
+    }
+}
+
+impl RunStore for Store {
+    fn plan(&self) -> &StoredPlan {
+        &self.plan
+    }
+
+    fn runs(&self) -> &[StoredRun] {
+        &self.runs
+    }
+
+    /// Does nothing in a store that this process made: its plan has the facts.
+    fn begin_session(&mut self, facts: Facts, started_unix_ms: u64) -> Result<(), StoreError> {
         if !self.resumed {
             return Ok(());
         }
@@ -283,37 +325,16 @@ impl Store {
         Ok(())
     }
 
-    /// Writes down why the session ended.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`].
-    pub fn finish(&mut self, ended: &Ended) -> Result<(), StoreError> {
+    /// When this returns, the run is on the disk. When writing failed, the part of the line that
+    /// was written is taken back, so that the store stays whole.
+    fn append(&mut self, run: &StoredRun) -> Result<(), StoreError> {
+        let stored = self.log.append(run, self.next_sequence())?;
+        self.runs.push(stored);
+        Ok(())
+    }
+
+    fn finish(&mut self, ended: &Ended) -> Result<(), StoreError> {
         plan::write_ended(&self.directory, ended)
-    }
-
-    /// The results directory.
-    pub fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    /// What is run, with what.
-    pub fn plan(&self) -> &StoredPlan {
-        &self.plan
-    }
-
-    /// Every run stored so far, as it reads back, in the order of execution.
-    pub fn runs(&self) -> &[StoredRun] {
-        &self.runs
-    }
-
-    /// The sequence number the next run must carry.
-    pub fn next_sequence(&self) -> u32 {
-        u32::try_from(self.runs.len()).unwrap_or(u32::MAX)
-    }
-
-    /// What opening the store had to repair.
-    pub fn recovered(&self) -> Option<&Recovered> {
-        self.recovered.as_ref()
     }
 }
 

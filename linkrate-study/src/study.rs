@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::levels::{Level, Levels};
 use crate::order::Order;
 use crate::published::Published;
+use crate::quick::Quick;
 
 /// A validated study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,11 +37,25 @@ pub struct Study {
     pub published: Vec<Published>,
     /// How it is measured.
     pub method: Method,
+    /// The cells of a quick run, if the file names them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quick: Option<Quick>,
     /// The file's text, kept with the results.
     pub source: String,
 }
 
 impl Study {
+    /// `testbed` with as many clients, ports and queues as the cells need.
+    pub fn fitted(&self, testbed: &TestbedSpec) -> TestbedSpec {
+        let specs = || self.cells.iter().map(|cell| &cell.spec);
+        TestbedSpec {
+            clients: specs().map(|spec| spec.clients).max().unwrap_or(1),
+            ports: specs().filter_map(|spec| spec.ports).max().unwrap_or(1),
+            queues: specs().filter_map(|spec| spec.interface.queues).max().unwrap_or(1),
+            ..testbed.clone()
+        }
+    }
+
     /// The levels of every cell, in their order.
     pub fn levels(&self) -> Vec<&Levels> {
         self.cells.iter().map(|cell| &cell.levels).collect()

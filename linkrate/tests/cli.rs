@@ -144,19 +144,20 @@ fn a_plan_as_a_document_says_the_same() {
         |words: &str| -> serde_json::Value { serde_json::from_str(&printed(words)).unwrap() };
     let (full, quick) =
         (document("study show tso --json"), document("study show tso --quick --json"));
-    for plan in [&full, &quick] {
+    for (plan, cells, ports) in [(&full, 18, 4), (&quick, 3, 2)] {
         assert_eq!((&plan["format"], &plan["study"]), (&1.into(), &"tso".into()));
-        assert_eq!(plan["cells"].as_array().unwrap().len(), 18);
-        assert_eq!((&plan["adapter"], &plan["ports"]), (&"gigabit".into(), &4.into()));
+        assert_eq!(plan["cells"].as_array().unwrap().len(), cells);
+        assert_eq!((&plan["adapter"], &plan["ports"]), (&"gigabit".into(), &ports.into()));
         assert_eq!(plan["cells"][0]["offload"], "none");
         // one idle run in each block
-        assert_eq!(plan["runs_per_block"], 19);
+        assert_eq!(plan["runs_per_block"], cells + 1);
         let seconds = |key: &str| plan[key].as_f64().unwrap();
         assert!(seconds("shortest_seconds") <= seconds("longest_seconds"));
     }
     // what the project promises of this study
     assert!(full["longest_seconds"].as_f64().unwrap() < 300.0);
     assert!(quick["longest_seconds"].as_f64().unwrap() < 60.0);
+    assert_eq!(quick["min_blocks"], 5);
 }
 
 #[test]

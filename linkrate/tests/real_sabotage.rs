@@ -199,7 +199,7 @@ fn a_clock_that_moved_is_named() {
     lab.testbed().expect("a testbed").clients[0].host.clock_offset_ns = 20_000_000;
     let failure = refused(&mut lab, &spec);
     assert_eq!(failure.stage, Stage::Measure);
-    assert!(failure.reason.starts_with("the clock of client 0 is -20.0 ms off"), "{failure}");
+    assert!(failure.reason.starts_with("the clock of client 0 has moved by -20.0 ms"), "{failure}");
     believed(&mut lab, &spec);
 }
 

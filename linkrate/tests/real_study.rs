@@ -195,7 +195,7 @@ fn another_seed_is_another_order_of_the_same_runs() {
     }
     let study = SmallStudy::new();
     let mut run = study.run();
-    Running::start(run.args(["--seed", "8", "--quick"])).wait().expect_code(0);
+    Running::start(run.args(["--seed", "8"])).wait().expect_code(0);
     let slots = study.slots();
     assert_eq!(slots, planned(&study.results()));
     let sorted = |mut slots: Vec<(u32, Option<u32>)>| {

@@ -11,7 +11,7 @@ use common::{LINKRATE, Running, command};
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::schedule::block_order;
-use linkrate_study::store::{Ended, Outcome, RUNS_FILE, Store, StoredRun};
+use linkrate_study::store::{Ended, Outcome, RUNS_FILE, RunStore, Store, StoredRun};
 use linkrate_study::{builtin, file};
 use rustix::process::Signal;
 use serde_json::Value;

@@ -15,6 +15,7 @@ use linkrate_adapter::{
     Priority, Snapshot, since,
 };
 use linkrate_agent::protocol::{Reply, Request};
+use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::Owner;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
@@ -75,11 +76,6 @@ impl Line {
             client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
         }
         effective_knobs(&self.sut)
-    }
-
-    /// The rate of the system under test's link, where it is another than the model's.
-    fn other_rate(&self, model: &Model) -> Option<BitRate> {
-        self.sut.shared.link.rate().filter(|rate| Some(*rate) != model.rate)
     }
 
     /// The ports, that of the system under test first.
@@ -271,19 +267,21 @@ impl Adapters {
         self.threads.as_ref().map(|(_, drivers)| drivers.times()).unwrap_or_default()
     }
 
-    /// A thread that may run on other CPUs than its own, as a sentence.
-    pub fn strayed(&self, placement: &Placement) -> Option<String> {
-        strayed(&self.driver_times(), &placement.sut)
-            .or_else(|| strayed(&self.device_times(), &placement.clients))
+    /// The threads that may run on other CPUs than their own.
+    pub fn strayed(&self, placement: &Placement) -> Vec<Strayed> {
+        let mut found = strayed(&self.driver_times(), &placement.sut);
+        found.extend(strayed(&self.device_times(), &placement.clients));
+        found
     }
 
-    /// A link of the first `ports` ports that runs at another rate than its model's, as a sentence.
-    pub fn other_rate(&self, ports: usize) -> Option<String> {
-        let rate = self.model.rate?;
-        self.lines.iter().take(ports).find_map(|line| {
-            let now = line.other_rate(&self.model)?;
-            Some(format!("the link of {} runs at {now}, expected {rate}", line.sut.name()))
-        })
+    /// The links of the first `ports` ports of the system under test beside the model's rate.
+    pub fn rates(&self, ports: usize) -> Vec<RateSeen> {
+        let seen = self.lines.iter().take(ports).map(|line| RateSeen {
+            interface: line.name(),
+            expected: self.model.rate,
+            seen: line.sut.shared.link.rate(),
+        });
+        seen.collect()
     }
 
     /// A port whose drivers have ended, by name.

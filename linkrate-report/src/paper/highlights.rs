@@ -3,6 +3,7 @@
 use linkrate_study::levels::Level;
 use linkrate_study::names;
 use linkrate_study::results::{CellResult, StudyResults};
+use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 
 use super::steps::{self, Step};
 use crate::{number, words};
@@ -19,11 +20,18 @@ pub struct Sentence {
 /// Most cells that a study without effects tells one by one.
 const MOST_CELLS: usize = 4;
 
-/// The highlights: what was shown, step by step, and then where nothing was.
+/// The highlights. Too few blocks have none, and one sentence says so.
 pub fn all(results: &StudyResults) -> Vec<Sentence> {
-    if results.effects.is_empty() {
-        return cells(results);
+    let told = if results.effects.is_empty() { cells(results) } else { effects(results) };
+    if !told.is_empty() || results.cells.is_empty() {
+        return told;
     }
+    let text = format!("Nothing is claimed: {}.", words::too_few());
+    vec![Sentence { text, effects: Vec::new() }]
+}
+
+/// What the effects show, step by step, and then where they show nothing.
+fn effects(results: &StudyResults) -> Vec<Sentence> {
     let steps = steps::all(results);
     let mut shown = Vec::new();
     let mut not_shown: Vec<Vec<&Step<'_>>> = Vec::new();
@@ -154,9 +162,8 @@ pub fn knee<'r>(
 
 /// Of a study that compares nothing: what was measured.
 fn cells(results: &StudyResults) -> Vec<Sentence> {
-    let told = results
-        .cells
-        .iter()
+    let enough = results.cells.iter().filter(|cell| cell.runs >= FEWEST_TO_CLAIM);
+    let told = enough
         .take(MOST_CELLS)
         .filter_map(|cell| Some(Sentence { text: cell_sentence(cell)?, effects: Vec::new() }));
     told.collect()

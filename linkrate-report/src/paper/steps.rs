@@ -8,6 +8,7 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::names;
 use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
+use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::study::PART;
 
 use crate::{number, words};
@@ -30,10 +31,11 @@ pub struct Step<'a> {
     pub effects: Vec<usize>,
 }
 
-/// Every step, in the order of the results.
+/// Every step, in the order of the results. Effects of too few blocks to claim anything have none.
 pub fn all(results: &StudyResults) -> Vec<Step<'_>> {
     let mut steps: Vec<Step<'_>> = Vec::new();
-    for (index, effect) in results.effects.iter().enumerate() {
+    let effects = results.effects.iter().enumerate();
+    for (index, effect) in effects.filter(|(_, effect)| effect.pairs >= FEWEST_TO_CLAIM) {
         let part = effect.at.get(PART);
         let same = |step: &&mut Step<'_>| {
             (step.factor, step.from, step.to, step.part, step.measure)

@@ -314,7 +314,7 @@ pub fn request_response() -> StudyResults {
     let cell =
         |connections: u64, rate: f64, cpu: f64, demand: f64, latency, bound: Bound| CellResult {
             levels: levels(&[("connections", Level::Number(connections))]),
-            runs: 3,
+            runs: 5,
             failed: 0,
             throughput: Some(relative(rate * 16.0, 0.012, Unit::BitsPerSecond)),
             limit: None,
@@ -352,7 +352,7 @@ pub fn request_response() -> StudyResults {
         at: Levels::default(),
         measure,
         ratio: Interval { mean, low: Some(low), high: Some(high) },
-        pairs: 3,
+        pairs: 5,
         claimed,
     };
     StudyResults {
@@ -361,8 +361,8 @@ pub fn request_response() -> StudyResults {
         results: "rr-20231114-2213".to_owned(),
         directory: "results/rr".to_owned(),
         complete: false,
-        stopped: "Interrupted in block 3.".to_owned(),
-        blocks: 3,
+        stopped: "Interrupted in block 6.".to_owned(),
+        blocks: 5,
         cells,
         effects: vec![
             effect(Measure::Transactions, 2.421, 2.38, 2.46, true),
@@ -370,7 +370,7 @@ pub fn request_response() -> StudyResults {
         ],
         background_cpu: None,
         failures: Vec::new(),
-        warnings: vec!["Three blocks are too few for a narrow interval.".to_owned()],
+        warnings: vec!["Five blocks are too few for a narrow interval.".to_owned()],
         runs: Vec::new(),
         ..stream()
     }

@@ -77,7 +77,23 @@ fn profiled() {
 
 #[test]
 fn a_single_cell_is_told_in_a_sentence() {
-    insta::assert_snapshot!(words(&fixture::single()));
+    let mut enough = fixture::single();
+    enough.cells[0].runs = 5;
+    insta::assert_snapshot!(words(&enough));
+}
+
+#[test]
+fn fewer_than_five_blocks_have_neither_highlights_nor_advice() {
+    let mut few = fixture::stream();
+    for effect in &mut few.effects {
+        (effect.pairs, effect.claimed) = (4, false);
+    }
+    for results in [few, fixture::single()] {
+        let paper = Paper::new(&results).unwrap();
+        let said: Vec<&str> = paper.highlights.iter().map(|said| said.text.as_str()).collect();
+        assert_eq!(said, ["Nothing is claimed: fewer than 5 blocks."]);
+        assert!(paper.advice.is_empty() && !paper.claims);
+    }
 }
 
 /// What is claimed in one direction and in the other never shares a verb, and nothing that is not

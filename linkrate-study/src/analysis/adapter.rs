@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence};
-use linkrate_terms::spec::{Adapter, Task};
-use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, TestbedSpec};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{Measurement, TestbedSpec};
 
 use crate::results::{AdapterFigures, PortFigures};
 use crate::stats::sample::mean;
@@ -14,9 +14,6 @@ use crate::verdict::OneWay;
 /// Per cent of a limit above which a figure is an error of the instrument: the ends of a window
 /// cut into bursts, and no more than that is forgiven.
 pub const IMPOSSIBLE_PERCENT: f64 = 100.5;
-
-/// Ethernet header, 802.1Q tag, LLC/SNAP and FCS: what a frame has around its IP packet at most.
-const FRAME_HEADERS: f64 = 14.0 + 4.0 + 8.0 + 4.0;
 
 /// What the adapter of a run counted.
 pub fn evidence(run: &Measurement) -> Option<&AdapterEvidence> {
@@ -149,51 +146,12 @@ pub fn warnings(name: &str, runs: &[&StoredRun], limit: Option<f64>) -> Vec<Stri
             rounded(count)
         ));
     }
-    if let Some(first) = runs.first() {
-        found.extend(contradictions(name, &first.spec, &good, &figures));
-    }
     found
 }
 
 /// A mean count: whole where it is, else with the digits that say that it is none.
 fn rounded(count: f64) -> String {
     if count < 10.0 && count.fract() != 0.0 { format!("{count:.1}") } else { format!("{count:.0}") }
-}
-
-/// Where the adapter's counters deny what was asked for.
-fn contradictions(
-    name: &str,
-    spec: &RunSpec,
-    good: &[&Measurement],
-    figures: &AdapterFigures,
-) -> Vec<String> {
-    let mut found = Vec::new();
-    let Task::Workload(workload) = &spec.task else { return found };
-    let mtu = good.iter().find_map(|run| run.effective.interface.mtu).or(spec.interface.mtu);
-    for (way, bytes) in
-        [("sent", figures.sent_frame_bytes), ("received", figures.received_frame_bytes)]
-    {
-        if let (Some(bytes), Some(mtu)) = (bytes, mtu)
-            && bytes > f64::from(mtu) + FRAME_HEADERS
-        {
-            found.push(format!(
-                "{name}: frames {way} on the wire have {bytes:.0} bytes on average, more than an MTU \
-                 of {mtu} allows."
-            ));
-        }
-    }
-    let bulk = workload.kind == Protocol::Stream && workload.direction != Direction::Transmit;
-    match (spec.interface.port.lro, figures.merges_per_superframe) {
-        (Some(true), None) if bulk => {
-            found.push(format!("{name}: lro on was asked for, but the adapter merged nothing."));
-        }
-        (Some(false), Some(merges)) => found.push(format!(
-            "{name}: lro off was asked for, but the adapter merged {merges:.1} frames into one on \
-             average."
-        )),
-        _ => {}
-    }
-    found
 }
 
 #[cfg(test)]

@@ -89,7 +89,8 @@ fn pairs(levels: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// The effects of a comparison, with intervals of the given level; those without a single pair of
-/// runs are left out. Claimed are those that exclude 1 and exceed `minimum_effect`, a fraction.
+/// runs are left out. Claimed are those of at least [`paired::FEWEST_TO_CLAIM`] blocks that exclude
+/// 1 and exceed `minimum_effect`, a fraction.
 pub fn compare(
     comparison: &Comparison,
     runs: &RunsByCell<'_>,
@@ -115,7 +116,9 @@ pub fn compare(
                 measure: *measure,
                 ratio: found.ratio,
                 pairs: found.pairs,
-                claimed: large && excludes(&found.ratio, 1.0),
+                claimed: found.pairs >= paired::FEWEST_TO_CLAIM
+                    && large
+                    && excludes(&found.ratio, 1.0),
             })
         })
         .collect()

@@ -1,27 +1,27 @@
 //! What a reader must know before trusting the figures, as full sentences.
 //!
+//! - [`hosts`]: other programs, and a wall clock that went back
 //! - [`scatter`]: runs far from the others, and drift
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use linkrate_terms::knobs::Offload;
 use linkrate_terms::measurement::IdleSource;
-use linkrate_terms::spec::Task;
 use linkrate_terms::units::format_duration;
-use linkrate_terms::{CpuSet, Direction, Measurement, Protocol};
+use linkrate_terms::{CpuSet, Measurement};
 
 use crate::analysis::measures::{RunsByCell, drops, lost_percent};
 use crate::analysis::{adapter, limit, shares};
 use crate::attribution;
-use crate::integrity;
+use crate::belief;
 use crate::names;
 use crate::stats::sample::mean;
 use crate::store::directory::minute_stamp;
 use crate::store::{StoredRun, StoredStudy};
 use crate::verdict::judge;
 
+pub mod hosts;
 pub mod scatter;
 
 /// CPU use without load, in per cent, above which service demands contain something else.
@@ -46,9 +46,6 @@ pub const LOST_PERCENT: f64 = 0.1;
 /// Share of the busy time, in per cent, from which functions without a category are told.
 pub const UNKNOWN_PERCENT: f64 = 5.0;
 
-/// Ethernet header and 802.1Q tag: what a driver's packet has around its IP packet.
-const LINK_HEADER_BYTES: f64 = 18.0;
-
 /// Every warning, in a fixed order. `background` is the SUT's CPU use without load in per cent.
 pub fn warnings(
     stored: &StoredStudy,
@@ -65,10 +62,10 @@ pub fn warnings(
     found.extend(counted_idle(runs));
     found.extend(background_load(background));
     found.extend(steal(runs));
-    found.extend(integrity::told(stored.runs.iter()));
+    found.extend(hosts::warnings(stored.runs.iter()));
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
         let name = names::cell(&cell.levels);
-        found.extend(contradiction(&name, runs.cell(index)));
+        found.extend(contradictions(&name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));
         found.extend(attributed(&name, runs.cell(index)));
@@ -218,50 +215,12 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
     Some(text)
 }
 
-/// Whether the packets that were seen deny the rung of the transmit ladder that was asked for.
-fn contradiction(name: &str, runs: &[&StoredRun]) -> Option<String> {
-    let spec = &runs.first()?.spec;
-    let offload = spec.interface.offload?;
-    let Task::Workload(workload) = &spec.task else { return None };
-    if workload.kind.is_udp() {
-        // the ladder is TCP's; datagrams are large at the top of the stack whatever the rung
-        return None;
-    }
+/// What the cell's counters deny of what was asked for.
+fn contradictions(name: &str, runs: &[&StoredRun]) -> Vec<String> {
+    let Some(first) = runs.first() else { return Vec::new() };
     let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
-    let mtu = good.iter().find_map(|run| run.effective.interface.mtu).or(spec.interface.mtu)?;
-    let bytes = |pick: fn(&Measurement) -> Option<f64>| {
-        let values: Vec<f64> = good.iter().filter_map(|run| pick(run)).collect();
-        mean(&values)
-    };
-    let stack = bytes(|run| run.evidence.mean_stack_packet_bytes());
-    let driver = bytes(|run| run.evidence.mean_driver_packet_bytes());
-    let largest_frame = f64::from(mtu) + LINK_HEADER_BYTES;
-    // only a SUT that sends bulk data can show superframes: acknowledgements and small messages
-    // never grow beyond the MTU, and neither does a superframe that is not allowed to
-    let bulk = workload.kind == Protocol::Stream
-        && workload.direction != Direction::Receive
-        && workload.message.smallest().0 > u64::from(mtu)
-        && spec.interface.gso_max_size.is_none_or(|size| size > mtu);
-    match offload {
-        Offload::Tso => driver.filter(|bytes| bulk && *bytes <= largest_frame).map(|bytes| {
-            format!(
-                "{name}: offload tso was asked for, but packets handed to the driver have \
-                 {bytes:.0} bytes on average, no more than an MTU of {mtu} allows."
-            )
-        }),
-        Offload::Gso => driver.filter(|bytes| *bytes > largest_frame).map(|bytes| {
-            format!(
-                "{name}: offload gso was asked for, but packets handed to the driver have \
-                 {bytes:.0} bytes on average, more than an MTU of {mtu} allows."
-            )
-        }),
-        Offload::None => stack.filter(|bytes| *bytes > f64::from(mtu)).map(|bytes| {
-            format!(
-                "{name}: offload none was asked for, but packets as TCP built them have {bytes:.0} \
-                 bytes on average, more than the MTU of {mtu}."
-            )
-        }),
-    }
+    let found = belief::contradictions::of_cell(&first.spec, &good);
+    found.into_iter().map(|found| format!("{name}: {found}.")).collect()
 }
 
 fn dropped(name: &str, runs: &[&StoredRun]) -> Option<String> {
@@ -346,7 +305,7 @@ fn clients_disturbed(name: &str, runs: &[&StoredRun]) -> Option<String> {
     Some(format!(
         "{name}: the clients' CPUs were the bound, and other programs used {percent:.1} % of one of \
          them, most in one run {}: what the SUT can do is not known from it.",
-        integrity::others_listed(most)
+        belief::programs::listed(most)
     ))
 }
 

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
 use crate::order::Order;
-use crate::study::{Method, OnFailure, Study};
+use crate::study::{Method, OnFailure};
 
 /// The method, where its budget stands, and what can be read only once there are factors.
 pub(super) struct MethodRead<'t> {
@@ -164,50 +164,4 @@ impl MethodRead<'_> {
             reader.error(self.budget_at, "method.budget", message, Some(hint));
         }
     }
-}
-
-/// Shortens a study for a first look: windows of at most 700 ms after 200 ms of warm-up, idle runs
-/// of 300 ms, 5 to 7 blocks and a budget of 40 s. Six cells so take 30 to 40 s, the time to set
-/// knobs and connect included. Where five blocks do not fit the budget there are fewer, but never
-/// less than two. Where not even two fit, windows are cut further, to 300 ms after 150 ms at the
-/// shortest; if that is not enough, the budget is raised. Nothing is made longer than the file has
-/// it. Two blocks are let run even if each takes a quarter longer than was thought.
-///
-/// Everything is measured as in the full study, only less often and over shorter windows:
-/// intervals are wider, and slow starts weigh more.
-pub fn quick(study: &mut Study) {
-    let method = &mut study.method;
-    let given = method.budget.unwrap_or(Duration::MAX);
-    let budget = Duration::from_secs(40);
-    let cells = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);
-    method.run = method.run.min(Duration::from_millis(700));
-    method.warm_up = method.warm_up.min(Duration::from_millis(200));
-    method.idle = method.idle.min(Duration::from_millis(300));
-    if quick_block(method, cells).saturating_mul(2) > budget {
-        method.warm_up = method.warm_up.min(Duration::from_millis(150));
-        // what is left for a window when everything else has its time
-        let rest = quick_block(&Method { run: Duration::ZERO, ..method.clone() }, cells);
-        let left = (budget / 2).saturating_sub(rest) / cells.max(1);
-        // whole twentieths of a second, for people who read the plan
-        let left = Duration::from_millis(left.as_millis() as u64 / 50 * 50);
-        method.run = method.run.min(left.max(Duration::from_millis(300)));
-    }
-    let block = quick_block(method, cells);
-    let fitting = (budget.as_secs_f64() / block.as_secs_f64().max(1e-3)) as u32;
-    method.min_blocks = method.min_blocks.min(5).min(fitting).max(2);
-    method.max_blocks = method.max_blocks.min(7).max(method.min_blocks);
-    method.budget = Some(budget.max(block.saturating_mul(5) / 2).min(given));
-    for cell in &mut study.cells {
-        cell.spec.window = method.run;
-        cell.spec.warm_up = method.warm_up;
-    }
-}
-
-/// One block of so short runs, with what setting up and tearing down take: a third of a second
-/// for each run, as seen where clients are many and CPUs few.
-fn quick_block(method: &Method, cells: u32) -> Duration {
-    let around = Duration::from_millis(320);
-    (method.run + method.warm_up + around)
-        .saturating_mul(cells)
-        .saturating_add(method.idle + around)
 }

@@ -3,6 +3,7 @@
 use linkrate_terms::BitRate;
 use linkrate_terms::spec::Task;
 use linkrate_terms::units::parse_percent;
+use toml::de::DeValue;
 
 use super::cells::Cells;
 use super::effects::known_factor;
@@ -105,7 +106,19 @@ fn levels(reader: &mut Reader<'_>, table: Table<'_>, cells: &Cells) -> Option<Le
 
 /// A level of that factor, as the factor has it; `None` after an error.
 fn level(reader: &mut Reader<'_>, entry: &Entry<'_>, factor: &str, cells: &Cells) -> Option<Level> {
-    let given = reader.level(entry.value(), &entry.path(), entry.value_at())?;
+    level_of(reader, (&entry.path(), entry.value_at()), entry.value(), factor, cells)
+}
+
+/// The level of that factor which `value` at a place names, as the factor has it; `None` after an
+/// error.
+pub(super) fn level_of(
+    reader: &mut Reader<'_>,
+    (path, at): (&str, usize),
+    value: &DeValue<'_>,
+    factor: &str,
+    cells: &Cells,
+) -> Option<Level> {
+    let given = reader.level(value, path, at)?;
     let levels =
         cells.factors.iter().filter(|known| known.name == factor).flat_map(|known| &known.levels);
     let found = levels.clone().find(|level| match factor {
@@ -122,8 +135,8 @@ fn level(reader: &mut Reader<'_>, entry: &Entry<'_>, factor: &str, cells: &Cells
             Some(nearest) => format!("did you mean {nearest:?}?"),
             None => format!("expected one of {}", names.join(", ")),
         };
-        let message = format!("{} is no level of {factor}", described(entry.value()));
-        reader.refuse(entry, message, hint);
+        let message = format!("{} is no level of {factor}", described(value));
+        reader.error(at, path, message, Some(hint));
     }
     found.cloned()
 }

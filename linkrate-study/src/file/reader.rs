@@ -110,6 +110,8 @@ impl<'t> Table<'t> {
             (_, "method") => "method.",
             (_, "is") => "when.is.",
             (_, "set") => "when.set.",
+            (_, "quick") => "quick.",
+            ("quick.", _) => "quick.at.",
             (_, "at") => "published.at.",
             _ => "method.blocks.",
         };
@@ -122,7 +124,9 @@ impl<'t> Table<'t> {
                     "method.blocks." => "expected for example { min = 5, max = 30 }".to_owned(),
                     "when.is." => "expected for example { mtu = 9000 }".to_owned(),
                     "when.set." => "expected for example { message = \"128 KiB\" }".to_owned(),
-                    "published.at." => "expected for example { direction = \"transmit\" }".into(),
+                    "published.at." | "quick.at." => {
+                        "expected for example { direction = \"transmit\" }".into()
+                    }
                     _ => format!("expected [{}]", prefix.trim_end_matches('.')),
                 };
                 reader.error(at, &path, message, Some(hint));

@@ -338,36 +338,6 @@ fn dotted_keys_and_columns_of_characters_are_understood() {
     assert!(error[1].starts_with("t.toml:2:41: factors.gro: "), "{error:?}");
 }
 
-#[test]
-fn a_quick_study_is_short_and_never_longer_than_its_file() {
-    let six = with("message = [1, 2, 3, 4, 5, 6]", "", "");
-    let mut study = parse("t", "t", &six).unwrap();
-    quick(&mut study);
-    assert_eq!((study.method.min_blocks, study.method.max_blocks), (5, 7));
-    assert_eq!(study.method.budget, Some(Duration::from_secs(40)));
-    assert!(study.cells.iter().all(|cell| cell.spec.window == Duration::from_millis(700)));
-    assert!(study.cells.iter().all(|cell| cell.spec.warm_up == Duration::from_millis(200)));
-    let time = crate::schedule::estimate(&study, Duration::from_millis(300));
-    assert!(time.longest <= Duration::from_secs(40) && time.shortest >= time.block * 4);
-
-    let mut already =
-        parse("t", "t", &VALID.replace("min = 4, max = 9", "min = 2, max = 3")).unwrap();
-    quick(&mut already);
-    assert_eq!((already.method.min_blocks, already.method.max_blocks), (2, 3));
-    assert_eq!(already.cells[0].spec.warm_up, Duration::from_millis(100));
-    // 24 cells fit two blocks into 40 s with shorter windows, 64 do not
-    assert!(already.method.budget < Some(Duration::from_secs(50)), "{:?}", already.method.budget);
-    assert_eq!(already.method.run, Duration::from_millis(350));
-    assert_eq!(already.cells[0].spec.window, already.method.run);
-    let many: Vec<String> = (1..=64).map(|size| size.to_string()).collect();
-    let mut many =
-        parse("t", "t", &with(&format!("message = [{}]", many.join(",")), "", "")).unwrap();
-    quick(&mut many);
-    assert_eq!((many.method.min_blocks, many.method.max_blocks), (2, 7));
-    assert_eq!(many.method.run, Duration::from_millis(300));
-    assert!(many.method.budget > Some(Duration::from_secs(90)));
-}
-
 fn on_model(testbed: &str, rest: &str) -> String {
     format!("title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n{testbed}\n{rest}")
 }
@@ -724,9 +694,10 @@ proptest! {
         }
         let text: String = text.into_iter().collect();
         match parse("t", "t.toml", &text) {
-            Ok(mut study) => {
+            Ok(study) => {
                 prop_assert!(!study.cells.is_empty());
-                quick(&mut study);
+                // too many cells for a quick run are no panic either
+                let _ = crate::quick::form(study);
             }
             Err(errors) => {
                 prop_assert!(!errors.0.is_empty());

@@ -11,6 +11,7 @@ use crate::executor::Facts;
 use crate::fixture;
 use crate::order::Order;
 use crate::store::PLAN_FILE;
+use crate::store::{MemoryStore, Store};
 
 /// A clock that stands still unless someone moves it.
 #[derive(Clone, Default)]
@@ -444,4 +445,35 @@ fn a_store_that_fails_ends_the_study_with_an_error() {
     assert_eq!(error.to_string(), "cannot keep the study's runs");
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.starts_with("creating ") && cause.ends_with("ended.json.new"), "{cause}");
+}
+
+#[test]
+fn runs_in_memory_are_those_of_a_directory() {
+    let study = fixture::ladder();
+    let answer = || noisy(0.05);
+    let (ended, runs) = fresh(&study, answer());
+    let clock = FakeClock::default();
+    let mut testbed = FakeTestbed::new(&clock, answer());
+    let mut store = MemoryStore::new(study, testbed.facts(), 0);
+    let in_memory = run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
+    assert_eq!((&in_memory, store.runs()), (&ended, &runs[..]));
+    let stored = store.into_study();
+    assert_eq!(stored.ended, Some(ended));
+    let results = crate::analysis::analyse(&stored);
+    assert!(results.complete && results.results.is_empty(), "nothing is stored under a name");
+}
+
+#[test]
+fn a_figure_that_is_no_number_fails_its_run_in_memory_too() {
+    let study = fixture::ladder();
+    let clock = FakeClock::default();
+    let mut testbed = FakeTestbed::new(&clock, |_: &RunSpec| {
+        let mut run = fixture::stream(1e9, 0.5);
+        run.traffic.transmit_seconds = f64::NAN;
+        Ok(run)
+    });
+    let mut store = MemoryStore::new(study, testbed.facts(), 0);
+    run_study(&mut testbed, &mut store, &clock, &|| false, &mut Silent).unwrap();
+    let reason = store.runs()[0].failure().unwrap().reason.clone();
+    assert!(reason.starts_with("a figure is not a number"), "{reason}");
 }

@@ -8,6 +8,10 @@
 use crate::quantity::Interval;
 use crate::stats::interval::of_mean;
 
+/// Pairs from which an effect may be claimed. The scatter of fewer is so often far too small by
+/// chance that their intervals exclude no change although nothing changed.
+pub const FEWEST_TO_CLAIM: u32 = 5;
+
 /// An effect: a ratio and what it rests on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedRatio {

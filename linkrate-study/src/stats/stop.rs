@@ -162,7 +162,7 @@ impl fmt::Display for StopReason {
                 half_width * 100.0
             ),
             Self::MaxBlocks { blocks } => {
-                write!(f, "{} run, the most the study allows", count(blocks))
+                write!(f, "{} run, as many as asked for", count(blocks))
             }
             Self::Budget { blocks, budget } => write!(
                 f,
@@ -192,7 +192,10 @@ pub fn decide(rule: &Rule, progress: &Progress, watched: &[Watched]) -> Decision
     } else {
         match widest(watched) {
             Widest::Unknown(name) => Wanting::Runs { name },
-            Widest::Known { half_width, .. } if half_width <= rule.precision => {
+            // a fixed number of blocks ends for that reason alone
+            Widest::Known { half_width, .. }
+                if half_width <= rule.precision && rule.min_blocks < rule.max_blocks =>
+            {
                 return Decision::Stop(StopReason::Precision { blocks, half_width });
             }
             Widest::Known { name, half_width } => Wanting::Precision { name, half_width },

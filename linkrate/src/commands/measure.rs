@@ -1,18 +1,16 @@
 //! `linkrate measure`: one workload, one cell.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use linkrate_lab::{Lab, LabOptions};
 use linkrate_study::adapter;
 use linkrate_study::analysis::analyse;
-use linkrate_study::executor::{Executor, Stage};
+use linkrate_study::executor::Executor;
 use linkrate_study::keys::{self, Setup};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::order::Order;
-use linkrate_study::runner::{Clock, SystemClock};
-use linkrate_study::schedule::block_order;
-use linkrate_study::store::{Outcome, StoredPlan, StoredRun, StoredStudy};
+use linkrate_study::runner::{Clock, SystemClock, run_study};
+use linkrate_study::store::{Ended, MemoryStore};
 use linkrate_study::study::{Cell, Method, OnFailure, Study};
 use linkrate_terms::units::parse_duration;
 use linkrate_terms::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
@@ -24,7 +22,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::{print, terminal_style};
 use crate::program::this_program;
-use crate::progress::RunBar;
+use crate::progress::StudyProgress;
 
 /// Runs the workload and prints what it gave.
 pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
@@ -39,62 +37,28 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
         lab.prepare_profile()?;
     }
     let clock = SystemClock::start();
-    let started_unix_ms = clock.unix_ms();
-    let mut runs = Vec::new();
-    let bar = RunBar::new(u64::from(arguments.runs), study.method.warm_up + study.method.run);
-    for block in 0..study.method.max_blocks {
-        for slot in block_order(&study, block) {
-            let cell = &study.cells[0];
-            let spec = RunSpec { seed: slot.seed, ..cell.spec.clone() };
-            let started_unix_ms = clock.unix_ms();
-            let outcome = match lab.run(&spec) {
-                Ok(measurement) => Outcome::Measured(Box::new(measurement)),
-                Err(failure) if failure.stage == Stage::Interrupted => break,
-                Err(failure) => Outcome::Failed(failure),
-            };
-            let sequence = runs.len() as u32;
-            runs.push(StoredRun {
-                sequence,
-                block,
-                cell: slot.cell,
-                started_unix_ms,
-                spec,
-                outcome,
-            });
-            bar.step();
-        }
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    bar.finish();
-    let failed = runs.iter().any(|run| run.failure().is_some());
-    let stored = StoredStudy {
-        directory: PathBuf::new(),
-        plan: StoredPlan::new(study, lab.facts(), started_unix_ms),
-        runs,
-        torn: false,
-        ended: None,
-    };
-    let mut results = analyse(&stored);
-    // nothing is stored, so there is nothing to name
-    results.results.clear();
-    results.complete = !stop.load(Ordering::Relaxed);
-    results.stopped = if results.complete {
-        format!("{} as asked", linkrate_report::words::count(stored.runs.len(), "run"))
-    } else {
-        "interrupted".to_owned()
-    };
+    let mut store = MemoryStore::new(study, lab.facts(), clock.unix_ms());
+    let mut progress = StudyProgress::new();
+    let asked = || stop.load(Ordering::Relaxed);
+    let outcome = run_study(&mut lab, &mut store, &clock, &asked, &mut progress);
+    progress.finish();
+    let ended = outcome.map_err(|error| {
+        let hint = error.hint();
+        Failure::from_error(Exit::Failure, &error).with_hint(hint)
+    })?;
+    let stored = store.into_study();
+    let failed = stored.runs.iter().any(|run| run.failure().is_some());
+    let results = analyse(&stored);
     if arguments.json {
         print(&linkrate_report::json::document(&results))?;
     } else {
         let (width, style) = terminal_style();
         print(&linkrate_report::terminal::table(&results, width, style))?;
     }
-    Ok(match (stop.load(Ordering::Relaxed), failed) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::RunsFailed,
-        (false, false) => Exit::Success,
+    Ok(match ended {
+        Ended::Interrupted => Exit::Interrupted,
+        _ if failed => Exit::RunsFailed,
+        _ => Exit::Success,
     })
 }
 
@@ -167,6 +131,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             seed: 1,
             on_failure: OnFailure::Continue,
         },
+        quick: None,
         source: String::new(),
     })
 }

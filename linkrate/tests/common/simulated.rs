@@ -7,7 +7,7 @@ use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::Levels;
 use linkrate_study::schedule::block_order;
 use linkrate_study::stats::stop::StopReason;
-use linkrate_study::store::{Ended, Outcome, Store, StoredRun};
+use linkrate_study::store::{Ended, Outcome, RunStore, Store, StoredRun};
 use linkrate_study::study::Study;
 use linkrate_terms::measurement::{
     AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency,

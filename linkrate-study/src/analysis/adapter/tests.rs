@@ -1,5 +1,7 @@
 //! Tests on runs with chosen counts.
 
+use linkrate_terms::RunSpec;
+
 use crate::analysis::analyse;
 use crate::executor::Facts;
 use crate::file::parse;
@@ -133,7 +135,7 @@ fn what_the_counters_deny_is_told() {
             "no LRO",
             "frames received on the wire have 4535 bytes on average, more than an MTU of 1500 allows.",
         ),
-        ("LRO", "lro on was asked for, but the adapter merged nothing."),
+        ("LRO", "lro was on, but the adapter merged no received segments."),
     ] {
         let expected = format!("{cell}: {sentence}");
         assert!(found.warnings.contains(&expected), "{expected}: {:#?}", found.warnings);

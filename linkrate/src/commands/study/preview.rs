@@ -1,19 +1,13 @@
 //! What would be run: `study list` and `study show`.
 
-use std::time::Duration;
-
 use linkrate_report::preview::{self, Preview};
-use linkrate_study::schedule::estimate;
-use linkrate_study::{builtin, file};
+use linkrate_study::builtin;
+use linkrate_study::schedule::{RUN_OVERHEAD, estimate};
 
 use super::source;
 use crate::args::existing::ExistingArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{print, terminal_style};
-
-/// What a run takes beside warm-up and window, as seen on a two-CPU virtual machine: setting
-/// knobs and reading them back, connecting, collecting evidence.
-const OVERHEAD_PER_RUN: Duration = Duration::from_millis(60);
 
 /// Lists the built-in studies.
 pub fn list(json: bool) -> Result<Exit, Failure> {
@@ -33,9 +27,9 @@ pub fn show(
 ) -> Result<Exit, Failure> {
     let mut study = source::load(given, existing.interfaces()?.as_ref())?;
     if quick {
-        file::quick(&mut study);
+        study = source::quick_form(study)?;
     }
-    let preview = Preview { estimate: estimate(&study, OVERHEAD_PER_RUN), study: &study };
+    let preview = Preview { estimate: estimate(&study, RUN_OVERHEAD), study: &study };
     let (width, _) = terminal_style();
     print(&if json { preview.document() } else { preview.text(width) })?;
     Ok(Exit::Success)

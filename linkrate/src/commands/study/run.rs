@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use linkrate_lab::{Lab, LabOptions};
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Executor;
-use linkrate_study::file;
 use linkrate_study::runner::{Clock, SystemClock, run_study};
-use linkrate_study::store::{Ended, Store, directory};
+use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
 
 use super::{files, output, source};
@@ -27,7 +26,7 @@ const RESULTS: &str = "results";
 pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     let mut study = source::load(&arguments.study, arguments.existing.interfaces()?.as_ref())?;
     if arguments.quick {
-        file::quick(&mut study);
+        study = source::quick_form(study)?;
     }
     if arguments.profile {
         study.profile_runs();

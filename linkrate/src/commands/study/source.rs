@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use linkrate_study::study::Study;
-use linkrate_study::{builtin, file};
+use linkrate_study::{builtin, file, quick};
 use linkrate_terms::Interfaces;
 
 use crate::exit::{Exit, Failure};
@@ -23,6 +23,14 @@ pub fn load(given: &str, on: Option<&Interfaces>) -> Result<Study, Failure> {
         .map_err(|reason| Failure::new(Exit::Usage, format!("{given}: {reason}")))?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into());
     parse(&name, given, &text, path.parent().unwrap_or(Path::new("")), on)
+}
+
+/// The quick form of a study.
+pub fn quick_form(study: Study) -> Result<Study, Failure> {
+    let hint = "name cells in a section [quick] of the study file: at = { ... }";
+    quick::form(study).map_err(|error| {
+        Failure::new(Exit::Usage, format!("--quick: {error}")).with_hint(Some(hint))
+    })
 }
 
 fn parse(

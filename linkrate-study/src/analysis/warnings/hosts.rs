@@ -1,0 +1,93 @@
+//! Disturbances on the hosts that were too small to refuse a run for.
+
+use linkrate_terms::Measurement;
+use linkrate_terms::measurement::CpuUse;
+
+use crate::belief::programs;
+use crate::store::StoredRun;
+
+/// Share of a role's CPUs, in per cent, from which other programs are named.
+pub const OTHERS_PERCENT: f64 = 1.0;
+
+/// Other programs that used too little to refuse a run for, and a wall clock that went back.
+pub fn warnings<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<String> {
+    let mut found = Vec::new();
+    type Cpus = fn(&Measurement) -> &CpuUse;
+    let roles: [(&str, Cpus); 2] =
+        [("the system under test", |run| &run.sut_cpu), ("the clients", |run| &run.client_cpu)];
+    for (role, cpu) in roles {
+        let used: Vec<_> = runs
+            .clone()
+            .filter_map(|run| {
+                let cpu = cpu(run.measurement()?);
+                Some((run, cpu, cpu.percent_of(cpu.others_ns())))
+            })
+            .filter(|(.., percent)| *percent >= OTHERS_PERCENT)
+            .collect();
+        if let Some((run, cpu, _)) = used.iter().max_by(|a, b| a.2.total_cmp(&b.2)) {
+            let times =
+                if used.len() == 1 { "1 run".to_owned() } else { format!("{} runs", used.len()) };
+            found.push(format!(
+                "Other programs used more than {OTHERS_PERCENT} % of the CPUs of {role} in \
+                 {times}, most in run {}: {}.",
+                run.sequence,
+                programs::listed(cpu)
+            ));
+        }
+    }
+    // the caller may give them in any order
+    let mut in_order: Vec<_> = runs.collect();
+    in_order.sort_by_key(|run| run.sequence);
+    for pair in in_order.windows(2) {
+        let (before, after) = (pair[0], pair[1]);
+        if after.started_unix_ms < before.started_unix_ms {
+            found.push(format!(
+                "The wall clock went back by {:.1} s between runs {} and {}: times of day are not \
+                 in order. The figures do not depend on them.",
+                (before.started_unix_ms - after.started_unix_ms) as f64 / 1e3,
+                before.sequence,
+                after.sequence
+            ));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::measurement::OtherProgram;
+
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn programs_that_used_little_are_named() {
+        let mut busy = fixture::stream(9.4e9, 0.8);
+        // the fixture's window is two seconds
+        let other = OtherProgram { pid: 4711, name: "cron".to_owned(), cpu_ns: 60_000_000 };
+        busy.sut_cpu.others = vec![other];
+        let calm = || fixture::run(0, 0, Some(0), fixture::stream(9.4e9, 0.8));
+        let runs = [calm(), fixture::run(1, 0, Some(1), busy)];
+        assert_eq!(
+            warnings(runs.iter()),
+            [
+                "Other programs used more than 1 % of the CPUs of the system under test in 1 run, most \
+                 in run 1: \"cron\" (process 4711) 3.0 %."
+            ]
+        );
+        assert_eq!(warnings([calm()].iter()), [""; 0]);
+    }
+
+    #[test]
+    fn a_wall_clock_that_went_back_is_told() {
+        let run = |sequence| fixture::run(sequence, 0, Some(0), fixture::stream(9.4e9, 0.8));
+        let mut later = run(2);
+        later.started_unix_ms -= 60_000;
+        let said = warnings([run(0), run(1), later].iter());
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].starts_with("The wall clock went back by 57.0 s between runs 1 and 2"),
+            "{said:?}"
+        );
+    }
+}

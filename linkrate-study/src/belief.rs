@@ -1,0 +1,109 @@
+//! Whether a run can be believed: the figures of another program, another link rate, another clock
+//! or an offload that did nothing must not stand as those of the system under test.
+//!
+//! [`judge`] decides, and nothing else does. It is a pure function of what was asked, of the
+//! measurement, and of what the testbed [observed](Observed) around it. A run that is refused is
+//! stored with the reason and without figures.
+//!
+//! - [`programs`]: other programs on the CPUs
+//! - [`observed`]: threads, knobs, link rates and clocks that were not what they should be
+//! - [`counters`]: the run's counters against each other
+//! - [`merging`]: LRO that was on and merged nothing
+//! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
+
+use linkrate_terms::{Measurement, RunSpec, Task, TestbedSpec};
+
+use crate::executor::{RunFailure, Stage};
+
+pub mod contradictions;
+pub mod counters;
+pub mod merging;
+pub mod observed;
+pub mod programs;
+
+pub use observed::{ClockSeen, KnobsSeen, Observed, RateSeen, Strayed};
+
+/// Whether a run counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Belief {
+    /// It does. The remarks, full sentences, belong beside its figures.
+    Believed {
+        /// Usually none.
+        remarks: Vec<String>,
+    },
+    /// It does not.
+    Refused(Refusal),
+}
+
+/// Why a run is not believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The step of the run that the reason belongs to.
+    pub stage: Stage,
+    /// The thread, knob, interface, host or program that is to blame.
+    pub named: String,
+    /// A sentence without its full stop, with the value and the expected one.
+    pub reason: String,
+}
+
+impl From<Refusal> for RunFailure {
+    fn from(refusal: Refusal) -> Self {
+        Self { stage: refusal.stage, reason: refusal.reason, fatal: false }
+    }
+}
+
+/// One run, as it is judged.
+#[derive(Debug, Clone, Copy)]
+pub struct Run<'a> {
+    /// The testbed that was asked for.
+    pub testbed: &'a TestbedSpec,
+    /// The run that was asked for.
+    pub spec: &'a RunSpec,
+    /// Its figures and counters.
+    pub measured: &'a Measurement,
+    /// What the testbed saw around it.
+    pub observed: &'a Observed,
+}
+
+/// Decides whether a run can be believed.
+pub fn judge(run: &Run<'_>) -> Belief {
+    match refusal(run) {
+        Err(refusal) => Belief::Refused(refusal),
+        Ok(()) => {
+            Belief::Believed { remarks: run.observed.steering(run.measured).into_iter().collect() }
+        }
+    }
+}
+
+/// The first reason to refuse the run.
+fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
+    let Run { testbed, spec, measured, observed } = run;
+    observed.check()?;
+    traffic(spec, measured)?;
+    programs::check(&measured.sut_cpu)?;
+    counters::carried(testbed, measured)?;
+    counters::link_rates(testbed, measured)?;
+    merging::check(testbed, spec, measured)
+}
+
+/// A run without traffic has no figures, and is not stored as zeros.
+fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Refusal> {
+    let arrived = match &spec.task {
+        Task::Idle => true,
+        Task::Workload(workload) if workload.kind.is_transactional() => {
+            run.traffic.transactions > 0
+        }
+        Task::Workload(_) => run.traffic.transmit_bytes > 0 || run.traffic.receive_bytes > 0,
+    };
+    if arrived {
+        return Ok(());
+    }
+    Err(Refusal {
+        stage: Stage::Measure,
+        named: "traffic".to_owned(),
+        reason: "nothing arrived in the window".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

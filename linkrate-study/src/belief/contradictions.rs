@@ -1,0 +1,100 @@
+//! Counters of a cell's runs that deny what was asked of it, too weak to refuse a run for.
+
+use linkrate_terms::knobs::Offload;
+use linkrate_terms::measurement::AdapterEvidence;
+use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, Task, Workload};
+
+use super::merging;
+use crate::stats::sample::mean;
+
+/// Ethernet header and 802.1Q tag: what a driver's packet has around its IP packet.
+const LINK_HEADER_BYTES: f64 = 18.0;
+
+/// Ethernet header, 802.1Q tag, LLC/SNAP and FCS: what a frame has around its IP packet at most.
+const FRAME_HEADER_BYTES: f64 = 14.0 + 4.0 + 8.0 + 4.0;
+
+/// What the counters of the believed runs of one cell deny, as sentences without a capital.
+pub fn of_cell(spec: &RunSpec, good: &[&Measurement]) -> Vec<String> {
+    let Task::Workload(workload) = &spec.task else { return Vec::new() };
+    let mtu = good.iter().find_map(|run| run.effective.interface.mtu).or(spec.interface.mtu);
+    let mut found = Vec::new();
+    found.extend(mtu.and_then(|mtu| offload(spec, workload, mtu, good)));
+    found.extend(mtu.into_iter().flat_map(|mtu| frames(mtu, good)));
+    found.extend(lro(spec, good));
+    found
+}
+
+fn mean_of(good: &[&Measurement], pick: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
+    mean(&good.iter().filter_map(|run| pick(run)).collect::<Vec<_>>())
+}
+
+fn counted(good: &[&Measurement], pick: fn(&AdapterEvidence) -> Option<f64>) -> Option<f64> {
+    mean_of(good, |run| pick(run.evidence.adapter.as_deref()?))
+}
+
+/// Whether the packets that were seen deny the rung of the transmit ladder that was asked for.
+fn offload(spec: &RunSpec, workload: &Workload, mtu: u32, good: &[&Measurement]) -> Option<String> {
+    let offload = spec.interface.offload?;
+    if workload.kind.is_udp() {
+        // the ladder is TCP's; datagrams are large at the top of the stack whatever the rung
+        return None;
+    }
+    let stack = mean_of(good, |run| run.evidence.mean_stack_packet_bytes());
+    let driver = mean_of(good, |run| run.evidence.mean_driver_packet_bytes());
+    let largest_frame = f64::from(mtu) + LINK_HEADER_BYTES;
+    // only a SUT that sends bulk data can show superframes: acknowledgements and small messages
+    // never grow beyond the MTU, and neither does a superframe that is not allowed to
+    let bulk = workload.kind == Protocol::Stream
+        && workload.direction != Direction::Receive
+        && workload.message.smallest().0 > u64::from(mtu)
+        && spec.interface.gso_max_size.is_none_or(|size| size > mtu);
+    let (bytes, place, limit) = match offload {
+        Offload::Tso => {
+            let bytes = driver.filter(|bytes| bulk && *bytes <= largest_frame)?;
+            (bytes, "handed to the driver", format!("no more than an MTU of {mtu} allows"))
+        }
+        Offload::Gso => {
+            let bytes = driver.filter(|bytes| *bytes > largest_frame)?;
+            (bytes, "handed to the driver", format!("more than an MTU of {mtu} allows"))
+        }
+        Offload::None => {
+            let bytes = stack.filter(|bytes| *bytes > f64::from(mtu))?;
+            (bytes, "that TCP built", format!("more than the MTU of {mtu}"))
+        }
+    };
+    Some(format!(
+        "offload {} was asked for, but packets {place} have {bytes:.0} bytes on average, {limit}",
+        offload.name()
+    ))
+}
+
+/// Frames on the wire that are larger than the MTU allows.
+fn frames(mtu: u32, good: &[&Measurement]) -> Vec<String> {
+    let ways = [
+        ("sent", counted(good, AdapterEvidence::mean_wire_frame_bytes)),
+        ("received", counted(good, AdapterEvidence::mean_received_frame_bytes)),
+    ];
+    let large = ways.into_iter().filter_map(|(way, bytes)| Some((way, bytes?)));
+    let large = large.filter(|(_, bytes)| *bytes > f64::from(mtu) + FRAME_HEADER_BYTES);
+    large
+        .map(|(way, bytes)| {
+            format!(
+                "frames {way} on the wire have {bytes:.0} bytes on average, more than an MTU of \
+                 {mtu} allows"
+            )
+        })
+        .collect()
+}
+
+/// Merging that contradicts the knob, where it may be honest.
+fn lro(spec: &RunSpec, good: &[&Measurement]) -> Option<String> {
+    if spec.interface.port.lro == Some(false) {
+        let merges = counted(good, AdapterEvidence::merges_per_superframe)?;
+        return Some(format!(
+            "lro off was asked for, but the adapter merged {merges:.1} frames into one on average"
+        ));
+    }
+    let idle = good.iter().filter(|run| merging::merged_nothing(spec, run)).count();
+    (idle > 0 && idle == good.len())
+        .then(|| "lro was on, but the adapter merged no received segments".to_owned())
+}

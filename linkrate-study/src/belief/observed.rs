@@ -1,0 +1,177 @@
+//! What a testbed observed around a run, beside its measurement.
+
+use linkrate_terms::{BitRate, CpuSet, InterfaceKnobs, Measurement};
+
+use super::Refusal;
+use crate::executor::Stage;
+
+/// How far a host's clock may have moved against the controller's since it was measured, in ns.
+/// Clocks of two machines drift by some 10 µs a second, and a study takes minutes.
+pub const CLOCK_NS: u64 = 5_000_000;
+
+/// Received packets from which their CPUs are compared with the SUT's: a few packets of the host
+/// itself prove nothing.
+const STEERED_PACKETS: u64 = 1000;
+
+/// What a testbed observed around a run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Observed {
+    /// Threads that may run on other CPUs than those of their role.
+    pub strayed: Vec<Strayed>,
+    /// The SUT's interfaces, when the run began and when it ended.
+    pub knobs: Vec<KnobsSeen>,
+    /// Links, when the run began and when it ended.
+    pub rates: Vec<RateSeen>,
+    /// The hosts' clocks.
+    pub clocks: Vec<ClockSeen>,
+    /// CPUs to which receive processing was steered; `None` where it was not steered.
+    pub steered_to: Option<CpuSet>,
+}
+
+/// A thread that may run on other CPUs than those of its role.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strayed {
+    /// The thread.
+    pub thread: String,
+    /// CPUs on which it may run.
+    pub affinity: CpuSet,
+    /// CPUs of its role.
+    pub role: CpuSet,
+}
+
+/// The knobs of one interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnobsSeen {
+    /// The interface.
+    pub interface: String,
+    /// When the run began.
+    pub before: InterfaceKnobs,
+    /// When it ended.
+    pub after: InterfaceKnobs,
+}
+
+/// The rate of one link; `None` where it has none of its own, as a veth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RateSeen {
+    /// The interface.
+    pub interface: String,
+    /// The rate that the link must have: that of its model, or that at which the run began.
+    pub expected: Option<BitRate>,
+    /// The rate it has.
+    pub seen: Option<BitRate>,
+}
+
+/// The clock of one host against the controller's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClockSeen {
+    /// The host.
+    pub host: String,
+    /// How far it has moved since it was measured, ns.
+    pub moved_ns: i64,
+}
+
+impl Observed {
+    /// The first observation that makes the run unbelievable.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        self.strayed.iter().try_for_each(Strayed::check)?;
+        self.knobs.iter().try_for_each(KnobsSeen::check)?;
+        self.rates.iter().try_for_each(RateSeen::check)?;
+        self.clocks.iter().try_for_each(ClockSeen::check)
+    }
+
+    /// Steering that is set may have no effect: the packets that the SUT's CPUs processed must be
+    /// those that its interfaces received, within a twentieth. A remark, since the counters are of
+    /// the whole host.
+    pub(super) fn steering(&self, run: &Measurement) -> Option<String> {
+        let cpus = self.steered_to.as_ref()?;
+        let handled = run
+            .evidence
+            .receive_packets_by_cpu
+            .iter()
+            .filter(|(cpu, _)| cpus.contains(**cpu))
+            .fold(0u64, |sum, (_, packets)| sum.saturating_add(*packets));
+        let received = run.evidence.interface.rx_packets;
+        let other = received > STEERED_PACKETS && handled.abs_diff(received) > received / 20;
+        other.then(|| {
+            "The CPUs of the system under test processed another number of packets than its \
+             interfaces received: its CPU use may include foreign packets, or miss packets of its \
+             own."
+                .to_owned()
+        })
+    }
+}
+
+impl Strayed {
+    fn check(&self) -> Result<(), Refusal> {
+        let Self { thread, affinity, role } = self;
+        Err(Refusal {
+            stage: Stage::Measure,
+            named: thread.clone(),
+            reason: format!(
+                "placement: thread \"{thread}\" may run on CPUs {affinity}, expected {role}"
+            ),
+        })
+    }
+}
+
+impl KnobsSeen {
+    /// Every knob must have the value with which the run began.
+    fn check(&self) -> Result<(), Refusal> {
+        let after = self.after.values();
+        for (knob, was) in self.before.values() {
+            let is = after.iter().find(|(name, _)| *name == knob).map(|(_, value)| value.as_str());
+            if is != Some(&was) {
+                let (interface, is) = (&self.interface, is.unwrap_or("unknown"));
+                return Err(Refusal {
+                    stage: Stage::Knob,
+                    named: knob.to_owned(),
+                    reason: format!(
+                        "knob \"{knob}\" on {interface}: {was} when the run began, {is} when it \
+                         ended: another program changed it"
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RateSeen {
+    /// A link must run at the rate that is expected of it.
+    ///
+    /// # Errors
+    /// A [`Refusal`] that names the interface and both rates.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.expected == self.seen {
+            return Ok(());
+        }
+        let text = |rate: &Option<BitRate>| {
+            rate.as_ref().map_or_else(|| "an unknown rate".to_owned(), BitRate::to_string)
+        };
+        let (seen, expected) = (text(&self.seen), text(&self.expected));
+        Err(Refusal {
+            stage: Stage::Testbed,
+            named: self.interface.clone(),
+            reason: format!("the link of {} runs at {seen}, expected {expected}", self.interface),
+        })
+    }
+}
+
+impl ClockSeen {
+    fn check(&self) -> Result<(), Refusal> {
+        if self.moved_ns.unsigned_abs() <= CLOCK_NS {
+            return Ok(());
+        }
+        Err(Refusal {
+            stage: Stage::Measure,
+            named: self.host.clone(),
+            reason: format!(
+                "the clock of {} has moved by {:+.1} ms since its host was started, expected at most \
+                 {} ms: its window was not the common one",
+                self.host,
+                self.moved_ns as f64 / 1e6,
+                CLOCK_NS / 1_000_000
+            ),
+        })
+    }
+}

@@ -1,0 +1,353 @@
+//! Tests of what is believed and what is not.
+
+use linkrate_terms::knobs::PortRequest;
+use linkrate_terms::measurement::OtherProgram;
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    BitRate, ByteSize, CpuSet, Direction, InterfaceKnobs, MessageSize, Offload, Protocol, Workload,
+    model,
+};
+use linkrate_wire::link::LinkLaw;
+
+use super::*;
+use crate::fixture;
+
+/// Judges a run of the fixture's first cell.
+fn judged(testbed: &TestbedSpec, measured: &Measurement, observed: &Observed) -> Belief {
+    let spec = &fixture::ladder().cells[0].spec;
+    judge(&Run { testbed, spec, measured, observed })
+}
+
+fn check(testbed: &TestbedSpec, run: &Measurement) -> Result<(), String> {
+    match judged(testbed, run, &Observed::default()) {
+        Belief::Believed { remarks } => {
+            assert_eq!(remarks, [""; 0]);
+            Ok(())
+        }
+        Belief::Refused(refusal) => Err(refusal.reason),
+    }
+}
+
+fn refused(testbed: &TestbedSpec, run: &Measurement) -> String {
+    check(testbed, run).unwrap_err()
+}
+
+/// Why a sound run is refused after these observations: who is to blame, and the reason.
+fn observed(observed: Observed) -> [String; 2] {
+    match judged(&TestbedSpec::default(), &fixture::stream(9.4e8, 0.5), &observed) {
+        Belief::Refused(Refusal { named, reason, .. }) => [named, reason],
+        Belief::Believed { .. } => panic!("believed: {observed:?}"),
+    }
+}
+
+fn other(name: &str, percent: f64) -> OtherProgram {
+    // the fixture's window is two seconds
+    OtherProgram { pid: 4711, name: name.to_owned(), cpu_ns: (percent * 2e7) as u64 }
+}
+
+fn gigabit(scale: f64) -> TestbedSpec {
+    let adapter = Adapter::Model(Box::new(model::find("gigabit").unwrap()));
+    TestbedSpec { adapter, scale, ..TestbedSpec::default() }
+}
+
+/// A run whose eth0 sent full frames for a second of its two at this rate.
+fn sent_at(rate: f64) -> Measurement {
+    let mut run = fixture::stream(9.4e8, 0.5);
+    let mut adapter = fixture::counted(50.0, 1.0);
+    let frames = (rate / 8.0 / 1538.0) as u64;
+    let counters = [
+        ("ifHCOutUcastPkts", frames),
+        ("ifHCOutOctets", frames * 1518),
+        ("txLinkBusyNs", 1_000_000_000),
+    ];
+    adapter.ports[0].counters = counters.map(|(name, count)| (name.to_owned(), count)).into();
+    run.evidence.adapter = Some(adapter);
+    run
+}
+
+#[test]
+fn a_program_that_takes_the_cpus_is_named_with_its_share() {
+    let mut run = fixture::stream(9.4e9, 0.8);
+    run.sut_cpu.others = vec![other("sh", 48.0), other("cron", 0.1)];
+    assert_eq!(
+        refused(&TestbedSpec::default(), &run),
+        "other programs used 48.1 % of the CPUs of the system under test, expected less than 10 %: \
+         \"sh\" (process 4711) 48.0 %, \"cron\" (process 4711) 0.1 %"
+    );
+    run.sut_cpu.others = vec![other("sh", 9.0)];
+    assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
+    run.client_cpu.others = vec![other("sh", 30.0)];
+    assert_eq!(check(&TestbedSpec::default(), &run), Ok(()), "it costs the SUT nothing");
+    run.sut_cpu.others = vec![other("\u{1b}[2J", 30.0)];
+    let reason = refused(&TestbedSpec::default(), &run);
+    assert!(!reason.contains('\u{1b}'), "{reason}");
+    // the same share of a window of 0.2 s is a daemon that woke up
+    run.sut_cpu.cpus[0].window_ns = 200_000_000;
+    run.sut_cpu.others = vec![other("sh", 3.0)];
+    assert_eq!(check(&TestbedSpec::default(), &run), Ok(()));
+}
+
+#[test]
+fn a_link_tells_its_rate_by_what_it_carried_in_its_busy_time() {
+    assert_eq!(check(&gigabit(1.0), &sent_at(1e9)), Ok(()));
+    assert_eq!(check(&gigabit(1.0), &sent_at(0.995e9)), Ok(()));
+    assert_eq!(
+        refused(&gigabit(1.0), &sent_at(0.5e9)),
+        "the link of eth0 ran at 500.0 Mb/s by its counters, expected 1.000 Gb/s"
+    );
+    assert_eq!(check(&gigabit(0.1), &sent_at(1e8)), Ok(()));
+    assert!(check(&gigabit(0.1), &sent_at(1e9)).is_err());
+}
+
+/// Cells have no preamble and no gap, and SONET leaves them 26 of 27 columns.
+#[test]
+fn an_atm_link_shows_the_rate_of_its_cells() {
+    use linkrate_wire::link::atm::OC3C;
+
+    let (law, units) = (LinkLaw::Atm, 10_000);
+    let busy_ps = units * law.pace(Some(OC3C)).time_ps(law.line_octets(40));
+    let counters = [
+        ("ifHCOutOctets", units * law.counted_octets(40)),
+        ("ifHCOutUcastPkts", units),
+        ("txLinkBusyNs", busy_ps / 1000),
+    ];
+    let mut run = sent_at(1e9);
+    let port = &mut run.evidence.adapter.as_mut().unwrap().ports[0];
+    port.counters.extend(counters.map(|(name, count)| (name.to_owned(), count)));
+    let percent =
+        |law| (counters::observed_rate(law, port).unwrap().0 / 149.76e6 - 1.0).abs() * 100.0;
+    assert!(percent(law) < 1e-3);
+    // preamble and gap for each of them would refuse the run
+    assert!(percent(LinkLaw::Ethernet) > counters::RATE_PERCENT);
+}
+
+#[test]
+fn an_idle_link_tells_nothing() {
+    let mut run = sent_at(1e9);
+    let adapter = run.evidence.adapter.as_mut().unwrap();
+    adapter.ports[0].counters.insert("txLinkBusyNs".to_owned(), 1000);
+    assert_eq!(check(&gigabit(1.0), &run), Ok(()));
+    assert_eq!(check(&TestbedSpec::default(), &sent_at(0.5e9)), Ok(()), "veth has no rate");
+}
+
+#[test]
+fn payload_that_the_interface_did_not_carry_went_another_way() {
+    let ends = vec!["ssh:lab2".parse().unwrap()];
+    let on = linkrate_terms::Interfaces::new(vec!["eth1".to_owned()], ends, None).unwrap();
+    let testbed = TestbedSpec::default().on_interfaces(on);
+    let mut run = fixture::stream(9.4e8, 0.5);
+    let sent = run.traffic.transmit_bytes;
+    // some drivers count once a second
+    run.evidence.interface.tx_bytes = sent / 2;
+    assert_eq!(check(&testbed, &run), Ok(()));
+    run.evidence.interface.tx_bytes = sent / 50;
+    let reason = refused(&testbed, &run);
+    assert!(reason.starts_with("eth1 sent ") && reason.contains("another way"), "{reason}");
+    assert_eq!(
+        check(&TestbedSpec::default(), &run),
+        Ok(()),
+        "linkrate's own wires lead nowhere else"
+    );
+}
+
+#[test]
+fn a_run_without_traffic_has_no_figures() {
+    let nothing = fixture::stream(0.0, 0.5);
+    assert_eq!(refused(&TestbedSpec::default(), &nothing), "nothing arrived in the window");
+    let idle = RunSpec { task: Task::Idle, ..fixture::ladder().cells[0].spec.clone() };
+    let (testbed, observed) = (TestbedSpec::default(), Observed::default());
+    let run = Run { testbed: &testbed, spec: &idle, measured: &nothing, observed: &observed };
+    assert_eq!(judge(&run), Belief::Believed { remarks: Vec::new() });
+}
+
+#[test]
+fn a_thread_on_other_cpus_is_named() {
+    let thread = "client 0: flow 3".to_owned();
+    let strayed =
+        vec![Strayed { thread, affinity: CpuSet::from_iter([0, 1]), role: CpuSet::from_iter([1]) }];
+    assert_eq!(
+        observed(Observed { strayed, ..Observed::default() }),
+        [
+            "client 0: flow 3",
+            "placement: thread \"client 0: flow 3\" may run on CPUs 0-1, expected 1"
+        ]
+    );
+}
+
+#[test]
+fn the_knob_that_changed_is_named() {
+    let before = InterfaceKnobs {
+        offload: Some(Offload::Tso),
+        mtu: Some(1500),
+        port: PortRequest { lro: Some(false), ..PortRequest::default() },
+        ..InterfaceKnobs::default()
+    };
+    let seen = |after: &InterfaceKnobs| {
+        let knobs = KnobsSeen {
+            interface: "eth1".to_owned(),
+            before: before.clone(),
+            after: after.clone(),
+        };
+        Observed { knobs: vec![knobs], ..Observed::default() }
+    };
+    let run = fixture::stream(9.4e8, 0.5);
+    let same = judged(&TestbedSpec::default(), &run, &seen(&before));
+    assert_eq!(same, Belief::Believed { remarks: Vec::new() });
+    let other = InterfaceKnobs { offload: Some(Offload::None), ..before.clone() };
+    assert_eq!(
+        observed(seen(&other)),
+        [
+            "offload",
+            "knob \"offload\" on eth1: tso when the run began, none when it ended: another program \
+             changed it"
+        ]
+    );
+    let unknown = InterfaceKnobs { port: PortRequest::default(), ..before.clone() };
+    assert!(observed(seen(&unknown))[1].contains("\"lro\" on eth1: off when"));
+}
+
+#[test]
+fn a_link_that_changed_its_rate_is_named() {
+    let seen = |expected, seen| {
+        let rate = RateSeen { interface: "eth0".to_owned(), expected, seen };
+        Observed { rates: vec![rate], ..Observed::default() }
+    };
+    assert_eq!(
+        observed(seen(Some(BitRate(1e9)), Some(BitRate(1e8)))),
+        ["eth0", "the link of eth0 runs at 100.0 Mb/s, expected 1.000 Gb/s"]
+    );
+    assert_eq!(
+        observed(seen(Some(BitRate(1e9)), None))[1],
+        "the link of eth0 runs at an unknown rate, expected 1.000 Gb/s"
+    );
+}
+
+#[test]
+fn a_clock_that_moved_is_named() {
+    let moved = |moved_ns| {
+        let clock = ClockSeen { host: "client-0".to_owned(), moved_ns };
+        Observed { clocks: vec![clock], ..Observed::default() }
+    };
+    assert_eq!(
+        observed(moved(-7_250_000)),
+        [
+            "client-0",
+            "the clock of client-0 has moved by -7.2 ms since its host was started, expected at most \
+             5 ms: its window was not the common one"
+        ]
+    );
+    let run = fixture::stream(9.4e8, 0.5);
+    let near = judged(&TestbedSpec::default(), &run, &moved(-5_000_000));
+    assert_eq!(near, Belief::Believed { remarks: Vec::new() });
+}
+
+#[test]
+fn packets_on_other_cpus_are_remarked() {
+    let mut run = fixture::stream(9.4e8, 0.5);
+    run.evidence.interface.rx_packets = 10_000;
+    run.evidence.receive_packets_by_cpu = [(0, 9600), (1, 400)].into();
+    let steered_to = |cpus: &[u32]| {
+        let steered_to = Some(cpus.iter().copied().collect());
+        match judged(&TestbedSpec::default(), &run, &Observed { steered_to, ..Observed::default() })
+        {
+            Belief::Believed { remarks } => remarks.len(),
+            Belief::Refused(refusal) => panic!("{refusal:?}"),
+        }
+    };
+    assert_eq!([steered_to(&[0]), steered_to(&[0, 1]), steered_to(&[1])], [0, 0, 1]);
+}
+
+/// A run of a second that received so many segments with LRO and merged none.
+fn unmerged(segments: u64) -> (RunSpec, Measurement) {
+    let mut spec = fixture::ladder().cells[0].spec.clone();
+    if let Task::Workload(workload) = &mut spec.task {
+        workload.direction = Direction::Receive;
+        workload.message = MessageSize::Fixed(ByteSize(131_072));
+    }
+    let mut run = fixture::stream(9.4e8, 0.5);
+    let mut adapter = fixture::counted(1.0, 90.0);
+    adapter.window_ns = 1_000_000_000;
+    for port in &mut adapter.ports {
+        port.counters.insert("ifHCInUcastPkts".to_owned(), segments + 40);
+        port.counters.insert("rxUnmergedFlags".to_owned(), 40);
+        port.counters.remove("txLinkBusyNs");
+    }
+    run.evidence.adapter = Some(adapter);
+    run.effective.interface.port = PortRequest {
+        lro: Some(true),
+        rx_usecs: Some(250),
+        rx_frames: Some(0),
+        ..PortRequest::default()
+    };
+    (spec, run)
+}
+
+fn merging_refused(spec: &RunSpec, measured: &Measurement) -> Option<Refusal> {
+    let (testbed, observed) = (gigabit(1.0), Observed::default());
+    match judge(&Run { testbed: &testbed, spec, measured, observed: &observed }) {
+        Belief::Refused(refusal) => Some(refusal),
+        Belief::Believed { .. } => None,
+    }
+}
+
+#[test]
+fn lro_that_merges_nothing_is_refused_by_name() {
+    let (spec, run) = unmerged(80_000);
+    assert_eq!(
+        merging_refused(&spec, &run),
+        Some(Refusal {
+            stage: Stage::Knob,
+            named: "lro".to_owned(),
+            reason:
+                "knob \"lro\" on eth0: on, but the adapter merged none of 80000 received segments"
+                    .to_owned(),
+        })
+    );
+    // one port of two is enough
+    let mut one = run.clone();
+    let ports = &mut one.evidence.adapter.as_mut().unwrap().ports;
+    ports[0].counters.insert("rxMergedFrames".to_owned(), 7);
+    assert!(merging_refused(&spec, &one).unwrap().reason.contains("on eth1"));
+}
+
+#[test]
+fn lro_may_merge_nothing_where_nothing_can_be_merged() {
+    let (spec, run) = unmerged(80_000);
+    let with = |change: &dyn Fn(&mut Workload, &mut RunSpec, &mut Measurement)| {
+        let (mut spec, mut run) = (spec.clone(), run.clone());
+        let Task::Workload(mut workload) = spec.task.clone() else { panic!("idle") };
+        change(&mut workload, &mut spec, &mut run);
+        spec.task = Task::Workload(workload);
+        merging_refused(&spec, &run)
+    };
+    assert!(with(&|_, _, _| {}).is_some());
+    let honest: [(&str, &dyn Fn(&mut Workload, &mut RunSpec, &mut Measurement)); 7] = [
+        ("acknowledgements alone", &|workload, _, _| workload.direction = Direction::Transmit),
+        ("transactions", &|workload, _, run| {
+            workload.kind = Protocol::RequestResponse;
+            run.traffic.transactions = 1000;
+        }),
+        ("each write is one segment", &|workload, _, _| {
+            workload.message = MessageSize::Fixed(ByteSize(1448));
+        }),
+        ("segments of many connections", &|workload, _, _| workload.connections = 17),
+        ("a batch for each segment", &|_, _, run| {
+            run.effective.interface.port.rx_usecs = Some(0);
+        }),
+        ("a batch for every second segment", &|_, _, run| {
+            run.effective.interface.port.rx_frames = Some(1);
+        }),
+        ("off", &|_, _, run| run.effective.interface.port.lro = Some(false)),
+    ];
+    for (why, change) in honest {
+        assert_eq!(with(change), None, "{why}");
+    }
+    let (spec, few) = unmerged(400);
+    assert_eq!(merging_refused(&spec, &few), None, "the first round trips");
+    // it is told nevertheless
+    let told = contradictions::of_cell(&spec, &[&few]);
+    assert_eq!(told, ["lro was on, but the adapter merged no received segments"]);
+    // 80,000 segments are 20 in a batch of 250 µs: two of each of ten connections
+    let crowd = |connections| with(&|workload, _, _| workload.connections = connections);
+    assert!(crowd(9).is_some() && crowd(10).is_none());
+}
