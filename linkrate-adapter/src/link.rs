@@ -51,7 +51,7 @@ impl LinkShared {
 
     /// Lets the link run at another rate, as after a new negotiation. Both ends of a cable should
     /// have the same rate.
-    pub(crate) fn set_rate(&self, rate: BitRate) {
+    pub fn set_rate(&self, rate: BitRate) {
         *self.rate.lock().unwrap_or_else(PoisonError::into_inner) = Some(rate);
         self.changes.fetch_add(1, Ordering::Release);
     }

@@ -177,7 +177,7 @@ fn a_link_at_half_its_rate_is_named() {
     let saboteur = thread::spawn(move || {
         for rate in [5e8, 1e9] {
             thread::sleep(WINDOW / 2);
-            ports.iter().for_each(|port| port.set_link_rate(BitRate(rate)));
+            ports.iter().for_each(|port| port.link.set_rate(BitRate(rate)));
         }
     });
     let failure = refused(&mut lab, &spec);
