@@ -310,6 +310,9 @@ fn lro_that_merges_nothing_is_refused_by_name() {
     assert!(merging_refused(&spec, &one).unwrap().reason.contains("on eth1"));
 }
 
+/// A change that makes a run another one.
+type Change = dyn Fn(&mut Workload, &mut RunSpec, &mut Measurement);
+
 #[test]
 fn lro_may_merge_nothing_where_nothing_can_be_merged() {
     let (spec, run) = unmerged(80_000);
@@ -321,7 +324,7 @@ fn lro_may_merge_nothing_where_nothing_can_be_merged() {
         merging_refused(&spec, &run)
     };
     assert!(with(&|_, _, _| {}).is_some());
-    let honest: [(&str, &dyn Fn(&mut Workload, &mut RunSpec, &mut Measurement)); 7] = [
+    let honest: [(&str, &Change); 7] = [
         ("acknowledgements alone", &|workload, _, _| workload.direction = Direction::Transmit),
         ("transactions", &|workload, _, run| {
             workload.kind = Protocol::RequestResponse;
