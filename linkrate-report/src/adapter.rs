@@ -72,7 +72,14 @@ pub fn models_document(models: &[Model]) -> String {
 pub fn show(report: &AdapterReport, ports: &[&PortReport], style: Style) -> String {
     let sections: Vec<String> =
         ports.iter().map(|port| one_port(&report.model, port, style)).collect();
-    format!("{}\n", sections.join("\n\n"))
+    format!("{}\n\n{}", sections.join("\n\n"), threads(report))
+}
+
+/// The CPU time of the threads that serve all ports.
+fn threads(report: &AdapterReport) -> String {
+    let line =
+        |name: &str, threads| format!("{name:<width$}{}\n", cpu_time(threads), width = NAMES + 2);
+    line("driver CPU", &report.drivers) + &line("device CPU", &report.devices)
 }
 
 fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
@@ -102,8 +109,6 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
     for (index, part) in wrapped(&settings(&port.knobs)).into_iter().enumerate() {
         line(if index == 0 { "settings" } else { "" }, &part);
     }
-    line("driver CPU", &cpu_time(&port.drivers));
-    line("device CPU", &cpu_time(port.device.as_slice()));
     let evidence = evidence_of(port);
     let mean = |mean: Option<f64>| mean.map(|mean| number::significant(mean, 3));
     if let Some(mean) = mean(evidence.segments_per_superframe()) {
@@ -148,6 +153,8 @@ pub fn show_document(report: &AdapterReport, ports: &[&PortReport]) -> String {
         "at_ns": report.at_ns,
         "model": report.model,
         "buses_busy_ns": report.buses_busy_ns,
+        "drivers": report.drivers,
+        "devices": report.devices,
         "ports": ports,
     });
     format!("{document}\n")

@@ -60,6 +60,8 @@ fn ports() -> AdapterReport {
         at_ns: 1,
         model: model::find("gigabit").unwrap(),
         buses_busy_ns: vec![5],
+        drivers: vec![thread("drv 0", "0", 3_850_000_000)],
+        devices: vec![thread("dev 1", "1", 6_570_000_000)],
         ports: vec![PortReport {
             name: "eth0".to_owned(),
             adapter: Some(0),
@@ -76,8 +78,6 @@ fn ports() -> AdapterReport {
                 ..InterfaceKnobs::default()
             },
             counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
-            drivers: vec![thread("drv eth0.0", "0", 3_850_000_000)],
-            device: Some(thread("dev wire0", "1", 6_570_000_000)),
         }],
     }
 }

@@ -69,6 +69,11 @@ pub struct AdapterReport {
     pub model: Model,
     /// Nanoseconds each adapter's bus was busy; empty where it never limits.
     pub buses_busy_ns: Vec<u64>,
+    /// CPU time of the driver threads, one for each CPU of the system under test.
+    pub drivers: Vec<ThreadTime>,
+    /// CPU time of the device threads, one for each adapter CPU. They also serve the ports of
+    /// clients.
+    pub devices: Vec<ThreadTime>,
     /// The ports of the system under test, and then those of its clients.
     pub ports: Vec<PortReport>,
 }
@@ -109,10 +114,6 @@ pub struct PortReport {
     /// Counters by name, as in
     /// [`PortEvidence::counters`](crate::measurement::PortEvidence::counters).
     pub counters: BTreeMap<String, u64>,
-    /// CPU time of its driver threads.
-    pub drivers: Vec<ThreadTime>,
-    /// CPU time of the device thread of its wire, which serves the ports at both ends.
-    pub device: Option<ThreadTime>,
 }
 
 /// The result of a change of knobs.

@@ -220,6 +220,8 @@ impl OpenLab {
             at_ns,
             model: adapters.model().clone(),
             buses_busy_ns: adapters.buses_busy_ns(),
+            drivers: adapters.driver_times(),
+            devices: adapters.device_times(),
             ports: adapters.ports().map(&mut report).collect::<Result<_, _>>()?,
         })
     }

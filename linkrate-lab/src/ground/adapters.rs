@@ -259,11 +259,13 @@ impl Adapters {
         }
     }
 
-    fn device_times(&self) -> Vec<ThreadTime> {
+    /// CPU time of each device thread so far.
+    pub(crate) fn device_times(&self) -> Vec<ThreadTime> {
         self.threads.as_ref().map(|(devices, _)| devices.times()).unwrap_or_default()
     }
 
-    fn driver_times(&self) -> Vec<ThreadTime> {
+    /// CPU time of each driver thread so far.
+    pub(crate) fn driver_times(&self) -> Vec<ThreadTime> {
         self.threads.as_ref().map(|(_, drivers)| drivers.times()).unwrap_or_default()
     }
 

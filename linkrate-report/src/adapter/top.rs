@@ -16,6 +16,10 @@ pub struct Rates {
     pub seconds: f64,
     /// Busy share of each adapter's bus, per cent.
     pub bus_percent: Vec<f64>,
+    /// CPU time of the driver threads, per cent of one CPU.
+    pub driver_cpu_percent: f64,
+    /// CPU time of the device threads, per cent of one CPU.
+    pub device_cpu_percent: f64,
     /// The ports of the system under test that were there both times.
     pub ports: Vec<PortRates>,
 }
@@ -44,10 +48,6 @@ pub struct PortRates {
     pub merges_per_superframe: Option<f64>,
     /// Packets and frames dropped per second.
     pub drops_per_second: f64,
-    /// CPU time of the driver threads, per cent of one CPU.
-    pub driver_cpu_percent: f64,
-    /// CPU time of the wire's device thread, per cent of one CPU.
-    pub device_cpu_percent: f64,
 }
 
 /// What happened from one look to a later one.
@@ -58,6 +58,8 @@ pub fn rates(from: &AdapterReport, to: &AdapterReport) -> Rates {
     Rates {
         seconds: window_ns as f64 / 1e9,
         bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from), window_ns)).collect(),
+        driver_cpu_percent: cpu_percent(&to.drivers, &from.drivers, window_ns),
+        device_cpu_percent: cpu_percent(&to.devices, &from.devices, window_ns),
         ports: ports
             .filter_map(|port| {
                 let has_rate = to.model.rate.is_some();
@@ -69,6 +71,14 @@ pub fn rates(from: &AdapterReport, to: &AdapterReport) -> Rates {
 
 fn percent(busy_ns: u64, window_ns: u64) -> f64 {
     busy_ns as f64 * 100.0 / window_ns as f64
+}
+
+/// CPU time of threads between two looks, per cent of one CPU.
+fn cpu_percent(to: &[ThreadTime], from: &[ThreadTime], window_ns: u64) -> f64 {
+    let sum = |threads: &[ThreadTime]| {
+        threads.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.cpu_ns))
+    };
+    percent(sum(to).saturating_sub(sum(from)), window_ns)
 }
 
 fn port_rates(from: &PortReport, to: &PortReport, window_ns: u64, has_rate: bool) -> PortRates {
@@ -90,12 +100,6 @@ fn port_rates(from: &PortReport, to: &PortReport, window_ns: u64, has_rate: bool
         per_second(frames.into_iter().fold(0, u64::saturating_add))
     };
     let link = |name: &str| has_rate.then(|| percent(evidence.total(name), window_ns));
-    let cpu = |to: &[ThreadTime], from: &[ThreadTime]| {
-        let sum = |threads: &[ThreadTime]| {
-            threads.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.cpu_ns))
-        };
-        percent(sum(to).saturating_sub(sum(from)), window_ns)
-    };
     PortRates {
         out_bits_per_second: per_second(evidence.total("ifHCOutOctets")) * 8.0,
         in_bits_per_second: per_second(evidence.total("ifHCInOctets")) * 8.0,
@@ -106,14 +110,12 @@ fn port_rates(from: &PortReport, to: &PortReport, window_ns: u64, has_rate: bool
         segments_per_superframe: evidence.segments_per_superframe(),
         merges_per_superframe: evidence.merges_per_superframe(),
         drops_per_second: per_second(evidence.drops().values().sum()),
-        driver_cpu_percent: cpu(&to.drivers, &from.drivers),
-        device_cpu_percent: cpu(to.device.as_slice(), from.device.as_slice()),
         port: to.name.clone(),
     }
 }
 
 /// Heads and widths: fixed, so that lines that are appended one by one make columns.
-const COLUMNS: [(&str, usize); 12] = [
+const COLUMNS: [(&str, usize); 10] = [
     ("port", 6),
     ("out", 10),
     ("frames/s", 10),
@@ -124,20 +126,20 @@ const COLUMNS: [(&str, usize); 12] = [
     ("cut", 6),
     ("merged", 7),
     ("drops/s", 8),
-    ("driver", 7),
-    ("device", 7),
 ];
 
 /// What the heads mean.
 pub const LEGEND: &str = "\
 cut, merged     frames from a superframe sent, to a superframe received
-driver, device  CPU time in per cent of one CPU, on the SUT's CPUs and on the adapter's";
+driver, device  CPU time of all their threads, in per cent of one CPU";
 
 /// What is looked at, with the busy shares of its buses.
 pub fn title(report: &AdapterReport, rates: &Rates) -> String {
     let buses = rates.bus_percent.iter().enumerate();
     let buses = buses.map(|(adapter, share)| format!(", bus of adapter {adapter} {share:.1} %"));
-    format!("lab {}, {}{}\n", report.lab, report.model.name, buses.collect::<String>())
+    let (driver, device) = (rates.driver_cpu_percent, rates.device_cpu_percent);
+    let (lab, model, buses) = (&report.lab, &report.model.name, buses.collect::<String>());
+    format!("lab {lab}, {model}, driver {driver:.0} %, device {device:.0} %{buses}\n")
 }
 
 /// The line of heads.
@@ -155,7 +157,6 @@ fn port_line(port: &PortRates) -> String {
         let scale = Scale::of(Unit::BitsPerSecond, rate);
         format!("{} {}", significant(rate / scale.divisor, 3), scale.unit)
     };
-    let whole_percent = |share: f64| format!("{share:.0} %");
     let share =
         |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{share:.1} %"));
     let mean = |mean: Option<f64>| mean.map_or(ABSENT.to_owned(), |mean| significant(mean, 3));
@@ -170,8 +171,6 @@ fn port_line(port: &PortRates) -> String {
         mean(port.segments_per_superframe),
         mean(port.merges_per_superframe),
         grouped(port.drops_per_second),
-        whole_percent(port.driver_cpu_percent),
-        whole_percent(port.device_cpu_percent),
     ])
 }
 
@@ -209,6 +208,8 @@ mod tests {
             at_ns,
             model: model::find("gigabit").unwrap(),
             buses_busy_ns: vec![250_000_000 * scale],
+            drivers: vec![thread("drv 0", 300_000_000 * scale)],
+            devices: vec![thread("dev 1", 500_000_000 * scale)],
             ports: vec![PortReport {
                 name: "eth0".to_owned(),
                 adapter: Some(0),
@@ -221,8 +222,6 @@ mod tests {
                 vlans: BTreeMap::new(),
                 knobs: Default::default(),
                 counters: counters.map(|(name, n)| (name.to_owned(), n * scale)).into(),
-                drivers: vec![thread("drv eth0.0", 300_000_000 * scale)],
-                device: Some(thread("dev wire0", 500_000_000 * scale)),
             }],
         }
     }
@@ -235,9 +234,9 @@ mod tests {
         assert_eq!((port.out_bits_per_second, port.out_frames_per_second), (1e9, 81_000.0));
         assert_eq!((port.out_link_percent, port.segments_per_superframe), (Some(99.0), Some(22.0)));
         assert_eq!((port.merges_per_superframe, port.drops_per_second), (None, 5.0));
-        assert_eq!((port.driver_cpu_percent, port.device_cpu_percent), (30.0, 50.0));
+        assert_eq!((rates.driver_cpu_percent, rates.device_cpu_percent), (30.0, 50.0));
         let title = title(&report(7, 1), &rates);
-        assert_eq!(title, "lab lab, gigabit, bus of adapter 0 25.0 %\n");
+        assert_eq!(title, "lab lab, gigabit, driver 30 %, device 50 %, bus of adapter 0 25.0 %\n");
         let text = format!("{}{}", heads(), lines(&rates));
         let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
         assert_eq!(widths[0], widths[1], "{text}");

@@ -119,8 +119,6 @@ impl PortOnLine<'_> {
             vlans: Default::default(),
             knobs: with_port(kernel, effective_knobs(self.port)?),
             counters: self.port.counters(),
-            drivers: if self.is_of_sut() { self.adapters.driver_times() } else { Vec::new() },
-            device: self.adapters.device_times().into_iter().next(),
             name,
         })
     }
