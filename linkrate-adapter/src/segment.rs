@@ -121,7 +121,10 @@ impl Segment {
         // forwarding shows when a device is interrupted, and not before
         sooner(fabric.due_ps(&|flight| {
             let stations = stations.iter().flatten();
-            stations.filter_map(|station| station.device.arrival_due_ps(0, flight)).min()
+            let links = stations.flat_map(|Station { device, ports }| {
+                (0..ports.len()).filter_map(|link| device.arrival_due_ps(link, flight))
+            });
+            links.min()
         }));
         due_ps
     }
