@@ -85,7 +85,7 @@ fn binds(queue: SendQueue, info: TcpInfo) -> bool {
 }
 
 /// Whether more waits in queues on a connection's path than is on its way: the smoothed round trip
-/// is more than [`MOST_QUEUED`] times the shortest. A resource on the path is then used up.
+/// is more than `MOST_QUEUED` times the shortest. A resource on the path is then used up.
 pub fn has_queue(info: &TcpInfo) -> bool {
     u64::from(info.rtt_us) > MOST_QUEUED.saturating_mul(u64::from(info.min_rtt_us))
 }
