@@ -1,8 +1,8 @@
 //! How an agent is reached: each way starts a process whose standard input and output carry the
 //! protocol, and makes a [`Host`] of it.
 //!
-//! [`Child`] starts the agent on this machine, in namespaces of its own or where the controller
-//! is; [`Ssh`] starts it on another machine. A batch system would be a third way. [`FarEndReport`]
+//! `Child` starts the agent on this machine, in namespaces of its own or where the controller
+//! is; `Ssh` starts it on another machine. A batch system would be a third way. [`FarEndReport`]
 //! types how much a far end reports of a window: an agent reports everything, a foreign program its
 //! traffic alone.
 

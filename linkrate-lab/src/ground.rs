@@ -1,6 +1,6 @@
 //! The ground a testbed stands on: veth pairs, virtual adapters, or existing interfaces.
 //!
-//! [`Ground::build`] is the only place that looks at the adapter of a
+//! `Ground::build` is the only place that looks at the adapter of a
 //! [`TestbedSpec`]. Studies and labs that stay up put the same questions to the ground: set knobs,
 //! read them back, collect evidence and facts.
 

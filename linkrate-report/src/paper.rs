@@ -3,8 +3,8 @@
 //! - [`highlights`]: what was shown, in sentences, and where nothing was
 //! - [`advice`]: recommended use, each sentence tied to its effects
 //! - [`steps`]: effects of one step put into words, for both
-//! - [`cells`]: figures of cells: bars, scaling, sweeps, latency
-//! - [`figures`]: figures of effects, published figures and CPU time
+//! - [`cell_figures`]: figures of cells: bars, scaling, sweeps, latency
+//! - [`effect_figures`]: figures of effects, published figures and CPU time
 //! - [`tables`]: the tables
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture

@@ -10,7 +10,7 @@
 //! - [`mod@file`]: study files
 //! - [`keys`]: every setting of a cell, in one table
 //! - [`belief`]: whether a run can be believed
-//! - [`plan`]: the order of runs
+//! - [`schedule`], [`order`]: the blocks of a study, and the order of runs
 //! - [`look`]: a study while it runs
 //! - [`names`]: factors, levels and cells by the names that the field has for them
 //! - [`published`]: what papers found, to stand beside it

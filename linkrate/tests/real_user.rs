@@ -58,7 +58,10 @@ fn check_facts(document: &Value) {
     let warnings = facts["warnings"].to_string();
     if fact("sut-cpus") != fact("client-cpus") {
         assert_eq!(fact("receive-processing"), "not steered: on the CPU of the sender");
-        assert!(warnings.contains("could not be steered to the CPUs of the receiving host"), "{warnings}");
+        assert!(
+            warnings.contains("could not be steered to the CPUs of the receiving host"),
+            "{warnings}"
+        );
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Reading the TAP stands for taking a packet off the queue discipline; writing it runs the host's
 //! receive processing in the calling thread. A driver thread polls it
-//! ([`driver_threads`](super::driver_threads)), in batches as long as there is work.
+//! (`driver_threads`), in batches as long as there is work.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -21,7 +21,7 @@ pub enum StudyCommand {
     Show {
         /// A built-in study's name, or the path of a study file
         study: String,
-        /// Show the quick form of the study
+        /// Show the quick form: the cells that the section quick of the study file names
         #[arg(long)]
         quick: bool,
         /// Print one JSON document
@@ -147,7 +147,7 @@ pub enum ReportFormat {
 pub struct StudyRunArgs {
     /// A built-in study's name, or the path of a study file
     pub study: String,
-    /// Make shorter and fewer runs: wider intervals in less than a minute
+    /// Run the quick form: the cells that the section quick of the study file names, in less than a minute
     #[arg(long)]
     pub quick: bool,
     /// Sample where the CPU time goes, in every run; sampling costs CPU time
