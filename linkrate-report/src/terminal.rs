@@ -229,7 +229,7 @@ impl Page<'_> {
             ]);
         }
         if results.cells.iter().any(|cell| cell.shared_cpus) {
-            let text = "of the system under test and its clients together: they share their CPUs";
+            let text = "the system under test and its clients together, which share their CPUs";
             table.add_row(["†".to_owned(), text.to_owned()]);
         }
         if let Some(runs) = same_runs(results) {
@@ -239,7 +239,7 @@ impl Page<'_> {
             table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);
         }
         if results.cells.iter().any(|cell| cell.attribution.is_some()) {
-            let text = "where the CPU time went is in per cent of the SUT's CPUs, by samples";
+            let text = "shares of the SUT's CPUs in per cent, by samples";
             table.add_row(["profile".to_owned(), text.to_owned()]);
         }
         if let Some(background) = &results.background_cpu {

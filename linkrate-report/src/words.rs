@@ -114,8 +114,8 @@ pub fn beside(published: &PublishedResult) -> [String; 3] {
 }
 
 /// What a reader must know of figures beside published ones.
-pub const OF_ANOTHER_MACHINE: &str = "rates and costs are of another machine, and of other years: \
-                                      compare the changes";
+pub const OF_ANOTHER_MACHINE: &str = "rates and costs are those of another machine: compare the \
+                                      changes";
 
 /// How a scaled testbed is marked; `None` at full rate.
 pub fn scaled(results: &StudyResults) -> Option<String> {

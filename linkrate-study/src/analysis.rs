@@ -69,10 +69,10 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         adapter: study.testbed.adapter.name().to_owned(),
         scale: study.testbed.scale,
         complete: stored.ended.as_ref().is_some_and(Ended::is_complete),
-        stopped: stored.ended.as_ref().map_or_else(
-            || "still running, or killed before it could say why it ended".to_owned(),
-            Ended::to_string,
-        ),
+        stopped: stored
+            .ended
+            .as_ref()
+            .map_or_else(|| "still running, or killed".to_owned(), Ended::to_string),
         blocks: runs.complete_blocks(study),
         cells,
         effects,

@@ -238,13 +238,13 @@ pub enum EffectVerdict {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ComparisonError {
     /// Both are the same runs.
-    #[error("both are the same results: every run is the same")]
+    #[error("both directories hold the same runs")]
     Same,
     /// They differ in what was not allowed to, or cannot be.
     #[error("the two cannot be compared: {} differ{}", count(.0.len()), if .0.len() == 1 { "s" } else { "" })]
     Different(Vec<Difference>),
     /// A name that is none of a difference.
-    #[error("--allow: {given:?} is not a fact of either; {known}")]
+    #[error("--allow: {given:?} is not a fact of either result set; {known}")]
     UnknownAllowance {
         /// What was given.
         given: String,
@@ -253,16 +253,14 @@ pub enum ComparisonError {
     },
     /// A difference that no one may allow.
     #[error(
-        "--allow: {given:?} is part of what a cell means; cells that differ in it are two questions"
+        "--allow: {given:?} is part of a cell's meaning; cells that differ in it cannot be compared"
     )]
     NeverAllowed {
         /// What was given.
         given: String,
     },
     /// No row has runs enough on both sides.
-    #[error(
-        "nothing can be compared: no cell has two good runs in both, and one run says nothing of chance"
-    )]
+    #[error("nothing can be compared: no cell has two good runs in both sets")]
     NothingToCompare,
 }
 
@@ -316,7 +314,7 @@ pub fn compare(
         && candidate.plan.study.method.minimum_effect != minimum_effect
     {
         warnings
-            .push("The sets name different minimum effects; the baseline's is taken.".to_owned());
+            .push("The sets have different minimum effects; the baseline's is used.".to_owned());
     }
     warnings.extend(rows::together(&overall));
     Ok(StudyComparison {

@@ -205,7 +205,7 @@ fn read<'t>(
 
 /// The required title: one line that can head a report.
 fn title(reader: &mut Reader<'_>, top: &mut reader::Table<'_>) -> String {
-    let hint = "say in one line what the study asks";
+    let hint = "give one line that says what the study asks";
     let Some(entry) = top.take("title") else {
         reader.error(0, "title", "missing".to_owned(), Some(hint.to_owned()));
         return String::new();

@@ -157,16 +157,14 @@ fn count(n: usize) -> u32 {
 
 fn clause(wanting: &Wanting, precision: f64) -> String {
     match wanting {
-        Wanting::Blocks { missing: 1 } => "one more block before it looks at precision".to_owned(),
+        Wanting::Blocks { missing: 1 } => "one more block before precision counts".to_owned(),
         Wanting::Blocks { missing } => {
-            format!("{missing} more blocks before it looks at precision")
+            format!("{missing} more blocks before precision counts")
         }
         Wanting::Runs { name } => format!("a second good run for {name}"),
-        Wanting::Precision { name, half_width } => format!(
-            "{name}: ±{:.2} %, asked for are ±{:.2} %",
-            half_width * 100.0,
-            precision * 100.0
-        ),
+        Wanting::Precision { name, half_width } => {
+            format!("{name}: ±{:.2} %, expected ±{:.2} %", half_width * 100.0, precision * 100.0)
+        }
     }
 }
 
@@ -298,7 +296,7 @@ mod tests {
     fn it_sees_what_the_stop_rule_waits_for() {
         let look = Look::of(&ladder(0), BEGAN);
         assert_eq!((look.blocks, look.first_look, look.left), (0, 5, None));
-        let waits = "5 more blocks before it looks at precision";
+        let waits = "5 more blocks before precision counts";
         assert_eq!(look.waits_for.as_deref(), Some(waits));
 
         let look = Look::of(&ladder(3 * 6 + 2), BEGAN);

@@ -140,7 +140,7 @@ pub struct Remaining {
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
     /// A run could not be stored. Going on would measure for nothing.
-    #[error("cannot keep the study's runs")]
+    #[error("cannot store the study's runs")]
     Store(#[from] StoreError),
 }
 

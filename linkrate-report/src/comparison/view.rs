@@ -181,12 +181,12 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
         Finding::Worse => ("worse", Mark::Worse),
         Finding::BelowMinimum => return (below(comparison), Mark::None),
         Finding::NotShown if by_chance => {
-            ("not shown: as much is chance in so many rows", Mark::None)
+            ("not shown: chance explains it in so many rows", Mark::None)
         }
         Finding::NotShown => ("no difference shown", Mark::None),
         Finding::TooFew => ("too few runs", Mark::None),
-        Finding::Lost => ("no figure any more", Mark::Worse),
-        Finding::Gained => ("no figure before", Mark::None),
+        Finding::Lost => ("figure lost", Mark::Worse),
+        Finding::Gained => ("new figure", Mark::None),
     };
     (text.to_owned(), mark)
 }
@@ -246,11 +246,11 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
     let mut notes = vec![note(
         "interval",
         format!(
-            "{confidence} of the change, each row for itself; verdicts allow for the number of rows"
+            "{confidence} of the change, for each row alone; verdicts allow for the number of rows"
         ),
     )];
     if comparison.differences.is_empty() {
-        let text = "nothing that linkrate records differs between the two";
+        let text = "no recorded condition differs between the two sets";
         notes.push(note("tested", text.to_owned()));
     }
     for (which, set) in [("baseline", &comparison.baseline), ("candidate", &comparison.candidate)] {

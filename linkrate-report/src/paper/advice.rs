@@ -101,7 +101,7 @@ fn one(
     let gain = format!("{} {}.", words::capitalised(&subject.text), told(true).join(", and "));
     let losses = told(false);
     let mut cost = if losses.is_empty() {
-        "No effect for the worse was shown.".to_owned()
+        "No adverse effect was shown.".to_owned()
     } else {
         format!("It is a trade: {it} {}.", losses.join(", and "))
     };
@@ -109,7 +109,7 @@ fn one(
         cost = format!("{cost} {latency}");
     }
     if !or_more.is_empty() {
-        cost = format!("{cost} Beyond that no further gain was shown.");
+        cost = format!("{cost} No further gain was shown beyond that.");
     }
     let claimed = |step: &&Step<'_>| step.claimed();
     Some(Advice {
@@ -162,7 +162,7 @@ fn without_gain(
             if prefix.is_empty() { "Between" } else { "between" },
             names::listed(&all)
         );
-        let cost = format!("Neither {} speaks for a choice here.", measures.join(" nor "));
+        let cost = format!("No difference in {} favours one of them.", measures.join(" or "));
         let effects = from_first.iter().flat_map(|step| step.effects.iter().copied()).collect();
         return Advice { say, gain: String::new(), cost, bound, effects };
     }
@@ -244,7 +244,7 @@ fn bound(steps: &[&Step<'_>]) -> Option<String> {
         };
         format!(
             "Holds for this testbed: in {cells} behind it the CPU of the clients or of the virtual \
-             device was a bound, and faster far ends may show more."
+             device was a bound; faster far ends may show more."
         )
     })
 }

@@ -208,7 +208,7 @@ impl<'a> Family<'a> {
         });
         note.push_str(&self.whiskers());
         if limited {
-            note.push_str(" Red dashes: what links and bus can carry.");
+            note.push_str(" Red dashes: the limit of links and bus.");
         }
         note.push_str(&not_drawn(&far));
         Ok(Some(Figure { number: 0, title: words::capitalised(&title), note, panels }))
@@ -251,7 +251,7 @@ impl<'a> Family<'a> {
         let part = self.part.map_or_else(String::new, |part| format!(" ({part})"));
         let far = not_drawn(&far);
         let limit = match limited {
-            true => " Red dashes: what links and bus can carry.",
+            true => " Red dashes: the limit of links and bus.",
             false => "",
         };
         Ok(Some(Figure {
@@ -440,7 +440,7 @@ fn not_drawn(far: &[String]) -> String {
     match all.is_empty() {
         true => String::new(),
         false => {
-            format!(" Limits far above what was reached are not drawn in ({}).", all.join("; "))
+            format!(" Limits far above the figures are not drawn ({}).", all.join("; "))
         }
     }
 }

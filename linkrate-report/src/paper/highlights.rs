@@ -17,7 +17,7 @@ pub struct Sentence {
     pub effects: Vec<usize>,
 }
 
-/// Most cells that a study without effects tells one by one.
+/// Most cells that an empty list of factors tells one by one.
 const MOST_CELLS: usize = 4;
 
 /// The highlights. Too few blocks have none, and one sentence says so.
@@ -182,7 +182,7 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
     let rate = cell.transactions.or(cell.throughput)?;
     let share = cell.limit.filter(|_| cell.transactions.is_none()).map(|limit| {
         let percent = rate.interval.mean / limit.interval.mean * 100.0;
-        format!(", {percent:.1} % of what links and bus can carry")
+        format!(", {percent:.1} % of the limit of links and bus")
     });
     let what = if cell.transactions.is_some() { "" } else { "throughput " };
     let mut parts = vec![format!("{what}{}{}", with_ends(&rate), share.unwrap_or_default())];

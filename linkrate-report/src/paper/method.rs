@@ -52,10 +52,8 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
         false => format!(", and one idle run of {}", format_duration(method.idle)),
     };
     text.push_str(&format!(
-        " A block is one run of every cell {} (seed {}){idle}, so that what drifts with time meets \
-         all cells alike. A run has {} of warm-up and then one window of {} in which \
-         both ends count. Before each run the knobs are set and read back; a difference fails the \
-         run by its name.",
+        " A block is one run of every cell {} (seed {}){idle}, so that drift over time affects \
+         all cells alike. A run is {} of warm-up and one window of {} in which both ends count. Before each run linkrate sets the knobs and reads them back; a knob that differs fails the run and is named.",
         words::order(method),
         method.seed,
         format_duration(method.warm_up),
@@ -74,7 +72,7 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
         number::percent(method.precision)
     ));
     if !results.stopped.is_empty() {
-        text.push_str(&format!(" It stopped: {}", sentence(&results.stopped)));
+        text.push_str(&format!(" The study ended for this reason: {}", sentence(&results.stopped)));
     }
     if method.on_failure == OnFailure::Stop {
         text.push_str(" The first failed run would have ended the study.");
@@ -101,7 +99,7 @@ fn work(plan: &StoredPlan) -> Option<String> {
     let kind = same(&|workload| {
         match workload.kind {
             Protocol::Stream => "TCP streams",
-            Protocol::RequestResponse => "TCP transactions on standing connections",
+            Protocol::RequestResponse => "TCP transactions on open connections",
             Protocol::ConnectRequestResponse => "TCP connections of one transaction each",
             Protocol::UdpStream => "UDP datagrams one way",
             Protocol::UdpRequestResponse => "UDP transactions",
@@ -132,7 +130,7 @@ fn work(plan: &StoredPlan) -> Option<String> {
         specs.iter().all(|spec| get(spec) == of_first).then_some(of_first)
     };
     parts.extend(sockets(&|spec| match spec.socket.buffer {
-        Some(size) => format!("socket buffers of {size} as asked"),
+        Some(size) => format!("requested socket buffers of {size}"),
         None => "socket buffers tuned by the kernel".to_owned(),
     }));
     parts.extend(sockets(&|spec| format!("congestion control {}", spec.socket.congestion)));
@@ -164,17 +162,14 @@ fn message(size: MessageSize) -> String {
 }
 
 fn meters(results: &StudyResults) -> String {
-    let mut text = "Throughput is payload as its receivers counted it. Service demand is the CPU \
-                    time of the system under test that one KB (1024 bytes) of payload costs, or one \
-                    transaction. CPU time is the length of the window less idle less stolen time"
+    let mut text = "Throughput is the payload that the receivers counted. Service demand is the \
+                    CPU time of the system under test for one KB (1024 bytes) of payload, or for one transaction. CPU time is the window minus idle and stolen time"
         .to_owned();
     let sources: Vec<IdleSource> =
         results.cells.iter().filter_map(|cell| cell.evidence.idle_source).collect();
     match sources.first() {
         Some(IdleSource::TimerList) if sources.iter().all(|s| *s == IdleSource::TimerList) => {
-            text.push_str(
-                ", from the idle time that the kernel keeps to the nanosecond (/proc/timer_list)",
-            );
+            text.push_str(", from the kernel's idle time in nanoseconds (/proc/timer_list)");
         }
         Some(IdleSource::ProcStat) if sources.iter().all(|s| *s == IdleSource::ProcStat) => {
             text.push_str(", from /proc/stat, which counts in ticks");
@@ -183,7 +178,10 @@ fn meters(results: &StudyResults) -> String {
     }
     text.push('.');
     if results.cells.iter().any(|cell| cell.shared_cpus) {
-        text.push_str(" The system under test and its clients share CPUs here, so that CPU time is of both together.");
+        text.push_str(
+            " The system under test and its clients share CPUs: CPU time is the sum of \
+                       both.",
+        );
     }
     if let Some(background) = &results.background_cpu {
         text.push_str(&format!(
@@ -193,8 +191,8 @@ fn meters(results: &StudyResults) -> String {
     }
     if results.cells.iter().any(|cell| cell.limit.is_some()) {
         text.push_str(
-            " The limit is the payload that links and bus can carry at most: the link's rate less \
-             preamble, gap, headers and checksums of each frame; acknowledgements are left out.",
+            " The limit is the most payload that links and bus can carry: the link's rate minus \
+             preamble, gap, headers and checksums of each frame, without acknowledgements.",
         );
     }
     text
@@ -207,21 +205,22 @@ fn statistics(results: &StudyResults) -> String {
     );
     if !results.effects.is_empty() {
         text.push_str(&format!(
-            " An effect is the geometric mean of the ratios of two cells within each block, so that \
-             drift of the machine cancels. It is claimed only if its interval excludes no change and \
-             it is larger than {}; everything else is listed as not shown, which is not the same as \
-             no difference.",
+            " An effect is the geometric mean of the ratios of two cells within each block, so \
+             that drift of the machine cancels. It is claimed only if at least five blocks have it, its interval excludes no change, and it is larger than {}. Every other effect is listed as not shown, which does not mean that there is no difference.",
             number::percent(results.minimum_effect)
         ));
         let computed_at = results.effect_interval_confidence;
         if computed_at > results.confidence {
             text.push_str(&format!(
-                " Intervals of effects are computed at {} so that they cover with {confidence}.",
+                " Intervals of effects are computed at {} so that their coverage is {confidence}.",
                 number::percent(computed_at)
             ));
         }
     }
-    text.push_str(" Failed runs are absent from every figure and listed with their reasons; no run is left out as an outlier.");
+    text.push_str(
+        " Failed runs are in no figure and are listed with their reasons; no run is \
+                   left out as an outlier.",
+    );
     text
 }
 
@@ -246,7 +245,7 @@ fn versions(results: &StudyResults, plan: &StoredPlan) -> String {
         ));
     }
     text.push_str(&format!(
-        " {} stored, seed {}; the study file is in the appendix, and the same seed gives the same order.",
+        " {} stored, seed {}. The appendix has the study file; the same seed gives the same order.",
         words::capitalised(&words::count(results.runs.len(), "run")),
         plan.study.method.seed
     ));

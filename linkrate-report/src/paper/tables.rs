@@ -169,8 +169,7 @@ fn of_cells(
     }
     if !shared.is_empty() {
         notes.push(
-            "†: of the system under test and its clients together, which share their CPUs."
-                .to_owned(),
+            "†: the system under test and its clients together, which share their CPUs.".to_owned(),
         );
     }
     Table {
@@ -275,7 +274,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
         ]),
         rows: results.published.iter().map(row).collect(),
         note: format!(
-            "{}, not the figures. Intervals are of what was measured here.",
+            "{}, not the figures. Intervals are those of this measurement.",
             words::capitalised(words::OF_ANOTHER_MACHINE)
         ),
     })
@@ -341,7 +340,7 @@ fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) ->
     }
     let unknown = match unknown.is_empty() {
         true => String::new(),
-        false => format!(" Commonest symbols in no category: {}.", unknown.join(", ")),
+        false => format!(" Most frequent symbols without a category: {}.", unknown.join(", ")),
     };
     let note = format!(
         "Per cent of the CPUs of the system under test, means over profiled runs.{unknown}"
@@ -368,7 +367,7 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
         ("packet given to driver", |cell| cell.evidence.driver_packet_bytes.map(bytes)),
         ("frame sent on the wire", |cell| counted(cell)?.sent_frame_bytes.map(bytes)),
         ("frame received from the wire", |cell| counted(cell)?.received_frame_bytes.map(bytes)),
-        ("frames cut of a superframe", |cell| counted(cell)?.segments_per_superframe.map(plain)),
+        ("frames cut from a superframe", |cell| counted(cell)?.segments_per_superframe.map(plain)),
         ("frames merged into one", |cell| counted(cell)?.merges_per_superframe.map(plain)),
         ("MSS", |cell| cell.evidence.mss_bytes.map(|mss| format!("{mss} B"))),
     ];
@@ -379,7 +378,9 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
         ("bus occupied", |cell| counted(cell)?.bus_percent.map(percentage)),
         ("limit of links and bus", |cell| cell.limit.as_ref().map(number::mean)),
         ("device CPU", |cell| counted(cell)?.device_cpus.map(|cpus| percentage(cpus * 100.0))),
-        ("busiest device thread", |cell| counted(cell)?.device_busiest_percent.map(percentage)),
+        ("device threads, busiest CPU", |cell| {
+            counted(cell)?.device_busiest_percent.map(percentage)
+        }),
     ];
     let waits: [Proof; 11] = [
         ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
@@ -391,9 +392,9 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
         ("datagrams lost", |cell| {
             cell.evidence.lost_percent.map(|lost| number::percent(lost / 100.0))
         }),
-        ("interface drops a run", |cell| cell.evidence.drops.map(plain)),
-        ("adapter drops a run", |cell| Some(plain(counted(cell)?.drops.values().sum()))),
-        ("wrong checksums a run", |cell| counted(cell)?.checksum_failures.map(plain)),
+        ("interface drops per run", |cell| cell.evidence.drops.map(plain)),
+        ("adapter drops per run", |cell| Some(plain(counted(cell)?.drops.values().sum()))),
+        ("wrong checksums per run", |cell| counted(cell)?.checksum_failures.map(plain)),
         ("idle time from", |cell| cell.evidence.idle_source.map(|source| source.name().to_owned())),
     ];
     let mut all = Evidence::default();

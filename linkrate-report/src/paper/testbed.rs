@@ -92,7 +92,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
                 y += ROW;
             }
             told.push(format!(
-                "A system under test and {}, each joined by a veth pair, which has no rate of its own.",
+                "A system under test and {}, each joined by a veth pair, which has no link rate.",
                 count(testbed.clients as usize, "client")
             ));
         }
@@ -179,11 +179,11 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         });
         let ends: Vec<String> = existing.clients.iter().map(ToString::to_string).collect();
         let whose = match existing.is_remote() {
-            true => "machines of their own",
+            true => "separate machines",
             false => "network namespaces of the same machine",
         };
         told.push(format!(
-            "The system under test is a host as it stands, with {}. Clients are {}, in {whose}.",
+            "The system under test is an existing host with {}. Clients are {}, in {whose}.",
             interfaces.collect::<Vec<_>>().join(", "),
             ends.join(", ")
         ));

@@ -110,8 +110,8 @@ pub fn scaled(testbed: &TestbedSpec) -> Option<String> {
     let Adapter::Model(model) = &testbed.adapter else { return None };
     (testbed.scale < 1.0).then(|| {
         format!(
-            "Links and buses ran at {} of the rates of adapter {}: throughput and verdicts are those \
-             of so slow a link, and service demands contain more waiting than at full rate.",
+            "Links and buses ran at {} of the rates of adapter {}: throughput and verdicts are \
+             those of slower links, and service demands contain more waiting than at full rate.",
             testbed.scale, model.name
         )
     })
@@ -126,8 +126,8 @@ pub fn warnings(name: &str, runs: &[&StoredRun], limit: Option<f64>) -> Vec<Stri
         && rate * 100.0 > limit * IMPOSSIBLE_PERCENT
     {
         found.push(format!(
-            "{name}: throughput is {:.1} % of what its links can carry, which cannot be: an error \
-             of the instrument.",
+            "{name}: throughput is {:.1} % of the links' limit, which is impossible: an error of \
+             the instrument.",
             rate * 100.0 / limit
         ));
     }

@@ -358,8 +358,9 @@ fn failed_runs_are_absent_with_their_reason() {
     assert_eq!(
         results.warnings,
         [
-            "5 of 16 runs have failed; failed runs are absent from every figure.",
-            "Every run of software GSO has failed, first for: knob: tx-tcp-segmentation reads on.",
+            "5 of 16 runs have failed and are in no figure.",
+            "Every run of software GSO failed; the first because: knob: tx-tcp-segmentation reads \
+             on.",
         ]
     );
 }
@@ -380,7 +381,7 @@ fn an_unfinished_block_does_not_count_as_one() {
     stored.ended = None;
     let results = analyse(&stored);
     assert_eq!((results.blocks, results.complete), (3, false));
-    assert_eq!(results.stopped, "still running, or killed before it could say why it ended");
+    assert_eq!(results.stopped, "still running, or killed");
 }
 
 #[test]
@@ -406,18 +407,18 @@ fn each_warning_is_given_when_it_is_due() {
     type Case = (&'static str, fn(&mut StoredStudy));
     let cases: [Case; 12] = [
         (
-            "The SUT shares its CPUs (CPU 0) with another role, so that CPU use and service demand \
+            "The SUT shares its CPUs (CPU 0) with another role: CPU use and service demand \
              contain the work of both.",
             |s| change(s, Some(1), |run| run.sut_cpu.shared = true),
         ),
         (
             "Idle time was read from /proc/stat in steps of 10 ms of a window of 2 s (0.5 %); \
-             /proc/timer_list, which needs root, is exact.",
+             root can read the exact time in /proc/timer_list.",
             |s| change(s, Some(1), |run| run.sut_cpu.source = IdleSource::ProcStat),
         ),
         (
-            "Idle time was counted by threads of idle priority, so that no CPU ever slept: latency, \
-             and the CPU time of waking, are less than on CPUs that sleep.",
+            "Threads of idle priority counted the idle time, so no CPU slept: latency and the CPU \
+             time of waking are lower than on CPUs that sleep.",
             |s| change(s, Some(1), |run| run.sut_cpu.source = IdleSource::IdleCounter),
         ),
         (
@@ -431,8 +432,8 @@ fn each_warning_is_given_when_it_is_due() {
         ),
         (
             "The hypervisor took CPU from the SUT for more than 1 % of the window in 4 runs, 1.5 % \
-             at most; how much of it fell into idle time the kernel does not tell, so that CPU time \
-             is known to 2.0 % only.",
+             at most; the kernel does not tell how much of that was idle time, so CPU time is known to \
+             ±2.0 % only.",
             |s| {
                 change(s, Some(0), |run| {
                     let cpu = &mut run.sut_cpu.cpus[0];
@@ -471,8 +472,8 @@ fn each_warning_is_given_when_it_is_due() {
             }
         }),
         (
-            "The last stored run was cut short, by a crash or because it is being stored right \
-             now; it is left out.",
+            "The last stored run is incomplete, after a crash or because it is being stored now; \
+             it is left out.",
             |s| s.torn = true,
         ),
     ];

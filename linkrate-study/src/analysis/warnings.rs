@@ -84,8 +84,8 @@ pub fn warnings(
 
 fn torn(stored: &StoredStudy) -> Option<String> {
     stored.torn.then(|| {
-        "The last stored run was cut short, by a crash or because it is being stored right now; \
-         it is left out."
+        "The last stored run is incomplete, after a crash or because it is being stored now; it \
+         is left out."
             .to_owned()
     })
 }
@@ -108,10 +108,7 @@ fn failed(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Vec<String> {
     let count = stored.runs.iter().filter(|run| run.failure().is_some()).count();
     if count > 0 {
         let verb = if count == 1 { "run has" } else { "runs have" };
-        found.push(format!(
-            "{count} of {} {verb} failed; failed runs are absent from every figure.",
-            stored.runs.len()
-        ));
+        found.push(format!("{count} of {} {verb} failed and are in no figure.", stored.runs.len()));
     }
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
         let of_cell = runs.cell(index);
@@ -120,7 +117,7 @@ fn failed(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Vec<String> {
         {
             let reason = first.failure().map(ToString::to_string).unwrap_or_default();
             found.push(format!(
-                "Every run of {} has failed, first for: {reason}.",
+                "Every run of {} failed; the first because: {reason}.",
                 names::cell(&cell.levels)
             ));
         }
@@ -137,8 +134,8 @@ fn shared_cpus(runs: &RunsByCell<'_>) -> Option<String> {
     any.then(|| {
         let which = if shared.is_empty() { String::new() } else { format!(" (CPU {shared})") };
         format!(
-            "The SUT shares its CPUs{which} with another role, so that CPU use and service \
-             demand contain the work of both."
+            "The SUT shares its CPUs{which} with another role: CPU use and service demand contain \
+             the work of both."
         )
     })
 }
@@ -154,7 +151,7 @@ fn coarse_idle(runs: &RunsByCell<'_>) -> Option<String> {
     (percent >= COARSE_TICK_PERCENT).then(|| {
         format!(
             "Idle time was read from /proc/stat in steps of {} of a window of {} ({percent:.1} %); \
-             /proc/timer_list, which needs root, is exact.",
+             root can read the exact time in /proc/timer_list.",
             format_duration(PROC_STAT_TICK),
             format_duration(shortest)
         )
@@ -165,8 +162,8 @@ fn coarse_idle(runs: &RunsByCell<'_>) -> Option<String> {
 fn counted_idle(runs: &RunsByCell<'_>) -> Option<String> {
     let counted = good(runs).any(|(_, run)| run.sut_cpu.source == IdleSource::IdleCounter);
     counted.then(|| {
-        "Idle time was counted by threads of idle priority, so that no CPU ever slept: latency, \
-         and the CPU time of waking, are less than on CPUs that sleep."
+        "Threads of idle priority counted the idle time, so no CPU slept: latency and the CPU \
+         time of waking are lower than on CPUs that sleep."
             .to_owned()
     })
 }
@@ -207,8 +204,8 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
         // writing to a String does not fail
         let _ = write!(
             text,
-            "; how much of it fell into idle time the kernel does not tell, so that CPU time is known \
-             to {percent:.1} % only"
+            "; the kernel does not tell how much of that was idle time, so CPU time is known to \
+             ±{percent:.1} % only"
         );
     }
     text.push('.');
@@ -258,11 +255,11 @@ fn profiled(runs: &RunsByCell<'_>) -> Option<String> {
     let lost = profiles().fold(0u64, |sum, profile| sum.saturating_add(profile.lost));
     let lost = match lost {
         0 => String::new(),
-        lost => format!(" The kernel had no room for {lost} of the samples."),
+        lost => format!(" The kernel lost {lost} samples for lack of room."),
     };
     Some(format!(
-        "{} profiled, which costs the SUT CPU time itself: do not compare their figures with those \
-         of runs that were not.{lost}",
+        "{} profiled, which costs the SUT CPU time: do not compare their figures with those of \
+         other runs.{lost}",
         if number == 1 { "1 run was".to_owned() } else { format!("{number} runs were") }
     ))
 }
@@ -276,9 +273,8 @@ fn attributed(name: &str, runs: &[&StoredRun]) -> Vec<String> {
     let (sampled, meter) = (found.sampled_percent, found.meter_percent);
     if (sampled - meter).abs() > found.error_points {
         told.push(format!(
-            "{name}: the samples say the SUT's CPUs were {sampled:.1} % busy, the meter says \
-             {meter:.1} %, which is further apart than the {:.1} points that sampling can be off: do \
-             not trust where the CPU time went.",
+            "{name}: by the samples the SUT's CPUs were {sampled:.1} % busy, by the meter \
+             {meter:.1} %; sampling explains {:.1} points of difference at most: do not trust the attribution of CPU time.",
             found.error_points
         ));
     }
@@ -287,7 +283,8 @@ fn attributed(name: &str, runs: &[&StoredRun]) -> Vec<String> {
     if meter > 0.0 && unknown * 100.0 / meter > UNKNOWN_PERCENT {
         let symbols: Vec<&str> = found.unknown.iter().map(|(name, _)| name.as_str()).collect();
         told.push(format!(
-            "{name}: {:.1} % of the busy time is in functions that no category names, most of all {}.",
+            "{name}: {:.1} % of the busy time is in functions without a category, most of it in \
+             {}.",
             unknown * 100.0 / meter,
             symbols.join(", ")
         ));
@@ -303,8 +300,8 @@ fn clients_disturbed(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let used = runs.iter().filter_map(|run| run.measurement()).map(|run| &run.client_cpu);
     let most = used.max_by_key(|cpu| cpu.others_ns())?;
     Some(format!(
-        "{name}: the clients' CPUs were the bound, and other programs used {percent:.1} % of one of \
-         them, most in one run {}: what the SUT can do is not known from it.",
+        "{name}: the clients' CPUs were the bound, and other programs used {percent:.1} % of one \
+         of them, most in one run {}: the SUT may be able to do more.",
         belief::programs::listed(most)
     ))
 }

@@ -131,7 +131,8 @@ pub fn warnings(
     if differences.len() > 1 {
         let names: Vec<&str> = differences.iter().map(|one| one.name.as_str()).collect();
         found.push(format!(
-            "More than one thing differs ({}): the figures do not say which of them made a change.",
+            "Several conditions differ ({}): the figures do not tell which of them caused a \
+             change.",
             names.join(", ")
         ));
     }
@@ -149,7 +150,7 @@ pub fn warnings(
     {
         let facts = &set.plan.facts.facts;
         for name in other.plan.facts.facts.keys().filter(|name| !facts.contains_key(*name)) {
-            found.push(format!("The {which} does not say what its {name} was."));
+            found.push(format!("The {which} does not record its {name}."));
         }
         for session in &set.plan.resumed {
             let changed = set.plan.changed_facts(&session.facts);
@@ -160,9 +161,7 @@ pub fn warnings(
             );
         }
         match &set.ended {
-            None => found.push(format!(
-                "The {which} is still running, or was killed before it could say why it ended."
-            )),
+            None => found.push(format!("The {which} is still running, or was killed.")),
             Some(ended) if !ended.is_complete() => {
                 found.push(format!("The {which} is incomplete: {ended}."));
             }
@@ -182,14 +181,13 @@ pub fn warnings(
         ));
     }
     if a.method.confidence != b.method.confidence {
-        found
-            .push("The sets name different confidence levels; the baseline's is taken.".to_owned());
+        found.push("The sets have different confidence levels; the baseline's is used.".to_owned());
     }
     for (which, study, other) in [("baseline", a, b), ("candidate", b, a)] {
         if study.method.order == Order::Independent && other.method.order != Order::Independent {
             found.push(format!(
-                "The {which} has its runs in the order of an older rule, which mirrors no blocks. \
-                 What a cell means does not depend on it."
+                "The {which} has the run order of an older version, which reverses no blocks. The \
+                 meaning of a cell does not depend on it."
             ));
         }
     }
@@ -256,7 +254,7 @@ fn levels(baseline: &Study, candidate: &Study) -> Vec<Difference> {
         return Vec::new();
     }
     let say = |mine: &[String]| match mine {
-        [] => "no cell of its own".to_owned(),
+        [] => "no additional cell".to_owned(),
         [one] => format!("{one} of its own"),
         [first, ..] => format!("{} cells of its own ({first}, ...)", mine.len()),
     };

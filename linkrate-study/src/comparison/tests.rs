@@ -297,7 +297,7 @@ fn what_changes_the_meaning_of_a_cell_is_refused_by_name_with_both_values() {
     let missing = with(&|plan| {
         plan.study.cells.pop();
     });
-    assert_eq!(missing, one("cells", "TSO of its own", "no cell of its own"));
+    assert_eq!(missing, one("cells", "TSO of its own", "no additional cell"));
     let idle = with(&|plan| {
         plan.facts.facts.insert("idle-time".to_owned(), "/proc/stat".to_owned());
     });
@@ -365,8 +365,8 @@ fn two_explanations_are_a_warning() {
     b.plan.facts.facts.insert("cpu-model".to_owned(), "Other".to_owned());
     let allow = vec!["kernel".to_owned(), "cpu-model".to_owned()];
     let found = compare(&a, &b, &Criteria { allow, minimum_effect: None }).unwrap();
-    let warning = "More than one thing differs (cpu-model, kernel): the figures do not say which of \
-                   them made a change.";
+    let warning = "Several conditions differ (cpu-model, kernel): the figures do not tell which \
+                   of them caused a change.";
     assert_eq!(found.warnings, [warning]);
 }
 
@@ -374,8 +374,8 @@ fn two_explanations_are_a_warning() {
 fn an_older_rule_of_the_order_is_told_and_not_refused() {
     let (mut a, mut b) = (set(1, 5, SAME, 0.01, 0.0), set(2, 5, SAME, 0.01, 0.0));
     b.plan.study.method.order = Order::Independent;
-    let warning = "The candidate has its runs in the order of an older rule, which mirrors no \
-                   blocks. What a cell means does not depend on it.";
+    let warning = "The candidate has the run order of an older version, which reverses no blocks. \
+                   The meaning of a cell does not depend on it.";
     assert_eq!(compared(&a, &b).warnings, [warning]);
     assert_eq!(compared(&b, &a).warnings, [warning.replace("candidate", "baseline")]);
     a.plan.study.method.order = Order::Independent;
@@ -432,7 +432,7 @@ fn a_set_that_is_not_whole_says_so() {
     for said in [
         "The baseline is incomplete: interrupted.",
         "The candidate is still running",
-        "The candidate does not say what its governor was.",
+        "The candidate does not record its governor.",
         "under two names: ladder and other",
     ] {
         assert!(found.warnings.iter().any(|w| w.contains(said)), "{said}: {:?}", found.warnings);

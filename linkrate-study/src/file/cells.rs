@@ -36,8 +36,8 @@ pub(super) fn read(
     let known = common.as_deref().unwrap_or(&[]);
     let questions = match tables.factors {
         Some(factors) if has_parts => {
-            let message = "stands beside [[part]], whose parts have factors of their own";
-            let hint = Some("move them into the parts' [part.factors]".to_owned());
+            let message = "[factors] cannot go with [[part]]";
+            let hint = Some("move the factors into [part.factors] of each part".to_owned());
             reader.error(factors.at, "factors", message.to_owned(), hint);
             None
         }
@@ -190,7 +190,8 @@ fn check_used(
             let name = &placed.factor.name;
             if let Some(kind) = kinds.iter().find(|kind| !keys::is_used(name, **kind)) {
                 let kind = keys::kind_name(*kind);
-                let message = format!("means nothing to kind {kind}; its cells would be the same");
+                let message =
+                    format!("workloads of kind {kind} do not use it; its cells would be the same");
                 reader.error(placed.key_at, &placed.path, message, None);
                 sound = false;
             }
@@ -211,8 +212,8 @@ fn check_used(
             .flat_map(|(_, kinds)| kinds.iter().copied())
             .collect();
         if kinds.is_empty() {
-            let message = "no cell uses it, because every part sets its own value".to_owned();
-            let hint = Some("remove it here".to_owned());
+            let message = "no part uses this setting: each part sets its own".to_owned();
+            let hint = Some("leave it out of [workload]".to_owned());
             reader.error(setting.at, &setting.path, message, hint);
             sound = false;
         } else {
@@ -245,7 +246,7 @@ pub(super) fn used(reader: &mut Reader<'_>, setting: &Setting, kinds: &[Protocol
             names.push(name);
         }
     }
-    let message = format!("means nothing to kind {}", names.join(", "));
+    let message = format!("workloads of kind {} do not use it", names.join(", "));
     let hint = Some("leave it out, or set another kind".to_owned());
     reader.error(setting.at, &setting.path, message, hint);
     false

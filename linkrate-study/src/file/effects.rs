@@ -25,8 +25,8 @@ fn names(reader: &mut Reader<'_>, entry: &Entry<'_>, factors: &[Factor]) -> Opti
         return None;
     };
     if array.is_empty() {
-        let hint = "name at least one factor, or leave effects out for those of all";
-        reader.refuse(entry, "a study without effects".to_owned(), hint);
+        let hint = "name at least one factor, or leave effects out to compare all factors";
+        reader.refuse(entry, "an empty list of factors".to_owned(), hint);
         return None;
     }
     let varied: Vec<Factor> =
@@ -44,10 +44,10 @@ fn names(reader: &mut Reader<'_>, entry: &Entry<'_>, factors: &[Factor]) -> Opti
                 (message, "expected the name of a factor")
             }
             Some(PART) if varied.len() < factors.len() => {
-                ("parts are not compared".to_owned(), "name factors of the parts")
+                ("effects of parts are not computed".to_owned(), "name factors within the parts")
             }
             Some(name) if names.iter().any(|known| known == name) => {
-                (format!("{name} stands twice"), "leave one out")
+                (format!("{name} occurs twice"), "leave one out")
             }
             Some(name) if known_factor(reader, entry, at, name, &varied) => {
                 names.push(name.to_owned());
@@ -80,7 +80,7 @@ pub(super) fn known_factor(
         Some(nearest) => format!("did you mean {nearest:?}?"),
         None => format!("expected one of {}", names.join(", ")),
     };
-    let message = format!("{:?} is no factor of this study", shortened(name));
+    let message = format!("{:?} is not a factor of this study", shortened(name));
     reader.error(at, &entry.path(), message, Some(hint));
     false
 }
@@ -144,18 +144,26 @@ mod tests {
     #[test]
     fn what_is_no_factor_is_explained() {
         for (text, effects, message) in [
-            (TWO, "[]", "t.toml:6:11: method.effects: a study without effects; name at least one"),
+            (TWO, "[]", "t.toml:6:11: method.effects: an empty list of factors; name at least one"),
             (TWO, "\"mtu\"", "\"mtu\" is not an array of factors; expected for example"),
             (TWO, "[1]", "t.toml:6:12: method.effects: 1 is not text; expected the name of a"),
-            (TWO, "[\"mut\"]", "\"mut\" is no factor of this study; did you mean \"mtu\"?"),
-            (TWO, "[\"mtu\", \"colour\"]", "6:19: method.effects: \"colour\" is no factor of this"),
+            (TWO, "[\"mut\"]", "\"mut\" is not a factor of this study; did you mean \"mtu\"?"),
+            (
+                TWO,
+                "[\"mtu\", \"colour\"]",
+                "6:19: method.effects: \"colour\" is not a factor of this",
+            ),
             (
                 TWO,
                 "[\"part\"]",
-                "\"part\" is no factor of this study; expected one of offload, mtu",
+                "\"part\" is not a factor of this study; expected one of offload, mtu",
             ),
-            (TWO, "[\"mtu\", \"mtu\"]", "6:19: method.effects: mtu stands twice; leave one out"),
-            (PARTS, "[\"part\"]", "method.effects: parts are not compared; name factors of the p"),
+            (TWO, "[\"mtu\", \"mtu\"]", "6:19: method.effects: mtu occurs twice; leave one out"),
+            (
+                PARTS,
+                "[\"part\"]",
+                "method.effects: effects of parts are not computed; name factors within the p",
+            ),
             (PARTS, "[\"colour\"]", "expected one of mtu, gro, message"),
         ] {
             let error = study(text, &format!("effects = {effects}")).unwrap_err();
@@ -176,7 +184,7 @@ mod tests {
             assert_eq!(
                 study(TWO, &published(figure)).unwrap_err(),
                 "t.toml:10:10: published.factor: offload is not among the effects of [method]; add \
-                 it there, or leave this figure out"
+                 it there, or remove this figure"
             );
         }
         // a value compares nothing

@@ -13,10 +13,10 @@ pub(super) fn read(
     entry: &Entry<'_>,
     testbed: &mut TestbedSpec,
 ) {
-    let beside = "an interface of this host is what there is; leave one of the two out";
+    let beside = "an existing interface has its own hardware; leave one of the two out";
     for key in ["adapter", "ports", "clients-per-port", "scale"] {
         if let Some(other) = table.take(key) {
-            let message = format!("{key} stands beside interface");
+            let message = format!("{key} cannot go with interface");
             reader.error(other.key_at(), &other.path(), message, Some(beside.to_owned()));
         }
     }
@@ -26,7 +26,7 @@ pub(super) fn read(
         Some(clients) => clients_of(reader, &clients),
         None => {
             let hint = "expected for example clients = [\"ssh:lab2\"]".to_owned();
-            let message = "clients are missing beside it".to_owned();
+            let message = "clients are missing".to_owned();
             reader.error(entry.key_at(), &entry.path(), message, Some(hint));
             Vec::new()
         }
@@ -56,7 +56,7 @@ fn clients_of(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Vec<FarEnd> {
         }
     }
     if ends.len() > MAX_CLIENTS as usize {
-        let message = format!("{} clients are more than {MAX_CLIENTS}", ends.len());
+        let message = format!("{} clients, more than {MAX_CLIENTS}", ends.len());
         reader.refuse(entry, message, "leave some out");
     }
     ends

@@ -69,15 +69,15 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, cells: &Cells) -> Option<P
     };
     let step = if entry.name == "value" {
         if let Some(entry) = [&factor, &from, &to].into_iter().flatten().next() {
-            let message = "means nothing to a value".to_owned();
-            let hint = "a value is of one cell; what changes has an effect or a difference";
+            let message = "a published value has no such key".to_owned();
+            let hint = "leave it out, or give effect or difference instead of value";
             reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
             return None;
         }
         None
     } else {
         let (Some(factor), Some(from), Some(to)) = (&factor, &from, &to) else {
-            missing(reader, "factor", "give factor, from and to of what changes");
+            missing(reader, "factor", "give factor, from and to");
             return None;
         };
         Some(step(reader, [factor, from, to], &at, cells)?)
@@ -135,7 +135,7 @@ pub(super) fn level_of(
             Some(nearest) => format!("did you mean {nearest:?}?"),
             None => format!("expected one of {}", names.join(", ")),
         };
-        let message = format!("{} is no level of {factor}", described(value));
+        let message = format!("{} is not a level of {factor}", described(value));
         reader.error(at, path, message, Some(hint));
     }
     found.cloned()
@@ -153,19 +153,19 @@ fn step(
         return None;
     }
     if at.get(&name).is_some() || name == PART {
-        let message = format!("{name} cannot change where it stays the same");
-        reader.refuse(factor, message, "leave it out of at, and compare within one part");
+        let message = format!("{name} is fixed in at and cannot change too");
+        reader.refuse(factor, message, "leave it out of at; compare within one part");
         return None;
     }
     if !cells.factors.iter().any(|known| known.name == name && known.effects) {
         let message = format!("{name} is not among the effects of [method]");
-        reader.refuse(factor, message, "add it there, or leave this figure out");
+        reader.refuse(factor, message, "add it there, or remove this figure");
         return None;
     }
     let (before, after) = (level(reader, from, &name, cells), level(reader, to, &name, cells));
     let (before, after) = (before?, after?);
     if before == after {
-        reader.refuse(to, format!("{after} is also from"), "name two levels");
+        reader.refuse(to, format!("from and to are both {after}"), "name two levels");
         return None;
     }
     Some(Step { factor: name, from: before, to: after })
@@ -188,14 +188,14 @@ fn matching(
     };
     // a ratio has a mean over ports or parts; bits per second of unlike cells have none
     if found.len() > 1 && entry.name != "effect" {
-        let message = format!("{} is of one {what}, and at fits {}", entry.name, found.len());
+        let message = format!("{} needs one {what}, but at matches {}", entry.name, found.len());
         let hint = "name the levels of the other factors too".to_owned();
         reader.error(entry.key_at(), &entry.path(), message, Some(hint));
         return None;
     }
     if found.is_empty() {
-        let hint = Some("name levels that stand together in a cell".to_owned());
-        reader.error(entry.key_at(), &entry.path(), format!("at fits no {what}"), hint);
+        let hint = Some("name levels that occur together in a cell".to_owned());
+        reader.error(entry.key_at(), &entry.path(), format!("at matches no {what}"), hint);
         return None;
     }
     Some(found)
@@ -217,14 +217,12 @@ fn kinds(
     let some = found.iter().any(transactional);
     let wrong = match measure {
         Measure::Throughput if some => {
-            "throughput is a measure of streams, and these cells have request/response"
+            "throughput is a measure of streams; these cells are transactions"
         }
         Measure::Transactions if !some => {
-            "transactions are a measure of request/response, and these cells have streams"
+            "transactions are a measure of request/response; these cells are streams"
         }
-        _ if some != found.iter().all(transactional) => {
-            "the levels of at select both streams and request/response"
-        }
+        _ if some != found.iter().all(transactional) => "at matches both streams and transactions",
         _ => return Some(some),
     };
     let hint = Some("choose another measure or other levels".to_owned());
@@ -278,7 +276,8 @@ fn figure(
             }
     });
     let Some(number) = number else {
-        let message = format!("{} is no {} of this measure", described(entry.value()), entry.name);
+        let message =
+            format!("{} is not a valid {} of this measure", described(entry.value()), entry.name);
         reader.refuse(entry, message, format_args!("expected {example}"));
         return None;
     };

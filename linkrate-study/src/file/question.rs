@@ -142,8 +142,8 @@ pub(super) fn parts(
         let name = table.entries.iter().find(|entry| entry.name == "name").map(Entry::value_at);
         match part(reader, table, common, testbed) {
             Some(part) if questions.iter().any(|other| other.name == part.name) => {
-                let message = "another part has this name".to_owned();
-                let hint = Some("give each part a name of its own".to_owned());
+                let message = "two parts have this name".to_owned();
+                let hint = Some("give each part its own name".to_owned());
                 reader.error(name.unwrap_or(0), "part.name", message, hint);
                 sound = false;
             }
@@ -169,7 +169,7 @@ fn part(
     testbed: &TestbedSpec,
 ) -> Option<Question> {
     let at = table.at;
-    let hint = "say in a few words what it asks; they head its cells";
+    let hint = "give a few words that name the question; they head its cells";
     let name = match table.take("name") {
         Some(entry) => reader.line(&entry, 40, hint),
         None => {
@@ -201,7 +201,7 @@ fn part(
 fn fits(reader: &mut Reader<'_>, at: usize, path: &str, cells: usize) -> bool {
     if cells > MAX_CELLS {
         let message = format!("the levels combine to {cells} cells, more than {MAX_CELLS}");
-        let hint = "ask fewer questions in one study".to_owned();
+        let hint = "split the study, or leave out levels".to_owned();
         reader.error(at, path, message, Some(hint));
     }
     cells <= MAX_CELLS
@@ -307,7 +307,7 @@ fn factors(
 fn factor(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<PlacedFactor> {
     let DeValue::Array(array) = entry.value() else {
         let message = format!("{} is not an array of levels", described(entry.value()));
-        reader.refuse(entry, message, "what is not varied belongs in [workload]");
+        reader.refuse(entry, message, "put a single value into [workload]");
         return None;
     };
     if array.is_empty() {
@@ -315,7 +315,7 @@ fn factor(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<PlacedFactor> {
         return None;
     }
     if array.len() > MAX_LEVELS {
-        let message = format!("{} levels are more than {MAX_LEVELS}", array.len());
+        let message = format!("{} levels, more than {MAX_LEVELS}", array.len());
         reader.refuse(entry, message, "leave some out");
         return None;
     }
@@ -341,7 +341,7 @@ fn factor(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<PlacedFactor> {
                 Some(first) if *first != level => {
                     format!("level {level} is the same as {first}")
                 }
-                _ => format!("level {level} stands twice"),
+                _ => format!("level {level} occurs twice"),
             };
             reader.error(at, &entry.path(), message, Some("leave one out".to_owned()));
             sound = false;

@@ -130,12 +130,12 @@ mod tests {
         for (quick, expected) in [
             (
                 "at = { ofload = \"tso\" }",
-                "t.toml:6:8: quick.at.ofload: \"ofload\" is no factor of this study; did you mean \
+                "t.toml:6:8: quick.at.ofload: \"ofload\" is not a factor of this study; did you mean \
                  \"offload\"?",
             ),
             (
                 "at = { offload = [\"none\", \"tos\"] }",
-                "t.toml:6:27: quick.at.offload: \"tos\" is no level of offload; did you mean \"tso\"?",
+                "t.toml:6:27: quick.at.offload: \"tos\" is not a level of offload; did you mean \"tso\"?",
             ),
             (
                 "at = { offload = [] }",

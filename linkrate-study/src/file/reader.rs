@@ -146,11 +146,11 @@ impl<'t> Table<'t> {
         let (at, path) = (entry.key_at, entry.path());
         let hint = || Some(format!("expected [[{name}]]"));
         let DeValue::Array(array) = entry.value.into_inner() else {
-            reader.error(at, &path, "stands for no list of tables".to_owned(), hint());
+            reader.error(at, &path, "is not a list of tables".to_owned(), hint());
             return Vec::new();
         };
         if array.len() > MAX_TABLES {
-            let message = format!("{} of them are more than {MAX_TABLES}", array.len());
+            let message = format!("{} tables, more than {MAX_TABLES}", array.len());
             reader.error(at, &path, message, Some("leave some out".to_owned()));
             return Vec::new();
         }
@@ -375,7 +375,7 @@ impl<'t> Reader<'t> {
         };
         if level.is_none() {
             let hint = match value {
-                DeValue::Array(_) => "what is varied belongs in [factors]",
+                DeValue::Array(_) => "put several levels into [factors]",
                 _ => "expected a whole number, true, false or text",
             };
             let message = format!("{} is not a value of a setting", described(value));

@@ -93,8 +93,9 @@ fn adapter_and_clients(
         let Some(entry) = table.take(key) else { continue };
         let is_list = key == "clients" && matches!(entry.value(), DeValue::Array(_));
         if is_list && (default || !on_model) {
-            let message = "a list of clients belongs to interfaces of this host".to_owned();
-            let hint = "set interface = \"eth1\" beside it, or adapter = \"veth\" and a number";
+            let message = "a list of clients needs interface".to_owned();
+            let hint =
+                "add interface = \"eth1\", or set adapter = \"veth\" and a number of clients";
             reader.refuse(&entry, message, hint);
         } else if known && of_model != on_model {
             refuse_key(reader, &entry, &testbed.adapter);
@@ -116,7 +117,7 @@ fn adapter_and_clients(
     }
     if let Some(entry) = table.take("agent") {
         let hint = "set interface and clients, or leave it out";
-        let message = "there is no far end of ssh".to_owned();
+        let message = "no client is reached by ssh".to_owned();
         reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
     }
 }
@@ -139,17 +140,16 @@ fn adapter(reader: &mut Reader<'_>, entry: &Entry<'_>, load: &mut LoadFile<'_>) 
 
 fn refuse_key(reader: &mut Reader<'_>, entry: &Entry<'_>, adapter: &Adapter) {
     let (message, hint) = match adapter {
-        Adapter::Veth => (
-            format!("a veth has no {}", entry.name),
-            "set clients, or choose a model for the adapter, for example \"gigabit\"",
-        ),
+        Adapter::Veth => {
+            (format!("veth pairs have no {}", entry.name), "set clients, or adapter = \"gigabit\"")
+        }
         Adapter::Model(model) => (
-            format!("on adapter {} the number of clients follows from the ports", model.name),
+            format!("adapter {} takes its clients from ports and clients-per-port", model.name),
             "set ports and clients-per-port, or adapter = \"veth\"",
         ),
         Adapter::Interfaces(_) => (
-            format!("an existing interface has no {}", entry.name),
-            "list the interfaces under interface, and the clients behind them under clients",
+            format!("existing interfaces have no {}", entry.name),
+            "list the interfaces in interface and their clients in clients",
         ),
     };
     reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
@@ -164,7 +164,7 @@ fn scale(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<f64> {
     };
     let valid = number.filter(|number| SCALES.contains(number));
     if valid.is_none() {
-        let message = format!("{} is no share of the model's rates", described(entry.value()));
+        let message = format!("{} is not a share of the model's rates", described(entry.value()));
         reader.refuse(entry, message, SCALE_EXPECTED);
     }
     valid

@@ -182,7 +182,7 @@ fn a_repetition_is_a_factor_and_sets_nothing() {
 #[test]
 fn one_error_at_a_time_is_explained() {
     for (text, message) in [
-        ("[factors]\ngro = [true]", "t.toml:1:1: title: missing; say in one line"),
+        ("[factors]\ngro = [true]", "t.toml:1:1: title: missing; give one line"),
         ("title = \"t\"", "factors: a study without cells; give at least one factor"),
         ("title = \"t\"\n[factors]\n", "t.toml:2:2: factors: a study without cells"),
         (&with("offload = []", "", ""), "factors.offload: a study without cells"),
@@ -191,11 +191,11 @@ fn one_error_at_a_time_is_explained() {
         ("title = \"t\"\npaper = \"tcp\"\n[factors]\ngro = [true]", "unknown value \"tcp\""),
         ("title = \"t\"\nfactors = 3", "factors: 3 is not a table; expected [factors]"),
         (&with("offload = \"tso\"", "", ""), "\"tso\" is not an array of levels"),
-        (&with("offload = [\"tso\", \"tso\"]", "", ""), "level tso stands twice; leave one out"),
+        (&with("offload = [\"tso\", \"tso\"]", "", ""), "level tso occurs twice; leave one out"),
         (&with("message = [\"1 KiB\", 1024]", "", ""), "level 1024 is the same as 1 KiB"),
         (&with("mtu = [1500, 9000.5]", "", ""), "9000.5 is not a value of a setting"),
         (&with("mtu = [-1]", "", ""), "-1 is not a value of a setting"),
-        (&with("gro = [true]", "mtu = [1500]", ""), "what is varied belongs in [factors]"),
+        (&with("gro = [true]", "mtu = [1500]", ""), "put several levels into [factors]"),
         (&with("gro = [true]", "gro = false", ""), "is both a factor and set in [workload]"),
         (
             &with("colour = [1]", "", ""),
@@ -234,18 +234,21 @@ fn testbed_errors_are_explained() {
         ("adapter = \"mine.toml\"", "testbed.adapter: mine.toml: no file can be read here"),
         (
             "adapter = \"gigabit\"\nclients = 2",
-            "testbed.clients: on adapter gigabit the number of clients",
+            "testbed.clients: adapter gigabit takes its clients",
         ),
-        ("adapter = \"gigabit\"\nscale = 2", "2 is no share of the model's rates; expected a nu"),
-        ("adapter = \"gigabit\"\nscale = nan", "nan is no share"),
+        (
+            "adapter = \"gigabit\"\nscale = 2",
+            "2 is not a share of the model's rates; expected a nu",
+        ),
+        ("adapter = \"gigabit\"\nscale = nan", "nan is not a share"),
         ("adapter = \"gigabit\"\nclients-per-port = 17", "17 is out of range; expected a number"),
         (
             "adapter = \"veth\"\nscale = 0.5",
-            "testbed.scale: a veth has no scale; set clients, or choose a model",
+            "testbed.scale: veth pairs have no scale; set clients, or adapter",
         ),
-        ("adapter = \"veth\"\nports = 2", "testbed.ports: a veth has no ports; set clients"),
-        ("adapter = \"veth\"\nclients-per-port = 2", "a veth has no clients-per-port"),
-        ("clients = 2", "testbed.clients: on adapter gigabit the number of clients"),
+        ("adapter = \"veth\"\nports = 2", "testbed.ports: veth pairs have no ports; set clients"),
+        ("adapter = \"veth\"\nclients-per-port = 2", "veth pairs have no clients-per-port"),
+        ("clients = 2", "testbed.clients: adapter gigabit takes its clients"),
         ("adapter = \"veth\"\nclients = 65", "65 is out of range; expected a number from 1 to 64"),
         ("adapter = \"veth\"\nclients = \"two\"", "\"two\" is not a whole number"),
         ("sut-cpus = \"3-1\"", "\"3-1\" is not a CPU list"),
@@ -283,9 +286,15 @@ fn an_impossible_cell_is_named_at_its_level() {
 fn settings_that_mean_nothing_are_refused() {
     let error = errors(&with("gro = [true]", "request = \"1 KiB\"", ""));
     assert_eq!(error.len(), 1);
-    assert!(error[0].contains("workload.request: means nothing to kind stream"), "{error:?}");
+    assert!(
+        error[0].contains("workload.request: workloads of kind stream do not use it"),
+        "{error:?}"
+    );
     let error = errors(&with("request = [1, 2]", "", ""));
-    assert!(error[0].contains("factors.request: means nothing to kind stream"), "{error:?}");
+    assert!(
+        error[0].contains("factors.request: workloads of kind stream do not use it"),
+        "{error:?}"
+    );
     // a setting that some cells use stands
     let kinds = "kind = [\"stream\", \"request-response\"]";
     assert_eq!(errors(&with(kinds, "message = 1024\nrequest = 7", "")), Vec::<String>::new());
@@ -302,7 +311,7 @@ fn a_datagram_stream_needs_a_message_that_fits() {
 fn sizes_are_bounded() {
     let many: Vec<String> = (1..=65).map(|size| size.to_string()).collect();
     let error = errors(&with(&format!("message = [{}]", many.join(",")), "", ""));
-    assert!(error[0].contains("65 levels are more than 64"), "{error:?}");
+    assert!(error[0].contains("65 levels, more than 64"), "{error:?}");
     let some = many[..64].join(",");
     let factors = format!("message = [{some}]\nconnections = [{some}]\ngro = [true, false]");
     let error = errors(&with(&factors, "", ""));
@@ -412,7 +421,7 @@ fn what_the_adapter_lacks_is_refused() {
                 "",
                 "[factors]\nlro = [true]\n[workload]\nkind = \"udp-stream\"\nmessage = 99",
             ),
-            "factors.lro: means nothing to kind udp-stream",
+            "factors.lro: workloads of kind udp-stream do not use it",
         ),
     ] {
         let errors = errors(&text);
@@ -471,8 +480,8 @@ fn a_level_brings_other_settings_along() {
 #[test]
 fn a_when_that_cannot_be_is_explained() {
     for (rest, message) in [
-        ("[[when]]\nset = { socket = 8192 }", "t.toml:10:1: when.is: missing; say of which cells"),
-        ("[[when]]\nis = { mtu = 9000 }", "when.set: missing; say what they have"),
+        ("[[when]]\nset = { socket = 8192 }", "t.toml:10:1: when.is: missing; name the cells"),
+        ("[[when]]\nis = { mtu = 9000 }", "when.set: missing; name their settings"),
         ("[[when]]\nis = {}\nset = { socket = 8192 }", "when.is: missing"),
         ("[[when]]\nis = 3\nset = { socket = 8192 }", "when.is: 3 is not a table; expected for"),
         (
@@ -488,7 +497,10 @@ fn a_when_that_cannot_be_is_explained() {
             "[[when]]\nis = { mtu = 9000 }\nset = { sokcet = 8192 }",
             "when.set: unknown key \"sokcet\"",
         ),
-        ("[[when]]\nis = { mtu = 9000 }\nset = { gro = true }", "when.set.gro: is a factor; what"),
+        (
+            "[[when]]\nis = { mtu = 9000 }\nset = { gro = true }",
+            "when.set.gro: is a factor; remove",
+        ),
         ("[[when]]\nis = { mtu = 9000 }\nset = { mtu = 1500 }", "mtu is itself set by a [[when]]"),
         (
             "[[when]]\nis = { mtu = 9000 }\nset = { vlan = 3 }\n[testbed]\nadapter = \"veth\"",
@@ -496,7 +508,7 @@ fn a_when_that_cannot_be_is_explained() {
         ),
         (
             "[[when]]\nis = { mtu = 9000 }\nset = { burst = 1 }",
-            "burst: means nothing to kind stream",
+            "burst: workloads of kind stream do not use it",
         ),
         (
             "[[when]]\nis = { mtu = 9000 }\nset = { gso-max-size = 2000 }",
@@ -602,8 +614,8 @@ fn one_part_is_a_study_without_parts() {
 #[test]
 fn a_part_that_cannot_be_is_explained() {
     for (from, to, message) in [
-        ("name = \"requests\"", "", "t.toml:23:1: part.name: missing; say in a few words"),
-        ("name = \"requests\"", "name = \"frames\"", "t.toml:24:8: part.name: another part has"),
+        ("name = \"requests\"", "", "t.toml:23:1: part.name: missing; give a few words"),
+        ("name = \"requests\"", "name = \"frames\"", "t.toml:24:8: part.name: two parts have"),
         ("name = \"requests\"", "name = \"\"", "part.name: the name is empty"),
         ("[part.workload]\nkind", "[part.wrkload]\nkind", "part: unknown key \"wrkload\"; did you"),
         ("gro = [true, false]", "gro = true", "part.factors.gro: true is not an array of levels"),
@@ -612,11 +624,15 @@ fn a_part_that_cannot_be_is_explained() {
             "kind = [\"stream\"]",
             "is both a factor and set in [part.workload]",
         ),
-        ("[workload]", "[factors]\ngro = [true]\n[workload]", "factors: stands beside [[part]]"),
+        (
+            "[workload]",
+            "[factors]\ngro = [true]\n[workload]",
+            "factors: [factors] cannot go with [[part]]",
+        ),
         (
             "kind = \"request-response\"",
             "request = 2",
-            "part.workload.request: means nothing to kind s",
+            "part.workload.request: workloads of kind s",
         ),
         ("name = \"requests\"", "name = 3", "part.name: 3 is not text"),
     ] {
@@ -633,7 +649,7 @@ fn a_part_that_cannot_be_is_explained() {
     assert_eq!(
         error,
         [
-            "t.toml:5:1: workload.socket: no cell uses it, because every part sets its own value; remove it here"
+            "t.toml:5:1: workload.socket: no part uses this setting: each part sets its own; leave it out of [workload]"
         ]
     );
 }
@@ -732,7 +748,7 @@ fn a_testbed_of_existing_interfaces_is_read() {
     let apart = format!("{one}\nsut-cpus = \"0-3\"\nclient-cpus = \"2-5\"");
     assert!(parse("t", "t", &text(&apart, "")).is_ok(), "CPUs of two machines do not overlap");
     for (testbed, rest, expected) in [
-        ("interface = \"eth1\"", "", "testbed.interface: clients are missing beside it"),
+        ("interface = \"eth1\"", "", "testbed.interface: clients are missing"),
         (
             "interface = \"eth1\"\nclients = [\"lab2\"]",
             "",
@@ -744,10 +760,10 @@ fn a_testbed_of_existing_interfaces_is_read() {
             "",
             "testbed.interface: 1 clients cannot be divided among 2 interfaces",
         ),
-        ("clients = [\"ssh:a\"]", "", "testbed.clients: a list of clients belongs to interfaces"),
-        ("agent = \"x\"", "", "testbed.agent: there is no far end of ssh"),
-        (&format!("adapter = \"gigabit\"\n{one}"), "", "adapter stands beside interface"),
-        (&format!("{one}\nscale = 0.5"), "", "scale stands beside interface"),
+        ("clients = [\"ssh:a\"]", "", "testbed.clients: a list of clients needs interface"),
+        ("agent = \"x\"", "", "testbed.agent: no client is reached by ssh"),
+        (&format!("adapter = \"gigabit\"\n{one}"), "", "adapter cannot go with interface"),
+        (&format!("{one}\nscale = 0.5"), "", "scale cannot go with interface"),
         (
             one,
             "[workload]\nlro = true",

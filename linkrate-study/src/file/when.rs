@@ -53,8 +53,8 @@ pub(super) fn read(
             }
             settings.filter(|settings| !settings.is_empty())
         };
-        let is = side("is", "say of which cells, for example is = { mtu = 9000 }");
-        let set = side("set", "say what they have, for example set = { message = \"128 KiB\" }");
+        let is = side("is", "name the cells, for example is = { mtu = 9000 }");
+        let set = side("set", "name their settings, for example set = { message = \"128 KiB\" }");
         table.finish(reader);
         match (is, set) {
             (Some(is), Some(set)) => whens.push(When { at, is, set }),
@@ -70,7 +70,7 @@ fn independent(reader: &mut Reader<'_>, whens: &[When]) -> bool {
     for is in whens.iter().flat_map(|when| &when.is) {
         if whens.iter().flat_map(|when| &when.set).any(|set| set.key == is.key) {
             let message = format!("{} is itself set by a [[when]]", is.key);
-            let hint = Some("ask for a factor, or for a setting of [workload]".to_owned());
+            let hint = Some("name a factor, or a setting of [workload]".to_owned());
             reader.error(is.at, &is.path, message, hint);
             sound = false;
         }
@@ -129,7 +129,7 @@ fn clashes(
 ) -> bool {
     if question.factor(&set.key).is_some() {
         let message = "is a factor".to_owned();
-        let hint = Some("what is varied cannot be set as well".to_owned());
+        let hint = Some("remove it from set, or from the factors".to_owned());
         reader.error(set.at, &set.path, message, hint);
         return true;
     }
@@ -143,7 +143,7 @@ fn clashes(
         "cell \"{cell}\": another [[when]] sets {} to {}, this one to {}",
         set.key, other.level, set.level
     );
-    let hint = Some("let them hold for different cells".to_owned());
+    let hint = Some("let the two hold for different cells".to_owned());
     reader.error(set.at, &set.path, message, hint);
     true
 }
@@ -162,7 +162,7 @@ fn refuse_unmet(reader: &mut Reader<'_>, when: &When, questions: &[Question]) {
     };
     let (at, path, what) = match when.is.iter().find(|is| !has(is)) {
         Some(is) => (is.at, is.path.clone(), format!("no cell has {} {}", is.key, is.level)),
-        None => (when.at, "when.is".to_owned(), "no cell is all of this".to_owned()),
+        None => (when.at, "when.is".to_owned(), "no cell has all of these levels".to_owned()),
     };
     let hint = Some("name levels of factors, or settings of [workload]".to_owned());
     reader.error(at, &path, what, hint);

@@ -442,7 +442,7 @@ fn a_store_that_fails_ends_the_study_with_an_error() {
         true
     };
     let error = run_study(&mut testbed, &mut store, &clock, &stop, &mut Silent).unwrap_err();
-    assert_eq!(error.to_string(), "cannot keep the study's runs");
+    assert_eq!(error.to_string(), "cannot store the study's runs");
     let cause = std::error::Error::source(&error).unwrap().to_string();
     assert!(cause.starts_with("creating ") && cause.ends_with("ended.json.new"), "{cause}");
 }

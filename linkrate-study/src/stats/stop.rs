@@ -166,7 +166,7 @@ impl fmt::Display for StopReason {
             }
             Self::Budget { blocks, budget } => write!(
                 f,
-                "budget of {} spent after {}: the next block would have ended past it",
+                "budget of {} spent after {}: the next block would have exceeded it",
                 format_duration(*budget),
                 count(blocks)
             ),
@@ -396,7 +396,7 @@ mod tests {
         let budget = StopReason::Budget { blocks: 1, budget: Duration::from_secs(270) };
         assert_eq!(
             budget.to_string(),
-            "budget of 4 min 30 s spent after 1 block: the next block would have ended past it"
+            "budget of 4 min 30 s spent after 1 block: the next block would have exceeded it"
         );
         let precision = StopReason::Precision { blocks: 7, half_width: 0.02134 };
         assert_eq!(

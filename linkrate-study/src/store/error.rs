@@ -35,7 +35,10 @@ pub enum StoreError {
         directory: PathBuf,
     },
     /// The store was made by a later linkrate.
-    #[error("{} has store format {found}, this linkrate reads up to {known}", path.display())]
+    #[error(
+        "{} has store format {found}, this linkrate reads formats up to {known}",
+        path.display()
+    )]
     Newer {
         /// The file that says so.
         path: PathBuf,
@@ -65,7 +68,7 @@ pub enum StoreError {
         reason: String,
     },
     /// A value would not read back from the disk, so it was not written.
-    #[error("cannot store this in {}: {reason}", path.display())]
+    #[error("{} cannot hold this: {reason}", path.display())]
     Unreadable {
         /// The file it was meant for.
         path: PathBuf,
@@ -90,16 +93,16 @@ impl StoreError {
                 }
                 _ => return None,
             },
-            Self::NotAStore { .. } => "`linkrate study run` makes one",
+            Self::NotAStore { .. } => "`linkrate study run` creates a results directory",
             Self::NotEmpty { .. } => {
-                "name another directory, or go on with this one by `linkrate study resume`"
+                "name another directory, or continue this study with `linkrate study resume`"
             }
-            Self::Locked { .. } => "wait for it or end it; the lock goes with the process",
+            Self::Locked { .. } => "wait for that process or end it; its end releases the lock",
             Self::Newer { written_by, .. } => {
                 return Some(format!("use linkrate {written_by} or later"));
             }
             Self::DamagedFile { .. } | Self::Damaged { .. } => {
-                "restore the file from a copy; nothing has been changed"
+                "restore the file from a copy; this command changed nothing"
             }
             Self::Unreadable { .. } => return None,
             Self::Torn { .. } => "end this session; `linkrate study resume` repairs the file",

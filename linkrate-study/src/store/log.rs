@@ -117,7 +117,7 @@ pub fn scan(file: &mut impl Read, path: &Path, study: &Study) -> Result<Scan, St
         let last = reader.fill_buf().during("reading", path)?.is_empty();
         let decoded = match bytes.strip_suffix(b"\n") {
             Some(line) => line::decode(line),
-            None if last => Err("it has no end".to_owned()),
+            None if last => Err("the line has no end".to_owned()),
             None => Err(format!("it is longer than {MAX_LINE_BYTES} bytes")),
         };
         match decoded {
@@ -141,7 +141,7 @@ fn check(
     slots: &mut HashSet<(u32, Option<u32>)>,
 ) -> Result<(), String> {
     if u64::from(run.sequence) != sequence {
-        return Err(format!("it holds run {} where run {sequence} belongs", run.sequence));
+        return Err(format!("the line holds run {}, expected run {sequence}", run.sequence));
     }
     if let Some(cell) = run.cell.filter(|cell| *cell as usize >= study.cells.len()) {
         return Err(format!("cell {cell} of a study with {} cells", study.cells.len()));

@@ -90,7 +90,7 @@ impl fmt::Display for Ended {
             Self::Rule(reason) => reason.fmt(f),
             Self::Interrupted => f.write_str("interrupted"),
             Self::RunFailed(failure) => {
-                write!(f, "a run failed and the study stops on failure ({failure})")
+                write!(f, "a run failed, and the study stops on failure ({failure})")
             }
             Self::TestbedLost(failure) => write!(f, "the testbed was lost ({failure})"),
         }
@@ -163,7 +163,7 @@ impl StoredPlan {
             });
         }
         if header.format == 0 {
-            return Err(damaged("there is no store format 0".to_owned()));
+            return Err(damaged("store format 0 does not exist".to_owned()));
         }
         let plan: Self = parse(&text, &path)?;
         check(&plan.study).map_err(damaged)?;

@@ -108,9 +108,10 @@ fn a_newer_store_is_refused_with_its_version() {
     let text = r#"{"format": 2, "linkrate_version": "9.1.0", "study": {"unheard": "of"}}"#;
     fs::write(directory.path().join(PLAN_FILE), text).unwrap();
     let error = Store::read(directory.path()).unwrap_err();
-    assert!(
-        error.to_string().ends_with("plan.json has store format 2, this linkrate reads up to 1")
-    );
+    assert!(error.to_string().ends_with(
+        "plan.json has store format 2, this linkrate reads formats up \
+                                     to 1"
+    ));
     assert_eq!(error.hint().unwrap(), "use linkrate 9.1.0 or later");
 }
 

@@ -106,7 +106,7 @@ fn a_scaled_testbed_is_marked_wherever_it_is_told() {
 fn more_than_a_link_can_carry_is_an_error_of_the_instrument() {
     let at = |megabits| {
         let found = results("", DIRECTIONS, megabits, |_| fixture::counted(99.0, 1.0));
-        found.warnings.iter().filter(|warning| warning.contains("which cannot be")).count()
+        found.warnings.iter().filter(|warning| warning.contains("which is impossible")).count()
     };
     assert_eq!(at(941.48 * 1.004), 0);
     // not of the two directions together

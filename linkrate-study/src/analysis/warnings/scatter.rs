@@ -117,7 +117,7 @@ fn far(
         _ => show(cell.middle),
     };
     Some(format!(
-        "{}: {} of {} is far from the {others} of its other runs; nothing is left out of any figure.",
+        "{}: {} of {} is far from the {others} of the other runs; every run counts in all figures.",
         cell.name,
         word(measure),
         named.join(", "),
@@ -227,8 +227,8 @@ mod tests {
         let [rate, demand] = &results.warnings[..] else { panic!("{:?}", results.warnings) };
         assert_eq!(
             rate,
-            "software GSO: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 Gb/s of \
-             its other runs; nothing is left out of any figure."
+            "software GSO: throughput of 9.498 Gb/s (block 4) is far from the 11.95 Gb/s to 12.26 \
+             Gb/s of the other runs; every run counts in all figures."
         );
         assert!(
             demand.starts_with("software GSO: service demand of 0.431 µs/KB (block 4)"),

@@ -52,21 +52,27 @@ fn what_fits_no_cell_is_explained() {
         ("measure = \"speed\"\nvalue = \"1 Gb/s\"".to_owned(), "unknown value \"speed\""),
         (step(""), "published.effect: missing; give one of effect, difference and value"),
         (step("effect = \"1 %\"\nvalue = \"1 Gb/s\""), "give one of effect, difference"),
-        (step("value = \"1 Gb/s\""), "published.factor: means nothing to a value"),
+        (step("value = \"1 Gb/s\""), "published.factor: a published value has no such key"),
         (step("effect = 3"), "3 is not text; expected a change such as"),
-        (step("effect = \"-100 %\""), "\"-100 %\" is no effect of this measure"),
+        (step("effect = \"-100 %\""), "\"-100 %\" is not a valid effect of this"),
         (step("at = { mtu = 1500 }\ndifference = \"3 %\""), "expected a rate such as"),
-        (step("difference = \"1 Mb/s\""), "difference is of one pair of cells, and at fits 2"),
-        (step("at = { mtu = 1501 }\neffect = \"1 %\""), "1501 is no level of mtu; expected one"),
-        (step("at = { mut = 1 }\neffect = \"1 %\""), "\"mut\" is no factor of this study; did you"),
+        (step("difference = \"1 Mb/s\""), "difference needs one pair of cells, but at matches 2"),
+        (step("at = { mtu = 1501 }\neffect = \"1 %\""), "1501 is not a level of mtu; expected one"),
+        (
+            step("at = { mut = 1 }\neffect = \"1 %\""),
+            "\"mut\" is not a factor of this study; did you",
+        ),
         (step("at = 3\neffect = \"1 %\""), "published.at: 3 is not a table"),
-        (step("at = { offload = \"tso\" }\neffect = \"1 %\""), "offload cannot change where it"),
+        (
+            step("at = { offload = \"tso\" }\neffect = \"1 %\""),
+            "offload is fixed in at and cannot change",
+        ),
         (step("colour = 3\neffect = \"1 %\""), "published: unknown key \"colour\""),
         (
             "measure = \"throughput\"\nfactor = \"offload\"\nfrom = \"tso\"\nto = \"tso\"\n\
              effect = \"1 %\""
                 .to_owned(),
-            "published.to: tso is also from; name two levels",
+            "published.to: from and to are both tso; name two levels",
         ),
         (
             "measure = \"throughput\"\neffect = \"1 %\"".to_owned(),
@@ -74,16 +80,16 @@ fn what_fits_no_cell_is_explained() {
         ),
         (
             "measure = \"throughput\"\nat = { mtu = 1500 }\nvalue = \"1 Gb/s\"".to_owned(),
-            "published.value: value is of one cell, and at fits 2; name the levels",
+            "published.value: value needs one cell, but at matches 2; name the levels",
         ),
         (
             "measure = \"transactions\"\nat = { mtu = 1500 }\nvalue = \"1 /s\"".to_owned(),
-            "value is of one cell",
+            "value needs one cell",
         ),
         (
             "measure = \"transactions\"\nat = { mtu = 1500, offload = \"tso\" }\nvalue = \"1 /s\""
                 .to_owned(),
-            "transactions are a measure of request/response, and these cells have streams",
+            "transactions are a measure of request/response; these cells are streams",
         ),
     ] {
         let error = read_one(&published).unwrap_err();
