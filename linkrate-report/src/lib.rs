@@ -13,7 +13,7 @@
 //! - [`charts`]: charts as papers draw them
 //! - [`comparison`]: two result sets, as a table, Markdown and a document
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and what they count
-//! - [`number`]: figures with significant digits, units and intervals; nobody else formats them
+//! - [`number`]: figures with significant digits, units and intervals; the only place that formats them
 //! - [`watch`]: a study while it runs
 //! - [`words`]: effects, reasons and counts in words, shared by terminal and paper
 //!

@@ -230,7 +230,7 @@ pub(crate) fn line_rate(rate: BitRate) -> String {
         rate if rate >= 1e3 => (rate / 1e3, "kb/s"),
         rate => (rate, "b/s"),
     };
-    // a quotient has digits that nobody gave
+    // a quotient has more digits than its operands
     let rounded = (value * 1e6).round() / 1e6;
     format!("{rounded} {unit}")
 }

@@ -2,7 +2,7 @@
 //!
 //! Streams and transactions have tables of their own, since they have different figures. In a
 //! narrow terminal verdicts have a table of their own and intervals stand below figures. Without
-//! colour there is not one escape sequence in the text, and never one that came from a study file.
+//! colour the text has no escape sequence; sequences in study files are always removed.
 
 use comfy_table::{LineStyle, TableStyle};
 use linkrate_study::quantity::Quantity;

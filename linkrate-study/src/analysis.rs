@@ -3,14 +3,14 @@
 //! A pure function of the results directory: the same runs give the same document, byte for byte,
 //! whenever and wherever it is made.
 //!
-//! - [`adapter`]: what virtual adapters counted
-//! - [`limit`]: what a cell's links can carry
+//! - [`adapter`]: counters of virtual adapters
+//! - [`limit`]: the limit of a cell's links
 //! - [`published`]: published figures beside the measured ones
 //! - [`measures`]: the figures of one run, and of the runs of one cell
 //! - [`shares`]: the evidence behind a cell's verdict
 //! - [`effects`]: which levels are compared, and how they compare
-//! - [`watched`]: what the stop rule looks at
-//! - [`warnings`]: what a reader must know
+//! - [`watched`]: the figures of the stop rule
+//! - [`warnings`]: facts that limit the trust in figures
 
 use crate::attribution;
 use crate::levels::Levels;
@@ -95,7 +95,7 @@ pub(crate) fn interval_confidence(stored: &StoredStudy) -> f64 {
         Some(Ended::Rule(StopReason::Precision { blocks, .. })) => {
             stop::level(method.confidence, blocks, method.max_blocks)
         }
-        // the most blocks, the budget and whatever else ends a study do not look at widths
+        // no other end of a study depends on widths
         _ => method.confidence,
     }
 }

@@ -78,7 +78,7 @@ pub fn count<'a>(profile: &'a Profile, table: &'a Table) -> Counts<'a> {
         let category = match task.owner {
             Owner::Flow => APPLICATION,
             Owner::Driver | Owner::Device => ADAPTER_DRIVER,
-            // a thread that counts what nobody else wants
+            // a thread that counts idle time
             Owner::Idle => IDLE,
             Owner::Instrument | Owner::Other => OTHER,
         };

@@ -1,10 +1,10 @@
 //! Two result sets of the same study: what is better, what is worse, and how sure that is.
 //!
-//! A pure function of two results directories. First it is asked whether the two can be compared
-//! at all: [`conditions`] finds what differs between them. What makes a cell mean something else
-//! (levels, workload, window, adapter) is never compared. What may well be under test (kernel,
-//! CPU, linkrate itself) is compared if it was named; what nobody named would be a second
-//! explanation for every change.
+//! A pure function of two results directories. [`conditions`] first decides whether the two can be
+//! compared, from the differences between them. Sets whose cells mean different things (levels,
+//! workload, window, adapter) are never compared. Conditions that may be under test (kernel, CPU,
+//! linkrate itself) may differ if the user allows them by name; any other difference would be a
+//! second explanation for every change.
 //!
 //! Then [`rows`] holds every cell and every effect of the one against the other. Blocks are the
 //! units, and the sets are independent: [`crate::stats::independent`] says how.
@@ -86,7 +86,7 @@ pub struct SetSummary {
     pub complete: bool,
     /// Facts about its testbed.
     pub facts: BTreeMap<String, String>,
-    /// Where it was read, for who sits before it; in no document.
+    /// The directory it was read from, for the terminal; in no document.
     #[serde(skip)]
     pub directory: String,
 }

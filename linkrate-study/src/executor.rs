@@ -1,4 +1,4 @@
-//! What a study needs of a testbed, and no more.
+//! The interface between a study and its testbed.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,12 @@
 //! Study files.
 //!
-//! A study file is TOML: a title, a testbed, what is varied, what stays the same, and how it is
-//! measured. [`parse`] turns one into a [`Study`] or into every error it has, each with its line
+//! A study file is TOML: a title, a testbed, the factors, the common settings, and the method. [`parse`] turns one into a [`Study`] or into every error it has, each with its line
 //! and column. The settings of `[workload]` and `[factors]` are those of [`crate::keys`].
 //!
 //! `[quick]` names the cells of a quick run. `[[when]]` lets a level bring other settings along, `[[part]]` asks several questions in one
-//! study, `[[published]]` holds what a paper found. A study file that names the file of an
+//! study, `[[published]]` holds a paper's figures. A study file that names the file of an
 //! adapter's model is read by [`parse_with`], which asks its caller for that file, and [`parse_on`]
-//! takes a study to interfaces of this host, whatever testbed its file names.
+//! runs a study on interfaces of this host instead of its file's testbed.
 //!
 //! ```toml
 //! title = "Does TSO pay?"
@@ -109,7 +108,7 @@ impl std::error::Error for FileErrors {}
 /// opens every error.
 ///
 /// # Errors
-/// Every error of the file, as far as they can be told apart; at most 64 of them.
+/// Every error of the file, at most 64 of them.
 pub fn parse(name: &str, path_for_messages: &str, text: &str) -> Result<Study, FileErrors> {
     let mut none = |path: &str| Err(format!("{}: no file can be read here", shortened(path)));
     parse_with(name, path_for_messages, text, &mut none)
@@ -119,7 +118,7 @@ pub fn parse(name: &str, path_for_messages: &str, text: &str) -> Result<Study, F
 /// study file has it.
 ///
 /// # Errors
-/// As [`parse`], and what `load` says.
+/// As [`parse`], and the errors of `load`.
 pub fn parse_with(
     name: &str,
     path_for_messages: &str,
@@ -129,7 +128,7 @@ pub fn parse_with(
     parse_on(name, path_for_messages, text, load, None)
 }
 
-/// As [`parse_with`], on these interfaces, if any, instead of what the file's testbed stands on.
+/// As [`parse_with`], on these interfaces, if any, instead of the file's testbed.
 ///
 /// # Errors
 /// As [`parse_with`]; a setting that an interface does not have is one.

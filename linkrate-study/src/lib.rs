@@ -1,9 +1,9 @@
 //! Study files, design, run order, statistics, run store.
 //!
-//! - [`adapter`]: what joins the hosts, by name or by file
+//! - [`adapter`]: adapters, by name or by file
 //! - [`attribution`]: where the CPU time went, by category
 //! - [`builtin`]: the studies that come with the program
-//! - [`executor`]: what a study needs of a testbed, and no more
+//! - [`executor`]: the interface between a study and its testbed
 //! - [`stats`]: means, intervals, paired effects, the stop rule
 //! - [`store`]: every run, kept the moment it ends
 //! - [`study`]: a question, made ready to run
@@ -13,13 +13,13 @@
 //! - [`schedule`], [`order`]: the blocks of a study, and the order of runs
 //! - [`look`]: a study while it runs
 //! - [`names`]: factors, levels and cells by the names that the field has for them
-//! - [`published`]: what papers found, to stand beside it
+//! - [`published`]: published figures
 //! - [`quick`]: the quick form of a study
-//! - [`runner`]: block after block until it is enough
-//! - [`results`]: what a study found
+//! - [`runner`]: runs a study, block after block
+//! - [`results`]: the results document
 //! - [`analysis`]: from stored runs to results
 //! - [`comparison`]: two result sets of the same study
-//! - [`verdict`]: what bound a cell
+//! - [`verdict`]: the resource that bound a cell
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! A look at a study while it runs, from its stored runs alone: how far each figure's interval has
 //! shrunk, what the stop rule waits for, how long it is likely to take.
 //!
-//! Whoever looks needs nothing of the process that runs the study, and sees what its stop rule
+//! A look needs nothing from the process that runs the study, and sees the same as its stop rule
 //! sees, because both make it of the same runs by the same functions.
 
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The rule that the orders of a study's blocks follow. It is stored with the study, which keeps it
-/// however often it is resumed, and by whatever linkrate.
+/// however often it is resumed, and by any version of linkrate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -15,11 +15,12 @@ pub enum Order {
 
 /// The blocks that have the order of one before them reversed, and that one, both from 0.
 ///
-/// No two cells then come in the same order in all blocks, and whatever their number, too few of
-/// the differences that a steady drift makes agree for an interval to exclude what is true. One
-/// such pair is not enough for seven blocks. More have a price: what happens to be opposite in the
-/// two blocks of a pair is made an effect by reversing one, and only blocks with orders of their
-/// own make that good. The pairs are one and two blocks apart so that no rhythm meets both alike.
+/// No two cells then come in the same order in all blocks. Under a steady drift, whatever the number
+/// of cells, too few differences have the same sign for an interval to exclude the truth. One such
+/// pair is not enough for seven blocks. More pairs have a price: a disturbance with opposite signs in
+/// the two blocks of a pair becomes an effect, because one of them is reversed, and only blocks with
+/// their own orders outweigh it. The pairs are one and two blocks apart, so that no periodic
+/// disturbance affects both in the same way.
 /// `docs/src/concepts/method.md` has figures, `stats/truth/orders.rs` makes them.
 pub const MIRRORED: [(u32, u32); 2] = [(1, 0), (4, 2)];
 

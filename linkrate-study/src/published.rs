@@ -1,4 +1,4 @@
-//! What was published, to stand beside what is measured.
+//! Published figures, to stand beside the measured ones.
 
 use serde::{Deserialize, Serialize};
 

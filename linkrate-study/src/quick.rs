@@ -24,7 +24,7 @@ pub const QUICK_WINDOW: Duration = Duration::from_secs(1);
 /// Longest window of its idle runs.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Most blocks, whatever fits the time.
+/// Most blocks, even if more fit the time.
 const MOST_BLOCKS: u32 = 20;
 
 /// What a study file asks of its quick form.
@@ -69,7 +69,7 @@ impl Quick {
         }
     }
 
-    /// The time of one block, with what setting up and tearing down take.
+    /// The time of one block, set-up and end of each run included.
     fn block(&self, method: &Method) -> Duration {
         let run = self.run.saturating_add(self.warm_up).saturating_add(RUN_OVERHEAD);
         let cells = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);

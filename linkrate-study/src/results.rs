@@ -1,4 +1,4 @@
-//! What a study found: the document that the terminal table, `--json`, CSV and the report are
+//! The results of a study: the document that the terminal table, `--json`, CSV and the report are
 //! made from. It is derived from the stored runs alone.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub struct StudyResults {
     /// The level at which their t intervals were computed: higher than `confidence` if the study
     /// stopped because its figures were precise, which favours small scatter.
     pub interval_confidence: f64,
-    /// The same for what is paired within blocks, effects and published ones beside the paper:
+    /// The same for figures that are paired within blocks, measured effects and those beside the paper:
     /// higher than `interval_confidence` if blocks are mirrored, which has a price.
     pub effect_interval_confidence: f64,
     /// Smallest effect that is claimed, as a fraction, for example 0.02.
@@ -71,8 +71,8 @@ pub struct StudyResults {
     pub failures: Vec<FailedRun>,
     /// Things a reader must know, as full sentences.
     pub warnings: Vec<String>,
-    /// The results directory as it was given, for who sits before it; empty when nothing is
-    /// stored. No document has it: the same runs give the same bytes wherever they lie.
+    /// The results directory as it was given, for the terminal; empty when nothing is stored. No
+    /// document has it: the same runs give the same bytes in every directory.
     #[serde(skip)]
     pub directory: String,
     /// Every stored run, for CSV and the report's raw data.
@@ -109,7 +109,7 @@ pub struct CellResult {
     pub cpu: Option<Quantity>,
     /// Latency of the transactions of all runs; percentiles are means over the runs.
     pub latency: Option<Latency>,
-    /// Means over the runs of what the counters prove.
+    /// The evidence of the counters; means over the runs.
     pub evidence: CellEvidence,
     /// Where the SUT's CPU time went; absent unless the runs were profiled.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,9 +130,9 @@ pub struct Attribution {
     /// Busy share of the SUT's CPUs by the meter, in per cent, for the same runs.
     pub meter_percent: f64,
     /// Busy share by the samples alone, in per cent. They say how the meter's busy share is divided
-    /// in `shares`, not how large it is; how near the two are says what they are worth.
+    /// in `shares`, not how large it is; their agreement shows how reliable they are.
     pub sampled_percent: f64,
-    /// How far the two may be apart, in percentage points, by what sampling cannot see.
+    /// The largest difference that the limits of sampling explain, in percentage points.
     pub error_points: f64,
     /// Samples per run.
     pub samples: f64,
@@ -151,7 +151,7 @@ pub struct CategoryShare {
     pub percent: f64,
 }
 
-/// What the counters of one cell's runs prove; means over the runs.
+/// The evidence of the counters of one cell's runs; means over the runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct CellEvidence {
     /// Mean bytes of an IP packet as the SUT's TCP built it.
@@ -182,7 +182,7 @@ pub struct CellEvidence {
     pub adapter: Option<AdapterFigures>,
 }
 
-/// What the virtual adapters of one cell's runs counted; means over the runs.
+/// The counters of the virtual adapters in one cell's runs; means over the runs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct AdapterFigures {
     /// Mean bytes of a frame the SUT's ports sent, Ethernet header and FCS included.

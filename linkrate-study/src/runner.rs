@@ -57,13 +57,13 @@ impl Clock for SystemClock {
     }
 }
 
-/// Is told what happens; progress bars and logs are made from it.
+/// Receives the events of a session, for progress bars and logs.
 pub trait Observer {
     /// Something happened.
     fn event(&mut self, event: &Event<'_>);
 }
 
-/// An observer that does not care.
+/// An observer that ignores all events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -157,8 +157,8 @@ impl RunnerError {
 /// (asked before each run), and writes down why it ended.
 ///
 /// The budget counts the time of this session alone: a study resumed after its budget was spent
-/// gets it again. At least one block is run in each session, for until then nobody knows how long
-/// a block takes.
+/// gets it again. At least one block is run in each session, because only then the time of a block is
+/// known.
 ///
 /// # Errors
 /// [`RunnerError::Store`]. Failures of runs are no errors but results.
@@ -183,7 +183,7 @@ pub fn run_study(
     Ok(ended)
 }
 
-/// One session and what it has learnt about time.
+/// One session and the times it has measured.
 struct Session<'a> {
     study: &'a Study,
     comparisons: Vec<Comparison>,
@@ -281,7 +281,7 @@ impl<'a> Session<'a> {
         let began = self.clock.elapsed();
         let outcome = match executor.run(&spec) {
             Ok(measurement) => Outcome::Measured(Box::new(measurement)),
-            // what fails after the person asked to stop says nothing about the cell
+            // a failure after the user asked to stop says nothing about the cell
             Err(failure) if failure.stage == Stage::Interrupted || stop() => {
                 return Ok(Some(Ended::Interrupted));
             }
@@ -372,8 +372,8 @@ impl<'a> Session<'a> {
     /// Learns how many blocks are to be expected after `blocks` complete ones.
     fn expect(&mut self, blocks: u32, watched: &[Watched]) {
         let rule = Rule::of(&self.study.method);
-        // widths from two or three runs are anyone's guess; before the first look the best forecast
-        // is the block it comes after
+        // widths from two or three runs forecast nothing; until the first look, that block is the
+        // forecast
         let watched = if blocks < rule.first_look() { &[] } else { watched };
         self.blocks = blocks;
         self.blocks_to_go = stop::blocks_to_go(&rule, &self.progress(blocks), watched);

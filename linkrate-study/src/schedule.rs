@@ -9,7 +9,7 @@
 //! ([`Order::Mirrored`](crate::order::Order::Mirrored)).
 //!
 //! The order depends on the study's seed, its rule and the block's number alone: a resumed study
-//! goes on in the order it would have had.
+//! continues in its original order.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn shuffle(items: &mut [u32], rng: &mut ChaCha8Rng) {
     }
 }
 
-/// A number below `bound`, each equally likely: what would tip the balance is drawn again.
+/// A number below `bound`, each equally likely: draws that would favour small numbers are repeated.
 /// `bound` is at least 1.
 fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
     // 2^64 mod bound values at the top would make the smallest remainders likelier
@@ -100,9 +100,9 @@ pub struct Estimate {
     pub runs_per_block: u32,
 }
 
-/// Estimates a study's time. `overhead_per_run` is what a run costs beside warm-up and window:
+/// Estimates a study's time. `overhead_per_run` is the time of a run beside warm-up and window:
 /// setting knobs, connecting, collecting evidence. A budget cuts both ends to the whole blocks that
-/// fit into it, and to one block where none does.
+/// fit into it, and to at least one block.
 pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
     let method = &study.method;
     let cells = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);

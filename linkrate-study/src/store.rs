@@ -2,24 +2,24 @@
 //!
 //! ```text
 //! results/tso-20261121-1512/
-//!   plan.json        what is run, with what, since when; its presence makes the directory a store
+//!   plan.json        the study, the testbed's facts, the start; its presence makes the directory a store
 //!   study.toml       the study file, verbatim
 //!   runs.jsonl       one line per run with its checksum, only ever appended to
 //!   ended.json       why the last session ended; absent while one runs or after a kill
-//!   runs.jsonl.torn  lines cut short by a crash, kept for whoever wants to look
+//!   runs.jsonl.torn  incomplete lines after a crash, kept for inspection
 //! ```
 //!
 //! One session writes at a time: it holds a lock on `runs.jsonl` (flock(2)), which the kernel
 //! lets go of when the process dies. Reading needs no lock.
 //!
-//! [`RunStore`] is what the runner needs of a store; [`MemoryStore`] keeps nothing on disk.
+//! [`RunStore`] is the runner's view of a store; [`MemoryStore`] keeps nothing on disk.
 //!
 //! - [`memory`]: runs in memory
 //! - [`mod@line`]: one run as a line with a checksum
 //! - [`log`]: the file of lines; torn ends, damage, rollback
 //! - [`plan`]: `plan.json` and `ended.json`, versions
 //! - [`directory`]: names of results directories, and files written whole or not at all
-//! - [`error`]: what can go wrong, with the path
+//! - [`error`]: errors, each with the path
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ use log::RunLog;
 
 /// Name of the file of runs.
 pub const RUNS_FILE: &str = "runs.jsonl";
-/// Name of the file with what is run.
+/// Name of the file with the plan.
 pub const PLAN_FILE: &str = "plan.json";
 /// Name of the study file's copy.
 pub const STUDY_FILE: &str = "study.toml";
@@ -68,11 +68,11 @@ pub struct StoredRun {
     pub started_unix_ms: u64,
     /// What was asked.
     pub spec: RunSpec,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What came of a run: figures or a reason, never a zero.
+/// The outcome of a run: figures or a reason, never a zero.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -278,13 +278,13 @@ impl Store {
         let path = directory.join(RUNS_FILE);
         let file = match File::open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // says what is wrong with the directory, if something is
+                // gives the error of the directory, if it has one
                 StoredPlan::read(directory)?;
                 return Err(error).during("opening", &path);
             }
             file => file.during("opening", &path)?,
         };
-        // shared, so that those who ask do not take each other for the one who runs it
+        // shared, so that two callers of this function do not see each other's lock
         match file.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(std::fs::TryLockError::WouldBlock) => Ok(true),

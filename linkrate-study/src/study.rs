@@ -18,7 +18,7 @@ use crate::quick::Quick;
 pub struct Study {
     /// Short name: the file's stem, for example `tso`.
     pub name: String,
-    /// One line that says what is asked.
+    /// The question in one line.
     pub title: String,
     /// The paper whose figures stand beside the measured ones.
     pub paper: Option<String>,

@@ -2,7 +2,7 @@
 //! costs, and how far it may be carried elsewhere.
 //!
 //! A setting is recommended only for effects that are claimed. What describes the work rather than
-//! the host (the size of a request, the direction) is nobody's to choose and gets no advice.
+//! the host (the size of a request, the direction) is given, and gets no advice.
 
 use linkrate_study::levels::Level;
 use linkrate_study::names;

@@ -90,7 +90,7 @@ impl<'a> Step<'a> {
         self.effects.iter().copied().filter(|index| self.effect(*index).claimed).collect()
     }
 
-    /// Claimed effects for the better, or for the worse, of whoever runs the host.
+    /// Claimed effects that are better, or worse, for the host.
     pub fn claimed_for(&self, better: bool) -> Vec<usize> {
         let lower_is_better = matches!(self.measure, Measure::ServiceDemand | Measure::Cpu);
         let is_better = |index: &usize| (self.effect(*index).ratio.mean < 1.0) == lower_is_better;

@@ -1,4 +1,4 @@
-//! What virtual adapters counted: figures of a cell, and what of them a reader must know.
+//! Counters of virtual adapters: figures of a cell, and warnings.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::verdict::OneWay;
 /// cut into bursts, and no more than that is forgiven.
 pub const IMPOSSIBLE_PERCENT: f64 = 100.5;
 
-/// What the adapter of a run counted.
+/// The counters of a run's adapter.
 pub fn evidence(run: &Measurement) -> Option<&AdapterEvidence> {
     run.evidence.adapter.as_deref()
 }
@@ -105,7 +105,7 @@ pub fn figures(good: &[&Measurement]) -> Option<AdapterFigures> {
     })
 }
 
-/// What a reader must know of a scaled testbed.
+/// The warning of a scaled testbed.
 pub fn scaled(testbed: &TestbedSpec) -> Option<String> {
     let Adapter::Model(model) = &testbed.adapter else { return None };
     (testbed.scale < 1.0).then(|| {
@@ -117,7 +117,7 @@ pub fn scaled(testbed: &TestbedSpec) -> Option<String> {
     })
 }
 
-/// What a reader must know of one cell. `limit` is what its links and buses can carry in bit/s.
+/// The warnings of one cell. `limit` is that of its links and buses in bit/s.
 pub fn warnings(name: &str, runs: &[&StoredRun], limit: Option<f64>) -> Vec<String> {
     let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What a cell's links and buses can carry.
+//! The limit of a cell's links and buses.
 
 use linkrate_terms::spec::{Adapter, Task};
 use linkrate_terms::{Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec};
@@ -59,8 +59,8 @@ fn one_way(spec: &RunSpec, run: &Measurement) -> Option<f64> {
     links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
 }
 
-/// Payload that existing interfaces moved in one direction, in per cent of what their links can
-/// carry in it.
+/// Payload that existing interfaces moved in one direction, in per cent of their links'
+/// limit in it.
 pub fn filled_percent(spec: &RunSpec, run: &Measurement, direction: OneWay) -> Option<f64> {
     let limit = one_way(spec, run)?;
     let share =

@@ -13,8 +13,8 @@ use crate::study::Study;
 /// A cell's figure by block.
 type ByBlock = BTreeMap<u32, f64>;
 
-/// Every published figure with what was measured in its place, with an interval of the given
-/// level: one for values, and one for what is paired within blocks.
+/// Every published figure with the measured one, whose interval has the given level: one level for
+/// values, and one for figures that are paired within blocks.
 pub fn beside(
     study: &Study,
     runs: &RunsByCell<'_>,

@@ -1,4 +1,4 @@
-//! What a reader must know before trusting the figures, as full sentences.
+//! Facts that limit the trust in figures, as full sentences.
 //!
 //! - [`hosts`]: other programs, and a wall clock that went back
 //! - [`scatter`]: runs far from the others, and drift
@@ -30,7 +30,7 @@ pub const BACKGROUND_CPU_PERCENT: f64 = 2.0;
 /// Share of a window, in per cent, above which time taken by the hypervisor is told.
 pub const STEAL_PERCENT: f64 = 1.0;
 
-/// Share of the busy time, in per cent, from which it is told that it is not known better.
+/// Uncertain share of the busy time, in per cent, from which a warning names it.
 pub const UNSURE_PERCENT: f64 = 0.5;
 
 /// Step of the idle time in `/proc/stat`: USER_HZ is 100 on every architecture that matters here.
@@ -158,7 +158,7 @@ fn coarse_idle(runs: &RunsByCell<'_>) -> Option<String> {
     })
 }
 
-/// A meter that changes what it measures.
+/// The idle counter changes the host that it measures.
 fn counted_idle(runs: &RunsByCell<'_>) -> Option<String> {
     let counted = good(runs).any(|(_, run)| run.sut_cpu.source == IdleSource::IdleCounter);
     counted.then(|| {
@@ -212,7 +212,7 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
     Some(text)
 }
 
-/// What the cell's counters deny of what was asked for.
+/// Counters of the cell that contradict its settings.
 fn contradictions(name: &str, runs: &[&StoredRun]) -> Vec<String> {
     let Some(first) = runs.first() else { return Vec::new() };
     let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
@@ -237,8 +237,8 @@ fn dropped(name: &str, runs: &[&StoredRun]) -> Option<String> {
     })
 }
 
-/// UDP has no flow control: what the receiver has no room for is lost, and throughput is what it
-/// got.
+/// UDP has no flow control: datagrams without room at the receiver are lost, and throughput counts the
+/// received ones.
 fn lost(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let shares: Vec<f64> = runs.iter().filter_map(|run| lost_percent(run.measurement()?)).collect();
     let percent = mean(&shares).filter(|percent| *percent >= LOST_PERCENT)?;
@@ -264,8 +264,7 @@ fn profiled(runs: &RunsByCell<'_>) -> Option<String> {
     ))
 }
 
-/// Whether the samples agree with the meter, and whether the table of categories knows what it
-/// should.
+/// Whether the samples agree with the meter, and whether the table of categories is complete enough.
 fn attributed(name: &str, runs: &[&StoredRun]) -> Vec<String> {
     let measured = runs.iter().filter_map(|run| run.measurement());
     let Some(found) = attribution::of_runs(measured) else { return Vec::new() };

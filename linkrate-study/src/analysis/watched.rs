@@ -1,4 +1,4 @@
-//! What the stop rule looks at.
+//! The figures that the stop rule looks at.
 
 use crate::analysis::effects::{self, Comparison};
 use crate::analysis::measures::RunsByCell;

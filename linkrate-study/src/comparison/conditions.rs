@@ -1,4 +1,4 @@
-//! What two result sets must have in common, and what differs.
+//! The conditions of two result sets: those that must be equal, and those that differ.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ use crate::order::Order;
 use crate::store::{StoredPlan, StoredStudy};
 use crate::study::{Method, Study};
 
-/// Facts of a testbed that decide what a figure means: how CPU time is read, whose it is, and
-/// what work is in it. Every other fact describes the host.
+/// Facts of a testbed that decide the meaning of a figure: the source of CPU time, its owner, and the
+/// work in it. Every other fact describes the host.
 const MEANING: [&str; 6] =
     ["adapter", "clients", "idle-time", "plain-payload", "receive-processing", "shared-cpus"];
 
@@ -37,14 +37,14 @@ pub struct Difference {
     pub baseline: String,
     /// The candidate's.
     pub candidate: String,
-    /// Whether it changes what a cell means, so that it can never be allowed.
+    /// Whether it changes the meaning of a cell, so that it can never be allowed.
     pub meaning: bool,
     /// Which cells it is about, in words; absent where it is about all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cells: Option<String>,
 }
 
-/// Everything that differs, what changes the meaning of cells first.
+/// All differences; those that change the meaning of cells come first.
 pub fn between(baseline: &StoredPlan, candidate: &StoredPlan) -> Vec<Difference> {
     let mut found = study(&baseline.study, &candidate.study);
     let (facts, others) = (&baseline.facts.facts, &candidate.facts.facts);
@@ -81,7 +81,8 @@ pub fn names(baseline: &StoredPlan, candidate: &StoredPlan) -> Vec<String> {
     names
 }
 
-/// Refuses what differs and was not allowed. Returns what differs, and what was allowed in vain.
+/// Refuses differences that were not allowed. Returns the differences, and the allowed names without
+/// a difference.
 ///
 /// # Errors
 /// [`ComparisonError::Different`] with all that stands in the way, and for names that cannot be
@@ -198,7 +199,7 @@ pub fn warnings(
 fn study(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     let mut found = whole(method(&baseline.method), method(&candidate.method), UNSET);
     found.extend(whole(testbed(&baseline.testbed), testbed(&candidate.testbed), UNSET));
-    // two adapters are not told apart by listing what each is made of
+    // the names of two adapters say enough; their parts are not listed
     if found.iter().any(|one| one.name == "adapter") {
         found.retain(|one| !one.name.starts_with("model."));
     }
@@ -213,7 +214,7 @@ fn study(baseline: &Study, candidate: &Study) -> Vec<Difference> {
 
 type Values = BTreeMap<String, String>;
 
-/// What differs between two descriptions; `absent` stands for what one of them does not have.
+/// The differences between two descriptions; `absent` stands for a missing value.
 fn whole(a: Values, b: Values, absent: &str) -> Vec<Difference> {
     let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let value = |of: &Values, name: &String| of.get(name).map_or(absent, String::as_str).to_owned();
@@ -267,7 +268,7 @@ fn levels(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     }]
 }
 
-/// The cell of a study with these levels, in whatever order.
+/// The cell of a study with these levels, in any order.
 pub(crate) fn find(study: &Study, levels: &Levels) -> Option<usize> {
     study.cells.iter().position(|cell| {
         cell.levels.0.len() == levels.0.len()
@@ -402,7 +403,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
     values.insert("clients-per-port".to_owned(), clients_per_port.to_string());
     values.insert("scale".to_owned(), scale.to_string());
     if let Adapter::Model(model) = adapter {
-        // who wrote the model and where its figures come from changes nothing on the wire
+        // author and source of the model change nothing on the wire
         let Model {
             name: _,
             title: _,

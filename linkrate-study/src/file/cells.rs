@@ -93,7 +93,7 @@ fn all_factors(questions: &[Question]) -> Vec<Factor> {
         questions.iter().filter_map(|question| question.name.clone().map(Level::Text)).collect();
     let mut all = Vec::new();
     if !names.is_empty() {
-        // what differs between parts is more than a level
+        // parts differ in more than a level
         all.push(Factor { name: PART.to_owned(), levels: names, effects: false });
     }
     for placed in questions.iter().flat_map(|question| &question.factors) {
@@ -112,7 +112,7 @@ fn all_factors(questions: &[Question]) -> Vec<Factor> {
     all
 }
 
-/// Refuses impossible cells. One cause is told once, with the first cell it spoils.
+/// Refuses impossible cells: one error for each cause, with the first cell that has it.
 fn check_cells(
     reader: &mut Reader<'_>,
     question: &Question,
@@ -143,8 +143,8 @@ fn check_cells(
     causes.is_empty()
 }
 
-/// Where the cause of an impossible cell stands: at the level of a factor, rather than at what
-/// that level brings along, rather than at a setting of `[workload]`.
+/// The place of the cause of an impossible cell: the level of a factor if it has one, else a setting
+/// of a `[[when]]`, else one of `[workload]`.
 fn blame(
     question: &Question,
     whens: &[When],
@@ -175,7 +175,7 @@ fn blame(
     }
 }
 
-/// Refuses settings that no cell uses and factors that some cell does not: their cells would
+/// Refuses settings that no cell uses, and factors that some cell does not use: their cells would
 /// differ in name only.
 fn check_used(
     reader: &mut Reader<'_>,

@@ -8,7 +8,7 @@ use crate::keys::{nearest_name, shortened};
 use crate::study::{Factor, PART};
 
 /// Leaves out the effects of all factors but those named. After an error all are left as they
-/// are, so that it is not told once more for each published figure.
+/// are, so that published figures do not repeat it.
 pub(super) fn choose(reader: &mut Reader<'_>, entry: &Entry<'_>, cells: &mut Cells) {
     let Some(asked) = names(reader, entry, &cells.factors) else { return };
     let of_parts = cells.parts.iter_mut().flat_map(|part| &mut part.factors);

@@ -9,7 +9,7 @@ use super::reader::{Entry, Reader, Table, described};
 use crate::order::Order;
 use crate::study::{Method, OnFailure};
 
-/// The method, where its budget stands, and what can be read only once there are factors.
+/// The method, the place of its budget, and the keys that need the factors.
 pub(super) struct MethodRead<'t> {
     pub(super) method: Method,
     /// The factors whose effects are asked.
@@ -39,7 +39,7 @@ fn default_method() -> Method {
     }
 }
 
-/// The method; what is left out or refused keeps its default.
+/// The method; a key that is left out or refused keeps its default.
 pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> MethodRead<'t> {
     let mut method = default_method();
     let mut budget_at = 0;

@@ -1,4 +1,4 @@
-//! `[[published]]`: what a paper found about these cells.
+//! `[[published]]`: a paper's figures for these cells.
 
 use linkrate_terms::BitRate;
 use linkrate_terms::spec::Task;

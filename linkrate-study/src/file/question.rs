@@ -1,4 +1,4 @@
-//! `[factors]`, `[workload]` and `[[part]]`: what is asked, and what stays the same.
+//! `[factors]`, `[workload]` and `[[part]]`: the questions and their common settings.
 
 use linkrate_terms::TestbedSpec;
 use toml::de::DeValue;
@@ -254,7 +254,7 @@ fn at_home(reader: &mut Reader<'_>, entry: &Entry<'_>, testbed: &TestbedSpec) ->
         reader.error(entry.key_at(), table, message, hint);
         return false;
     }
-    // what is wrong with a testbed is not told once more for each key
+    // an error of the testbed is not repeated for each key
     let of_the_testbed = ["testbed.adapter", "testbed.interface", "testbed.clients"];
     if !of_the_testbed.iter().any(|key| reader.has_errors_about(key))
         && let Some((message, hint)) = keys::misplaced(&entry.name, &testbed.adapter)

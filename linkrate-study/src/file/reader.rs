@@ -12,7 +12,7 @@ use super::{FileError, FileErrors};
 use crate::keys::{nearest_name, shortened};
 use crate::levels::Level;
 
-/// A file of nonsense has a nonsense in every line; nobody reads past the first few.
+/// Most errors of one file: a file that is no study file at all has one in every line.
 const MAX_ERRORS: usize = 64;
 
 /// Most tables of one name.
@@ -135,7 +135,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Takes the tables of that name out: `[[part]]`, as often as it stands there.
+    /// Takes the tables of that name out: every `[[part]]` of the file.
     pub(super) fn tables(&mut self, reader: &mut Reader<'_>, name: &'static str) -> Vec<Table<'t>> {
         let Some(entry) = self.take(name) else { return Vec::new() };
         let prefix = match name {
@@ -168,7 +168,7 @@ impl<'t> Table<'t> {
         tables
     }
 
-    /// Reports every entry that nobody took.
+    /// Reports every entry that was not taken: its key is unknown.
     pub(super) fn finish(self, reader: &mut Reader<'_>) {
         for entry in &self.entries {
             if reader.is_full() {

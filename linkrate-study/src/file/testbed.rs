@@ -9,7 +9,7 @@ use super::reader::{Entry, Reader, Table, described};
 use crate::adapter::{self, AdapterError, LoadFile};
 use crate::keys::MAX_CLIENTS;
 
-/// Keys that say what a testbed stands on.
+/// Keys that choose the testbed's ground.
 const OF_AN_ADAPTER: [&str; 7] =
     ["adapter", "interface", "clients", "agent", "ports", "clients-per-port", "scale"];
 
@@ -22,7 +22,7 @@ pub const SCALE_EXPECTED: &str = "expected a number from 0.001 to 1, for example
 /// Longest CPU list that is read: a short text may stand for many CPUs many times over.
 const LONGEST_LIST: usize = 1024;
 
-/// The testbed; `clients` and `ports` are what each cell takes that sets none itself.
+/// The testbed; `clients` and `ports` are the defaults of the cells.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     table: Option<Table<'_>>,
@@ -35,7 +35,7 @@ pub(super) fn read(
     }
     let Some(mut table) = table else { return testbed };
     if on.is_some() {
-        // what the file's own testbed stands on is not asked
+        // the file's own ground does not matter
         for key in OF_AN_ADAPTER {
             let _ = table.take(key);
         }

@@ -1,7 +1,7 @@
 //! `[[when]]`: settings that a level brings along.
 //!
 //! What a cell is, its factors and `[workload]` say; a `[[when]]` looks at nothing else. So it
-//! does not matter in which order they stand, and none can depend on another.
+//! does not matter in which order they stand, and no condition can depend on another.
 
 use linkrate_terms::TestbedSpec;
 
@@ -64,7 +64,7 @@ pub(super) fn read(
     (sound & independent(reader, &whens)).then_some(whens)
 }
 
-/// Refuses a condition on what another one sets.
+/// Refuses a condition on a key that another `[[when]]` sets.
 fn independent(reader: &mut Reader<'_>, whens: &[When]) -> bool {
     let mut sound = true;
     for is in whens.iter().flat_map(|when| &when.is) {
@@ -78,7 +78,7 @@ fn independent(reader: &mut Reader<'_>, whens: &[When]) -> bool {
     sound
 }
 
-/// Sets what the cells of each question have; whether all went well.
+/// Applies the settings to the cells of each question; false after an error.
 pub(super) fn apply(
     reader: &mut Reader<'_>,
     whens: &[When],

@@ -12,7 +12,7 @@ use crate::stats::interval::of_mean;
 /// chance that their intervals exclude no change although nothing changed.
 pub const FEWEST_TO_CLAIM: u32 = 5;
 
-/// An effect: a ratio and what it rests on.
+/// An effect: a ratio and the pairs behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairedRatio {
     /// Geometric mean of the ratios `to / from` with its interval: the t interval of the mean log

@@ -1,13 +1,14 @@
-//! Whether figures wander: whether each is more like the one before it than chance would have it.
+//! Whether figures wander: whether each is more like the one before it than chance explains.
 //!
-//! A machine that is fast for some minutes and slow for the next ones shows no trend, and yet runs close to
-//! each other in time say less than as many runs far apart. The test is Bartels' (1982), von Neumann's
-//! ratio of the ranks: it takes no distribution for granted, and an outlier moves it little.
+//! A machine may be fast for some minutes and slow for the next ones. Its figures show no trend, but they
+//! are not independent: runs close in time carry less information than the same number of runs far
+//! apart. The test is Bartels' (1982), von Neumann's ratio of the ranks: it assumes no distribution, and
+//! an outlier changes it little.
 
 use super::normal;
 
-/// Fewest figures of which it can be told: below, the normal distribution of the ratio is not good enough
-/// (Bartels 1982), and only a correlation close to 1 would be found anyway.
+/// Fewest figures for the test. With fewer the normal distribution of the ratio is not accurate enough
+/// (Bartels 1982), and the test would find only correlations close to 1.
 pub const FEWEST: usize = 10;
 
 /// Largest correlation that is taken for measured: one of so few figures is not known better.

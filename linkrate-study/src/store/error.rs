@@ -1,4 +1,4 @@
-//! What can go wrong with a store: always with the path, and what was being done.
+//! Errors of a store: each has the path and the operation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub enum StoreError {
         /// The linkrate that wrote it.
         written_by: String,
     },
-    /// A file does not hold what it should. Nothing has been changed.
+    /// A file is damaged. Nothing has been changed.
     #[error("{} is damaged: {reason}", path.display())]
     DamagedFile {
         /// The file.

@@ -29,7 +29,7 @@ pub fn encode(run: &StoredRun) -> Result<Vec<u8>, String> {
 /// Reads a line, given without its newline.
 ///
 /// # Errors
-/// A sentence that says what is wrong with it.
+/// A sentence that names the error.
 pub fn decode(line: &[u8]) -> Result<StoredRun, String> {
     let (crc, body) = line
         .strip_prefix(HEAD)

@@ -16,7 +16,7 @@ use crate::study::Study;
 
 /// What the log asks of its file; tests put one in that fails.
 pub trait Backing: Write {
-    /// Brings what was written to the disk.
+    /// Brings the written bytes to the disk.
     fn sync(&mut self) -> io::Result<()>;
     /// Cuts the file to `bytes`.
     fn cut(&mut self, bytes: u64) -> io::Result<()>;

@@ -1,4 +1,4 @@
-//! `plan.json`: what is run, with what; and `ended.json`: why the last session ended.
+//! `plan.json`: the study and its testbed; and `ended.json`: why the last session ended.
 
 use std::fmt;
 use std::fs::File;

@@ -13,7 +13,7 @@ use crate::stats::trend::{self, median};
 use crate::stats::wander;
 use crate::study::Study;
 
-/// How far from the median of its cell a run is told, in robust standard deviations (1.4826 times
+/// Distance from the median of its cell from which a run is named, in robust standard deviations (1.4826 times
 /// the median absolute deviation; Iglewicz and Hoaglin 1993). Among normal runs of four cells or
 /// more, five each, this is so for one in a study of a hundred or fewer.
 pub const FAR: f64 = 6.0;
@@ -86,7 +86,7 @@ fn distance(value: f64, middle: f64) -> f64 {
 }
 
 /// Runs far from the others of their cell. Those that differ by less than the precision that the
-/// study is after are nobody's concern.
+/// study looks for do not matter.
 fn far(
     cell: &CellRuns,
     spread: f64,

@@ -12,7 +12,7 @@ use crate::args::study::{CompareFormat, StudyCompareArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::terminal_style;
 
-/// Compares, prints, and tells by the exit code whether anything has become worse.
+/// Compares and prints; the exit code tells whether a figure has become worse.
 pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
     let format = if arguments.json { CompareFormat::Json } else { arguments.format };
     let to = arguments.output.as_deref();
@@ -53,7 +53,7 @@ fn minimum_effect(given: &str) -> Result<f64, Failure> {
     Ok(fraction)
 }
 
-/// Each difference on a line of its own, with what would allow it.
+/// Each difference on its own line, with the option that would allow it.
 fn refused(error: &ComparisonError, arguments: &StudyCompareArgs) -> Failure {
     let mut message = error.to_string();
     let hint = match error {
@@ -63,19 +63,19 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs) -> Failure {
             }
             if differences.iter().any(|one| one.meaning) {
                 Some(
-                    "a cell that means something else is another question; measure both alike"
+                    "the cells mean different things; measure both sets with the same study"
                         .to_owned(),
                 )
             } else {
                 let allow: Vec<String> =
                     differences.iter().map(|one| format!("--allow {}", one.name)).collect();
-                Some(format!("if that is what is under test: {}", allow.join(" ")))
+                Some(format!("if this difference is under test: {}", allow.join(" ")))
             }
         }
         ComparisonError::Same => {
             let same = |path: &Path| path.display().to_string();
             Some(format!(
-                "{} and {} hold one measurement; name another",
+                "{} and {} hold the same runs; name another directory",
                 same(&arguments.baseline),
                 same(&arguments.candidate)
             ))

@@ -1,4 +1,4 @@
-//! The files that a study's results are kept in beside its runs.
+//! The files of a study's results beside its runs.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What would be run: `study list` and `study show`.
+//! `study list` and `study show`: studies, and the plan of one, without a run.
 
 use linkrate_report::preview::{self, Preview};
 use linkrate_study::builtin;

@@ -12,8 +12,7 @@ use super::{files, output};
 use crate::args::study::{ReportFormat, StudyReportArgs};
 use crate::exit::{Exit, Failure};
 
-/// Prints the table and writes the directory's files anew, or writes the one document that was
-/// asked for and nothing else.
+/// Prints the table and writes the directory's files again, or writes only the requested document.
 pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
     let format = format(arguments)?;
     let directory = &arguments.directory;
@@ -46,7 +45,7 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// The format that was asked for, by name or by the ending of the file.
+/// The requested format, by name or by the ending of the file.
 fn format(arguments: &StudyReportArgs) -> Result<Option<ReportFormat>, Failure> {
     if arguments.json {
         return Ok(Some(ReportFormat::Json));
@@ -62,16 +61,15 @@ fn format(arguments: &StudyReportArgs) -> Result<Option<ReportFormat>, Failure> 
         "csv" => Ok(Some(ReportFormat::Csv)),
         "json" => Ok(Some(ReportFormat::Json)),
         _ => {
-            let message =
-                format!("--output: {} does not say which format is meant", output.display());
+            let message = format!("--output: {} does not tell the format", output.display());
             let hint = "end it in .html, .md, .csv or .json, or add --format";
             Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)))
         }
     }
 }
 
-/// The text, and its figures in a directory beside it. On standard output there is no beside: the
-/// text refers to where `--output report.md` would have put them.
+/// The text, and its figures in a directory beside it. On standard output the text refers to the
+/// files that `--output report.md` would write.
 fn markdown(to: Option<&Path>, results: &StudyResults) -> Result<(), Failure> {
     let document = linkrate_report::markdown::document(results)
         .map_err(|error| Failure::from_error(Exit::Failure, &error))?;

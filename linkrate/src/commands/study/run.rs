@@ -64,7 +64,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     conduct(&mut lab, &mut store, &clock, &stop, arguments.json)
 }
 
-/// Goes on with a study.
+/// Continues a study.
 pub fn resume(directory: &Path, json: bool) -> Result<Exit, Failure> {
     let mut store = Store::resume(directory)?;
     if let Some(recovered) = store.recovered() {
@@ -90,7 +90,7 @@ fn lab(study: &Study, stop: &Arc<AtomicBool>) -> Result<Lab, Failure> {
     Ok(lab)
 }
 
-/// Runs what is left, then tells what was found.
+/// Makes the missing runs, then prints and writes the results.
 fn conduct(
     lab: &mut Lab,
     store: &mut Store,
@@ -105,7 +105,7 @@ fn conduct(
     progress.finish();
     let ended = outcome.map_err(|error| {
         let resume = format!(
-            "what was measured is kept; then: linkrate study resume {}",
+            "every finished run is kept; then: linkrate study resume {}",
             directory.display()
         );
         let hint = error.hint().map_or(resume.clone(), |hint| format!("{hint}; {resume}"));

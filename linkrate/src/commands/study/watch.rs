@@ -1,4 +1,4 @@
-//! `study watch`: a study that another process runs, drawn anew while its intervals shrink.
+//! `study watch`: the progress of a study that another process runs.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -52,7 +52,7 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
         }
         if !runs_still? {
             let message = format!(
-                "{}: nobody runs this study, and it did not say why it ended",
+                "{}: no process runs this study, and it did not record why it ended",
                 directory.display()
             );
             let hint = format!("linkrate study resume {}", directory.display());
@@ -66,7 +66,7 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// What changes on disk when there is something new to see.
+/// The state of the directory; a change means that there is something new to draw.
 #[derive(PartialEq)]
 struct State {
     bytes: Option<u64>,
