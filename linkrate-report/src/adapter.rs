@@ -1,4 +1,4 @@
-//! Models of adapters, and the ports of a lab: what is set on them and what they have counted.
+//! Models of adapters, and the ports of a lab: their settings and counters.
 
 pub mod top;
 
@@ -24,7 +24,7 @@ const NAMES: usize = 12;
 /// Widest line of settings.
 const LINE: usize = 68;
 
-/// Counters by what they are about: a heading, and what their names begin with. The first that
+/// Counters by subject: a heading, and the beginning of their names. The first that
 /// fits has it.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("interface (RFC 2863)", &["if"]),
@@ -68,7 +68,7 @@ pub fn models_document(models: &[Model]) -> String {
     format!("{}\n", json!({ "format": FORMAT, "models": models }))
 }
 
-/// Ports, each with what is set on it and what it counted.
+/// Ports, each with its settings and counters.
 pub fn show(report: &AdapterReport, ports: &[&PortReport], style: Style) -> String {
     let sections: Vec<String> =
         ports.iter().map(|port| one_port(&report.model, port, style)).collect();

@@ -2,14 +2,14 @@
 //!
 //! - [`panel`]: a frame with axes and a legend, in which bars or curves stand over positions
 //! - [`bars`], [`curves`]: the two ways to fill it
-//! - [`rows`]: what charts that lie on their sides share: names before, figures behind
+//! - [`rows`]: charts of rows: names on the left, figures on the right
 //! - [`changes`]: effects and published figures as points with intervals, one row each
 //! - [`stacks`]: shares of a whole, one bar a row
 //! - [`scale`]: ticks at round values, on linear and logarithmic axes
 //! - [`ink`]: colours, patterns, markers and text
 //!
-//! Colour carries nothing that is not also written, or told by pattern, marker or dashes: the
-//! figures are read in grey and by people who see no colours. Each has its values in words beside
+//! Colour never carries information alone: text, patterns, markers or dashes have it too, for grey
+//! prints and for people who see no colours. Each has its values in words beside
 //! it, as the text alternative. All are functions of their data alone.
 
 use crate::ReportError;

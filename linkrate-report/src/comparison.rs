@@ -40,7 +40,7 @@ pub fn markdown(comparison: &StudyComparison) -> Result<String, ReportError> {
     render("comparison.md", TEMPLATE, &View::new(comparison))
 }
 
-/// The comparison for a terminal: the sets, every cell, the effects, what to know, what came out.
+/// The comparison for a terminal: the sets, every cell, the effects, notes, and the conclusion.
 /// `width` is the terminal's in columns; `None` when there is none.
 pub fn table(comparison: &StudyComparison, width: Option<u16>, style: Style) -> String {
     let view = View::new(comparison);
@@ -58,7 +58,7 @@ pub fn table(comparison: &StudyComparison, width: Option<u16>, style: Style) -> 
     text
 }
 
-/// What the two sets are, with a mark at what differs.
+/// The two sets, with a mark at each difference.
 fn sets(view: &View, paper: &Paper) -> String {
     let mut table = paper.new_table();
     table.set_header(["", "baseline", "candidate", ""]);
@@ -76,7 +76,7 @@ fn sets(view: &View, paper: &Paper) -> String {
 }
 
 /// One table of all groups, each under the name of its measure. Where it is too wide, the figures of
-/// both sets are left out: change, interval and verdict are what was asked for.
+/// both sets are left out: change, interval and verdict are the question.
 fn groups(head: [&str; 6], groups: &[Group], paper: &Paper) -> String {
     let mut rows: Vec<[String; 6]> = Vec::new();
     for line in groups.iter().flat_map(|group| &group.lines) {
@@ -119,7 +119,7 @@ fn groups(head: [&str; 6], groups: &[Group], paper: &Paper) -> String {
     text.replace('▼', "\u{1b}[1;31m▼\u{1b}[0m").replace('▲', "\u{1b}[32m▲\u{1b}[0m")
 }
 
-/// What makes a row stand out without colour too.
+/// The mark that makes a row stand out without colour too.
 fn mark(mark: Mark) -> &'static str {
     match mark {
         Mark::Worse => "▼ ",

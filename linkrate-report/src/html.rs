@@ -1,6 +1,6 @@
 //! `report.html`: one file that needs no network, no script and no colour.
 //!
-//! The page is `templates/report.html` with `templates/report.css`; what it says is
+//! The page is `templates/report.html` with `templates/report.css`; its content is
 //! [`crate::paper`]. Charts whose rows have names are drawn twice, for wide and for narrow screens,
 //! and the style sheet shows one: a chart that is only scaled down is not legible on a phone.
 
@@ -23,7 +23,7 @@ struct Page<'a> {
 ///
 /// # Errors
 /// [`ReportError::Chart`] if a chart cannot be drawn, [`ReportError::Template`] if the template
-/// does not fit; neither depends on what was measured.
+/// does not fit; neither depends on the figures.
 pub fn page(results: &StudyResults) -> Result<String, ReportError> {
     let css = include_str!("../templates/report.css");
     let page = render("report.html", TEMPLATE, &Page { css, paper: Paper::new(results)? })?;

@@ -12,7 +12,7 @@ use crate::words::count;
 /// Version of the JSON documents.
 const FORMAT: u32 = 1;
 
-/// What the lab is and who is in it.
+/// The lab and its hosts.
 pub fn text(lab: &LabReport) -> String {
     let clients = lab.hosts.len().saturating_sub(1);
     let ports = lab.hosts.first().map_or(0, |sut| sut.interfaces.len());
@@ -41,7 +41,7 @@ pub fn text(lab: &LabReport) -> String {
             lines.push([String::new(), String::new()]);
         }
         lines.into_iter().enumerate().map(|(index, [interface, address])| {
-            // a host is named once, whatever it has
+            // a host is named once, even with several interfaces
             let once = |text: String| if index == 0 { text } else { String::new() };
             let (name, pid) = (once(host.name.clone()), once(host.pid.to_string()));
             vec![name, pid, once(host.cpus.to_string()), interface, address]

@@ -12,7 +12,7 @@
 //! - [`markdown`]: the same story with its figures as files beside it
 //! - [`charts`]: charts as papers draw them
 //! - [`comparison`]: two result sets, as a table, Markdown and a document
-//! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and what they count
+//! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and their counters
 //! - [`number`]: figures with significant digits, units and intervals; the only place that formats them
 //! - [`watch`]: a study while it runs
 //! - [`words`]: effects, reasons and counts in words, shared by terminal and paper

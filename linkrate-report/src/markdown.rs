@@ -1,5 +1,5 @@
 //! `report.md`: the paper as Markdown that GitHub shows well, with its figures as SVG files beside
-//! it. The text is `templates/report.md`; what it says is [`crate::paper`].
+//! it. The text is `templates/report.md`; its content is [`crate::paper`].
 
 use linkrate_study::results::StudyResults;
 use serde::Serialize;
@@ -29,7 +29,7 @@ struct Document<'a> {
 ///
 /// # Errors
 /// [`ReportError::Chart`] if a figure cannot be drawn, [`ReportError::Template`] if the template
-/// does not fit; neither depends on what was measured.
+/// does not fit; neither depends on the figures.
 pub fn document(results: &StudyResults) -> Result<Markdown, ReportError> {
     let mut paper = Paper::new(results)?;
     let mut files = Vec::new();
@@ -49,7 +49,7 @@ fn file_name(figure: &Figure, index: usize) -> String {
     format!("figure-{}-{letter}.svg", figure.number)
 }
 
-/// A drawing as a file of its own, on a white ground, since what lies around it is not known.
+/// A drawing as a file of its own, on a white ground, since its surroundings are not known.
 fn file(picture: &Picture) -> Result<String, ReportError> {
     let svg = render("figure.svg", FIGURE, picture)?;
     Ok(svg.replace(|c: char| c.is_control() && c != '\n', " "))

@@ -7,7 +7,7 @@
 
 use linkrate_study::quantity::{Interval, Quantity, Unit};
 
-/// What stands for a figure that does not exist.
+/// The mark for a figure that does not exist.
 pub const ABSENT: &str = "–";
 
 /// A half-width below which the fourth digit is worth printing, as a fraction of the mean.
@@ -39,7 +39,7 @@ fn fixed(value: f64, decimals: i32, digits: u32) -> String {
         return ABSENT.to_owned();
     }
     if decimals >= 0 {
-        // beyond this many decimals a figure is noise whatever its digits
+        // beyond this many decimals a figure is noise
         let places = decimals.min(digits as i32 + 3) as usize;
         return signed(format!("{value:.places$}"));
     }
@@ -64,7 +64,7 @@ fn signed(text: String) -> String {
     text.replace('-', "−")
 }
 
-/// What a figure is divided by, and the unit that then stands behind it.
+/// The divisor of a figure, and the unit of the quotient.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     /// Divisor of the stored value.
@@ -293,7 +293,7 @@ pub fn published(value: f64, unit: Unit) -> String {
     format!("{shortest} {}", scale.unit)
 }
 
-/// A difference with its sign: what [`published`] or [`mean`] made of it.
+/// A difference with its sign; `text` is from [`published`] or [`mean`].
 pub fn difference(value: f64, text: String) -> String {
     if value > 0.0 { format!("+{text}") } else { text }
 }

@@ -1,6 +1,6 @@
 //! The white paper: everything that HTML and Markdown put in place, as text and drawings.
 //!
-//! - [`highlights`]: what was shown, in sentences, and where nothing was
+//! - [`highlights`]: the claimed effects in sentences, and the steps without one
 //! - [`advice`]: recommended use, each sentence tied to its effects
 //! - [`steps`]: effects of one step put into words, for both
 //! - [`cell_figures`]: figures of cells: bars, scaling, sweeps, latency
@@ -161,7 +161,7 @@ impl<'a> Paper<'a> {
     ///
     /// # Errors
     /// [`ReportError::Chart`] or [`ReportError::Template`] if a figure cannot be drawn; neither
-    /// depends on what was measured.
+    /// depends on the figures.
     pub fn new(results: &'a StudyResults) -> Result<Self, ReportError> {
         let plan = results.plan.as_deref();
         let asked = plan.and_then(|plan| method::question(&plan.study.source));

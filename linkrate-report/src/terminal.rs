@@ -142,7 +142,7 @@ impl Page<'_> {
         self.paper.print(&table)
     }
 
-    /// Effects under the name of what they compare, in the order in which the study has them.
+    /// Effects under the name of their measure, in the order of the study.
     /// Where many have no interval, how many those are is all there is to say of them.
     fn effects(&self) -> String {
         let all = &self.results.effects;
@@ -194,7 +194,7 @@ impl Page<'_> {
         self.paper.print(&table)
     }
 
-    /// Published figures beside the measured ones, under the name of what they are of.
+    /// Published figures beside the measured ones, under the name of their measure.
     fn published(&self) -> String {
         let mut table = self.paper.new_table();
         table.set_header(["beside the paper", "published", "measured", "interval"]);
@@ -214,7 +214,7 @@ impl Page<'_> {
         self.paper.print(&table)
     }
 
-    /// What is said in sentences, each behind the word that says what it is.
+    /// Notes, each after the word that names its kind.
     fn notes(&self) -> String {
         let results = self.results;
         let mut table = self.paper.new_table();

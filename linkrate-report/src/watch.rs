@@ -130,7 +130,7 @@ fn bar(ratio: f64) -> char {
     if ratio <= 1.0 {
         return BARS[0];
     }
-    // a ratio beyond every bar, or none at all, has the highest one
+    // a ratio beyond every bar, or no ratio at all, has the highest one
     let step = (ratio.log2() * 2.0).floor() + 1.0;
     BARS[if step < 7.0 { step as usize } else { 7 }]
 }
@@ -196,7 +196,7 @@ fn bold(text: &str, style: Style) -> String {
     if style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
-/// At most so many characters; escape sequences of one's own stand around what was cut already.
+/// At most so many characters; text with escape sequences was cut before they were added.
 fn cut(text: &str, width: usize) -> String {
     let plain = text.starts_with('\u{1b}') || text.chars().count() <= width;
     if plain {

@@ -1,5 +1,5 @@
-//! Points with intervals, a row each: effects around "no change", and what was measured beside
-//! what a paper published.
+//! Points with intervals, a row each: effects around "no change", and measured figures beside
+//! published ones.
 
 use plotters::prelude::*;
 
@@ -62,7 +62,7 @@ fn values(groups: &[Group]) -> impl Iterator<Item = f64> {
     })
 }
 
-/// The interval, the point on it, and what was published.
+/// The interval, its point, and the published figure.
 fn point(
     area: &Area<'_>,
     row: &ChartRow,

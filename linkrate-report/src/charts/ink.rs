@@ -99,7 +99,7 @@ enum Pattern {
     Cross,
 }
 
-/// Surfaces: what is told apart without colour as well.
+/// Surfaces, which differ without their colours too.
 const SURFACES: [(RGBColor, Pattern); 12] = [
     (RGBColor(0xE4, 0xEA, 0xF1), Pattern::Plain),
     (RGBColor(0xA9, 0xC4, 0xE2), Pattern::Rising),

@@ -22,7 +22,7 @@ const BELOW: i32 = 46;
 const SWATCH: i32 = 22;
 /// Between entries of the legend.
 const GAP: i32 = 12;
-/// A limit so many times above everything measured is told in words: drawn in, it would press the
+/// A limit so many times above every figure is given in words: drawn in, it would press the
 /// figure flat.
 const FAR: f64 = 4.0;
 

@@ -47,11 +47,11 @@ impl Size {
 /// One row of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChartRow {
-    /// What stands before it.
+    /// The text on its left.
     pub name: String,
-    /// What stands behind it on a wide chart.
+    /// The text on its right in a wide chart.
     pub figure: String,
-    /// What stands behind it on a narrow chart.
+    /// The text on its right in a narrow chart.
     pub short_figure: String,
     /// Where the point is; `None` leaves the row empty.
     pub value: Option<f64>,
@@ -72,7 +72,7 @@ pub struct Group {
     pub rows: Vec<ChartRow>,
 }
 
-/// Draws what lies below all rows; takes the way from values to pixels.
+/// Draws the background of all rows; takes the map from values to pixels.
 pub type Backdrop<'a> = dyn Fn(&Area<'_>, &dyn Fn(f64) -> i32) -> Drawn + 'a;
 /// Draws the mark of one row at a height; takes the way from values to pixels.
 pub type Mark<'a> = dyn Fn(&Area<'_>, &ChartRow, i32, &dyn Fn(f64) -> i32) -> Drawn + 'a;
@@ -86,7 +86,7 @@ pub struct Layout {
     items: Vec<(i32, Item)>,
 }
 
-/// What stands on a line of the chart.
+/// The content of one line of the chart.
 enum Item {
     /// A group's name, by index.
     Heading(usize),

@@ -20,7 +20,7 @@ const SWATCH: i32 = 28;
 /// One bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stack {
-    /// What stands before it.
+    /// The text on its left.
     pub name: String,
     /// Shares in per cent, in the order of the names.
     pub shares: Vec<f64>,

@@ -12,7 +12,7 @@ use linkrate_study::verdict::Verdict;
 use super::steps::{self, Step};
 use crate::{number, words};
 
-/// Factors that say what is asked of the host, not how it is set.
+/// Factors that describe the work of the host, not its settings.
 const WORK: [&str; 5] = ["direction", "kind", "request", "response", "clients"];
 
 /// Advice on one setting.
@@ -121,7 +121,7 @@ fn one(
     })
 }
 
-/// A sentence goes on in small letters behind a name and a colon.
+/// A sentence continues in lower case after a name and a colon.
 fn lower_case(prefix: &str, verb: &str) -> String {
     if prefix.is_empty() { verb.to_owned() } else { verb.to_lowercase() }
 }

@@ -11,7 +11,7 @@ use crate::charts::stacks::{self, Stack};
 use crate::number::{self, Scale};
 use crate::{ReportError, words};
 
-/// Most rows of a figure of effects: more do not stand on a page. The table has all of them.
+/// Most rows of a figure of effects: more do not fit a page. The table has all of them.
 const MOST_ROWS: usize = 24;
 
 /// The effects, a figure for each measure.

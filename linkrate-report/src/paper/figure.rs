@@ -22,7 +22,7 @@ pub struct Figure {
 /// A drawing with its text alternative.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Picture {
-    /// What it shows, for who cannot see it and for the name of its file.
+    /// Its title, which is also its text alternative.
     pub title: String,
     /// Its values in words.
     pub description: String,

@@ -17,7 +17,7 @@ pub struct Sentence {
     pub effects: Vec<usize>,
 }
 
-/// Most cells that an empty list of factors tells one by one.
+/// Most cells that a study without effects describes one by one.
 const MOST_CELLS: usize = 4;
 
 /// The highlights. Too few blocks have none, and one sentence says so.
@@ -160,7 +160,7 @@ pub fn knee<'r>(
     knee.filter(|level| Some(level) != levels.first())
 }
 
-/// Of a study that compares nothing: what was measured.
+/// The cells of a study without effects.
 fn cells(results: &StudyResults) -> Vec<Sentence> {
     let enough = results.cells.iter().filter(|cell| cell.runs >= FEWEST_TO_CLAIM);
     let told = enough

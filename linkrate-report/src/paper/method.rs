@@ -11,7 +11,7 @@ use linkrate_terms::{MessageSize, Protocol, SendPath, Task, Workload};
 
 use crate::{number, words};
 
-/// The paragraphs. Without a plan only what the results themselves know.
+/// The paragraphs. Without a plan only those of the results.
 pub fn paragraphs(results: &StudyResults) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(plan) = &results.plan {
@@ -274,7 +274,7 @@ fn sentence(text: &str) -> String {
     format!("{text}.")
 }
 
-/// The question that stands at the head of a study file, and what its comment says after it.
+/// The question at the head of a study file, and the rest of its first comment.
 /// Nothing unless the first paragraph asks.
 pub fn question(source: &str) -> Option<(String, Vec<String>)> {
     let comment = source.lines().take_while(|line| line.starts_with('#'));

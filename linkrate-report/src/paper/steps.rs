@@ -1,7 +1,7 @@
 //! Effects of one step between levels, gathered and put into words.
 //!
 //! A step (from no offload to TSO) has an effect at each combination of the other factors. They
-//! are told together: one clause for each combination of what has names (direction), in which
+//! stand together: one clause for each combination of named levels (direction), in which
 //! numbers (ports, sizes) are listed. Falls and rises never share a verb.
 
 use linkrate_study::levels::{Level, Levels};
@@ -193,7 +193,7 @@ impl<'a> Step<'a> {
         number::change(&span).ends
     }
 
-    /// In how many of the pairs both cells carry what their links can.
+    /// The number of pairs in which both cells reach the limit of their links.
     pub fn full_links(&self) -> usize {
         let is_full = |cell: &CellResult| match (&cell.throughput, &cell.limit) {
             (Some(rate), Some(limit)) => rate.interval.mean >= FULL * limit.interval.mean,

@@ -20,7 +20,7 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The rows.
     pub rows: Vec<TableRow>,
-    /// What stands below it.
+    /// The note below it.
     pub note: String,
 }
 
@@ -47,7 +47,7 @@ pub struct TableRow {
 pub struct Field {
     /// What it says.
     pub text: String,
-    /// What stands beside or below it in smaller type.
+    /// The text beside or below it in smaller type.
     pub small: String,
 }
 
@@ -360,7 +360,7 @@ pub struct Evidence {
 /// A column of the evidence.
 type Proof = (&'static str, fn(&CellResult) -> Option<String>);
 
-/// The evidence, by what it is about; without the columns that no cell has.
+/// The evidence by subject, without the columns that no cell has.
 pub fn evidence(cells: &[CellResult]) -> Evidence {
     let packets: [Proof; 7] = [
         ("packet built by TCP", |cell| cell.evidence.stack_packet_bytes.map(bytes)),

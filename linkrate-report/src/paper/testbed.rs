@@ -1,6 +1,6 @@
 //! The testbed as a picture: hosts, adapters with their ports, wires and clients.
 //!
-//! What stands where is computed here; `templates/testbed.svg` has the drawing. Ports that are
+//! The layout is computed here; `templates/testbed.svg` has the drawing. Ports that are
 //! alike beyond the first eight are one row.
 
 use linkrate_study::quantity::Unit;
@@ -46,13 +46,13 @@ struct Card {
     name: String,
 }
 
-/// A port with what hangs on it.
+/// A port with its clients.
 #[derive(Debug, Clone, Serialize)]
 struct Wire {
     y: u32,
     port: String,
     rate: String,
-    /// Whether a switch stands between.
+    /// Whether a switch is between them.
     switch: bool,
     clients: String,
 }
@@ -145,7 +145,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
     }
     if let Adapter::Interfaces(existing) = &testbed.adapter {
         let per_port = existing.clients_per_port().max(1) as usize;
-        // a link without a rate has none to be told
+        // a link without a rate has no label
         let rate_of = |number: usize| {
             Some(fact(&format!("port-{number}-rate")))
                 .filter(|rate| rate.starts_with(char::is_numeric))
