@@ -105,7 +105,7 @@ impl DeviceThreads {
     ///
     /// # Errors
     /// A thread cannot be started or placed, or has ended.
-    pub fn segment(&mut self, name: &str, fabric: Fabric) -> Result<Segment, AdapterError> {
+    pub fn segment(&mut self, fabric: Fabric) -> Result<Segment, AdapterError> {
         let served = |thread: &Arc<DeviceThread>| thread.serves.load(Ordering::Relaxed);
         let idlest = self.threads.iter().min_by_key(|thread| served(thread));
         let thread = match idlest {
@@ -122,7 +122,7 @@ impl DeviceThreads {
         thread.serves.fetch_add(1, Ordering::Relaxed);
         let number = thread.segments.fetch_add(1, Ordering::Relaxed);
         thread.tell(Command::AddSegment(number, fabric::build(fabric)))?;
-        Ok(Segment::new(name, fabric, number, thread))
+        Ok(Segment::new(fabric, number, thread))
     }
 
     /// CPU time of each thread so far.
@@ -134,11 +134,5 @@ impl DeviceThreads {
     /// Kernel ids of the threads.
     pub fn ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
         self.threads.iter().map(|thread| thread.thread.id())
-    }
-
-    /// The CPU of a thread that has ended by itself.
-    #[must_use]
-    pub fn ended(&self) -> Option<u32> {
-        self.threads.iter().find(|thread| thread.has_ended()).map(|thread| thread.cpu)
     }
 }

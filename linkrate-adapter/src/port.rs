@@ -120,7 +120,6 @@ impl PortShared {
 /// A part of a testbed: a fabric and the ports on it. Dropping it removes the fabric.
 #[derive(Debug)]
 pub struct Segment {
-    name: String,
     fabric: Fabric,
     number: usize,
     thread: Arc<DeviceThread>,
@@ -128,25 +127,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new(
-        name: &str,
-        fabric: Fabric,
-        number: usize,
-        thread: Arc<DeviceThread>,
-    ) -> Self {
-        Self { name: name.to_owned(), fabric, number, thread, attached: 0 }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What joins its ports.
-    #[must_use]
-    pub fn fabric(&self) -> Fabric {
-        self.fabric
+    pub(crate) fn new(fabric: Fabric, number: usize, thread: Arc<DeviceThread>) -> Self {
+        Self { fabric, number, thread, attached: 0 }
     }
 
     /// Attaches a port, while others carry traffic, and starts its drivers.
@@ -301,10 +283,12 @@ impl Port {
         all
     }
 
-    /// Whether its interface is gone, or the device thread.
+    /// Whether its interface is gone, or a thread that serves it has ended.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.shared.interface.is_broken() || self.thread.has_ended()
+        self.shared.interface.is_broken()
+            || self.thread.has_ended()
+            || self.drivers.iter().any(driver_threads::Polled::has_ended)
     }
 
     /// Requests settings while traffic flows.

@@ -136,12 +136,6 @@ impl DriverThreads {
         self.0.told.priority()
     }
 
-    /// Whether a thread has ended by itself.
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
-        self.0.threads.iter().any(|driver| driver.thread.has_ended())
-    }
-
     /// The thread for the next queue, and that thread's interrupt.
     pub(crate) fn next(&self) -> (usize, Arc<Waker>) {
         let thread = self.0.queues.fetch_add(1, Ordering::Relaxed) % self.0.threads.len().max(1);
@@ -153,6 +147,13 @@ impl DriverThreads {
         let number = self.0.numbers.fetch_add(1, Ordering::Relaxed);
         self.0.threads[thread].tell(Command::Add(number, Box::new(driver)));
         Polled { all: Arc::clone(&self.0), thread, number }
+    }
+}
+
+impl Polled {
+    /// Whether the queue's driver thread has ended by itself.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.all.threads[self.thread].thread.has_ended()
     }
 }
 

@@ -346,7 +346,7 @@ impl Join for Adapters {
         let Some((devices, drivers)) = &mut self.threads else {
             return Err(LabError::Io(std::io::Error::other("no threads for adapters")));
         };
-        let mut wire = devices.segment(&format!("segment {number}"), segment.fabric)?;
+        let mut wire = devices.segment(segment.fabric)?;
         let queues = self.model.queues;
         let address = |host: u8| [0x02, 0, 0, (number >> 8) as u8, number as u8, host];
         let sut = wire.attach(PortSpec {
