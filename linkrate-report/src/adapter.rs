@@ -105,7 +105,7 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
         // writing to a String does not fail
         let _ = write!(text, "\n  {name:<NAMES$}{value}");
     };
-    line("reaches", &format!("{}, by a {}", port.reaches.join(", "), port.wire));
+    line("reaches", &format!("{}, by a {}", port.reaches.join(", "), port.fabric));
     if let Some(file) = &port.capture {
         line("captured to", file);
     }

@@ -41,8 +41,8 @@ const TAP_QUEUE: u32 = 16_384;
 /// A segment with its ports.
 #[derive(Debug)]
 pub struct Segment {
-    /// What joins the ports.
-    pub fabric: Fabric,
+    /// Its part of the topology.
+    pub topology: topology::Segment,
     /// The ports of the system under test; at least one.
     pub ports: Vec<SutPort>,
     /// The ports of the clients.
@@ -68,8 +68,8 @@ impl SutPort {
 }
 
 impl Segment {
-    /// Sets the knobs of the SUT's ports named in `interfaces`, and at the clients' ports those that
-    /// must be the same. Adds the effective knobs of each port to `effective`.
+    /// Sets the knobs of the SUT's ports named in `interfaces`, and at the ports of their clients those
+    /// that must be the same. Adds the effective knobs of each port to `effective`.
     ///
     /// # Errors
     /// A device does not answer.
@@ -80,17 +80,17 @@ impl Segment {
         asked: &InterfaceKnobs,
         effective: &mut BTreeMap<String, InterfaceKnobs>,
     ) -> Result<(), LabError> {
-        let named = |port: &&SutPort| interfaces.iter().any(|name| name == port.name());
-        let ports: Vec<&SutPort> = self.ports.iter().filter(named).collect();
-        if ports.is_empty() {
-            return Ok(());
-        }
+        let named = |port: &SutPort| interfaces.iter().any(|name| name == port.name());
         let knobs = model.defaults.with(asked);
-        ports.iter().for_each(|port| port.port.set_knobs(knobs.clone()));
-        for client in &self.clients {
-            client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
+        for port in self.ports.iter().filter(|port| named(port)) {
+            port.port.set_knobs(knobs.clone());
         }
-        for port in ports {
+        for (index, client) in self.clients.iter().enumerate() {
+            if named(&self.ports[self.topology.port_of(index)]) {
+                client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
+            }
+        }
+        for port in self.ports.iter().filter(|port| named(port)) {
             let of_the_port = effective_knobs(&port.port)?;
             if let Some(knobs) = effective.get_mut(port.name()) {
                 *knobs = with_port(knobs.clone(), of_the_port);
@@ -101,10 +101,10 @@ impl Segment {
 
     /// Gives each of several ports a VLAN of its own with the clients that it leads to. Otherwise the
     /// SUT would answer ARP requests for the address of one port on the others as well.
-    fn divide(&self, of: &topology::Segment) -> Result<(), LabError> {
+    fn divide(&self) -> Result<(), LabError> {
         let ports = self.ports.iter().map(|port| &port.port).enumerate();
         let clients = self.clients.iter().enumerate();
-        let clients = clients.map(|(index, client)| (of.port_of(index), client));
+        let clients = clients.map(|(index, client)| (self.topology.port_of(index), client));
         for (port, end) in ports.chain(clients) {
             let vlan = Vlans::Access(1 + port as u16);
             end.links().try_for_each(|link| link.set_vlans(vlan.clone()))?;
@@ -121,7 +121,7 @@ impl Segment {
     /// the switch's port that it leads to.
     pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
         let set = |port: &Port| port.links().for_each(|link| link.set_rate(rate));
-        match self.fabric {
+        match self.topology.fabric {
             Fabric::Switch => set(port),
             Fabric::Cable => self.all_ports().for_each(set),
         }
@@ -425,9 +425,9 @@ impl Join for Adapters {
                 host: HostSide::Device,
             })?);
         }
-        let made = Segment { fabric: segment.fabric, ports, clients: far_ends, joined };
+        let made = Segment { topology: segment.clone(), ports, clients: far_ends, joined };
         if let [_, _, ..] = made.ports[..] {
-            made.divide(segment)?;
+            made.divide()?;
         }
         let number = |segment: &Segment| segment.ports.first().map_or(0, |port| port.number);
         let at = self.segments.partition_point(|other| number(other) < first);

@@ -132,7 +132,7 @@ impl PortOnSegment<'_> {
         let links = || self.port.links().map(|link| link.shared());
         Ok(PortReport {
             adapter: self.of_sut.map(|port| port.number / per_adapter),
-            wire: self.segment.fabric.name().to_owned(),
+            fabric: self.segment.topology.fabric.name().to_owned(),
             reaches,
             link_up: links().any(LinkShared::is_up),
             // the rates of all links together
