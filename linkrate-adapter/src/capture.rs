@@ -1,8 +1,8 @@
-//! Captures of a port as pcapng, on demand: what the host hands over and gets, before the offloads
-//! and after, and what is on the wire.
+//! Captures of a port as pcapng, on demand: packets between host and device, and frames on each
+//! link.
 //!
-//! The device only copies a packet into a bounded queue; a thread of its own writes the file. What
-//! does not fit the queue is counted and left out, so that a capture never slows the port.
+//! The device copies a packet into a bounded queue; a thread of the capture writes the file. A packet
+//! that finds the queue full is counted and left out, so that a capture never slows the port.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -14,19 +14,18 @@ use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::clock::monotonic_ns;
+use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::Parts;
 use linkrate_wire::pcapng::{self, Direction, Interface, Packet};
 
 use crate::counters::DeviceCounters;
 use crate::frame::WireFrame;
-use crate::pacing::LAW;
 
 /// Packets between the device and the file.
 const QUEUE: usize = 16_384;
 
-/// Which side of the offloads a packet was seen on; the number of its interface in the file.
+/// The number of the host's side in the file. Links follow it.
 const HOST: u32 = 0;
-const WIRE: u32 = 1;
 
 #[derive(Debug)]
 struct Captured {
@@ -54,21 +53,32 @@ impl CaptureSlot {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Begins a capture into `path`, after the end of one that was on.
-    pub(crate) fn start(&self, path: &Path, port: &str) -> io::Result<()> {
+    /// Begins a capture into `path`. A capture that is on ends. `links` are the laws of the port's
+    /// links.
+    pub(crate) fn start(
+        &self,
+        path: &Path,
+        port: &str,
+        links: impl ExactSizeIterator<Item = LinkLaw>,
+    ) -> io::Result<()> {
         self.stop()?;
         let mut file = BufWriter::new(File::create(path)?);
         let mut head = Vec::new();
         pcapng::section_header("linkrate", &mut head);
-        // the host's side shows packets before the offloads and after, the wire's what travels
-        let link_type = LAW.capture_type();
-        for side in ["host", "wire"] {
-            let name = format!("{port} {side}");
+        let mut describe = |side: &str, law: LinkLaw| {
+            let (name, link_type) = (format!("{port} {side}"), law.capture_type());
             let side = Interface { name: &name, link_type, speed: None, snap_length: 0 };
             pcapng::interface_description(&side, &mut head);
+        };
+        // a TAP carries Ethernet frames, whatever the links carry
+        describe("host", LinkLaw::Ethernet);
+        let several = links.len() > 1;
+        for (number, law) in links.enumerate() {
+            let name = if several { format!("wire {number}") } else { "wire".to_owned() };
+            describe(&name, law);
         }
         file.write_all(&head)?;
-        // a reader finds a whole file however early the capture ends
+        // the file is whole even if the capture ends at once
         file.flush()?;
         let (to_file, captured) = sync_channel(QUEUE);
         let writer = std::thread::Builder::new()
@@ -79,7 +89,7 @@ impl CaptureSlot {
         Ok(())
     }
 
-    /// Ends the capture and says how many packets it has; 0 when none was on.
+    /// Ends the capture and returns the number of its packets; 0 without a capture.
     pub(crate) fn stop(&self) -> io::Result<u64> {
         self.on.store(false, Ordering::Relaxed);
         let Some(running) = self.lock().take() else { return Ok(0) };
@@ -94,9 +104,10 @@ impl CaptureSlot {
         }
     }
 
-    /// A frame on the wire.
-    pub(crate) fn wire(
+    /// A frame on link `link`.
+    pub(crate) fn link(
         &self,
+        link: u32,
         at_ns: u64,
         sent: bool,
         frame: &WireFrame,
@@ -104,7 +115,8 @@ impl CaptureSlot {
     ) {
         if self.is_on() {
             let bytes = [frame.head(), frame.tail()].concat();
-            self.put(Captured { interface: WIRE, at_ns, sent, bytes }, counters);
+            let interface = HOST + 1 + link;
+            self.put(Captured { interface, at_ns, sent, bytes }, counters);
         }
     }
 
@@ -144,4 +156,43 @@ fn write(mut file: BufWriter<File>, captured: &Receiver<Captured>) -> io::Result
     }
     file.flush()?;
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The link types of the file's interface descriptions, and the interfaces of its packets.
+    fn read(file: &Path) -> (Vec<u16>, Vec<u32>) {
+        let bytes = std::fs::read(file).unwrap();
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        let (mut types, mut interfaces, mut at) = (Vec::new(), Vec::new(), 0);
+        while at < bytes.len() {
+            match word(at) {
+                1 => types.push(u16::from_ne_bytes([bytes[at + 8], bytes[at + 9]])),
+                6 => interfaces.push(word(at + 8)),
+                _ => {}
+            }
+            at += word(at + 4) as usize;
+        }
+        (types, interfaces)
+    }
+
+    #[test]
+    fn each_link_is_captured_under_its_law() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("port.pcapng");
+        let (slot, counters) = (CaptureSlot::default(), DeviceCounters::default());
+        let frame = WireFrame::copied(vec![0; 60]);
+        slot.link(0, 1, true, &frame, &counters);
+        slot.start(&file, "agg0", [LinkLaw::Ethernet, LinkLaw::Atm].into_iter()).unwrap();
+        slot.host(1, true, &[&[0; 60]], &counters);
+        slot.link(1, 2, true, &frame, &counters);
+        slot.link(0, 3, false, &frame, &counters);
+        assert_eq!(slot.stop().unwrap(), 3);
+        let (types, interfaces) = read(&file);
+        let (ethernet, atm) = (LinkLaw::Ethernet.capture_type(), LinkLaw::Atm.capture_type());
+        assert_eq!(types, [ethernet, ethernet, atm]);
+        assert_eq!(interfaces, [0, 2, 1]);
+    }
 }

@@ -1,5 +1,5 @@
-//! What a port counts: 64 bits wide, by the names of RFC 2863 (ifTable, ifXTable) and RFC 3635
-//! (EtherLike) where they have one, and of linkrate's own where they have none.
+//! The counters of a port: 64 bits wide, with the names of RFC 2863 (ifTable, ifXTable) and RFC 3635
+//! (EtherLike), and names of linkrate where these have no name.
 //!
 //! Each counter has one writer, the device thread or one driver thread, so that counting takes no
 //! locked instruction.
@@ -26,7 +26,7 @@ impl Counter {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// The count so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -55,8 +55,8 @@ macro_rules! counters {
 counters! {
     /// Of a port at a switch, beside what its device counts. Written by the device thread.
     SwitchCounters {
-        /// Frames from the port that went to every other of their VLAN: their address was unknown,
-        /// or a group.
+        /// Frames from the port that went to all other ports of their VLAN: their address was
+        /// unknown, or a group.
         flooded = "switchFlooded",
         /// Frames from the port in a VLAN that it is no member of.
         vlan = "switchDropVlan",
@@ -80,7 +80,7 @@ counters! {
         out_multicast = "ifHCOutMulticastPkts",
         /// Broadcast frames sent.
         out_broadcast = "ifHCOutBroadcastPkts",
-        /// Packets that were not sent though nothing was wrong with them: the link was down.
+        /// Packets without an error that were not sent: the link was down.
         out_discards = "ifOutDiscards",
         /// Packets that could not be sent because of errors in them.
         out_errors = "ifOutErrors",
@@ -92,7 +92,7 @@ counters! {
         in_multicast = "ifHCInMulticastPkts",
         /// Broadcast frames received.
         in_broadcast = "ifHCInBroadcastPkts",
-        /// Frames without error that were dropped for want of room.
+        /// Frames without an error that were dropped: there was no room.
         in_discards = "ifInDiscards",
         /// Frames with errors.
         in_errors = "ifInErrors",
@@ -110,7 +110,7 @@ counters! {
 }
 
 counters! {
-    /// Of what a device does between interface and link. Written by the device thread.
+    /// Of a device's work between interface and link. Written by the device thread.
     DeviceCounters {
         /// Superframes of the host that were cut.
         tx_superframes = "txSuperframes",
@@ -128,7 +128,7 @@ counters! {
         tx_drop_oversized = "txDropOversized",
         /// Frames whose checksums were verified and right.
         rx_checksum_good = "rxChecksumGood",
-        /// Frames with a wrong checksum, handed up without a word about it.
+        /// Frames with a wrong checksum, handed up as unverified.
         rx_checksum_bad = "rxChecksumBad",
         /// Frames merged.
         rx_merged = "rxMergedFrames",
@@ -203,13 +203,13 @@ impl DeviceCounters {
             Reason::Full => &self.rx_flush_full,
             Reason::Evicted => &self.rx_flush_evicted,
             Reason::Flushed => &self.rx_flush_batch,
-            // another frame of the flow that does not fit, for whatever reason of its own
+            // another frame of the flow that does not fit
             _ => &self.rx_flush_mismatch,
         }
         .add(1);
     }
 
-    /// Counts why a frame was not merged, where that is for reasons of its own.
+    /// Counts why a frame was not merged, if the reason is in the frame.
     pub fn unmerged(&self, reason: Reason) {
         match reason {
             Reason::Flags | Reason::NoPayload => self.rx_unmerged_flags.add(1),
@@ -235,7 +235,7 @@ impl LinkCounters {
     }
 }
 
-/// The counter for a frame by how many stations its destination stands for.
+/// The counter for a frame, by its destination: one station, a group, or all.
 fn kind<'a>(
     frame: &[u8],
     unicast: &'a Counter,
@@ -252,7 +252,7 @@ fn kind<'a>(
 /// Counters by name.
 pub type Snapshot = BTreeMap<String, u64>;
 
-/// What was counted between two snapshots.
+/// The counts between two snapshots.
 #[must_use]
 pub fn since(later: &Snapshot, earlier: &Snapshot) -> Snapshot {
     let before = |name: &str| earlier.get(name).copied().unwrap_or(0);

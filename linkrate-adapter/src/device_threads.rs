@@ -47,7 +47,7 @@ impl DeviceThread {
             let cpus = CpuSet::from_iter([cpu]);
             sched::set_affinity(sched::current_thread(), &cpus).map_err(io::Error::other)?;
             sched::set_timer_slack_ns(1).map_err(io::Error::other)?;
-            // it shares its CPU with clients: the thread that wakes another is to finish first
+            // it shares its CPU with clients: a thread that it wakes must not preempt it
             sched::become_batch().map_err(io::Error::other)?;
             // A thread that another program keeps from its CPU for some milliseconds makes a sender
             // probe for a loss that is none. Without the privilege it waits its turn as others do.
@@ -59,7 +59,7 @@ impl DeviceThread {
         Ok(Self { cpu, clock, commands, doorbell, thread, serves, segments, taps })
     }
 
-    /// Tells the thread something.
+    /// Gives the thread a command.
     ///
     /// # Errors
     /// It has ended.
@@ -88,7 +88,7 @@ impl Drop for DeviceThread {
     fn drop(&mut self) {
         let _ = self.commands.send(Command::End);
         self.doorbell.wake();
-        // no caller is left to tell
+        // no caller is left for an error
         let _ = self.thread.join();
     }
 }

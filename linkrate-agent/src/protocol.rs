@@ -56,7 +56,7 @@ pub enum Request {
         peer_name: String,
         /// Process id of the other host's agent, which names its network namespace.
         peer_pid: u32,
-        /// Queue pairs the wire's ends can have at most.
+        /// Most queue pairs of each end.
         queues: u32,
     },
     /// Create a TAP in this host, with every offload left to its reader. It is down.

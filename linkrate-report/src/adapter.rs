@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use linkrate_terms::lab::{AdapterReport, PortReport, SettingsReport};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_terms::model::LinkKind;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model};
 use serde_json::json;
 
@@ -52,7 +53,17 @@ fn one_model(model: &Model, style: Style) -> String {
     line("source", model.source.clone());
     let (ports, queues) = (model.ports as usize, model.queues as usize);
     line("ports", format!("{ports}, each with {}", count(queues, "queue pair")));
-    line("link", rate(model.rate));
+    line(
+        "link",
+        format!(
+            "{}{}",
+            rate(model.rate),
+            match model.link {
+                LinkKind::Ethernet => "",
+                LinkKind::Atm => ", ATM over SONET",
+            }
+        ),
+    );
     line("bus", model.bus.map_or("never limits".to_owned(), line_rate));
     line("superframe", format!("{} bytes", grouped(model.superframe.into())));
     line("largest MTU", format!("{} bytes", grouped(model.max_mtu.into())));
@@ -94,7 +105,7 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
         // writing to a String does not fail
         let _ = write!(text, "\n  {name:<NAMES$}{value}");
     };
-    line("reaches", &format!("{}, by a {}", port.reaches.join(", "), port.wire));
+    line("reaches", &format!("{}, by a {}", port.reaches.join(", "), port.fabric));
     if let Some(file) = &port.capture {
         line("captured to", file);
     }

@@ -65,7 +65,7 @@ fn ports() -> AdapterReport {
         ports: vec![PortReport {
             name: "eth0".to_owned(),
             adapter: Some(0),
-            wire: "switch".to_owned(),
+            fabric: "switch".to_owned(),
             reaches: vec!["client-0".to_owned(), "client-1".to_owned()],
             link_up: false,
             link_rate: Some(BitRate(1e9)),

@@ -94,8 +94,9 @@ pub struct PortReport {
     /// The adapter of the system under test that it belongs to; absent for a client's.
     pub adapter: Option<u32>,
     /// `cable` or `switch`.
-    pub wire: String,
-    /// The ports it reaches over its wire.
+    #[serde(rename = "wire")]
+    pub fabric: String,
+    /// The other ports on its segment.
     pub reaches: Vec<String>,
     /// Whether its link is up.
     pub link_up: bool,

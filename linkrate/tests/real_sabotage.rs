@@ -107,7 +107,7 @@ fn a_device_that_ignores_a_setting_is_named() {
     let stick = |lab: &mut Lab, stuck| {
         let testbed = lab.testbed().expect("a testbed");
         let adapters = testbed.ground.adapters().expect("virtual adapters");
-        adapters.lines().iter().for_each(|line| line.sut.set_stuck(stuck));
+        adapters.sut_ports().for_each(|port| port.port.set_stuck(stuck));
     };
     believed(&mut lab, &lro(false));
     stick(&mut lab, true);
@@ -159,25 +159,23 @@ fn a_link_at_half_its_rate_is_named() {
     let mut lab = lab_of(&gigabit(), None);
     let spec = run_of(None);
     let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
-    let line = adapters.line(SUT_INTERFACE).expect("a port");
-    line.set_link_rate(&line.sut, BitRate(5e8));
-    let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
+    let segment = adapters.segment(SUT_INTERFACE).expect("a port");
+    segment.set_link_rate(&segment.ports[0].port, BitRate(5e8));
     let failure = refused(&mut lab, &spec);
     assert_eq!(failure.stage, Stage::Testbed);
     assert_eq!(failure.reason, "the link of eth0 runs at 500.0 Mb/s, expected 1.000 Gb/s");
 
     // whoever sets it back in time is betrayed by what the link carried
-    drop(ports);
     let adapters = lab.testbed();
     assert!(adapters.is_none(), "a testbed that was tampered with is not used again");
     believed(&mut lab, &spec);
     let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
-    let line = adapters.line(SUT_INTERFACE).expect("a port");
-    let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
+    let segment = adapters.segment(SUT_INTERFACE).expect("a port");
+    let ports = [&segment.ports[0].port, &segment.clients[0]].map(|port| Arc::clone(&port.shared));
     let saboteur = thread::spawn(move || {
         for rate in [5e8, 1e9] {
             thread::sleep(WINDOW / 2);
-            ports.iter().for_each(|port| port.link.set_rate(BitRate(rate)));
+            ports.iter().for_each(|port| port.links[0].set_rate(BitRate(rate)));
         }
     });
     let failure = refused(&mut lab, &spec);

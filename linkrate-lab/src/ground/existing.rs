@@ -24,15 +24,15 @@ use crate::host::{Client, Host, Participants};
 use crate::options::LabOptions;
 use crate::placement::Placement;
 
-/// What ends the agents of this machine: the end of their input, with time to restore settings.
+/// Agents of this machine end with their input, with time to restore settings.
 const LIFE: Life = Life::WithItsInput { patience: Duration::from_secs(15) };
 
 /// Existing interfaces of a testbed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Existing {
-    /// Those of the system under test, in the order of ports.
+    /// The interfaces of the system under test, in the order of ports.
     sut: Vec<InterfaceFacts>,
-    /// That of each client.
+    /// The interface of each client.
     clients: Vec<InterfaceFacts>,
     /// Limits of this testbed, as sentences.
     warnings: Vec<String>,

@@ -213,7 +213,7 @@ mod tests {
             ports: vec![PortReport {
                 name: "eth0".to_owned(),
                 adapter: Some(0),
-                wire: "cable".to_owned(),
+                fabric: "cable".to_owned(),
                 reaches: vec!["client-0".to_owned()],
                 link_up: true,
                 link_rate: Some(BitRate(1e9)),

@@ -121,6 +121,44 @@ fn an_atm_link_shows_the_rate_of_its_cells() {
     assert!(percent(LinkLaw::Ethernet) > counters::RATE_PERCENT);
 }
 
+/// The model says which law its counters are held against.
+#[test]
+fn a_run_on_an_atm_model_is_judged_by_the_law_of_cells() {
+    use linkrate_terms::model::LinkKind;
+    use linkrate_wire::link::atm::OC3C;
+
+    let testbed = |link| {
+        let model = model::Model { link, rate: Some(OC3C), ..model::find("gigabit").unwrap() };
+        let adapter = Adapter::Model(Box::new(model));
+        TestbedSpec { adapter, ..TestbedSpec::default() }
+    };
+    // cells for a second: 26 of 27 columns of OC-3c
+    let mut run = sent_at(1e9);
+    let octets = (149.76e6 / 8.0) as u64;
+    let port = &mut run.evidence.adapter.as_mut().unwrap().ports[0];
+    port.counters.insert("ifHCOutOctets".to_owned(), octets);
+    port.counters.insert("ifHCOutUcastPkts".to_owned(), octets / (192 * 53));
+    assert_eq!(check(&testbed(LinkKind::Atm), &run), Ok(()));
+    let reason = refused(&testbed(LinkKind::Ethernet), &run);
+    assert!(reason.contains("expected 155.5 Mb/s"), "{reason}");
+}
+
+/// 9180 octets of IP are 192 cells, 10,176 octets: more than any Ethernet frame of that MTU.
+#[test]
+fn frames_that_are_too_large_are_found_by_the_law_of_the_link() {
+    let mut run = sent_at(1e9);
+    run.effective.interface.mtu = Some(9180);
+    let ports = &mut run.evidence.adapter.as_mut().unwrap().ports;
+    ports.truncate(1);
+    let port = &mut ports[0];
+    port.counters.insert("ifHCOutUcastPkts".to_owned(), 1000);
+    port.counters.insert("ifHCOutOctets".to_owned(), 1000 * 192 * 53);
+    let spec = &fixture::ladder().cells[0].spec;
+    let told = |law| contradictions::of_cell(law, spec, &[&run]);
+    assert!(!told(LinkLaw::Atm).iter().any(|told| told.starts_with("frames sent")));
+    assert!(told(LinkLaw::Ethernet).iter().any(|told| told.starts_with("frames sent")));
+}
+
 #[test]
 fn an_idle_link_tells_nothing() {
     let mut run = sent_at(1e9);
@@ -348,7 +386,7 @@ fn lro_may_merge_nothing_where_nothing_can_be_merged() {
     let (spec, few) = unmerged(400);
     assert_eq!(merging_refused(&spec, &few), None, "the first round trips");
     // it is told nevertheless
-    let told = contradictions::of_cell(&spec, &[&few]);
+    let told = contradictions::of_cell(LinkLaw::Ethernet, &spec, &[&few]);
     assert_eq!(told, ["lro was on, but the adapter merged no received segments"]);
     // 80,000 segments are 20 in a batch of 250 µs: two of each of ten connections
     let crowd = |connections| with(&|workload, _, _| workload.connections = connections);

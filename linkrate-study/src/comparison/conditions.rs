@@ -409,6 +409,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
             title: _,
             source: _,
             ports,
+            link,
             rate,
             bus,
             queues,
@@ -424,6 +425,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         };
         for (name, value) in [
             ("ports", ports.to_string()),
+            ("link", link.name().to_owned()),
             ("rate", rate_text(rate)),
             ("bus", rate_text(bus)),
             ("queues", queues.to_string()),
