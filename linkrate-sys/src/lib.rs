@@ -16,6 +16,7 @@
 //! - [`softirq_spin`]: a softirq load of known size
 //! - [`local_socket`]: Unix sockets with abstract names
 //! - [`shell`]: words quoted for a shell
+//! - [`tell`]: lines to the person that never fail
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
 
 pub mod awake;
@@ -50,5 +51,6 @@ pub mod splice;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
+pub mod tell;
 pub mod tree;
 pub mod wait;
