@@ -19,6 +19,9 @@
 //! - [`tell`]: lines to the person that never fail
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
 
+// printing panics when nobody reads: lines to the person go through `tell`
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod awake;
 mod bpf;
 pub mod clock;
