@@ -16,7 +16,11 @@
 //! - [`softirq_spin`]: a softirq load of known size
 //! - [`local_socket`]: Unix sockets with abstract names
 //! - [`shell`]: words quoted for a shell
+//! - [`tell`]: lines to the person that never fail
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
+
+// printing panics when nobody reads: lines to the person go through `tell`
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod awake;
 mod bpf;
@@ -50,5 +54,6 @@ pub mod splice;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
+pub mod tell;
 pub mod tree;
 pub mod wait;
