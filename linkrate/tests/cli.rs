@@ -378,6 +378,7 @@ fn an_agent_refuses_nonsense_and_goes_on() {
         interfaces: Vec::new(),
         cpus: Default::default(),
         profile: false,
+        agents: Vec::new(),
     };
     for (message, reason) in [
         (json!("no-such-request"), "message is not understood: unknown variant"),

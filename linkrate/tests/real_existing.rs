@@ -6,15 +6,14 @@ mod common;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::machines::{Lab, Machine, SSHD, two_cpus};
+use common::machines::{Lab, SSHD, measure_the_loop, two_cpus, with_a_loop};
 use common::processes::OwnCopy;
 use common::small::{await_stored, stored};
 use common::up::ready;
-use common::{Running, command, has_or_skips, skip, wait_until};
+use common::{Running, has_or_skips, skip, wait_until};
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -180,28 +179,6 @@ fn what_cannot_be_reached_is_named_with_its_remedy() {
     }
     own.expect_nothing_left();
     assert_eq!(lab.settings(), before);
-}
-
-/// A machine with a cable from one of its interfaces to another.
-fn with_a_loop() -> Machine {
-    let machine = Machine::start();
-    machine.sh("ip link set lo up
-         ip link add eth1 type veth peer name eth2
-         ip address add 198.51.100.1/24 dev eth1
-         ip address add 198.51.100.2/24 dev eth2
-         ip address add 203.0.113.1/28 dev eth2
-         ip link set eth1 mtu 1400 up
-         ip link set eth2 mtu 1400 gso_max_segs 4000 up
-         ip route add 192.0.2.0/24 via 203.0.113.2 dev eth2
-         ethtool -K eth2 gro off");
-    machine
-}
-
-fn measure_the_loop(machine: &Machine, program: &Path, more: &str) -> Command {
-    let words = "measure --json --interface eth1 --client interface:eth2 --warm-up 100ms";
-    let mut measure = command(program, words);
-    machine.on(measure.args(more.split_whitespace()));
-    measure
 }
 
 #[test]

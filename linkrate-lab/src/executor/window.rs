@@ -1,6 +1,6 @@
 //! The window of a run: all hosts and adapters count over the same time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use linkrate_agent::protocol::{MeasureSpec, Refusal, Reply, Request, WindowReport};
@@ -54,6 +54,7 @@ pub(super) fn measure(
         .chain(testbed.clients.iter().take(clients).map(|client| vec![client.interface.clone()]))
         .collect();
     let cpus = accounted(testbed, clients);
+    let agents = agents_by_machine(testbed, clients);
     let local = |ns: u64, host: &Host| ns.saturating_add_signed(host.clock_offset_ns);
     for (number, ((host, interfaces), cpus)) in
         participants(testbed, clients).zip(interfaces).zip(cpus).enumerate()
@@ -66,6 +67,7 @@ pub(super) fn measure(
             // only the SUT's CPUs are sampled
             profile: spec.profile && number == 0,
             cpus,
+            agents: agents.get(&host.hello.boot_id).cloned().unwrap_or_default(),
         }))?;
     }
     let connection = &testbed.sut.connection;
@@ -111,6 +113,15 @@ fn lead(testbed: &mut Testbed, clients: usize) -> Duration {
     }
     let slowest_ns = participants(testbed, clients).map(|host| host.round_trip_ns).max();
     (FAR_LEAD + Duration::from_nanos(slowest_ns.unwrap_or(0)) * 2).min(LONGEST_LEAD)
+}
+
+/// The process ids of the agents of a run by the boot id of their machine.
+fn agents_by_machine(testbed: &mut Testbed, clients: usize) -> BTreeMap<String, Vec<u32>> {
+    let mut agents: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for host in participants(testbed, clients) {
+        agents.entry(host.hello.boot_id.clone()).or_default().push(host.hello.pid);
+    }
+    agents
 }
 
 /// The CPUs that each agent accounts for, the system under test's first: one agent for the CPUs of
