@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use linkrate_terms::CpuMeter;
 
-use super::cpus::cpu_meters;
+use super::cpus::CpuArgs;
 use super::existing::ExistingArgs;
 
 /// `linkrate study ...`
@@ -156,16 +155,8 @@ pub struct StudyRunArgs {
     /// Seed for the order of runs [default: that of the study]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
-    /// CPUs of the system under test, for example 0 or 0-3
-    #[arg(long, value_name = "CPUS")]
-    pub sut_cpu: Option<String>,
-    /// CPUs of the clients and of linkrate itself
-    #[arg(long, value_name = "CPUS")]
-    pub client_cpu: Option<String>,
-    /// CPU meter: the kernel's idle time, or threads that count the time that no other thread uses
-    /// [default: auto, the idle time where the kernel keeps it exactly]
-    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
-    pub cpu_meter: Option<CpuMeter>,
+    #[command(flatten)]
+    pub cpus: CpuArgs,
     /// The results directory [default: results/STUDY-DATE-TIME]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,

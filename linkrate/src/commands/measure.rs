@@ -16,7 +16,6 @@ use linkrate_terms::units::parse_duration;
 use linkrate_terms::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
 
 use super::testbed::testbed_of;
-use crate::args::cpus::parse_cpus;
 use crate::args::measure::MeasureArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -65,7 +64,7 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
 /// A study of one cell from the arguments.
 fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
-    let testbed = match arguments.existing.interfaces()? {
+    let mut testbed = match arguments.existing.interfaces()? {
         Some(on) => on_existing(arguments, on)?,
         None => testbed_of(
             arguments.adapter.as_deref().unwrap_or(adapter::DEFAULT),
@@ -88,6 +87,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         return Err(usage(message));
     }
     let setup = setup_of(arguments, &testbed)?;
+    arguments.cpus.apply(&mut testbed)?;
     let spec = RunSpec {
         task: Task::Workload(setup.workload),
         interface: setup.interface,
@@ -107,9 +107,6 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             clients: setup.clients,
             ports: setup.ports.unwrap_or(1),
             queues: spec.interface.queues.unwrap_or(1),
-            sut_cpus: parse_cpus("--sut-cpu", &arguments.sut_cpu)?,
-            client_cpus: parse_cpus("--client-cpu", &arguments.client_cpu)?,
-            cpu_meter: arguments.cpu_meter.unwrap_or_default(),
             ..testbed
         },
         factors: Vec::new(),
