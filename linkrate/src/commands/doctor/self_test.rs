@@ -8,7 +8,7 @@ use linkrate_doctor::self_test::{self, Sample, SelfTest, Verdict};
 use linkrate_terms::measurement::IdleSource;
 use serde::Serialize;
 
-use super::{PIPE_WIDTH, wrap};
+use super::wrap::{PIPE_WIDTH, wrap};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::print;

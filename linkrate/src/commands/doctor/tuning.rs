@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use linkrate_doctor::tuning::{Advice, Basis, Cost, Question, Tuning, advise, this_host};
 use linkrate_terms::units::parse_duration;
 
-use super::wrap;
+use super::wrap::wrap;
 use crate::args::doctor::DoctorArgs;
 use crate::exit::{Exit, Failure};
 
