@@ -80,3 +80,6 @@ fn texts(reader: &mut Reader<'_>, entry: &Entry<'_>, expected: &str) -> Vec<Stri
     }
     found
 }
+
+#[cfg(test)]
+mod tests;
