@@ -69,6 +69,23 @@ pub struct StudyComparison {
     pub warnings: Vec<String>,
 }
 
+impl StudyComparison {
+    /// Rows of `overall` and `cells`.
+    pub fn rows(&self) -> impl Iterator<Item = &MeasureRow> {
+        self.overall.iter().chain(self.cells.iter().flat_map(|cell| &cell.rows))
+    }
+
+    /// Rows of `overall` and `cells` that are not judged, because a set has fewer than five blocks.
+    pub fn unjudged(&self) -> usize {
+        self.rows().filter(|row| row.verdict == Finding::TooFew).count()
+    }
+
+    /// Whether any row is judged. Otherwise the comparison answers nothing.
+    pub fn is_judged(&self) -> bool {
+        self.rows().any(|row| row.verdict != Finding::TooFew)
+    }
+}
+
 /// One of the two sets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetSummary {
@@ -138,7 +155,7 @@ pub struct MeasureRow {
     pub candidate: Option<SetFigure>,
     /// Candidate to baseline, ratio of the geometric means over the runs; 1 is no change.
     pub ratio: Option<Interval>,
-    /// Probability of such a ratio without any difference; absent without an interval.
+    /// Probability of such a ratio without any difference; absent if the row is not judged.
     pub p: Option<f64>,
     /// The same, adjusted for the number of rows by Holm's method.
     pub adjusted_p: Option<f64>,
@@ -171,7 +188,7 @@ pub enum Finding {
     BelowMinimum,
     /// The runs do not show a difference; there may be one.
     NotShown,
-    /// A set has a single run, so nothing is known of chance.
+    /// A set has a figure in fewer than five blocks, so the row is not judged.
     TooFew,
     /// The candidate has no figure where the baseline has one.
     Lost,
@@ -205,7 +222,7 @@ pub struct EffectRow {
     pub candidate: Interval,
     /// The candidate's effect to the baseline's; 1 is the same effect.
     pub ratio: Interval,
-    /// Probability of such a ratio if the effects were the same; absent without an interval.
+    /// Probability of such a ratio if the effects were the same; absent if the row is not judged.
     pub p: Option<f64>,
     /// The same, adjusted for the number of effects.
     pub adjusted_p: Option<f64>,
@@ -213,8 +230,8 @@ pub struct EffectRow {
     pub verdict: EffectVerdict,
 }
 
-/// What may be said of an effect's difference. None is a regression: that an offload saves less
-/// may be because what it is held against has become cheaper, and cells say which.
+/// The verdict on the difference of an effect. It is never a regression: an offload also saves less
+/// when traffic without it has become cheaper. The cells show which of the two is the case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectVerdict {
@@ -230,7 +247,7 @@ pub enum EffectVerdict {
     BelowMinimum,
     /// The runs do not show a difference.
     NotShown,
-    /// A set has a single block.
+    /// A set has both runs in fewer than five blocks, so the row is not judged.
     TooFew,
 }
 
@@ -303,7 +320,8 @@ pub fn compare(
     rows::judge(&mut overall, &mut cells, level, minimum_effect);
     let all = || overall.iter().chain(cells.iter().flat_map(|cell| &cell.rows));
     let lost = all().any(|row| row.verdict == Finding::Lost);
-    if !lost && !all().any(|row| row.p.is_some()) {
+    let has_interval = |row: &MeasureRow| row.ratio.is_some_and(|ratio| ratio.low.is_some());
+    if !lost && !all().any(has_interval) {
         return Err(ComparisonError::NothingToCompare);
     }
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);

@@ -322,6 +322,25 @@ fn a_regression_has_an_exit_code_of_its_own() {
     forgiven.expect_code(0);
 }
 
+/// The figures are shown, and the exit code says that nothing is known of them.
+#[test]
+fn fewer_than_five_blocks_are_shown_without_a_verdict() {
+    let sets = two_sets(&Set { blocks: 4, ..later() });
+    let finished = sets.linkrate("study compare set later").expect_code(2);
+    assert_eq!(
+        finished.stderr,
+        "error: no row is judged: fewer than 5 blocks in one of the sets\n\
+         hint: measure at least 5 blocks of both sets\n"
+    );
+    assert!(finished.stdout.contains("941 Mb/s"), "{}", finished.stdout);
+    let verdicts = finished.stdout.matches("fewer than 5 blocks").count();
+    // ten rows of cells, eight of effects, the result
+    assert_eq!(verdicts, 19, "{}", finished.stdout);
+    let document = sets.linkrate("study compare set later --json").expect_code(2).json();
+    schema::check("comparison", &document);
+    assert_eq!(document["cells"][0]["rows"][0]["verdict"], "too_few");
+}
+
 #[test]
 fn transactions_are_compared_by_rate_cost_and_latency() {
     let sets = Sets::new()

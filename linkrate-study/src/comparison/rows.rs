@@ -11,7 +11,7 @@ use crate::comparison::{
 use crate::quantity::{Interval, Measure, Unit};
 use crate::stats::independent::{self, holm};
 use crate::stats::interval::{excludes, of_mean};
-use crate::stats::paired;
+use crate::stats::paired::{self, FEWEST_TO_CLAIM};
 use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
 
@@ -164,7 +164,7 @@ impl<'a> Rows<'a> {
             baseline,
             candidate,
             ratio: found.map(|found| found.ratio),
-            p: found.and_then(|found| found.p),
+            p: found.and_then(|found| found.p).filter(|_| enough(first, second)),
             adjusted_p: None,
             verdict,
         })
@@ -239,7 +239,7 @@ impl<'a> Rows<'a> {
                     baseline,
                     candidate,
                     ratio: found.ratio,
-                    p: found.p,
+                    p: found.p.filter(|_| enough(&first, &second)),
                     adjusted_p: None,
                     verdict: EffectVerdict::TooFew,
                 });
@@ -265,6 +265,12 @@ impl<'a> Rows<'a> {
         }
         rows
     }
+}
+
+/// Whether both sets have enough blocks for a verdict. Fewer blocks can scatter far too little by
+/// chance, and the test then finds differences that do not exist.
+fn enough(first: &[f64], second: &[f64]) -> bool {
+    number(first.len().min(second.len())) >= FEWEST_TO_CLAIM
 }
 
 /// The ratios of two cells by block.

@@ -98,7 +98,7 @@ fn a_true_regression_of_one_cell_is_found_there_and_nowhere_else() {
 #[test]
 fn sets_without_a_difference_are_seldom_called_worse() {
     // (blocks, noise, drift shared within blocks)
-    for (blocks, noise, drift) in [(5, 0.03, 0.0), (5, 0.03, 0.1), (10, 0.1, 0.02), (3, 0.05, 0.05)]
+    for (blocks, noise, drift) in [(5, 0.03, 0.0), (5, 0.03, 0.1), (10, 0.1, 0.02), (6, 0.05, 0.05)]
     {
         let mut seed = 1000;
         let wrong = share(400, || {
@@ -210,6 +210,45 @@ fn a_figure_that_is_gone_is_a_regression() {
 fn one_run_says_nothing_of_chance() {
     let (a, b) = (set(1, 1, SAME, 0.01, 0.0), set(2, 5, SAME, 0.01, 0.0));
     assert_eq!(compare(&a, &b, &Criteria::default()), Err(ComparisonError::NothingToCompare));
+}
+
+/// Fewer than five blocks show figures and intervals, and get no verdict, however large the
+/// difference is.
+#[test]
+fn fewer_than_five_blocks_are_shown_and_not_judged() {
+    let slower = [(0.5, 2.0); 3];
+    let (four, five) = (set(1, 4, SAME, 0.002, 0.0), set(2, 5, slower, 0.002, 0.0));
+    for (a, b) in [(&four, &five), (&five, &four)] {
+        let found = compared(a, b);
+        assert!(found.rows().count() > 6);
+        for row in found.rows() {
+            assert_eq!((row.verdict, row.p, row.adjusted_p), (Finding::TooFew, None, None));
+            assert!(row.ratio.unwrap().low.is_some(), "{row:?}");
+        }
+        for effect in &found.effects {
+            assert_eq!((effect.verdict, effect.p), (EffectVerdict::TooFew, None));
+        }
+        assert_eq!((found.regressions, found.improvements, found.is_judged()), (0, 0, false));
+    }
+    let judged = compared(&set(1, 5, SAME, 0.002, 0.0), &five);
+    assert_eq!(verdicts(&judged, Compared::Throughput), [Finding::Worse; 3]);
+}
+
+/// A cell with four good runs has no verdict, and the other rows are judged as if it were absent.
+#[test]
+fn a_cell_with_failed_runs_is_not_judged_among_others_that_are() {
+    let slower = [(0.5, 1.0); 3];
+    let (a, mut b) = (set(1, 5, SAME, 0.002, 0.0), set(2, 5, slower, 0.002, 0.0));
+    let run = b.runs.iter_mut().find(|run| run.cell == Some(1)).unwrap();
+    run.outcome = Outcome::Failed(fixture::failed("read back tso off"));
+    let found = compared(&a, &b);
+    assert_eq!(
+        verdicts(&found, Compared::Throughput),
+        [Finding::Worse, Finding::TooFew, Finding::Worse]
+    );
+    assert!(found.is_judged());
+    // the cell's two rows, and both rows of all cells, which lack this block
+    assert_eq!(found.unjudged(), 4);
 }
 
 #[test]
