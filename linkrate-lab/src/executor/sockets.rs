@@ -1,10 +1,8 @@
-//! Connections of a run: the system under test listens, every client connects, and the sockets must
-//! have the options that were asked for.
+//! Connections of a run: the system under test listens, and every client connects.
 
 use linkrate_agent::protocol::{ConnectSpec, FlowFacts, ListenSpec, Reply, Request};
-use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::{RunSpec, SocketKnobs, Workload};
+use linkrate_terms::{RunSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::testbed::Testbed;
@@ -46,29 +44,4 @@ pub(super) fn connect(
         expect_reply!(client.host.connection, connect, Reply::Flows(_) => ())?;
     }
     expect_reply!(testbed.sut.connection, Request::AwaitFlows, Reply::Flows(facts) => facts)
-}
-
-/// Checks the socket options that read back.
-///
-/// # Errors
-/// The first option that differs from the request, by name.
-pub(super) fn check(
-    asked: &SocketKnobs,
-    workload: &Workload,
-    effective: &FlowFacts,
-) -> Result<(), RunFailure> {
-    let differs = |knob: &str, asked: &dyn std::fmt::Display, is: &dyn std::fmt::Display| {
-        let reason = format!("knob \"{knob}\": requested {asked}, effective is {is}");
-        Err(RunFailure { stage: Stage::Knob, reason, fatal: false })
-    };
-    if workload.kind.is_udp() {
-        return Ok(());
-    }
-    if effective.congestion != asked.congestion {
-        return differs("congestion", &asked.congestion, &effective.congestion);
-    }
-    if effective.nodelay != asked.nodelay {
-        return differs("nodelay", &asked.nodelay, &effective.nodelay);
-    }
-    Ok(())
 }

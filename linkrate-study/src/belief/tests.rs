@@ -1,4 +1,6 @@
-//! Tests of what is believed and what is not.
+//! Tests of the reasons to refuse a run.
+
+use std::time::Duration;
 
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::measurement::OtherProgram;
@@ -32,7 +34,7 @@ fn refused(testbed: &TestbedSpec, run: &Measurement) -> String {
     check(testbed, run).unwrap_err()
 }
 
-/// Why a sound run is refused after these observations: who is to blame, and the reason.
+/// Why a sound run is refused after these observations: the name of the cause, and the reason.
 fn observed(observed: Observed) -> [String; 2] {
     match judged(&TestbedSpec::default(), &fixture::stream(9.4e8, 0.5), &observed) {
         Belief::Refused(Refusal { named, reason, .. }) => [named, reason],
@@ -239,6 +241,70 @@ fn a_clock_that_moved_is_named() {
     let run = fixture::stream(9.4e8, 0.5);
     let near = judged(&TestbedSpec::default(), &run, &moved(-5_000_000));
     assert_eq!(near, Belief::Believed { remarks: Vec::new() });
+}
+
+#[test]
+fn a_window_away_from_the_common_one_is_refused() {
+    let window = |opened_ms: u64, closed_ms: u64| {
+        let ns = |ms| ms * 1_000_000;
+        let (opened_off_ns, closed_off_ns) = (ns(opened_ms), ns(closed_ms));
+        let seen = WindowSeen { host: "client-0".to_owned(), opened_off_ns, closed_off_ns };
+        Observed { windows: vec![seen], ..Observed::default() }
+    };
+    // the fixture's window is two seconds, and a tenth of it is more than 100 ms
+    assert_eq!(
+        observed(window(3, 201)),
+        [
+            "client-0",
+            "client-0: its window opened 3 ms and closed 201 ms away from the common window, \
+             expected at most 200 ms"
+        ]
+    );
+    let mut spec = fixture::ladder().cells[0].spec.clone();
+    let (testbed, measured) = (TestbedSpec::default(), fixture::stream(9.4e8, 0.5));
+    let mut believed = |window_ms: u64, observed: &Observed| {
+        spec.window = Duration::from_millis(window_ms);
+        let run = Run { testbed: &testbed, spec: &spec, measured: &measured, observed };
+        matches!(judge(&run), Belief::Believed { .. })
+    };
+    assert!(believed(2000, &window(200, 0)));
+    assert!(believed(500, &window(100, 100)));
+    assert!(!believed(500, &window(101, 0)), "half a second allows 100 ms");
+}
+
+/// The sockets of a run must have the options that it asked for.
+#[test]
+fn another_socket_option_than_requested_is_refused_by_name() {
+    let mut spec = fixture::ladder().cells[0].spec.clone();
+    let (testbed, observed) = (TestbedSpec::default(), Observed::default());
+    let mut measured = fixture::stream(9.4e8, 0.5);
+    measured.effective.socket.nodelay = true;
+    let judged = |spec: &RunSpec, measured: &Measurement| match judge(&Run {
+        testbed: &testbed,
+        spec,
+        measured,
+        observed: &observed,
+    }) {
+        Belief::Believed { .. } => None,
+        Belief::Refused(refusal) => Some((refusal.stage, refusal.named, refusal.reason)),
+    };
+    let refused =
+        |knob: &str, reason: &str| Some((Stage::Knob, knob.to_owned(), reason.to_owned()));
+    assert_eq!(
+        judged(&spec, &measured),
+        refused("nodelay", "knob \"nodelay\": requested false, effective is true")
+    );
+    measured.effective.socket.congestion = "bbr".to_owned();
+    assert_eq!(
+        judged(&spec, &measured),
+        refused("congestion", "knob \"congestion\": requested cubic, effective is bbr")
+    );
+    if let Task::Workload(workload) = &mut spec.task {
+        workload.kind = Protocol::UdpStream;
+    }
+    assert_eq!(judged(&spec, &measured), None, "UDP has neither");
+    spec.task = Task::Idle;
+    assert_eq!(judged(&spec, &measured), None, "an idle run has no sockets");
 }
 
 #[test]
