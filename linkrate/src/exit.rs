@@ -12,7 +12,7 @@ use linkrate_study::store::StoreError;
 pub enum Exit {
     /// The command succeeded.
     Success = 0,
-    /// A failure without a code of its own.
+    /// A failure that no other code covers.
     Failure = 1,
     /// The arguments or the study file are wrong; nothing was run.
     Usage = 2,

@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_this_workspace_have_no_such_phrase() {
+    fn this_workspace_has_no_listed_phrase() {
         let outcome = lint().unwrap();
         assert_eq!((outcome.failed, outcome.output.as_str()), (0, ""));
     }
 
     #[test]
-    fn a_phrase_is_refused_with_its_place_and_what_to_write() {
+    fn refuses_a_phrase_with_its_place_and_remedy() {
         let said = found(&["All is well.", "It asks Whoever is there."]);
         assert_eq!(said, ["a.md:2: \"whoever\"\nhint: name the person or the program"]);
     }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_words_are_no_phrases() {
+    fn finds_no_phrases_inside_words() {
         assert_eq!(found(&["that is nonexistent", "outstanding interface"]), [""; 0]);
     }
 

@@ -60,7 +60,7 @@ pub enum Mark {
     None,
 }
 
-/// A sentence behind the word that says what it is.
+/// A sentence with the word in front of it.
 #[derive(Debug, Serialize)]
 pub struct Note {
     pub word: &'static str,
@@ -181,7 +181,7 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
         Finding::Worse => ("worse", Mark::Worse),
         Finding::BelowMinimum => return (below(comparison), Mark::None),
         Finding::NotShown if by_chance => {
-            ("not shown: chance explains it in so many rows", Mark::None)
+            ("not shown: chance can explain it in so many rows", Mark::None)
         }
         Finding::NotShown => ("no difference shown", Mark::None),
         Finding::TooFew => return (words::too_few(), Mark::None),
@@ -246,7 +246,7 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
     let mut notes = vec![note(
         "interval",
         format!(
-            "{confidence} of the change, for each row alone; verdicts allow for the number of rows"
+            "{confidence} of the change, for each row alone; verdicts are adjusted for the number of rows"
         ),
     )];
     if comparison.differences.is_empty() {

@@ -68,7 +68,7 @@ fn sent_at(rate: f64) -> Measurement {
 }
 
 #[test]
-fn a_program_that_takes_the_cpus_is_named_with_its_share() {
+fn names_a_program_on_the_cpus_with_its_share() {
     let mut run = fixture::stream(9.4e9, 0.8);
     run.sut_cpu.others = vec![other("sh", 48.0), other("cron", 0.1)];
     assert_eq!(
@@ -90,7 +90,7 @@ fn a_program_that_takes_the_cpus_is_named_with_its_share() {
 }
 
 #[test]
-fn a_link_tells_its_rate_by_what_it_carried_in_its_busy_time() {
+fn computes_the_rate_of_a_link_from_octets_and_busy_time() {
     assert_eq!(check(&gigabit(1.0), &sent_at(1e9)), Ok(()));
     assert_eq!(check(&gigabit(1.0), &sent_at(0.995e9)), Ok(()));
     assert_eq!(
@@ -124,7 +124,7 @@ fn an_atm_link_shows_the_rate_of_its_cells() {
 }
 
 #[test]
-fn an_idle_link_tells_nothing() {
+fn an_idle_link_has_no_observed_rate() {
     let mut run = sent_at(1e9);
     let adapter = run.evidence.adapter.as_mut().unwrap();
     adapter.ports[0].counters.insert("txLinkBusyNs".to_owned(), 1000);
@@ -133,7 +133,7 @@ fn an_idle_link_tells_nothing() {
 }
 
 #[test]
-fn payload_that_the_interface_did_not_carry_went_another_way() {
+fn refuses_payload_that_the_interface_did_not_carry() {
     let ends = vec!["ssh:lab2".parse().unwrap()];
     let on = linkrate_terms::Interfaces::new(vec!["eth1".to_owned()], ends, None).unwrap();
     let testbed = TestbedSpec::default().on_interfaces(on);
@@ -308,7 +308,7 @@ fn another_socket_option_than_requested_is_refused_by_name() {
 }
 
 #[test]
-fn packets_on_other_cpus_are_remarked() {
+fn remarks_on_packets_on_other_cpus() {
     let mut run = fixture::stream(9.4e8, 0.5);
     run.evidence.interface.rx_packets = 10_000;
     run.evidence.receive_packets_by_cpu = [(0, 9600), (1, 400)].into();

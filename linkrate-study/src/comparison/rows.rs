@@ -57,7 +57,7 @@ fn figure(measure: Compared, run: &StoredRun) -> Option<f64> {
     }
 }
 
-/// What is compared of a cell, with its unit.
+/// The measures that are compared for a cell, with their units.
 fn measures(transactional: bool) -> &'static [(Compared, Unit)] {
     if transactional {
         &[
@@ -90,7 +90,7 @@ impl<'a> Rows<'a> {
         Self { baseline, candidate, confidence, minimum_effect }
     }
 
-    /// What is said of a set as a whole.
+    /// A set as a whole.
     pub fn summary(&self, stored: &StoredStudy) -> SetSummary {
         let set = if std::ptr::eq(stored, self.baseline.stored) {
             &self.baseline
@@ -341,8 +341,7 @@ fn said(ratio: &Interval, adjusted_p: f64, confidence: f64, minimum_effect: f64)
 pub fn together(overall: &[MeasureRow]) -> Option<String> {
     let moved = overall.iter().any(|row| matches!(row.verdict, Finding::Better | Finding::Worse));
     moved.then(|| {
-        "All cells together have changed. A machine in another state looks the same: measure both \
-         again, in turn, before believing it; the effects below are free of it."
+        "All cells together have changed. A machine in another state has the same effect: measure both sets again, alternately, before you believe it. The effects below do not contain it."
             .to_owned()
     })
 }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn names_carry_the_minute_and_never_collide() {
+    fn names_have_the_minute_and_are_unique() {
         // 2026-11-21 15:12:59.999 UTC
         let moment = 1_795_273_979_999;
         assert_eq!(minute_stamp(moment), "20261121-1512");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_written_whole_replaces_and_leaves_nothing_beside() {
+    fn writes_a_file_by_renaming_and_leaves_no_other() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("plan.json");
         write_whole(&path, b"one").unwrap();

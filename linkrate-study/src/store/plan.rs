@@ -20,7 +20,7 @@ pub const STORE_FORMAT: u32 = 1;
 /// Most bytes of `plan.json` and `ended.json` that are read.
 pub const MAX_DOCUMENT_BYTES: u64 = 16 << 20;
 
-/// What is run, with what, since when.
+/// The study, its facts, and the time of its begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlan {
     /// [`STORE_FORMAT`].
@@ -62,7 +62,7 @@ impl Session {
 pub enum Ended {
     /// By the study's stop rule.
     Rule(StopReason),
-    /// The person asked to stop.
+    /// The user stopped the study.
     Interrupted,
     /// A run failed in a study that stops on failure.
     RunFailed(RunFailure),
@@ -175,7 +175,7 @@ impl StoredPlan {
 fn check(study: &Study) -> Result<(), String> {
     let method = &study.method;
     if study.cells.is_empty() {
-        return Err("a study without cells".to_owned());
+        return Err("the study has no cells".to_owned());
     }
     if !(method.confidence > 0.0 && method.confidence < 1.0) {
         return Err(format!("confidence {} is not between 0 and 1", method.confidence));

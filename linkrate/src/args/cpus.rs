@@ -22,7 +22,7 @@ pub struct CpuArgs {
 }
 
 impl CpuArgs {
-    /// Sets these options on a testbed. What is not given stays.
+    /// Sets these options on a testbed. An option that is not given changes nothing.
     pub fn apply(&self, testbed: &mut TestbedSpec) -> Result<(), Failure> {
         for (option, given, cpus) in [
             ("--sut-cpu", &self.sut_cpu, &mut testbed.sut_cpus),

@@ -20,7 +20,7 @@ pub enum StudyCommand {
     Show {
         /// A built-in study's name, or the path of a study file
         study: String,
-        /// Show the quick form: the cells that the section quick of the study file names
+        /// Show the quick form: the cells in [quick] of the study file
         #[arg(long)]
         quick: bool,
         /// Print one JSON document
@@ -105,10 +105,10 @@ pub enum CompareFormat {
 /// Documents with a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum SchemaOf {
-    /// Of study run, resume and report, and of measure
+    /// The document of study run, study resume, study report and measure
     #[default]
     Results,
-    /// Of study compare
+    /// The document of study compare
     Comparison,
 }
 
@@ -146,7 +146,7 @@ pub enum ReportFormat {
 pub struct StudyRunArgs {
     /// A built-in study's name, or the path of a study file
     pub study: String,
-    /// Run the quick form: the cells that the section quick of the study file names, in less than a minute
+    /// Run the quick form: the cells in [quick] of the study file, in less than a minute
     #[arg(long)]
     pub quick: bool,
     /// Sample where the CPU time goes, in every run; sampling costs CPU time

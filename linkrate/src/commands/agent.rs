@@ -14,22 +14,19 @@ use crate::exit::{Exit, Failure};
 /// Serves one controller on standard input and output.
 pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
     if !arguments.stdio {
-        return Err(Failure::new(
-            Exit::Usage,
-            "an agent needs to know how to reach its controller",
-        )
-        .with_hint(Some("linkrate agent --stdio")));
+        return Err(Failure::new(Exit::Usage, "linkrate agent needs --stdio")
+            .with_hint(Some("linkrate agent --stdio")));
     }
     // Ctrl-C at the controller's terminal is for the controller; it fails only for a process that
     // leads a group already, which no terminal signals as part of another
     let _ = rustix::process::setsid();
-    // an interface it has changed is put back before a signal ends it
+    // after a signal the agent restores the settings that it changed, and then ends
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP, SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     }
-    // without a buffer, so that what waits to be read is seen by who waits for it
+    // without a buffer, so that poll(2) sees everything that waits to be read
     let input = io::stdin().as_fd().try_clone_to_owned().map(File::from);
     let input = input.map_err(|error| Failure::new(Exit::Failure, format!("stdin: {error}")))?;
     linkrate_agent::server::serve(&mut &input, &mut io::stdout().lock(), input.as_fd(), &stop)

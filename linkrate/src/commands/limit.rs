@@ -91,7 +91,7 @@ fn show(
     }
     print(&text(&cases, terminal_style().1))?;
     if cases.len() > 1 && stdout().is_terminal() && stderr().is_terminal() {
-        eprintln!("\nhint: one --rate and one --mtu show where every byte goes");
+        eprintln!("\nhint: give one --rate and one --mtu to see where every byte goes");
     }
     Ok(Exit::Success)
 }

@@ -23,7 +23,7 @@ use crate::output::{print, terminal_style};
 use crate::program::this_program;
 use crate::progress::StudyProgress;
 
-/// Runs the workload and prints what it gave.
+/// Runs the workload and prints its figures.
 pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     let study = study_of(arguments)?;
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
@@ -141,8 +141,9 @@ fn on_existing(arguments: &MeasureArgs, on: Interfaces) -> Result<TestbedSpec, F
         ("--scale", arguments.scale.is_some()),
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-        let message =
-            format!("{option} cannot go with --interface: an existing interface has no model");
+        let message = format!(
+            "{option} cannot be combined with --interface; an existing interface has no model"
+        );
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(TestbedSpec::default().on_interfaces(on))
@@ -177,7 +178,9 @@ fn setup_of(arguments: &MeasureArgs, testbed: &TestbedSpec) -> Result<Setup, Fai
     for (key, _) in given {
         if !keys::is_used(key, setup.workload.kind) {
             let kind = keys::kind_name(setup.workload.kind);
-            return Err(usage(format!("--{key} means nothing to a {kind} workload")));
+            return Err(usage(format!(
+                "--{key} has no effect on kind {kind}; leave it out, or set another --kind"
+            )));
         }
     }
     setup.settle(testbed);

@@ -41,8 +41,8 @@ fn reads_a_testbed_on_existing_interfaces() {
         ),
         ("clients = [\"ssh:a\"]", "", "testbed.clients: a list of clients needs interface"),
         ("agent = \"x\"", "", "testbed.agent: no client is reached by ssh"),
-        (&format!("adapter = \"gigabit\"\n{one}"), "", "adapter cannot go with interface"),
-        (&format!("{one}\nscale = 0.5"), "", "scale cannot go with interface"),
+        (&format!("adapter = \"gigabit\"\n{one}"), "", "adapter cannot be combined with interface"),
+        (&format!("{one}\nscale = 0.5"), "", "scale cannot be combined with interface"),
         (
             one,
             "[workload]\nlro = true",

@@ -121,7 +121,7 @@ fn note(sample: &Sample) -> Option<String> {
     let windows = sample.windows;
     let (load, size, meter) = (sample.load.word(), sample.asked_percent, sample.meter.word());
     Some(format!(
-        "{load} {size} %, {meter}: too few of {windows} windows were undisturbed; last disturbance: \
+        "{load} {size} %, {meter}: other work disturbed too many of {windows} windows; last disturbance: \
          {disturbance}."
     ))
 }

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_cannot_drive_the_terminal() {
+    fn removes_control_characters_from_commands() {
         let mut hostile = advice("tso", Tuning::Improve, Some("a\u{1b}[2Jb"));
         hostile.commands = vec!["ethtool -K a\u{1b}[2Jb tso on".to_owned()];
         let shown = text(&[hostile], 80, false);

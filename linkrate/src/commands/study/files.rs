@@ -24,7 +24,7 @@ pub fn write(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
         fs::write(&path, content).map_err(|error| {
             Failure::new(Exit::Failure, format!("write {}: {error}", path.display())).with_hint(
                 Some(format!(
-                    "the runs are kept; make room, then: linkrate study report {}",
+                    "the runs are kept; free some space, then run: linkrate study report {}",
                     directory.display()
                 )),
             )

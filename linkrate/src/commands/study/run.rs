@@ -94,7 +94,7 @@ fn conduct(
     progress.finish();
     let ended = outcome.map_err(|error| {
         let resume = format!(
-            "every finished run is kept; then: linkrate study resume {}",
+            "every finished run is kept; to continue: linkrate study resume {}",
             directory.display()
         );
         let hint = error.hint().map_or(resume.clone(), |hint| format!("{hint}; {resume}"));
