@@ -88,6 +88,13 @@ impl Moderation {
             .map(|ticks| ticks * u64::from(self.rx_usecs) * PS_PER_US)
     }
 
+    /// The first tick after `time_ps`, if receive interrupts come at ticks alone; `None` where an
+    /// interrupt may come at another time.
+    pub(crate) fn tick_after_ps(&self, time_ps: u64) -> Option<u64> {
+        let ticks_alone = self.rx_usecs > 0 && self.rx_frames == 0 && !self.at_once;
+        ticks_alone.then(|| next_tick_ps(time_ps, self.rx_usecs))
+    }
+
     /// The number of frames that raise an interrupt before its tick.
     pub(crate) fn batch(&self) -> usize {
         if self.rx_frames == 0 { usize::MAX } else { self.rx_frames as usize }

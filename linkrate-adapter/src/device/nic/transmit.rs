@@ -17,6 +17,7 @@ use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
 use crate::interface::rings::TxDescriptor;
 use crate::pacing::{LAW, counted_octets};
+use crate::segment::earlier;
 
 /// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more
 /// whenever the device is awake, and is woken for it when so little is left. Where the link takes no
@@ -64,6 +65,7 @@ impl Nic {
             }
             let Some((queue, descriptor)) = self.interface.next_posted() else { break };
             sent = true;
+            self.active_ps = now_ps;
             bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, wire);
             self.interface.sent(queue, end_ps);
@@ -81,16 +83,34 @@ impl Nic {
         }
     }
 
-    /// When the next packet is to be fetched, as far as it is known before one is posted. Before
-    /// the FIFO runs low no doorbell is wanted: there is a time at which to look. To be asked once
-    /// the device has said that it will sleep.
+    /// When the next packet is to be fetched, as far as it is known before one is posted. Where
+    /// there is such a time, no doorbell is wanted: before the FIFO runs low, and at the next tick
+    /// of the interrupt timer while there is traffic. To be asked once the device has said that it
+    /// will sleep.
     pub(super) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
         let low_ps = self.link().free_at_ps().saturating_sub(self.link().time_ps(FIFO_LOW_BYTES));
         let busy = low_ps > now_ps;
         let due_ps = self.moderation().tick_before_ps(low_ps).filter(|tick_ps| *tick_ps > now_ps);
-        self.shared.interface.wants_doorbell.store(!busy, Ordering::Relaxed);
+        let low_ps = (busy || self.interface.has_posted()).then_some(due_ps.unwrap_or(low_ps));
+        let tick_ps = self.busy_tick_ps(now_ps);
+        self.shared.interface.wants_doorbell.store(!busy && tick_ps.is_none(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        (busy || self.interface.has_posted()).then_some(due_ps.unwrap_or(low_ps))
+        earlier(tick_ps, low_ps)
+    }
+
+    /// The next tick, while traffic makes it likely that there is something to do. What is posted
+    /// until then is early enough: its frames occupy the link from the time of their posting on,
+    /// and the far host learns of them at that tick. A doorbell would wake the device thread, at
+    /// the cost of an interrupt between CPUs, for nothing that anyone sees.
+    fn busy_tick_ps(&self, now_ps: u64) -> Option<u64> {
+        if !self.interface.has_drivers() {
+            // the device thread stamps what it fetches itself, so that it must not be late
+            return None;
+        }
+        let moderation = self.moderation();
+        // one tick without traffic is allowed: a response takes as long
+        let last_ps = moderation.tick_after_ps(moderation.tick_after_ps(self.active_ps)?)?;
+        moderation.tick_after_ps(now_ps).filter(|tick_ps| *tick_ps <= last_ps)
     }
 
     /// Sends one packet of the host, and says when its last bit has left.
