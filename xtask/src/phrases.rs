@@ -16,14 +16,21 @@ use crate::summary::Outcome;
 /// Phrases in lower case, each with its remedy.
 const PHRASES: &[(&str, &str)] = &[
     ("and this is none", "say what it is instead"),
+    ("as fast as it goes", "write \"no limit\""),
+    ("has it otherwise", "name the difference"),
     ("interfaces that are not linkrate's own", "write \"existing interfaces\""),
+    ("is there twice", "write \"occurs twice\""),
     ("lets nobody", "write \"does not allow\""),
+    ("means nothing to", "write \"has no effect on\""),
     ("no oftener", "write \"not more often\""),
+    ("nobody", "name the person or the program"),
     ("of one's own", "write \"your own\""),
     ("standing interface", "write \"existing interface\""),
     ("standing interfaces", "write \"existing interfaces\""),
+    ("on the mean", "write \"mean\" or \"on average\""),
     ("that are none", "write \"that are not ...\""),
     ("that is none", "write \"that is not a ...\""),
+    ("that was there already", "write \"existing\""),
     ("what it is told", "name the setting"),
     ("whoever", "name the person or the program"),
 ];

@@ -42,9 +42,9 @@ pub struct PortRates {
     pub out_link_percent: Option<f64>,
     /// The same inwards.
     pub in_link_percent: Option<f64>,
-    /// Frames that a superframe was cut into, on the mean.
+    /// Mean number of frames that a superframe was cut into.
     pub segments_per_superframe: Option<f64>,
-    /// Frames that were merged into a superframe, on the mean.
+    /// Mean number of frames that were merged into a superframe.
     pub merges_per_superframe: Option<f64>,
     /// Packets and frames dropped per second.
     pub drops_per_second: f64,

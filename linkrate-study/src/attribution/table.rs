@@ -220,7 +220,7 @@ mod tests {
         }
         let twice =
             format!("{TEXT}\n[[category]]\nname = \"idle\"\ntitle = \"b\"\nabout = \"x\"\n");
-        assert!(Table::parse(&twice).unwrap_err().to_string().contains("idle is there twice"));
+        assert!(Table::parse(&twice).unwrap_err().to_string().contains("idle occurs twice"));
     }
 
     proptest! {
