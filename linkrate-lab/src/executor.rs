@@ -164,7 +164,6 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         Task::Workload(workload) => {
             let flows = sockets::connect(testbed, workload, spec, clients)
                 .map_err(|error| failure(Stage::Connect, error))?;
-            sockets::check(&spec.socket, workload, &flows)?;
             (Some(workload), Some(flows))
         }
     };
@@ -176,7 +175,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let Windows { sut, clients: far_ends, adapter } =
+    let Windows { sut, clients: far_ends, adapter, seen: windows } =
         window::measure(testbed, spec, clients).map_err(measured)?;
     let (mut latency, mut strangers) = (Vec::new(), Strangers::default());
     let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
@@ -200,7 +199,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
     let begun = Begun { knobs: interface, links };
-    let observed = recheck::observe(testbed, &begun, &sut, &far_ends)?;
+    let observed = recheck::observe(testbed, &begun, &sut, &far_ends, windows)?;
     if let Some(reason) = testbed.ground.broken() {
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
     }

@@ -42,7 +42,7 @@ pub struct Model {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
     pub rate: Option<BitRate>,
     /// Bits per second that the bus carries for all ports and both directions together; absent:
-    /// the bus never limits.
+    /// the bus no limit.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
     pub bus: Option<BitRate>,
     /// Queue pairs of each port.
@@ -106,7 +106,7 @@ pub enum ModelError {
     Malformed {
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The reason.
         message: String,
     },
     /// A value is out of its range.
