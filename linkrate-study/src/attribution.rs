@@ -1,9 +1,9 @@
 //! Where the CPU time went: from samples by function to shares by category.
 //!
-//! Which function belongs to which category stands in `categories.toml`, with a reason on each line;
-//! [`table`] reads it. [`of_runs`] makes the shares. The samples say how the busy time is divided;
-//! how much busy time there was, the meter says, which counts every nanosecond. How far the samples
-//! alone would have been off is compared with [`error_points`], the largest error of sampling.
+//! `categories.toml` assigns functions to categories, with a reason on each line; [`table`] reads it.
+//! [`of_runs`] computes the shares. The samples divide the busy time; the meter, which counts
+//! nanoseconds, gives its amount. The difference between meter and samples is compared with
+//! [`error_points`], the largest error of sampling.
 
 pub mod table;
 
@@ -15,10 +15,10 @@ use linkrate_terms::profile::{Owner, Profile};
 use crate::results::{Attribution, CategoryShare};
 use table::Table;
 
-/// What each entry into idle may put on the wrong side of busy and idle, ns.
+/// Time that each entry into idle may move between busy and idle, ns.
 ///
-/// Whatever interrupts an idle CPU runs with interrupts off at first, where it is not sampled: 2 to
-/// 10 µs for each entry were seen by the meter and not by the samples, on virtual machines.
+/// An interrupt of an idle CPU first runs with interrupts off, where it is not sampled: on virtual
+/// machines the meter saw 2 to 10 µs for each entry that the samples did not.
 pub const IDLE_ENTRY_NS: f64 = 15_000.0;
 
 /// Entries into idle where the kernel does not count them, in percentage points.

@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The rule that the orders of a study's blocks follow. It is stored with the study, which keeps it
-/// however often it is resumed, and by any version of linkrate.
+/// The rule of the run order of a study's blocks. It is stored with the study, so that any later
+/// version of linkrate resumes the study in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// The order of each block is independent of the others.
     Independent,
-    /// Two blocks reverse one before them ([`MIRRORED`]); every other has an order of its own.
+    /// Two blocks reverse an earlier one ([`MIRRORED`]); the orders of the others are independent.
     Mirrored,
 }
 
-/// The blocks that have the order of one before them reversed, and that one, both from 0.
+/// Each block that reverses the order of an earlier one, and the earlier one, both from 0.
 ///
 /// No two cells then come in the same order in all blocks. Under a steady drift, whatever the number
 /// of cells, too few differences have the same sign for an interval to exclude the truth. One such

@@ -1,13 +1,12 @@
 //! The ratio of two sets of runs that were made at different times.
 //!
 //! There are no pairs: block 3 of one set and block 3 of the other have nothing in common. Each set
-//! has a mean and a scatter of its own, and the scatters need not be alike, for a change that makes
-//! runs slower may also increase their scatter. That is Welch's test (Biometrika 34, 1947), here on
-//! logarithms, so that a difference is a ratio and turning the question round turns the answer
-//! round.
+//! has its own mean and its own scatter, because a change that makes runs slower may also increase
+//! their scatter. That is Welch's test (Biometrika 34, 1947), here on logarithms: a difference is then
+//! a ratio, and exchanging the two sets inverts the result.
 //!
-//! Many ratios are looked at together, so a verdict over all of them needs probabilities that are
-//! adjusted for their number; [`holm`] does that.
+//! A comparison has many ratios, so a verdict over all of them needs probabilities that are adjusted
+//! for their number; [`holm`] does that.
 
 use crate::quantity::Interval;
 use crate::stats::sample::Sample;
@@ -79,8 +78,8 @@ fn degrees_of_freedom(a: f64, first: usize, b: f64, second: usize) -> f64 {
 }
 
 /// Probabilities adjusted for their number, in the same order, by Holm's method (Scandinavian
-/// Journal of Statistics 6, 1979): who takes those up to `alpha` for differences is mistaken about
-/// even one of them in at most a share `alpha` of cases, however they depend on each other.
+/// Journal of Statistics 6, 1979). If all values up to `alpha` count as differences, at least one of
+/// them is false in at most a share `alpha` of cases, however the values depend on each other.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));

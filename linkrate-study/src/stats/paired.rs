@@ -2,14 +2,14 @@
 //!
 //! Both runs of a pair were made in the same block, minutes apart. What makes a whole block slow,
 //! a neighbour on the machine or a warm CPU, is in both and cancels in their ratio. Ratios are
-//! averaged as logarithms: doubling and halving then weigh the same, and turning numerator and
-//! denominator round turns the result round.
+//! averaged as logarithms: doubling and halving then weigh the same, and exchanging numerator and
+//! denominator inverts the result.
 
 use crate::quantity::Interval;
 use crate::stats::interval::of_mean;
 
-/// Pairs from which an effect may be claimed. The scatter of fewer is so often far too small by
-/// chance that their intervals exclude no change although nothing changed.
+/// Fewest pairs of blocks for a claim or a verdict. The scatter of fewer is often far too small by
+/// chance, and their intervals then exclude "no change" although nothing changed.
 pub const FEWEST_TO_CLAIM: u32 = 5;
 
 /// An effect: a ratio and the pairs behind it.

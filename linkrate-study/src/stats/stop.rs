@@ -1,15 +1,15 @@
 //! When a study is over.
 //!
-//! The rule looks at widths of intervals, never at where they lie: a study that stopped as soon
-//! as an effect became significant would find effects that are not there.
+//! The rule checks the widths of intervals, never their positions: a study that stopped as soon as an
+//! effect became significant would find effects that do not exist.
 //!
-//! Looking at widths has a price too. Who stops at the first width that is narrow enough favours
-//! runs whose scatter happens to look small, and an ordinary interval then covers the truth less
-//! often than it says (Anscombe 1953; Chow and Robbins 1965). The price is paid in two ways:
-//! nothing is looked at before the fifth block ([`FIRST_LOOK`]), and a study that may stop early
-//! computes its intervals at a higher level ([`level`]), as group sequential trials do (Pocock
-//! 1977; Jennison and Turnbull 1989). The other ends need no price: the most blocks are fixed, and
-//! a budget is time, which does not depend on the figures.
+//! Checking widths also has a cost. A rule that stops at the first narrow interval favours runs whose
+//! scatter looks small by chance, and an ordinary interval then covers the truth less often than it
+//! says (Anscombe 1953; Chow and Robbins 1965). linkrate pays this cost in two ways: it checks nothing
+//! before the fifth block ([`FIRST_LOOK`]), and a study that may stop early computes its intervals at a
+//! higher level ([`level`]), as group sequential trials do (Pocock 1977; Jennison and Turnbull 1989).
+//! The other ends cost nothing: the maximum of blocks is fixed, and a budget is time, which does not
+//! depend on the figures.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use crate::quantity::Interval;
 use crate::stats::interval::relative_half_width;
 use crate::study::Method;
 
-/// The first block after which precision is looked at, unless the study allows fewer. The scatter
-/// of two or three runs is so often far too small by chance that no price would be right.
+/// The first block after which precision is checked, unless the study allows fewer. The scatter of two
+/// or three runs is too often far too small by chance.
 pub const FIRST_LOOK: u32 = 5;
 
 /// The permitted error of an interval that remains after the cost of looking. At 0.6 a

@@ -1,15 +1,14 @@
-//! Is what studies claim true? Whole studies with a known truth, from the plan's order over the
-//! runner and the store to the claims, on machines that drift, jump and forget nothing.
+//! Tests of the claims of studies: whole simulated studies with a known truth, from the order in the
+//! plan through runner and store to the claims, on machines that drift, jump and have a memory.
 //!
-//! Why the method may hope to hold on any of them: within a block the order of runs is drawn at
-//! random. If two levels are the same, it is a coin's throw which of them had the better moment,
-//! so each block's difference has either sign with the same probability, however the moments
-//! themselves hang together (Fisher 1935). Student's t of such differences errs on the safe side
-//! when a few of them are large (Efron 1969), and on the other when all are of one size, since then
-//! signs alone decide: with blocks independent of each other, all agree in 2 of 2^n studies, 6.3 %
-//! with five blocks, and with seven blocks 6 of 7 are enough. A steady drift and two cells are all
-//! it takes. Two blocks therefore mirror one before them ([`Order::Mirrored`]); [`orders`] compares
-//! that with other rules, and shows what it costs and how that is paid.
+//! The method can hold on all of them because the order of runs within a block is random. If two levels
+//! are the same, chance decides which of them had the better moment. So the difference of each block has
+//! either sign with the same probability, however the moments depend on each other (Fisher 1935).
+//! Student's t of such differences is conservative when a few of them are large (Efron 1969). It is too
+//! narrow when all have the same size, because then only the signs decide: with independent blocks, all
+//! signs agree in 2 of 2^n studies, 6.3 % with five blocks, and with seven blocks 6 of 7 are enough. A
+//! steady drift and two cells have this effect. Two blocks therefore mirror an earlier one
+//! ([`Order::Mirrored`]); [`orders`] compares that with other rules and shows its cost.
 //!
 //! [`Order::Mirrored`]: crate::order::Order::Mirrored
 

@@ -1,5 +1,5 @@
-//! Runs far from the others of their cell, and drift and wandering over a study. Nothing is ever left out for
-//! either: they are told, and stay in every figure.
+//! Warnings of runs far from the others of their cell, and of drift and wandering over a study. These runs
+//! stay in every figure.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use crate::study::Study;
 /// more, five each, this is so for one in a study of a hundred or fewer.
 pub const FAR: f64 = 6.0;
 
-/// Fewest good runs of a cell among which one can be far from the others.
+/// Fewest good runs of a cell for the comparison of one with the others.
 pub const FEWEST_RUNS: usize = 5;
 
 /// Makes the median absolute deviation of normal values their standard deviation.
 const NORMAL: f64 = 1.4826;
 
-/// A drift, or a wandering, this improbable by chance is told.
+/// A warning is given if a drift or a wandering as strong has at most this probability by chance.
 pub const DRIFT_CHANCE: f64 = 0.01;
 
 /// A cell's figures by block, and how far each is from the cell's median.
