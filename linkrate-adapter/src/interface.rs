@@ -233,6 +233,12 @@ impl Interface {
         }
     }
 
+    /// Whether driver threads serve the interface. They stamp each packet with the time of its
+    /// posting.
+    pub(crate) fn has_drivers(&self) -> bool {
+        self.queues.iter().all(|queue| matches!(queue.ends, Ends::Driver { .. }))
+    }
+
     /// The next packet and its queue, queue by queue in turn.
     pub(crate) fn next_posted(&mut self) -> Option<(usize, TxDescriptor)> {
         let count = self.queues.len();

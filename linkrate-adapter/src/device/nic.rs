@@ -89,6 +89,8 @@ pub(crate) struct Nic {
     /// Frames that the bus has not carried to the host's memory yet.
     on_bus: VecDeque<(u64, WireFrame)>,
     steer: steer::Steer,
+    /// When the host or the link last had frames for it.
+    active_ps: u64,
 }
 
 impl Nic {
@@ -110,6 +112,7 @@ impl Nic {
             trains: Pool::new(TRAINS, Train::default),
             on_bus: VecDeque::new(),
             steer: steer::Steer::new(queues),
+            active_ps: 0,
         }
     }
 

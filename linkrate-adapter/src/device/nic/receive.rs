@@ -16,6 +16,7 @@ const FIFO_PS: u64 = 200_000_000;
 impl Nic {
     /// Takes frames whose last bit came at `at_ps`.
     pub(super) fn arrived(&mut self, burst: Burst, at_ps: u64, now_ps: u64) {
+        self.active_ps = now_ps;
         if !self.links[0].received(&burst) {
             return;
         }

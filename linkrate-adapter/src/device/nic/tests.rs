@@ -382,7 +382,7 @@ fn adaptive_interrupts_wait_for_bulk_traffic_only() {
     let start = 1_000_100 * us;
     let due = |port: &mut End, at_ps| {
         port.device.arrived(frame(1), at_ps, at_ps);
-        let due_ps = port.device.due_ps(0);
+        let due_ps = port.device.due_ps(at_ps);
         port.device.interrupt(at_ps + 250 * us);
         due_ps
     };
@@ -406,6 +406,33 @@ fn adaptive_interrupts_wait_for_bulk_traffic_only() {
         port.device.shared.settings.request(knobs);
         port.device.refresh(&mut |_, _| {});
         assert_eq!(due(&mut port, busy + 900 * us), Some(busy + 900 * us));
+    }
+}
+
+#[test]
+fn ticks_replace_the_doorbell_while_there_is_traffic() {
+    let us = 1_000_000;
+    let knobs = PortKnobs { rx_usecs: 250, rx_frames: 0, ..PortKnobs::default() };
+    let limits = NicLimits { link: at(Some(BitRate(1e9))), ..limits() };
+    let frame = || WireFrame::copied(packet(b"x")).into();
+    let wants = |port: &mut End, now_ps| {
+        let due_ps = port.device.due_ps(now_ps);
+        (due_ps, port.device.shared.interface.wants_doorbell.load(Ordering::Relaxed))
+    };
+    let mut port = End::new(limits.clone(), knobs.clone(), 1, None);
+    let start = 1_000_100 * us;
+    assert_eq!(wants(&mut port, start), (None, true), "no traffic yet");
+    port.device.arrived(frame(), start, start);
+    assert_eq!(wants(&mut port, start), (Some(1_000_250 * us), false));
+    port.device.interrupt(1_000_250 * us);
+    assert_eq!(wants(&mut port, 1_000_250 * us), (Some(1_000_500 * us), false), "a response");
+    assert_eq!(wants(&mut port, 1_000_500 * us), (None, true), "no response came");
+    // an interrupt that comes with a number of frames waits for no tick
+    for (rx_usecs, rx_frames) in [(0, 0), (250, 2)] {
+        let knobs = PortKnobs { rx_usecs, rx_frames, ..knobs.clone() };
+        let mut port = End::new(limits.clone(), knobs, 1, None);
+        port.device.arrived(frame(), start, start);
+        assert!(wants(&mut port, start).1, "rx-usecs {rx_usecs}, rx-frames {rx_frames}");
     }
 }
 

@@ -17,6 +17,7 @@ use super::{Nic, NicLimits};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
 use crate::interface::rings::TxDescriptor;
+use crate::segment::earlier;
 
 /// The size of a port's transmit FIFO: the device fetches packets so far ahead of the link. It
 /// fetches whenever its thread is awake, and the thread wakes when only the second amount is left. On
@@ -65,6 +66,7 @@ impl Nic {
             }
             let Some((queue, descriptor)) = self.interface.next_posted() else { break };
             sent = true;
+            self.active_ps = now_ps;
             bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, wire);
             self.interface.sent(queue, end_ps);
@@ -82,16 +84,34 @@ impl Nic {
         }
     }
 
-    /// When the device must fetch the next packet; `None` if a doorbell will say so. The device wants
-    /// no doorbell before its FIFO runs low, because that time is known. To be asked once the device
-    /// thread has said that it will sleep.
+    /// When the device must fetch the next packet; `None` if a doorbell will say so. No doorbell is
+    /// wanted while this time is known: before the FIFO runs low, and at the next tick of the
+    /// interrupt timer while there is traffic. To be asked once the device thread has said that it
+    /// will sleep.
     pub(super) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
         let low_ps = self.link().free_at_ps().saturating_sub(self.link().time_ps(FIFO_LOW_BYTES));
         let busy = low_ps > now_ps;
         let due_ps = self.moderation().tick_before_ps(low_ps).filter(|tick_ps| *tick_ps > now_ps);
-        self.shared.interface.wants_doorbell.store(!busy, Ordering::Relaxed);
+        let low_ps = (busy || self.interface.has_posted()).then_some(due_ps.unwrap_or(low_ps));
+        let tick_ps = self.busy_tick_ps(now_ps);
+        self.shared.interface.wants_doorbell.store(!busy && tick_ps.is_none(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        (busy || self.interface.has_posted()).then_some(due_ps.unwrap_or(low_ps))
+        earlier(tick_ps, low_ps)
+    }
+
+    /// The next tick, while traffic makes it likely that packets are posted until then. They lose no
+    /// time: their frames occupy the link from the time of their posting on, and the far host is
+    /// interrupted at that tick. A doorbell would wake the device thread at the cost of an interrupt
+    /// between CPUs, and no host would see a difference.
+    fn busy_tick_ps(&self, now_ps: u64) -> Option<u64> {
+        if !self.interface.has_drivers() {
+            // the device thread stamps what it fetches itself, so that it must not be late
+            return None;
+        }
+        let moderation = self.moderation();
+        // one tick without traffic is allowed: a response takes as long
+        let last_ps = moderation.tick_after_ps(moderation.tick_after_ps(self.active_ps)?)?;
+        moderation.tick_after_ps(now_ps).filter(|tick_ps| *tick_ps <= last_ps)
     }
 
     /// Sends one packet of the host. Returns the time at which its last bit has left.
