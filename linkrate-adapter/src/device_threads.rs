@@ -19,6 +19,11 @@ use crate::interface::waker::Waker;
 use crate::port::Segment;
 use crate::threads::Thread;
 
+/// The nice value of a device thread, where permitted: other programs of its CPU get a tenth of its
+/// time at most while it has work. It still gives its CPU up by itself
+/// ([`Engine::run`]).
+const NICE: i32 = -10;
+
 /// A device thread, as the controller holds it. It ends with its last handle.
 #[derive(Debug)]
 pub(crate) struct DeviceThread {
@@ -44,6 +49,9 @@ impl DeviceThread {
             sched::set_timer_slack_ns(1).map_err(io::Error::other)?;
             // it shares its CPU with clients: a thread that it wakes must not preempt it
             sched::become_batch().map_err(io::Error::other)?;
+            // A thread that another program keeps from its CPU for some milliseconds makes a sender
+            // probe for a loss that is none. Without the privilege it waits its turn as others do.
+            let _ = sched::set_nice(NICE);
             engine.run()
         })?;
         let (serves, segments) = (AtomicUsize::new(0), AtomicUsize::new(0));

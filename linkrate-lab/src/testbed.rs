@@ -41,6 +41,14 @@ pub struct Testbed {
     pub(crate) can_profile: bool,
 }
 
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        // all agents end at the same time, and restore what they hold
+        self.sut.hang_up();
+        self.clients.iter().for_each(|client| client.host.hang_up());
+    }
+}
+
 impl Testbed {
     /// Builds the testbed of `spec`.
     ///

@@ -48,7 +48,7 @@ fn one_model(model: &Model, style: Style) -> String {
         // writing to a String does not fail
         let _ = write!(text, "\n  {name:<NAMES$}{value}");
     };
-    let rate = |rate: Option<BitRate>| rate.map_or("as fast as it goes".to_owned(), line_rate);
+    let rate = |rate: Option<BitRate>| rate.map_or("no limit".to_owned(), line_rate);
     let (rings_out, rings_in) = (model.transmit_ring.into(), model.receive_ring.into());
     line("source", model.source.clone());
     let (ports, queues) = (model.ports as usize, model.queues as usize);
@@ -64,7 +64,7 @@ fn one_model(model: &Model, style: Style) -> String {
             }
         ),
     );
-    line("bus", model.bus.map_or("never limits".to_owned(), line_rate));
+    line("bus", model.bus.map_or("no limit".to_owned(), line_rate));
     line("superframe", format!("{} bytes", grouped(model.superframe.into())));
     line("largest MTU", format!("{} bytes", grouped(model.max_mtu.into())));
     line("rings", format!("{} out, {} in", grouped(rings_out), grouped(rings_in)));
@@ -123,10 +123,10 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
     let evidence = evidence_of(port);
     let mean = |mean: Option<f64>| mean.map(|mean| number::significant(mean, 3));
     if let Some(mean) = mean(evidence.segments_per_superframe()) {
-        line("cut", &format!("{mean} frames from a superframe, on the mean"));
+        line("cut", &format!("{mean} frames from each superframe (mean)"));
     }
     if let Some(mean) = mean(evidence.merges_per_superframe()) {
-        line("merged", &format!("{mean} frames to a superframe, on the mean"));
+        line("merged", &format!("{mean} frames to each superframe (mean)"));
     }
     text.push_str(&counters(&port.counters));
     text
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_stand_by_what_they_are_about() {
+    fn groups_counters_by_subject() {
         let named = |name: &str, value| (name.to_owned(), value);
         let text = counters(&BTreeMap::from([
             named("ifHCOutOctets", 1_234_567),

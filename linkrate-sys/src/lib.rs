@@ -4,6 +4,7 @@
 //! the kernel is a [`error::SysError`] with the operation, its subject and a remedy.
 //!
 //! - [`host`]: child processes in separate namespaces; programs that join them
+//! - [`network_namespace`]: which one this is, and one that lives on without a process
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`irq_affinity`]: the interrupts of an adapter, and the CPUs that handle them
 //! - [`cpus`], [`processes`], [`procstat`], [`other_programs`], [`awake`]: CPUs and CPU time
@@ -15,8 +16,13 @@
 //! - [`tap`], [`doorbell`], [`epoll`], [`wait`], [`prefetch`]: facilities for virtual adapters
 //! - [`softirq_spin`]: a softirq load of known size
 //! - [`local_socket`]: Unix sockets with abstract names
+//! - [`run_directory`]: the private directory of linkrate's run-time files
 //! - [`shell`]: words quoted for a shell
+//! - [`tell`]: lines to the person that never fail
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
+
+// printing panics when nobody reads: lines to the person go through `tell`
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod awake;
 mod bpf;
@@ -35,11 +41,13 @@ pub mod memory;
 pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
+pub mod network_namespace;
 pub mod other_programs;
 pub mod perf;
 pub mod prefetch;
 pub mod processes;
 pub mod procstat;
+pub mod run_directory;
 pub mod sched;
 pub mod send_queue;
 pub mod shell;
@@ -50,5 +58,6 @@ pub mod splice;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
+pub mod tell;
 pub mod tree;
 pub mod wait;

@@ -317,8 +317,8 @@ fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs)
 }
 
 #[test]
-fn the_evidence_says_who_cuts() {
-    if !is_root_or_skips("the_evidence_says_who_cuts") {
+fn the_evidence_shows_which_part_cuts() {
+    if !is_root_or_skips("the_evidence_shows_which_part_cuts") {
         return;
     }
     let mut lab = adapter_lab(find("gigabit"), 1, 2);
@@ -362,8 +362,8 @@ fn a_gigabit_port_never_exceeds_its_link() {
 }
 
 #[test]
-fn reassembly_is_seen_and_can_be_switched() {
-    if !is_root_or_skips("reassembly_is_seen_and_can_be_switched") {
+fn reassembly_shows_in_counters_and_can_be_switched() {
+    if !is_root_or_skips("reassembly_shows_in_counters_and_can_be_switched") {
         return;
     }
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
@@ -402,8 +402,8 @@ fn adaptive_moderation_delays_bulk_traffic_and_no_transaction() {
 }
 
 #[test]
-fn steering_shares_out_what_comes_in() {
-    if !is_root_or_skips("steering_shares_out_what_comes_in") {
+fn steering_distributes_received_packets() {
+    if !is_root_or_skips("steering_distributes_received_packets") {
         return;
     }
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);

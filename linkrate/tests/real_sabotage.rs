@@ -50,8 +50,8 @@ fn hog(cpu: u32) -> Running {
 }
 
 #[test]
-fn a_program_that_takes_the_suts_cpu_is_named() {
-    let test = "a_program_that_takes_the_suts_cpu_is_named";
+fn names_a_program_on_the_suts_cpu() {
+    let test = "names_a_program_on_the_suts_cpu";
     if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
         return;
     }
@@ -152,8 +152,8 @@ fn gigabit() -> TestbedSpec {
 }
 
 #[test]
-fn a_link_at_half_its_rate_is_named() {
-    if !is_root_or_skips("a_link_at_half_its_rate_is_named") {
+fn names_a_link_at_half_its_rate() {
+    if !is_root_or_skips("names_a_link_at_half_its_rate") {
         return;
     }
     let mut lab = lab_of(&gigabit(), None);
@@ -202,8 +202,8 @@ fn a_clock_that_moved_is_named() {
 }
 
 #[test]
-fn a_study_goes_on_without_the_runs_that_a_program_spoiled() {
-    let test = "a_study_goes_on_without_the_runs_that_a_program_spoiled";
+fn continues_a_study_without_refused_runs() {
+    let test = "continues_a_study_without_refused_runs";
     if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
         return;
     }

@@ -113,7 +113,7 @@ impl Moderation {
     /// interrupt may come at another time.
     pub(crate) fn tick_after_ps(&self, time_ps: u64) -> Option<u64> {
         let ticks_alone = self.rx.period_ps > 0 && self.rx_frames == usize::MAX && !self.at_once;
-        ticks_alone.then(|| self.rx.next_ps(time_ps))
+        ticks_alone.then(|| self.tick_ps(time_ps))
     }
 
     /// The number of frames that raise an interrupt before its tick.

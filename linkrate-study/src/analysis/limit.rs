@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_rate_has_no_limit() {
+    fn a_link_without_a_rate_has_no_limit() {
         assert_eq!(limit("adapter = \"veth\"", ""), None);
         assert_eq!(limit("adapter = \"gigabit\"", "kind = \"request-response\""), None);
         let two_sizes = "kind = \"udp-stream\"\nmessage = \"1 B to 9 B\"";

@@ -14,6 +14,9 @@ use crate::store::error::{IoContext, StoreError};
 use crate::store::line::{self, MAX_LINE_BYTES};
 use crate::study::Study;
 
+/// Longest file of runs: some hundred thousand runs.
+pub const MAX_RUNS_BYTES: u64 = 4 << 30;
+
 /// What the log asks of its file; tests put one in that fails.
 pub trait Backing: Write {
     /// Brings the written bytes to the disk.
@@ -103,6 +106,7 @@ pub fn scan(file: &mut impl Read, path: &Path, study: &Study) -> Result<Scan, St
     let mut reader = BufReader::new(file);
     let mut scan = Scan { runs: Vec::new(), whole_bytes: 0, torn: Vec::new() };
     let mut slots = HashSet::new();
+    let mut total = 0;
     for number in 1u64.. {
         let damaged = |reason| StoreError::Damaged { path: path.to_owned(), line: number, reason };
         let mut bytes = Vec::new();
@@ -113,6 +117,10 @@ pub fn scan(file: &mut impl Read, path: &Path, study: &Study) -> Result<Scan, St
             .during("reading", path)?;
         if read == 0 {
             break;
+        }
+        total += read as u64;
+        if total > MAX_RUNS_BYTES {
+            return Err(damaged(format!("the file is longer than {MAX_RUNS_BYTES} bytes")));
         }
         let last = reader.fill_buf().during("reading", path)?.is_empty();
         let decoded = match bytes.strip_suffix(b"\n") {
@@ -142,6 +150,10 @@ fn check(
 ) -> Result<(), String> {
     if u64::from(run.sequence) != sequence {
         return Err(format!("the line holds run {}, expected run {sequence}", run.sequence));
+    }
+    let blocks = study.method.max_blocks;
+    if run.block >= blocks {
+        return Err(format!("block {} of a study with {blocks} blocks", run.block));
     }
     if let Some(cell) = run.cell.filter(|cell| *cell as usize >= study.cells.len()) {
         return Err(format!("cell {cell} of a study with {} cells", study.cells.len()));
@@ -261,7 +273,7 @@ mod tests {
         drop(log);
         assert_eq!(disk.bytes, lines(&runs[..2]));
 
-        // room was made: the log goes on where it was
+        // with free space the log continues at the same place
         disk.size *= 2;
         let whole = disk.bytes.len() as u64;
         RunLog::new(&mut disk, "runs.jsonl".into(), whole).append(&runs[2], 2).unwrap();
@@ -269,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_not_synced_is_taken_back() {
+    fn removes_a_line_that_was_not_synced() {
         let runs = runs(1);
         let mut disk = Disk { bytes: Vec::new(), size: 1 << 20, cuts: true, syncs: false };
         let mut log = RunLog::new(&mut disk, "runs.jsonl".into(), 0);
@@ -280,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_behind_a_line_that_could_not_be_taken_back() {
+    fn writes_nothing_after_a_line_that_could_not_be_removed() {
         let runs = runs(2);
         let size = lines(&runs[..1]).len() + 10;
         let mut disk = Disk { bytes: Vec::new(), size, cuts: false, syncs: true };
@@ -294,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_is_no_number_is_refused_before_it_is_written() {
+    fn refuses_to_write_a_figure_that_is_not_finite() {
         let mut disk = Disk { bytes: Vec::new(), size: 1 << 20, cuts: true, syncs: true };
         let mut log = RunLog::new(&mut disk, "runs.jsonl".into(), 0);
         let mut measurement = fixture::stream(1e9, 0.5);

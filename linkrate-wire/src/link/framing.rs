@@ -93,7 +93,7 @@ impl Framing {
     }
 }
 
-/// One direction of a link: its rate, and what it carries packets in.
+/// One direction of a link: its rate, and its framing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// Bits per second of the line: frames, preambles and gaps on Ethernet, named above the line

@@ -84,10 +84,10 @@ impl Nic {
         }
     }
 
-    /// When the device must fetch the next packet; `None` if a doorbell will say so. No doorbell is
-    /// wanted while this time is known: before the FIFO runs low, and at the next tick of the
-    /// interrupt timer while there is traffic. To be asked once the device thread has said that it
-    /// will sleep.
+    /// When the device must fetch the next packet; `None` if a doorbell will say so. The device wants
+    /// no doorbell before its FIFO runs low, and before the next tick of the interrupt timer while
+    /// there is traffic, because these times are known. To be asked once the device thread has said
+    /// that it will sleep.
     pub(super) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
         let low_ps = self.link().free_at_ps().saturating_sub(self.link().time_ps(FIFO_LOW_BYTES));
         let busy = low_ps > now_ps;
@@ -99,10 +99,10 @@ impl Nic {
         earlier(tick_ps, low_ps)
     }
 
-    /// The next tick, while traffic makes it likely that packets are posted until then. They lose no
-    /// time: their frames occupy the link from the time of their posting on, and the far host is
-    /// interrupted at that tick. A doorbell would wake the device thread at the cost of an interrupt
-    /// between CPUs, and no host would see a difference.
+    /// The next tick, while traffic makes it likely that there is something to do. What is posted
+    /// until then is early enough: its frames occupy the link from the time of their posting on,
+    /// and the far host learns of them at that tick. A doorbell would wake the device thread, at
+    /// the cost of an interrupt between CPUs, for nothing that anyone sees.
     fn busy_tick_ps(&self, now_ps: u64) -> Option<u64> {
         if !self.interface.has_drivers() {
             // the device thread stamps what it fetches itself, so that it must not be late

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use linkrate_lab::control::client::{ControlError, LabClient};
 use linkrate_lab::control::messages::{Reply, Request, Setting};
 use linkrate_report::adapter::{done_document, settings_text};
+use linkrate_sys::tell;
 use serde_json::json;
 
 use crate::args::adapter::{CaptureArgs, Common, LinkState};
@@ -38,7 +39,7 @@ pub fn faults(
     faults: Vec<Option<Setting>>,
     common: &Common,
 ) -> Result<Exit, Failure> {
-    let settings = named(faults, "none cannot go with faults: it switches all faults off")?;
+    let settings = named(faults, "none cannot be combined with faults; it turns all faults off")?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetFaults { port: port.clone(), settings })? {
         Reply::Faults(faults) => told("faults", &port, &faults, "none", common),
@@ -48,8 +49,10 @@ pub fn faults(
 
 /// `adapter vlan`
 pub fn vlan(port: String, vlans: Vec<Option<Setting>>, common: &Common) -> Result<Exit, Failure> {
-    let settings =
-        named(vlans, "all cannot go with VLANs: it makes the port a member of every VLAN")?;
+    let settings = named(
+        vlans,
+        "all cannot be combined with VLANs; it makes the port a member of every VLAN",
+    )?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetVlans { port: port.clone(), settings })? {
         Reply::Vlans(vlans) => told("vlans", &port, &vlans, "all", common),
@@ -159,7 +162,9 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
         if common.json {
             print(&done_document("capture", json!({ "port": port, "file": path })))?;
         } else {
-            eprintln!("capturing {port} until `linkrate adapter capture {port} --stop`");
+            tell::line(format_args!(
+                "capturing {port} until `linkrate adapter capture {port} --stop`"
+            ));
         }
         return Ok(Exit::Success);
     };
