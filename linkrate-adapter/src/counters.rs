@@ -66,6 +66,8 @@ counters! {
         fcs = "switchDropFcs",
         /// Frames to the port for which its queue had no room.
         full = "switchDropQueueFull",
+        /// Frames from the port that were dropped: the memory for frames under way was full.
+        in_flight = "switchDropInFlight",
     }
 }
 
@@ -106,6 +108,8 @@ counters! {
         in_busy_ns = "rxLinkBusyNs",
         /// Dropped: the link was down.
         tx_drop_link_down = "txDropLinkDown",
+        /// Frames to the port that were dropped: the memory for frames under way was full.
+        rx_drop_in_flight = "rxDropInFlight",
     }
 }
 

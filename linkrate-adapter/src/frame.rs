@@ -81,6 +81,13 @@ impl Train {
         self.untouched = None;
     }
 
+    /// Bytes of the payloads of all frames, which lie one after the other.
+    fn payload(&self) -> usize {
+        let (first, last) = (self.cuts.first(), self.cuts.last());
+        let end = last.map_or(0, |cut| cut.payload.end);
+        end.saturating_sub(first.map_or(0, |cut| cut.payload.start)) as usize
+    }
+
     /// The header of frame `index`.
     fn head(&self, index: u32) -> &[u8] {
         self.cuts.get(index as usize).map_or(&[], |cut| cut.header(&self.headers))
@@ -191,6 +198,44 @@ impl Burst {
         &self.train.cuts[self.range.start as usize..self.range.end as usize]
     }
 
+    /// The memory that the frames take, bytes. Bursts of one train share its block.
+    #[must_use]
+    pub(crate) fn memory(&self) -> usize {
+        let train = &*self.train;
+        let cuts = self.cuts();
+        let headers: usize = cuts.iter().map(|cut| size_of::<Cut>() + cut.header.len()).sum();
+        let of_block = match (&train.block, train.payload()) {
+            (None, _) => 0,
+            (Some(_), 0) => BLOCK_BYTES,
+            (Some(_), all) => {
+                BLOCK_BYTES * cuts.iter().map(|cut| cut.payload.len()).sum::<usize>() / all
+            }
+        };
+        size_of::<Train>() + headers + of_block
+    }
+
+    /// The same frames without the block of their train, where the train leaves most of the block
+    /// unused.
+    #[must_use]
+    pub(crate) fn compact(self) -> Self {
+        let train = &*self.train;
+        // the far end gets what was handed through untouched from its block
+        if train.block.is_none() || train.untouched.is_some() || train.payload() > BLOCK_BYTES / 4 {
+            return self;
+        }
+        let (mut headers, mut cuts) = (Vec::new(), Vec::new());
+        for index in self.range.clone() {
+            let start = headers.len() as u32;
+            headers.extend_from_slice(train.head(index));
+            headers.extend_from_slice(train.tail(index));
+            cuts.push(Cut { header: start..headers.len() as u32, payload: 0..0 });
+        }
+        headers.shrink_to_fit();
+        let range = 0..cuts.len() as u32;
+        let train = Arc::new(Train { headers, cuts, ..Train::default() });
+        Self { train, range, damaged: self.damaged }
+    }
+
     /// The same frames with a wrong check sequence.
     #[must_use]
     pub(crate) fn damaged(self) -> Self {
@@ -283,6 +328,8 @@ mod tests {
             untouched: None,
         });
         let burst = Burst::of(&train, 0..2);
+        // the block is theirs alone
+        assert!(burst.memory() > BLOCK_BYTES && burst.memory() < BLOCK_BYTES + 500);
         let frames: Vec<_> = burst.each().map(|frame| frame.to_vec()).collect();
         assert_eq!(frames, [b"Ahello".to_vec(), b"B, world".to_vec()]);
         assert_eq!((burst.head(), burst.tail()), (&b"A"[..], &b"hello, world"[..]));
@@ -294,6 +341,10 @@ mod tests {
         let other = rest.first().with_head(b"Bye".to_vec());
         assert_eq!((other.to_vec(), other.head()), (b"Bye, world".to_vec(), &b"Bye"[..]));
         assert!(rest.split(1).1.is_none());
+        let compact = Burst::of(&train, 0..2).damaged().compact();
+        let frames: Vec<_> = compact.each().map(|frame| frame.to_vec()).collect();
+        assert_eq!(frames, [b"Ahello".to_vec(), b"B, world".to_vec()]);
+        assert!(compact.is_damaged() && compact.place().is_none() && compact.memory() < 500);
         let alone = WireFrame::copied(b"alone".to_vec());
         assert_eq!((alone.len(), alone.tail().len()), (5, 0));
     }

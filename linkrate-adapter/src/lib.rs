@@ -39,6 +39,7 @@ pub mod settings;
 mod threads;
 
 pub use bus::Bus;
+pub use capture::{CaptureEnding, CaptureTotal};
 pub use counters::{Snapshot, since};
 pub use device::nic::PortLimits;
 pub use device_threads::DeviceThreads;

@@ -1,8 +1,8 @@
 //! Segments and ports as the controller holds them: attach, look at, set, and let go.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use rtrb::RingBuffer;
 
 use crate::AdapterError;
 use crate::bus::Bus;
-use crate::capture::CaptureSlot;
+use crate::capture::{CaptureEnding, CaptureSlot};
 use crate::counters::{Counter, DeviceCounters, DriverCounters, Snapshot, SwitchCounters};
 use crate::device::nic::{Nic, PortLimits};
 use crate::device_threads::DeviceThread;
@@ -36,6 +36,9 @@ const STEERING_UPDATES: usize = 256;
 
 /// How long a device thread may take to let a port go.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the file of a capture may take for its last packets when the port goes.
+const CAPTURE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Who moves packets between a port's TAP and its device.
 #[derive(Debug, Clone)]
@@ -283,12 +286,14 @@ impl Port {
         all
     }
 
-    /// Whether its interface is gone, or a thread that serves it has ended.
+    /// Why it carries no packets any more: a thread that serves it has ended, or its interface is
+    /// gone.
     #[must_use]
-    pub fn is_broken(&self) -> bool {
-        self.shared.interface.is_broken()
-            || self.thread.has_ended()
-            || self.drivers.iter().any(driver_threads::Polled::has_ended)
+    pub fn broken(&self) -> Option<String> {
+        let of_driver = || self.drivers.iter().find_map(driver_threads::Polled::why_ended);
+        let of_interface =
+            || self.shared.interface.is_broken().then(|| "its interface is gone".to_owned());
+        self.thread.why_ended().or_else(of_driver).or_else(of_interface)
     }
 
     /// Requests settings while traffic flows.
@@ -349,26 +354,26 @@ impl Port {
         Ok(())
     }
 
-    /// Begins a capture of this port into a pcapng file.
+    /// Begins a capture of this port into a file that is open for writing, as pcapng. The file is
+    /// emptied.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn start_capture(&self, path: &Path) -> Result<(), AdapterError> {
-        self.shared.capture.start(path, self.name()).map_err(|cause| AdapterError::Io {
-            what: format!("write capture {}", path.display()),
-            cause,
-        })
+    /// The file cannot be emptied, or the thread that writes it not be started.
+    pub fn start_capture(&self, file: File) -> Result<(), AdapterError> {
+        let failed = |cause| AdapterError::Io { what: "start capture".to_owned(), cause };
+        self.shared.capture.start(file, self.name()).map_err(failed)
     }
 
-    /// Ends the capture, and says how many packets it has.
-    ///
-    /// # Errors
-    /// The file could not be written to its end.
-    pub fn stop_capture(&self) -> Result<u64, AdapterError> {
-        self.shared
-            .capture
-            .stop()
-            .map_err(|cause| AdapterError::Io { what: "write capture".to_owned(), cause })
+    /// Ends the capture, if one is on. The file may take longer.
+    #[must_use]
+    pub fn stop_capture(&self) -> Option<CaptureEnding> {
+        self.shared.capture.stop()
+    }
+
+    /// Why the file of the capture gets no more packets, if writing it has failed.
+    #[must_use]
+    pub fn capture_failure(&self) -> Option<String> {
+        self.shared.capture.failure()
     }
 }
 
@@ -381,6 +386,8 @@ impl Drop for Port {
         if self.thread.tell(Command::Detach(self.place, answer)).is_ok() {
             let _ = answered.recv_timeout(PATIENCE);
         }
-        let _ = self.shared.capture.stop();
+        if let Some(ending) = self.shared.capture.stop() {
+            ending.wait(CAPTURE_PATIENCE);
+        }
     }
 }

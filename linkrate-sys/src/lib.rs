@@ -14,7 +14,9 @@
 //! - [`tree`]: files of `/proc` and `/sys`, below any root
 //! - [`tap`], [`doorbell`], [`epoll`], [`wait`], [`prefetch`]: facilities for virtual adapters
 //! - [`softirq_spin`]: a softirq load of known size
-//! - [`local_socket`]: Unix sockets with abstract names
+//! - [`local_socket`]: Unix sockets with a path, and the descriptors that travel over them
+//! - [`runtime_directory`]: private directories for what processes of one user share
+//! - [`open_file`]: open files that another process has passed on
 //! - [`shell`]: words quoted for a shell
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
 
@@ -35,11 +37,13 @@ pub mod memory;
 pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
+pub mod open_file;
 pub mod other_programs;
 pub mod perf;
 pub mod prefetch;
 pub mod processes;
 pub mod procstat;
+pub mod runtime_directory;
 pub mod sched;
 pub mod send_queue;
 pub mod shell;

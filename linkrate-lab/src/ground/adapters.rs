@@ -286,10 +286,10 @@ impl Adapters {
         seen.collect()
     }
 
-    /// A port whose drivers have ended, by name.
-    pub fn broken(&self) -> Option<&str> {
+    /// A port that carries no packets any more, with the reason.
+    pub fn broken(&self) -> Option<String> {
         let mut ports = self.lines.iter().flat_map(Line::ports);
-        ports.find(|port| port.is_broken()).map(Port::name)
+        ports.find_map(|port| Some(format!("port {}: {}", port.name(), port.broken()?)))
     }
 
     /// How the drivers share the CPUs of the system under test, as (name, value).
