@@ -37,7 +37,13 @@ impl Block {
         &mut self.bytes
     }
 
-    /// What it holds.
+    /// Its memory, bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// A part of its bytes.
     #[must_use]
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()
@@ -204,35 +210,35 @@ impl Burst {
         let train = &*self.train;
         let cuts = self.cuts();
         let headers: usize = cuts.iter().map(|cut| size_of::<Cut>() + cut.header.len()).sum();
+        let payload: usize = cuts.iter().map(|cut| cut.payload.len()).sum();
         let of_block = match (&train.block, train.payload()) {
             (None, _) => 0,
-            (Some(_), 0) => BLOCK_BYTES,
-            (Some(_), all) => {
-                BLOCK_BYTES * cuts.iter().map(|cut| cut.payload.len()).sum::<usize>() / all
-            }
+            (Some(block), 0) => block.size(),
+            (Some(block), all) => block.size() * payload / all,
         };
         size_of::<Train>() + headers + of_block
     }
 
-    /// The same frames without the block of their train, where the train leaves most of the block
-    /// unused.
+    /// The same frames, in a block of their own that they fill, where their train leaves most of its
+    /// block unused.
     #[must_use]
     pub(crate) fn compact(self) -> Self {
         let train = &*self.train;
-        // the far end gets what was handed through untouched from its block
-        if train.block.is_none() || train.untouched.is_some() || train.payload() > BLOCK_BYTES / 4 {
+        let Some(block) = train.block.as_ref() else { return self };
+        if train.payload() > block.size() / 4 {
             return self;
         }
-        let (mut headers, mut cuts) = (Vec::new(), Vec::new());
-        for index in self.range.clone() {
+        let first = self.cuts().first().map_or(0, |cut| cut.payload.start);
+        let (mut headers, mut cuts) = (Vec::new(), Vec::with_capacity(self.range.len()));
+        for (index, cut) in self.range.clone().zip(self.cuts()) {
             let start = headers.len() as u32;
             headers.extend_from_slice(train.head(index));
-            headers.extend_from_slice(train.tail(index));
-            cuts.push(Cut { header: start..headers.len() as u32, payload: 0..0 });
+            let payload = cut.payload.start - first..cut.payload.end - first;
+            cuts.push(Cut { header: start..headers.len() as u32, payload });
         }
-        headers.shrink_to_fit();
-        let range = 0..cuts.len() as u32;
-        let train = Arc::new(Train { headers, cuts, ..Train::default() });
+        let (range, untouched) = (0..cuts.len() as u32, train.untouched);
+        let block = Some(Arc::new(Block { bytes: self.tail().into() }));
+        let train = Arc::new(Train { headers, cuts, block, base: 0, untouched });
         Self { train, range, damaged: self.damaged }
     }
 
@@ -341,10 +347,16 @@ mod tests {
         let other = rest.first().with_head(b"Bye".to_vec());
         assert_eq!((other.to_vec(), other.head()), (b"Bye, world".to_vec(), &b"Bye"[..]));
         assert!(rest.split(1).1.is_none());
-        let compact = Burst::of(&train, 0..2).damaged().compact();
-        let frames: Vec<_> = compact.each().map(|frame| frame.to_vec()).collect();
-        assert_eq!(frames, [b"Ahello".to_vec(), b"B, world".to_vec()]);
-        assert!(compact.is_damaged() && compact.place().is_none() && compact.memory() < 500);
+        for (range, expected) in
+            [(0..2, &[&b"Ahello"[..], b"B, world"][..]), (1..2, &[b"B, world"])]
+        {
+            let compact = Burst::of(&train, range).damaged().compact();
+            let frames: Vec<_> = compact.each().map(|frame| frame.to_vec()).collect();
+            assert_eq!(frames, expected);
+            assert_eq!(compact.head(), &expected[0][..1]);
+            assert!(compact.is_damaged() && compact.memory() < 500, "{}", compact.memory());
+            assert_eq!(compact.clone().compact().memory(), compact.memory());
+        }
         let alone = WireFrame::copied(b"alone".to_vec());
         assert_eq!((alone.len(), alone.tail().len()), (5, 0));
     }

@@ -92,7 +92,7 @@ mod tests {
     use linkrate_wire::segment::Cut;
 
     use super::*;
-    use crate::frame::{BLOCK_BYTES, Block, Train, WireFrame};
+    use crate::frame::{Block, Train, WireFrame};
 
     /// A frame of `header` and `payload` bytes whose payload lies in a block of its own.
     fn in_block(header: usize, payload: usize) -> Burst {
@@ -110,13 +110,10 @@ mod tests {
             let (held, dropped) = (flight.entries.len() as u64, flight.take_dropped());
             assert_eq!((held + dropped, flight.take_dropped()), (frames, 0));
             assert!(dropped > 0, "{payload}");
-            // blocks are only held where they are well used
-            let pinned: usize = flight
-                .entries
-                .iter()
-                .map(|entry| entry.burst.place().map_or(54 + payload, |_| BLOCK_BYTES))
-                .sum();
-            assert!(pinned < MOST_BYTES + COPY_BYTES, "{payload}: {pinned}");
+            let in_blocks =
+                |entry: &Entry| entry.burst.place().map_or(0, |(block, _)| block.size());
+            let blocks: usize = flight.entries.iter().map(in_blocks).sum();
+            assert!(blocks < MOST_BYTES, "{payload}: {blocks}");
             // and most of the memory is frames
             assert!(held as usize * (54 + payload) > MOST_BYTES / 3, "{payload}: {held} frames");
             while flight.arrived(u64::MAX).is_some() {}
