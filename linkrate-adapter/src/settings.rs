@@ -1,7 +1,7 @@
-//! The settings of a port: what was requested, and what its device says it has applied.
+//! The settings of a port: those requested, and those that its device says it has applied.
 //!
-//! A request is not an effect. The device takes a request up with its next look, and writes down
-//! the settings that it works with from then on. A reader of settings gets that, and never the
+//! A request is not an effect. The device reads a request in its next turn, and publishes the
+//! settings that it works with from then on. A reader gets the published settings, and never the
 //! request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_what_the_device_answered() {
+    fn a_reader_gets_the_settings_that_the_device_published() {
         let settings = Settings::new(PortKnobs::default());
         let (first, _) = settings.requested();
         settings.acknowledge(first, PortKnobs::default());

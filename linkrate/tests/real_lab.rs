@@ -1,4 +1,4 @@
-//! Labs that stay up: foreign programs in them, who may reach them, how they end.
+//! Labs that stay up: foreign programs in them, requests to them, how they end.
 
 mod common;
 
@@ -243,8 +243,8 @@ fn a_lab_that_loses_a_host_ends_and_says_which() {
 }
 
 #[test]
-fn whoever_knocks_gets_an_answer_and_harms_nothing() {
-    if !ready("whoever_knocks_gets_an_answer_and_harms_nothing", &[]) {
+fn malformed_requests_are_answered_and_harm_nothing() {
+    if !ready("malformed_requests_are_answered_and_harm_nothing", &[]) {
         return;
     }
     let lab = Up::start("");

@@ -115,7 +115,7 @@ impl OpenLab {
         })
     }
 
-    /// The port of that name, at either end of a wire.
+    /// The port of that name, of the SUT or of a client.
     pub(super) fn port(&self, name: &str) -> Result<PortOnLine<'_>, Refused> {
         let adapters = self.adapters()?;
         adapters.port(name).ok_or_else(|| {

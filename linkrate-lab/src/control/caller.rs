@@ -25,7 +25,7 @@ pub(super) struct Caller {
     deadline: Instant,
 }
 
-/// A request on the wire, with the file that came with it.
+/// A request, still encoded, with the file that came with it.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) frame: Vec<u8>,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_silent_gone_or_lies_is_let_go() {
+    fn a_caller_that_is_silent_gone_or_sends_no_frame_is_let_go() {
         let (caller, there) = pair();
         drop(there);
         assert!(matches!(caller.hear(true), Heard::Gone));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_nobody_takes_does_not_wait() {
+    fn sending_a_reply_does_not_wait_for_its_reader() {
         let (caller, mut there) = pair();
         let file = "x".repeat(1 << 20);
         let reply = Reply::Captured { packets: 0, lost: 0, file };

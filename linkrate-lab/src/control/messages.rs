@@ -53,7 +53,7 @@ pub enum Request {
         /// The settings.
         settings: Vec<Setting>,
     },
-    /// Set the faults of a port's wire; faults that are not named are off.
+    /// Set the faults of a port's segment; faults that are not named are off.
     SetFaults {
         /// The port.
         port: String,
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_back_as_they_went() {
+    fn requests_are_decoded_as_they_were_encoded() {
         let setting = Setting { key: "lro".to_owned(), value: "on".to_owned() };
         let port = || "eth0".to_owned();
         for request in [
@@ -325,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_answered(bytes in vec(any::<u8>(), 0..200), cut in 0..80usize) {
+        fn any_bytes_are_decoded_or_refused(bytes in vec(any::<u8>(), 0..200), cut in 0..80usize) {
             let _ = decode_request(&bytes);
             let whole = encoded(Request::Remove { port: "eth0".to_owned() });
             let cut = cut.min(whole.len() - 1);
