@@ -9,6 +9,8 @@
 //! them. [`self_test`] checks the CPU meters against loads of known size.
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cpus;
 mod interfaces;

@@ -27,11 +27,24 @@ pub fn runs(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
         }
     }
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(header(&factors))?;
+    writer.write_record(header(&factors).into_iter().map(no_formula))?;
     for run in &results.runs {
-        writer.write_record(row(results, &factors, run))?;
+        writer.write_record(row(results, &factors, run).into_iter().map(no_formula))?;
     }
     writer.into_inner().map_err(|error| ReportError::Csv(error.into_error().into()))
+}
+
+/// The field as no spreadsheet takes it for a formula: text that begins like one gets an apostrophe
+/// in front, which spreadsheets read as "this is text". Numbers stay as they are.
+fn no_formula(field: String) -> String {
+    // the wide forms are read as the narrow ones in East Asian locales
+    let begins =
+        |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠') || c.is_control();
+    if field.trim_start().starts_with(begins) || field.starts_with(char::is_control) {
+        let number = field.parse::<f64>().is_ok_and(f64::is_finite);
+        return if number { field } else { format!("'{field}") };
+    }
+    field
 }
 
 /// What a field holds: text, or nothing.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_terms::{Measurement, RunSpec, clean};
 use serde::{Deserialize, Serialize};
 
 /// Carries out runs. The lab implements it on real hosts; tests implement it on simulated ones.
@@ -25,6 +25,18 @@ pub struct Facts {
     pub facts: BTreeMap<String, String>,
     /// What a reader must know before trusting the figures, as full sentences.
     pub warnings: Vec<String>,
+}
+
+impl Facts {
+    /// The same with every text cleaned: a far end tells some of them.
+    #[must_use]
+    pub fn cleaned(self) -> Self {
+        let line = |text: String| clean::line(&text).into_owned();
+        Self {
+            facts: self.facts.into_iter().map(|(name, value)| (line(name), line(value))).collect(),
+            warnings: self.warnings.into_iter().map(line).collect(),
+        }
+    }
 }
 
 /// Why a run has no figures.

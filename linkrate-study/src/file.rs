@@ -34,6 +34,7 @@ use std::fmt;
 use crate::adapter::LoadFile;
 use crate::keys::shortened;
 use crate::study::Study;
+use crate::study::check::LONGEST_TITLE;
 use linkrate_terms::{Interfaces, TestbedSpec};
 use reader::Reader;
 
@@ -199,6 +200,11 @@ fn read<'t>(
         source: text.to_owned(),
     };
     study.testbed = study.fitted(&testbed);
+    // a plan that is read again goes through the same
+    if let Err(reason) = study.check() {
+        reader.error(0, "", reason, None);
+        return None;
+    }
     Some(study)
 }
 
@@ -209,7 +215,7 @@ fn title(reader: &mut Reader<'_>, top: &mut reader::Table<'_>) -> String {
         reader.error(0, "title", "missing".to_owned(), Some(hint.to_owned()));
         return String::new();
     };
-    reader.line(&entry, 200, hint).unwrap_or_default()
+    reader.line(&entry, LONGEST_TITLE, hint).unwrap_or_default()
 }
 
 #[cfg(test)]

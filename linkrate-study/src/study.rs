@@ -13,6 +13,8 @@ use crate::order::Order;
 use crate::published::Published;
 use crate::quick::Quick;
 
+pub mod check;
+
 /// A validated study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Study {

@@ -18,7 +18,11 @@
 //! - [`runtime_directory`]: private directories for what processes of one user share
 //! - [`open_file`]: open files that another process has passed on
 //! - [`shell`]: words quoted for a shell
+//! - [`tell`]: lines to the person that never fail
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
+
+// printing panics when nobody reads: lines to the person go through `tell`
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod awake;
 mod bpf;
@@ -54,5 +58,6 @@ pub mod splice;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
+pub mod tell;
 pub mod tree;
 pub mod wait;

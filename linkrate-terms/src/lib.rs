@@ -15,10 +15,14 @@
 //! - [`measurement`]: the result of one run
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
+//! - [`clean`]: text of others, made harmless
 //! - [`nearest`]: "did you mean" for mistyped names
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod clean;
 pub mod cpus;
 pub mod interfaces;
 pub mod knobs;

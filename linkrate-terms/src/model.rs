@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::clean::{lines, short_line};
 use crate::knobs::{KNOBS, Knob, Owner, PortKnobs, Value, Values};
 use crate::nearest::did_you_mean;
 use crate::units::BitRate;
@@ -16,6 +17,11 @@ pub const SMALLEST_MTU: u32 = 68;
 pub const LARGEST_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
 pub const LARGEST_SUPERFRAME: u32 = 65_535;
+
+/// Most characters of a title.
+const LONGEST_TITLE: usize = 200;
+/// Most characters of a source.
+const LONGEST_SOURCE: usize = 4000;
 
 /// The properties of a virtual adapter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -119,7 +125,7 @@ impl Model {
             line: error.span().map_or(1, |span| line_at(text, span.start)),
             message: error.message().trim().replace('\n', " "),
         })?;
-        model.check().map_err(|(key, value, expected)| ModelError::OutOfRange {
+        model.ranges().map_err(|(key, value, expected)| ModelError::OutOfRange {
             line: line_of(text, &key),
             key,
             value,
@@ -148,8 +154,21 @@ impl Model {
         self
     }
 
+    /// Checks a model that was not read by [`Model::parse`]: one from a stored plan.
+    ///
+    /// # Errors
+    /// [`ModelError::OutOfRange`] in line 1, with the key.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.ranges().map_err(|(key, value, expected)| ModelError::OutOfRange {
+            line: 1,
+            key,
+            value,
+            expected,
+        })
+    }
+
     /// The first key with a value out of its range, the value, and what would be right.
-    fn check(&self) -> Result<(), (String, String, String)> {
+    fn ranges(&self) -> Result<(), (String, String, String)> {
         let name = !self.name.is_empty()
             && self.name.len() <= 32
             && self.name != "veth"
@@ -157,6 +176,15 @@ impl Model {
         if !name {
             let expected = "1 to 32 letters, digits, '-' and '_', and not \"veth\"".to_owned();
             return Err(("name".to_owned(), format!("{:?}", self.name), expected));
+        }
+        let texts =
+            [("title", &self.title, LONGEST_TITLE), ("source", &self.source, LONGEST_SOURCE)];
+        for (key, text, most) in texts {
+            if text.chars().count() > most || *text != lines(text) {
+                let value = format!("{:?}", short_line(text, 64));
+                let expected = format!("at most {most} characters without control characters");
+                return Err((key.to_owned(), value, expected));
+            }
         }
         let ranges = [
             ("ports", self.ports, 1, 64),
@@ -267,6 +295,7 @@ mod tests {
         let cases = [
             ("ports = 2", "ports = 0", "ports is 0, expected 1 to 64"),
             ("ports = 2", "prots = 2", "unknown field `prots`"),
+            ("source = \"", "source = \"\\u001b", "source is"),
             ("steering = \"off\"", "vlan = 5000", "defaults.vlan is 5000, expected 0 to 4094"),
             ("ports = 2", "ports = ", ""),
             ("\"1 Gbit/s\"", "\"1 furlong\"", "1 furlong"),

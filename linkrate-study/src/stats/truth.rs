@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_terms::{Measurement, RunSpec, Task, Workload};
 
 use crate::analysis::analyse;
 use crate::executor::{Executor, Facts, RunFailure};
@@ -44,11 +44,23 @@ impl Executor for Testbed {
     }
 
     fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure> {
-        // the ports of a cell name its level here: a knob that this testbed does not have
-        let factor = if spec.ports == Some(2) { self.effect } else { 1.0 };
+        // the connections of a cell name its level here: this testbed has none
+        let factor = if level_of(spec) == 2 { self.effect } else { 1.0 };
         let (speed, work) = (self.machine.next(), self.cpu.next());
         Ok(fixture::stream(1e10 * speed * factor, 0.4 / work))
     }
+}
+
+fn level_of(spec: &RunSpec) -> u32 {
+    match &spec.task {
+        Task::Workload(workload) => workload.connections,
+        Task::Idle => 0,
+    }
+}
+
+fn with_level(template: &RunSpec, level: u32) -> RunSpec {
+    let workload = Workload { connections: level, ..Workload::default() };
+    RunSpec { task: Task::Workload(workload), ..template.clone() }
 }
 
 /// A clock that stands still.
@@ -85,7 +97,7 @@ fn study(places: u64, blocks: (u32, u32), minimum_effect: f64, seed: u64) -> Stu
                 ("repeat".to_owned(), name.clone()),
                 ("connections".to_owned(), Level::Number(place)),
             ]),
-            spec: RunSpec { ports: Some(which), ..template.spec.clone() },
+            spec: with_level(&template.spec, which),
         })
         .collect();
     (study.method.min_blocks, study.method.max_blocks) = blocks;

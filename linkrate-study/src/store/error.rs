@@ -49,6 +49,14 @@ pub enum StoreError {
         /// The linkrate that wrote it.
         written_by: String,
     },
+    /// A name that should be a file is something else.
+    #[error("{} is {found}, expected a regular file", path.display())]
+    NotRegular {
+        /// The name.
+        path: PathBuf,
+        /// What it is (`a named pipe`).
+        found: &'static str,
+    },
     /// A file is damaged. Nothing has been changed.
     #[error("{} is damaged: {reason}", path.display())]
     DamagedFile {
@@ -106,6 +114,9 @@ impl StoreError {
             Self::Locked { .. } => "wait for that process or end it; its end releases the lock",
             Self::Newer { written_by, .. } => {
                 return Some(format!("use linkrate {written_by} or later"));
+            }
+            Self::NotRegular { .. } => {
+                "remove it, or copy the results without links; this command changed nothing"
             }
             Self::DamagedFile { .. } | Self::Damaged { .. } => {
                 "restore the file from a copy; this command changed nothing"

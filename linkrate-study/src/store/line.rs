@@ -3,7 +3,7 @@
 //! The checksum is CRC-32 (IEEE 802.3, as in zlib) over the bytes of the value of `run`, exactly
 //! as they stand on the line. A line is still a JSON object, so that any tool can read the file.
 
-use crate::store::StoredRun;
+use crate::store::{StoredRun, json};
 
 /// Longest line, newline included. A run takes a few KiB.
 pub const MAX_LINE_BYTES: u64 = 16 << 20;
@@ -43,7 +43,8 @@ pub fn decode(line: &[u8]) -> Result<StoredRun, String> {
             crc.escape_ascii()
         ));
     }
-    serde_json::from_slice(body).map_err(|error| error.to_string())
+    let body = json::harmless(body)?;
+    serde_json::from_slice(&body).map_err(|error| error.to_string())
 }
 
 /// CRC-32 with the reflected polynomial 0xEDB88320.

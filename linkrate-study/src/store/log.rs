@@ -15,6 +15,9 @@ use crate::store::error::{IoContext, StoreError};
 use crate::store::line::{self, MAX_LINE_BYTES};
 use crate::study::Study;
 
+/// Longest file of runs: some hundred thousand runs.
+pub const MAX_RUNS_BYTES: u64 = 4 << 30;
+
 /// What the log asks of its file; tests put one in that fails.
 pub trait Backing: Write {
     /// Brings the written bytes to the disk.
@@ -122,6 +125,7 @@ pub fn scan(file: &mut impl Read, path: &Path, study: &Study) -> Result<Scan, St
     let mut reader = BufReader::new(file);
     let mut scan = Scan { runs: Vec::new(), whole_bytes: 0, torn: Vec::new() };
     let mut slots = HashSet::new();
+    let mut total = 0;
     for number in 1u64.. {
         let damaged = |reason| StoreError::Damaged { path: path.to_owned(), line: number, reason };
         let mut bytes = Vec::new();
@@ -132,6 +136,10 @@ pub fn scan(file: &mut impl Read, path: &Path, study: &Study) -> Result<Scan, St
             .during("reading", path)?;
         if read == 0 {
             break;
+        }
+        total += read as u64;
+        if total > MAX_RUNS_BYTES {
+            return Err(damaged(format!("the file is longer than {MAX_RUNS_BYTES} bytes")));
         }
         let last = reader.fill_buf().during("reading", path)?.is_empty();
         let decoded = match bytes.strip_suffix(b"\n") {
@@ -161,6 +169,10 @@ fn check(
 ) -> Result<(), String> {
     if u64::from(run.sequence) != sequence {
         return Err(format!("the line holds run {}, expected run {sequence}", run.sequence));
+    }
+    let blocks = study.method.max_blocks;
+    if run.block >= blocks {
+        return Err(format!("block {} of a study with {blocks} blocks", run.block));
     }
     if let Some(cell) = run.cell.filter(|cell| *cell as usize >= study.cells.len()) {
         return Err(format!("cell {cell} of a study with {} cells", study.cells.len()));

@@ -197,3 +197,30 @@ fn changed_facts_are_told() {
         ]
     );
 }
+
+#[test]
+fn a_plan_that_would_be_too_long_to_read_is_not_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results");
+    let mut facts = facts();
+    facts.warnings = vec!["x".repeat(plan::MAX_DOCUMENT_BYTES as usize)];
+    let error = Store::create(&path, &fixture::ladder(), facts, 0).unwrap_err();
+    assert!(matches!(error, StoreError::Unreadable { .. }), "{error}");
+    assert!(error.to_string().contains("expected at most 16777216"), "{error}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn texts_of_a_far_end_are_stored_and_read_without_escape_sequences() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut facts = facts();
+    facts.facts.insert("kernel".to_owned(), "6.12\u{1b}[2J\nerror: x".to_owned());
+    let mut store = Store::create(directory.path(), &fixture::ladder(), facts, 0).unwrap();
+    let reason = "far end: \u{9b}31m";
+    store.append(&fixture::run(0, 0, None, fixture::failed(reason))).unwrap();
+    assert_eq!(store.plan().facts.facts["kernel"], "6.12\u{fffd}[2J error: x");
+    let read = Store::read(directory.path()).unwrap();
+    assert_eq!(read.plan.facts, store.plan().facts);
+    assert_eq!(read.runs[0].failure().unwrap().reason, "far end: \u{fffd}31m");
+    assert_eq!(read.runs, store.runs());
+}

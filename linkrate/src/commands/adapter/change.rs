@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use linkrate_lab::control::client::{ControlError, LabClient};
 use linkrate_lab::control::messages::{Reply, Request, Setting};
 use linkrate_report::adapter::{done_document, settings_text};
+use linkrate_sys::tell;
 use serde_json::json;
 
 use crate::args::adapter::{CaptureArgs, Common, LinkState};
@@ -175,7 +176,9 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
         if common.json {
             print(&done_document("capture", json!({ "port": port, "file": path })))?;
         } else {
-            eprintln!("capturing {port} until `linkrate adapter capture {port} --stop`");
+            tell::line(format_args!(
+                "capturing {port} until `linkrate adapter capture {port} --stop`"
+            ));
         }
         return Ok(Exit::Success);
     };

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 
 use linkrate_doctor::self_test::{self, Sample, SelfTest, Verdict};
+use linkrate_sys::tell;
 use linkrate_terms::measurement::IdleSource;
 use serde::Serialize;
 
@@ -31,9 +32,9 @@ pub(super) fn run(json: bool) -> Result<Exit, Failure> {
     let is_watched = std::io::stderr().is_terminal();
     let mut progress = |done: usize, all: usize| {
         if is_watched {
-            eprint!("\rself-test: {done} of {all} samples");
+            tell::raw(&format!("\rself-test: {done} of {all} samples"));
             if done == all {
-                eprint!("\r\u{1b}[K");
+                tell::raw("\r\u{1b}[K");
             }
         }
     };

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use linkrate_lab::control::server::{Ended, OpenLab};
 use linkrate_lab::{LabError, LabOptions};
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
+use linkrate_sys::tell;
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::lab::LAB_VARIABLE;
 use linkrate_terms::spec::Adapter;
@@ -42,9 +43,13 @@ pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {
     };
     let mut lab = OpenLab::build(arguments.name.clone(), &spec, options)?;
     for warning in lab.warnings() {
-        eprintln!("warning: {warning}");
+        tell::line(format_args!("warning: {warning}"));
     }
-    eprintln!("{}\n{}", linkrate_report::lab::text(&lab.report()), advice(arguments));
+    tell::line(format_args!(
+        "{}\n{}",
+        linkrate_report::lab::text(&lab.report()),
+        advice(arguments)
+    ));
     let guest = if arguments.wait { None } else { Some(start(arguments, &lab, &signals)?) };
     let ended = lab.serve(guest).map_err(LabError::Io)?;
     drop(lab);

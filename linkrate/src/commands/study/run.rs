@@ -10,6 +10,7 @@ use linkrate_study::executor::Executor;
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
+use linkrate_sys::tell;
 
 use super::{files, output, source};
 use crate::args::cpus::parse_cpus;
@@ -68,7 +69,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
 pub fn resume(directory: &Path, json: bool) -> Result<Exit, Failure> {
     let mut store = Store::resume(directory)?;
     if let Some(recovered) = store.recovered() {
-        eprintln!("note: {recovered}");
+        tell::line(format_args!("note: {recovered}"));
     }
     let stop = signals()?;
     let mut lab = lab(&store.plan().study.clone(), &stop)?;
@@ -118,7 +119,7 @@ fn conduct(
     output::present(&results, json)?;
     Ok(match ended {
         Ended::Interrupted => {
-            eprintln!("hint: linkrate study resume {}", directory.display());
+            tell::line(format_args!("hint: linkrate study resume {}", directory.display()));
             Exit::Interrupted
         }
         _ if failed => Exit::RunsFailed,

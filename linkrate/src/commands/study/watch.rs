@@ -76,8 +76,8 @@ struct State {
 impl State {
     fn of(directory: &Path) -> Self {
         Self {
-            bytes: fs::metadata(directory.join(RUNS_FILE)).map(|file| file.len()).ok(),
-            ended: directory.join(ENDED_FILE).exists(),
+            bytes: fs::symlink_metadata(directory.join(RUNS_FILE)).map(|file| file.len()).ok(),
+            ended: fs::symlink_metadata(directory.join(ENDED_FILE)).is_ok(),
         }
     }
 }
