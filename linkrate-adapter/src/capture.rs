@@ -1,5 +1,5 @@
-//! Captures of a port as pcapng, on demand: what the host hands over and gets, before the offloads
-//! and after, and what is on the wire.
+//! Captures of a port as pcapng, on demand: packets between host and device, and frames on each
+//! link.
 //!
 //! The device copies a packet into a queue; a thread of its own writes the file. The queue is
 //! bounded in bytes. A packet that does not fit is counted and left out, so a capture never slows the
@@ -14,12 +14,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::open_file;
+use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::Parts;
 use linkrate_wire::pcapng::{self, Direction, Interface, Packet};
 
 use crate::counters::DeviceCounters;
 use crate::frame::WireFrame;
-use crate::pacing::LAW;
 
 /// Memory of the packets between the device and the file.
 const QUEUE_BYTES: usize = 64 << 20;
@@ -36,9 +36,8 @@ const GLANCE: Duration = Duration::from_millis(50);
 /// How long a writer may take to notice that they are not.
 const ABANDON: Duration = Duration::from_millis(500);
 
-/// Which side of the offloads a packet was seen on; the number of its interface in the file.
+/// The number of the host's side in the file. Links follow it.
 const HOST: u32 = 0;
-const WIRE: u32 = 1;
 
 #[derive(Debug)]
 struct Captured {
@@ -99,8 +98,14 @@ impl CaptureSlot {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Begins a capture into `file`, which it empties, after the end of one that was on.
-    pub(crate) fn start(&self, file: File, port: &str) -> io::Result<()> {
+    /// Begins a capture into `file`, which it empties. A capture that is on ends. `links` are the
+    /// laws of the port's links.
+    pub(crate) fn start(
+        &self,
+        file: File,
+        port: &str,
+        links: impl ExactSizeIterator<Item = LinkLaw>,
+    ) -> io::Result<()> {
         if file.metadata()?.is_file() {
             file.set_len(0)?;
         } else {
@@ -108,12 +113,17 @@ impl CaptureSlot {
         }
         let mut head = Vec::new();
         pcapng::section_header("linkrate", &mut head);
-        // the host's side shows packets before the offloads and after, the wire's what travels
-        let link_type = LAW.capture_type();
-        for side in ["host", "wire"] {
-            let name = format!("{port} {side}");
+        let mut describe = |side: &str, law: LinkLaw| {
+            let (name, link_type) = (format!("{port} {side}"), law.capture_type());
             let side = Interface { name: &name, link_type, speed: None, snap_length: 0 };
             pcapng::interface_description(&side, &mut head);
+        };
+        // a TAP carries Ethernet frames, whatever the links carry
+        describe("host", LinkLaw::Ethernet);
+        let several = links.len() > 1;
+        for (number, law) in links.enumerate() {
+            let name = if several { format!("wire {number}") } else { "wire".to_owned() };
+            describe(&name, law);
         }
         // CLOCK_MONOTONIC as the time of day
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
@@ -157,16 +167,17 @@ impl CaptureSlot {
         }
     }
 
-    /// A frame on the wire.
-    pub(crate) fn wire(
+    /// A frame on link `link`.
+    pub(crate) fn link(
         &self,
+        link: u32,
         at_ns: u64,
         sent: bool,
         frame: &WireFrame,
         counters: &DeviceCounters,
     ) {
         if self.is_on() {
-            self.put((WIRE, at_ns, sent), &[frame.head(), frame.tail()], counters);
+            self.put((HOST + 1 + link, at_ns, sent), &[frame.head(), frame.tail()], counters);
         }
     }
 
@@ -299,9 +310,48 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
+    fn ethernet() -> impl ExactSizeIterator<Item = LinkLaw> {
+        std::iter::once(LinkLaw::Ethernet)
+    }
+
     fn put(slot: &CaptureSlot, count: usize, bytes: usize, counters: &DeviceCounters) {
         let packet = vec![7; bytes];
         (0..count).for_each(|at_ns| slot.host(at_ns as u64, true, &[&packet], counters));
+    }
+
+    /// The link types of the file's interface descriptions, and the interfaces of its packets.
+    fn read(bytes: &[u8]) -> (Vec<u16>, Vec<u32>) {
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        let (mut types, mut interfaces, mut at) = (Vec::new(), Vec::new(), 0);
+        while at < bytes.len() {
+            match word(at) {
+                1 => types.push(u16::from_ne_bytes([bytes[at + 8], bytes[at + 9]])),
+                6 => interfaces.push(word(at + 8)),
+                _ => {}
+            }
+            at += word(at + 4) as usize;
+        }
+        (types, interfaces)
+    }
+
+    #[test]
+    fn each_link_is_captured_under_its_law() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let (slot, counters) = (CaptureSlot::default(), DeviceCounters::default());
+        let frame = WireFrame::copied(vec![0; 60]);
+        slot.link(0, 1, true, &frame, &counters);
+        let laws = [LinkLaw::Ethernet, LinkLaw::Atm].into_iter();
+        slot.start(File::from(OwnedFd::from(writer)), "agg0", laws).unwrap();
+        slot.host(1, true, &[&[0; 60]], &counters);
+        slot.link(1, 2, true, &frame, &counters);
+        slot.link(0, 3, false, &frame, &counters);
+        assert_eq!(slot.stop().unwrap().wait(PATIENCE).packets, 3);
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).unwrap();
+        let (types, interfaces) = read(&bytes);
+        let (ethernet, atm) = (LinkLaw::Ethernet.capture_type(), LinkLaw::Atm.capture_type());
+        assert_eq!(types, [ethernet, ethernet, atm]);
+        assert_eq!(interfaces, [0, 2, 1]);
     }
 
     #[test]
@@ -312,7 +362,7 @@ mod tests {
         std::fs::remove_file(path).unwrap();
         let (slot, counters) = (CaptureSlot::default(), DeviceCounters::default());
         put(&slot, 1, 100, &counters);
-        slot.start(file.try_clone().unwrap(), "eth0").unwrap();
+        slot.start(file.try_clone().unwrap(), "eth0", ethernet()).unwrap();
         put(&slot, 1000, 100, &counters);
         let total = slot.stop().unwrap().wait(PATIENCE);
         assert_eq!(total, CaptureTotal { packets: 1000, lost: 0, failure: None });
@@ -328,7 +378,7 @@ mod tests {
     fn a_pipe_that_nobody_reads_bounds_memory_and_waits() {
         let (_reader, writer) = io::pipe().unwrap();
         let (slot, counters) = (CaptureSlot::default(), DeviceCounters::default());
-        slot.start(File::from(OwnedFd::from(writer)), "eth0").unwrap();
+        slot.start(File::from(OwnedFd::from(writer)), "eth0", ethernet()).unwrap();
         put(&slot, 3 * QUEUE_BYTES / (60 << 10), 60 << 10, &counters);
         let queued = slot.lock().as_ref().unwrap().shared.queued.load(Ordering::Relaxed);
         assert!(queued <= QUEUE_BYTES && queued > QUEUE_BYTES / 2, "{queued}");
@@ -355,7 +405,7 @@ mod tests {
             [(File::from(OwnedFd::from(writer)), "Broken pipe"), (full, "No space left")]
         {
             let (slot, counters) = (CaptureSlot::default(), DeviceCounters::default());
-            slot.start(file, "eth0").unwrap();
+            slot.start(file, "eth0", ethernet()).unwrap();
             let deadline = Instant::now() + PATIENCE;
             while slot.failure().is_none() {
                 assert!(Instant::now() < deadline);

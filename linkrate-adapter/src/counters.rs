@@ -1,5 +1,5 @@
-//! The counters of a port, 64 bits wide. Their names are those of RFC 2863 (ifTable, ifXTable) and
-//! RFC 3635 (EtherLike), and linkrate's own where these have no such counter.
+//! The counters of a port: 64 bits wide, with the names of RFC 2863 (ifTable, ifXTable) and RFC 3635
+//! (EtherLike), and names of linkrate where these have no name.
 //!
 //! Each counter has one writer, the device thread or one driver thread, so that counting takes no
 //! locked instruction.
@@ -26,7 +26,7 @@ impl Counter {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The present value.
+    /// The count so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -55,7 +55,7 @@ macro_rules! counters {
 counters! {
     /// Counters of a switch port. Written by the device thread.
     SwitchCounters {
-        /// Frames from the port that went to every other port of their VLAN: the destination was
+        /// Frames from the port that went to all other ports of their VLAN: their address was
         /// unknown, or a group.
         flooded = "switchFlooded",
         /// Frames from the port in a VLAN that the port is not a member of.
@@ -82,7 +82,7 @@ counters! {
         out_multicast = "ifHCOutMulticastPkts",
         /// Broadcast frames sent.
         out_broadcast = "ifHCOutBroadcastPkts",
-        /// Packets without errors that were not sent: the link was down.
+        /// Packets without an error that were not sent: the link was down.
         out_discards = "ifOutDiscards",
         /// Packets that could not be sent because of errors in them.
         out_errors = "ifOutErrors",
@@ -94,7 +94,7 @@ counters! {
         in_multicast = "ifHCInMulticastPkts",
         /// Broadcast frames received.
         in_broadcast = "ifHCInBroadcastPkts",
-        /// Frames without errors that were dropped because a buffer was full.
+        /// Frames without an error that were dropped: there was no room.
         in_discards = "ifInDiscards",
         /// Frames with errors.
         in_errors = "ifInErrors",
@@ -114,7 +114,7 @@ counters! {
 }
 
 counters! {
-    /// Counters of a device, between interface and link. Written by the device thread.
+    /// Of a device's work between interface and link. Written by the device thread.
     DeviceCounters {
         /// Superframes of the host that the device cut into frames.
         tx_superframes = "txSuperframes",
@@ -132,7 +132,7 @@ counters! {
         tx_drop_oversized = "txDropOversized",
         /// Frames whose checksums were verified and right.
         rx_checksum_good = "rxChecksumGood",
-        /// Frames with a wrong checksum, handed to the host as not verified.
+        /// Frames with a wrong checksum, handed up as unverified.
         rx_checksum_bad = "rxChecksumBad",
         /// Frames merged.
         rx_merged = "rxMergedFrames",
@@ -207,13 +207,13 @@ impl DeviceCounters {
             Reason::Full => &self.rx_flush_full,
             Reason::Evicted => &self.rx_flush_evicted,
             Reason::Flushed => &self.rx_flush_batch,
-            // another reason why the next frame of the flow does not fit
+            // another frame of the flow that does not fit
             _ => &self.rx_flush_mismatch,
         }
         .add(1);
     }
 
-    /// Counts why a frame was not merged, where the reason is in the frame itself.
+    /// Counts why a frame was not merged, if the reason is in the frame.
     pub fn unmerged(&self, reason: Reason) {
         match reason {
             Reason::Flags | Reason::NoPayload => self.rx_unmerged_flags.add(1),
@@ -239,7 +239,7 @@ impl LinkCounters {
     }
 }
 
-/// The counter for a frame by the kind of its destination address.
+/// The counter for a frame, by its destination: one station, a group, or all.
 fn kind<'a>(
     frame: &[u8],
     unicast: &'a Counter,
@@ -256,7 +256,7 @@ fn kind<'a>(
 /// Counters by name.
 pub type Snapshot = BTreeMap<String, u64>;
 
-/// The difference of two snapshots.
+/// The counts between two snapshots.
 #[must_use]
 pub fn since(later: &Snapshot, earlier: &Snapshot) -> Snapshot {
     let before = |name: &str| earlier.get(name).copied().unwrap_or(0);

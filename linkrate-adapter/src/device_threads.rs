@@ -19,6 +19,11 @@ use crate::interface::waker::Waker;
 use crate::port::Segment;
 use crate::threads::Thread;
 
+/// The nice value of a device thread, where permitted: other programs of its CPU get a tenth of its
+/// time at most while it has work. It still gives its CPU up by itself
+/// ([`Engine::run`]).
+const NICE: i32 = -10;
+
 /// A device thread, as the controller holds it. It ends with its last handle.
 #[derive(Debug)]
 pub(crate) struct DeviceThread {
@@ -42,8 +47,11 @@ impl DeviceThread {
             let cpus = CpuSet::from_iter([cpu]);
             sched::set_affinity(sched::current_thread(), &cpus).map_err(io::Error::other)?;
             sched::set_timer_slack_ns(1).map_err(io::Error::other)?;
-            // it shares its CPU with clients: the thread that wakes another is to finish first
+            // it shares its CPU with clients: a thread that it wakes must not preempt it
             sched::become_batch().map_err(io::Error::other)?;
+            // A thread that another program keeps from its CPU for some milliseconds makes a sender
+            // probe for a loss that is none. Without the privilege it waits its turn as others do.
+            let _ = sched::set_nice(NICE);
             engine.run()
         })?;
         let (serves, segments) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -51,7 +59,7 @@ impl DeviceThread {
         Ok(Self { cpu, clock, commands, doorbell, thread, serves, segments, taps })
     }
 
-    /// Tells the thread something.
+    /// Gives the thread a command.
     ///
     /// # Errors
     /// It has ended.
@@ -83,7 +91,7 @@ impl Drop for DeviceThread {
     fn drop(&mut self) {
         let _ = self.commands.send(Command::End);
         self.doorbell.wake();
-        // no caller is left to tell
+        // no caller is left for an error
         let _ = self.thread.join();
     }
 }
@@ -149,13 +157,14 @@ mod tests {
     use super::*;
     use crate::fabric::Flight;
     use crate::frame::Burst;
+    use crate::link::LinkSpec;
 
     /// A fabric that panics when it is served.
     #[derive(Debug)]
     struct Broken;
 
     impl fabric::Fabric for Broken {
-        fn attach(&mut self, _port: usize, _rate: Option<BitRate>) {}
+        fn attach(&mut self, _port: usize, _link: LinkSpec) {}
         fn detach(&mut self, _port: usize) {}
         fn set_rate(&mut self, _port: usize, _rate: Option<BitRate>) {}
         fn enter(&mut self, _from: usize, _burst: Burst, _at_ps: u64) {}

@@ -1,9 +1,9 @@
-//! Frames on the wire, without a copy of their payload.
+//! Frames on a link, without a copy of their payload.
 //!
-//! What a driver posts lies in one [`Block`]. The device cuts it into a [`Train`]: the headers of
-//! all its frames in one piece, and for each frame where its header and its payload are. A
-//! [`WireFrame`] is one of them, and a [`Burst`] several that go together. The block is free again
-//! when the last frame of its train has been taken up at the far end.
+//! A packet that a driver posts lies in one [`Block`]. The device cuts it into a [`Train`]: the
+//! headers of all its frames in one piece, and for each frame the places of its header and payload.
+//! A [`WireFrame`] is one frame of a train; a [`Burst`] is several that travel together. The block is
+//! free again when the far end has taken the last frame of the train.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,9 +13,10 @@ use linkrate_wire::lro::{Parts, Row};
 use linkrate_wire::segment::Cut;
 use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
 
-/// Bytes of a block: the largest packet a TAP hands out, 65589 bytes, with its vnet header and
-/// room for tags.
+/// Bytes of a block: room for one read of a TAP, and for tags.
 pub const BLOCK_BYTES: usize = 66 << 10;
+
+const _: () = assert!(BLOCK_BYTES >= linkrate_sys::tap::LARGEST_READ);
 
 /// Bytes before each packet at a TAP.
 pub const VNET_BYTES: usize = Form::Plain.length();
@@ -69,11 +70,11 @@ pub struct Train {
     pub headers: Vec<u8>,
     /// Where each frame's header and payload are: in `headers`, and in the block after `base`.
     pub cuts: Vec<Cut>,
-    /// Where the payloads are, unless there are none.
+    /// Where the payloads are; `None` without payloads.
     pub block: Option<Arc<Block>>,
     /// Where in the block the packet begins.
     pub base: usize,
-    /// The packet is handed through as the host made it, offloads undone by nobody.
+    /// The packet is handed through as the host made it: superframe whole, checksum not made.
     pub untouched: Option<VnetHeader>,
 }
 
@@ -109,7 +110,7 @@ impl Train {
     }
 }
 
-/// One frame on the wire, without FCS.
+/// One frame on a link, without FCS.
 #[derive(Debug, Clone)]
 pub struct WireFrame {
     train: Arc<Train>,
@@ -117,7 +118,7 @@ pub struct WireFrame {
 }
 
 impl WireFrame {
-    /// A frame of its own, copied.
+    /// A frame that is a train by itself, with a copy of `bytes`.
     #[must_use]
     pub fn copied(bytes: Vec<u8>) -> Self {
         let header = 0..bytes.len() as u32;
@@ -137,8 +138,7 @@ impl WireFrame {
         self.len() == 0
     }
 
-    /// The frame with another link header: `head` instead of all its headers, the payload where it
-    /// lies.
+    /// The frame with `head` instead of all its headers. The payload is not copied.
     #[must_use]
     pub fn with_head(&self, head: Vec<u8>) -> Self {
         let Train { block, base, untouched, .. } = &*self.train;
@@ -155,26 +155,26 @@ impl WireFrame {
         Self { train: Arc::new(Train { headers: head, cuts, block, base, untouched }), index: 0 }
     }
 
-    /// The whole frame, copied together.
+    /// A copy of the whole frame.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         [self.head(), self.tail()].concat()
     }
 }
 
-/// Frames of one train that are on their way together, one after the other, their payloads
-/// likewise. There is at least one.
+/// Frames of one train that travel together. Their payloads lie one after the other. There is at
+/// least one frame.
 #[derive(Debug, Clone)]
 pub struct Burst {
     train: Arc<Train>,
     range: Range<u32>,
-    /// A bit of each frame was flipped on the line: its check sequence is wrong.
+    /// A bit of each frame was flipped on the line, so that its check sequence is wrong.
     damaged: bool,
 }
 
 impl Burst {
-    /// The frames `range` of a train, of which there is at least one, and whose payloads must lie
-    /// one after the other, as they do in what was cut from one superframe.
+    /// The frames `range` of a train, at least one. Their payloads must lie one after the other, as
+    /// those of the segments of one superframe do.
     pub(crate) fn of(train: &Arc<Train>, range: Range<usize>) -> Self {
         debug_assert!(train.cuts.get(range.clone()).is_some_and(|cuts| {
             cuts.windows(2).all(|pair| pair[0].payload.end == pair[1].payload.start)
@@ -254,13 +254,13 @@ impl Burst {
         self.damaged
     }
 
-    /// How the host left it, if nothing was done to it on the way.
+    /// The vnet header of a packet that was handed through.
     #[must_use]
     pub fn untouched(&self) -> Option<&VnetHeader> {
         self.train.untouched.as_ref()
     }
 
-    /// Where their payloads lie, if not with their headers.
+    /// The block and the range of the payloads; `None` if they lie with the headers.
     #[must_use]
     pub fn place(&self) -> Option<(&Block, Range<usize>)> {
         let (cuts, base) = (self.cuts(), self.train.base);

@@ -1,4 +1,4 @@
-//! A part of a testbed in the hands of its device thread: the fabric, and the devices on it.
+//! A segment as its device thread owns it: the fabric, and the devices on it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::fabric::{Fabric, Flight};
 use crate::frame::Burst;
 use crate::link::Link;
 
-/// Frames that a link of a device takes in one turn, and what else comes with the last of them.
+/// Frames that a device takes from a link in one turn. The last burst is taken whole.
 const BUDGET: usize = 256;
 
 /// A device, with the port of the fabric that each of its links leads to.
@@ -40,7 +40,7 @@ impl Segment {
     /// Adds a device, whose links lead to these ports of the fabric.
     pub(crate) fn attach(&mut self, number: usize, device: Box<dyn Device>, ports: Vec<usize>) {
         for (port, link) in ports.iter().zip(device.links()) {
-            self.fabric.attach(*port, link.rate());
+            self.fabric.attach(*port, link.spec());
         }
         if self.stations.len() <= number {
             self.stations.resize_with(number + 1, || None);
@@ -106,7 +106,7 @@ impl Segment {
         any
     }
 
-    /// When there is something to do that no doorbell announces.
+    /// When the segment must be called again if no doorbell rings.
     pub(crate) fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
         let Self { fabric, stations, .. } = self;
         let mut due_ps = None;
@@ -119,7 +119,7 @@ impl Segment {
                 }
             }
         }
-        // forwarding shows when a device is interrupted, and not before
+        // a host sees forwarded frames with its next interrupt, and not before
         sooner(fabric.due_ps(&|flight| {
             let stations = stations.iter().flatten();
             let links = stations.flat_map(|Station { device, ports }| {

@@ -1,10 +1,12 @@
 //! Existing interfaces: interfaces of the host that linkrate did not create.
 //!
-//! [`describe`] reads driver, link and addresses; [`Kept`] restores the settings of an interface;
-//! [`Borrowed`] moves an interface into this host and home again.
+//! [`describe`] reads driver, link and addresses. [`Holdings`] locks an interface, writes its
+//! settings down (`record`, `settings`), lends it to a client, and restores it. [`restore_all`]
+//! restores what a process that was killed could not.
 
-mod borrowed;
-mod kept;
+mod holdings;
+mod record;
+mod settings;
 
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Driver, Ethtool};
@@ -14,8 +16,7 @@ use linkrate_terms::BitRate;
 
 use crate::protocol::InterfaceFacts;
 
-pub use borrowed::Borrowed;
-pub use kept::Kept;
+pub use holdings::{Change, Holdings, Left, Outcome, restore_all};
 
 /// Describes interface `name`.
 ///

@@ -5,16 +5,21 @@
 //! when it is told to stop. A flow that ends for another reason is broken, and reports the reason.
 //!
 //! - [`stream`]: TCP bulk data, sending and receiving
-//! - [`transact`]: request/response, and connect/request/response
+//! - [`transact`]: request/response on connections that stay open
+//! - [`single`]: one connection for each transaction
 //! - [`datagram`]: UDP streams and transactions
 //! - [`send_path`]: the ways to send payload into a socket
-//! - [`preamble`]: the first bytes of a connection, which name its flow
+//! - [`arrivals`], [`preamble`]: accepted connections, and their first bytes, which name the flow
+//! - [`strangers`]: connections and datagrams that do not belong to the run
 //! - [`sizes`]: message sizes
 
+pub mod arrivals;
 pub mod datagram;
 pub mod preamble;
 pub mod send_path;
+pub mod single;
 pub mod sizes;
+pub mod strangers;
 pub mod stream;
 pub mod transact;
 
@@ -23,9 +28,13 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use linkrate_sys::sched::{ThreadId, current_thread};
+
+/// How often a flow that is to end is looked at.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// Shared control of the flows of one run: the gate, and the signals.
 #[derive(Debug, Default)]
@@ -192,8 +201,16 @@ impl Flow {
         self.thread.is_finished()
     }
 
-    /// Waits for the end of the flow. Returns the reason if it broke, and its latencies.
-    pub fn join(self) -> (Option<String>, Histogram<u64>) {
+    /// Waits for the end of the flow until `deadline`. Returns the reason if it broke, and its
+    /// latencies.
+    pub fn join(self, deadline: Instant) -> (Option<String>, Histogram<u64>) {
+        while !self.thread.is_finished() {
+            if Instant::now() >= deadline {
+                let reason = format!("flow \"{}\" did not end", self.name);
+                return (Some(reason), latency_histogram());
+            }
+            std::thread::sleep(LOOK);
+        }
         match self.thread.join() {
             Ok((Ok(()), latency)) => (None, latency),
             Ok((Err(error), latency)) => {

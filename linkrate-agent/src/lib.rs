@@ -6,12 +6,14 @@
 //! window; [`cpu_meter`] uses the idle time of the kernel or the [`idle_counter`]. [`knobs`] sets
 //! an interface and reads it back; [`steering`] confines receive processing to CPUs. [`taps`]
 //! creates the interfaces of virtual adapters and passes their descriptors on. [`existing`]
-//! describes, keeps and borrows interfaces that linkrate did not create. [`profile`] samples the
+//! describes, keeps and lends interfaces that linkrate did not create; [`watch`] restores them when
+//! the agent ends, and [`duty`] refuses what an agent was not started for. [`profile`] samples the
 //! CPUs, [`send_buffers`] checks whether senders wait for room.
 
 #![forbid(unsafe_code)]
 
 pub mod cpu_meter;
+pub mod duty;
 pub mod existing;
 pub mod flow;
 pub mod framing;
@@ -26,3 +28,4 @@ pub mod session;
 pub mod sockets;
 pub mod steering;
 pub mod taps;
+pub mod watch;

@@ -75,7 +75,8 @@ pub struct Meters<'a> {
 impl<'a> Meters<'a> {
     /// Meters for `spec` over `flows`, to be read by the calling thread.
     pub fn new(spec: &'a MeasureSpec, flows: &'a [Flow], cpu: &'a CpuMeter) -> Self {
-        let program_times = (!spec.cpus.is_empty()).then(ProgramTimes::read);
+        let program_times =
+            (!spec.cpus.is_empty()).then(|| ProgramTimes::read_without(&spec.agents));
         Self { spec, flows, cpu, main_thread: sched::current_thread(), program_times }
     }
 
@@ -102,10 +103,9 @@ impl<'a> Meters<'a> {
         let threads = self.read_threads();
         let threads_at_ns = monotonic_ns();
         let slow = self.read_slow()?;
-        let others = self
-            .program_times
-            .as_ref()
-            .map_or_else(Vec::new, |before| ProgramTimes::read().since(before, &self.spec.cpus));
+        let others = self.program_times.as_ref().map_or_else(Vec::new, |before| {
+            ProgramTimes::read_without(&self.spec.agents).since(before, &self.spec.cpus)
+        });
         Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others })
     }
 

@@ -1,14 +1,17 @@
 //! The one protocol between the controller and an agent.
 //!
-//! Each request gets exactly one reply, in order. The carrier is any byte stream (a socketpair
-//! here, the stdio of `ssh` elsewhere); [`crate::framing`] cuts it into messages. Both sides name
-//! their [`PROTOCOL_VERSION`] first and refuse another one. Nothing the far end says is trusted:
-//! frames are bounded, and [`decode_request`] refuses counts and names that no testbed needs.
-//! Here are the messages; `decode` has their bounds.
+//! Each request has a number and gets exactly one reply with that number, in order. The carrier is
+//! any byte stream (a socket pair on one machine, the stdio of `ssh` between machines);
+//! [`crate::framing`] cuts it into messages. Both sides name their [`PROTOCOL_VERSION`] first and
+//! refuse another one. Neither side trusts the other: frames are bounded, [`decode_request`] refuses
+//! counts and names that no testbed needs, and [`decode_reply`] bounds and cleans every string.
+//! This file has the messages; `decode` has their bounds, `text` cleans strings.
 
 mod decode;
+mod text;
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
 use linkrate_terms::interfaces::InterfaceAddress;
@@ -17,16 +20,45 @@ use linkrate_terms::profile::Profile;
 use linkrate_terms::{BitRate, CpuMeter, CpuSet, InterfaceKnobs, SocketKnobs, Workload};
 use serde::{Deserialize, Serialize};
 
+use crate::framing::write_frame;
+
 pub use decode::{DecodeError, bounds, decode_reply, decode_request};
+pub use text::cleaned;
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
-/// What the controller asks.
+/// The number of [`Request::Hello`] and its reply, which are sent without a number: two versions
+/// can so refuse each other whatever their other messages look like.
+pub const HELLO_NUMBER: u64 = 0;
+
+/// A message with the number of its request.
+#[derive(Debug, Serialize)]
+struct Numbered<'a, M> {
+    number: u64,
+    message: &'a M,
+}
+
+/// Writes `message` with the number of its request as one frame.
+///
+/// # Errors
+/// As [`write_frame`].
+pub fn write_message(
+    stream: &mut impl Write,
+    number: u64,
+    message: &impl Serialize,
+) -> io::Result<()> {
+    match number {
+        HELLO_NUMBER => write_frame(stream, message),
+        number => write_frame(stream, &Numbered { number, message }),
+    }
+}
+
+/// A request of the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// Who are you? The controller's first request.
+    /// The first request: names the version of the controller, and asks for that of the agent.
     Hello {
         /// The controller's [`PROTOCOL_VERSION`].
         version: u32,
@@ -56,29 +88,28 @@ pub enum Request {
         peer_name: String,
         /// Process id of the other host's agent, which names its network namespace.
         peer_pid: u32,
-        /// Queue pairs the wire's ends can have at most.
+        /// Most queue pairs of each end.
         queues: u32,
     },
-    /// Create a TAP in this host, with every offload left to its reader. It is down.
+    /// Create a TAP in this host whose reader does every offload. It is down.
     CreateTap {
         /// Interface name.
         name: String,
         /// Queue pairs.
         queues: u32,
-        /// Its Ethernet address; the kernel makes one up if `None`.
+        /// Its Ethernet address; the kernel chooses one if `None`.
         address: Option<[u8; 6]>,
-        /// Frames that wait to be read from each queue, at most.
+        /// The most frames that wait in each queue to be read.
         tx_queue_length: u32,
     },
-    /// Close this agent's descriptors of a TAP, which then lives as long as the copies that others
-    /// took.
+    /// Close this agent's descriptors of a TAP, which then lives as long as copies of them.
     ReleaseTap {
         /// Interface name.
         name: String,
     },
     /// Give an interface its address and bring it up.
     ConfigureInterface(InterfaceSetup),
-    /// Wait until packets can pass an interface whose both ends are up.
+    /// Wait until packets can pass an interface; both of its ends are up.
     AwaitLink {
         /// Interface name.
         name: String,
@@ -95,24 +126,25 @@ pub enum Request {
         /// Interface name.
         name: String,
     },
-    /// Name every IPv4 address of this host.
+    /// List every IPv4 address of this host.
     Addresses,
-    /// Say where packets to an address go.
+    /// Look up the interface by which packets to an address leave.
     RouteTo {
         /// The address.
         address: Ipv4Addr,
     },
-    /// Remember every setting of existing interfaces, and restore them when this controller is gone.
+    /// Lock existing interfaces, write their settings down, and restore them when the carrier
+    /// closes. Settings that a killed process has left are restored first.
     Keep {
         /// The interfaces.
         names: Vec<String>,
     },
-    /// Take an interface from another network namespace of this machine, with its addresses, and
-    /// bring it back when this controller is gone.
-    Borrow {
+    /// Move a kept interface, with its addresses, to another agent's host on the same machine, and
+    /// back when the carrier closes.
+    Lend {
         /// Interface name.
         name: String,
-        /// A process in that namespace.
+        /// Process id of the other host's agent, which names its network namespace.
         pid: u32,
     },
     /// Process the packets that an interface receives on these CPUs: move the interrupts of its
@@ -135,7 +167,7 @@ pub enum Request {
         /// The interfaces.
         interfaces: Vec<String>,
     },
-    /// Make ready for connections of a workload.
+    /// Prepare for the connections of a workload.
     Listen(ListenSpec),
     /// Connect a client's flows to a listening host.
     Connect(ConnectSpec),
@@ -143,7 +175,7 @@ pub enum Request {
     AwaitFlows,
     /// Let the flows run.
     Begin,
-    /// Make ready to sample these CPUs: read the names of the kernel's functions, and see that
+    /// Prepare to sample these CPUs: read the names of the kernel's functions, and try whether
     /// sampling is allowed.
     PrepareProfile {
         /// The CPUs.
@@ -165,12 +197,22 @@ pub struct InterfaceSetup {
     pub address: Ipv4Addr,
     /// Prefix length of its network.
     pub prefix_length: u8,
-    /// Congestion control of the route to that network, for programs that cannot choose one
-    /// before they connect. It overrides what a test socket chooses, so runs leave it out.
+    /// Congestion control of the route to that network, for programs that cannot choose it before
+    /// they connect. It overrides the choice of a test socket, so runs leave it out.
     pub route_congestion: Option<String>,
 }
 
-/// What a listening host is to expect.
+/// The two addresses between which a client and the listening host exchange packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Ends {
+    /// The client's address.
+    pub client: Ipv4Addr,
+    /// The listening host's address.
+    pub listener: Ipv4Addr,
+}
+
+/// The connections that a listening host expects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ListenSpec {
@@ -178,15 +220,16 @@ pub struct ListenSpec {
     pub workload: Workload,
     /// Options of the sockets.
     pub socket: SocketKnobs,
-    /// Clients that will connect.
-    pub clients: u32,
-    /// TCP ports to share the connections out to: an adapter that steers by destination port can
-    /// only tell apart what comes to different ones.
+    /// The addresses of each client that will connect, in the order of their numbers. Test sockets
+    /// listen on these addresses and accept these clients only.
+    pub clients: Vec<Ends>,
+    /// TCP ports over which connections are spread: an adapter that steers by destination port
+    /// distinguishes connections by it.
     #[serde(default = "one")]
     pub listeners: u32,
-    /// Number that a flow must present, so that no stranger's connection is taken for one.
+    /// Number of the run, which every flow must present.
     pub nonce: u64,
-    /// Seed of everything random in the run.
+    /// Seed of all random numbers of the run.
     pub seed: u64,
     /// Whether both ends run on the same CPUs, so that streams take turns.
     pub shared_cpus: bool,
@@ -196,7 +239,7 @@ fn one() -> u32 {
     1
 }
 
-/// What a client is to connect.
+/// The connections that a client makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ConnectSpec {
@@ -206,9 +249,10 @@ pub struct ConnectSpec {
     pub socket: SocketKnobs,
     /// This client's number, from 0.
     pub client: u32,
-    /// The listening host as this client reaches it.
-    pub address: Ipv4Addr,
-    /// Its ports: for TCP as many as it listens on, for UDP one per flow of all clients.
+    /// Its addresses.
+    pub ends: Ends,
+    /// The ports of the listening host for this client: for UDP one for each flow, for TCP those
+    /// over which connections are spread.
     pub ports: Vec<u16>,
     /// As in [`ListenSpec`].
     pub nonce: u64,
@@ -218,7 +262,7 @@ pub struct ConnectSpec {
     pub shared_cpus: bool,
 }
 
-/// What to measure, and when.
+/// A measurement between two times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MeasureSpec {
@@ -226,17 +270,19 @@ pub struct MeasureSpec {
     pub start_ns: u64,
     /// End of the window, ns.
     pub end_ns: u64,
-    /// Interfaces whose counters are evidence.
+    /// Interfaces whose counters are the evidence.
     pub interfaces: Vec<String>,
-    /// CPUs whose time is wanted, among those of [`Request::Account`]; empty leaves that to
-    /// another agent.
+    /// CPUs to account for, among those of [`Request::Account`]; empty if another agent does.
     pub cpus: CpuSet,
     /// Whether to sample them too; [`Request::PrepareProfile`] comes first.
     #[serde(default)]
     pub profile: bool,
+    /// Process ids of the agents of this run on this machine, which are not other programs.
+    #[serde(default)]
+    pub agents: Vec<u32>,
 }
 
-/// What an agent answers.
+/// A reply of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
@@ -270,19 +316,19 @@ pub enum Reply {
     Route {
         /// The interface they leave by.
         interface: String,
-        /// The address they carry, where the route says it.
+        /// Their source address, where the route has one.
         source: Option<Ipv4Addr>,
     },
     /// To [`Request::SteerInterface`].
     Steered(Steered),
-    /// Done, with nothing to tell.
+    /// Done.
     Done,
     /// To [`Request::SetKnobs`] and [`Request::ReadKnobs`]: every knob as read back, by interface.
     Knobs(BTreeMap<String, InterfaceKnobs>),
     /// To [`Request::Listen`].
     Listening {
-        /// The ports.
-        ports: Vec<u16>,
+        /// The ports for each client, in the order of their numbers.
+        ports: Vec<Vec<u16>>,
     },
     /// To [`Request::Connect`] and [`Request::AwaitFlows`].
     Flows(FlowFacts),
@@ -294,7 +340,7 @@ pub enum Reply {
     Refused(Refusal),
 }
 
-/// Who an agent is.
+/// An agent and its machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Hello {
@@ -308,21 +354,21 @@ pub struct Hello {
     pub cpu_model: String,
     /// CPUs online.
     pub online_cpus: CpuSet,
-    /// Which machine it runs on, since when: two agents of one running kernel say the same.
+    /// The kernel's boot id: the same for all agents of one running kernel.
     pub boot_id: String,
 }
 
-/// What an interface is.
+/// Description of an interface.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct InterfaceFacts {
     /// Its name.
     pub name: String,
-    /// What made it (`veth`, `bond`); `None` for adapters.
+    /// Its kind (`veth`, `bond`); `None` for adapters.
     pub kind: Option<String>,
     /// The bridge, bond or team that it is a member of.
     pub belongs_to: Option<String>,
-    /// Interfaces that stand on it, such as VLANs.
+    /// Its upper interfaces, such as VLANs.
     pub carries: Vec<String>,
     /// Name of its driver; empty without a driver.
     pub driver: String,
@@ -330,7 +376,7 @@ pub struct InterfaceFacts {
     pub driver_version: String,
     /// Version of the adapter's firmware; empty where the driver reports no version.
     pub firmware: String,
-    /// Where the adapter is (`0000:3b:00.0`); empty where it is on no bus.
+    /// Bus address of the adapter (`0000:3b:00.0`); empty without a bus.
     pub bus: String,
     /// Rate of its link; `None` where the link is down or virtual.
     pub rate: Option<BitRate>,
@@ -346,18 +392,18 @@ pub struct InterfaceFacts {
     pub addresses: Vec<InterfaceAddress>,
 }
 
-/// How receive processing was brought to its CPUs.
+/// How receive processing was confined to its CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Steered {
-    /// Interrupts that go to those CPUs now; zero where the interface has none, and its queues
-    /// are steered instead.
+    /// Interrupts that go to those CPUs now; zero where the interface has no interrupts, so that
+    /// its queues are steered.
     pub interrupts: u32,
     /// Interrupts that could not be moved, by number.
     pub stuck: Vec<u32>,
 }
 
-/// What the sockets of an agent's flows really have.
+/// The effective options of the sockets of an agent's flows.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FlowFacts {
@@ -375,7 +421,7 @@ pub struct FlowFacts {
     pub mss_bytes: u32,
 }
 
-/// What one agent counted over the window.
+/// The counts of one agent over the window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WindowReport {
@@ -389,13 +435,13 @@ pub struct WindowReport {
     pub sent_bytes: u64,
     /// Transactions completed (counted where the request began).
     pub transactions: u64,
-    /// UDP transactions given up after a time-out.
+    /// UDP transactions without an answer in time.
     pub timeouts: u64,
     /// CPU time of this agent's threads, and of the CPUs it accounts for.
     pub cpu: CpuUse,
     /// Interface counters.
     pub interface: InterfaceCounts,
-    /// IP and TCP counters by the kernel's names.
+    /// IP and TCP counters, by the kernel's names.
     pub protocol: BTreeMap<String, u64>,
     /// TCP_INFO of the flows that send.
     pub senders: SenderTimes,
@@ -405,14 +451,14 @@ pub struct WindowReport {
     pub zerocopy_copied: u64,
     /// Sends with MSG_ZEROCOPY that completed.
     pub zerocopy_completed: u64,
-    /// What the CPUs were doing, if that was asked.
+    /// The profile of the CPUs, if it was requested.
     #[serde(default)]
     pub profile: Option<Box<Profile>>,
     /// Why a flow broke, if one did before the window closed.
     pub broken: Option<String>,
 }
 
-/// What remains to be told after the flows have ended.
+/// The report after all flows have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Finished {
@@ -420,6 +466,19 @@ pub struct Finished {
     pub latency: Vec<(u64, u64)>,
     /// Why a flow broke, if one did before the window closed.
     pub broken: Option<String>,
+    /// Connections and datagrams that did not belong to the run.
+    #[serde(default)]
+    pub strangers: Strangers,
+}
+
+/// Connections and datagrams that did not belong to the run, and were refused.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Strangers {
+    /// How many.
+    pub refused: u64,
+    /// Where they came from: the first addresses.
+    pub addresses: Vec<Ipv4Addr>,
 }
 
 /// Why a request could not be carried out.

@@ -1,12 +1,10 @@
-//! The agent: one request, one reply, until the controller is gone.
+//! The agent: one reply to each request, until the carrier closes.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
@@ -18,22 +16,21 @@ use linkrate_sys::{cpus, host, sched, socket};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
 use crate::cpu_meter::{self, CpuMeter};
-use crate::existing::{self, Borrowed, Kept};
-use crate::framing::{read_frame, write_frame};
+use crate::duty::Duty;
+use crate::existing::{self, Holdings};
+use crate::framing::read_frame;
 use crate::knobs;
 use crate::meter::Meters;
 use crate::profile::{Profiler, Sampling};
 use crate::protocol::{
     Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
-    decode_request,
+    decode_request, write_message,
 };
 use crate::send_buffers::SendBuffers;
 use crate::session::Session;
 use crate::steering::{steer, steer_queues};
 use crate::taps::Taps;
-
-/// How often an idle agent checks whether it is to stop.
-const GLANCE: Duration = Duration::from_secs(2);
+use crate::watch;
 
 /// The longest window an agent measures.
 const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
@@ -41,8 +38,9 @@ const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 3600);
 /// How long a link may take to come up; the kernel acts on a carrier up to a second later.
 const LINK_UP: Duration = Duration::from_secs(10);
 
-/// Serves one controller over `carrier` until it closes, or `stop` is set. The settings of existing
-/// interfaces are then restored. `input` must not read ahead: it is read when `carrier` has data.
+/// Serves one controller over `carrier` until it closes. Existing interfaces are then restored
+/// before anything else. Once `signals` can be read, they are restored and the process ends. `input`
+/// must not read ahead: it is read when `carrier` has data.
 ///
 /// # Errors
 /// When the carrier breaks. A request that cannot be carried out is answered, not an error here.
@@ -50,10 +48,15 @@ pub fn serve(
     input: &mut impl Read,
     output: &mut impl Write,
     carrier: BorrowedFd<'_>,
-    stop: &AtomicBool,
+    signals: OwnedFd,
+    duty: Duty,
 ) -> io::Result<()> {
+    let holdings = Holdings::default();
+    watch::start(carrier, signals, &holdings)?;
     let mut agent = Agent {
         carrier,
+        duty,
+        holdings,
         cpu_meter: CpuMeter::unasked(),
         listening: None,
         session: None,
@@ -62,49 +65,57 @@ pub fn serve(
         steered: BTreeMap::new(),
         taps: Taps::default(),
         profiler: None,
-        kept: BTreeMap::new(),
-        borrowed: Vec::new(),
     };
-    loop {
-        while !socket::wait_ready(carrier, false, GLANCE)? {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-        }
-        let Some(frame) = read_frame(input)? else { return Ok(()) };
-        let reply = match decode_request(&frame) {
+    while let Some(frame) = read_frame(input)? {
+        let (number, request) = decode_request(&frame);
+        let reply = match request {
             Ok(request) => agent.answer(request).unwrap_or_else(Reply::Refused),
             Err(error) => Reply::Refused(Refusal { reason: error.to_string(), hint: None }),
         };
-        write_frame(output, &reply)?;
+        match write_message(output, number, &reply) {
+            // too long for a frame, of which nothing has been written
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let refusal = refusal(format!("the reply cannot be sent: {error}"));
+                write_message(output, number, &Reply::Refused(refusal))?;
+            }
+            written => written?,
+        }
     }
+    Ok(())
 }
 
 struct Agent<'a> {
     carrier: BorrowedFd<'a>,
+    duty: Duty,
+    /// Existing interfaces, restored when the agent ends.
+    holdings: Holdings,
     cpu_meter: CpuMeter,
     listening: Option<ListenSpec>,
     session: Option<Session>,
     /// From the beginning of the flows to their end; threads of flows are started before.
     ahead: Option<Ahead>,
-    /// What each interface had before the first run touched it.
-    fresh: BTreeMap<String, InterfaceKnobs>,
+    /// The knobs of each interface before the first run changed it.
+    fresh: BTreeMap<String, Fresh>,
     /// The CPUs that process the received packets of each steered interface.
     steered: BTreeMap<String, CpuSet>,
     taps: Taps,
-    /// Once a profile was asked for.
+    /// `Some` after prepare-profile.
     profiler: Option<Profiler>,
-    /// Settings to restore, before borrowed interfaces return.
-    kept: BTreeMap<String, Kept>,
-    borrowed: Vec<Borrowed>,
+}
+
+/// The knobs of an interface before the first run changed it.
+#[derive(Debug, Clone)]
+struct Fresh {
+    knobs: InterfaceKnobs,
+    /// Most segments of a superframe; `None` where superframes were off.
+    segments: Option<u32>,
 }
 
 impl Drop for Agent<'_> {
     fn drop(&mut self) {
-        // no traffic while interfaces change
+        // before anything that can wait
+        self.holdings.give_back();
         self.end_session();
-        self.kept.clear();
-        self.borrowed.clear();
     }
 }
 
@@ -126,6 +137,7 @@ fn refusal(reason: impl Into<String>) -> Refusal {
 
 impl Agent<'_> {
     fn answer(&mut self, request: Request) -> Result<Reply, Refusal> {
+        self.duty.check(&request, &self.holdings)?;
         match request {
             Request::Hello { version } => self.hello(version),
             Request::Clock => Ok(Reply::Clock { monotonic_ns: monotonic_ns() }),
@@ -174,20 +186,20 @@ impl Agent<'_> {
                 Ok(Reply::Route { interface, source })
             }
             Request::Keep { names } => {
-                for name in names {
-                    // only the first reading has the settings from before
-                    if let Entry::Vacant(place) = self.kept.entry(name) {
-                        let kept = Kept::read(place.key())?;
-                        place.insert(kept);
-                    }
-                }
+                let holdings = self.holdings.clone();
+                let _change = holdings.change()?;
+                names.iter().try_for_each(|name| holdings.keep(name))?;
                 Ok(Reply::Done)
             }
-            Request::Borrow { name, pid } => {
-                self.borrowed.push(Borrowed::take(&name, pid)?);
+            Request::Lend { name, pid } => {
+                let holdings = self.holdings.clone();
+                let _change = holdings.change()?;
+                holdings.lend(&name, pid)?;
                 Ok(Reply::Done)
             }
             Request::SteerInterface { name, cpus } => {
+                let holdings = self.holdings.clone();
+                let _change = holdings.change()?;
                 let steered = steer(&name, &cpus)?;
                 if steered.interrupts == 0 && steered.stuck.is_empty() {
                     self.steered.insert(name, cpus);
@@ -268,20 +280,14 @@ impl Agent<'_> {
         interfaces: &[String],
         asked: &InterfaceKnobs,
     ) -> Result<Reply, Refusal> {
+        let holdings = self.holdings.clone();
+        let _change = holdings.change()?;
         let mut effective = BTreeMap::new();
         for interface in interfaces {
-            let knob_refusal = |error: knobs::KnobError| refusal(error.to_string());
-            let fresh = match self.fresh.get(interface) {
-                Some(fresh) => fresh.clone(),
-                None => {
-                    let fresh = knobs::fresh(interface).map_err(knob_refusal)?;
-                    self.fresh.insert(interface.clone(), fresh.clone());
-                    fresh
-                }
-            };
-            let found = self.kept.get(interface).and_then(Kept::superframe_segments);
-            let now = knobs::apply(interface, &knobs::defaults(asked, &fresh), found)
-                .map_err(knob_refusal)?;
+            let fresh = self.fresh(interface)?;
+            let now =
+                knobs::apply(interface, &knobs::defaults(asked, &fresh.knobs), fresh.segments)
+                    .map_err(|error| refusal(error.to_string()))?;
             effective.insert(interface.clone(), now);
             if let Some(cpus) = self.steered.get(interface) {
                 // a queue that was off comes back without its steering
@@ -291,7 +297,21 @@ impl Agent<'_> {
         Ok(Reply::Knobs(effective))
     }
 
-    /// Measures, in an idle run too, ahead of everything else.
+    /// The knobs of an interface before the first run changed it.
+    fn fresh(&mut self, interface: &str) -> Result<Fresh, Refusal> {
+        if let Some(fresh) = self.fresh.get(interface) {
+            return Ok(fresh.clone());
+        }
+        let link = RouteSocket::open()?.link(interface)?;
+        let fresh = Fresh {
+            knobs: knobs::fresh(interface).map_err(|error| refusal(error.to_string()))?,
+            segments: Some(link.gso_max_segs).filter(|segments| *segments > 1),
+        };
+        self.fresh.insert(interface.to_owned(), fresh.clone());
+        Ok(fresh)
+    }
+
+    /// Measures, in an idle run too, ahead of all other threads.
     fn measure(&mut self, spec: &MeasureSpec) -> Result<Reply, Refusal> {
         let _ahead = Ahead::now();
         if self.session.is_some() {
@@ -404,7 +424,7 @@ fn configure_interface(setup: &InterfaceSetup) -> Result<Reply, Refusal> {
     route.disable_ipv6(&setup.name)?;
     route.add_address(&setup.name, setup.address, setup.prefix_length)?;
     route.set_up("lo")?;
-    // a wire is made with as many queues as any run needs; a run that does not ask has one
+    // an interface has as many queues as any run needs; a run that does not ask uses one
     let mut ethtool = Ethtool::open()?;
     if ethtool.can_set_channels(&setup.name)? {
         knobs::set_queues(&mut ethtool, &setup.name, 1)?;

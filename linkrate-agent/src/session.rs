@@ -1,27 +1,31 @@
 //! The flows of one run at this end, from listening or connecting until the last close.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddrV4, TcpStream};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::socket;
-use linkrate_terms::{Direction, MessageSize, Protocol, SocketKnobs, Workload};
+use linkrate_terms::{Direction, MessageSize, Protocol, Workload};
 
-use crate::flow::preamble::{ClientRole, PREAMBLE_BYTES, Preamble};
+use crate::flow::arrivals::{Connection, accept_all};
+use crate::flow::preamble::{ClientRole, Preamble};
 use crate::flow::sizes::{ConnectionSizes, Sizes};
+use crate::flow::strangers::Guard;
 use crate::flow::transact::Exchange;
-use crate::flow::{Control, Flow, datagram, latency_histogram, stream, transact};
-use crate::protocol::{ConnectSpec, Finished, FlowFacts, ListenSpec};
+use crate::flow::{Control, Flow, datagram, latency_histogram, single, stream, transact};
+use crate::protocol::{ConnectSpec, Ends, Finished, FlowFacts, ListenSpec};
 use crate::sockets;
 
 /// How long flows may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
-/// How long an accepted connection may take to send its preamble.
-const GREETING: Duration = Duration::from_secs(2);
+/// How long flows may take to end once their sockets are shut down.
+const END: Duration = Duration::from_secs(5);
 
 /// One run's flows.
 #[derive(Debug)]
@@ -32,14 +36,8 @@ pub struct Session {
     pub flows: Vec<Flow>,
     facts: FlowFacts,
     expected: usize,
-    listeners: Vec<Arc<OwnedFd>>,
+    guard: Guard,
     arrivals: Option<Receiver<io::Result<Connection>>>,
-}
-
-/// A connection after its preamble, from which both ends create a flow.
-struct Connection {
-    preamble: Preamble,
-    socket: OwnedFd,
 }
 
 /// Parameters of all flows of a run.
@@ -78,89 +76,86 @@ impl Session {
             flows: Vec::new(),
             facts: FlowFacts::default(),
             expected,
-            listeners: Vec::new(),
+            guard: Guard::default(),
             arrivals: None,
         }
     }
 
-    /// Prepares the system under test. Returns the session, and the ports that clients connect to.
+    /// Prepares the system under test. Returns the session, and the ports for each client.
     ///
     /// # Errors
     /// A refused socket option, or an error of the socket.
-    pub fn listen(spec: &ListenSpec) -> io::Result<(Self, Vec<u16>)> {
-        let expected = spec.workload.flows(spec.clients) as usize;
+    pub fn listen(spec: &ListenSpec) -> io::Result<(Self, Vec<Vec<u16>>)> {
+        let expected = spec.workload.flows(spec.clients.len() as u32) as usize;
         let mut session = Self::new(expected);
-        if spec.workload.kind.is_udp() {
-            let ports = session.listen_udp(spec)?;
-            return Ok((session, ports));
-        }
-        // each transaction is a connection, so steering by port would not help
-        let count = match spec.workload.kind {
-            Protocol::ConnectRequestResponse => 1,
-            _ => spec.listeners.max(1),
+        session.guard = Guard::new(spec.nonce, spec.clients.iter().map(|ends| ends.client));
+        let ports = match spec.workload.kind {
+            kind if kind.is_udp() => session.listen_udp(spec)?,
+            Protocol::ConnectRequestResponse => session.listen_for_single(spec)?,
+            _ => session.listen_tcp(spec)?,
         };
-        let mut ports = Vec::new();
-        for _ in 0..count {
-            let listener = Arc::new(sockets::tcp_listener(&spec.socket, expected as u32)?);
-            ports.push(socket::local_port(&listener)?);
-            session.listeners.push(listener);
-        }
-        if spec.workload.kind == Protocol::ConnectRequestResponse {
-            let listener = Arc::clone(&session.listeners[0]);
-            sockets::add_facts(&mut session.facts, &listener, false)?;
-            for number in 0..expected {
-                let listener = Arc::clone(&listener);
-                let sizes = connection_sizes(&spec.workload, spec.seed);
-                let name = format!("respond {number}");
-                session.flows.push(Flow::spawn(
-                    name,
-                    &session.control,
-                    None,
-                    false,
-                    move |flow| transact::accept_and_respond(flow, &listener, sizes),
-                )?);
-            }
-            return Ok((session, ports));
-        }
-        let (arrived, arrivals) = channel();
-        for listener in &session.listeners {
-            let (listener, arrived, nonce) = (Arc::clone(listener), arrived.clone(), spec.nonce);
-            std::thread::Builder::new().name("accept".to_owned()).spawn(move || {
-                // until the session ends, which shuts the listener down
-                loop {
-                    let socket = match socket::accept(&listener) {
-                        Ok(socket) => socket,
-                        Err(error) => {
-                            // a closed channel means the session has ended
-                            let _ = arrived.send(Err(error));
-                            return;
-                        }
-                    };
-                    // a connection without a valid preamble does not belong to this run
-                    let Ok(connection) = greet(socket, nonce) else { continue };
-                    if arrived.send(Ok(connection)).is_err() {
-                        return;
-                    }
-                }
-            })?;
-        }
-        session.arrivals = Some(arrivals);
         Ok((session, ports))
     }
 
-    fn listen_udp(&mut self, spec: &ListenSpec) -> io::Result<Vec<u16>> {
-        let (arrived, arrivals) = channel();
-        let mut ports = Vec::with_capacity(self.expected);
+    /// One listener for each address, and one responder for each flow.
+    fn listen_for_single(&mut self, spec: &ListenSpec) -> io::Result<Vec<Vec<u16>>> {
+        // each transaction is a connection, so steering by port would not help
+        let listeners = listeners(spec, 1, self.expected)?;
+        let sizes = connection_sizes(&spec.workload, spec.seed);
+        let per_client = spec.workload.flows(1) as usize;
         for number in 0..self.expected {
-            let socket = sockets::udp(&spec.socket, &spec.workload)?;
-            ports.push(socket::local_port(&socket)?);
-            let (arrived, nonce) = (arrived.clone(), spec.nonce);
-            std::thread::Builder::new().name(format!("await {number}")).spawn(move || {
-                let arrival = datagram::await_introduction(&socket, nonce)
-                    .map(|preamble| Connection { preamble, socket });
-                // a closed channel means the session has ended
-                let _ = arrived.send(arrival);
-            })?;
+            let address = spec.clients[number / per_client].listener;
+            let listener = Arc::clone(&listeners[&address][0]);
+            if self.flows.is_empty() {
+                add_timeouts(&listeners)?;
+                sockets::add_facts(&mut self.facts, &listener, false)?;
+            }
+            let (name, guard) = (format!("respond {number}"), self.guard.clone());
+            self.flows.push(Flow::spawn(name, &self.control, None, false, move |flow| {
+                single::accept_and_respond(flow, &listener, sizes, &guard)
+            })?);
+        }
+        ports_of_clients(spec, &listeners)
+    }
+
+    /// Listeners on the requested number of ports of each address, and a thread that accepts on all.
+    fn listen_tcp(&mut self, spec: &ListenSpec) -> io::Result<Vec<Vec<u16>>> {
+        let listeners = listeners(spec, spec.listeners.max(1), self.expected)?;
+        let ports = ports_of_clients(spec, &listeners)?;
+        let all: Vec<Arc<OwnedFd>> = listeners.into_values().flatten().collect();
+        for listener in &all {
+            socket::set_nonblocking(listener, true)?;
+        }
+        let (arrived, arrivals) = channel();
+        let (guard, control, expected) =
+            (self.guard.clone(), Arc::clone(&self.control), self.expected);
+        std::thread::Builder::new()
+            .name("accept".to_owned())
+            .spawn(move || accept_all(&all, expected, &guard, &control, &arrived))?;
+        self.arrivals = Some(arrivals);
+        Ok(ports)
+    }
+
+    /// A socket and a thread for each flow.
+    fn listen_udp(&mut self, spec: &ListenSpec) -> io::Result<Vec<Vec<u16>>> {
+        let (arrived, arrivals) = channel();
+        let per_client = spec.workload.flows(1) as usize;
+        let mut ports = Vec::with_capacity(spec.clients.len());
+        for ends in &spec.clients {
+            let mut of_client = Vec::with_capacity(per_client);
+            for number in 0..per_client {
+                let socket = sockets::udp(&spec.socket, &spec.workload, ends.listener)?;
+                of_client.push(socket::local_port(&socket)?);
+                let (arrived, control) = (arrived.clone(), Arc::clone(&self.control));
+                let guard = Guard { clients: Arc::new([ends.client].into()), ..self.guard.clone() };
+                std::thread::Builder::new().name(format!("await {number}")).spawn(move || {
+                    let arrival = datagram::await_introduction(&socket, &guard, &control)
+                        .map(|preamble| Connection { preamble, socket });
+                    // a closed channel means that the session has ended
+                    let _ = arrived.send(arrival);
+                })?;
+            }
+            ports.push(of_client);
         }
         self.arrivals = Some(arrivals);
         Ok(ports)
@@ -192,19 +187,15 @@ impl Session {
     /// Connects all flows of one client.
     ///
     /// # Errors
-    /// A refused socket option, or an error of the connection.
+    /// A refused socket option, or an error of the connection; `TimedOut` when not all connect in
+    /// ten seconds.
     pub fn connect(spec: &ConnectSpec) -> io::Result<Self> {
         let workload = &spec.workload;
-        let per_client = workload.flows(1) as usize;
         let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus };
-        let mut session = Self::new(per_client);
-        let port = |index: usize| {
-            spec.ports.get(index).copied().ok_or_else(|| {
-                let message = format!("flow {index} has no port among {}", spec.ports.len());
-                io::Error::new(io::ErrorKind::InvalidInput, message)
-            })
-        };
-        for (role_number, role) in client_roles(workload).iter().enumerate() {
+        let mut session = Self::new(workload.flows(1) as usize);
+        let deadline = Instant::now() + ARRIVAL;
+        let from = source(spec);
+        for role in client_roles(workload) {
             for number in 0..workload.connections {
                 let preamble = Preamble {
                     nonce: spec.nonce,
@@ -212,31 +203,46 @@ impl Session {
                     flow: number as u16,
                     role: *role,
                 };
+                let far_end = SocketAddrV4::new(spec.ends.listener, session.next_port(spec)?);
                 if workload.kind == Protocol::ConnectRequestResponse {
-                    let far_end = SocketAddrV4::new(spec.address, port(0)?);
-                    session.add_connecting_flow(spec, far_end, number)?;
-                } else if workload.kind.is_udp() {
-                    let index = spec.client as usize * per_client
-                        + role_number * workload.connections as usize
-                        + number as usize;
-                    let socket = sockets::udp(&spec.socket, workload)?;
-                    socket::connect(&socket, SocketAddrV4::new(spec.address, port(index)?))?;
+                    session.add_connecting_flow(spec, from, far_end, number)?;
+                    continue;
+                }
+                let socket = if workload.kind.is_udp() {
+                    let socket = sockets::udp(&spec.socket, workload, spec.ends.client)?;
+                    socket::connect(&socket, far_end)?;
                     datagram::introduce(&socket, preamble)?;
-                    let connection = Connection { preamble, socket };
-                    session.add_flow(connection, workload, run, true)?;
+                    socket
                 } else {
                     let socket = sockets::tcp(&spec.socket)?;
-                    let flow = spec.client as usize * per_client + session.flows.len();
-                    let index = flow % spec.ports.len().max(1);
-                    socket::connect(&socket, SocketAddrV4::new(spec.address, port(index)?))?;
+                    if let Some(from) = from {
+                        socket::bind_address(&socket, from)?;
+                    }
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    socket::connect_within(&socket, far_end, left)?;
                     let mut connection = TcpStream::from(socket);
                     connection.write_all(&preamble.to_bytes())?;
-                    let connection = Connection { preamble, socket: connection.into() };
-                    session.add_flow(connection, workload, run, true)?;
-                }
+                    connection.into()
+                };
+                session.add_flow(Connection { preamble, socket }, workload, run, true)?;
             }
         }
         Ok(session)
+    }
+
+    /// The port for the next flow of a client: for UDP its own; for TCP the flows of all clients are
+    /// spread over the ports.
+    fn next_port(&self, spec: &ConnectSpec) -> io::Result<u16> {
+        let number = self.flows.len();
+        let index = if spec.workload.kind.is_udp() {
+            number
+        } else {
+            (spec.client as usize * self.expected + number) % spec.ports.len().max(1)
+        };
+        spec.ports.get(index).copied().ok_or_else(|| {
+            let message = format!("flow {number} has no port among {}", spec.ports.len());
+            io::Error::new(io::ErrorKind::InvalidInput, message)
+        })
     }
 
     /// Facts of the sockets of all flows.
@@ -247,15 +253,17 @@ impl Session {
     fn add_connecting_flow(
         &mut self,
         spec: &ConnectSpec,
+        from: Option<Ipv4Addr>,
         far_end: SocketAddrV4,
         number: u32,
     ) -> io::Result<()> {
-        let knobs: SocketKnobs = spec.socket.clone();
+        let knobs = spec.socket.clone();
         sockets::add_facts(&mut self.facts, &sockets::tcp(&knobs)?, false)?;
         let sizes = connection_sizes(&spec.workload, spec.seed);
+        let target = single::Target { far_end, from, knobs, nonce: spec.nonce };
         let name = format!("request {number}");
         self.flows.push(Flow::spawn(name, &self.control, None, false, move |flow| {
-            transact::connect_and_request(flow, far_end, &knobs, sizes)
+            single::connect_and_request(flow, &target, sizes)
         })?);
         Ok(())
     }
@@ -339,37 +347,62 @@ impl Session {
         Some(format!("flow \"{}\" ended before the window closed", ended.name))
     }
 
-    /// Ends all flows and closes their sockets.
+    /// Ends all flows and closes their sockets. A flow that does not end is broken, and left alone.
     pub fn finish(self) -> Finished {
         self.control.stop();
         for socket in self.flows.iter().filter_map(|flow| flow.socket.as_ref()) {
             socket::shut_down(socket);
         }
-        // wake the threads that accept connections
-        for listener in &self.listeners {
-            socket::shut_down(listener);
-        }
+        let deadline = Instant::now() + END;
         let mut latency = latency_histogram();
         let mut broken = None;
         for flow in self.flows {
-            let (failure, recorded) = flow.join();
+            let (failure, recorded) = flow.join(deadline);
             broken = broken.or(failure);
             // all histograms have the same bounds
             let _ = latency.add(recorded);
         }
         let latency =
             latency.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()));
-        Finished { latency: latency.collect(), broken }
+        let strangers = self.guard.strangers.report();
+        Finished { latency: latency.collect(), broken, strangers }
     }
 }
 
-/// Reads the preamble of an accepted connection.
-fn greet(socket: OwnedFd, nonce: u64) -> io::Result<Connection> {
-    let mut stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(GREETING))?;
-    let mut bytes = [0; PREAMBLE_BYTES];
-    stream.read_exact(&mut bytes)?;
-    stream.set_read_timeout(None)?;
-    let preamble = Preamble::from_bytes(&bytes, nonce)?;
-    Ok(Connection { preamble, socket: stream.into() })
+/// Listeners by address of the listening host, `count` on each.
+type Listeners = BTreeMap<Ipv4Addr, Vec<Arc<OwnedFd>>>;
+
+fn listeners(spec: &ListenSpec, count: u32, expected: usize) -> io::Result<Listeners> {
+    let mut all = Listeners::new();
+    for address in spec.clients.iter().map(|ends| ends.listener) {
+        if all.contains_key(&address) {
+            continue;
+        }
+        let listen =
+            |_| sockets::tcp_listener(&spec.socket, address, expected as u32).map(Arc::new);
+        all.insert(address, (0..count).map(listen).collect::<Result<_, _>>()?);
+    }
+    Ok(all)
+}
+
+/// The ports of the listeners for each client.
+fn ports_of_clients(spec: &ListenSpec, listeners: &Listeners) -> io::Result<Vec<Vec<u16>>> {
+    let ports = |ends: &Ends| listeners[&ends.listener].iter().map(socket::local_port).collect();
+    spec.clients.iter().map(ports).collect()
+}
+
+/// Bounds how long an accept, or an operation of an accepted connection, waits.
+fn add_timeouts(listeners: &Listeners) -> io::Result<()> {
+    for listener in listeners.values().flatten() {
+        socket::set_receive_timeout(listener, single::GLANCE)?;
+        socket::set_send_timeout(listener, Some(single::GLANCE))?;
+    }
+    Ok(())
+}
+
+/// The client's address, if routes would choose another one.
+fn source(spec: &ConnectSpec) -> Option<Ipv4Addr> {
+    let route = RouteSocket::open().and_then(|mut route| route.route_to(spec.ends.listener));
+    let chosen = route.ok().and_then(|(_, source)| source);
+    (chosen != Some(spec.ends.client)).then_some(spec.ends.client)
 }

@@ -30,23 +30,24 @@ pub fn tcp(knobs: &SocketKnobs) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A listening TCP socket on a free port. Connections inherit its options.
+/// A listening TCP socket on a free port of `address`. Connections inherit its options.
 ///
 /// # Errors
 /// As [`tcp`].
-pub fn tcp_listener(knobs: &SocketKnobs, backlog: u32) -> io::Result<OwnedFd> {
+pub fn tcp_listener(knobs: &SocketKnobs, address: Ipv4Addr, backlog: u32) -> io::Result<OwnedFd> {
     let listener = tcp(knobs)?;
     socket::set_reuse_address(&listener)?;
-    socket::bind(&listener, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
+    socket::bind(&listener, SocketAddrV4::new(address, 0))?;
     socket::listen(&listener, i32::try_from(backlog.max(16)).unwrap_or(i32::MAX))?;
     Ok(listener)
 }
 
-/// A UDP socket with `knobs` and the workload's datagram offloads, bound to a free port.
+/// A UDP socket with `knobs` and the workload's datagram offloads, bound to a free port of
+/// `address`.
 ///
 /// # Errors
 /// A refused option.
-pub fn udp(knobs: &SocketKnobs, workload: &Workload) -> io::Result<OwnedFd> {
+pub fn udp(knobs: &SocketKnobs, workload: &Workload, address: Ipv4Addr) -> io::Result<OwnedFd> {
     let socket = socket::ipv4_socket(true)?;
     set_buffers(&socket, knobs)?;
     if let Some(segment) = workload.udp_segment {
@@ -57,7 +58,7 @@ pub fn udp(knobs: &SocketKnobs, workload: &Workload) -> io::Result<OwnedFd> {
     if workload.udp_gro {
         socket::set_udp_gro(&socket).map_err(|error| in_option("udp-gro", &true, &error))?;
     }
-    socket::bind(&socket, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
+    socket::bind(&socket, SocketAddrV4::new(address, 0))?;
     Ok(socket)
 }
 

@@ -11,9 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use common::{answer, privileges, spawn};
-use linkrate_agent::framing::{read_frame, write_frame};
+use linkrate_agent::framing::read_frame;
 use linkrate_agent::protocol::{
-    InterfaceSetup, PROTOCOL_VERSION, Refusal, Reply, Request, decode_reply,
+    InterfaceSetup, PROTOCOL_VERSION, Refusal, Reply, Request, decode_reply, write_message,
 };
 use linkrate_sys::host::HostProcess;
 use linkrate_sys::tap::{self, Offloads};
@@ -26,13 +26,18 @@ const ADDRESS: [u8; 6] = [2, 0, 0, 0, 0, 1];
 struct Host {
     process: HostProcess,
     replies: BufReader<UnixStream>,
+    /// The number of the latest request.
+    asked: u64,
 }
 
 impl Host {
     fn ask(&mut self, request: &Request) -> Result<Reply, Refusal> {
-        write_frame(&mut self.process.socket(), request).unwrap();
+        self.asked += 1;
+        write_message(&mut self.process.socket(), self.asked, request).unwrap();
         let frame = read_frame(&mut self.replies).unwrap().expect("a reply");
-        match decode_reply(&frame).unwrap() {
+        let (number, reply) = decode_reply(&frame).unwrap();
+        assert_eq!(number, self.asked);
+        match reply {
             Reply::Refused(refusal) => Err(refusal),
             reply => Ok(reply),
         }
@@ -92,7 +97,7 @@ fn with_agents(name: &str, test: impl Fn(&mut Host)) {
         let process = spawn("inside::agent", privilege.isolation());
         let mut replies = BufReader::new(process.socket().try_clone().unwrap());
         assert_eq!(answer(&mut replies).as_deref(), Some("ready"));
-        let mut host = Host { process, replies };
+        let mut host = Host { process, replies, asked: 0 };
         let hello = host.ask(&Request::Hello { version: PROTOCOL_VERSION });
         assert!(matches!(hello, Ok(Reply::Hello(_))), "{hello:?}");
         test(&mut host);
@@ -200,7 +205,9 @@ mod inside {
     use std::fs::File;
     use std::io::{Write, stdin, stdout};
     use std::os::fd::AsFd;
-    use std::sync::atomic::AtomicBool;
+    use std::os::unix::net::UnixStream;
+
+    use linkrate_agent::duty::Duty;
 
     use super::common::in_a_host;
 
@@ -214,9 +221,11 @@ mod inside {
         // behind what the harness says, there are frames only
         output.write_all(b"\n@ready\n").unwrap();
         output.flush().unwrap();
-        let never = AtomicBool::new(false);
+        let (signals, _never) = UnixStream::pair().unwrap();
         // stdin itself would read ahead
         let mut input = File::from(stdin().as_fd().try_clone_to_owned().unwrap());
-        linkrate_agent::server::serve(&mut input, &mut output, stdin().as_fd(), &never).unwrap();
+        let (carrier, signals) = (stdin(), signals.into());
+        linkrate_agent::server::serve(&mut input, &mut output, carrier.as_fd(), signals, Duty::Lab)
+            .unwrap();
     }
 }

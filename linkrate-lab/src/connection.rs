@@ -1,4 +1,7 @@
 //! The controller's end of the protocol.
+//!
+//! Requests are numbered. A reply to an earlier request, which came too late, is discarded. A
+//! connection that was lost once stays lost: its agent may be in any state.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,10 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use linkrate_agent::framing::{FrameBuffer, write_frame};
-use linkrate_agent::protocol::{Refusal, Reply, Request, decode_reply};
+use linkrate_agent::framing::FrameBuffer;
+use linkrate_agent::protocol::{
+    HELLO_NUMBER, Refusal, Reply, Request, cleaned, decode_reply, write_message,
+};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_sys::socket::wait_ready;
+use linkrate_sys::socket::{wait_ready, wait_writable};
 
 /// Time that an agent may take for any request except a window.
 pub const PATIENCE: Duration = Duration::from_secs(15);
@@ -18,18 +23,18 @@ pub const PATIENCE: Duration = Duration::from_secs(15);
 /// How often a wait checks whether the user interrupted.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// Why a request has no usable answer.
+/// Why a request has no usable reply.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// It refused, and is ready for the next request.
     #[error("{0}")]
     Refused(Refusal),
-    /// It is gone, or its answers make no sense.
+    /// It has ended, does not answer, or its replies make no sense.
     #[error("agent of {host}: {reason}")]
     Lost {
         /// The host.
         host: String,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
     /// The user interrupted.
@@ -44,6 +49,10 @@ pub struct Connection {
     reader: File,
     writer: File,
     arrived: FrameBuffer,
+    /// The number of the latest request; the first is not numbered.
+    asked: Option<u64>,
+    /// Why the connection was lost.
+    lost: Option<String>,
     stop: Arc<AtomicBool>,
 }
 
@@ -51,35 +60,87 @@ impl Connection {
     /// A connection over `reader` and `writer`, which may be the two ends of one socket or the
     /// stdio of any program that reaches an agent. `stop` ends every wait.
     pub fn new(host: String, reader: OwnedFd, writer: OwnedFd, stop: Arc<AtomicBool>) -> Self {
-        let arrived = FrameBuffer::default();
-        Self { host, reader: reader.into(), writer: writer.into(), arrived, stop }
+        Self {
+            host,
+            reader: reader.into(),
+            writer: writer.into(),
+            arrived: FrameBuffer::default(),
+            asked: None,
+            lost: None,
+            stop,
+        }
     }
 
     /// Sends a request without waiting for its reply.
     ///
     /// # Errors
-    /// [`AgentError::Lost`] when the agent is gone.
+    /// [`AgentError::Lost`] when the agent has ended or the connection was lost before.
     pub fn send(&mut self, request: &Request) -> Result<(), AgentError> {
-        write_frame(&mut self.writer, request).map_err(|error| self.broken(error))
+        self.check()?;
+        let number = self.asked.map_or(HELLO_NUMBER, |number| number + 1);
+        self.asked = Some(number);
+        self.wait_writable()?;
+        write_message(&mut self.writer, number, request).map_err(|error| self.broken(error))
     }
 
-    /// Waits for a reply.
+    /// Waits for the reply to the latest request.
     ///
     /// # Errors
     /// As [`AgentError`] says.
     pub fn receive(&mut self, patience: Duration) -> Result<Reply, AgentError> {
+        self.check()?;
         let deadline = Instant::now() + patience;
-        let frame = loop {
-            match self.arrived.take() {
-                Ok(Some(frame)) => break frame,
-                Ok(None) => self.await_more(deadline, patience)?,
+        loop {
+            let frame = match self.arrived.take() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => {
+                    self.await_more(deadline, patience)?;
+                    continue;
+                }
                 Err(error) => return Err(self.broken(error)),
+            };
+            let (number, reply) = match decode_reply(&frame) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(self.lost(cleaned(&error.to_string()))),
+            };
+            match self.asked {
+                Some(asked) if number == asked => {}
+                // too late: a refusal elsewhere had ended the run before this reply was read
+                Some(asked) if number < asked && number != HELLO_NUMBER => continue,
+                _ => return Err(self.lost(format!("it sent reply {number} to no request"))),
             }
-        };
-        match decode_reply(&frame) {
-            Ok(Reply::Refused(refusal)) => Err(AgentError::Refused(refusal)),
-            Ok(reply) => Ok(reply),
-            Err(error) => Err(self.lost(error)),
+            return match reply {
+                Reply::Refused(refusal) => Err(AgentError::Refused(refusal)),
+                reply => Ok(reply),
+            };
+        }
+    }
+
+    /// Refuses to go on after a loss.
+    fn check(&self) -> Result<(), AgentError> {
+        match &self.lost {
+            Some(reason) => {
+                Err(AgentError::Lost { host: self.host.clone(), reason: reason.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// An agent that reads nothing must not block the controller in a write.
+    fn wait_writable(&mut self) -> Result<(), AgentError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(AgentError::Interrupted);
+            }
+            match wait_writable(self.writer.as_fd(), GLANCE) {
+                Ok(true) => return Ok(()),
+                Ok(false) if Instant::now() >= deadline => {
+                    return Err(self.lost(format!("takes no request in {} s", PATIENCE.as_secs())));
+                }
+                Ok(false) => {}
+                Err(error) => return Err(self.lost(error)),
+            }
         }
     }
 
@@ -118,13 +179,15 @@ impl Connection {
     /// # Errors
     /// [`AgentError::Interrupted`] or [`AgentError::Lost`].
     pub fn pause_until(&mut self, deadline_ns: u64) -> Result<(), AgentError> {
-        self.glance_until(deadline_ns, |glance| {
+        self.check()?;
+        let paused = self.glance_until(deadline_ns, |glance| {
             match wait_ready(self.reader.as_fd(), false, glance) {
-                Ok(true) => Err(self.lost("died")),
-                Ok(false) => Ok(()),
-                Err(error) => Err(self.lost(error)),
+                Ok(true) => Ok(Some("died".to_owned())),
+                Ok(false) => Ok(None),
+                Err(error) => Ok(Some(error.to_string())),
             }
-        })
+        });
+        paused?.map_or(Ok(()), |reason| Err(self.lost(reason)))
     }
 
     /// Sleeps until `deadline_ns` of CLOCK_MONOTONIC; ends early when the user interrupts.
@@ -134,26 +197,29 @@ impl Connection {
     pub fn sleep_until(&self, deadline_ns: u64) -> Result<(), AgentError> {
         self.glance_until(deadline_ns, |glance| {
             std::thread::sleep(glance);
-            Ok(())
+            Ok(None)
         })
+        .map(drop)
     }
 
     /// Calls `wait` for [`GLANCE`] at most, again and again until the deadline, and checks in between
-    /// whether the user interrupted.
+    /// whether the user interrupted. Returns the reason of `wait` to end early.
     fn glance_until(
         &self,
         deadline_ns: u64,
-        wait: impl Fn(Duration) -> Result<(), AgentError>,
-    ) -> Result<(), AgentError> {
+        wait: impl Fn(Duration) -> Result<Option<String>, AgentError>,
+    ) -> Result<Option<String>, AgentError> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(AgentError::Interrupted);
             }
             let left = Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns()));
             if left.is_zero() {
-                return Ok(());
+                return Ok(None);
             }
-            wait(left.min(GLANCE))?;
+            if let Some(reason) = wait(left.min(GLANCE))? {
+                return Ok(Some(reason));
+            }
         }
     }
 
@@ -166,14 +232,14 @@ impl Connection {
         self.receive(PATIENCE)
     }
 
-    /// The error for a reply of the wrong kind.
-    pub fn unexpected(&self, asked: &str) -> AgentError {
+    /// The error for a reply of the wrong kind, after which the connection is lost.
+    pub fn unexpected(&mut self, asked: &str) -> AgentError {
         self.lost(format!("its reply does not belong to {asked}"))
     }
 
     /// The carrier of an agent that died breaks in one of several ways: a socket is reset when a
     /// request was still unread.
-    fn broken(&self, error: io::Error) -> AgentError {
+    fn broken(&mut self, error: io::Error) -> AgentError {
         match error.kind() {
             io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionReset
@@ -182,8 +248,9 @@ impl Connection {
         }
     }
 
-    fn lost(&self, reason: impl std::fmt::Display) -> AgentError {
-        AgentError::Lost { host: self.host.clone(), reason: reason.to_string() }
+    fn lost(&mut self, reason: impl std::fmt::Display) -> AgentError {
+        let reason = self.lost.get_or_insert(reason.to_string()).clone();
+        AgentError::Lost { host: self.host.clone(), reason }
     }
 }
 
@@ -245,6 +312,60 @@ mod tests {
         there.write_all(&[0xff; 16]).unwrap();
         let error = connection.receive(PATIENCE).unwrap_err();
         assert!(error.to_string().contains("frame of 4294967295 bytes"), "{error}");
+    }
+
+    fn clock(at: u64) -> Reply {
+        Reply::Clock { monotonic_ns: at }
+    }
+
+    #[test]
+    fn a_reply_to_an_earlier_request_does_not_answer_a_later_one() {
+        let (mut connection, mut there) = pair(false);
+        for _ in 0..3 {
+            connection.send(&Request::Clock).unwrap();
+        }
+        for number in 0..3 {
+            write_message(&mut there, number, &clock(number)).unwrap();
+        }
+        // the first is hello, whose number none may repeat
+        let error = connection.receive(PATIENCE).unwrap_err();
+        assert_eq!(error.to_string(), "agent of sut: it sent reply 0 to no request");
+
+        let (mut connection, mut there) = pair(false);
+        for _ in 0..3 {
+            connection.send(&Request::Clock).unwrap();
+        }
+        write_message(&mut there, 1, &clock(1)).unwrap();
+        write_message(&mut there, 2, &clock(2)).unwrap();
+        assert_eq!(connection.receive(PATIENCE).unwrap(), clock(2));
+    }
+
+    #[test]
+    fn a_reply_after_the_deadline_answers_nothing_and_the_connection_stays_lost() {
+        let (mut connection, mut there) = pair(false);
+        connection.send(&Request::Clock).unwrap();
+        assert!(connection.receive(Duration::from_millis(1)).is_err());
+        write_message(&mut there, 0, &clock(1)).unwrap();
+        for _ in 0..2 {
+            let error = connection.ask(&Request::Clock).unwrap_err();
+            assert_eq!(error.to_string(), "agent of sut: no answer within 0 s");
+        }
+    }
+
+    #[test]
+    fn an_agent_that_reads_nothing_does_not_block_the_controller() {
+        let (mut connection, _there) = pair(false);
+        let stop = Arc::clone(&connection.stop);
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+        });
+        let error = loop {
+            if let Err(error) = connection.send(&Request::Clock) {
+                break error;
+            }
+        };
+        assert!(matches!(error, AgentError::Interrupted), "{error}");
     }
 
     #[test]

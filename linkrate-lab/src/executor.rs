@@ -1,5 +1,5 @@
-//! Runs on real hosts: knobs are set, flows connect, all hosts count over one window, and the
-//! checks after it decide whether the run counts.
+//! Runs on hosts: knobs are set, flows connect, all hosts count over one window, and the checks
+//! after it decide whether the run counts.
 
 mod facts;
 mod sockets;
@@ -7,7 +7,7 @@ mod window;
 
 use std::sync::atomic::Ordering;
 
-use linkrate_agent::protocol::{Reply, Request};
+use linkrate_agent::protocol::{Reply, Request, Strangers};
 use linkrate_study::belief::{self, Belief, Observed};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_sys::sched;
@@ -164,7 +164,6 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         Task::Workload(workload) => {
             let flows = sockets::connect(testbed, workload, spec, clients)
                 .map_err(|error| failure(Stage::Connect, error))?;
-            sockets::check(&spec.socket, workload, &flows)?;
             (Some(workload), Some(flows))
         }
     };
@@ -176,9 +175,9 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let Windows { sut, clients: far_ends, adapter } =
+    let Windows { sut, clients: far_ends, adapter, seen: windows } =
         window::measure(testbed, spec, clients).map_err(measured)?;
-    let mut latency = Vec::new();
+    let (mut latency, mut strangers) = (Vec::new(), Strangers::default());
     let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
     if workload.is_some() {
         for host in participants(testbed, clients) {
@@ -187,6 +186,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             )
             .map_err(measured)?;
             latency.extend(finished.latency);
+            strangers.refused = strangers.refused.saturating_add(finished.strangers.refused);
+            strangers.addresses.extend(finished.strangers.addresses);
             // the reason that the flow gives is more precise
             if let Some(reason) = finished.broken {
                 broken = Some(format!("{}: {reason}", host.name));
@@ -198,7 +199,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
     let begun = Begun { knobs: interface, links };
-    let observed = recheck::observe(testbed, &begun, &sut, &far_ends)?;
+    let observed = recheck::observe(testbed, &begun, &sut, &far_ends, windows)?;
     if let Some(reason) = testbed.ground.broken() {
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
     }
@@ -213,10 +214,24 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         shared_cpus: testbed.placement.is_shared(),
     };
     let mut measurement = measurement::of_reports(workload, &spec.socket, reports);
+    measurement.remarks.extend(remark(&strangers));
     if let Some(profile) = &mut measurement.profile {
         Crew::of(testbed).claim(profile);
     }
     Ok((measurement, observed))
+}
+
+/// A remark about connections and datagrams of others on the test sockets.
+fn remark(strangers: &Strangers) -> Option<String> {
+    if strangers.refused == 0 {
+        return None;
+    }
+    let addresses: Vec<String> = strangers.addresses.iter().map(ToString::to_string).collect();
+    Some(format!(
+        "test sockets refused {} connections or datagrams that did not belong to the run, from {}",
+        strangers.refused,
+        addresses.join(", ")
+    ))
 }
 
 /// The hosts of a run, the system under test first.

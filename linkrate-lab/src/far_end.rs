@@ -14,7 +14,7 @@ use crate::error::LabError;
 use crate::host::Host;
 use crate::options::LabOptions;
 
-pub(crate) use child::{Child, Namespaces};
+pub(crate) use child::{Child, LAB, LENDS, Namespaces};
 pub(crate) use report::agents;
 pub use report::{FarEndReport, TrafficReport};
 pub(crate) use ssh::Ssh;

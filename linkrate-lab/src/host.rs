@@ -14,6 +14,7 @@ use linkrate_agent::protocol::{
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysResult;
 use linkrate_sys::host::HostProcess;
+use linkrate_sys::socket;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
 
@@ -43,6 +44,23 @@ pub struct Host {
     /// The CPUs its threads run on.
     pub cpus: CpuSet,
     process: HostProcess,
+    /// Existing interfaces that its agent restores at its end.
+    held: Vec<String>,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if self.process.end_by_itself().is_ok() || self.held.is_empty() {
+            return;
+        }
+        let (name, pid, interfaces) = (&self.name, self.process.pid(), self.held.join(", "));
+        socket::tell(&format!(
+            "warning: the agent of {name} (process {pid}) does not end, and has not restored \
+             {interfaces}: MTU, offloads, queues, steering and addresses may be those of a run\n\
+             hint: it restores them when it goes on (`kill -CONT {pid}`); otherwise end it with \
+             `kill -KILL {pid}`, then `linkrate doctor --restore`\n"
+        ));
+    }
 }
 
 impl Host {
@@ -68,6 +86,7 @@ impl Host {
                 clock_offset_ns,
                 round_trip_ns,
                 process,
+                held: Vec::new(),
             }),
             Err(error) => Err(Box::new((error, process))),
         }
@@ -103,6 +122,19 @@ impl Host {
     ) -> Result<IdleSource, AgentError> {
         let request = Request::Account { cpus: cpus.clone(), meter, softirqs };
         expect_reply!(self.connection, request, Reply::Accounts { source } => source)
+    }
+
+    /// Makes its agent hold existing interfaces: their settings are restored at its end.
+    pub(crate) fn keep(&mut self, names: Vec<String>) -> Result<(), LabError> {
+        // also if it is lost meanwhile
+        self.held.extend(names.iter().cloned());
+        let kept = self.order(&Request::Keep { names });
+        self.named(kept)
+    }
+
+    /// Ends its input, so that its agent ends, and does not wait.
+    pub(crate) fn hang_up(&self) {
+        self.process.hang_up();
     }
 
     /// Names this host in its refusal, for requests that go to several hosts.
@@ -171,7 +203,7 @@ impl Host {
 
     /// A reply with these interfaces and no others.
     fn all_of(
-        &self,
+        &mut self,
         interfaces: &[String],
         effective: BTreeMap<String, InterfaceKnobs>,
     ) -> Result<BTreeMap<String, InterfaceKnobs>, AgentError> {

@@ -71,7 +71,8 @@ const OUTCOME: &[Column<StoredRun>] = &[
     ("ports", |run| run.spec.ports.and_then(text)),
 ];
 
-/// What is the same for all runs, but must not get lost when the file is passed on.
+/// Values that are the same for all runs. Each row has them, so that the file is complete without its
+/// directory.
 const TESTBED: &[Column<StudyResults>] = &[
     // so that rows of several result sets can stand in one table
     ("results", |results| Some(results.results.clone())),
@@ -186,7 +187,7 @@ const CPU: &[Column<Measurement>] = &[
     ("client_window_ns", |run| text(window_ns(&run.client_cpu))),
     ("client_busy_ns", |run| text(run.client_cpu.busy_ns())),
     ("client_cpu_percent", |run| {
-        // a client that shares the SUT's CPUs has no figure of its own
+        // the time of a client that shares the SUT's CPUs cannot be separated
         (!run.client_cpu.shared).then(|| figure(run.client_cpu.percent())).flatten()
     }),
     ("client_steal_ns", |run| {

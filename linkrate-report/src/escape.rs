@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
+    fn makes_a_fence_longer_than_its_content() {
         assert_eq!(fenced("a"), "```toml\na\n```");
         assert!(fenced("a ```` b").starts_with("`````toml\n"));
     }

@@ -13,7 +13,7 @@ pub trait Executor {
     /// Sets the knobs, reads them back, warms up, measures all ends over one window.
     ///
     /// # Errors
-    /// A [`RunFailure`] whenever the figures would not be what was asked for. After a failure
+    /// A [`RunFailure`] whenever the figures would not be the requested ones. After a failure
     /// that is not fatal the executor is ready for the next run.
     fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure>;
 }
@@ -23,7 +23,7 @@ pub trait Executor {
 pub struct Facts {
     /// Facts by name (`kernel`, `cpu-model`, `sut-cpus`, ...), values as text.
     pub facts: BTreeMap<String, String>,
-    /// What a reader must know before trusting the figures, as full sentences.
+    /// Warnings before a reader trusts the figures, as full sentences.
     pub warnings: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl Facts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{stage}: {reason}")]
 pub struct RunFailure {
-    /// What was being done.
+    /// The step.
     pub stage: Stage,
     /// The reason, with the identifying value.
     pub reason: String,
@@ -63,9 +63,9 @@ pub enum Stage {
     Connect,
     /// Traffic and measurement.
     Measure,
-    /// An agent died or spoke nonsense.
+    /// An agent died, or its answer could not be decoded.
     Agent,
-    /// The person asked to stop.
+    /// The user stopped the study.
     Interrupted,
 }
 

@@ -61,9 +61,9 @@ pub struct FileError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The key with its table (`factors.offload`); empty where there is none.
+    /// The key with its table (`factors.offload`); empty without a key.
     pub key: String,
-    /// What is wrong, with the value that is.
+    /// The error, with the value.
     pub message: String,
     /// What would be right.
     pub hint: Option<String>,
@@ -210,7 +210,7 @@ fn read<'t>(
 
 /// The required title: one line that can head a report.
 fn title(reader: &mut Reader<'_>, top: &mut reader::Table<'_>) -> String {
-    let hint = "give one line that says what the study asks";
+    let hint = "give one line with the question of the study";
     let Some(entry) = top.take("title") else {
         reader.error(0, "title", "missing".to_owned(), Some(hint.to_owned()));
         return String::new();

@@ -189,7 +189,7 @@ pub enum KeyError {
     /// The value is of another kind, or has no meaning.
     #[error("{reason}; expected {expected}")]
     Unreadable {
-        /// What is wrong with the value, which it names.
+        /// The reason, with the value.
         reason: String,
         /// What would be right.
         expected: String,
@@ -423,7 +423,7 @@ fn message(level: &Level, range: (u64, u64), values: &Values) -> Result<MessageS
     let end = |text: &str| size(&Level::Text(text.trim().to_owned()), range, values);
     let (low, high) = (end(low)?, end(high)?);
     if low > high {
-        let reason = format!("the range \"{low} to {high}\" has its larger size first");
+        let reason = format!("the range \"{low} to {high}\" begins with its larger size");
         return Err(unreadable(reason, values));
     }
     // a range of one size is that size, so that the two spellings are one level

@@ -126,7 +126,7 @@ pub struct StoredStudy {
 
 /// Keeps the runs of one study while the runner makes them.
 pub trait RunStore {
-    /// What is run, with what.
+    /// The task and its settings.
     fn plan(&self) -> &StoredPlan;
 
     /// Every run stored so far, in the order of execution.

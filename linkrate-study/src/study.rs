@@ -147,7 +147,7 @@ pub struct Method {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnFailure {
-    /// It is recorded and the study goes on.
+    /// It is recorded, and the study continues.
     Continue,
     /// It is recorded and the study stops.
     Stop,

@@ -78,6 +78,11 @@ impl SysError {
         matches!(self.errno(), Some(libc::EOPNOTSUPP | libc::ENOSYS))
     }
 
+    /// Whether there is no such interface.
+    pub fn is_missing_device(&self) -> bool {
+        self.errno() == Some(libc::ENODEV)
+    }
+
     /// The error number, if the kernel gave one.
     pub fn errno(&self) -> Option<i32> {
         self.cause.raw_os_error()

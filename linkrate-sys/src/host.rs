@@ -39,8 +39,11 @@ pub enum Life {
     /// The end of its input. The host can then restore what it has changed outside of itself. It
     /// must end soon afterwards, since nothing else ends it.
     WithItsInput {
-        /// How long that may take before dropping the [`HostProcess`] kills it.
+        /// How long that may take.
         patience: Duration,
+        /// Whether it may hold settings that it restores: it then never gets SIGKILL, and goes on
+        /// beyond `patience` if it must.
+        holds: bool,
     },
 }
 
@@ -66,6 +69,10 @@ pub struct HostProcess {
     child: Child,
     socket: UnixStream,
     patience: Duration,
+    /// Whether it may hold settings that only it restores.
+    holds: bool,
+    /// It did not end in time, and was left alone.
+    given_up: bool,
 }
 
 /// Starts `program` with `args` as a host.
@@ -112,11 +119,11 @@ pub fn spawn_for(
         Some(step) => probe::refused(step, isolation, format!("for host {name}"), cause),
         None => SysError::new("start host", &name, cause),
     })?;
-    let patience = match life {
-        Life::WithItsParent => PATIENCE,
-        Life::WithItsInput { patience } => patience,
+    let (patience, holds) = match life {
+        Life::WithItsParent => (PATIENCE, false),
+        Life::WithItsInput { patience, holds } => (patience, holds),
     };
-    Ok(HostProcess { child, socket, patience })
+    Ok(HostProcess { child, socket, patience, holds, given_up: false })
 }
 
 impl HostProcess {
@@ -182,19 +189,37 @@ impl HostProcess {
         self.child.try_wait()
     }
 
-    /// Ends the host's input, so that the host ends, and kills it after `patience`. Returns its
-    /// exit status. Later output of the host can still be read from the socket.
-    ///
-    /// # Errors
-    /// As waitpid(2).
-    pub fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+    /// Ends the host's input, and does not wait. Several hosts so end at the same time.
+    pub fn hang_up(&self) {
         // the host may have closed its end already
         let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Ends the host's input, so that the host ends, within the patience of its [`Life`].
+    ///
+    /// # Errors
+    /// As [`end`](Self::end).
+    pub fn end_by_itself(&mut self) -> io::Result<ExitStatus> {
+        self.end(self.patience)
+    }
+
+    /// Ends the host's input, so that the host ends, and kills it after `patience` unless it may
+    /// hold settings. Returns its exit status. Later output of the host can still be read from the
+    /// socket.
+    ///
+    /// # Errors
+    /// `TimedOut` for a host that may hold settings and has not ended; otherwise as waitpid(2).
+    pub fn end(&mut self, patience: Duration) -> io::Result<ExitStatus> {
+        self.hang_up();
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(1);
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
+            }
+            if self.holds && (self.given_up || Instant::now() >= deadline) {
+                self.given_up = true;
+                return Err(io::ErrorKind::TimedOut.into());
             }
             if Instant::now() >= deadline {
                 self.child.kill()?;

@@ -4,6 +4,7 @@
 //! the kernel is a [`error::SysError`] with the operation, its subject and a remedy.
 //!
 //! - [`host`]: child processes in separate namespaces; programs that join them
+//! - [`network_namespace`]: which one this is, and one that lives on without a process
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`irq_affinity`]: the interrupts of an adapter, and the CPUs that handle them
 //! - [`cpus`], [`processes`], [`procstat`], [`other_programs`], [`awake`]: CPUs and CPU time
@@ -15,7 +16,7 @@
 //! - [`tap`], [`doorbell`], [`epoll`], [`wait`], [`prefetch`]: facilities for virtual adapters
 //! - [`softirq_spin`]: a softirq load of known size
 //! - [`local_socket`]: Unix sockets with a path, and the descriptors that travel over them
-//! - [`runtime_directory`]: private directories for what processes of one user share
+//! - [`run_directory`]: private directories for files that processes of one user share
 //! - [`open_file`]: open files that another process has passed on
 //! - [`shell`]: words quoted for a shell
 //! - [`tell`]: lines to the person that never fail
@@ -41,13 +42,14 @@ pub mod memory;
 pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
+pub mod network_namespace;
 pub mod open_file;
 pub mod other_programs;
 pub mod perf;
 pub mod prefetch;
 pub mod processes;
 pub mod procstat;
-pub mod runtime_directory;
+pub mod run_directory;
 pub mod sched;
 pub mod send_queue;
 pub mod shell;

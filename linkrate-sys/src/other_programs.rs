@@ -47,6 +47,12 @@ impl ProgramTimes {
     /// Reads the CPU times now. It leaves out the calling process, its parent, and the children of
     /// its parent that run the same program: a controller and its agents.
     pub fn read() -> Self {
+        Self::read_without(&[])
+    }
+
+    /// As [`read`](Self::read), without `agents` either: agents of the same controller that another
+    /// program has started, such as a server of ssh.
+    pub fn read_without(agents: &[u32]) -> Self {
         let deadline = Instant::now() + PATIENCE;
         let own = Own::find();
         let mut program_times = Self { threads: HashMap::new(), is_whole: true };
@@ -56,7 +62,7 @@ impl ProgramTimes {
                 break;
             }
             let Some(stat) = read_stat(&format!("/proc/{process}/stat")) else { continue };
-            if stat.is_kernel || own.owns(process, &stat) {
+            if stat.is_kernel || own.owns(process, &stat) || agents.contains(&process) {
                 continue;
             }
             for thread in numbers(&format!("/proc/{process}/task")).unwrap_or_default() {
@@ -181,6 +187,18 @@ mod tests {
         assert!(found.is_some_and(|program| program.cpu_ns > 20_000_000), "{told:?}");
         assert_eq!(found.unwrap().name, "sh");
         assert!(told.iter().all(|program| program.pid != std::process::id()), "{told:?}");
+    }
+
+    #[test]
+    fn an_agent_of_the_same_controller_is_no_other_program() {
+        let cpus = sched::affinity(sched::current_thread()).unwrap();
+        let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let before = ProgramTimes::read_without(&[busy.id()]);
+        std::thread::sleep(Duration::from_millis(200));
+        let told = ProgramTimes::read_without(&[busy.id()]).since(&before, &cpus);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert!(told.iter().all(|program| program.pid != busy.id()), "{told:?}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::mem::size_of;
-use std::net::SocketAddrV4;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
@@ -100,10 +100,58 @@ pub fn bind(socket: impl AsFd, address: SocketAddrV4) -> io::Result<()> {
     Ok(rustix::net::bind(socket, &address)?)
 }
 
-/// Connects to `address`, waiting as long as the kernel does.
+/// Binds to `address` with a port that the kernel chooses when the socket connects: many
+/// connections may then share a port (IP_BIND_ADDRESS_NO_PORT, ip(7)).
 ///
 /// # Errors
-/// As connect(2).
+/// As setsockopt(2) and bind(2).
+pub fn bind_address(socket: impl AsFd, address: Ipv4Addr) -> io::Result<()> {
+    set_int(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+    bind(socket, SocketAddrV4::new(address, 0))
+}
+
+/// Connects to `address`, waiting for `patience` at most.
+///
+/// # Errors
+/// `TimedOut` without an answer; otherwise as connect(2).
+pub fn connect_within(
+    socket: impl AsFd,
+    address: SocketAddrV4,
+    patience: Duration,
+) -> io::Result<()> {
+    let socket = socket.as_fd();
+    // the kernel takes a time-out of zero for none
+    let patience = patience.max(Duration::from_millis(1));
+    set_send_timeout(socket, Some(patience))?;
+    connect(socket, address).map_err(|error| {
+        if is_in_progress(&error) {
+            let message =
+                format!("connect to {address}: no answer within {} ms", patience.as_millis());
+            io::Error::new(io::ErrorKind::TimedOut, message)
+        } else {
+            error
+        }
+    })?;
+    set_send_timeout(socket, None)
+}
+
+/// Whether a connect has not ended in the time of [`set_send_timeout`], and goes on.
+pub fn is_in_progress(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINPROGRESS)
+}
+
+/// The error of a connect that went on, if it failed (SO_ERROR).
+///
+/// # Errors
+/// That error, or as getsockopt(2).
+pub fn take_error(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::socket_error(socket.as_fd())??)
+}
+
+/// Connects to `address`, waiting as long as the kernel does or as [`set_send_timeout`] says.
+///
+/// # Errors
+/// As connect(2); [in progress](is_in_progress) after the time-out.
 pub fn connect(socket: impl AsFd, address: SocketAddrV4) -> io::Result<()> {
     Ok(rustix::net::connect(socket, &address)?)
 }
@@ -177,6 +225,22 @@ pub fn wait_ready(socket: impl AsFd, or_writable: bool, timeout: Duration) -> io
     }
 }
 
+/// Waits until `stream` takes data, at most `timeout`. Returns false when the time is up.
+///
+/// # Errors
+/// As poll(2).
+pub fn wait_writable(stream: impl AsFd, timeout: Duration) -> io::Result<bool> {
+    let stream = stream.as_fd();
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    loop {
+        match rustix::event::poll(&mut [PollFd::new(&stream, PollFlags::OUT)], Some(&timeout)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Ends both directions, which wakes every thread that waits on the socket.
 pub fn shut_down(socket: impl AsFd) {
     // an error means that the socket is no longer connected, so no thread waits
@@ -191,12 +255,32 @@ pub fn set_receive_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<(
     Ok(sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(timeout))?)
 }
 
-/// Accepts a connection, close-on-exec.
+/// Bounds how long a send or a connect waits; `None` for as long as the kernel does. A send that
+/// is up fails with `WouldBlock`, a connect is [in progress](is_in_progress).
+///
+/// # Errors
+/// As setsockopt(2).
+pub fn set_send_timeout(socket: impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
+    Ok(sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, timeout)?)
+}
+
+/// Accepts a connection, close-on-exec, with the address of its far end. On Linux it inherits the
+/// time-outs of the listener and not its O_NONBLOCK, accept(2).
 ///
 /// # Errors
 /// As accept4(2); `EINVAL` once the listener has been shut down.
-pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
-    Ok(rustix::net::accept_with(listener, SocketFlags::CLOEXEC)?)
+pub fn accept(listener: impl AsFd) -> io::Result<(OwnedFd, SocketAddrV4)> {
+    let (socket, far_end) = rustix::net::acceptfrom_with(listener, SocketFlags::CLOEXEC)?;
+    let far_end = far_end.ok_or(io::ErrorKind::InvalidData)?;
+    Ok((socket, SocketAddrV4::try_from(far_end)?))
+}
+
+/// Whether operations of the socket return `WouldBlock` instead of waiting (O_NONBLOCK).
+///
+/// # Errors
+/// As ioctl(2).
+pub fn set_nonblocking(socket: impl AsFd, nonblocking: bool) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(socket, nonblocking)?)
 }
 
 /// The local port of an IPv4 socket.
@@ -208,25 +292,59 @@ pub fn local_port(socket: impl AsFd) -> io::Result<u16> {
     Ok(address.port())
 }
 
-/// The port of the far end of a connected IPv4 socket.
+/// Receives a datagram, with the address of its sender.
 ///
 /// # Errors
-/// As getpeername(2), or `InvalidData` when it is no IPv4 socket.
-pub fn peer_port(socket: impl AsFd) -> io::Result<u16> {
-    let address = rustix::net::getpeername(socket)?.ok_or(io::ErrorKind::NotConnected)?;
-    Ok(SocketAddrV4::try_from(address)?.port())
-}
-
-/// Receives a datagram and connects the socket to its sender.
-///
-/// # Errors
-/// As recvfrom(2) and connect(2).
-pub fn receive_and_connect(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    let socket = socket.as_fd();
+/// As recvfrom(2).
+pub fn receive_from(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, SocketAddrV4)> {
     let (_, length, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
     let sender = sender.ok_or(io::ErrorKind::InvalidData)?;
-    rustix::net::connect(socket, &SocketAddrV4::try_from(sender)?)?;
-    Ok(length)
+    Ok((length, SocketAddrV4::try_from(sender)?))
+}
+
+/// Waits until one of `sockets` can be read, at most `timeout`. Returns the positions of those
+/// that can.
+///
+/// # Errors
+/// As poll(2).
+pub fn wait_any(sockets: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<usize>> {
+    let mut polled: Vec<_> =
+        sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    match rustix::event::poll(&mut polled, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ready = |poll: &PollFd<'_>| !poll.revents().is_empty();
+    Ok((0..).zip(&polled).filter(|(_, poll)| ready(poll)).map(|(index, _)| index).collect())
+}
+
+/// Waits until the far end of `stream` has closed it, or `wake` can be read. Data that waits in
+/// `stream` does not end the wait. Returns whether the stream has closed.
+///
+/// # Errors
+/// As poll(2).
+pub fn wait_closed(stream: impl AsFd, wake: impl AsFd) -> io::Result<bool> {
+    let (stream, wake) = (stream.as_fd(), wake.as_fd());
+    loop {
+        // poll(2) reports the end of a pipe, and a socket closed in both directions, without asking
+        let mut polled =
+            [PollFd::new(&stream, PollFlags::RDHUP), PollFd::new(&wake, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, None) {
+            Ok(_) => return Ok(!polled[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Writes `text` to standard error if that does not wait: nobody may read it, or it may be closed.
+pub fn tell(text: &str) {
+    let stderr = io::stderr();
+    if wait_writable(&stderr, Duration::ZERO).is_ok_and(|ready| ready) {
+        // there is no other place to report an error
+        let _ = rustix::io::write(stderr, text.as_bytes());
+    }
 }
 
 /// Sends `bytes`; an error instead of SIGPIPE when the peer is gone.
@@ -473,6 +591,34 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         assert_eq!(completed, 1);
+    }
+
+    #[test]
+    fn a_connect_without_an_answer_ends_in_time() {
+        // a listener whose queue is full answers no further connection
+        let listener = ipv4_socket(false).unwrap();
+        bind(&listener, "127.0.0.1:0".parse().unwrap()).unwrap();
+        listen(&listener, 0).unwrap();
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, local_port(&listener).unwrap());
+        let mut held = Vec::new();
+        let refused = loop {
+            let socket = ipv4_socket(false).unwrap();
+            match connect_within(&socket, address, Duration::from_millis(50)) {
+                Ok(()) => held.push(socket),
+                Err(error) => break error,
+            }
+            assert!(held.len() < 100, "the queue does not fill");
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut, "{refused}");
+    }
+
+    #[test]
+    fn a_stream_that_closes_is_seen_behind_data_that_waits() {
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (wake, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        (&far).write_all(b"unread").unwrap();
+        far.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(wait_closed(&near, &wake).unwrap());
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub struct AdapterReport {
     pub at_ns: u64,
     /// The model of the adapters, at the lab's scale.
     pub model: Model,
-    /// Nanoseconds each adapter's bus was busy; empty where it never limits.
+    /// Nanoseconds each adapter's bus was busy; empty where it no limit.
     pub buses_busy_ns: Vec<u64>,
     /// CPU time of the driver threads, one for each CPU of the system under test.
     pub drivers: Vec<ThreadTime>,
@@ -94,8 +94,9 @@ pub struct PortReport {
     /// The adapter of the system under test that it belongs to; absent for a client's.
     pub adapter: Option<u32>,
     /// `cable` or `switch`.
-    pub wire: String,
-    /// The other ports of its segment.
+    #[serde(rename = "wire")]
+    pub fabric: String,
+    /// The other ports on its segment.
     pub reaches: Vec<String>,
     /// Whether its link is up.
     pub link_up: bool,

@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_moves_is_as_busy_as_it_was_everywhere_together() {
+    fn adds_up_the_time_of_a_thread_over_all_cpus() {
         let cpu = |cpu| CpuTime { cpu, window_ns: 1000, busy_ns: 500, steal_ns: 0, unsure_ns: 0 };
         let group = CpuUse {
             cpus: vec![cpu(0), cpu(1)],
@@ -617,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn senders_are_added_and_taken_apart() {
+    fn adds_and_separates_senders() {
         let own = SenderTimes {
             sockets: 2,
             busy_us: 900,

@@ -35,11 +35,14 @@ pub struct Model {
     pub source: String,
     /// Ports of one adapter.
     pub ports: u32,
+    /// What the link of each port carries.
+    #[serde(default, skip_serializing_if = "LinkKind::is_ethernet")]
+    pub link: LinkKind,
     /// Bits per second of each port's link, in each direction; absent: frames take no time.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
     pub rate: Option<BitRate>,
     /// Bits per second that the bus carries for all ports and both directions together; absent:
-    /// the bus never limits.
+    /// the bus no limit.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
     pub bus: Option<BitRate>,
     /// Queue pairs of each port.
@@ -61,6 +64,34 @@ pub struct Model {
     pub defaults: PortKnobs,
 }
 
+/// What a link carries. The law of the link follows from it (`LinkLaw::of` in `linkrate-wire`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkKind {
+    /// Ethernet frames (IEEE 802.3).
+    #[default]
+    Ethernet,
+    /// ATM cells over SONET. The rate of the model is that of the SONET line: 155.52 Mbit/s for
+    /// OC-3c, 622.08 Mbit/s for OC-12c.
+    Atm,
+}
+
+impl LinkKind {
+    /// The word for it in a model.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ethernet => "ethernet",
+            Self::Atm => "atm",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    fn is_ethernet(&self) -> bool {
+        *self == Self::Ethernet
+    }
+}
+
 /// A model that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -75,7 +106,7 @@ pub enum ModelError {
     Malformed {
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The reason.
         message: String,
     },
     /// A value is out of its range.
@@ -316,8 +347,27 @@ mod tests {
     #[test]
     fn a_model_survives_json() {
         for model in built_in() {
-            let text = serde_json::to_string(&model).unwrap();
-            assert_eq!(serde_json::from_str::<Model>(&text).unwrap(), model);
+            for link in [LinkKind::Ethernet, LinkKind::Atm] {
+                let model = Model { link, ..model.clone() };
+                let text = serde_json::to_string(&model).unwrap();
+                assert_eq!(serde_json::from_str::<Model>(&text).unwrap(), model);
+                assert_eq!(text.contains("\"link\""), link != LinkKind::Ethernet, "{text}");
+            }
         }
+    }
+
+    #[test]
+    fn a_model_without_a_kind_of_link_is_an_ethernet_adapter() {
+        let text = BUILT_IN[0];
+        assert!(!text.contains("\nlink = "));
+        assert_eq!(Model::parse(text).unwrap().link, LinkKind::Ethernet);
+        let with = |kind: &str| {
+            Model::parse(&text.replace("ports = 2", &format!("ports = 2\nlink = {kind:?}")))
+        };
+        for kind in [LinkKind::Ethernet, LinkKind::Atm] {
+            assert_eq!(with(kind.name()).unwrap().link, kind);
+        }
+        let error = with("token-ring").unwrap_err().to_string();
+        assert!(error.contains("`token-ring`, expected `ethernet` or `atm`"), "{error}");
     }
 }

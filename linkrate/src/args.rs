@@ -60,4 +60,13 @@ pub struct AgentArgs {
     /// Speak the agent protocol on standard input and output
     #[arg(long)]
     pub stdio: bool,
+    /// Serve as a host of a lab, in namespaces of its own
+    #[arg(long, conflicts_with_all = ["lends", "interface"])]
+    pub lab: bool,
+    /// Serve as the system under test, which may lend interfaces to clients of this machine
+    #[arg(long)]
+    pub lends: bool,
+    /// Use no existing interface but this one; can be repeated, for the forced command of ssh
+    #[arg(long, value_name = "NAME")]
+    pub interface: Vec<String>,
 }

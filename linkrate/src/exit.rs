@@ -13,7 +13,7 @@ use linkrate_sys::tell;
 pub enum Exit {
     /// The command succeeded.
     Success = 0,
-    /// A failure without a code of its own.
+    /// A failure that no other code covers.
     Failure = 1,
     /// The arguments or the study file are wrong; nothing was run.
     Usage = 2,

@@ -21,7 +21,7 @@ pub struct StudyProgress {
     bar: ProgressBar,
     /// Half-width to reach, as a fraction.
     precision: f64,
-    /// The widest figure after the last block, as a clause; empty while there is none.
+    /// The widest figure after the last block, as a clause; empty without one.
     widest: String,
 }
 

@@ -6,15 +6,14 @@ mod common;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::machines::{Lab, Machine, SSHD, two_cpus};
+use common::machines::{Lab, SSHD, measure_the_loop, two_cpus, with_a_loop};
 use common::processes::OwnCopy;
 use common::small::{await_stored, stored};
 use common::up::ready;
-use common::{Running, command, has_or_skips, skip, wait_until};
+use common::{Running, has_or_skips, skip, wait_until};
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -69,8 +68,8 @@ fn study(lab: &Lab, own: &OwnCopy) -> Command {
 }
 
 #[test]
-fn a_study_runs_between_two_machines_and_leaves_them_as_they_were() {
-    let test = "a_study_runs_between_two_machines_and_leaves_them_as_they_were";
+fn runs_a_study_between_two_machines_and_restores_them() {
+    let test = "runs_a_study_between_two_machines_and_restores_them";
     let Some(cpus) = needs(test, true) else { return };
     let (lab, own) = (Lab::start(), OwnCopy::new());
     write_study(&lab, &own, cpus, 3);
@@ -110,8 +109,8 @@ fn a_study_runs_between_two_machines_and_leaves_them_as_they_were() {
 }
 
 #[test]
-fn a_controller_that_is_killed_or_interrupted_leaves_both_machines_as_they_were() {
-    let test = "a_controller_that_is_killed_or_interrupted_leaves_both_machines_as_they_were";
+fn restores_both_machines_after_the_controller_is_killed() {
+    let test = "restores_both_machines_after_the_controller_is_killed";
     let Some(cpus) = needs(test, true) else { return };
     let (lab, own) = (Lab::start(), OwnCopy::new());
     write_study(&lab, &own, cpus, 60);
@@ -137,8 +136,8 @@ fn a_controller_that_is_killed_or_interrupted_leaves_both_machines_as_they_were(
 }
 
 #[test]
-fn what_cannot_be_reached_is_named_with_its_remedy() {
-    let test = "what_cannot_be_reached_is_named_with_its_remedy";
+fn names_unreachable_hosts_with_a_remedy() {
+    let test = "names_unreachable_hosts_with_a_remedy";
     let Some(_) = needs(test, true) else { return };
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
@@ -182,31 +181,9 @@ fn what_cannot_be_reached_is_named_with_its_remedy() {
     assert_eq!(lab.settings(), before);
 }
 
-/// A machine with a cable from one of its interfaces to another.
-fn with_a_loop() -> Machine {
-    let machine = Machine::start();
-    machine.sh("ip link set lo up
-         ip link add eth1 type veth peer name eth2
-         ip address add 198.51.100.1/24 dev eth1
-         ip address add 198.51.100.2/24 dev eth2
-         ip address add 203.0.113.1/28 dev eth2
-         ip link set eth1 mtu 1400 up
-         ip link set eth2 mtu 1400 gso_max_segs 4000 up
-         ip route add 192.0.2.0/24 via 203.0.113.2 dev eth2
-         ethtool -K eth2 gro off");
-    machine
-}
-
-fn measure_the_loop(machine: &Machine, program: &Path, more: &str) -> Command {
-    let words = "measure --json --interface eth1 --client interface:eth2 --warm-up 100ms";
-    let mut measure = command(program, words);
-    machine.on(measure.args(more.split_whitespace()));
-    measure
-}
-
 #[test]
-fn a_second_interface_of_the_machine_is_lent_and_comes_back() {
-    let test = "a_second_interface_of_the_machine_is_lent_and_comes_back";
+fn borrows_and_returns_a_second_interface() {
+    let test = "borrows_and_returns_a_second_interface";
     let Some(_) = needs(test, false) else { return };
     let (machine, own) = (with_a_loop(), OwnCopy::new());
     let settings = || [machine.settings("eth1"), machine.settings("eth2")];
@@ -237,8 +214,8 @@ fn a_second_interface_of_the_machine_is_lent_and_comes_back() {
 }
 
 #[test]
-fn an_interface_that_others_stand_on_is_not_lent() {
-    let test = "an_interface_that_others_stand_on_is_not_lent";
+fn refuses_to_borrow_an_interface_with_uppers() {
+    let test = "refuses_to_borrow_an_interface_with_uppers";
     let Some(_) = needs(test, false) else { return };
     let own = OwnCopy::new();
     for (kind, script, said) in [

@@ -101,8 +101,8 @@ fn the_exit_code_of_the_program_is_that_of_the_lab() {
 }
 
 #[test]
-fn nginx_serves_a_file_to_curl_unharmed() {
-    let test = "nginx_serves_a_file_to_curl_unharmed";
+fn nginx_serves_a_file_to_curl() {
+    let test = "nginx_serves_a_file_to_curl";
     if !ready(test, &["nginx", "curl"]) {
         return;
     }
@@ -140,8 +140,8 @@ fn nginx_serves_a_file_to_curl_unharmed() {
 }
 
 #[test]
-fn nothing_is_left_of_a_lab_that_is_killed() {
-    let test = "nothing_is_left_of_a_lab_that_is_killed";
+fn a_killed_lab_leaves_nothing_behind() {
+    let test = "a_killed_lab_leaves_nothing_behind";
     if !ready(test, &[]) || !has_or_skips(test, "nsenter", "util-linux") {
         return;
     }
@@ -166,8 +166,8 @@ fn nothing_is_left_of_a_lab_that_is_killed() {
 }
 
 #[test]
-fn a_namespace_that_is_left_mounted_is_found_and_those_of_others_are_not() {
-    if !ready("a_namespace_that_is_left_mounted_is_found_and_those_of_others_are_not", &[]) {
+fn finds_own_mounted_namespaces_only() {
+    if !ready("finds_own_mounted_namespaces_only", &[]) {
         return;
     }
     /// A namespace mounted on a file, until the test is done with it.
@@ -202,8 +202,8 @@ fn a_namespace_that_is_left_mounted_is_found_and_those_of_others_are_not() {
 }
 
 #[test]
-fn a_lab_is_taken_down_with_all_that_runs_in_it() {
-    if !ready("a_lab_is_taken_down_with_all_that_runs_in_it", &[]) {
+fn lab_down_ends_all_programs_of_the_lab() {
+    if !ready("lab_down_ends_all_programs_of_the_lab", &[]) {
         return;
     }
     let own = OwnCopy::new();
@@ -228,8 +228,8 @@ fn a_lab_is_taken_down_with_all_that_runs_in_it() {
 }
 
 #[test]
-fn a_lab_that_loses_a_host_ends_and_says_which() {
-    if !ready("a_lab_that_loses_a_host_ends_and_says_which", &[]) {
+fn a_lab_that_loses_a_host_ends_and_names_it() {
+    if !ready("a_lab_that_loses_a_host_ends_and_names_it", &[]) {
         return;
     }
     let own = OwnCopy::new();
@@ -243,8 +243,8 @@ fn a_lab_that_loses_a_host_ends_and_says_which() {
 }
 
 #[test]
-fn malformed_requests_are_answered_and_harm_nothing() {
-    if !ready("malformed_requests_are_answered_and_harm_nothing", &[]) {
+fn foreign_connections_are_answered_without_harm() {
+    if !ready("foreign_connections_are_answered_without_harm", &[]) {
         return;
     }
     let lab = Up::start("");

@@ -75,8 +75,8 @@ impl Flight {
         self.entries.front().map(|entry| entry.at_ps)
     }
 
-    /// When it pays to look: when burst number `batch` is there, but no later than `latest` says
-    /// of the time of the first.
+    /// When frames must be taken: at the arrival of burst number `batch`, but no later than `latest`
+    /// says for the arrival of the first.
     pub(crate) fn worth_ps(&self, batch: usize, latest: impl Fn(u64) -> u64) -> Option<u64> {
         let latest_ps = latest(self.first_ps()?);
         let batch_ps = self.entries.get(batch.max(1) - 1).map(|entry| entry.at_ps);

@@ -3,16 +3,17 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
 
-use super::FlowContext;
 use super::preamble::{PREAMBLE_BYTES, Preamble};
 use super::send_path::payload;
 use super::sizes::Sizes;
+use super::strangers::Guard;
 use super::transact::Exchange;
+use super::{Control, FlowContext};
 
 /// Largest UDP payload over IPv4: 65535 less 20 and 8 bytes of headers. UDP_GRO returns no more at
 /// once either.
@@ -20,6 +21,9 @@ pub const LARGEST_DATAGRAM: usize = 65507;
 
 /// How long a receive waits before the flow checks for the end of the run.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long the client of a flow may take to introduce itself.
+const ARRIVAL: Duration = Duration::from_secs(10);
 
 /// The most introductions of a client without an answer.
 const INTRODUCTIONS: u32 = 50;
@@ -36,30 +40,49 @@ pub fn introduce(socket: &OwnedFd, preamble: Preamble) -> io::Result<()> {
         match socket::receive(socket, &mut echo) {
             Ok(PREAMBLE_BYTES) if echo == preamble.to_bytes() => return Ok(()),
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if transient(&error) => {}
             Err(error) => return Err(error),
         }
     }
     Err(io::Error::new(io::ErrorKind::TimedOut, "no answer from the far end"))
 }
 
-/// Waits for the client of this flow, connects the socket to it and answers.
+/// Waits for the client of this flow, connects the socket to it and answers. Datagrams of strangers
+/// are counted and not answered.
 ///
 /// # Errors
-/// `TimedOut` when no client of this run sends a preamble.
-pub fn await_introduction(socket: &OwnedFd, nonce: u64) -> io::Result<Preamble> {
+/// `TimedOut` when no client of this run sends a preamble; `Interrupted` when the run ends before.
+pub fn await_introduction(
+    socket: &OwnedFd,
+    guard: &Guard,
+    control: &Control,
+) -> io::Result<Preamble> {
     socket::set_receive_timeout(socket, PATIENCE)?;
-    let mut bytes = [0; PREAMBLE_BYTES];
-    for _ in 0..INTRODUCTIONS * 2 {
-        match socket::receive_and_connect(socket, &mut bytes) {
-            Ok(PREAMBLE_BYTES) => {
-                let preamble = Preamble::from_bytes(&bytes, nonce)?;
-                socket::send(socket, &bytes)?;
+    let deadline = Instant::now() + ARRIVAL;
+    // one byte more, to tell a longer datagram
+    let mut bytes = [0; PREAMBLE_BYTES + 1];
+    while Instant::now() < deadline {
+        if control.stopped() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let (length, sender) = match socket::receive_from(socket, &mut bytes) {
+            Ok(received) => received,
+            Err(error) if transient(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        if !guard.admits(*sender.ip()) {
+            continue;
+        }
+        let preamble = bytes[..length].try_into().map_err(io::Error::other);
+        match preamble.and_then(|bytes| Preamble::from_bytes(bytes, guard.nonce)) {
+            Ok(preamble) => {
+                socket::connect(socket, sender)?;
+                // what strangers sent before
+                drain(socket, &mut bytes);
+                socket::send(socket, &preamble.to_bytes())?;
                 return Ok(preamble);
             }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
+            Err(_) => guard.strangers.refuse(*sender.ip()),
         }
     }
     Err(io::Error::new(io::ErrorKind::TimedOut, "no client sent a preamble"))

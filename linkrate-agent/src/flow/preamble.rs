@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preamble_comes_back_and_a_stranger_does_not() {
+    fn a_preamble_is_read_as_written_and_that_of_another_run_is_refused() {
         for role in [ClientRole::Receives, ClientRole::Sends, ClientRole::Requests] {
             let preamble = Preamble { nonce: 5, client: 1, flow: 700, role };
             let bytes = preamble.to_bytes();

@@ -38,7 +38,7 @@ const TURN_BYTES: usize = 512 << 10;
 /// Sends messages until told to stop. With `takes_turns` the receiver is on the same CPU.
 ///
 /// # Errors
-/// As the socket's.
+/// Errors of the socket.
 pub fn transmit(
     flow: &mut FlowContext,
     socket: Arc<OwnedFd>,
@@ -104,7 +104,7 @@ impl Taking {
 /// Receives until told to stop.
 ///
 /// # Errors
-/// As the socket's; `UnexpectedEof` when the sender closes first.
+/// Errors of the socket; `UnexpectedEof` when the sender closes first.
 pub fn receive(
     flow: &mut FlowContext,
     socket: &OwnedFd,

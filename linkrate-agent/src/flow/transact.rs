@@ -1,23 +1,19 @@
-//! TCP transactions: request/response on persistent connections, and one connection per
-//! transaction.
+//! TCP transactions on connections that stay open (request/response, TCP_RR).
 //!
 //! Clients send requests, the system under test answers. Both ends draw the sizes from the same
 //! seed, so no length is sent.
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
-use linkrate_terms::SocketKnobs;
 
 use super::FlowContext;
 use super::send_path::payload;
-use super::sizes::{ConnectionSizes, Sizes};
-use crate::sockets;
+use super::sizes::Sizes;
 
 /// The sizes of the requests and responses of one flow, equal at both ends.
 #[derive(Debug, Clone)]
@@ -42,7 +38,7 @@ impl FlowContext {
 /// Makes requests with at most `burst` outstanding until told to stop.
 ///
 /// # Errors
-/// As the socket's; `UnexpectedEof` when the far end closes first.
+/// Errors of the socket; `UnexpectedEof` when the far end closes first.
 pub fn request(
     flow: &mut FlowContext,
     socket: &OwnedFd,
@@ -123,70 +119,13 @@ fn request_burst(
 /// Answers requests until told to stop.
 ///
 /// # Errors
-/// As the socket's; `UnexpectedEof` when the far end closes first.
+/// Errors of the socket; `UnexpectedEof` when the far end closes first.
 pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut exchange: Exchange) -> io::Result<()> {
     let out = payload(exchange.responses.largest());
     let mut buffer = vec![0; exchange.requests.largest()];
     while !flow.control.stopped() {
         receive_exactly(flow, socket, &mut buffer, exchange.requests.draw())?;
         send_all(flow, socket, &out[..exchange.responses.draw()])?;
-    }
-    Ok(())
-}
-
-/// Repeatedly connects, sends one request, and reads the response and the end of the stream.
-///
-/// # Errors
-/// As the sockets'.
-pub fn connect_and_request(
-    flow: &mut FlowContext,
-    far_end: SocketAddrV4,
-    knobs: &SocketKnobs,
-    sizes: ConnectionSizes,
-) -> io::Result<()> {
-    let out = payload(sizes.requests.largest().0 as usize);
-    let mut buffer = vec![0; sizes.responses.largest().0 as usize];
-    let fixed = sizes.are_fixed().then(|| sizes.of(0));
-    while !flow.control.stopped() {
-        let begun = monotonic_ns();
-        let socket = sockets::tcp(knobs)?;
-        socket::connect(&socket, far_end)?;
-        let (request, response) = match fixed {
-            Some(sizes) => sizes,
-            None => sizes.of(socket::local_port(&socket)?),
-        };
-        send_all(flow, &socket, &out[..request])?;
-        receive_exactly(flow, &socket, &mut buffer, response)?;
-        // the far end closes first, so TIME_WAIT does not use up the port range of this host
-        if socket::receive(&socket, &mut buffer)? != 0 {
-            let reason = "the response is longer than the workload says";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-        }
-        flow.completed(begun);
-    }
-    Ok(())
-}
-
-/// Accepts connections, answers one request on each and closes it, until told to stop.
-///
-/// # Errors
-/// As the sockets'.
-pub fn accept_and_respond(
-    flow: &mut FlowContext,
-    listener: &OwnedFd,
-    sizes: ConnectionSizes,
-) -> io::Result<()> {
-    let out = payload(sizes.responses.largest().0 as usize);
-    let mut buffer = vec![0; sizes.requests.largest().0 as usize];
-    let fixed = sizes.are_fixed().then(|| sizes.of(0));
-    while !flow.control.stopped() {
-        let socket = socket::accept(listener)?;
-        let (request, response) = match fixed {
-            Some(sizes) => sizes,
-            None => sizes.of(socket::peer_port(&socket)?),
-        };
-        receive_exactly(flow, &socket, &mut buffer, request)?;
-        send_all(flow, &socket, &out[..response])?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use super::server::{Answer, OpenLab};
 use super::{faults, settings, vlans};
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::ground::adapters::{Adapters, PortOnLine};
+use crate::ground::adapters::{Adapters, PortOnSegment};
 use crate::host::{Host, PREFIX_LENGTH, typed_name};
 
 /// The lowest rate of a link: below it, a frame takes longer than programs wait.
@@ -64,8 +64,8 @@ impl OpenLab {
                 let found = self.port(&port)?;
                 let faults = faults::parse(&settings)?;
                 found.set_faults(faults)?;
-                let of_sut = found.sut_port();
-                self.faults.insert(of_sut, faults);
+                let segment = found.segment_name();
+                self.faults.insert(segment, faults);
                 Ok(Reply::Faults(faults::describe(&faults)))
             }
             Request::SetVlans { port, settings } => {
@@ -115,8 +115,8 @@ impl OpenLab {
         })
     }
 
-    /// The port of that name, of the SUT or of a client.
-    pub(super) fn port(&self, name: &str) -> Result<PortOnLine<'_>, Refused> {
+    /// The port of that name, of the system under test or of a client.
+    pub(super) fn port(&self, name: &str) -> Result<PortOnSegment<'_>, Refused> {
         let adapters = self.adapters()?;
         adapters.port(name).ok_or_else(|| {
             let names: Vec<String> = adapters.ports().map(|port| port.name()).collect();
@@ -190,9 +190,9 @@ impl OpenLab {
         }
         let adapters = self.adapters()?;
         let at_ns = monotonic_ns();
-        let mut report = |port: PortOnLine<'_>| {
+        let mut report = |port: PortOnSegment<'_>| {
             let name = port.name();
-            let faults = self.faults.get(&port.sut_port());
+            let faults = self.faults.get(&port.segment_name());
             let found = port.report(of_kernel.remove(&name).unwrap_or_default())?;
             let capture = self.captures.get(&name).map(|file| match port.capture_failure() {
                 Some(failure) => format!("{file}, until {failure}"),
@@ -220,7 +220,7 @@ impl OpenLab {
     fn set(&mut self, port: &str, asked: &[Setting]) -> Result<SettingsReport, Refused> {
         let found = self.port(port)?;
         if !found.is_of_sut() {
-            let of_sut = found.sut_port();
+            let of_sut = found.segment_name();
             let reason =
                 format!("{port} is a client's port; its settings follow those of {of_sut}");
             return Err(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::error::{SysError, SysResult};
-use linkrate_sys::{local_socket, runtime_directory};
+use linkrate_sys::{local_socket, run_directory};
 
 use super::LabName;
 
@@ -35,7 +35,7 @@ impl LabSocket {
     /// # Errors
     /// `EADDRINUSE` when a lab of this user has that name; refusals of the directory.
     pub(super) fn listen(lab: &LabName) -> SysResult<Self> {
-        let directory = runtime_directory::make(DIRECTORY)?;
+        let directory = run_directory::private(DIRECTORY)?;
         let path = directory.join(lab.to_string());
         let failed = |error| SysError::new("listen on socket", path.display().to_string(), error);
         let _lock = lock(&directory, PATIENCE).map_err(failed)?;
@@ -66,7 +66,7 @@ impl Drop for LabSocket {
 /// When a directory cannot be read.
 pub(super) fn list() -> SysResult<Vec<(LabName, PathBuf)>> {
     let mut up = Vec::new();
-    for directory in runtime_directory::existing(DIRECTORY) {
+    for directory in run_directory::existing(DIRECTORY) {
         let failed = |error| SysError::new("read", directory.display().to_string(), error);
         let mut stale = Vec::new();
         for entry in fs::read_dir(&directory).map_err(failed)? {

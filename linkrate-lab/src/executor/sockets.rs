@@ -1,13 +1,12 @@
-//! Connections of a run: the system under test listens, every client connects, and the sockets must
-//! have the options that were asked for.
+//! Connections of a run: the system under test listens, and every client connects.
 
-use linkrate_agent::protocol::{ConnectSpec, FlowFacts, ListenSpec, Reply, Request};
-use linkrate_study::executor::{RunFailure, Stage};
-use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::{RunSpec, SocketKnobs, Workload};
+use std::hash::{BuildHasher, RandomState};
+
+use linkrate_agent::protocol::{ConnectSpec, Ends, FlowFacts, ListenSpec, Reply, Request};
+use linkrate_terms::{RunSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
-use crate::testbed::Testbed;
+use crate::testbed::{Client, Testbed};
 
 /// Lets the SUT listen and every client connect. Returns the options of the SUT's sockets.
 pub(super) fn connect(
@@ -16,14 +15,14 @@ pub(super) fn connect(
     spec: &RunSpec,
     clients: usize,
 ) -> Result<FlowFacts, AgentError> {
-    // a number that no stray connection guesses
-    let nonce = spec.seed ^ monotonic_ns().rotate_left(32);
+    // a number that no other program guesses: the hasher has random keys
+    let nonce = RandomState::new().hash_one(spec.seed);
     let shared_cpus = testbed.placement.is_shared();
     let listeners = testbed.ground.listeners(spec, workload.flows(clients as u32));
     let listen = Request::Listen(ListenSpec {
         workload: workload.clone(),
         socket: spec.socket.clone(),
-        clients: clients as u32,
+        clients: testbed.clients.iter().take(clients).map(ends).collect(),
         listeners,
         nonce,
         seed: spec.seed,
@@ -32,13 +31,17 @@ pub(super) fn connect(
     let ports = expect_reply!(
         testbed.sut.connection, listen, Reply::Listening { ports } => ports
     )?;
-    for (number, client) in testbed.clients.iter_mut().take(clients).enumerate() {
+    if ports.len() != clients {
+        return Err(testbed.sut.connection.unexpected("listen"));
+    }
+    let with_ports = testbed.clients.iter_mut().zip(ports);
+    for (number, (client, ports)) in with_ports.enumerate() {
         let connect = Request::Connect(ConnectSpec {
             workload: workload.clone(),
             socket: spec.socket.clone(),
             client: number as u32,
-            address: client.sut_address,
-            ports: ports.clone(),
+            ends: ends(client),
+            ports,
             nonce,
             seed: spec.seed,
             shared_cpus,
@@ -48,27 +51,7 @@ pub(super) fn connect(
     expect_reply!(testbed.sut.connection, Request::AwaitFlows, Reply::Flows(facts) => facts)
 }
 
-/// Checks the socket options that read back.
-///
-/// # Errors
-/// The first option that differs from the request, by name.
-pub(super) fn check(
-    asked: &SocketKnobs,
-    workload: &Workload,
-    effective: &FlowFacts,
-) -> Result<(), RunFailure> {
-    let differs = |knob: &str, asked: &dyn std::fmt::Display, is: &dyn std::fmt::Display| {
-        let reason = format!("knob \"{knob}\": requested {asked}, effective is {is}");
-        Err(RunFailure { stage: Stage::Knob, reason, fatal: false })
-    };
-    if workload.kind.is_udp() {
-        return Ok(());
-    }
-    if effective.congestion != asked.congestion {
-        return differs("congestion", &asked.congestion, &effective.congestion);
-    }
-    if effective.nodelay != asked.nodelay {
-        return differs("nodelay", &asked.nodelay, &effective.nodelay);
-    }
-    Ok(())
+/// The addresses between which a client and the SUT exchange packets.
+fn ends(client: &Client) -> Ends {
+    Ends { client: client.address, listener: client.sut_address }
 }

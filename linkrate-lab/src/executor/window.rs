@@ -1,9 +1,10 @@
 //! The window of a run: all hosts and adapters count over the same time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use linkrate_agent::protocol::{MeasureSpec, Refusal, Reply, Request, WindowReport};
+use linkrate_agent::protocol::{MeasureSpec, Reply, Request, WindowReport};
+use linkrate_study::belief::WindowSeen;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{CpuSet, RunSpec, Task};
@@ -21,18 +22,14 @@ const LEAD: Duration = Duration::from_millis(15);
 const FAR_LEAD: Duration = Duration::from_millis(100);
 const LONGEST_LEAD: Duration = Duration::from_secs(2);
 
-/// How far an agent's window may be off, or a tenth of the window where that is more. Each host
-/// divides by its own time, so that a shift of a steady flow's window changes nothing; but an agent
-/// that is starved for longer has measured something else. With a dozen flows on its CPU it waits
-/// for some tens of milliseconds to read its counters.
-const SLACK: Duration = Duration::from_millis(100);
-
 /// The reports of one window.
 pub(super) struct Windows {
     pub(super) sut: WindowReport,
     pub(super) clients: Vec<FarEndReport>,
     /// Counters of virtual adapters.
     pub(super) adapter: Option<AdapterEvidence>,
+    /// The window of every host beside the common one.
+    pub(super) seen: Vec<WindowSeen>,
 }
 
 /// Warms up and measures on all hosts and adapters at once.
@@ -54,6 +51,7 @@ pub(super) fn measure(
         .chain(testbed.clients.iter().take(clients).map(|client| vec![client.interface.clone()]))
         .collect();
     let cpus = accounted(testbed, clients);
+    let agents = agents_by_machine(testbed, clients);
     let local = |ns: u64, host: &Host| ns.saturating_add_signed(host.clock_offset_ns);
     for (number, ((host, interfaces), cpus)) in
         participants(testbed, clients).zip(interfaces).zip(cpus).enumerate()
@@ -66,6 +64,7 @@ pub(super) fn measure(
             // only the SUT's CPUs are sampled
             profile: spec.profile && number == 0,
             cpus,
+            agents: agents.get(&host.hello.boot_id).cloned().unwrap_or_default(),
         }))?;
     }
     let connection = &testbed.sut.connection;
@@ -73,24 +72,15 @@ pub(super) fn measure(
         .ground
         .evidence(ports, (start_ns, end_ns), |at_ns| connection.sleep_until(at_ns))?;
     let patience = spec.window + PATIENCE;
-    let slack_ns = (spec.window.as_nanos() as u64 / 10).max(SLACK.as_nanos() as u64);
+    let mut seen = Vec::new();
     let mut reports = participants(testbed, clients)
         .map(|host| match host.connection.receive(patience)? {
             Reply::Window(report) => {
-                let opened_ns = report.started_ns.abs_diff(local(start_ns, host));
-                let closed_ns = report.ended_ns.abs_diff(local(end_ns, host));
-                if opened_ns.max(closed_ns) > slack_ns {
-                    let ms = |ns: u64| ns / 1_000_000;
-                    let reason = format!(
-                        "{}: its window opened {} ms and closed {} ms away from the common window, \
-                         expected at most {} ms",
-                        host.name,
-                        ms(opened_ns),
-                        ms(closed_ns),
-                        ms(slack_ns)
-                    );
-                    return Err(AgentError::Refused(Refusal { reason, hint: None }));
-                }
+                seen.push(WindowSeen {
+                    host: host.name.clone(),
+                    opened_off_ns: report.started_ns.abs_diff(local(start_ns, host)),
+                    closed_off_ns: report.ended_ns.abs_diff(local(end_ns, host)),
+                });
                 Ok(*report)
             }
             _ => Err(host.connection.unexpected("measure")),
@@ -100,7 +90,7 @@ pub(super) fn measure(
     let Some(sut) = reports.next() else {
         return Err(testbed.sut.connection.unexpected("measure"));
     };
-    Ok(Windows { sut, clients: reports.map(FarEndReport::from).collect(), adapter })
+    Ok(Windows { sut, clients: reports.map(FarEndReport::from).collect(), adapter, seen })
 }
 
 /// Time between the request to measure and the window. Between machines the request may queue behind
@@ -111,6 +101,15 @@ fn lead(testbed: &mut Testbed, clients: usize) -> Duration {
     }
     let slowest_ns = participants(testbed, clients).map(|host| host.round_trip_ns).max();
     (FAR_LEAD + Duration::from_nanos(slowest_ns.unwrap_or(0)) * 2).min(LONGEST_LEAD)
+}
+
+/// The process ids of the agents of a run by the boot id of their machine.
+fn agents_by_machine(testbed: &mut Testbed, clients: usize) -> BTreeMap<String, Vec<u32>> {
+    let mut agents: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for host in participants(testbed, clients) {
+        agents.entry(host.hello.boot_id.clone()).or_default().push(host.hello.pid);
+    }
+    agents
 }
 
 /// The CPUs that each agent accounts for, the system under test's first: one agent for the CPUs of

@@ -11,11 +11,19 @@ use crate::error::LabError;
 use crate::host::Host;
 use crate::options::LabOptions;
 
+/// The duty of an agent in namespaces of its own.
+pub(crate) const LAB: &str = "--lab";
+
+/// The duty of the system under test on existing interfaces.
+pub(crate) const LENDS: &str = "--lends";
+
 /// An agent of this machine.
 #[derive(Debug)]
 pub(crate) struct Child<'a> {
-    /// What ends it.
+    /// The event that ends it.
     pub(crate) life: Life,
+    /// What it is started for: an option of `linkrate agent`.
+    pub(crate) duty: &'static str,
     /// Its namespaces.
     pub(crate) isolation: Isolation<'a>,
     /// The CPUs it runs on.
@@ -24,7 +32,7 @@ pub(crate) struct Child<'a> {
 
 impl Reach for Child<'_> {
     fn start(&self, name: &str, options: &LabOptions) -> Result<Host, LabError> {
-        let arguments = [OsStr::new("agent"), OsStr::new("--stdio")];
+        let arguments = ["agent", "--stdio", self.duty].map(OsStr::new);
         let process = spawn_for(self.life, &options.program, &arguments, self.isolation)
             .map_err(LabError::cannot_measure)?;
         let mut host = Host::greet(name, process, options).map_err(|failed| failed.0)?;
@@ -71,7 +79,8 @@ impl Namespaces {
             Some(shared) => Isolation::UserNamespace { join: Some(shared.as_fd()) },
             None => self.privilege.isolation(),
         };
-        let host = Child { life: Life::WithItsParent, isolation, cpus }.start(name, options)?;
+        let child = Child { life: Life::WithItsParent, duty: LAB, isolation, cpus };
+        let host = child.start(name, options)?;
         if self.privilege == Privilege::UserNamespace && self.shared.is_none() {
             self.shared = Some(host.user_namespace()?);
         }

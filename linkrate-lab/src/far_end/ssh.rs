@@ -50,7 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// An agent on another machine.
 #[derive(Debug)]
 pub(crate) struct Ssh<'a> {
-    /// The argument of `ssh`: `lab2`, `root@lab2`, `ssh://root@lab2:2222`.
+    /// The destination for `ssh`: `lab2`, `root@lab2`, `ssh://root@lab2:2222`.
     pub(crate) destination: &'a str,
     /// The linkrate program there.
     pub(crate) program: &'a str,
@@ -64,7 +64,8 @@ impl Reach for Ssh<'_> {
         let command = format!("{} agent --stdio", shell::word(self.program));
         let mut arguments: Vec<&OsStr> = OPTIONS.iter().map(OsStr::new).collect();
         arguments.extend(["--", self.destination, &command].map(OsStr::new));
-        let life = Life::WithItsInput { patience: PATIENCE };
+        // ssh holds nothing itself: without it, the far agent's input ends, and it restores
+        let life = Life::WithItsInput { patience: PATIENCE, holds: false };
         let spawned = spawn_for(life, Path::new(SSH), &arguments, Isolation::None);
         let process = spawned.map_err(|error| LabError::CannotMeasure {
             what: format!("{name}: {error}"),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_names_the_host_and_has_a_remedy() {
+    fn errors_name_the_host_and_have_a_remedy() {
         let died = AgentError::Lost { host: "ssh:lab2".to_owned(), reason: "died".to_owned() };
         for (code, what, hint) in [
             (255, "ssh made no connection", "ssh -o BatchMode=yes lab2 true"),

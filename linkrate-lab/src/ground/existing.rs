@@ -1,9 +1,11 @@
 //! Existing interfaces: the host under test as it is, with clients that are machines behind `ssh`, or
 //! other interfaces of this machine at the end of a cable.
 //!
-//! linkrate moves and renumbers nothing unless asked. Every agent remembers the settings of the
-//! interfaces it is given, and restores them when its controller is gone. These agents therefore end
-//! with their input and not with their parent.
+//! linkrate moves and renumbers nothing unless asked. The agent of each machine locks its
+//! interfaces, writes their settings down, and restores them when its controller is gone. These
+//! agents therefore end with their input and not with their parent. An interface that is lent to a
+//! client of this machine is held by the agent of the system under test, which can take it back
+//! whatever happens to the client's agent.
 
 mod path;
 mod steer;
@@ -19,20 +21,26 @@ use linkrate_terms::{FarEnd, Interfaces, TestbedSpec};
 use super::{Built, Ground};
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::far_end::{Child, Reach, Ssh};
+use crate::far_end::{Child, LAB, LENDS, Reach, Ssh};
 use crate::host::{Client, Host, Participants};
 use crate::options::LabOptions;
 use crate::placement::Placement;
 
-/// What ends the agents of this machine: the end of their input, with time to restore settings.
-const LIFE: Life = Life::WithItsInput { patience: Duration::from_secs(15) };
+/// How long the agents of this machine may take to end once their input has ended.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The life of the agent that holds the interfaces of this machine.
+const HOLDER: Life = Life::WithItsInput { patience: PATIENCE, holds: true };
+
+/// The life of a client's agent with a lent interface, which it does not hold.
+const BORROWER: Life = Life::WithItsInput { patience: PATIENCE, holds: false };
 
 /// Existing interfaces of a testbed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Existing {
-    /// Those of the system under test, in the order of ports.
+    /// The interfaces of the system under test, in the order of ports.
     sut: Vec<InterfaceFacts>,
-    /// That of each client.
+    /// The interface of each client.
     clients: Vec<InterfaceFacts>,
     /// Limits of this testbed, as sentences.
     warnings: Vec<String>,
@@ -51,13 +59,16 @@ pub(crate) fn build(
 ) -> Result<Built, LabError> {
     let ports = topology.segments.iter().flat_map(|segment| &segment.ports);
     let names: Vec<String> = ports.map(|port| port.interface.clone()).collect();
-    let at_home = Child { life: LIFE, isolation: Isolation::None, cpus: &placement.sut };
+    let at_home =
+        Child { life: HOLDER, duty: LENDS, isolation: Isolation::None, cpus: &placement.sut };
     let mut sut = at_home.start("sut", options)?;
-    for name in &names {
-        // a missing interface is an error before anything starts elsewhere
-        describe(&mut sut, name)?;
-    }
-    keep(&mut sut, names.clone())?;
+    // first, since it brings back interfaces that a killed agent has left in a client; and a missing
+    // interface is an error before anything starts elsewhere
+    let lent = on.clients.iter().filter_map(|end| match end {
+        FarEnd::Interface { name, .. } => Some(name.clone()),
+        FarEnd::Ssh { .. } => None,
+    });
+    sut.keep(names.iter().cloned().chain(lent).collect())?;
     let mut hosts = Vec::new();
     for segment in &topology.segments {
         let wanted = segment.clients.iter();
@@ -72,7 +83,9 @@ pub(crate) fn build(
         let facts = describe(&mut sut, sut_interface)?;
         let path = path::find(&mut sut, &mut host, &facts, end)?;
         await_link(&mut host, &path.interface)?;
-        keep(&mut host, vec![path.interface.clone()])?;
+        if matches!(end, FarEnd::Ssh { .. }) {
+            host.keep(vec![path.interface.clone()])?;
+        }
         clients.push(Client {
             host,
             sut_interface: sut_interface.clone(),
@@ -129,9 +142,9 @@ fn start(
                     });
                 }
             };
-            let child = Child { life: LIFE, isolation, cpus: &placement.clients };
-            let mut host = child.start(&format!("client {number}"), options)?;
-            host.order(&Request::Borrow { name: name.clone(), pid: sut.pid() })?;
+            let child = Child { life: BORROWER, duty: LAB, isolation, cpus: &placement.clients };
+            let host = child.start(&format!("client {number}"), options)?;
+            sut.order(&Request::Lend { name: name.clone(), pid: host.pid() })?;
             Ok(host)
         }
     }
@@ -220,11 +233,6 @@ pub(super) fn await_links(hosts: &mut Participants<'_>) -> Result<(), AgentError
 fn describe(host: &mut Host, name: &str) -> Result<InterfaceFacts, LabError> {
     let facts = host.describe(name);
     host.named(facts)
-}
-
-fn keep(host: &mut Host, names: Vec<String>) -> Result<(), LabError> {
-    let kept = host.order(&Request::Keep { names });
-    host.named(kept)
 }
 
 fn await_link(host: &mut Host, name: &str) -> Result<(), LabError> {

@@ -125,7 +125,7 @@ fn a_failed_run_has_a_reason_and_no_figures() {
 }
 
 #[test]
-fn what_an_adapter_counted_has_columns() {
+fn adapter_counters_have_columns() {
     let mut results = fixture::stream();
     results.scale = 0.1;
     let measured = results.runs.iter_mut().find_map(|run| match &mut run.outcome {

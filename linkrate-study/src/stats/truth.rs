@@ -9,7 +9,7 @@
 //! signs alone decide: with blocks independent of each other, all agree in 2 of 2^n studies, 6.3 %
 //! with five blocks, and with seven blocks 6 of 7 are enough. A steady drift and two cells are all
 //! it takes. Two blocks therefore mirror one before them ([`Order::Mirrored`]); [`orders`] compares
-//! that with what else might be done, and shows what it costs and how that is paid.
+//! that with other rules, and shows what it costs and how that is paid.
 //!
 //! [`Order::Mirrored`]: crate::order::Order::Mirrored
 
@@ -33,7 +33,7 @@ mod orders;
 /// A machine on which the second of two levels costs and yields `effect` times the first.
 struct Testbed {
     machine: Machine,
-    /// CPU time has noise of its own.
+    /// CPU time has independent noise.
     cpu: Machine,
     effect: f64,
 }
@@ -177,7 +177,7 @@ const TROUBLES: [Noise; 11] = [
 const STUDIES: u64 = 40;
 
 #[test]
-fn what_is_the_same_is_claimed_to_differ_no_oftener_than_permitted() {
+fn equal_levels_are_claimed_to_differ_within_the_permitted_error() {
     // a fixed number of blocks, then the stop rule
     for blocks in [(8, 8), (5, 12)] {
         let (mut claimed, mut all) = (0, 0);
@@ -203,7 +203,7 @@ fn the_minimum_effect_keeps_most_of_them_unclaimed() {
 /// Two cells alone and nothing but a drift, so that all differences are of one size and only their
 /// signs are random: what is claimed too often where blocks are ordered independently ([`orders`]).
 #[test]
-fn nothing_but_a_drift_is_hardly_ever_claimed() {
+fn a_pure_drift_is_hardly_ever_claimed() {
     for blocks in [(5, 5), (6, 6), (7, 7), (8, 8), (5, 12)] {
         let (claimed, all) = claims(1, blocks, 0.0, Noise::Linear(0.2), 1.0, 100);
         assert!(claimed <= all / 50, "{blocks:?}: {claimed} of {all}");
@@ -211,7 +211,7 @@ fn nothing_but_a_drift_is_hardly_ever_claimed() {
 }
 
 #[test]
-fn what_differs_is_found() {
+fn finds_differences() {
     for (noise, blocks) in [
         (Noise::Independent(0.02), (5, 30)),
         (Noise::Correlated(0.02, 0.9), (5, 30)),

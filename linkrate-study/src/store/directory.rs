@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn names_carry_the_minute_and_never_collide() {
+    fn names_have_the_minute_and_are_unique() {
         // 2026-11-21 15:12:59.999 UTC
         let moment = 1_795_273_979_999;
         assert_eq!(minute_stamp(moment), "20261121-1512");

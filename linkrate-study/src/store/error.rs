@@ -22,7 +22,7 @@ pub enum StoreError {
         /// The directory.
         directory: PathBuf,
     },
-    /// Something is there already.
+    /// The directory is not empty.
     #[error("{} is not empty, and results are never overwritten", directory.display())]
     NotEmpty {
         /// The directory.
@@ -103,7 +103,7 @@ impl StoreError {
         let fixed = match self {
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "make room, then `linkrate study resume`; every finished run is kept"
+                    "free some space, then run `linkrate study resume`; every finished run is kept"
                 }
                 _ => return None,
             },

@@ -292,7 +292,7 @@ mod tests {
         drop(log);
         assert_eq!(disk.bytes, lines(&runs[..2]));
 
-        // room was made: the log goes on where it was
+        // with free space the log continues at the same place
         disk.size *= 2;
         let whole = disk.bytes.len() as u64;
         RunLog::new(&mut disk, "runs.jsonl".into(), whole).append(&runs[2], 2).unwrap();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_not_synced_is_taken_back() {
+    fn removes_a_line_that_was_not_synced() {
         let runs = runs(1);
         let mut disk = Disk { bytes: Vec::new(), size: 1 << 20, cuts: true, syncs: false };
         let mut log = RunLog::new(&mut disk, "runs.jsonl".into(), 0);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_behind_a_line_that_could_not_be_taken_back() {
+    fn writes_nothing_after_a_line_that_could_not_be_removed() {
         let runs = runs(2);
         let size = lines(&runs[..1]).len() + 10;
         let mut disk = Disk { bytes: Vec::new(), size, cuts: false, syncs: true };
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_is_no_number_is_refused_before_it_is_written() {
+    fn refuses_to_write_a_figure_that_is_not_finite() {
         let mut disk = Disk { bytes: Vec::new(), size: 1 << 20, cuts: true, syncs: true };
         let mut log = RunLog::new(&mut disk, "runs.jsonl".into(), 0);
         let mut measurement = fixture::stream(1e9, 0.5);

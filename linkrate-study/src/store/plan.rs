@@ -23,7 +23,7 @@ pub const MAX_DOCUMENT_BYTES: u64 = 16 << 20;
 /// Most sessions of a study. Each look at a running study goes through all of them.
 const MOST_SESSIONS: usize = 4096;
 
-/// What is run, with what, since when.
+/// The study, its facts, and the time of its begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlan {
     /// [`STORE_FORMAT`].
@@ -65,7 +65,7 @@ impl Session {
 pub enum Ended {
     /// By the study's stop rule.
     Rule(StopReason),
-    /// The person asked to stop.
+    /// The user stopped the study.
     Interrupted,
     /// A run failed in a study that stops on failure.
     RunFailed(RunFailure),

@@ -3,11 +3,14 @@
 //! The kernel removes addresses and routes of an interface that moves
 //! (`__dev_change_net_namespace`, net/core/dev.c) and takes it down; MTU and features stay.
 
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressScope};
+use netlink_packet_core::{Emitable, NLM_F_CREATE, NLM_F_EXCL, Parseable};
+use netlink_packet_route::address::{
+    AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope,
+};
 use netlink_packet_route::link::LinkAttribute;
 use netlink_packet_route::route::{
     RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope,
@@ -30,6 +33,45 @@ impl Addressing {
     /// Whether it has an IPv4 address.
     pub fn has_ipv4(&self) -> bool {
         self.addresses.iter().any(|message| message.header.family == AddressFamily::Inet)
+    }
+
+    /// Whether the interface was up.
+    pub fn was_up(&self) -> bool {
+        self.up
+    }
+
+    /// The addresses without those that expire: whoever leased them renews them.
+    #[must_use]
+    pub fn permanent(mut self) -> Self {
+        self.addresses
+            .retain(|message| message.header.flags.contains(AddressHeaderFlags::Permanent));
+        self
+    }
+
+    /// The addresses and the routes as rtnetlink messages, for a file.
+    pub fn to_messages(&self) -> [Vec<Vec<u8>>; 2] {
+        fn bytes(message: &impl Emitable) -> Vec<u8> {
+            let mut bytes = vec![0; message.buffer_len()];
+            message.emit(&mut bytes);
+            bytes
+        }
+        [self.addresses.iter().map(bytes).collect(), self.routes.iter().map(bytes).collect()]
+    }
+
+    /// Reads what [`to_messages`](Self::to_messages) wrote.
+    ///
+    /// # Errors
+    /// `InvalidData` for bytes that are no such messages.
+    pub fn of_messages([addresses, routes]: &[Vec<Vec<u8>>; 2], up: bool) -> io::Result<Self> {
+        fn read<M: Parseable<[u8]>>(messages: &[Vec<u8>]) -> io::Result<Vec<M>> {
+            let read = |bytes: &Vec<u8>| M::parse(bytes.as_slice());
+            messages
+                .iter()
+                .map(read)
+                .collect::<Result<_, _>>()
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
+        }
+        Ok(Self { addresses: read(addresses)?, routes: read(routes)?, up })
     }
 }
 
@@ -166,4 +208,31 @@ fn is_configured(route: &RouteMessage) -> bool {
     !matches!(route.header.protocol, RouteProtocol::Kernel | RouteProtocol::Ra)
         && !route.header.flags.contains(RouteFlags::Cloned)
         && route.header.scope != RouteScope::Host
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_routes_survive_a_file() {
+        let mut address = AddressMessage::default();
+        address.header.family = AddressFamily::Inet;
+        address.header.prefix_len = 24;
+        address.header.flags = AddressHeaderFlags::Permanent;
+        address.attributes.push(AddressAttribute::Address(IpAddr::from([198, 51, 100, 1])));
+        let mut leased = address.clone();
+        leased.header.flags = AddressHeaderFlags::empty();
+        let mut route = RouteMessage::default();
+        route.header.address_family = AddressFamily::Inet;
+        route.attributes.push(RouteAttribute::Oif(7));
+        let all = Addressing { addresses: vec![address, leased], routes: vec![route], up: true };
+        assert!(all.has_ipv4() && all.was_up());
+        let permanent = all.permanent();
+        assert_eq!(permanent.addresses.len(), 1);
+        let messages = permanent.to_messages();
+        let read = Addressing::of_messages(&messages, true).unwrap();
+        assert_eq!((&read.addresses, &read.routes), (&permanent.addresses, &permanent.routes));
+        assert!(Addressing::of_messages(&[vec![vec![1]], Vec::new()], true).is_err());
+    }
 }

@@ -89,11 +89,11 @@ pub enum AdapterCommand {
     },
     /// Set the VLANs of the switch port that a port is connected to
     ///
-    /// access=VLAN: the switch port is a member of one VLAN, and its frames have no tag on the
-    /// link. trunk=VLANS: it is a member of these VLANS, and their frames have a tag. native=VLAN,
-    /// in addition to trunk: it is a member of one more VLAN, whose frames have no tag. The switch
-    /// drops frames of any other VLAN and counts them (switchDropVlan). all: it is a member of
-    /// every VLAN, and the switch adds and removes no tag.
+    /// access=VLAN makes the switch port a member of one VLAN; its frames have no tag on the link.
+    /// trunk=VLANS makes it a member of several VLANs; their frames have a tag. native=VLAN, together
+    /// with trunk, adds one VLAN whose frames have no tag. all makes it a member of every VLAN; the
+    /// switch then adds and removes no tag. The switch drops frames of any other VLAN and counts
+    /// them (switchDropVlan).
     Vlan {
         /// Port: eth0, or client-0 for the port of a client
         port: String,

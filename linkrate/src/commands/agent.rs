@@ -1,11 +1,11 @@
-//! `linkrate agent`: what runs in each host. Started by the lab, or at the far end of `ssh`.
+//! `linkrate agent`: the process of each host. The lab starts it, or a server of ssh.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 
+use linkrate_agent::duty::Duty;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::AgentArgs;
@@ -14,25 +14,39 @@ use crate::exit::{Exit, Failure};
 /// Serves one controller on standard input and output.
 pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
     if !arguments.stdio {
-        return Err(Failure::new(
-            Exit::Usage,
-            "an agent needs to know how to reach its controller",
-        )
-        .with_hint(Some("linkrate agent --stdio")));
+        return Err(Failure::new(Exit::Usage, "linkrate agent needs --stdio")
+            .with_hint(Some("linkrate agent --stdio")));
     }
+    let failed =
+        |what: &'static str| move |error| Failure::new(Exit::Failure, format!("{what}: {error}"));
     // Ctrl-C at the controller's terminal is for the controller; it fails only for a process that
     // leads a group already, which no terminal signals as part of another
     let _ = rustix::process::setsid();
-    // an interface it has changed is put back before a signal ends it
-    let stop = Arc::new(AtomicBool::new(false));
+    // after a signal the agent restores the settings that it changed, and then ends
+    let (signals, signalled) = UnixStream::pair().map_err(failed("signals"))?;
     for signal in [SIGTERM, SIGHUP, SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
+        let signalled = signalled.try_clone().map_err(failed("signals"))?;
+        signal_hook::low_level::pipe::register(signal, signalled)
+            .map_err(failed("signal handlers"))?;
     }
-    // without a buffer, so that what waits to be read is seen by who waits for it
+    let duty = match arguments {
+        AgentArgs { lab: true, .. } => Duty::Lab,
+        AgentArgs { lends, interface, .. } => Duty::Existing {
+            lends: *lends,
+            interfaces: Some(interface.clone()).filter(|names| !names.is_empty()),
+        },
+    };
+    // without a buffer, so that data that waits to be read is seen by a poll
     let input = io::stdin().as_fd().try_clone_to_owned().map(File::from);
-    let input = input.map_err(|error| Failure::new(Exit::Failure, format!("stdin: {error}")))?;
-    linkrate_agent::server::serve(&mut &input, &mut io::stdout().lock(), input.as_fd(), &stop)
-        .map(|()| Exit::Success)
-        .map_err(|error| Failure::new(Exit::Failure, format!("agent: {error}")))
+    let input = input.map_err(failed("stdin"))?;
+    let mut output = io::stdout().lock();
+    linkrate_agent::server::serve(
+        &mut &input,
+        &mut output,
+        input.as_fd(),
+        OwnedFd::from(signals),
+        duty,
+    )
+    .map(|()| Exit::Success)
+    .map_err(failed("agent"))
 }

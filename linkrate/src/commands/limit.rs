@@ -92,7 +92,7 @@ fn show(
     }
     print(&text(&cases, terminal_style().1))?;
     if cases.len() > 1 && stdout().is_terminal() && stderr().is_terminal() {
-        tell::line("\nhint: one --rate and one --mtu show where every byte goes");
+        tell::line("\nhint: give one --rate and one --mtu to see where every byte goes");
     }
     Ok(Exit::Success)
 }

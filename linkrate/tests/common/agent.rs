@@ -5,8 +5,8 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use linkrate_agent::framing::{read_frame, write_frame};
-use linkrate_agent::protocol::{Reply, decode_reply};
+use linkrate_agent::framing::read_frame;
+use linkrate_agent::protocol::{HELLO_NUMBER, Reply, decode_reply, write_message};
 
 use super::{LINKRATE, command, wait_until};
 
@@ -15,7 +15,9 @@ use super::{LINKRATE, command, wait_until};
 pub struct Agent {
     child: Child,
     requests: Option<ChildStdin>,
-    replies: Receiver<Reply>,
+    replies: Receiver<(u64, Reply)>,
+    /// The number of the latest request.
+    asked: u64,
 }
 
 impl Agent {
@@ -37,7 +39,7 @@ impl Agent {
                 }
             }
         });
-        Self { child, requests, replies }
+        Self { child, requests, replies, asked: HELLO_NUMBER }
     }
 
     /// Its process id.
@@ -53,14 +55,25 @@ impl Agent {
     /// What it answers; a test in which it does not answer fails rather than hangs.
     #[track_caller]
     pub fn answer(&mut self) -> Reply {
-        self.replies.recv_timeout(Duration::from_secs(20)).expect("an answer")
+        self.replies.recv_timeout(Duration::from_secs(20)).expect("an answer").1
     }
 
     /// Sends it a message and waits for its answer.
     #[track_caller]
     pub fn ask(&mut self, message: &impl serde::Serialize) -> Reply {
-        write_frame(self.requests.as_mut().expect("its input is open"), message).expect("it reads");
-        self.answer()
+        let value = serde_json::to_value(message).expect("a message is JSON");
+        let number = if value.get("hello").is_some() {
+            HELLO_NUMBER
+        } else {
+            self.asked += 1;
+            self.asked
+        };
+        let requests = self.requests.as_mut().expect("its input is open");
+        write_message(requests, number, &value).expect("it reads");
+        let (answered, reply) =
+            self.replies.recv_timeout(Duration::from_secs(20)).expect("an answer");
+        assert_eq!(answered, number, "{reply:?}");
+        reply
     }
 
     /// Why it refuses a message, which it must.

@@ -2,6 +2,7 @@
 //! controller that knows nothing of the other but how to reach it by `ssh`.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +49,30 @@ impl Machine {
         Running::start(&mut shell).wait().expect_code(0).stdout
     }
 
+    /// Calls `act` on a thread in the network namespace of the machine.
+    #[track_caller]
+    pub fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+        let namespace = self.0.network_namespace().expect("the machine's network namespace");
+        let act = || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .expect("enter the machine's network namespace");
+            act()
+        };
+        std::thread::scope(|scope| scope.spawn(act).join().expect("no panic on the machine"))
+    }
+
+    /// The TCP ports on which programs of the machine listen.
+    #[track_caller]
+    pub fn listening_ports(&self) -> Vec<u16> {
+        let table = self.sh("cat /proc/net/tcp");
+        // state 0A is TCP_LISTEN, include/net/tcp_states.h
+        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let listening = rows.filter(|row| row.get(3) == Some(&"0A"));
+        let ports = listening.filter_map(|row| row[1].rsplit_once(':'));
+        ports.map(|(_, port)| u16::from_str_radix(port, 16).expect("a port")).collect()
+    }
+
     /// Its process id, which names its namespaces.
     pub fn pid(&self) -> u32 {
         self.0.pid()
@@ -65,6 +90,31 @@ impl Machine {
              cat /sys/class/net/{interface}/queues/rx-*/rps_cpus"
         ))
     }
+}
+
+/// A machine with a cable from its interface eth1 to its interface eth2. Both have settings that no
+/// program would guess.
+#[track_caller]
+pub fn with_a_loop() -> Machine {
+    let machine = Machine::start();
+    machine.sh("ip link set lo up
+         ip link add eth1 type veth peer name eth2
+         ip address add 198.51.100.1/24 dev eth1
+         ip address add 198.51.100.2/24 dev eth2
+         ip address add 203.0.113.1/28 dev eth2
+         ip link set eth1 mtu 1400 up
+         ip link set eth2 mtu 1400 gso_max_segs 4000 up
+         ip route add 192.0.2.0/24 via 203.0.113.2 dev eth2
+         ethtool -K eth2 gro off");
+    machine
+}
+
+/// `linkrate measure` on eth1 of that machine, with eth2 as the client's interface.
+pub fn measure_the_loop(machine: &Machine, program: &Path, more: &str) -> Command {
+    let words = "measure --json --interface eth1 --client interface:eth2 --warm-up 100ms";
+    let mut measure = command(program, words);
+    machine.on(measure.args(more.split_whitespace()));
+    measure
 }
 
 /// Two CPUs of this machine, one for each side; `None` on a machine with one.

@@ -89,7 +89,8 @@ impl OwnCopy {
     pub fn await_traffic(&self, count: usize) -> Vec<u32> {
         let busy = |pid: &u32| {
             let threads = fs::read_dir(format!("/proc/{pid}/task"));
-            threads.is_ok_and(|threads| threads.count() > 1)
+            // the first thread, and the one that watches for the end
+            threads.is_ok_and(|threads| threads.count() > 2)
         };
         let found = wait_until(Duration::from_secs(30), || {
             let agents = self.agents();
@@ -99,12 +100,18 @@ impl OwnCopy {
         self.agents()
     }
 
+    /// Checks that no process of the program is left.
+    #[track_caller]
+    pub fn expect_no_process(&self) {
+        let gone = wait_until(GONE, || self.processes().is_empty());
+        assert!(gone, "left behind: {:?}", self.processes());
+    }
+
     /// Checks that the program has left no process, interface or namespace. What others make
     /// meanwhile on the same machine is left out.
     #[track_caller]
     pub fn expect_nothing_left(&self) {
-        let gone = wait_until(GONE, || self.processes().is_empty());
-        assert!(gone, "left behind: {:?}", self.processes());
+        self.expect_no_process();
         let new = interfaces();
         let left: Vec<&String> =
             new.difference(&self.interfaces).filter(|name| is_name_of_ours(name)).collect();

@@ -43,7 +43,7 @@ pub fn faults(
     faults: Vec<Option<Setting>>,
     common: &Common,
 ) -> Result<Exit, Failure> {
-    let settings = named(faults, "none cannot go with faults: it switches all faults off")?;
+    let settings = named(faults, "none cannot be combined with faults; it turns all faults off")?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetFaults { port: port.clone(), settings })? {
         Reply::Faults(faults) => told("faults", &port, &faults, "none", common),
@@ -53,8 +53,10 @@ pub fn faults(
 
 /// `adapter vlan`
 pub fn vlan(port: String, vlans: Vec<Option<Setting>>, common: &Common) -> Result<Exit, Failure> {
-    let settings =
-        named(vlans, "all cannot go with VLANs: it makes the port a member of every VLAN")?;
+    let settings = named(
+        vlans,
+        "all cannot be combined with VLANs; it makes the port a member of every VLAN",
+    )?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetVlans { port: port.clone(), settings })? {
         Reply::Vlans(vlans) => told("vlans", &port, &vlans, "all", common),

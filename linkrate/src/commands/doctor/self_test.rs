@@ -9,7 +9,7 @@ use linkrate_sys::tell;
 use linkrate_terms::measurement::IdleSource;
 use serde::Serialize;
 
-use super::{PIPE_WIDTH, wrap};
+use super::wrap::{PIPE_WIDTH, wrap};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::print;
@@ -122,7 +122,7 @@ fn note(sample: &Sample) -> Option<String> {
     let windows = sample.windows;
     let (load, size, meter) = (sample.load.word(), sample.asked_percent, sample.meter.word());
     Some(format!(
-        "{load} {size} %, {meter}: too few of {windows} windows were undisturbed; last disturbance: \
+        "{load} {size} %, {meter}: other work disturbed too many of {windows} windows; last disturbance: \
          {disturbance}."
     ))
 }

@@ -100,13 +100,13 @@ pub fn check_no_store_file(path: &Path, results: &Path) -> Result<(), Failure> {
     let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")));
     let inside = matches!((parent, fs::canonicalize(results)), (Ok(a), Ok(b)) if a == b);
     if inside && own.iter().any(|own| name == *own) {
-        let message = format!("--output: {} belongs to the store", path.display());
+        let message = format!("--output: {} is a file of the store", path.display());
         return Err(Failure::new(Exit::Usage, message).with_hint(Some("name another file")));
     }
     Ok(())
 }
 
-/// What is told of a file that could not be written.
+/// The failure for a file that could not be written.
 pub fn refused(path: &Path, error: &io::Error) -> Failure {
     let message = format!("write {}: {error}", path.display());
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -119,7 +119,7 @@ pub fn refused(path: &Path, error: &io::Error) -> Failure {
             Failure::new(Exit::Usage, message).with_hint(Some("name a file"))
         }
         (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => {
-            let hint = "make room; what was in the file before is still there";
+            let hint = "free some space; the file is unchanged";
             Failure::new(Exit::Failure, message).with_hint(Some(hint))
         }
         _ => Failure::new(Exit::Failure, message),

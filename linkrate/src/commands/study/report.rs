@@ -61,7 +61,7 @@ fn format(arguments: &StudyReportArgs) -> Result<Option<ReportFormat>, Failure> 
         "csv" => Ok(Some(ReportFormat::Csv)),
         "json" => Ok(Some(ReportFormat::Json)),
         _ => {
-            let message = format!("--output: {} does not say which format", output.display());
+            let message = format!("--output: the ending of {} names no format", output.display());
             let hint = "end it in .html, .md, .csv or .json, or add --format";
             Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)))
         }

@@ -13,7 +13,6 @@ use linkrate_study::study::Study;
 use linkrate_sys::tell;
 
 use super::{files, output, source};
-use crate::args::cpus::parse_cpus;
 use crate::args::study::StudyRunArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -35,17 +34,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     if let Some(seed) = arguments.seed {
         study.method.seed = seed;
     }
-    for (option, given, cpus) in [
-        ("--sut-cpu", &arguments.sut_cpu, &mut study.testbed.sut_cpus),
-        ("--client-cpu", &arguments.client_cpu, &mut study.testbed.client_cpus),
-    ] {
-        if let Some(given) = parse_cpus(option, given)? {
-            *cpus = Some(given);
-        }
-    }
-    if let Some(meter) = arguments.cpu_meter {
-        study.testbed.cpu_meter = meter;
-    }
+    arguments.cpus.apply(&mut study.testbed)?;
     if let Some(path) = &arguments.output
         && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
     {
@@ -106,7 +95,7 @@ fn conduct(
     progress.finish();
     let ended = outcome.map_err(|error| {
         let resume = format!(
-            "every finished run is kept; then: linkrate study resume {}",
+            "every finished run is kept; to continue: linkrate study resume {}",
             directory.display()
         );
         let hint = error.hint().map_or(resume.clone(), |hint| format!("{hint}; {resume}"));

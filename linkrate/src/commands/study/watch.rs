@@ -30,11 +30,11 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
     let mut seen: Option<(State, StoredStudy)> = None;
     let mut told = None;
     loop {
-        // asked before reading: who ends in between has stored everything by then
+        // ask before reading: a process that ends in between has stored everything
         let runs_still = Store::is_running(directory);
         let state = State::of(directory);
         let stored = match seen.take() {
-            // nothing is parsed twice, so as to take no CPU time from what is measured
+            // parse nothing twice, since parsing takes CPU time from the measurement
             Some((before, stored)) if before == state => stored,
             _ => Store::read(directory)?,
         };

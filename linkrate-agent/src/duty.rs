@@ -1,0 +1,160 @@
+//! The requests that an agent may carry out. An agent of a lab has namespaces of its own. An agent
+//! on existing interfaces changes nothing but the interfaces that it keeps.
+
+use std::net::Ipv4Addr;
+
+use linkrate_sys::netlink::RouteSocket;
+
+use crate::existing::Holdings;
+use crate::protocol::{Refusal, Request};
+
+/// What an agent was started for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Duty {
+    /// A host of a lab, in namespaces of its own: every request except `keep` and `lend`.
+    Lab,
+    /// Existing interfaces: no request that creates or addresses interfaces, and traffic over kept
+    /// interfaces only.
+    Existing {
+        /// Whether it may lend interfaces to other hosts of this machine.
+        lends: bool,
+        /// The interfaces that it may keep; `None` for all.
+        interfaces: Option<Vec<String>>,
+    },
+}
+
+impl Duty {
+    /// Refuses a request that the agent was not started for.
+    ///
+    /// # Errors
+    /// The request and the reason.
+    pub fn check(&self, request: &Request, holdings: &Holdings) -> Result<(), Refusal> {
+        match self {
+            Self::Lab => match request {
+                Request::Keep { .. } => Err(not_for("keep", "existing interfaces")),
+                Request::Lend { .. } => Err(not_for("lend", "existing interfaces")),
+                _ => Ok(()),
+            },
+            Self::Existing { lends, interfaces } => match request {
+                Request::CreateWire { .. } => Err(not_for("create-wire", "labs")),
+                Request::CreateTap { .. } => Err(not_for("create-tap", "labs")),
+                Request::ReleaseTap { .. } => Err(not_for("release-tap", "labs")),
+                Request::ConfigureInterface(_) => Err(not_for("configure-interface", "labs")),
+                Request::SteerReceive { .. } => Err(not_for("steer-receive", "labs")),
+                Request::PrepareProfile { .. } if !lends => {
+                    Err(not_for("prepare-profile", "the system under test"))
+                }
+                Request::Lend { .. } if !lends => Err(not_for("lend", "the system under test")),
+                Request::Keep { names } => match (interfaces, names) {
+                    (Some(allowed), names) => match names.iter().find(|n| !allowed.contains(n)) {
+                        Some(name) => Err(Refusal {
+                            reason: format!(
+                                "this agent may use {} only, not {name}",
+                                allowed.join(", ")
+                            ),
+                            hint: Some("its options are in the forced command of ssh".to_owned()),
+                        }),
+                        None => Ok(()),
+                    },
+                    (None, _) => Ok(()),
+                },
+                Request::SetKnobs { interfaces, .. } => {
+                    interfaces.iter().try_for_each(|name| kept(name, holdings))
+                }
+                Request::SteerInterface { name, .. } => kept(name, holdings),
+                Request::Listen(spec) => {
+                    spec.clients.iter().try_for_each(|ends| has(ends.listener, holdings))
+                }
+                Request::Connect(spec) => leads_over_kept(spec.ends.listener, holdings),
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+fn not_for(request: &str, purpose: &str) -> Refusal {
+    Refusal { reason: format!("{request} is for {purpose}; this agent refuses it"), hint: None }
+}
+
+fn kept(name: &str, holdings: &Holdings) -> Result<(), Refusal> {
+    if holdings.holds(name) {
+        return Ok(());
+    }
+    Err(Refusal { reason: format!("interface {name} is not kept by this agent"), hint: None })
+}
+
+/// A test socket listens on an address of a kept interface only.
+fn has(address: Ipv4Addr, holdings: &Holdings) -> Result<(), Refusal> {
+    let addresses = RouteSocket::open()?.ipv4_addresses()?;
+    match addresses.iter().find(|own| own.address == address) {
+        Some(own) => kept(&own.interface, holdings),
+        None => Err(Refusal { reason: format!("no interface has address {address}"), hint: None }),
+    }
+}
+
+/// A client connects over a kept interface only.
+fn leads_over_kept(address: Ipv4Addr, holdings: &Holdings) -> Result<(), Refusal> {
+    let (interface, _) = RouteSocket::open()?.route_to(address)?;
+    kept(&interface, holdings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{ConnectSpec, Ends, InterfaceSetup};
+    use linkrate_terms::{InterfaceKnobs, SocketKnobs, Workload};
+
+    fn refused(duty: &Duty, request: &Request) -> Option<String> {
+        duty.check(request, &Holdings::default()).err().map(|refusal| refusal.reason)
+    }
+
+    fn lo() -> String {
+        "lo".to_owned()
+    }
+
+    #[test]
+    fn an_agent_over_ssh_refuses_all_that_only_labs_need() {
+        let ssh = Duty::Existing { lends: false, interfaces: None };
+        let setup = InterfaceSetup {
+            name: lo(),
+            address: Ipv4Addr::LOCALHOST,
+            prefix_length: 8,
+            route_congestion: None,
+        };
+        let ends = Ends { client: Ipv4Addr::LOCALHOST, listener: Ipv4Addr::LOCALHOST };
+        let connect = ConnectSpec {
+            workload: Workload::default(),
+            socket: SocketKnobs::default(),
+            client: 0,
+            ends,
+            ports: vec![22],
+            nonce: 1,
+            seed: 1,
+            shared_cpus: false,
+        };
+        let cpus = linkrate_terms::CpuSet::default();
+        for request in [
+            Request::CreateWire { name: lo(), peer_name: lo(), peer_pid: 1, queues: 1 },
+            Request::CreateTap { name: lo(), queues: 1, address: None, tx_queue_length: 1 },
+            Request::ConfigureInterface(setup),
+            Request::Lend { name: lo(), pid: 1 },
+            Request::SteerReceive { name: lo(), cpus: cpus.clone() },
+            Request::SteerInterface { name: lo(), cpus: cpus.clone() },
+            Request::PrepareProfile { cpus },
+            Request::SetKnobs { interfaces: vec![lo()], knobs: InterfaceKnobs::default() },
+            Request::Connect(connect),
+        ] {
+            assert!(refused(&ssh, &request).is_some(), "{request:?}");
+        }
+        assert_eq!(refused(&ssh, &Request::Keep { names: vec![lo()] }), None);
+        assert_eq!(refused(&ssh, &Request::Addresses), None);
+    }
+
+    #[test]
+    fn a_forced_command_can_name_the_interfaces() {
+        let only = Duty::Existing { lends: false, interfaces: Some(vec!["eth1".to_owned()]) };
+        assert_eq!(refused(&only, &Request::Keep { names: vec!["eth1".to_owned()] }), None);
+        let reason = refused(&only, &Request::Keep { names: vec![lo()] }).unwrap();
+        assert_eq!(reason, "this agent may use eth1 only, not lo");
+    }
+}

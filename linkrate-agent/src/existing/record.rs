@@ -1,0 +1,243 @@
+//! The record of an existing interface: a file with the settings that were found, and a lock.
+//!
+//! The file is in the private run-time directory, under the network namespace and the name of the
+//! interface. Its lock ends with the process that holds it (flock(2)), so one process at a time
+//! uses an interface. The settings are written before the first change, and the file is removed
+//! when all are restored. So a file without a lock tells a later process what to restore.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use linkrate_sys::error::{SysError, SysResult};
+use linkrate_sys::{network_namespace, run_directory};
+use serde::{Deserialize, Serialize};
+
+use super::settings::Settings;
+
+/// How long to wait for a process that is about to end.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The longest record, bytes: an interface with thousands of routes stays below.
+const LONGEST: u64 = 16 << 20;
+
+/// Who uses an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Holder {
+    /// Process id.
+    pub pid: u32,
+    /// Its command line, and that of its parent.
+    pub command: String,
+    /// The process that started it.
+    pub parent: String,
+}
+
+/// What a record says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// The running kernel: settings end with it.
+    pub boot: String,
+    /// The process that found the settings.
+    pub holder: Holder,
+    /// The interface.
+    pub interface: String,
+    /// Its settings before the first change.
+    pub settings: Settings,
+}
+
+/// A record that this process has locked.
+#[derive(Debug)]
+pub struct Record {
+    file: File,
+    path: PathBuf,
+}
+
+/// Why there is no lock.
+#[derive(Debug)]
+pub enum Unlocked {
+    /// Another process has it.
+    InUse(Holder),
+    /// The file cannot be used.
+    Refused(SysError),
+}
+
+impl Holder {
+    fn this_process() -> Self {
+        let command = |pid: &str| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+            words.collect::<Vec<_>>().join(" ").trim().to_owned()
+        };
+        let parent = std::os::unix::process::parent_id();
+        Self {
+            pid: std::process::id(),
+            command: command("self"),
+            parent: format!("process {parent}, {}", command(&parent.to_string())),
+        }
+    }
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} ({}), started by {}", self.pid, self.command, self.parent)
+    }
+}
+
+/// The directory of records, and the prefix of those of this network namespace.
+///
+/// # Errors
+/// When the run-time directory cannot be used.
+pub fn directory() -> SysResult<(PathBuf, String)> {
+    let directory = run_directory::private("interfaces")?;
+    let cookie = network_namespace::cookie()
+        .map_err(|error| SysError::new("identify the network namespace", "", error))?;
+    Ok((directory, format!("{cookie}.")))
+}
+
+impl Record {
+    /// Locks the record of `interface` of this network namespace.
+    ///
+    /// # Errors
+    /// [`Unlocked`].
+    pub fn lock(interface: &str) -> Result<Self, Unlocked> {
+        let (directory, prefix) = directory().map_err(Unlocked::Refused)?;
+        Self::lock_file(&directory.join(format!("{prefix}{interface}")), PATIENCE)
+    }
+
+    /// Locks the record at `path`.
+    ///
+    /// # Errors
+    /// [`Unlocked`].
+    pub fn lock_file(path: &Path, patience: Duration) -> Result<Self, Unlocked> {
+        let refused = |error: io::Error| {
+            Unlocked::Refused(SysError::new("lock", path.display().to_string(), error))
+        };
+        let deadline = Instant::now() + patience;
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600);
+            let file = options.open(path).map_err(refused)?;
+            match file.try_lock() {
+                Ok(()) => {
+                    // its holder may have removed it after it was opened here
+                    let is_there = fs::metadata(path).is_ok_and(|there| {
+                        file.metadata().is_ok_and(|mine| mine.ino() == there.ino())
+                    });
+                    if is_there {
+                        return Ok(Self { file, path: path.to_owned() });
+                    }
+                }
+                Err(TryLockError::Error(error)) => return Err(refused(error)),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let holder = read(&file).map(|found| found.holder).unwrap_or_default();
+                    return Err(Unlocked::InUse(holder));
+                }
+            }
+        }
+    }
+
+    /// The settings that an earlier process found and has not restored. `None` for a file without
+    /// them: a process that was killed while it wrote had changed nothing.
+    pub fn found(&self) -> Option<Found> {
+        let boot = boot();
+        read(&self.file).ok().filter(|found| found.boot == boot)
+    }
+
+    /// Writes what was found.
+    ///
+    /// # Errors
+    /// As write(2); nothing may then be changed.
+    pub fn write(&mut self, interface: &str, settings: &Settings) -> SysResult<()> {
+        let found = Found {
+            boot: boot(),
+            holder: Holder::this_process(),
+            interface: interface.to_owned(),
+            settings: settings.clone(),
+        };
+        let write = |file: &mut File| {
+            let text = serde_json::to_vec(&found)?;
+            file.set_len(0)?;
+            file.rewind()?;
+            file.write_all(&text)
+        };
+        write(&mut self.file)
+            .map_err(|error| SysError::new("write", self.path.display().to_string(), error))
+    }
+
+    /// The file that keeps the network namespace of a client to which the interface is lent.
+    pub fn lent(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(LENT);
+        PathBuf::from(name)
+    }
+
+    /// Removes the record: everything is restored.
+    ///
+    /// # Errors
+    /// As unlink(2).
+    pub fn remove(self) -> SysResult<()> {
+        fs::remove_file(&self.path)
+            .map_err(|error| SysError::new("remove", self.path.display().to_string(), error))
+    }
+}
+
+/// The end of the name of a file that keeps a network namespace. No name of an interface has a
+/// colon.
+pub const LENT: &str = ":lent";
+
+fn read(mut file: &File) -> io::Result<Found> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.take(LONGEST).read_to_end(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+fn boot() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    boot.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("linkrate-record-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_locked_record_names_its_holder_and_is_read_again_after_its_end() {
+        let path = place("lock");
+        let settings = Settings::read("lo").unwrap();
+        let mut record = Record::lock_file(&path, Duration::ZERO).unwrap();
+        assert!(record.found().is_none());
+        record.write("lo", &settings).unwrap();
+        match Record::lock_file(&path, Duration::ZERO) {
+            Err(Unlocked::InUse(holder)) => {
+                assert_eq!(holder.pid, std::process::id());
+                assert!(!holder.command.is_empty());
+            }
+            other => panic!("{other:?}"),
+        }
+        // as the end of a process
+        drop(record);
+        let record = Record::lock_file(&path, Duration::ZERO).unwrap();
+        assert_eq!(record.found().unwrap().settings, settings);
+        record.remove().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_torn_record_has_nothing_to_restore() {
+        let path = place("torn");
+        fs::write(&path, "{\"boot\":\"").unwrap();
+        let record = Record::lock_file(&path, Duration::ZERO).unwrap();
+        assert!(record.found().is_none());
+        record.remove().unwrap();
+    }
+}

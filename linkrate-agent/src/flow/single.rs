@@ -1,0 +1,320 @@
+//! One connection for each transaction (connect/request/response, TCP_CRR).
+//!
+//! A client connects, sends the number of the run and one request, and reads the response and the
+//! end of the stream. Both ends know the sizes: from the workload if they are fixed, otherwise from
+//! the port of the client. Sockets have time-outs, so that no thread waits longer than [`GLANCE`]
+//! without a look at the end of the run.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::socket;
+use linkrate_terms::SocketKnobs;
+
+use super::FlowContext;
+use super::send_path::payload;
+use super::sizes::ConnectionSizes;
+use super::strangers::Guard;
+use crate::sockets;
+
+/// How often the end of the run is checked.
+pub const GLANCE: Duration = Duration::from_millis(100);
+
+/// How long a connection of the run may stand still.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long an accepted connection may take to send the number of the run.
+const GREETING: Duration = Duration::from_secs(2);
+
+/// The most accepted connections of one thread that stand still; of more, the oldest is refused.
+const MOST_SILENT: usize = 64;
+
+/// Length of the number of the run before each request, bytes.
+const NUMBER_BYTES: usize = 8;
+
+/// Where and how a client connects.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The listening socket.
+    pub far_end: SocketAddrV4,
+    /// The client's address, where its routes would choose another one.
+    pub from: Option<Ipv4Addr>,
+    /// Socket options.
+    pub knobs: SocketKnobs,
+    /// Number of the run.
+    pub nonce: u64,
+}
+
+/// Repeatedly connects, sends one request, and reads the response and the end of the stream.
+///
+/// # Errors
+/// Errors of the sockets; `TimedOut` for a connection that stands still.
+pub fn connect_and_request(
+    flow: &mut FlowContext,
+    target: &Target,
+    sizes: ConnectionSizes,
+) -> io::Result<()> {
+    let mut out = target.nonce.to_be_bytes().to_vec();
+    out.extend(payload(sizes.requests.largest().0 as usize));
+    let mut buffer = vec![0; sizes.responses.largest().0 as usize];
+    let fixed = sizes.are_fixed().then(|| sizes.of(0));
+    while !flow.control.stopped() {
+        let begun = monotonic_ns();
+        let socket = sockets::tcp(&target.knobs)?;
+        socket::set_send_timeout(&socket, Some(GLANCE))?;
+        socket::set_receive_timeout(&socket, GLANCE)?;
+        if let Some(from) = target.from {
+            socket::bind_address(&socket, from)?;
+        }
+        connect(flow, &socket, target.far_end)?;
+        let (request, response) = match fixed {
+            Some(sizes) => sizes,
+            None => sizes.of(socket::local_port(&socket)?),
+        };
+        send_all(flow, &socket, &out[..NUMBER_BYTES + request])?;
+        flow.counters.add_sent(request as u64);
+        receive_exactly(flow, &socket, &mut buffer[..response])?;
+        flow.counters.add_received(response as u64);
+        // the far end closes first, so TIME_WAIT does not use up the port range of this host
+        if patiently(flow, || socket::receive(&socket, &mut [0]))? != 0 {
+            let reason = "the response is longer than the workload says";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        flow.completed(begun);
+    }
+    Ok(())
+}
+
+/// Accepts connections, answers one request on each and closes it, until told to stop. A connection
+/// that stands still is set aside, and delays no other.
+///
+/// # Errors
+/// Errors of the listener, and of connections with the number of the run.
+pub fn accept_and_respond(
+    flow: &mut FlowContext,
+    listener: &OwnedFd,
+    sizes: ConnectionSizes,
+    guard: &Guard,
+) -> io::Result<()> {
+    let mut server = Server {
+        guard,
+        sizes,
+        fixed: sizes.are_fixed().then(|| sizes.of(0)),
+        out: payload(sizes.responses.largest().0 as usize),
+        buffer: vec![0; NUMBER_BYTES + sizes.requests.largest().0 as usize],
+        silent: Vec::new(),
+    };
+    while !flow.control.stopped() {
+        if !server.silent.is_empty() && !server.look_at_silent(flow, listener)? {
+            continue;
+        }
+        let (socket, far_end) = match socket::accept(listener) {
+            Ok(accepted) => accepted,
+            Err(error) if is_passing(&error) => continue,
+            Err(error) => return Err(error),
+        };
+        if guard.admits(*far_end.ip()) {
+            server.serve(flow, socket, far_end)?;
+        }
+    }
+    Ok(())
+}
+
+struct Server<'a> {
+    guard: &'a Guard,
+    sizes: ConnectionSizes,
+    fixed: Option<(usize, usize)>,
+    out: Vec<u8>,
+    buffer: Vec<u8>,
+    silent: Vec<Silent>,
+}
+
+/// A connection that stands still before the end of its request.
+struct Silent {
+    socket: OwnedFd,
+    far_end: SocketAddrV4,
+    /// What has arrived.
+    bytes: Vec<u8>,
+    since: Instant,
+}
+
+impl Server<'_> {
+    fn sizes(&self, far_end: SocketAddrV4) -> (usize, usize) {
+        self.fixed.unwrap_or_else(|| self.sizes.of(far_end.port()))
+    }
+
+    /// Answers a new connection, or sets it aside.
+    fn serve(
+        &mut self,
+        flow: &FlowContext,
+        socket: OwnedFd,
+        far_end: SocketAddrV4,
+    ) -> io::Result<()> {
+        let (request, response) = self.sizes(far_end);
+        let wanted = NUMBER_BYTES + request;
+        let mut filled = 0;
+        while filled < wanted {
+            match socket::receive(&socket, &mut self.buffer[filled..wanted]) {
+                Ok(count) if count > 0 => filled += count,
+                Err(error) if is_passing(&error) => {
+                    let bytes = self.buffer[..filled].to_vec();
+                    self.set_aside(Silent { socket, far_end, bytes, since: Instant::now() });
+                    return Ok(());
+                }
+                ended => return self.ended(ended, &self.buffer[..filled], far_end),
+            }
+        }
+        if !self.is_of_run(&self.buffer[..wanted]) {
+            self.guard.strangers.refuse(*far_end.ip());
+            return Ok(());
+        }
+        self.respond(flow, &socket, request, response)
+    }
+
+    fn respond(
+        &self,
+        flow: &FlowContext,
+        socket: &OwnedFd,
+        request: usize,
+        response: usize,
+    ) -> io::Result<()> {
+        flow.counters.add_received(request as u64);
+        send_all(flow, socket, &self.out[..response])?;
+        flow.counters.add_sent(response as u64);
+        Ok(())
+    }
+
+    fn is_of_run(&self, bytes: &[u8]) -> bool {
+        bytes.starts_with(&self.guard.nonce.to_be_bytes())
+    }
+
+    /// The end of a connection in the middle of a request: an error only with the number of the run.
+    fn ended(
+        &self,
+        ended: io::Result<usize>,
+        bytes: &[u8],
+        far_end: SocketAddrV4,
+    ) -> io::Result<()> {
+        if !self.is_of_run(bytes) {
+            self.guard.strangers.refuse(*far_end.ip());
+            return Ok(());
+        }
+        ended.and(Err(io::ErrorKind::UnexpectedEof.into()))
+    }
+
+    fn set_aside(&mut self, silent: Silent) {
+        if self.silent.len() >= MOST_SILENT {
+            // the first is the oldest
+            let oldest = self.silent.remove(0);
+            self.guard.strangers.refuse(*oldest.far_end.ip());
+        }
+        self.silent.push(silent);
+    }
+
+    /// Waits until a connection that was set aside goes on, or a new one arrives. True if one waits
+    /// to be accepted.
+    fn look_at_silent(&mut self, flow: &FlowContext, listener: &OwnedFd) -> io::Result<bool> {
+        let sockets: Vec<BorrowedFd<'_>> = std::iter::once(listener.as_fd())
+            .chain(self.silent.iter().map(|silent| silent.socket.as_fd()))
+            .collect();
+        let ready = socket::wait_any(&sockets, GLANCE)?;
+        for index in ready.iter().rev().filter_map(|index| index.checked_sub(1)) {
+            let mut silent = self.silent.remove(index);
+            let (request, response) = self.sizes(silent.far_end);
+            let missing = (NUMBER_BYTES + request).saturating_sub(silent.bytes.len());
+            match socket::receive_now(&silent.socket, &mut self.buffer[..missing]) {
+                Ok(count) if count > 0 => silent.bytes.extend_from_slice(&self.buffer[..count]),
+                Err(error) if is_passing(&error) => {}
+                ended => {
+                    self.ended(ended, &silent.bytes, silent.far_end)?;
+                    continue;
+                }
+            }
+            let whole = silent.bytes.len() == NUMBER_BYTES + request;
+            match self.is_of_run(&silent.bytes) {
+                true if whole => self.respond(flow, &silent.socket, request, response)?,
+                false if silent.bytes.len() >= NUMBER_BYTES => {
+                    self.guard.strangers.refuse(*silent.far_end.ip());
+                }
+                _ => self.silent.insert(index, silent),
+            }
+        }
+        for index in (0..self.silent.len()).rev() {
+            let silent = &self.silent[index];
+            let known = self.is_of_run(&silent.bytes);
+            if silent.since.elapsed() > if known { PATIENCE } else { GREETING } {
+                let silent = self.silent.remove(index);
+                self.ended(Err(io::ErrorKind::TimedOut.into()), &silent.bytes, silent.far_end)?;
+            }
+        }
+        Ok(ready.first() == Some(&0))
+    }
+}
+
+/// Connects; the socket has a send time-out of [`GLANCE`].
+fn connect(flow: &FlowContext, socket: &OwnedFd, far_end: SocketAddrV4) -> io::Result<()> {
+    match socket::connect(socket, far_end) {
+        Err(error) if socket::is_in_progress(&error) => {}
+        connected => return connected,
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while !socket::wait_ready(socket, true, GLANCE)? {
+        look(flow, deadline, &format!("connect to {far_end}"))?;
+    }
+    socket::take_error(socket)
+}
+
+/// Repeats `step` as long as it would wait.
+fn patiently(flow: &FlowContext, mut step: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    let mut deadline = None;
+    loop {
+        match step() {
+            Err(error) if is_passing(&error) => {
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+                look(flow, deadline, "a transaction")?;
+            }
+            done => return done,
+        }
+    }
+}
+
+/// An error when the run has ended or the deadline is over.
+fn look(flow: &FlowContext, deadline: Instant, what: &str) -> io::Result<()> {
+    if flow.control.stopped() {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    if Instant::now() >= deadline {
+        let message = format!("{what}: no answer within {} s", PATIENCE.as_secs());
+        return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+    }
+    Ok(())
+}
+
+fn send_all(flow: &FlowContext, socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let sent = patiently(flow, || socket::send(socket, bytes))?;
+        bytes = &bytes[sent..];
+    }
+    Ok(())
+}
+
+fn receive_exactly(flow: &FlowContext, socket: &OwnedFd, mut buffer: &mut [u8]) -> io::Result<()> {
+    while !buffer.is_empty() {
+        let received = patiently(flow, || socket::receive(socket, buffer))?;
+        if received == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer = &mut buffer[received..];
+    }
+    Ok(())
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+    )
+}

@@ -1,0 +1,74 @@
+//! Connections and datagrams of a test socket that do not belong to the run.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::protocol::{self, bounds};
+
+/// Who belongs to a run: its clients, with its number.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    /// Number of the run.
+    pub nonce: u64,
+    /// Addresses of the clients.
+    pub clients: Arc<BTreeSet<Ipv4Addr>>,
+    /// Those who do not belong to it.
+    pub strangers: Arc<Strangers>,
+}
+
+impl Guard {
+    /// A guard that admits `clients` with the number `nonce`.
+    pub fn new(nonce: u64, clients: impl IntoIterator<Item = Ipv4Addr>) -> Self {
+        let clients = Arc::new(clients.into_iter().collect());
+        Self { nonce, clients, strangers: Arc::default() }
+    }
+
+    /// Whether a packet from `address` may be of this run. If not, it is counted.
+    pub fn admits(&self, address: Ipv4Addr) -> bool {
+        let admitted = self.clients.contains(&address);
+        if !admitted {
+            self.strangers.refuse(address);
+        }
+        admitted
+    }
+}
+
+/// The refused connections and datagrams of a run.
+#[derive(Debug, Default)]
+pub struct Strangers(Mutex<protocol::Strangers>);
+
+impl Strangers {
+    /// Counts a connection or a datagram from `address`.
+    pub fn refuse(&self, address: Ipv4Addr) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.refused = all.refused.saturating_add(1);
+        if all.addresses.len() < bounds::STRANGERS && !all.addresses.contains(&address) {
+            all.addresses.push(address);
+        }
+    }
+
+    /// All so far.
+    pub fn report(&self) -> protocol::Strangers {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_are_counted_and_the_first_are_named() {
+        let client = Ipv4Addr::new(198, 51, 100, 2);
+        let guard = Guard::new(7, [client]);
+        assert!(guard.admits(client));
+        for last in 1..=20 {
+            assert!(!guard.admits(Ipv4Addr::new(203, 0, 113, last)));
+        }
+        assert!(!guard.admits(Ipv4Addr::new(203, 0, 113, 1)));
+        let report = guard.strangers.report();
+        assert_eq!((report.refused, report.addresses.len()), (21, bounds::STRANGERS));
+        assert_eq!(report.addresses[0], Ipv4Addr::new(203, 0, 113, 1));
+    }
+}

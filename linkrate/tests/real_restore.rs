@@ -1,0 +1,179 @@
+//! Settings of existing interfaces come back: after strangers, silent networks, stopped and killed
+//! agents, and a second instance on the same interface.
+
+mod common;
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use common::machines::{Machine, measure_the_loop, two_cpus, with_a_loop};
+use common::processes::OwnCopy;
+use common::up::ready;
+use common::{Finished, Running, command, has_or_skips, kill, skip, wait_until};
+use rustix::process::Signal;
+
+/// How long agents may take to restore settings after their controller has ended.
+const RESTORED: Duration = Duration::from_secs(20);
+
+/// Changes the MTU and the offloads of both interfaces.
+const CHANGES: &str = "--time 300ms --offload none --mtu 1300";
+
+fn needs(test: &str) -> bool {
+    let programs = ready(test, &["ethtool"]) && has_or_skips(test, "ip", "iproute2");
+    if programs && two_cpus().is_none() {
+        skip(test, "needs two CPUs, one for each side");
+        return false;
+    }
+    programs
+}
+
+/// Everything that is set on both interfaces.
+#[track_caller]
+fn settings(machine: &Machine) -> [String; 2] {
+    [machine.settings("eth1"), machine.settings("eth2")]
+}
+
+#[track_caller]
+fn expect_restored(machine: &Machine, before: &[String; 2], when: &str) {
+    let both = || machine.sh("ip -o link show").contains("eth2@eth1");
+    assert!(wait_until(RESTORED, both), "{when}: {}", machine.sh("ip -o link show"));
+    let restored = wait_until(RESTORED, || settings(machine) == *before);
+    assert!(restored, "{when}: {:#?} instead of {before:#?}", settings(machine));
+}
+
+#[track_caller]
+fn doctor_restores(machine: &Machine, own: &OwnCopy) -> Finished {
+    let mut doctor = command(own.program(), "doctor --restore");
+    machine.on(&mut doctor);
+    Running::start(&mut doctor).wait().expect_code(0)
+}
+
+#[test]
+fn a_silent_stranger_on_a_test_socket_does_not_keep_settings_from_coming_back() {
+    let test = "a_silent_stranger_on_a_test_socket_does_not_keep_settings_from_coming_back";
+    if !needs(test) {
+        return;
+    }
+    for signal in [None, Some(Signal::KILL)] {
+        let (machine, own) = (with_a_loop(), OwnCopy::new());
+        let before = settings(&machine);
+        let words = format!("--kind connect-request-response --runs 3 {CHANGES}");
+        let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
+        let mut ports = Vec::new();
+        let listens = wait_until(Duration::from_secs(20), || {
+            ports = machine.listening_ports();
+            !ports.is_empty()
+        });
+        assert!(listens, "no test socket");
+        let _strangers: Vec<Option<TcpStream>> = machine.inside(|| {
+            let connect = |_| TcpStream::connect(("198.51.100.1", ports[0])).ok();
+            (0..4).map(connect).collect()
+        });
+        match signal {
+            Some(signal) => {
+                running.signal(signal);
+                running.wait();
+                expect_restored(&machine, &before, "after SIGKILL of the controller");
+            }
+            None => {
+                let finished = running.wait();
+                assert_eq!(settings(&machine), before, "{}", finished.stderr);
+                assert_eq!(finished.code(), Some(0), "{}", finished.stderr);
+            }
+        }
+        own.expect_nothing_left();
+    }
+}
+
+#[test]
+fn a_network_that_drops_every_answer_costs_a_run_and_no_interface() {
+    let test = "a_network_that_drops_every_answer_costs_a_run_and_no_interface";
+    if !needs(test) {
+        return;
+    }
+    for workload in ["stream", "connect-request-response"] {
+        let (machine, own) = (with_a_loop(), OwnCopy::new());
+        // answers of the system under test go to an address that nobody has
+        machine.sh("ip neigh replace 198.51.100.2 lladdr 02:00:00:00:00:99 dev eth1 nud permanent");
+        let before = settings(&machine);
+        let words = format!("--kind {workload} --runs 1 {CHANGES}");
+        let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
+        let finished = running.wait();
+        assert_ne!(finished.code(), Some(0), "{}", finished.stderr);
+        assert_eq!(settings(&machine), before, "{workload}: {}", finished.stderr);
+        own.expect_nothing_left();
+    }
+}
+
+#[test]
+fn an_agent_that_is_stopped_or_killed_costs_no_interface() {
+    let test = "an_agent_that_is_stopped_or_killed_costs_no_interface";
+    if !needs(test) {
+        return;
+    }
+    for (number, signal) in
+        [(1, Signal::STOP), (1, Signal::KILL), (0, Signal::KILL), (0, Signal::STOP)]
+    {
+        let (machine, own) = (with_a_loop(), OwnCopy::new());
+        let before = settings(&machine);
+        let words = format!("--runs 3 {CHANGES}");
+        let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
+        let agents = own.await_traffic(2);
+        kill(agents[number], signal);
+        if signal == Signal::STOP {
+            std::thread::sleep(Duration::from_secs(30));
+            kill(agents[number], Signal::CONT);
+        }
+        let finished = running.wait();
+        let when = format!("{signal:?} of agent {number}: {}", finished.stderr);
+        expect_restored(&machine, &before, &when);
+        own.expect_nothing_left();
+    }
+}
+
+#[test]
+fn the_doctor_restores_after_everything_was_killed() {
+    let test = "the_doctor_restores_after_everything_was_killed";
+    if !needs(test) {
+        return;
+    }
+    let (machine, own) = (with_a_loop(), OwnCopy::new());
+    let before = settings(&machine);
+    let words = format!("--runs 100 {CHANGES}");
+    let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
+    for agent in own.await_traffic(2) {
+        kill(agent, Signal::KILL);
+    }
+    running.signal(Signal::KILL);
+    running.wait();
+    own.expect_no_process();
+    assert!(!machine.sh("ip -o link show").contains("eth2@"), "something is to be restored");
+    let restored = doctor_restores(&machine, &own);
+    assert!(restored.stdout.contains("eth1") && restored.stdout.contains("eth2"), "{restored:?}");
+    assert_eq!(settings(&machine), before);
+    own.expect_nothing_left();
+    let again = doctor_restores(&machine, &own);
+    assert!(again.stdout.contains("nothing to restore"), "{again:?}");
+}
+
+#[test]
+fn a_second_instance_on_an_interface_is_refused() {
+    let test = "a_second_instance_on_an_interface_is_refused";
+    if !needs(test) {
+        return;
+    }
+    let (machine, own) = (with_a_loop(), OwnCopy::new());
+    let before = settings(&machine);
+    let words = format!("--runs 100 {CHANGES}");
+    let first = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
+    let agents = own.await_traffic(2);
+    let second = Running::start(&mut measure_the_loop(&machine, &own.program(), "--runs 1")).wait();
+    assert_ne!(second.code(), Some(0), "{}", second.stdout);
+    let holder = format!("is in use by process {}", agents[0]);
+    assert!(second.stderr.contains(&holder), "{holder}: {}", second.stderr);
+    assert!(second.stderr.contains("agent --stdio"), "its command: {}", second.stderr);
+    first.signal(Signal::INT);
+    first.wait();
+    assert_eq!(settings(&machine), before);
+    own.expect_nothing_left();
+}
