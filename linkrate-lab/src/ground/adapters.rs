@@ -240,10 +240,10 @@ impl Adapters {
         self.sut_ports().take(ports).flat_map(links).collect()
     }
 
-    /// The name of a port whose drivers have ended.
-    pub fn broken(&self) -> Option<&str> {
+    /// A port that carries no packets any more, with the reason.
+    pub fn broken(&self) -> Option<String> {
         let mut ports = self.segments.iter().flat_map(Segment::all_ports);
-        ports.find(|port| port.is_broken()).map(Port::name)
+        ports.find_map(|port| Some(format!("port {}: {}", port.name(), port.broken()?)))
     }
 
     /// How the drivers share the CPUs of the system under test, as (name, value).
