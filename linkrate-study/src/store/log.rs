@@ -288,7 +288,7 @@ mod tests {
         log.append(&runs[1], 1).unwrap();
         let error = log.append(&runs[2], 2).unwrap_err();
         assert_eq!(error.to_string(), "writing full/runs.jsonl");
-        assert!(error.hint().unwrap().starts_with("make room"));
+        assert!(error.hint().unwrap().starts_with("free some space"));
         drop(log);
         assert_eq!(disk.bytes, lines(&runs[..2]));
 
