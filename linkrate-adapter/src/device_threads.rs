@@ -64,7 +64,9 @@ impl DeviceThread {
     /// # Errors
     /// It has ended.
     pub(crate) fn tell(&self, command: Command) -> Result<(), AdapterError> {
-        self.commands.send(command).map_err(|_| AdapterError::Ended { cpu: self.cpu })?;
+        self.commands.send(command).map_err(|_| AdapterError::Ended {
+            why: self.why_ended().unwrap_or_else(|| format!("thread \"dev {}\" ends", self.cpu)),
+        })?;
         self.doorbell.wake();
         Ok(())
     }
@@ -74,8 +76,9 @@ impl DeviceThread {
         self.taps.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.thread.has_ended()
+    /// Why it has ended by itself, as a phrase; `None` while it runs.
+    pub(crate) fn why_ended(&self) -> Option<String> {
+        self.thread.why_ended()
     }
 
     /// A segment that it served is gone.
@@ -142,5 +145,51 @@ impl DeviceThreads {
     /// Kernel ids of the threads.
     pub fn ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
         self.threads.iter().map(|thread| thread.thread.id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use linkrate_terms::BitRate;
+
+    use super::*;
+    use crate::fabric::Flight;
+    use crate::frame::Burst;
+    use crate::link::LinkSpec;
+
+    /// A fabric that panics when it is served.
+    #[derive(Debug)]
+    struct Broken;
+
+    impl fabric::Fabric for Broken {
+        fn attach(&mut self, _port: usize, _link: LinkSpec) {}
+        fn detach(&mut self, _port: usize) {}
+        fn set_rate(&mut self, _port: usize, _rate: Option<BitRate>) {}
+        fn enter(&mut self, _from: usize, _burst: Burst, _at_ps: u64) {}
+        fn forward(&mut self, _now_ps: u64) -> bool {
+            panic!("this fabric is broken")
+        }
+        fn to(&mut self, _to: usize) -> Option<&mut Flight> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_device_thread_that_dies_says_why_to_whoever_uses_it() {
+        let cpu = sched::affinity(sched::current_thread()).unwrap().iter().next().unwrap();
+        let thread = DeviceThread::start(cpu, DeviceClock::start()).unwrap();
+        assert_eq!(thread.why_ended(), None);
+        thread.tell(Command::AddSegment(0, Box::new(Broken))).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while thread.why_ended().is_none() {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let why = format!("thread \"dev {cpu}\" has ended: panic: this fabric is broken");
+        assert_eq!(thread.why_ended(), Some(why.clone()));
+        let refused = thread.tell(Command::RemoveSegment(0)).unwrap_err();
+        assert_eq!(refused.to_string(), why);
     }
 }

@@ -43,10 +43,10 @@ pub enum AdapterError {
         name: String,
     },
     /// The device thread has ended.
-    #[error("the device thread of CPU {cpu} has ended")]
+    #[error("{why}")]
     Ended {
-        /// Its CPU.
-        cpu: u32,
+        /// The thread and the reason.
+        why: String,
     },
     /// The device did not answer a request for settings.
     #[error("the device of port {name} did not acknowledge its settings")]

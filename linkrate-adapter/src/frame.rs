@@ -38,7 +38,13 @@ impl Block {
         &mut self.bytes
     }
 
-    /// What it holds.
+    /// Its memory, bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// A part of its bytes.
     #[must_use]
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()
@@ -80,6 +86,13 @@ impl Train {
         self.block = None;
         self.base = 0;
         self.untouched = None;
+    }
+
+    /// Bytes of the payloads of all frames, which lie one after the other.
+    fn payload(&self) -> usize {
+        let (first, last) = (self.cuts.first(), self.cuts.last());
+        let end = last.map_or(0, |cut| cut.payload.end);
+        end.saturating_sub(first.map_or(0, |cut| cut.payload.start)) as usize
     }
 
     /// The header of frame `index`.
@@ -191,6 +204,44 @@ impl Burst {
         &self.train.cuts[self.range.start as usize..self.range.end as usize]
     }
 
+    /// The memory that the frames take, bytes. Bursts of one train share its block.
+    #[must_use]
+    pub(crate) fn memory(&self) -> usize {
+        let train = &*self.train;
+        let cuts = self.cuts();
+        let headers: usize = cuts.iter().map(|cut| size_of::<Cut>() + cut.header.len()).sum();
+        let payload: usize = cuts.iter().map(|cut| cut.payload.len()).sum();
+        let of_block = match (&train.block, train.payload()) {
+            (None, _) => 0,
+            (Some(block), 0) => block.size(),
+            (Some(block), all) => block.size() * payload / all,
+        };
+        size_of::<Train>() + headers + of_block
+    }
+
+    /// The same frames, in a block of their own that they fill, where their train leaves most of its
+    /// block unused.
+    #[must_use]
+    pub(crate) fn compact(self) -> Self {
+        let train = &*self.train;
+        let Some(block) = train.block.as_ref() else { return self };
+        if train.payload() > block.size() / 4 {
+            return self;
+        }
+        let first = self.cuts().first().map_or(0, |cut| cut.payload.start);
+        let (mut headers, mut cuts) = (Vec::new(), Vec::with_capacity(self.range.len()));
+        for (index, cut) in self.range.clone().zip(self.cuts()) {
+            let start = headers.len() as u32;
+            headers.extend_from_slice(train.head(index));
+            let payload = cut.payload.start - first..cut.payload.end - first;
+            cuts.push(Cut { header: start..headers.len() as u32, payload });
+        }
+        let (range, untouched) = (0..cuts.len() as u32, train.untouched);
+        let block = Some(Arc::new(Block { bytes: self.tail().into() }));
+        let train = Arc::new(Train { headers, cuts, block, base: 0, untouched });
+        Self { train, range, damaged: self.damaged }
+    }
+
     /// The same frames with a wrong check sequence.
     #[must_use]
     pub(crate) fn damaged(self) -> Self {
@@ -283,6 +334,8 @@ mod tests {
             untouched: None,
         });
         let burst = Burst::of(&train, 0..2);
+        // the block is theirs alone
+        assert!(burst.memory() > BLOCK_BYTES && burst.memory() < BLOCK_BYTES + 500);
         let frames: Vec<_> = burst.each().map(|frame| frame.to_vec()).collect();
         assert_eq!(frames, [b"Ahello".to_vec(), b"B, world".to_vec()]);
         assert_eq!((burst.head(), burst.tail()), (&b"A"[..], &b"hello, world"[..]));
@@ -294,6 +347,16 @@ mod tests {
         let other = rest.first().with_head(b"Bye".to_vec());
         assert_eq!((other.to_vec(), other.head()), (b"Bye, world".to_vec(), &b"Bye"[..]));
         assert!(rest.split(1).1.is_none());
+        for (range, expected) in
+            [(0..2, &[&b"Ahello"[..], b"B, world"][..]), (1..2, &[b"B, world"])]
+        {
+            let compact = Burst::of(&train, range).damaged().compact();
+            let frames: Vec<_> = compact.each().map(|frame| frame.to_vec()).collect();
+            assert_eq!(frames, expected);
+            assert_eq!(compact.head(), &expected[0][..1]);
+            assert!(compact.is_damaged() && compact.memory() < 500, "{}", compact.memory());
+            assert_eq!(compact.clone().compact().memory(), compact.memory());
+        }
         let alone = WireFrame::copied(b"alone".to_vec());
         assert_eq!((alone.len(), alone.tail().len()), (5, 0));
     }

@@ -43,6 +43,7 @@ pub mod settings;
 mod threads;
 
 pub use bus::Bus;
+pub use capture::{CaptureEnding, CaptureTotal};
 pub use counters::{Snapshot, since};
 pub use device::DeviceSpec;
 pub use device::nic::NicLimits;

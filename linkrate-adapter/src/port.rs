@@ -3,8 +3,8 @@
 mod link;
 mod segment;
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use linkrate_terms::PortKnobs;
 
 use crate::AdapterError;
-use crate::capture::CaptureSlot;
+use crate::capture::{CaptureEnding, CaptureSlot};
 use crate::counters::{Counter, DeviceCounters, DriverCounters, Snapshot};
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
@@ -30,6 +30,9 @@ pub use segment::{HostSide, PortSpec, Segment};
 
 /// How long a device thread may take to release a port.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the file of a capture may take for its last packets when the port goes.
+const CAPTURE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The state that a port's device and drivers share with the controller.
 #[derive(Debug)]
@@ -126,12 +129,14 @@ impl Port {
         all
     }
 
-    /// Whether its interface is gone, or a thread that serves it has ended.
+    /// Why it carries no packets any more: a thread that serves it has ended, or its interface is
+    /// gone.
     #[must_use]
-    pub fn is_broken(&self) -> bool {
-        self.shared.interface.is_broken()
-            || self.thread.has_ended()
-            || self.drivers.iter().any(driver_threads::Polled::has_ended)
+    pub fn broken(&self) -> Option<String> {
+        let of_driver = || self.drivers.iter().find_map(driver_threads::Polled::why_ended);
+        let of_interface =
+            || self.shared.interface.is_broken().then(|| "its interface is gone".to_owned());
+        self.thread.why_ended().or_else(of_driver).or_else(of_interface)
     }
 
     /// Requests settings while traffic flows.
@@ -160,27 +165,27 @@ impl Port {
         (0..self.shared.links.len()).map(|number| PortLink { port: self, number })
     }
 
-    /// Begins a capture of this port into a pcapng file.
+    /// Begins a capture of this port into a file that is open for writing, as pcapng. The file is
+    /// emptied.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn start_capture(&self, path: &Path) -> Result<(), AdapterError> {
+    /// The file cannot be emptied, or the thread that writes it not be started.
+    pub fn start_capture(&self, file: File) -> Result<(), AdapterError> {
+        let failed = |cause| AdapterError::Io { what: "start capture".to_owned(), cause };
         let laws = self.shared.links.iter().map(|link| link.law());
-        self.shared.capture.start(path, self.name(), laws).map_err(|cause| AdapterError::Io {
-            what: format!("write capture {}", path.display()),
-            cause,
-        })
+        self.shared.capture.start(file, self.name(), laws).map_err(failed)
     }
 
-    /// Ends the capture. Returns the number of its packets.
-    ///
-    /// # Errors
-    /// The file could not be written to its end.
-    pub fn stop_capture(&self) -> Result<u64, AdapterError> {
-        self.shared
-            .capture
-            .stop()
-            .map_err(|cause| AdapterError::Io { what: "write capture".to_owned(), cause })
+    /// Ends the capture, if one is on. The file may take longer.
+    #[must_use]
+    pub fn stop_capture(&self) -> Option<CaptureEnding> {
+        self.shared.capture.stop()
+    }
+
+    /// Why the file of the capture gets no more packets, if writing it has failed.
+    #[must_use]
+    pub fn capture_failure(&self) -> Option<String> {
+        self.shared.capture.failure()
     }
 }
 
@@ -193,6 +198,8 @@ impl Drop for Port {
         if self.thread.tell(Command::Detach(self.place, answer)).is_ok() {
             let _ = answered.recv_timeout(PATIENCE);
         }
-        let _ = self.shared.capture.stop();
+        if let Some(ending) = self.shared.capture.stop() {
+            ending.wait(CAPTURE_PATIENCE);
+        }
     }
 }

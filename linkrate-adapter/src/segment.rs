@@ -6,9 +6,9 @@ use linkrate_wire::lro::{Parts, Row};
 
 use crate::counters::SwitchCounters;
 use crate::device::Device;
-use crate::fabric::Fabric;
 use crate::fabric::faults::{FaultInjector, Faults};
 use crate::fabric::vlans::Vlans;
+use crate::fabric::{Fabric, Flight};
 use crate::frame::Burst;
 use crate::link::Link;
 
@@ -91,6 +91,7 @@ impl Segment {
         for Station { device, ports } in stations.iter_mut().flatten() {
             for (link, port) in ports.iter().enumerate() {
                 let Some(flight) = fabric.to(*port) else { continue };
+                count_dropped(flight, &device.links()[link]);
                 let mut frames = 0;
                 while frames < BUDGET {
                     let Some((at_ps, burst)) = flight.arrived(now_ps) else { break };
@@ -127,6 +128,14 @@ impl Segment {
             links.min()
         }));
         due_ps
+    }
+}
+
+/// Counts frames that were dropped on the way to a link.
+fn count_dropped(flight: &mut Flight, link: &Link) {
+    match flight.take_dropped() {
+        0 => {}
+        dropped => link.shared.counters.rx_drop_in_flight.add(dropped),
     }
 }
 

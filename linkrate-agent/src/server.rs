@@ -240,6 +240,10 @@ impl Agent<'_> {
                 session.control.begin();
                 Ok(Reply::Done)
             }
+            Request::Progress => match &self.session {
+                Some(session) => Ok(Reply::Progress { bytes: session.progress() }),
+                None => Err(refusal("progress came before the flows")),
+            },
             Request::PrepareProfile { cpus } => {
                 self.profiler = Some(Profiler::prepare(&cpus)?);
                 Ok(Reply::Done)

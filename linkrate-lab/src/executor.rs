@@ -3,6 +3,7 @@
 
 mod facts;
 mod sockets;
+mod steady;
 mod window;
 
 use std::sync::atomic::Ordering;
@@ -175,7 +176,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let Windows { sut, clients: far_ends, adapter, seen: windows } =
+    let Windows { sut, clients: far_ends, adapter, unsteady_flows, seen: windows } =
         window::measure(testbed, spec, clients).map_err(measured)?;
     let (mut latency, mut strangers) = (Vec::new(), Strangers::default());
     let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
@@ -211,6 +212,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         interface: begun.knobs,
         adapter,
         links: begun.links,
+        unsteady_flows,
         shared_cpus: testbed.placement.is_shared(),
     };
     let mut measurement = measurement::of_reports(workload, &spec.socket, reports);

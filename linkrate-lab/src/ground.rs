@@ -210,10 +210,9 @@ impl Ground {
         self.adapters().map(|adapters| adapters.strayed(placement)).unwrap_or_default()
     }
 
-    /// A part of the ground that has ended unasked, as a sentence.
+    /// A part of the ground that has ended by itself, with the reason.
     pub(crate) fn broken(&self) -> Option<String> {
-        let port = self.adapters()?.broken()?;
-        Some(format!("the drivers of port {port} have ended"))
+        self.adapters()?.broken()
     }
 
     /// Whether received packets interrupt idle CPUs: the interrupts of real adapters do, driver

@@ -268,6 +268,7 @@ impl<'a> Session<'a> {
         place: &Place,
         slot: &Slot,
     ) -> Result<Option<Ended>, RunnerError> {
+        store.check()?;
         let (levels, spec) = self.asked(slot);
         observer.event(&Event::RunStarted {
             block: place.block,

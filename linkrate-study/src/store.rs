@@ -138,6 +138,14 @@ pub trait RunStore {
     /// [`StoreError`].
     fn begin_session(&mut self, facts: Facts, started_unix_ms: u64) -> Result<(), StoreError>;
 
+    /// Checks, before a run begins, that it can be stored.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`] when the results directory was removed; [`StoreError::Io`].
+    fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Stores a run. When this returns, the run is as safe as the store makes it.
     ///
     /// # Errors
@@ -334,9 +342,14 @@ impl RunStore for Store {
         Ok(())
     }
 
+    fn check(&self) -> Result<(), StoreError> {
+        self.log.check_place()
+    }
+
     /// When this returns, the run is on the disk. When writing failed, the part of the line that
     /// was written is taken back, so that the store stays whole.
     fn append(&mut self, run: &StoredRun) -> Result<(), StoreError> {
+        self.log.check_place()?;
         let stored = self.log.append(run, self.next_sequence())?;
         self.runs.push(stored);
         Ok(())

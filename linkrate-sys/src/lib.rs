@@ -15,8 +15,9 @@
 //! - [`tree`]: files of `/proc` and `/sys`, below any root
 //! - [`tap`], [`doorbell`], [`epoll`], [`wait`], [`prefetch`]: facilities for virtual adapters
 //! - [`softirq_spin`]: a softirq load of known size
-//! - [`local_socket`]: Unix sockets with abstract names
-//! - [`run_directory`]: the private directory of linkrate's run-time files
+//! - [`local_socket`]: Unix sockets with a path, and the descriptors that travel over them
+//! - [`run_directory`]: private directories for files that processes of one user share
+//! - [`open_file`]: open files that another process has passed on
 //! - [`shell`]: words quoted for a shell
 //! - [`tell`]: lines to the person that never fail
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
@@ -42,6 +43,7 @@ pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
 pub mod network_namespace;
+pub mod open_file;
 pub mod other_programs;
 pub mod perf;
 pub mod prefetch;

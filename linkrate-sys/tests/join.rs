@@ -1,4 +1,4 @@
-//! Programs and sockets in a host that runs, and how they are ended with it.
+//! Programs in a host that runs, and how they are ended with it.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::privileges;
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
 use linkrate_sys::host::{self, HostProcess, end_programs};
-use linkrate_sys::{local_socket, sched};
+use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
 
 /// A host that does nothing until its input ends.
@@ -50,23 +50,6 @@ fn a_program_joins_a_host() {
         let status = output_in(&host, "cat", &["/proc/self/status"]);
         let allowed = format!("Cpus_allowed_list:\t{}\n", cpus());
         assert!(status.contains(&allowed), "{status}");
-    }
-}
-
-#[test]
-fn a_socket_listens_inside_and_is_served_outside() {
-    for privilege in privileges("a_socket_listens_inside_and_is_served_outside") {
-        let host = idle(privilege);
-        let namespaces = Namespaces::of(host.pid()).unwrap();
-        let name = format!("linkrate-test-inside.{}", std::process::id());
-        let listener = namespaces.listen(&name).unwrap();
-        assert_eq!(namespaces.listen(&name).unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
-        // another network namespace has other names
-        assert!(local_socket::names(&name).unwrap().is_empty());
-        assert!(local_socket::connect(&name).is_err());
-        let sockets = output_in(&host, "cat", &["/proc/net/unix"]);
-        assert!(sockets.contains(&format!("@{name}")), "{sockets}");
-        assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     }
 }
 

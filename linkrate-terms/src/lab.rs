@@ -102,9 +102,9 @@ pub struct PortReport {
     pub link_up: bool,
     /// Bits per second of its link; absent where frames take no time.
     pub link_rate: Option<BitRate>,
-    /// The file that its packets are captured to.
+    /// The file that its packets are captured to; behind it the reason, where writing has failed.
     pub capture: Option<String>,
-    /// Faults of its wire that are on, as they are written.
+    /// Faults of its segment that are on, as they are written.
     pub faults: BTreeMap<String, String>,
     /// VLANs of the switch's port that it leads to, as they are written; empty where it is a member
     /// of all, or on a cable.

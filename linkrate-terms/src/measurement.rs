@@ -195,9 +195,9 @@ pub struct ThreadTime {
     pub user_ns: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
-fn is_zero(ns: &u64) -> bool {
-    *ns == 0
+/// Whether a field may be left out: serde asks with a reference.
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 impl CpuUse {
@@ -312,6 +312,10 @@ pub struct Evidence {
     /// testbeds that linkrate makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkEvidence>,
+    /// Flows that did not move steadily when the window opened, although the run waited for them; 0
+    /// in runs of earlier versions, which did not look.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsteady_flows: u32,
 }
 
 /// The link of an existing interface.

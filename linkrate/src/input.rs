@@ -14,8 +14,8 @@ pub fn load_model(path: &Path) -> Result<String, String> {
 /// pipe may never begin.
 pub fn read(path: &Path, most: u64, what: &str) -> Result<String, String> {
     let bytes = read_named(path, most).map_err(|refusal| match refusal {
-        Refusal::TooLong(_) => {
-            format!("more than {most} bytes, expected a {what} of at most {most} bytes")
+        Refusal::TooLong { bytes, .. } => {
+            format!("{bytes} bytes, expected a {what} of at most {most} bytes")
         }
         refusal => refusal.to_string(),
     })?;

@@ -104,6 +104,10 @@ impl Fabric for Switch {
     fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(Some(port)) = self.ports.get_mut(from) {
             port.inwards.add(at_ps, burst);
+            match port.inwards.take_dropped() {
+                0 => {}
+                dropped => port.counters.in_flight.add(dropped),
+            }
         }
     }
 
@@ -409,6 +413,18 @@ mod tests {
         let kept = QUEUE_BYTES / 124 + 2;
         assert!(times.len().abs_diff(kept as usize) <= 1, "{} of {kept}", times.len());
         assert_eq!(total(&switch, "switchDropQueueFull") as usize, 10_000 - times.len());
+    }
+
+    #[test]
+    fn frames_that_are_long_under_way_are_bounded_and_counted() {
+        let mut switch = switch(2, None);
+        let jumbo = || WireFrame::copied(vec![0; 1 << 20]).into();
+        (0..200).for_each(|number| switch.enter(0, jumbo(), 1_000_000 + number));
+        let dropped = total(&switch, "switchDropInFlight");
+        assert!((60..100).contains(&dropped), "{dropped}");
+        switch.forward(u64::MAX);
+        switch.enter(0, jumbo(), 2_000_000);
+        assert_eq!(total(&switch, "switchDropInFlight"), dropped);
     }
 
     #[test]

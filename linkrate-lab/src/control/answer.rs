@@ -1,7 +1,7 @@
 //! The answer to each request.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::os::fd::OwnedFd;
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::lab::{
@@ -11,7 +11,7 @@ use linkrate_terms::nearest::did_you_mean;
 use linkrate_terms::{BitRate, CpuSet};
 
 use super::messages::{Refused, Reply, Request, Setting};
-use super::server::OpenLab;
+use super::server::{Answer, OpenLab};
 use super::{faults, settings, vlans};
 use crate::connection::AgentError;
 use crate::error::LabError;
@@ -45,9 +45,15 @@ impl From<AgentError> for Refused {
 }
 
 impl OpenLab {
-    /// Carries out a request.
-    pub(super) fn answer(&mut self, request: Request) -> Result<Reply, Refused> {
-        match request {
+    /// Carries out a request, to which `file` belongs.
+    pub(super) fn answer(
+        &mut self,
+        request: Request,
+        file: Option<OwnedFd>,
+    ) -> Result<Answer, Refused> {
+        let reply = match request {
+            Request::StopCapture { port } => return self.stop_capture(port),
+            Request::StartCapture { port, file: name } => self.start_capture(port, name, file),
             Request::Lab => Ok(Reply::Lab(self.report())),
             Request::Down => Ok(Reply::Done),
             Request::Adapters { kernel } => {
@@ -97,28 +103,8 @@ impl OpenLab {
                 Ok(Reply::Added { ports: names, clients })
             }
             Request::Remove { port } => self.remove_port(&port).map(|()| Reply::Done),
-            Request::StartCapture { port, file } => {
-                let found = self.port(&port)?;
-                if let Some(other) = self.captures.get(&port) {
-                    let reason = format!("port {port} is being captured to {other}");
-                    return Err(Refused::failed(reason)
-                        .with_hint(format!("linkrate adapter capture {port} --stop")));
-                }
-                found.start_capture(Path::new(&file))?;
-                self.captures.insert(port, file);
-                Ok(Reply::Done)
-            }
-            Request::StopCapture { port } => {
-                let found = self.port(&port)?;
-                let Some(file) = self.captures.get(&port) else {
-                    return Err(Refused::failed(format!("port {port} is not being captured")));
-                };
-                let (stopped, file) = (found.stop_capture(), file.clone());
-                self.captures.remove(&port);
-                let packets = stopped?;
-                Ok(Reply::Captured { packets, file })
-            }
-        }
+        };
+        reply.map(Answer::Now)
     }
 
     pub(super) fn adapters(&self) -> Result<&Adapters, Refused> {
@@ -208,8 +194,12 @@ impl OpenLab {
             let name = port.name();
             let faults = self.faults.get(&port.segment_name());
             let found = port.report(of_kernel.remove(&name).unwrap_or_default())?;
+            let capture = self.captures.get(&name).map(|file| match port.capture_failure() {
+                Some(failure) => format!("{file}, until {failure}"),
+                None => file.clone(),
+            });
             Ok::<_, LabError>(PortReport {
-                capture: self.captures.get(&name).cloned(),
+                capture,
                 faults: faults.map(faults::describe).unwrap_or_default(),
                 vlans: vlans::describe(&port.vlans()),
                 ..found

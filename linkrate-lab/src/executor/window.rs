@@ -9,7 +9,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{CpuSet, RunSpec, Task};
 
-use super::participants;
+use super::{participants, steady};
 use crate::connection::{AgentError, PATIENCE};
 use crate::far_end::FarEndReport;
 use crate::testbed::{Host, Testbed};
@@ -28,6 +28,8 @@ pub(super) struct Windows {
     pub(super) clients: Vec<FarEndReport>,
     /// Counters of virtual adapters.
     pub(super) adapter: Option<AdapterEvidence>,
+    /// Flows that did not move steadily when the window opened.
+    pub(super) unsteady_flows: u32,
     /// The window of every host beside the common one.
     pub(super) seen: Vec<WindowSeen>,
 }
@@ -38,12 +40,19 @@ pub(super) fn measure(
     spec: &RunSpec,
     clients: usize,
 ) -> Result<Windows, AgentError> {
-    let warm_up = if spec.task == Task::Idle { Duration::ZERO } else { spec.warm_up };
     let lead = lead(testbed, clients);
-    let begun = monotonic_ns();
+    let begun_ns = monotonic_ns();
     // the controller sleeps through the warm-up; the agents get their request just before the window
-    testbed.sut.connection.pause_until(begun + warm_up.saturating_sub(lead).as_nanos() as u64)?;
-    let start_ns = (begun + warm_up.as_nanos() as u64).max(monotonic_ns() + lead.as_nanos() as u64);
+    let (warm_up, unsteady_flows) = match &spec.task {
+        Task::Idle => (Duration::ZERO, 0),
+        Task::Workload(workload) => {
+            let warm_up = spec.warm_up.saturating_sub(lead);
+            let opens_ns = begun_ns + warm_up.as_nanos() as u64;
+            (spec.warm_up, steady::hold(testbed, workload, warm_up, opens_ns)?)
+        }
+    };
+    let start_ns =
+        (begun_ns + warm_up.as_nanos() as u64).max(monotonic_ns() + lead.as_nanos() as u64);
     let end_ns = start_ns + spec.window.as_nanos() as u64;
     let sut_interfaces = testbed.sut_interfaces(clients);
     let ports = sut_interfaces.len();
@@ -90,7 +99,8 @@ pub(super) fn measure(
     let Some(sut) = reports.next() else {
         return Err(testbed.sut.connection.unexpected("measure"));
     };
-    Ok(Windows { sut, clients: reports.map(FarEndReport::from).collect(), adapter, seen })
+    let clients = reports.map(FarEndReport::from).collect();
+    Ok(Windows { sut, clients, adapter, unsteady_flows, seen })
 }
 
 /// Time between the request to measure and the window. Between machines the request may queue behind

@@ -5,6 +5,7 @@
 //! module and those below it name types of [`linkrate_adapter`].
 
 mod ports;
+mod segment;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -19,8 +20,8 @@ use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::Owner;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
-use linkrate_terms::topology::{self, Fabric, PortEnd};
-use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
+use linkrate_terms::topology::{self, PortEnd};
+use linkrate_terms::{InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
 use super::made::Join;
 use super::{ReceiveSteering, Threads};
@@ -32,101 +33,12 @@ use crate::placement::{Placement, strayed};
 pub use linkrate_adapter::fabric::vlans::{VlanSet, parse_vlan};
 pub use linkrate_adapter::{Faults, Vlans};
 pub(crate) use ports::PortOnSegment;
+pub use segment::{Segment, SutPort};
 
 /// Packets that may wait at each queue of a TAP. A full queue drops packets, where the queue
 /// discipline of a real adapter would hold the sender back. The queue therefore takes more packets
 /// than a run's sockets can have in flight.
 const TAP_QUEUE: u32 = 16_384;
-
-/// A segment with its ports.
-#[derive(Debug)]
-pub struct Segment {
-    /// Its part of the topology.
-    pub topology: topology::Segment,
-    /// The ports of the system under test; at least one.
-    pub ports: Vec<SutPort>,
-    /// The ports of the clients.
-    pub clients: Vec<Port>,
-    /// The fabric with its device thread. It ends after its ports.
-    pub joined: linkrate_adapter::Segment,
-}
-
-/// A port of the system under test.
-#[derive(Debug)]
-pub struct SutPort {
-    /// Its number, through all adapters.
-    pub number: u32,
-    /// The port.
-    pub port: Port,
-}
-
-impl SutPort {
-    /// The name of its interface.
-    fn name(&self) -> &str {
-        self.port.name()
-    }
-}
-
-impl Segment {
-    /// Sets the knobs of the SUT's ports named in `interfaces`, and at the ports of their clients those
-    /// that must be the same. Adds the effective knobs of each port to `effective`.
-    ///
-    /// # Errors
-    /// A device does not answer.
-    fn set_knobs(
-        &self,
-        model: &Model,
-        interfaces: &[String],
-        asked: &InterfaceKnobs,
-        effective: &mut BTreeMap<String, InterfaceKnobs>,
-    ) -> Result<(), LabError> {
-        let named = |port: &SutPort| interfaces.iter().any(|name| name == port.name());
-        let knobs = model.defaults.with(asked);
-        for port in self.ports.iter().filter(|port| named(port)) {
-            port.port.set_knobs(knobs.clone());
-        }
-        for (index, client) in self.clients.iter().enumerate() {
-            if named(&self.ports[self.topology.port_of(index)]) {
-                client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
-            }
-        }
-        for port in self.ports.iter().filter(|port| named(port)) {
-            let of_the_port = effective_knobs(&port.port)?;
-            if let Some(knobs) = effective.get_mut(port.name()) {
-                *knobs = with_port(knobs.clone(), of_the_port);
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives each of several ports a VLAN of its own with the clients that it leads to. Otherwise the
-    /// SUT would answer ARP requests for the address of one port on the others as well.
-    fn divide(&self) -> Result<(), LabError> {
-        let ports = self.ports.iter().map(|port| &port.port).enumerate();
-        let clients = self.clients.iter().enumerate();
-        let clients = clients.map(|(index, client)| (self.topology.port_of(index), client));
-        for (port, end) in ports.chain(clients) {
-            let vlan = Vlans::Access(1 + port as u16);
-            end.links().try_for_each(|link| link.set_vlans(vlan.clone()))?;
-        }
-        Ok(())
-    }
-
-    /// Every port, those of the system under test first.
-    fn all_ports(&self) -> impl Iterator<Item = &Port> {
-        self.ports.iter().map(|port| &port.port).chain(&self.clients)
-    }
-
-    /// Lets the links of one of its ports run at another rate: both ends of a cable, or the port and
-    /// the switch's port that it leads to.
-    pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
-        let set = |port: &Port| port.links().for_each(|link| link.set_rate(rate));
-        match self.topology.fabric {
-            Fabric::Switch => set(port),
-            Fabric::Cable => self.all_ports().for_each(set),
-        }
-    }
-}
 
 /// The knobs that the port itself owns, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
@@ -328,10 +240,10 @@ impl Adapters {
         self.sut_ports().take(ports).flat_map(links).collect()
     }
 
-    /// The name of a port whose drivers have ended.
-    pub fn broken(&self) -> Option<&str> {
+    /// A port that carries no packets any more, with the reason.
+    pub fn broken(&self) -> Option<String> {
         let mut ports = self.segments.iter().flat_map(Segment::all_ports);
-        ports.find(|port| port.is_broken()).map(Port::name)
+        ports.find_map(|port| Some(format!("port {}: {}", port.name(), port.broken()?)))
     }
 
     /// How the drivers share the CPUs of the system under test, as (name, value).

@@ -405,7 +405,7 @@ fn a_group_without_cpus_has_no_service_demand() {
 #[test]
 fn each_warning_appears_under_its_condition() {
     type Case = (&'static str, fn(&mut StoredStudy));
-    let cases: [Case; 12] = [
+    let cases: [Case; 13] = [
         (
             "The SUT shares its CPUs (CPU 0) with another role: CPU use and service demand \
              contain the work of both.",
@@ -459,6 +459,11 @@ fn each_warning_appears_under_its_condition() {
                     run.evidence.protocol.insert("IpExt.OutOctets".into(), 1_501_000);
                 });
             },
+        ),
+        (
+            "software GSO: some flows did not move steadily when the window opened, in 4 runs, 3 at \
+             most.",
+            |s| change(s, Some(1), |run| run.evidence.unsteady_flows = 3),
         ),
         ("software GSO: the SUT's interface dropped 12 packets in 4 runs.", |s| {
             change(s, Some(1), |run| {

@@ -74,6 +74,7 @@ pub fn warnings(
         found.extend(contradictions(law, &name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));
+        found.extend(unsteady(&name, runs.cell(index)));
         found.extend(attributed(&name, runs.cell(index)));
         found.extend(clients_disturbed(&name, runs.cell(index)));
         let limit = {
@@ -249,6 +250,17 @@ fn lost(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let shares: Vec<f64> = runs.iter().filter_map(|run| lost_percent(run.measurement()?)).collect();
     let percent = mean(&shares).filter(|percent| *percent >= LOST_PERCENT)?;
     Some(format!("{name}: {percent:.1} % of the datagrams sent were lost."))
+}
+
+/// A run waits for flows that do not move steadily yet, for some seconds at most.
+fn unsteady(name: &str, runs: &[&StoredRun]) -> Option<String> {
+    let flows = runs.iter().filter_map(|run| Some(run.measurement()?.evidence.unsteady_flows));
+    let flows: Vec<u32> = flows.filter(|flows| *flows > 0).collect();
+    let most = flows.iter().max()?;
+    Some(format!(
+        "{name}: some flows did not move steadily when the window opened, in {}, {most} at most.",
+        count(flows.len(), "run")
+    ))
 }
 
 /// Figures of profiled runs are not to stand beside others unknowingly.

@@ -448,6 +448,45 @@ fn a_store_that_fails_ends_the_study_with_an_error() {
 }
 
 #[test]
+fn a_results_directory_that_is_removed_ends_the_study_at_once() {
+    // removed during a run, and removed or replaced between two runs
+    for (during, replaced) in [(true, false), (false, false), (false, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = FakeClock::default();
+        let mut store = create(directory.path(), &fixture::ladder());
+        let place = directory.path().join("results");
+        let remove = move || {
+            std::fs::remove_dir_all(&place).unwrap();
+            if replaced {
+                std::fs::create_dir(&place).unwrap();
+                std::fs::write(place.join("runs.jsonl"), "").unwrap();
+            }
+        };
+        let runs = Rc::new(Cell::new(0));
+        let (count, noisy, when_run) = (Rc::clone(&runs), noisy(0.001), remove.clone());
+        let mut testbed = FakeTestbed::new(&clock, move |spec| {
+            count.set(count.get() + 1);
+            if during && count.get() == 3 {
+                when_run();
+            }
+            noisy(spec)
+        });
+        let done = Cell::new(false);
+        let stop = || {
+            if !during && runs.get() == 3 && !done.replace(true) {
+                remove();
+            }
+            false
+        };
+        let ended = run_study(&mut testbed, &mut store, &clock, &stop, &mut Silent);
+        assert_eq!(runs.get(), 3, "{during} {replaced}");
+        let error = ended.unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.ends_with("runs.jsonl was removed or moved during the study"), "{cause}");
+    }
+}
+
+#[test]
 fn runs_in_memory_are_those_of_a_directory() {
     let study = fixture::ladder();
     let answer = || noisy(0.05);

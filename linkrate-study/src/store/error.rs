@@ -83,6 +83,12 @@ pub enum StoreError {
         /// Why it would not read back.
         reason: String,
     },
+    /// The file was removed or replaced while this process wrote to it.
+    #[error("{} was removed or moved during the study", path.display())]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
     /// An earlier write failed and could not be taken back, so the file ends in a torn line.
     #[error("{} ends in a torn line after a failed write", path.display())]
     Torn {
@@ -116,6 +122,9 @@ impl StoreError {
                 "restore the file from a copy; this command changed nothing"
             }
             Self::Unreadable { .. } => return None,
+            Self::Gone { .. } => {
+                "put the directory back and continue with `linkrate study resume`, or run the study again"
+            }
             Self::Torn { .. } => "end this session; `linkrate study resume` repairs the file",
         };
         Some(fixed.to_owned())

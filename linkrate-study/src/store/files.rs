@@ -231,8 +231,13 @@ pub enum Refusal {
     #[error("{}, expected a regular file", kind(*.0))]
     NotRegular(FileType),
     /// It is longer than its reader allows.
-    #[error("more than {0} bytes, expected at most {0} bytes")]
-    TooLong(u64),
+    #[error("{bytes} bytes, expected at most {most} bytes")]
+    TooLong {
+        /// Its length, or as much of it as was read.
+        bytes: u64,
+        /// The limit of its reader.
+        most: u64,
+    },
     /// The system refused it.
     #[error("{0}")]
     Io(io::Error),
@@ -243,7 +248,7 @@ impl Refusal {
         let path = path.to_owned();
         match self {
             Self::NotRegular(found) => StoreError::NotRegular { path, found: kind(found) },
-            Self::TooLong(most) => {
+            Self::TooLong { most, .. } => {
                 StoreError::DamagedFile { path, reason: format!("it is longer than {most} bytes") }
             }
             Self::Io(source) => StoreError::Io { operation: "reading", path, source },
@@ -275,12 +280,15 @@ fn regular(file: &File) -> Result<(), Refusal> {
 /// The bytes from here to the end, if they are at most `most`. The length that the system gives is
 /// no bound: the file may grow.
 fn read(file: &File, most: u64) -> Result<Vec<u8>, Refusal> {
-    if file.metadata().map_err(Refusal::Io)?.len() > most {
-        return Err(Refusal::TooLong(most));
-    }
+    let fits = |length: u64| match length > most {
+        true => Err(Refusal::TooLong { bytes: length, most }),
+        false => Ok(()),
+    };
+    fits(file.metadata().map_err(Refusal::Io)?.len())?;
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(Refusal::Io)?;
-    if bytes.len() as u64 > most { Err(Refusal::TooLong(most)) } else { Ok(bytes) }
+    fits(bytes.len() as u64)?;
+    Ok(bytes)
 }
 
 /// Makes a directory with its parents, and opens it.
@@ -370,7 +378,10 @@ mod tests {
         assert_eq!(files.read("one", 5).unwrap().unwrap(), b"12345");
         let error = files.read("one", 4).unwrap_err();
         assert!(matches!(error, StoreError::DamagedFile { .. }), "{error}");
-        assert!(matches!(read_named(&home.path().join("one"), 4), Err(Refusal::TooLong(4))));
+        assert!(matches!(
+            read_named(&home.path().join("one"), 4),
+            Err(Refusal::TooLong { bytes: 5, most: 4 })
+        ));
     }
 
     #[test]

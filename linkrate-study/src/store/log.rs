@@ -5,8 +5,9 @@
 //! wrong earlier in the file is *damage* and is never repaired behind the user's back.
 
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::store::StoredRun;
@@ -83,6 +84,24 @@ impl<F: Backing> RunLog<F> {
             }
         }
         Ok(stored)
+    }
+}
+
+impl RunLog<File> {
+    /// Checks that the file is still where it was opened. Bytes that are written to a file that was
+    /// removed are lost, and no write fails.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`]; [`StoreError::Io`].
+    pub fn check_place(&self) -> Result<(), StoreError> {
+        let open = self.file.metadata().during("checking", &self.path)?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == (open.dev(), open.ino()) => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).during("checking", &self.path)
+            }
+            _ => Err(StoreError::Gone { path: self.path.clone() }),
+        }
     }
 }
 
@@ -269,7 +288,7 @@ mod tests {
         log.append(&runs[1], 1).unwrap();
         let error = log.append(&runs[2], 2).unwrap_err();
         assert_eq!(error.to_string(), "writing full/runs.jsonl");
-        assert!(error.hint().unwrap().starts_with("make room"));
+        assert!(error.hint().unwrap().starts_with("free some space"));
         drop(log);
         assert_eq!(disk.bytes, lines(&runs[..2]));
 

@@ -57,6 +57,10 @@ pub enum AdapterCommand {
         common: Common,
     },
     /// Capture a port's packets to a pcapng file, before and after offloads
+    ///
+    /// This command opens the file with its own rights, and the lab writes to it. A FIFO is opened
+    /// when a program reads it. Packets that the file takes too slowly are left out and counted
+    /// (captureLost).
     Capture(CaptureArgs),
     /// Set the link of a port down or up, or to another rate
     Link {
@@ -116,7 +120,7 @@ pub struct Common {
 pub struct CaptureArgs {
     /// Port: eth0, or client-0 for the port of a client
     pub port: String,
-    /// File to write until --stop
+    /// File or FIFO; the lab writes to it until --stop
     #[arg(required_unless_present = "stop", conflicts_with = "stop")]
     pub file: Option<PathBuf>,
     /// Capture for this time and wait for its end

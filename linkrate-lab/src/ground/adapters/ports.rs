@@ -1,9 +1,9 @@
 //! Single ports of virtual adapters, for the users of a lab that stays up.
 
-use std::path::Path;
+use std::fs::File;
 
 use linkrate_adapter::link::LinkShared;
-use linkrate_adapter::{AdapterError, Port};
+use linkrate_adapter::{AdapterError, CaptureEnding, Port};
 use linkrate_terms::lab::PortReport;
 use linkrate_terms::{BitRate, InterfaceKnobs};
 
@@ -109,14 +109,19 @@ impl PortOnSegment<'_> {
         self.segment.set_link_rate(self.port, rate);
     }
 
-    /// Starts to capture its packets to a file.
-    pub(crate) fn start_capture(&self, file: &Path) -> Result<(), LabError> {
+    /// Starts to capture its packets to a file that is open for writing.
+    pub(crate) fn start_capture(&self, file: File) -> Result<(), LabError> {
         Ok(self.port.start_capture(file)?)
     }
 
-    /// Ends the capture. Returns the packets in the file.
-    pub(crate) fn stop_capture(&self) -> Result<u64, LabError> {
-        Ok(self.port.stop_capture()?)
+    /// Ends the capture, if one is on.
+    pub(crate) fn stop_capture(&self) -> Option<CaptureEnding> {
+        self.port.stop_capture()
+    }
+
+    /// Why the file of the capture gets no more packets, if writing it has failed.
+    pub(crate) fn capture_failure(&self) -> Option<String> {
+        self.port.capture_failure()
     }
 
     /// Its state; the lab that holds it adds the capture, the faults and the VLANs in words.

@@ -21,6 +21,7 @@ use crate::args::cpus::parse_cpus;
 use crate::args::lab::UpArgs;
 use crate::commands::testbed::testbed_of;
 use crate::exit::{Exit, Failure};
+use crate::interrupt::is_ignored;
 use crate::program::this_program;
 
 /// The shell where the variable SHELL is not set.
@@ -132,21 +133,29 @@ fn code_of(status: ExitStatus) -> ExitCode {
 /// The signals that end a lab.
 struct Signals {
     end: Arc<AtomicBool>,
-    interrupt: SigId,
+    /// The handler of SIGINT, unless SIGINT is ignored.
+    interrupt: Option<SigId>,
 }
 
 impl Signals {
     fn take() -> io::Result<Self> {
         let end = Arc::new(AtomicBool::new(false));
+        // a handler would undo what nohup(1) has set
+        let handle = |signal| match is_ignored(signal) {
+            true => Ok(None),
+            false => flag::register(signal, Arc::clone(&end)).map(Some),
+        };
         for signal in [SIGTERM, SIGHUP] {
-            flag::register(signal, Arc::clone(&end))?;
+            handle(signal)?;
         }
-        let interrupt = flag::register(SIGINT, Arc::clone(&end))?;
+        let interrupt = handle(SIGINT)?;
         Ok(Self { end, interrupt })
     }
 
     /// From now on this process ignores Ctrl-C; the programs it starts do not.
     fn leave_interrupt(&self) {
-        low_level::unregister(self.interrupt);
+        if let Some(handler) = self.interrupt {
+            low_level::unregister(handler);
+        }
     }
 }

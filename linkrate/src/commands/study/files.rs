@@ -1,5 +1,6 @@
 //! The files of a study's results beside its runs.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use linkrate_study::results::StudyResults;
@@ -16,8 +17,11 @@ pub const REPORT: &str = "report.html";
 pub fn write(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
     let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Failure, error);
     let not_written = |error: StoreError| {
+        let full = matches!(&error, StoreError::Io { source, .. } if matches!(
+            source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded));
+        let remedy = if full { "free some space" } else { "remove what has the name of the file" };
         Failure::from_error(Exit::Failure, &error).with_hint(Some(format!(
-            "the runs are kept; make room, then: linkrate study report {}",
+            "the runs are kept; {remedy}, then: linkrate study report {}",
             directory.display()
         )))
     };
