@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn refuses_other_texts_with_the_expected_form() {
         for (text, reason) in [
-            ("lab2", "how the client is reached"),
+            ("lab2", "names no way to reach the client"),
             ("rsh:lab2", "neither with ssh: nor with interface:"),
             ("ssh:", "not a host"),
             ("ssh:-oProxyCommand=reboot", "not a host"),
@@ -382,7 +382,12 @@ mod tests {
             (&["eth1"], &["interface:eth1"], None, "interface eth1 is named twice"),
             (&["a b"], &["ssh:a"], None, "\"a b\" is not an interface name"),
             (&["eth1"], &["ssh:a", "interface:eth2"], None, "ssh:a and interface:eth2"),
-            (&["eth1"], &["interface:eth2"], Some("linkrate"), "is for clients behind ssh"),
+            (
+                &["eth1"],
+                &["interface:eth2"],
+                Some("linkrate"),
+                "applies to clients behind ssh only",
+            ),
             (&["eth1"], &["ssh:a"], Some(""), "has an empty name"),
         ] {
             let error = made(names, clients, program).unwrap_err();

@@ -303,7 +303,7 @@ fn refuses_settings_without_effect() {
 #[test]
 fn a_datagram_stream_needs_a_message_that_fits() {
     let error = errors(&with("gro = [true]", "kind = \"udp-stream\"", ""));
-    assert!(error[0].contains("message 128 KiB does not fit a datagram"), "{error:?}");
+    assert!(error[0].contains("message 128 KiB does not fit into a datagram"), "{error:?}");
     assert!(error[0].starts_with("t.toml:5:1: workload.kind: "), "{error:?}");
 }
 
@@ -390,7 +390,7 @@ fn refuses_settings_that_the_adapter_lacks() {
         ),
         (
             format!("{}{ON_VETH}", with("gro = [true]", "vlan = 3", "")),
-            "workload.vlan: a veth has no vlan",
+            "workload.vlan: a veth pair has no vlan",
         ),
         (
             on_model("", "[factors]\nclients = [1]"),
@@ -398,15 +398,15 @@ fn refuses_settings_that_the_adapter_lacks() {
         ),
         (
             on_model("", "[factors]\nmtu = [9001]"),
-            "mtu 9001 is more than adapter gigabit takes; set",
+            "mtu 9001 is above the maximum of adapter gigabit; set",
         ),
         (
             on_model("", "[factors]\nqueues = [2]"),
-            "queues 2 is more than a port of adapter gigabit",
+            "queues 2 is above the maximum of adapter gigabit",
         ),
         (
             on_model("", "[factors]\ngso-max-size = [32161]"),
-            "gso-max-size 32161 is more than the superframe of adapter gigabit; set at most 32160",
+            "gso-max-size 32161 is above the superframe of adapter gigabit; set at most 32160",
         ),
         (
             on_model("", "[factors]\nsnap = [false, true]"),
@@ -504,7 +504,7 @@ fn explains_an_invalid_when() {
         ("[[when]]\nis = { mtu = 9000 }\nset = { mtu = 1500 }", "mtu is itself set by a [[when]]"),
         (
             "[[when]]\nis = { mtu = 9000 }\nset = { vlan = 3 }\n[testbed]\nadapter = \"veth\"",
-            "when.set.vlan: a veth has no vlan",
+            "when.set.vlan: a veth pair has no vlan",
         ),
         (
             "[[when]]\nis = { mtu = 9000 }\nset = { burst = 1 }",

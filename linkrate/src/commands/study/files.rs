@@ -19,7 +19,8 @@ pub fn write(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
     let not_written = |error: StoreError| {
         let full = matches!(&error, StoreError::Io { source, .. } if matches!(
             source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded));
-        let remedy = if full { "free some space" } else { "remove what has the name of the file" };
+        let remedy =
+            if full { "free some space" } else { "remove the object with the name of the file" };
         Failure::from_error(Exit::Failure, &error).with_hint(Some(format!(
             "the runs are kept; {remedy}, then: linkrate study report {}",
             directory.display()
