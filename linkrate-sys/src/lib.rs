@@ -16,8 +16,9 @@
 //! - [`tap`], [`doorbell`], [`epoll`], [`wait`], [`prefetch`]: facilities for virtual adapters
 //! - [`softirq_spin`]: a softirq load of known size
 //! - [`local_socket`]: Unix sockets with abstract names
-//! - [`run_directory`]: the private directory of linkrate's run-time files
+//! - [`runtime_directory`]: private directories for what processes of one user share
 //! - [`shell`]: words quoted for a shell
+//! - [`tell`]: lines to the person that never fail
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
 
 pub mod awake;
@@ -43,7 +44,7 @@ pub mod perf;
 pub mod prefetch;
 pub mod processes;
 pub mod procstat;
-pub mod run_directory;
+pub mod runtime_directory;
 pub mod sched;
 pub mod send_queue;
 pub mod shell;
@@ -54,5 +55,6 @@ pub mod splice;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
+pub mod tell;
 pub mod tree;
 pub mod wait;

@@ -15,10 +15,12 @@
 //! - [`measurement`]: the result of one run
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
+//! - [`clean`]: text of others, made harmless
 //! - [`nearest`]: "did you mean" for mistyped names
 
 #![forbid(unsafe_code)]
 
+pub mod clean;
 pub mod cpus;
 pub mod interfaces;
 pub mod knobs;
