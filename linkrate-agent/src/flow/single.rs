@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_ends_while_nobody_answers() {
+    fn a_flow_without_responses_ends_in_time() {
         // accepts and never responds
         let listener = sockets::tcp_listener(&knobs(), Ipv4Addr::LOCALHOST, 64).unwrap();
         let far_end =
