@@ -34,7 +34,7 @@ impl Taps {
             route.set_hardware_address(name, address)?;
         }
         route.set_tx_queue_length(name, tx_queue_length)?;
-        // a TAP takes every packet, so nothing ever waits in a discipline before it; without one,
+        // a TAP takes every packet, so no packet waits in a queueing discipline; without a discipline,
         // the interface costs the kernel neither memory nor time
         route.set_no_queue(name)?;
         let descriptors = tap.queues().iter().map(AsRawFd::as_raw_fd).collect();
