@@ -32,7 +32,7 @@ pub fn write(to: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
 
 /// Replaces a file. A reader finds the old content or the new one, also after a full disk: the new
 /// file is written next to the old one and renamed. A link is replaced too, and never written
-/// through: whoever may write to the directory could have put it there.
+/// through: any program with write access to the directory could have put it there.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if is_place(path) {
         return write_into(path, bytes).map_err(|error| refused(path, &error));
@@ -69,7 +69,7 @@ fn write_into(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // a pipe without a reader would block for ever
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
-        Errno::NXIO => io::Error::other("nobody reads it"),
+        Errno::NXIO => io::Error::other("no program reads it"),
         error => error.into(),
     })?;
     rustix::io::ioctl_fionbio(&opened, false)?;
