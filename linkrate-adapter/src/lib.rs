@@ -46,4 +46,5 @@ pub use error::AdapterError;
 pub use fabric::faults::Faults;
 pub use fabric::vlans::Vlans;
 pub use interface::{DriverThreads, Priority};
+pub use linkrate_wire::link::LinkLaw;
 pub use port::{HostSide, Port, PortShared, PortSpec, Segment};

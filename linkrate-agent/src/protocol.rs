@@ -70,6 +70,18 @@ pub enum Request {
         /// Frames that wait to be read from each queue, at most.
         tx_queue_length: u32,
     },
+    /// Limit the rate of the datagrams that leave a TAP, or change the limit. A refusal means that
+    /// nothing limits them.
+    LimitDatagrams {
+        /// Interface name.
+        name: String,
+        /// Bytes per second.
+        bytes_per_second: u64,
+        /// How much leaves at once after a pause, as its time at this rate, µs.
+        burst_us: u32,
+        /// Octets that each packet takes on the link beside its own.
+        overhead: u16,
+    },
     /// Close this agent's descriptors of a TAP, which then lives as long as the copies that others
     /// took.
     ReleaseTap {

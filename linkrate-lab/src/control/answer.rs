@@ -141,7 +141,7 @@ impl OpenLab {
     }
 
     /// Sets the rate of a link, up to that of the model.
-    fn set_link_rate(&self, port: &str, rate: BitRate) -> Result<(), Refused> {
+    fn set_link_rate(&mut self, port: &str, rate: BitRate) -> Result<(), Refused> {
         let model = self.adapters()?.model();
         let Some(most) = model.rate else {
             let reason = format!("links of {} have no rate: nothing limits them", model.name);
@@ -151,8 +151,10 @@ impl OpenLab {
             let reason = format!("rate is {rate}, expected {SLOWEST_LINK} to {most}");
             return Err(Refused::wrong(reason));
         }
-        self.port(port)?.set_link_rate(rate);
-        Ok(())
+        let found = self.port(port)?;
+        found.set_link_rate(rate);
+        let of_sut = found.sut_port();
+        Ok(self.testbed.follow_link_rate(&of_sut)?)
     }
 
     /// The lab and its hosts.

@@ -4,6 +4,7 @@
 //! its own with the ports of its clients. Only this module and those below it name types of
 //! [`linkrate_adapter`].
 
+mod datagrams;
 mod ports;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use linkrate_adapter::{
-    AdapterError, Bus, DeviceThreads, DriverThreads, HostSide, Port, PortLimits, PortSpec,
+    AdapterError, Bus, DeviceThreads, DriverThreads, HostSide, LinkLaw, Port, PortLimits, PortSpec,
     Priority, Snapshot, since,
 };
 use linkrate_agent::protocol::{Reply, Request};
@@ -29,14 +30,15 @@ use crate::connection::expect_reply;
 use crate::error::LabError;
 use crate::host::{Client, Host};
 use crate::placement::{Placement, strayed};
+use datagrams::Datagrams;
 
 pub use linkrate_adapter::fabric::vlans::{VlanSet, parse_vlan};
 pub use linkrate_adapter::{Faults, Vlans};
 pub(crate) use ports::PortOnLine;
 
-/// Packets that wait at each queue of a TAP. A full queue drops packets, where the queue discipline
-/// of a real adapter would hold the sender back, so it takes more packets than a run's sockets can
-/// have in flight.
+/// Packets that wait at each queue of a TAP. A full queue drops packets, where a real adapter would
+/// stop its queue, so it takes more packets than the TCP connections of a run can have in flight.
+/// Datagrams do not fill it (`datagrams`).
 const TAP_QUEUE: u32 = 16_384;
 
 /// The ports of one wire.
@@ -112,6 +114,7 @@ pub struct Adapters {
     /// The device threads and the driver threads of the system under test; absent before the first
     /// segment.
     threads: Option<(DeviceThreads, DriverThreads)>,
+    datagrams: Datagrams,
 }
 
 /// All counters and clocks at one moment.
@@ -127,7 +130,13 @@ pub struct Reading {
 impl Adapters {
     /// Adapters of `model`, without ports yet.
     pub fn new(model: Model) -> Self {
-        Self { model, buses: Vec::new(), lines: Vec::new(), threads: None }
+        Self {
+            model,
+            buses: Vec::new(),
+            lines: Vec::new(),
+            threads: None,
+            datagrams: Datagrams::default(),
+        }
     }
 
     /// The model, at the testbed's scale.
@@ -220,6 +229,13 @@ impl Adapters {
         Ok(())
     }
 
+    /// Limits the datagrams of a port of the system under test to the rate that its link has now.
+    pub(crate) fn follow_link_rate(&mut self, sut: &mut Host, port: &str) -> Result<(), LabError> {
+        let line = self.line(port).map(|line| line.sut.shared.link.rate());
+        let law = LinkLaw::of(&self.model);
+        self.datagrams.limit(sut, port, law, line.flatten())
+    }
+
     /// Reads every counter and clock.
     pub fn read(&self) -> Reading {
         Reading {
@@ -292,26 +308,29 @@ impl Adapters {
         ports.find(|port| port.is_broken()).map(Port::name)
     }
 
-    /// How the drivers share the CPUs of the system under test, as (name, value).
+    /// How the drivers share the CPUs of the system under test, and whether datagrams wait for the
+    /// link, as (name, value).
     pub(super) fn facts(&self) -> Vec<(String, String)> {
-        let how = match self.driver_priority() {
-            Some(Priority::Napi) => "real-time priority for 300 packets at a time, as a NAPI poll",
-            Some(Priority::Refused) => "the priority of programs",
-            Some(Priority::Batch) => "after the device, which has the same CPUs",
-            None => return Vec::new(),
-        };
-        vec![("drivers".to_owned(), how.to_owned())]
+        let how = self.driver_priority().map(|priority| match priority {
+            Priority::Napi => "real-time priority for 300 packets at a time, as a NAPI poll",
+            Priority::Refused => "the priority of programs",
+            Priority::Batch => "after the device, which has the same CPUs",
+        });
+        let drivers = how.map(|how| ("drivers".to_owned(), how.to_owned()));
+        drivers.into_iter().chain(self.datagrams.fact()).collect()
     }
 
-    /// What a reader must know of the drivers, as sentences.
+    /// What a reader must know of the drivers and of datagrams, as sentences.
     pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.datagrams.warning().into_iter().collect();
         if self.driver_priority() != Some(Priority::Refused) {
-            return Vec::new();
+            return warnings;
         }
         let sentence = "the drivers of the virtual adapters have no real-time priority, so each \
                         packet that wakes a program costs a change of thread, which receiving \
                         through a real adapter does not; run as root, or give linkrate CAP_SYS_NICE";
-        vec![sentence.to_owned()]
+        warnings.push(sentence.to_owned());
+        warnings
     }
 
     fn driver_priority(&self) -> Option<Priority> {
@@ -329,7 +348,7 @@ impl Join for Adapters {
     fn join(
         &mut self,
         segment: &Segment,
-        sut: &mut Host,
+        sut_host: &mut Host,
         clients: &mut [Client],
         placement: &Placement,
     ) -> Result<(), LabError> {
@@ -350,13 +369,14 @@ impl Join for Adapters {
         let queues = self.model.queues;
         let address = |host: u8| [0x02, 0, 0, (number >> 8) as u8, number as u8, host];
         let sut = wire.attach(PortSpec {
-            queues: tap(sut, &name, queues, address(1))?,
+            queues: tap(sut_host, &name, queues, address(1))?,
             name,
             limits: PortLimits::of(&self.model),
             knobs: self.model.defaults.clone(),
             bus: self.buses.get(adapter).cloned(),
             host: HostSide::Drivers(drivers.clone()),
         })?;
+        self.datagrams.limit(sut_host, sut.name(), LinkLaw::of(&self.model), self.model.rate)?;
         let mut ports = Vec::new();
         for (index, client) in clients.iter_mut().enumerate() {
             let host = &mut client.host;
