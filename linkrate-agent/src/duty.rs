@@ -39,6 +39,7 @@ impl Duty {
                 Request::CreateWire { .. } => Err(not_for("create-wire", "labs")),
                 Request::CreateTap { .. } => Err(not_for("create-tap", "labs")),
                 Request::ReleaseTap { .. } => Err(not_for("release-tap", "labs")),
+                Request::LimitDatagrams { .. } => Err(not_for("limit-datagrams", "labs")),
                 Request::ConfigureInterface(_) => Err(not_for("configure-interface", "labs")),
                 Request::SteerReceive { .. } => Err(not_for("steer-receive", "labs")),
                 Request::PrepareProfile { .. } if !lends => {
