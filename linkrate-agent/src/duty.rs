@@ -137,6 +137,7 @@ mod tests {
         for request in [
             Request::CreateWire { name: lo(), peer_name: lo(), peer_pid: 1, queues: 1 },
             Request::CreateTap { name: lo(), queues: 1, address: None, tx_queue_length: 1 },
+            Request::LimitDatagrams { name: lo(), bytes_per_second: 1, burst_us: 1, overhead: 0 },
             Request::ConfigureInterface(setup),
             Request::Lend { name: lo(), pid: 1 },
             Request::SteerReceive { name: lo(), cpus: cpus.clone() },
