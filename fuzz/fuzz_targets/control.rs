@@ -1,5 +1,5 @@
-//! Whatever knocks at a lab's door is a request or a refusal, and the words in a request are settings
-//! or refused; what a lab answers is a reply or an error.
+//! Bytes to a lab are a request or refused, and the words in a request are settings or refused. Bytes
+//! from a lab are a reply or an error.
 
 #![no_main]
 

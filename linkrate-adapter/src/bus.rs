@@ -1,10 +1,9 @@
-//! The bus of an adapter: one budget for all its ports and both directions, whichever thread serves
-//! them.
+//! The bus of an adapter: one budget for all its ports, in both directions, on all threads.
 //!
-//! Threads come to their frames late, and not all equally late, so one may ask for a time that
-//! another has already passed. A single "free at" would then charge it for the others' lead. So
-//! the budget is kept in slots of time: each transfer takes from the first slots with something
-//! left, from the time on at which it is ready.
+//! Threads handle their frames late, some later than others, so a thread may ask for a time that
+//! another thread has passed already. With a single "free at" time, it would pay for the other
+//! thread's lead. The budget is therefore divided into slots of time. A transfer takes room from the
+//! first slots that have some, beginning with the slot in which it is ready.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,12 +15,12 @@ use linkrate_wire::link::Pace;
 /// most adapters.
 pub const DESCRIPTOR_BYTES: usize = 16;
 
-/// A slot. Transfers take far less.
+/// The length of a slot. A transfer takes far less.
 const SLOT_PS: u64 = 50_000_000;
-/// Slots that are remembered: how late a thread may come, some 50 ms.
+/// Slots that are kept: a thread may be about 50 ms late.
 const SLOTS: u64 = 1024;
 
-/// The part of a slot's word that says what is used of it; the rest is the slot's number.
+/// The bits of a slot's word with the used time; the other bits hold the slot's number.
 const USED_BITS: u32 = 32;
 const USED: u64 = (1 << USED_BITS) - 1;
 
@@ -30,7 +29,7 @@ const USED: u64 = (1 << USED_BITS) - 1;
 pub struct Bus {
     pace: Pace,
     epoch_ns: u64,
-    /// For each slot its number and how many picoseconds of it are used.
+    /// For each slot its number and its used time, in ps.
     slots: Box<[AtomicU64]>,
     busy_ps: AtomicU64,
 }
@@ -47,8 +46,8 @@ impl Bus {
         }
     }
 
-    /// Transfers `bytes` that are ready at `ready_ns` of CLOCK_MONOTONIC, and says how many
-    /// picoseconds after that the transfer is complete.
+    /// Transfers `bytes` that are ready at `ready_ns` of CLOCK_MONOTONIC. Returns the time from then
+    /// to the end of the transfer, in ps.
     pub fn transfer(&self, ready_ns: u64, bytes: usize) -> u64 {
         let ready_ps = self.ready_ps(ready_ns);
         let mut left_ps = self.pace.time_ps(bytes as u64);
@@ -65,7 +64,7 @@ impl Bus {
         }
     }
 
-    /// How long something that is ready at `ready_ns` would wait for its first slot.
+    /// How long a transfer that is ready at `ready_ns` would wait for its first slot, in ps.
     #[must_use]
     pub fn backlog_ps(&self, ready_ns: u64) -> u64 {
         let ready_ps = self.ready_ps(ready_ns);
@@ -93,8 +92,8 @@ impl Bus {
         if word >> USED_BITS == slot & USED { word & USED } else { 0 }
     }
 
-    /// Takes up to `wanted_ps` of a slot; says how much there was, and when that much of the slot
-    /// has passed. A slot that others have already passed by more than is remembered has nothing.
+    /// Takes up to `wanted_ps` of a slot. Returns the time that it got, and when it ends. A slot that
+    /// is no longer kept has nothing left.
     fn take(&self, slot: u64, wanted_ps: u64) -> (u64, u64) {
         let number = slot & USED;
         let (mut taken_ps, mut used_after_ps) = (0, SLOT_PS);
@@ -142,13 +141,13 @@ mod tests {
         bus.transfer(then + 5_000_000, 1000);
         assert_eq!(bus.transfer(then, 1000), 1_000_000);
         assert_eq!(bus.backlog_ps(then), 0);
-        // so late that it is forgotten: after what is remembered
+        // later than the slots that are kept
         bus.transfer(then + 100_000_000, 1000);
         assert!(bus.transfer(then, 1000) <= 101_000_000_000);
     }
 
     proptest! {
-        /// In whatever order transfers are asked for, no stretch of slots carries more than it can.
+        /// In any order of transfers, no stretch of slots carries more than its time.
         #[test]
         fn the_budget_holds(
             asked in prop::collection::vec((0u64..2_000_000, 60usize..9100), 1..300),

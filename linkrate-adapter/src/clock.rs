@@ -1,4 +1,4 @@
-//! The device's time: picoseconds since its wire was made.
+//! The device's time: picoseconds since the device threads were made.
 //!
 //! A byte at 10 Gb/s takes 800 ps, so nanoseconds would not do. 64 bits last 213 days.
 
@@ -28,8 +28,8 @@ impl DeviceClock {
         self.at_ps(monotonic_ns())
     }
 
-    /// A time of CLOCK_MONOTONIC in nanoseconds as the device's time; what was before the device
-    /// is its beginning.
+    /// A time of CLOCK_MONOTONIC in ns as the device's time; 0 for a time before the device's
+    /// beginning.
     #[must_use]
     pub fn at_ps(&self, monotonic_ns: u64) -> u64 {
         monotonic_ns.saturating_sub(self.epoch_ns).saturating_mul(PS_PER_NS)

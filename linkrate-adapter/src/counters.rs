@@ -1,5 +1,5 @@
-//! What a port counts: 64 bits wide, by the names of RFC 2863 (ifTable, ifXTable) and RFC 3635
-//! (EtherLike) where they have one, and of linkrate's own where they have none.
+//! The counters of a port: 64 bits wide, with the names of RFC 2863 (ifTable, ifXTable) and RFC 3635
+//! (EtherLike), and names of linkrate where these have no name.
 //!
 //! Each counter has one writer, the device thread or one driver thread, so that counting takes no
 //! locked instruction.
@@ -21,12 +21,12 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// Makes it `value`. Only its writer may.
+    /// Sets it to `value`. Only its writer may.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// The count so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -53,12 +53,12 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Of a port at a switch, beside what its device counts. Written by the device thread.
+    /// Counters of a switch port. Written by the device thread.
     SwitchCounters {
-        /// Frames from the port that went to every other of their VLAN: their address was unknown,
-        /// or a group.
+        /// Frames from the port that went to all other ports of their VLAN: their address was
+        /// unknown, or a group.
         flooded = "switchFlooded",
-        /// Frames from the port in a VLAN that it is no member of.
+        /// Frames from the port in a VLAN that the port is not a member of.
         vlan = "switchDropVlan",
         /// Frames from the port that are shorter than their headers.
         malformed = "switchDropMalformed",
@@ -66,11 +66,13 @@ counters! {
         fcs = "switchDropFcs",
         /// Frames to the port for which its queue had no room.
         full = "switchDropQueueFull",
+        /// Frames from the port that were dropped: the memory for frames under way was full.
+        in_flight = "switchDropInFlight",
     }
 }
 
 counters! {
-    /// Of a link. Written by the device thread.
+    /// Counters of a link. Written by the device thread.
     LinkCounters {
         /// Octets sent, framing characters and FCS included (RFC 2863).
         out_octets = "ifHCOutOctets",
@@ -80,7 +82,7 @@ counters! {
         out_multicast = "ifHCOutMulticastPkts",
         /// Broadcast frames sent.
         out_broadcast = "ifHCOutBroadcastPkts",
-        /// Packets that were not sent though nothing was wrong with them: the link was down.
+        /// Packets without an error that were not sent: the link was down.
         out_discards = "ifOutDiscards",
         /// Packets that could not be sent because of errors in them.
         out_errors = "ifOutErrors",
@@ -92,7 +94,7 @@ counters! {
         in_multicast = "ifHCInMulticastPkts",
         /// Broadcast frames received.
         in_broadcast = "ifHCInBroadcastPkts",
-        /// Frames without error that were dropped for want of room.
+        /// Frames without an error that were dropped: there was no room.
         in_discards = "ifInDiscards",
         /// Frames with errors.
         in_errors = "ifInErrors",
@@ -106,21 +108,23 @@ counters! {
         in_busy_ns = "rxLinkBusyNs",
         /// Dropped: the link was down.
         tx_drop_link_down = "txDropLinkDown",
+        /// Frames to the port that were dropped: the memory for frames under way was full.
+        rx_drop_in_flight = "rxDropInFlight",
     }
 }
 
 counters! {
-    /// Of what a device does between interface and link. Written by the device thread.
+    /// Of a device's work between interface and link. Written by the device thread.
     DeviceCounters {
-        /// Superframes of the host that were cut.
+        /// Superframes of the host that the device cut into frames.
         tx_superframes = "txSuperframes",
-        /// Frames they became.
+        /// Frames that were cut from superframes.
         tx_segments = "txSegments",
         /// Octets the host handed over, Ethernet header included.
         tx_host_octets = "txHostOctets",
         /// Packets the host handed over.
         tx_host_packets = "txHostPackets",
-        /// Packets not to be cut whose checksum was completed.
+        /// Packets of one frame whose checksum the device completed.
         tx_checksums = "txChecksums",
         /// Dropped: headers or vnet header contradict the packet.
         tx_drop_malformed = "txDropMalformed",
@@ -128,11 +132,11 @@ counters! {
         tx_drop_oversized = "txDropOversized",
         /// Frames whose checksums were verified and right.
         rx_checksum_good = "rxChecksumGood",
-        /// Frames with a wrong checksum, handed up without a word about it.
+        /// Frames with a wrong checksum, handed up as unverified.
         rx_checksum_bad = "rxChecksumBad",
         /// Frames merged.
         rx_merged = "rxMergedFrames",
-        /// Superframes they became.
+        /// Superframes that were made of merged frames.
         rx_superframes = "rxSuperframes",
         /// Merging ended: the frame was shorter.
         rx_flush_short = "rxFlushShort",
@@ -140,7 +144,7 @@ counters! {
         rx_flush_pushed = "rxFlushPushed",
         /// Merging ended: as large as an IP packet can be.
         rx_flush_full = "rxFlushFull",
-        /// Merging ended: the next frame of the flow did not fit.
+        /// Merging ended: the next frame of the flow does not continue the superframe.
         rx_flush_mismatch = "rxFlushMismatch",
         /// Merging ended: another flow needed the place.
         rx_flush_evicted = "rxFlushEvicted",
@@ -152,7 +156,7 @@ counters! {
         rx_unmerged_kind = "rxUnmergedKind",
         /// Dropped: lengths contradict each other.
         rx_drop_malformed = "rxDropMalformed",
-        /// Dropped: another VLAN's.
+        /// Dropped: the frame is of another VLAN than that of the port.
         rx_drop_vlan = "rxDropVlan",
         /// Dropped: no receive descriptor was free.
         rx_drop_ring = "rxDropRingFull",
@@ -168,14 +172,14 @@ counters! {
         rx_interrupts = "rxInterrupts",
         /// Transmit completion interrupts.
         tx_interrupts = "txInterrupts",
-        /// Frames that did not fit the queue of captures.
+        /// Packets that a capture left out: its queue was full, or writing had failed.
         capture_lost = "captureLost",
     }
 }
 
 counters! {
-    /// Of a queue's driver. Written by the driver thread, or by the device thread where it serves
-    /// the TAP itself.
+    /// Counters of the driver of a queue. Written by the driver thread, or by the device thread where
+    /// it serves the TAP itself.
     DriverCounters {
         /// Packets taken from the host.
         tx_packets = "txPackets",
@@ -187,7 +191,7 @@ counters! {
         doorbells = "txDoorbells",
         /// Times the thread of the queue's driver slept.
         sleeps = "driverSleeps",
-        /// Times the driver used its budget up and stood in line with the programs of its CPU.
+        /// Times the driver had used its budget and let the programs of its CPU run.
         budgets = "driverBudgetsSpent",
         /// Changes of the destination-port steering table.
         steering_updates = "steeringUpdates",
@@ -203,13 +207,13 @@ impl DeviceCounters {
             Reason::Full => &self.rx_flush_full,
             Reason::Evicted => &self.rx_flush_evicted,
             Reason::Flushed => &self.rx_flush_batch,
-            // another frame of the flow that does not fit, for whatever reason of its own
+            // another frame of the flow that does not fit
             _ => &self.rx_flush_mismatch,
         }
         .add(1);
     }
 
-    /// Counts why a frame was not merged, where that is for reasons of its own.
+    /// Counts why a frame was not merged, if the reason is in the frame.
     pub fn unmerged(&self, reason: Reason) {
         match reason {
             Reason::Flags | Reason::NoPayload => self.rx_unmerged_flags.add(1),
@@ -235,7 +239,7 @@ impl LinkCounters {
     }
 }
 
-/// The counter for a frame by how many stations its destination stands for.
+/// The counter for a frame, by its destination: one station, a group, or all.
 fn kind<'a>(
     frame: &[u8],
     unicast: &'a Counter,
@@ -252,7 +256,7 @@ fn kind<'a>(
 /// Counters by name.
 pub type Snapshot = BTreeMap<String, u64>;
 
-/// What was counted between two snapshots.
+/// The counts between two snapshots.
 #[must_use]
 pub fn since(later: &Snapshot, earlier: &Snapshot) -> Snapshot {
     let before = |name: &str| earlier.get(name).copied().unwrap_or(0);

@@ -1,26 +1,99 @@
-//! What an adapter does between its host's interface and its links.
+//! Devices: the work of an adapter between its host's interface and its links.
 //!
 //! A device thread owns its devices and calls them: with frames that arrive, with its clock, and
-//! whenever the host may have posted packets. A device has one interface and one or more links; it
-//! may send frames of its own and keep timers.
+//! whenever the host may have posted packets. A device has one interface and one or more links. It
+//! may send frames of its own and keep timers. [`DeviceSpec`] is the factory: it chooses the device
+//! from the model and builds it.
 
 pub(crate) mod nic;
 
 use std::fmt;
+use std::sync::Arc;
 
+use linkrate_terms::Model;
+use linkrate_terms::model::LinkKind;
+
+use crate::AdapterError;
+use crate::bus::Bus;
+use crate::clock::DeviceClock;
 use crate::fabric::Flight;
 use crate::frame::Burst;
-use crate::interface::Interface;
-use crate::link::Link;
+use crate::interface::{Interface, RingSizes};
+use crate::link::{Link, LinkSpec};
+use crate::port::PortShared;
+use nic::{Nic, NicLimits};
+
+/// The kind of a device, with its abilities. A new kind of device is a variant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DeviceSpec {
+    /// An Ethernet adapter's port.
+    Nic(NicLimits),
+}
+
+impl DeviceSpec {
+    /// The device of each port of a model.
+    ///
+    /// # Errors
+    /// No device drives such links.
+    pub fn of(model: &Model) -> Result<Self, AdapterError> {
+        match model.link {
+            LinkKind::Ethernet => Ok(Self::Nic(NicLimits::of(model))),
+            LinkKind::Atm => Err(AdapterError::NoDevice { model: model.name.clone(), link: "ATM" }),
+        }
+    }
+
+    /// The device at a client's end of a link to such a device. A client must not be the limit: it
+    /// sends the largest superframes that there are.
+    #[must_use]
+    pub fn far_end(self) -> Self {
+        match self {
+            Self::Nic(limits) => Self::Nic(limits.far_end()),
+        }
+    }
+
+    /// Its links, by their numbers.
+    pub(crate) fn links(&self) -> Vec<LinkSpec> {
+        match self {
+            Self::Nic(limits) => vec![limits.link],
+        }
+    }
+
+    /// The sizes of the rings between its driver and it.
+    pub(crate) fn rings(&self) -> RingSizes {
+        match self {
+            Self::Nic(limits) => limits.rings,
+        }
+    }
+
+    /// Builds the device.
+    pub(crate) fn build(self, mount: Mount) -> Box<dyn Device> {
+        match self {
+            Self::Nic(limits) => Box::new(Nic::new(limits, mount)),
+        }
+    }
+}
+
+/// The place of a new device: everything that it works with and does not make itself.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    /// What it shares with everyone who looks at its port. Its links are in there.
+    pub(crate) shared: Arc<PortShared>,
+    /// The host's side.
+    pub(crate) interface: Interface,
+    /// The bus of its adapter.
+    pub(crate) bus: Option<Arc<Bus>>,
+    /// The clock of its device thread.
+    pub(crate) clock: DeviceClock,
+}
 
 /// Where a device puts frames: the number of its link, the frames, and the time at which their last
 /// bit is on the link.
 pub(crate) type Outlet<'a> = dyn FnMut(usize, Burst, u64) + 'a;
 
-/// A device.
+/// A device. Links have numbers, from 0.
 pub(crate) trait Device: fmt::Debug + Send {
-    /// Takes up settings that were changed. The device acknowledges what it works with from then
-    /// on. Calls `other_rate` for each link whose rate is another than before.
+    /// Takes up changed settings, and acknowledges the settings that the device works with from then
+    /// on. Calls `other_rate` for each link whose rate has changed.
     fn refresh(&mut self, other_rate: &mut dyn FnMut(usize, &Link));
 
     /// Sends what the host has posted, as far ahead as the links' FIFOs reach. Says whether
@@ -30,16 +103,16 @@ pub(crate) trait Device: fmt::Debug + Send {
     /// Takes frames whose last bit came in by link number `link` at `at_ps`.
     fn receive(&mut self, link: usize, burst: Burst, at_ps: u64, now_ps: u64);
 
-    /// Does what is due by `now_ps`: interrupts, completions, timers. Says whether anything was
-    /// due.
+    /// Does everything that is due by `now_ps`: interrupts, completions, timers, and frames of the
+    /// device's own. Says whether anything was due.
     fn poll(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool;
 
-    /// When the device must be called again, beside arrivals, as far as it is known. To be asked
+    /// When the device must be called again if nothing arrives and nothing is posted. To be asked
     /// once the device thread has said that it will sleep.
     fn due_ps(&mut self, now_ps: u64) -> Option<u64>;
 
-    /// When it pays to look at what arrives by a link: frames show when the host is interrupted,
-    /// and not before.
+    /// When frames that arrive by a link must be taken: their host sees them with its next
+    /// interrupt, and not before.
     fn arrival_due_ps(&self, link: usize, flight: &Flight) -> Option<u64>;
 
     /// The host's interface.
@@ -48,3 +121,6 @@ pub(crate) trait Device: fmt::Debug + Send {
     /// The links, by their numbers.
     fn links(&self) -> &[Link];
 }
+
+#[cfg(test)]
+mod two_links;

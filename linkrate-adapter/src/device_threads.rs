@@ -19,6 +19,11 @@ use crate::interface::waker::Waker;
 use crate::port::Segment;
 use crate::threads::Thread;
 
+/// The nice value of a device thread, where permitted: other programs of its CPU get a tenth of its
+/// time at most while it has work. It still gives its CPU up by itself
+/// ([`Engine::run`]).
+const NICE: i32 = -10;
+
 /// A device thread, as the controller holds it. It ends with its last handle.
 #[derive(Debug)]
 pub(crate) struct DeviceThread {
@@ -42,8 +47,11 @@ impl DeviceThread {
             let cpus = CpuSet::from_iter([cpu]);
             sched::set_affinity(sched::current_thread(), &cpus).map_err(io::Error::other)?;
             sched::set_timer_slack_ns(1).map_err(io::Error::other)?;
-            // it shares its CPU with clients: the thread that wakes another is to finish first
+            // it shares its CPU with clients: a thread that it wakes must not preempt it
             sched::become_batch().map_err(io::Error::other)?;
+            // A thread that another program keeps from its CPU for some milliseconds makes a sender
+            // probe for a loss that is none. Without the privilege it waits its turn as others do.
+            let _ = sched::set_nice(NICE);
             engine.run()
         })?;
         let (serves, segments) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -51,12 +59,14 @@ impl DeviceThread {
         Ok(Self { cpu, clock, commands, doorbell, thread, serves, segments, taps })
     }
 
-    /// Tells the thread something.
+    /// Gives the thread a command.
     ///
     /// # Errors
     /// It has ended.
     pub(crate) fn tell(&self, command: Command) -> Result<(), AdapterError> {
-        self.commands.send(command).map_err(|_| AdapterError::Ended { cpu: self.cpu })?;
+        self.commands.send(command).map_err(|_| AdapterError::Ended {
+            why: self.why_ended().unwrap_or_else(|| format!("thread \"dev {}\" ends", self.cpu)),
+        })?;
         self.doorbell.wake();
         Ok(())
     }
@@ -66,8 +76,9 @@ impl DeviceThread {
         self.taps.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.thread.has_ended()
+    /// Why it has ended by itself, as a phrase; `None` while it runs.
+    pub(crate) fn why_ended(&self) -> Option<String> {
+        self.thread.why_ended()
     }
 
     /// A segment that it served is gone.
@@ -80,7 +91,7 @@ impl Drop for DeviceThread {
     fn drop(&mut self) {
         let _ = self.commands.send(Command::End);
         self.doorbell.wake();
-        // no caller is left to tell
+        // no caller is left for an error
         let _ = self.thread.join();
     }
 }
@@ -134,5 +145,51 @@ impl DeviceThreads {
     /// Kernel ids of the threads.
     pub fn ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
         self.threads.iter().map(|thread| thread.thread.id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use linkrate_terms::BitRate;
+
+    use super::*;
+    use crate::fabric::Flight;
+    use crate::frame::Burst;
+    use crate::link::LinkSpec;
+
+    /// A fabric that panics when it is served.
+    #[derive(Debug)]
+    struct Broken;
+
+    impl fabric::Fabric for Broken {
+        fn attach(&mut self, _port: usize, _link: LinkSpec) {}
+        fn detach(&mut self, _port: usize) {}
+        fn set_rate(&mut self, _port: usize, _rate: Option<BitRate>) {}
+        fn enter(&mut self, _from: usize, _burst: Burst, _at_ps: u64) {}
+        fn forward(&mut self, _now_ps: u64) -> bool {
+            panic!("this fabric is broken")
+        }
+        fn to(&mut self, _to: usize) -> Option<&mut Flight> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_device_thread_that_dies_says_why_to_whoever_uses_it() {
+        let cpu = sched::affinity(sched::current_thread()).unwrap().iter().next().unwrap();
+        let thread = DeviceThread::start(cpu, DeviceClock::start()).unwrap();
+        assert_eq!(thread.why_ended(), None);
+        thread.tell(Command::AddSegment(0, Box::new(Broken))).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while thread.why_ended().is_none() {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let why = format!("thread \"dev {cpu}\" has ended: panic: this fabric is broken");
+        assert_eq!(thread.why_ended(), Some(why.clone()));
+        let refused = thread.tell(Command::RemoveSegment(0)).unwrap_err();
+        assert_eq!(refused.to_string(), why);
     }
 }

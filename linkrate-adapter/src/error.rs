@@ -19,10 +19,22 @@ pub enum AdapterError {
         cause: io::Error,
     },
     /// A cable has two ends.
-    #[error("a cable joins 2 ports; port {name} would be number 3")]
+    #[error("port {name} needs {needed} of the 2 ends of its cable, and {free} are free")]
     CableFull {
         /// The port.
         name: String,
+        /// Links of its device.
+        needed: usize,
+        /// Ends of the cable without a link.
+        free: usize,
+    },
+    /// No device drives the links of the model.
+    #[error("model {model:?} has {link} links, and no device of linkrate drives them")]
+    NoDevice {
+        /// The model.
+        model: String,
+        /// The kind of its links.
+        link: &'static str,
     },
     /// A cable has no VLANs of its own.
     #[error("port {name} is on a cable; only a switch has VLANs")]
@@ -31,10 +43,10 @@ pub enum AdapterError {
         name: String,
     },
     /// The device thread has ended.
-    #[error("the device thread of CPU {cpu} has ended")]
+    #[error("{why}")]
     Ended {
-        /// Its CPU.
-        cpu: u32,
+        /// The thread and the reason.
+        why: String,
     },
     /// The device did not answer a request for settings.
     #[error("the device of port {name} did not acknowledge its settings")]

@@ -17,6 +17,7 @@ pub(crate) use switch::Switch;
 
 use crate::counters::SwitchCounters;
 use crate::frame::Burst;
+use crate::link::LinkSpec;
 use vlans::Vlans;
 
 /// A fabric of this kind, without ports.
@@ -38,8 +39,8 @@ pub(crate) fn most_ports(kind: topology::Fabric) -> usize {
 /// What carries frames from port to port. Ports have numbers; a port that is gone leaves its
 /// number free.
 pub(crate) trait Fabric: fmt::Debug + Send {
-    /// Adds a port, whose link has this rate.
-    fn attach(&mut self, port: usize, rate: Option<BitRate>);
+    /// Adds a port, which a link of this kind leads to.
+    fn attach(&mut self, port: usize, link: LinkSpec);
 
     /// Removes a port and everything on its way to it.
     fn detach(&mut self, port: usize);

@@ -1,9 +1,9 @@
-//! Frames on the wire, without a copy of their payload.
+//! Frames on a link, without a copy of their payload.
 //!
-//! What a driver posts lies in one [`Block`]. The device cuts it into a [`Train`]: the headers of
-//! all its frames in one piece, and for each frame where its header and its payload are. A
-//! [`WireFrame`] is one of them, and a [`Burst`] several that go together. The block is free again
-//! when the last frame of its train has been taken up at the far end.
+//! A packet that a driver posts lies in one [`Block`]. The device cuts it into a [`Train`]: the
+//! headers of all its frames in one piece, and for each frame the places of its header and payload.
+//! A [`WireFrame`] is one frame of a train; a [`Burst`] is several that travel together. The block is
+//! free again when the far end has taken the last frame of the train.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,9 +13,10 @@ use linkrate_wire::lro::{Parts, Row};
 use linkrate_wire::segment::Cut;
 use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
 
-/// Bytes of a block: the largest packet a TAP hands out, 65589 bytes, with its vnet header and
-/// room for tags.
+/// Bytes of a block: room for one read of a TAP, and for tags.
 pub const BLOCK_BYTES: usize = 66 << 10;
+
+const _: () = assert!(BLOCK_BYTES >= linkrate_sys::tap::LARGEST_READ);
 
 /// Bytes before each packet at a TAP.
 pub const VNET_BYTES: usize = Form::Plain.length();
@@ -37,7 +38,13 @@ impl Block {
         &mut self.bytes
     }
 
-    /// What it holds.
+    /// Its memory, bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// A part of its bytes.
     #[must_use]
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()
@@ -63,11 +70,11 @@ pub struct Train {
     pub headers: Vec<u8>,
     /// Where each frame's header and payload are: in `headers`, and in the block after `base`.
     pub cuts: Vec<Cut>,
-    /// Where the payloads are, unless there are none.
+    /// Where the payloads are; `None` without payloads.
     pub block: Option<Arc<Block>>,
     /// Where in the block the packet begins.
     pub base: usize,
-    /// The packet is handed through as the host made it, offloads undone by nobody.
+    /// The packet is handed through as the host made it: superframe whole, checksum not made.
     pub untouched: Option<VnetHeader>,
 }
 
@@ -79,6 +86,13 @@ impl Train {
         self.block = None;
         self.base = 0;
         self.untouched = None;
+    }
+
+    /// Bytes of the payloads of all frames, which lie one after the other.
+    fn payload(&self) -> usize {
+        let (first, last) = (self.cuts.first(), self.cuts.last());
+        let end = last.map_or(0, |cut| cut.payload.end);
+        end.saturating_sub(first.map_or(0, |cut| cut.payload.start)) as usize
     }
 
     /// The header of frame `index`.
@@ -96,7 +110,7 @@ impl Train {
     }
 }
 
-/// One frame on the wire, without FCS.
+/// One frame on a link, without FCS.
 #[derive(Debug, Clone)]
 pub struct WireFrame {
     train: Arc<Train>,
@@ -104,7 +118,7 @@ pub struct WireFrame {
 }
 
 impl WireFrame {
-    /// A frame of its own, copied.
+    /// A frame that is a train by itself, with a copy of `bytes`.
     #[must_use]
     pub fn copied(bytes: Vec<u8>) -> Self {
         let header = 0..bytes.len() as u32;
@@ -124,8 +138,7 @@ impl WireFrame {
         self.len() == 0
     }
 
-    /// The frame with another link header: `head` instead of all its headers, the payload where it
-    /// lies.
+    /// The frame with `head` instead of all its headers. The payload is not copied.
     #[must_use]
     pub fn with_head(&self, head: Vec<u8>) -> Self {
         let Train { block, base, untouched, .. } = &*self.train;
@@ -142,26 +155,26 @@ impl WireFrame {
         Self { train: Arc::new(Train { headers: head, cuts, block, base, untouched }), index: 0 }
     }
 
-    /// The whole frame, copied together.
+    /// A copy of the whole frame.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         [self.head(), self.tail()].concat()
     }
 }
 
-/// Frames of one train that are on their way together, one after the other, their payloads
-/// likewise. There is at least one.
+/// Frames of one train that travel together. Their payloads lie one after the other. There is at
+/// least one frame.
 #[derive(Debug, Clone)]
 pub struct Burst {
     train: Arc<Train>,
     range: Range<u32>,
-    /// A bit of each frame was flipped on the line: its check sequence is wrong.
+    /// A bit of each frame was flipped on the line, so that its check sequence is wrong.
     damaged: bool,
 }
 
 impl Burst {
-    /// The frames `range` of a train, of which there is at least one, and whose payloads must lie
-    /// one after the other, as they do in what was cut from one superframe.
+    /// The frames `range` of a train, at least one. Their payloads must lie one after the other, as
+    /// those of the segments of one superframe do.
     pub(crate) fn of(train: &Arc<Train>, range: Range<usize>) -> Self {
         debug_assert!(train.cuts.get(range.clone()).is_some_and(|cuts| {
             cuts.windows(2).all(|pair| pair[0].payload.end == pair[1].payload.start)
@@ -191,6 +204,44 @@ impl Burst {
         &self.train.cuts[self.range.start as usize..self.range.end as usize]
     }
 
+    /// The memory that the frames take, bytes. Bursts of one train share its block.
+    #[must_use]
+    pub(crate) fn memory(&self) -> usize {
+        let train = &*self.train;
+        let cuts = self.cuts();
+        let headers: usize = cuts.iter().map(|cut| size_of::<Cut>() + cut.header.len()).sum();
+        let payload: usize = cuts.iter().map(|cut| cut.payload.len()).sum();
+        let of_block = match (&train.block, train.payload()) {
+            (None, _) => 0,
+            (Some(block), 0) => block.size(),
+            (Some(block), all) => block.size() * payload / all,
+        };
+        size_of::<Train>() + headers + of_block
+    }
+
+    /// The same frames, in a block of their own that they fill, where their train leaves most of its
+    /// block unused.
+    #[must_use]
+    pub(crate) fn compact(self) -> Self {
+        let train = &*self.train;
+        let Some(block) = train.block.as_ref() else { return self };
+        if train.payload() > block.size() / 4 {
+            return self;
+        }
+        let first = self.cuts().first().map_or(0, |cut| cut.payload.start);
+        let (mut headers, mut cuts) = (Vec::new(), Vec::with_capacity(self.range.len()));
+        for (index, cut) in self.range.clone().zip(self.cuts()) {
+            let start = headers.len() as u32;
+            headers.extend_from_slice(train.head(index));
+            let payload = cut.payload.start - first..cut.payload.end - first;
+            cuts.push(Cut { header: start..headers.len() as u32, payload });
+        }
+        let (range, untouched) = (0..cuts.len() as u32, train.untouched);
+        let block = Some(Arc::new(Block { bytes: self.tail().into() }));
+        let train = Arc::new(Train { headers, cuts, block, base: 0, untouched });
+        Self { train, range, damaged: self.damaged }
+    }
+
     /// The same frames with a wrong check sequence.
     #[must_use]
     pub(crate) fn damaged(self) -> Self {
@@ -203,13 +254,13 @@ impl Burst {
         self.damaged
     }
 
-    /// How the host left it, if nothing was done to it on the way.
+    /// The vnet header of a packet that was handed through.
     #[must_use]
     pub fn untouched(&self) -> Option<&VnetHeader> {
         self.train.untouched.as_ref()
     }
 
-    /// Where their payloads lie, if not with their headers.
+    /// The block and the range of the payloads; `None` if they lie with the headers.
     #[must_use]
     pub fn place(&self) -> Option<(&Block, Range<usize>)> {
         let (cuts, base) = (self.cuts(), self.train.base);
@@ -283,6 +334,8 @@ mod tests {
             untouched: None,
         });
         let burst = Burst::of(&train, 0..2);
+        // the block is theirs alone
+        assert!(burst.memory() > BLOCK_BYTES && burst.memory() < BLOCK_BYTES + 500);
         let frames: Vec<_> = burst.each().map(|frame| frame.to_vec()).collect();
         assert_eq!(frames, [b"Ahello".to_vec(), b"B, world".to_vec()]);
         assert_eq!((burst.head(), burst.tail()), (&b"A"[..], &b"hello, world"[..]));
@@ -294,6 +347,16 @@ mod tests {
         let other = rest.first().with_head(b"Bye".to_vec());
         assert_eq!((other.to_vec(), other.head()), (b"Bye, world".to_vec(), &b"Bye"[..]));
         assert!(rest.split(1).1.is_none());
+        for (range, expected) in
+            [(0..2, &[&b"Ahello"[..], b"B, world"][..]), (1..2, &[b"B, world"])]
+        {
+            let compact = Burst::of(&train, range).damaged().compact();
+            let frames: Vec<_> = compact.each().map(|frame| frame.to_vec()).collect();
+            assert_eq!(frames, expected);
+            assert_eq!(compact.head(), &expected[0][..1]);
+            assert!(compact.is_damaged() && compact.memory() < 500, "{}", compact.memory());
+            assert_eq!(compact.clone().compact().memory(), compact.memory());
+        }
         let alone = WireFrame::copied(b"alone".to_vec());
         assert_eq!((alone.len(), alone.tail().len()), (5, 0));
     }

@@ -31,16 +31,16 @@ pub use napi::Priority;
 use polled::Polled;
 use rings::{QueueShared, RxDescriptor, TxDescriptor};
 
-/// What an interface's drivers, its device and everyone who looks at it share.
+/// The state that an interface's drivers and device share with the controller.
 #[derive(Debug)]
 pub struct InterfaceShared {
     name: String,
     queues: usize,
     /// Queues in use, from the first.
     in_use: AtomicUsize,
-    /// Drivers tell the device the queues of their flows.
+    /// Drivers report the queues of their flows to the device.
     steers: AtomicBool,
-    /// A packet that is posted now would be sent now: the driver must ring the doorbell.
+    /// The device would send a packet at once: the driver must ring the doorbell.
     pub(crate) wants_doorbell: AtomicBool,
     /// A TAP that the device thread serves is gone.
     broken: AtomicBool,
@@ -86,7 +86,7 @@ impl InterfaceShared {
     /// # Errors
     /// When the TAP is gone.
     pub fn set_carrier(&self, up: bool) -> linkrate_sys::error::SysResult<()> {
-        // the carrier is the interface's, whichever queue is asked
+        // the interface has one carrier for all its queues
         self.taps.first().map_or(Ok(()), |tap| tap::set_carrier(tap, up))
     }
 
@@ -120,7 +120,16 @@ impl InterfaceShared {
     }
 }
 
-/// How packets come from a queue's host and go to it.
+/// Descriptors of each queue of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingSizes {
+    /// Of the transmit ring; one holds a packet of the host.
+    pub transmit: usize,
+    /// Of the receive ring; one holds a packet for the host.
+    pub receive: usize,
+}
+
+/// How packets pass between a queue's host and the device.
 #[derive(Debug)]
 pub(crate) enum Ends {
     /// Through a driver thread.
@@ -140,9 +149,9 @@ pub(crate) struct Queue {
     ends: Ends,
     /// When the last bit of each outstanding descriptor leaves.
     completions: VecDeque<u64>,
-    /// When the first completion came that the driver was not told of.
+    /// The time of the first completion that the driver does not know of.
     completed_since_ps: Option<u64>,
-    /// Frames that were ever steered here, and those of them that were dropped after all.
+    /// Frames that were ever steered here, and those of them that were dropped later.
     placed: u64,
     dropped: u64,
     /// Frames since the last interrupt, and when the first of them came.
@@ -177,7 +186,7 @@ impl Queue {
         }
     }
 
-    /// Received frames that the host has, or that will never reach it.
+    /// Received frames that the host has, or that were dropped on the way to it.
     fn consumed(&self) -> u64 {
         let handed = match &self.ends {
             Ends::Driver { shared, .. } => shared.consumed.load(Ordering::Acquire),
@@ -212,8 +221,7 @@ impl Interface {
         self.queues.len()
     }
 
-    /// Fetches what the host transmits, where no driver thread does, until `bytes` wait to be
-    /// sent.
+    /// Reads packets from the TAPs that have no driver thread, until `bytes` wait to be sent.
     pub(crate) fn fetch(&mut self, bytes: usize) {
         for queue in &mut self.queues {
             if let Ends::Polled(polled) = &mut queue.ends {
@@ -223,6 +231,12 @@ impl Interface {
                 }
             }
         }
+    }
+
+    /// Whether driver threads serve the interface. They stamp each packet with the time of its
+    /// posting.
+    pub(crate) fn has_drivers(&self) -> bool {
+        self.queues.iter().all(|queue| matches!(queue.ends, Ends::Driver { .. }))
     }
 
     /// The next packet and its queue, queue by queue in turn.
@@ -251,7 +265,7 @@ impl Interface {
         }
     }
 
-    /// What the drivers say of their flows since the last call.
+    /// The drivers' reports about their flows since the last call.
     pub(crate) fn steering_updates(&mut self) -> impl Iterator<Item = SteeringUpdate> + '_ {
         self.queues.iter_mut().flat_map(|queue| {
             std::iter::from_fn(|| match &mut queue.ends {
@@ -268,7 +282,7 @@ impl Interface {
             .map(|queue| Progress { placed: queue.placed, consumed: queue.consumed() })
     }
 
-    /// Frames are a queue's from here on, and wait for its next interrupt.
+    /// Counts frames that were steered to a queue. They wait for its next interrupt.
     pub(crate) fn place(&mut self, queue: usize, frames: usize, at_ps: u64) {
         let queue = &mut self.queues[queue];
         if queue.waiting == 0 {

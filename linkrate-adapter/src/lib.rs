@@ -1,23 +1,27 @@
-//! Virtual adapters: a stock Linux host uses one as an ordinary interface, and a device in user
-//! space does what the papers' adapters did.
+//! Virtual adapters. A stock Linux host uses one as an ordinary interface; a device in user space
+//! does the work of the papers' adapters.
 //!
 //! A port is three things. Its [`interface`] is the host's side: a TAP with its queues, driver
-//! threads, rings and interrupts. Its [`link`] is the line: how long frames occupy it, what it has
-//! negotiated, its counters. Its device, between them, is what the adapter does: one file or folder
-//! for each kind of device in `device`, behind one trait. A [`fabric`], a cable or a switch, joins
-//! ports to a segment. One device thread for each adapter CPU ([`DeviceThreads`], `engine`) serves
-//! all segments of that CPU at a common tick.
+//! threads, rings and interrupts. Its [`link`]s are lines: occupancy under the law of the link,
+//! negotiated rate, counters. Its device does the adapter's work between them. Each kind of device
+//! has a file or folder in `device`; all have one trait, and [`DeviceSpec`] builds them from a model.
+//! A device has one link or several, and each leads to a port of the [`fabric`], a cable or a switch.
+//! A segment is one fabric with its devices. One device thread for each adapter CPU
+//! ([`DeviceThreads`], `engine`) serves all segments of that CPU at a common tick.
 //!
-//! The way of a packet out: the host's kernel queues it at the TAP; a driver thread on the host's
-//! CPUs takes it into a [`frame::Block`] and posts it; the device cuts it, makes its checksums, and
-//! puts each frame on the [`bus`] and the link for its own time ([`pacing`]); the frames cross the
-//! fabric. The way in: the frame's last bit arrives; the device verifies, steers and merges, and
-//! raises an interrupt when its moderation says so; the driver writes the packet to the TAP, which
-//! runs the host's receive processing.
+//! The way out: the host's kernel queues a packet at the TAP. A driver thread on the host's CPUs
+//! reads it into a [`frame::Block`] and posts it. The device cuts it, makes its checksums, and puts
+//! each frame on the [`bus`] and the link for its own time ([`pacing`]). The frames cross the fabric.
+//!
+//! The way in: the frame's last bit arrives. The device verifies, steers and merges, and raises a
+//! moderated interrupt. The driver writes the packet to the TAP, which runs the host's receive
+//! processing.
 //!
 //! Payload is copied out of one host's kernel and into the other's, and nowhere in between.
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bus;
 pub mod capture;
@@ -39,11 +43,14 @@ pub mod settings;
 mod threads;
 
 pub use bus::Bus;
+pub use capture::{CaptureEnding, CaptureTotal};
 pub use counters::{Snapshot, since};
-pub use device::nic::PortLimits;
+pub use device::DeviceSpec;
+pub use device::nic::NicLimits;
 pub use device_threads::DeviceThreads;
 pub use error::AdapterError;
 pub use fabric::faults::Faults;
 pub use fabric::vlans::Vlans;
-pub use interface::{DriverThreads, Priority};
-pub use port::{HostSide, Port, PortShared, PortSpec, Segment};
+pub use interface::{DriverThreads, Priority, RingSizes};
+pub use link::LinkSpec;
+pub use port::{HostSide, Port, PortLink, PortShared, PortSpec, Segment};

@@ -4,16 +4,40 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linkrate_terms::BitRate;
+use linkrate_terms::{BitRate, Model};
+use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::{Parts, Row};
 
 use crate::counters::LinkCounters;
 use crate::frame::Burst;
-use crate::pacing::{Line, Occupied, counted_octets, line_octets};
+use crate::pacing::{Line, Occupied};
+
+/// A link to be made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LinkSpec {
+    /// The law of its line.
+    pub law: LinkLaw,
+    /// Bits per second of its line; `None` where nothing takes any time.
+    pub rate: Option<BitRate>,
+}
+
+impl LinkSpec {
+    /// The links of a model.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        Self { law: LinkLaw::of(model), rate: model.rate }
+    }
+
+    /// The line of one direction of the link.
+    pub(crate) fn line(self) -> Line {
+        Line::new(self.law, self.rate)
+    }
+}
 
 /// What others may know of a link, and set.
 #[derive(Debug)]
 pub struct LinkShared {
+    law: LinkLaw,
     up: AtomicBool,
     rate: Mutex<Option<BitRate>>,
     /// Grows with every change of the rate.
@@ -23,13 +47,20 @@ pub struct LinkShared {
 }
 
 impl LinkShared {
-    pub(crate) fn new(rate: Option<BitRate>) -> Self {
+    pub(crate) fn new(spec: LinkSpec) -> Self {
         Self {
+            law: spec.law,
             up: AtomicBool::new(true),
-            rate: Mutex::new(rate),
+            rate: Mutex::new(spec.rate),
             changes: AtomicU64::new(0),
             counters: LinkCounters::default(),
         }
+    }
+
+    /// The law of its line.
+    #[must_use]
+    pub fn law(&self) -> LinkLaw {
+        self.law
     }
 
     /// Whether the link is up.
@@ -61,7 +92,7 @@ impl LinkShared {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) shared: Arc<LinkShared>,
-    rate: Option<BitRate>,
+    spec: LinkSpec,
     changes: u64,
     /// Outwards.
     line: Line,
@@ -71,8 +102,8 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(shared: Arc<LinkShared>) -> Self {
-        let rate = shared.rate();
-        Self { shared, rate, changes: 0, line: Line::new(rate), in_busy_ps: 0 }
+        let spec = LinkSpec { law: shared.law(), rate: shared.rate() };
+        Self { shared, spec, changes: 0, line: spec.line(), in_busy_ps: 0 }
     }
 
     /// Takes up a rate that was changed. True if it was.
@@ -82,19 +113,31 @@ impl Link {
             return false;
         }
         self.changes = changes;
-        self.rate = self.shared.rate();
-        self.line.set_rate(self.rate);
+        self.spec.rate = self.shared.rate();
+        self.line.set_rate(self.spec.rate);
         true
+    }
+
+    /// Its law and its rate now.
+    pub(crate) fn spec(&self) -> LinkSpec {
+        self.spec
     }
 
     /// Bits per second; `None` where nothing takes any time.
     pub(crate) fn rate(&self) -> Option<BitRate> {
-        self.rate
+        self.spec.rate
     }
 
-    /// Puts a frame without FCS on the link, as soon as it is ready and the link is free.
-    pub(crate) fn occupy(&mut self, ready_ps: u64, frame: usize) -> Occupied {
-        self.line.occupy(ready_ps, line_octets(frame))
+    /// Puts a unit of `unit` octets on the link, as soon as it is ready and the link is free.
+    #[inline]
+    pub(crate) fn occupy(&mut self, ready_ps: u64, unit: usize) -> Occupied {
+        self.line.occupy(ready_ps, unit)
+    }
+
+    /// Octets that counters show for a unit of `unit` octets.
+    #[inline]
+    pub(crate) fn counted_octets(&self, unit: usize) -> u64 {
+        self.line.counted_octets(unit)
     }
 
     /// How long `octets` on the link take.
@@ -107,21 +150,22 @@ impl Link {
         self.line.free_at_ps()
     }
 
-    /// Counts frames of one destination that were sent.
+    /// Counts frames of one destination that were sent, and the time for which the link was
+    /// occupied so far.
     pub(crate) fn sent(&self, destination: &[u8], frames: usize, octets: u64) {
         self.shared.counters.sent(destination, frames, octets);
         self.shared.counters.out_busy_ns.set(self.line.busy_ps() / 1000);
     }
 
-    /// Counts what arrived, and the time that it took. False when the device gets nothing of it:
-    /// the link is down, or the check sequence is wrong.
+    /// Counts frames that arrived, and the time for which they occupied the link. False when the
+    /// device must drop them: the link is down, or the check sequence is wrong.
     pub(crate) fn received(&mut self, burst: &Burst) -> bool {
         let Self { shared, line, in_busy_ps, .. } = self;
         let counters = &shared.counters;
         if !shared.is_up() {
             return false;
         }
-        let line_ps = burst.lengths().map(|length| line.time_ps(line_octets(length)));
+        let line_ps = burst.lengths().map(|length| line.unit_ps(length));
         *in_busy_ps += line_ps.sum::<u64>();
         counters.in_busy_ns.set(*in_busy_ps / 1000);
         if burst.is_damaged() {
@@ -129,7 +173,7 @@ impl Link {
             counters.in_errors.add(burst.frames() as u64);
             return false;
         }
-        let octets = burst.lengths().map(counted_octets).sum();
+        let octets = burst.lengths().map(|length| line.counted_octets(length)).sum();
         counters.received(burst.head(), burst.frames(), octets);
         true
     }

@@ -1,67 +1,69 @@
-//! A line that frames occupy one after the other, each for its own time.
+//! A line that units (Ethernet frames without FCS, AAL5 service data units) occupy one after the
+//! other, each for its own time. The law of the link says how long ([`LinkLaw`]).
 //!
-//! The line keeps the time at which it is free again. A frame begins when it is ready and the line
-//! is free, and no time that passed unused is ever given back, so there is no burst above the
-//! rate, not even of two frames. A device thread that was kept from its CPU loses nothing: what
-//! was ready meanwhile still has its place on the line, one frame after the other.
+//! The line keeps the time at which it is free again. A unit begins when it is ready and the line
+//! is free. Time that passed unused is lost, so no burst exceeds the rate, not even one of two
+//! frames. A device thread that comes late changes nothing: each unit that was ready in the meantime
+//! gets its own time on the line.
 
 use linkrate_terms::BitRate;
 use linkrate_wire::link::{LinkLaw, Pace};
 
-/// The law of every link so far.
-pub const LAW: LinkLaw = LinkLaw::Ethernet;
-
-/// Octets for which a frame of `frame` bytes without FCS occupies its link.
-#[must_use]
-pub const fn line_octets(frame: usize) -> u64 {
-    LAW.line_octets(frame as u64)
-}
-
-/// Octets that the port's counters show for a frame of `frame` bytes without FCS.
-#[must_use]
-pub const fn counted_octets(frame: usize) -> u64 {
-    LAW.counted_octets(frame as u64)
-}
-
-/// The time something takes on a line.
+/// The time that a unit occupies a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupied {
     /// When its first bit is on the line.
     pub start_ps: u64,
-    /// When its last one has left it.
+    /// When its last bit has left the line.
     pub end_ps: u64,
 }
 
 /// One direction of a link.
 #[derive(Debug, Clone)]
 pub struct Line {
+    law: LinkLaw,
     pace: Pace,
     free_at_ps: u64,
     busy_ps: u64,
 }
 
 impl Line {
-    /// A line of that rate; without one nothing takes any time.
+    /// A line under a law, with a line rate in bit/s; without a rate nothing takes any time.
     #[must_use]
-    pub fn new(rate: Option<BitRate>) -> Self {
-        Self { pace: LAW.pace(rate), free_at_ps: 0, busy_ps: 0 }
+    pub fn new(law: LinkLaw, rate: Option<BitRate>) -> Self {
+        Self { law, pace: law.pace(rate), free_at_ps: 0, busy_ps: 0 }
     }
 
-    /// From now on frames take their time at another rate.
+    /// Changes the rate. Units that are on the line keep their times.
     pub fn set_rate(&mut self, rate: Option<BitRate>) {
-        self.pace = LAW.pace(rate);
+        self.pace = self.law.pace(rate);
     }
 
-    /// Puts `octets` on the line, as soon as they are ready and it is free.
-    pub fn occupy(&mut self, ready_ps: u64, octets: u64) -> Occupied {
+    /// Puts a unit of `unit` octets on the line, as soon as it is ready and the line is free.
+    #[inline]
+    pub fn occupy(&mut self, ready_ps: u64, unit: usize) -> Occupied {
         let start_ps = ready_ps.max(self.free_at_ps);
-        let time_ps = self.pace.time_ps(octets);
+        let time_ps = self.unit_ps(unit);
         self.free_at_ps = start_ps + time_ps;
         self.busy_ps += time_ps;
         Occupied { start_ps, end_ps: self.free_at_ps }
     }
 
-    /// How long `octets` take.
+    /// How long a unit of `unit` octets occupies the line.
+    #[inline]
+    #[must_use]
+    pub fn unit_ps(&self, unit: usize) -> u64 {
+        self.pace.time_ps(self.law.line_octets(unit as u64))
+    }
+
+    /// Octets that counters show for a unit of `unit` octets.
+    #[inline]
+    #[must_use]
+    pub fn counted_octets(&self, unit: usize) -> u64 {
+        self.law.counted_octets(unit as u64)
+    }
+
+    /// How long `octets` on the line take.
     #[must_use]
     pub fn time_ps(&self, octets: u64) -> u64 {
         self.pace.time_ps(octets)
@@ -82,33 +84,48 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use linkrate_wire::link::atm::OC3C;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn full_frames_at_a_gigabit_take_12_304_ns() {
-        let mut line = Line::new(Some(BitRate(1e9)));
+        let mut line = Line::new(LinkLaw::Ethernet, Some(BitRate(1e9)));
         // MTU 1500: 14 of header, and 24 more on the line
-        let first = line.occupy(0, line_octets(1514));
+        let first = line.occupy(0, 1514);
         assert_eq!((first.start_ps, first.end_ps), (0, 12_304_000));
-        assert_eq!(line.occupy(0, line_octets(1514)).start_ps, 12_304_000);
-        assert_eq!(line_octets(42), line_octets(60));
-        assert_eq!(line_octets(60), 84);
+        assert_eq!(line.occupy(0, 1514).start_ps, 12_304_000);
+        assert_eq!(line.unit_ps(42), line.unit_ps(60));
+        assert_eq!(line.unit_ps(60), line.time_ps(84));
+        assert_eq!(line.counted_octets(1514), 1518);
+    }
+
+    /// 9188 octets of Classical IP are 192 cells of 2.831 µs.
+    #[test]
+    fn an_atm_line_carries_whole_cells_in_26_of_27_columns() {
+        let mut line = Line::new(LinkLaw::Atm, Some(OC3C));
+        let unit = line.occupy(0, 9188);
+        assert_eq!(unit.end_ps, line.time_ps(192 * 53));
+        assert!((unit.end_ps as f64 - 192.0 * 424e12 / 149.76e6).abs() < 1.0);
+        assert_eq!(line.counted_octets(9188), 192 * 53);
+        line.set_rate(Some(BitRate(2.0 * OC3C.0)));
+        assert_eq!(line.unit_ps(9188), unit.end_ps / 2);
     }
 
     #[test]
     fn an_idle_line_earns_no_credit() {
-        let mut line = Line::new(Some(BitRate(1e9)));
-        line.occupy(0, 1000);
+        let mut line = Line::new(LinkLaw::Ethernet, Some(BitRate(1e9)));
+        line.occupy(0, 976);
         let later = 1_000_000_000_000;
-        assert_eq!(line.occupy(later, 1000).start_ps, later);
-        assert_eq!(line.occupy(later, 1000).start_ps, later + 8_000_000);
+        assert_eq!(line.occupy(later, 976).start_ps, later);
+        assert_eq!(line.occupy(later, 976).start_ps, later + 8_000_000);
         assert_eq!(line.busy_ps(), 24_000_000);
     }
 
     #[test]
     fn without_a_rate_nothing_takes_time() {
-        let mut line = Line::new(None);
+        let mut line = Line::new(LinkLaw::Ethernet, None);
         assert_eq!(line.occupy(7, 1 << 20), Occupied { start_ps: 7, end_ps: 7 });
     }
 
@@ -118,22 +135,23 @@ mod tests {
         fn a_line_never_exceeds_its_rate(
             frames in prop::collection::vec((0u64..50_000_000, 60usize..9014), 1..200),
             megabits in 1u32..40_000,
+            law in prop_oneof![Just(LinkLaw::Ethernet), Just(LinkLaw::Atm)],
         ) {
-            let rate = f64::from(megabits) * 1e6;
-            let mut line = Line::new(Some(BitRate(rate)));
+            let rate = BitRate(f64::from(megabits) * 1e6);
+            let mut line = Line::new(law, Some(rate));
             let (mut ready, mut placed) = (0, Vec::new());
             for (pause, bytes) in frames {
                 ready += pause;
-                let at = line.occupy(ready, line_octets(bytes));
+                let at = line.occupy(ready, bytes);
                 prop_assert!(at.start_ps >= ready);
-                placed.push((at, line_octets(bytes)));
+                placed.push((at, law.line_octets(bytes as u64)));
             }
             for pair in placed.windows(2) {
                 prop_assert!(pair[1].0.start_ps >= pair[0].0.end_ps);
             }
-            for (at, bytes) in placed {
-                let exact = bytes as f64 * 8e12 / rate;
-                prop_assert!(((at.end_ps - at.start_ps) as f64 - exact).abs() <= 0.5);
+            for (at, octets) in placed {
+                let exact = octets as f64 * 8e12 / law.payload_rate(rate).0;
+                prop_assert!(((at.end_ps - at.start_ps) as f64 - exact).abs() <= 0.51);
             }
         }
     }

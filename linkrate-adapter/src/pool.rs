@@ -1,13 +1,13 @@
 //! Memory that is used again and again.
 //!
-//! An item is lent out by sharing it. When every other holder has let go, it is free, and the next
-//! [`Pool::with_free`] takes it. Items that were free first are used first, so that as few as
-//! possible go through the cache.
+//! An item is lent by sharing it. It is free when all other holders have dropped it; the next
+//! [`Pool::with_free`] then takes it. Items that were free first are used first, so that as few items
+//! as possible pass through the cache.
 
 use std::sync::Arc;
 
-/// How many items are looked at from the front, where what is free soonest is, and again from
-/// where the last look ended, before the pool grows.
+/// Items that are looked at before the pool grows: as many from the front, where items are free
+/// soonest, as from the place where the last look ended.
 const PROBES: usize = 16;
 
 /// Items that are shared while in use.
@@ -17,20 +17,19 @@ pub struct Pool<T> {
     most: usize,
     /// Where the next look at the long-lent items begins.
     cursor: usize,
-    /// Where the next sweep begins, and how many items are to be looked at before all that were
-    /// lent have been seen free.
+    /// Where the next sweep begins, and the number of items that it still has to see free.
     swept: usize,
     to_sweep: usize,
     make: fn() -> T,
 }
 
 impl<T> Pool<T> {
-    /// Keeps at most `most` items; more than that are made and not kept.
+    /// Keeps at most `most` items. Further items are made and dropped after use.
     pub fn new(most: usize, make: fn() -> T) -> Self {
         Self { items: Vec::new(), most: most.max(1), cursor: 0, swept: 0, to_sweep: 0, make }
     }
 
-    /// Lets `fill` write into a free item, and shares it when it says so.
+    /// Lets `fill` write into a free item, and shares the item if `fill` succeeds.
     ///
     /// # Errors
     /// As `fill`; the item stays free.
@@ -41,7 +40,7 @@ impl<T> Pool<T> {
         self.to_sweep = self.items.len() + 1;
         if let Some(at) = self.free() {
             let item = &mut self.items[at];
-            // only the pool can share what nobody else holds
+            // nobody else holds it, so only the pool can share it
             if let Some(unshared) = Arc::get_mut(item) {
                 let result = fill(unshared)?;
                 return Ok((Arc::clone(item), result));
@@ -49,7 +48,7 @@ impl<T> Pool<T> {
         }
         let mut fresh = (self.make)();
         let result = fill(&mut fresh);
-        // kept even when nothing was written, or an idle reader would make one each time
+        // kept even if nothing was written: an idle reader would otherwise make an item each time
         let fresh = Arc::new(fresh);
         if self.items.len() < self.most {
             self.items.push(Arc::clone(&fresh));
@@ -57,8 +56,7 @@ impl<T> Pool<T> {
         Ok((fresh, result?))
     }
 
-    /// Tidies items that nobody holds any more, some at each call, until it has seen all free that
-    /// were lent.
+    /// Clears items that nobody else holds, a few at each call, until every lent item was seen free.
     pub fn sweep(&mut self, tidy: impl Fn(&mut T)) {
         let length = self.items.len();
         if self.to_sweep == 0 {

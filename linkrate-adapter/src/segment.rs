@@ -1,4 +1,4 @@
-//! A part of a testbed in the hands of its device thread: the fabric, and the devices on it.
+//! A segment as its device thread owns it: the fabric, and the devices on it.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use linkrate_wire::lro::{Parts, Row};
 
 use crate::counters::SwitchCounters;
 use crate::device::Device;
-use crate::fabric::Fabric;
 use crate::fabric::faults::{FaultInjector, Faults};
 use crate::fabric::vlans::Vlans;
+use crate::fabric::{Fabric, Flight};
 use crate::frame::Burst;
 use crate::link::Link;
 
-/// Frames that a link of a device takes in one turn, and what else comes with the last of them.
+/// Frames that a device takes from a link in one turn. The last burst is taken whole.
 const BUDGET: usize = 256;
 
 /// A device, with the port of the fabric that each of its links leads to.
@@ -40,7 +40,7 @@ impl Segment {
     /// Adds a device, whose links lead to these ports of the fabric.
     pub(crate) fn attach(&mut self, number: usize, device: Box<dyn Device>, ports: Vec<usize>) {
         for (port, link) in ports.iter().zip(device.links()) {
-            self.fabric.attach(*port, link.rate());
+            self.fabric.attach(*port, link.spec());
         }
         if self.stations.len() <= number {
             self.stations.resize_with(number + 1, || None);
@@ -91,6 +91,7 @@ impl Segment {
         for Station { device, ports } in stations.iter_mut().flatten() {
             for (link, port) in ports.iter().enumerate() {
                 let Some(flight) = fabric.to(*port) else { continue };
+                count_dropped(flight, &device.links()[link]);
                 let mut frames = 0;
                 while frames < BUDGET {
                     let Some((at_ps, burst)) = flight.arrived(now_ps) else { break };
@@ -105,7 +106,7 @@ impl Segment {
         any
     }
 
-    /// When there is something to do that no doorbell announces.
+    /// When the segment must be called again if no doorbell rings.
     pub(crate) fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
         let Self { fabric, stations, .. } = self;
         let mut due_ps = None;
@@ -118,7 +119,7 @@ impl Segment {
                 }
             }
         }
-        // forwarding shows when a device is interrupted, and not before
+        // a host sees forwarded frames with its next interrupt, and not before
         sooner(fabric.due_ps(&|flight| {
             let stations = stations.iter().flatten();
             let links = stations.flat_map(|Station { device, ports }| {
@@ -127,6 +128,14 @@ impl Segment {
             links.min()
         }));
         due_ps
+    }
+}
+
+/// Counts frames that were dropped on the way to a link.
+fn count_dropped(flight: &mut Flight, link: &Link) {
+    match flight.take_dropped() {
+        0 => {}
+        dropped => link.shared.counters.rx_drop_in_flight.add(dropped),
     }
 }
 

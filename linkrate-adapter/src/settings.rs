@@ -1,8 +1,8 @@
-//! The settings of a port: what was requested, and what its device says it has applied.
+//! The settings of a port: the requested settings, and the settings that its device has applied.
 //!
-//! A request is not an effect. The device takes a request up with its next look, and writes down
-//! the settings that it works with from then on. A reader of settings gets that, and never the
-//! request.
+//! A request is not an effect. The device takes a request up in its next turn, and acknowledges the
+//! settings that it works with from then on. A reader gets the acknowledged settings, and never the
+//! requested settings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use linkrate_terms::PortKnobs;
 
-/// How long a device may take to apply a request. It looks at once, and on a busy CPU within some
-/// milliseconds.
+/// How long a device may take to apply a request. It takes some milliseconds on a busy CPU.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A port's settings.
@@ -37,7 +36,7 @@ struct Applied {
 pub struct NotAcknowledged;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // what it guards is replaced whole
+    // a holder that panicked left a whole value: it is only ever replaced
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -55,7 +54,7 @@ impl Settings {
     pub(crate) fn request(&self, knobs: PortKnobs) {
         let mut requested = lock(&self.requested);
         *requested = knobs;
-        // inside the lock: a device that sees the number and then locks sees the knobs
+        // inside the lock: a device that sees the number and then locks also sees the knobs
         self.requests.fetch_add(1, Ordering::Release);
     }
 
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_what_the_device_answered() {
+    fn a_reader_gets_the_answer_of_the_device() {
         let settings = Settings::new(PortKnobs::default());
         let (first, _) = settings.requested();
         settings.acknowledge(first, PortKnobs::default());

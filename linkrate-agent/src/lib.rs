@@ -11,6 +11,8 @@
 //! CPUs, [`send_buffers`] checks whether senders wait for room.
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod cpu_meter;
 pub mod duty;

@@ -88,7 +88,7 @@ pub enum Request {
         peer_name: String,
         /// Process id of the other host's agent, which names its network namespace.
         peer_pid: u32,
-        /// Queue pairs the wire's ends can have at most.
+        /// Most queue pairs of each end.
         queues: u32,
     },
     /// Create a TAP in this host whose reader does every offload. It is down.
@@ -175,6 +175,8 @@ pub enum Request {
     AwaitFlows,
     /// Let the flows run.
     Begin,
+    /// Tell the bytes of each flow so far.
+    Progress,
     /// Prepare to sample these CPUs: read the names of the kernel's functions, and try whether
     /// sampling is allowed.
     PrepareProfile {
@@ -332,6 +334,11 @@ pub enum Reply {
     },
     /// To [`Request::Connect`] and [`Request::AwaitFlows`].
     Flows(FlowFacts),
+    /// To [`Request::Progress`].
+    Progress {
+        /// Payload bytes sent and received since the flow began, by flow.
+        bytes: Vec<u64>,
+    },
     /// To [`Request::Measure`].
     Window(Box<WindowReport>),
     /// To [`Request::Finish`].

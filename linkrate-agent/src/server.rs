@@ -240,6 +240,10 @@ impl Agent<'_> {
                 session.control.begin();
                 Ok(Reply::Done)
             }
+            Request::Progress => match &self.session {
+                Some(session) => Ok(Reply::Progress { bytes: session.progress() }),
+                None => Err(refusal("progress came before the flows")),
+            },
             Request::PrepareProfile { cpus } => {
                 self.profiler = Some(Profiler::prepare(&cpus)?);
                 Ok(Reply::Done)
@@ -424,7 +428,7 @@ fn configure_interface(setup: &InterfaceSetup) -> Result<Reply, Refusal> {
     route.disable_ipv6(&setup.name)?;
     route.add_address(&setup.name, setup.address, setup.prefix_length)?;
     route.set_up("lo")?;
-    // a wire is made with as many queues as any run needs; a run that does not ask has one
+    // an interface has as many queues as any run needs; a run that does not ask uses one
     let mut ethtool = Ethtool::open()?;
     if ethtool.can_set_channels(&setup.name)? {
         knobs::set_queues(&mut ethtool, &setup.name, 1)?;

@@ -347,6 +347,12 @@ impl Session {
         Some(format!("flow \"{}\" ended before the window closed", ended.name))
     }
 
+    /// Payload bytes that each flow has sent and received so far.
+    pub fn progress(&self) -> Vec<u64> {
+        let flows = self.flows.iter();
+        flows.map(|flow| flow.counters.sent().saturating_add(flow.counters.received())).collect()
+    }
+
     /// Ends all flows and closes their sockets. A flow that does not end is broken, and left alone.
     pub fn finish(self) -> Finished {
         self.control.stop();

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_idle_nor_stolen_is_load() {
+    fn load_is_neither_idle_nor_stolen() {
         let times = |at_ns, idle_ns, steal_ns| CpuTimes {
             cpu: 3,
             at_ns,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tick_is_a_load_only_where_ticks_are_not_the_measure() {
+    fn ignores_a_single_tick_where_time_is_read_in_ticks() {
         let loads =
             [Load { cpu: 0, busy: 0.1, steal: 0.0 }, Load { cpu: 1, busy: 3.0, steal: 2.5 }];
         assert_eq!(background(&loads, true).state, State::Limited);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_governor_stands_still() {
+    fn only_one_governor_keeps_the_clock_rate() {
         let of = |names: &[&str]| frequency_of(&names.iter().map(|n| (*n).to_owned()).collect());
         assert_eq!(of(&[]).state, State::Good);
         assert_eq!(of(&["performance"]).state, State::Good);

@@ -52,7 +52,7 @@ mod tests {
     use crate::State;
 
     #[test]
-    fn an_obstacle_has_a_remedy() {
+    fn every_obstacle_has_a_remedy() {
         let some = ["eth1 (e1000e, 1.000 Gb/s)".to_owned()];
         for (interfaces, root, state, part) in [
             (&[][..], true, State::Good, "create their own"),

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_that_paces_and_a_missing_cubic_are_told() {
+    fn reports_a_pacing_default_and_a_missing_cubic() {
         assert_eq!(congested("reno cubic", "cubic").state, Good);
         let bbr = congested("reno bbr cubic", "bbr");
         assert_eq!(bbr.state, Limited);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_shut_is_not_one_that_is_absent() {
+    fn tells_a_closed_device_from_a_missing_one() {
         let state = |kind: io::ErrorKind| {
             let error = SysError::new("open", "/dev/net/tun", kind).with_hint("a remedy");
             tun(Err(error)).state

@@ -1,14 +1,16 @@
 //! What this host can measure, how exactly, and how it could be tuned.
 //!
 //! [`examine`] lists what this host can and cannot measure, each finding with its remedy. It reads
-//! what the kernel reports and tries what it can undo; it changes nothing on the host. `cpus` looks
-//! at placement, idle time and load, `kernel` at kernel features, `interfaces` at the interfaces of
-//! this host. A trial testbed shows whether runs are possible.
+//! the reports of the kernel, and tries only steps that it can undo; it changes nothing on the host.
+//! `cpus` examines placement, idle time and load, `kernel` the features of the kernel, `interfaces`
+//! the interfaces of this host. A trial testbed shows whether runs are possible.
 //!
 //! [`tuning`] says which settings cost throughput or CPU time, and prints the commands that change
 //! them. [`self_test`] checks the CPU meters against loads of known size.
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cpus;
 mod interfaces;
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_a_missing_testbed_with_a_remedy() {
+    fn a_missing_program_is_reported_with_a_remedy() {
         let placement = Placement::choose(&TestbedSpec::default()).unwrap();
         let findings = trial(Path::new("/no/such/linkrate"), Arc::default(), &placement);
         assert_eq!((findings.len(), findings[0].state), (1, State::Missing));

@@ -3,6 +3,7 @@
 
 mod facts;
 mod sockets;
+mod steady;
 mod window;
 
 use std::sync::atomic::Ordering;
@@ -164,7 +165,6 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         Task::Workload(workload) => {
             let flows = sockets::connect(testbed, workload, spec, clients)
                 .map_err(|error| failure(Stage::Connect, error))?;
-            sockets::check(&spec.socket, workload, &flows)?;
             (Some(workload), Some(flows))
         }
     };
@@ -176,7 +176,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let Windows { sut, clients: far_ends, adapter } =
+    let Windows { sut, clients: far_ends, adapter, unsteady_flows, seen: windows } =
         window::measure(testbed, spec, clients).map_err(measured)?;
     let (mut latency, mut strangers) = (Vec::new(), Strangers::default());
     let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
@@ -200,7 +200,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
     let begun = Begun { knobs: interface, links };
-    let observed = recheck::observe(testbed, &begun, &sut, &far_ends)?;
+    let observed = recheck::observe(testbed, &begun, &sut, &far_ends, windows)?;
     if let Some(reason) = testbed.ground.broken() {
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
     }
@@ -212,6 +212,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         interface: begun.knobs,
         adapter,
         links: begun.links,
+        unsteady_flows,
         shared_cpus: testbed.placement.is_shared(),
     };
     let mut measurement = measurement::of_reports(workload, &spec.socket, reports);

@@ -34,7 +34,7 @@ pub(crate) use made::add;
 pub use steering::ReceiveSteering;
 pub use veth::Veth;
 
-/// What a testbed stands on.
+/// The ground of a testbed.
 #[derive(Debug)]
 pub enum Ground {
     /// A veth pair for each client.
@@ -156,8 +156,8 @@ impl Ground {
         }
     }
 
-    /// Ports that a run's connections must be shared out to: adapters that steer by destination
-    /// port can tell only different ports apart.
+    /// The number of destination ports for a run's connections: an adapter that steers by destination
+    /// port treats connections to one port alike.
     pub(crate) fn listeners(&self, run: &RunSpec, flows: u64) -> u32 {
         match self {
             Self::Adapters(adapters) if adapters.steers_by_port(run) => {
@@ -167,8 +167,8 @@ impl Ground {
         }
     }
 
-    /// What the first `ports` ports of virtual adapters count from `start_ns` to `end_ns`; waits by
-    /// `sleep_until`.
+    /// The evidence of the first `ports` ports of virtual adapters from `start_ns` to `end_ns`; waits
+    /// with `sleep_until`.
     ///
     /// # Errors
     /// Those of `sleep_until`.
@@ -210,10 +210,9 @@ impl Ground {
         self.adapters().map(|adapters| adapters.strayed(placement)).unwrap_or_default()
     }
 
-    /// A part of the ground that has ended by itself, as a sentence.
+    /// A part of the ground that has ended by itself, with the reason.
     pub(crate) fn broken(&self) -> Option<String> {
-        let port = self.adapters()?.broken()?;
-        Some(format!("the drivers of port {port} have ended"))
+        self.adapters()?.broken()
     }
 
     /// Whether received packets interrupt idle CPUs: the interrupts of real adapters do, driver

@@ -17,6 +17,8 @@
 //! - [`placement`] decides the CPUs of each role; [`congestion`] checks names of algorithms.
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod congestion;
 pub mod connection;

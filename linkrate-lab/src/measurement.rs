@@ -27,6 +27,8 @@ pub struct Reports {
     pub adapter: Option<AdapterEvidence>,
     /// The links of existing interfaces.
     pub links: Vec<LinkEvidence>,
+    /// Flows that did not move steadily when the window opened.
+    pub unsteady_flows: u32,
     /// Whether both roles share their CPUs.
     pub shared_cpus: bool,
 }
@@ -80,6 +82,7 @@ pub fn of_reports(
             receive_packets_by_cpu: reports.sut.receive_packets_by_cpu,
             adapter: reports.adapter.map(Box::new),
             links: reports.links,
+            unsteady_flows: reports.unsteady_flows,
         },
         profile: reports.sut.profile,
         remarks,
@@ -248,10 +251,12 @@ mod tests {
             interface: InterfaceKnobs::default(),
             adapter: None,
             links: Vec::new(),
+            unsteady_flows: 2,
             shared_cpus: false,
         };
         let workload = Workload::default();
         let measured = of_reports(Some(&workload), &SocketKnobs::default(), reports);
+        assert_eq!(measured.evidence.unsteady_flows, 2);
         let traffic = &measured.traffic;
         assert_eq!((traffic.transmit_bytes, traffic.receive_bytes), (4_000, 500));
         // the mean of both clients' windows, and the SUT's own

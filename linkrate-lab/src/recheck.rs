@@ -4,7 +4,7 @@
 //! to [`linkrate_study::belief`], which decides whether the run counts.
 
 use linkrate_agent::protocol::WindowReport;
-use linkrate_study::belief::{ClockSeen, KnobsSeen, Observed, RateSeen};
+use linkrate_study::belief::{ClockSeen, KnobsSeen, Observed, RateSeen, WindowSeen};
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::measurement::LinkEvidence;
@@ -24,7 +24,7 @@ pub struct Begun {
     pub links: Vec<LinkEvidence>,
 }
 
-/// Observes what has become of the state in which a run began.
+/// Observes what has become of the state in which a run began; its windows were observed already.
 ///
 /// # Errors
 /// When an agent does not answer, and when an existing link is down.
@@ -33,6 +33,7 @@ pub fn observe(
     begun: &Begun,
     sut: &WindowReport,
     far_ends: &[FarEndReport],
+    windows: Vec<WindowSeen>,
 ) -> Result<Observed, RunFailure> {
     let clients = far_ends.len();
     let mut rates = model_rates(testbed, clients);
@@ -51,6 +52,7 @@ pub fn observe(
         knobs: knobs(testbed, &begun.knobs, clients)?,
         rates,
         clocks: clocks(testbed, clients)?,
+        windows,
         steered_to: steered.then(|| testbed.placement.sut.clone()),
     })
 }

@@ -59,7 +59,19 @@ impl Testbed {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<Self, LabError> {
-        let topology = Topology::of(spec);
+        Self::build_on(Topology::of(spec), spec, placement, options)
+    }
+
+    /// Builds the testbed of `spec` with another topology.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub fn build_on(
+        topology: Topology,
+        spec: &TestbedSpec,
+        placement: &Placement,
+        options: &LabOptions,
+    ) -> Result<Self, LabError> {
         let Built { ground, mut sut, mut clients, namespaces, receive_steering } =
             Ground::build(spec, &topology, placement, options)?;
         let idle_source = account(&ground, &mut sut, &mut clients, placement, spec.cpu_meter)?;
@@ -158,10 +170,12 @@ impl Testbed {
         if let Ground::Adapters(adapters) = &mut self.ground {
             adapters.remove(interface);
         }
-        self.clients.retain(|client| client.sut_interface != interface);
-        let leads_there =
-            |segment: &Segment| segment.ports.iter().any(|port| port.interface == interface);
-        self.topology.segments.retain(|segment| !leads_there(segment));
+        let has =
+            |segment: &Segment, name: &str| segment.ports.iter().any(|port| port.interface == name);
+        if let Some(gone) = self.topology.of_interface(interface) {
+            self.clients.retain(|client| !has(gone, &client.sut_interface));
+        }
+        self.topology.segments.retain(|segment| !has(segment, interface));
     }
 }
 

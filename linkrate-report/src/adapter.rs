@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use linkrate_terms::lab::{AdapterReport, PortReport, SettingsReport};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_terms::model::LinkKind;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model};
 use serde_json::json;
 
@@ -47,13 +48,23 @@ fn one_model(model: &Model, style: Style) -> String {
         // writing to a String does not fail
         let _ = write!(text, "\n  {name:<NAMES$}{value}");
     };
-    let rate = |rate: Option<BitRate>| rate.map_or("as fast as it goes".to_owned(), line_rate);
+    let rate = |rate: Option<BitRate>| rate.map_or("no limit".to_owned(), line_rate);
     let (rings_out, rings_in) = (model.transmit_ring.into(), model.receive_ring.into());
     line("source", model.source.clone());
     let (ports, queues) = (model.ports as usize, model.queues as usize);
     line("ports", format!("{ports}, each with {}", count(queues, "queue pair")));
-    line("link", rate(model.rate));
-    line("bus", model.bus.map_or("never limits".to_owned(), line_rate));
+    line(
+        "link",
+        format!(
+            "{}{}",
+            rate(model.rate),
+            match model.link {
+                LinkKind::Ethernet => "",
+                LinkKind::Atm => ", ATM over SONET",
+            }
+        ),
+    );
+    line("bus", model.bus.map_or("no limit".to_owned(), line_rate));
     line("superframe", format!("{} bytes", grouped(model.superframe.into())));
     line("largest MTU", format!("{} bytes", grouped(model.max_mtu.into())));
     line("rings", format!("{} out, {} in", grouped(rings_out), grouped(rings_in)));
@@ -94,7 +105,7 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
         // writing to a String does not fail
         let _ = write!(text, "\n  {name:<NAMES$}{value}");
     };
-    line("reaches", &format!("{}, by a {}", port.reaches.join(", "), port.wire));
+    line("reaches", &format!("{}, by a {}", port.reaches.join(", "), port.fabric));
     if let Some(file) = &port.capture {
         line("captured to", file);
     }
@@ -112,10 +123,10 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
     let evidence = evidence_of(port);
     let mean = |mean: Option<f64>| mean.map(|mean| number::significant(mean, 3));
     if let Some(mean) = mean(evidence.segments_per_superframe()) {
-        line("cut", &format!("{mean} frames from a superframe, on the mean"));
+        line("cut", &format!("{mean} frames from each superframe (mean)"));
     }
     if let Some(mean) = mean(evidence.merges_per_superframe()) {
-        line("merged", &format!("{mean} frames to a superframe, on the mean"));
+        line("merged", &format!("{mean} frames to each superframe (mean)"));
     }
     text.push_str(&counters(&port.counters));
     text
@@ -224,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_stand_by_what_they_are_about() {
+    fn groups_counters_by_subject() {
         let named = |name: &str, value| (name.to_owned(), value);
         let text = counters(&BTreeMap::from([
             named("ifHCOutOctets", 1_234_567),

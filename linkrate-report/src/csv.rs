@@ -27,11 +27,24 @@ pub fn runs(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
         }
     }
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(header(&factors))?;
+    writer.write_record(header(&factors).into_iter().map(no_formula))?;
     for run in &results.runs {
-        writer.write_record(row(results, &factors, run))?;
+        writer.write_record(row(results, &factors, run).into_iter().map(no_formula))?;
     }
     writer.into_inner().map_err(|error| ReportError::Csv(error.into_error().into()))
+}
+
+/// The field as no spreadsheet takes it for a formula: text that begins like one gets an apostrophe
+/// in front, which spreadsheets read as "this is text". Numbers stay as they are.
+fn no_formula(field: String) -> String {
+    // the wide forms are read as the narrow ones in East Asian locales
+    let begins =
+        |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠') || c.is_control();
+    if field.trim_start().starts_with(begins) || field.starts_with(char::is_control) {
+        let number = field.parse::<f64>().is_ok_and(f64::is_finite);
+        return if number { field } else { format!("'{field}") };
+    }
+    field
 }
 
 /// What a field holds: text, or nothing.
@@ -58,7 +71,8 @@ const OUTCOME: &[Column<StoredRun>] = &[
     ("ports", |run| run.spec.ports.and_then(text)),
 ];
 
-/// What is the same for all runs, but must not get lost when the file is passed on.
+/// Values that are the same for all runs. Each row has them, so that the file is complete without its
+/// directory.
 const TESTBED: &[Column<StudyResults>] = &[
     // so that rows of several result sets can stand in one table
     ("results", |results| Some(results.results.clone())),
@@ -173,7 +187,7 @@ const CPU: &[Column<Measurement>] = &[
     ("client_window_ns", |run| text(window_ns(&run.client_cpu))),
     ("client_busy_ns", |run| text(run.client_cpu.busy_ns())),
     ("client_cpu_percent", |run| {
-        // a client that shares the SUT's CPUs has no figure of its own
+        // the time of a client that shares the SUT's CPUs cannot be separated
         (!run.client_cpu.shared).then(|| figure(run.client_cpu.percent())).flatten()
     }),
     ("client_steal_ns", |run| {

@@ -1,5 +1,7 @@
 //! Text of studies and hosts within Markdown.
 
+use linkrate_terms::clean::is_harmful;
+
 /// Text without a meaning in Markdown, in a table's cell too: markup and HTML are escaped, line
 /// breaks become blanks.
 pub(crate) fn escaped(text: &str) -> String {
@@ -14,7 +16,7 @@ pub(crate) fn escaped(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            c if c.is_control() => out.push(' '),
+            c if is_harmful(c) => out.push(' '),
             c => out.push(c),
         }
     }
@@ -35,12 +37,13 @@ mod tests {
     #[test]
     fn markup_is_text() {
         assert_eq!(escaped("a|b *c* <d> `e`\nf"), "a\\|b \\*c\\* &lt;d&gt; \\`e\\` f");
+        assert_eq!(escaped("a\u{1b}[2J\u{202e}b"), "a \\[2J b");
         assert_eq!(escaped("rx_usecs [1]"), "rx\\_usecs \\[1\\]");
         assert_eq!(escaped("±2.5 %, 1.0 to 2.0"), "±2.5 %, 1.0 to 2.0");
     }
 
     #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
+    fn makes_a_fence_longer_than_its_content() {
         assert_eq!(fenced("a"), "```toml\na\n```");
         assert!(fenced("a ```` b").starts_with("`````toml\n"));
     }

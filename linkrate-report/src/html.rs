@@ -5,6 +5,7 @@
 //! and the style sheet shows one: a chart that is only scaled down is not legible on a phone.
 
 use linkrate_study::results::StudyResults;
+use linkrate_terms::clean::is_harmful;
 use serde::Serialize;
 
 use crate::ReportError;
@@ -28,5 +29,5 @@ pub fn page(results: &StudyResults) -> Result<String, ReportError> {
     let css = include_str!("../templates/report.css");
     let page = render("report.html", TEMPLATE, &Page { css, paper: Paper::new(results)? })?;
     // HTML has no place for control characters, not even escaped
-    Ok(page.replace(|c: char| c.is_control() && c != '\n', " "))
+    Ok(page.replace(|c: char| is_harmful(c) && c != '\n', " "))
 }

@@ -19,7 +19,7 @@ pub struct Style {
     pub color: bool,
 }
 
-/// What is written on: so many columns, in colour or not.
+/// The page: its columns, and whether it has colours.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paper {
     pub(crate) width: u16,

@@ -21,6 +21,8 @@
 //! empty field in CSV. It is never a zero.
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod adapter;
 pub mod charts;

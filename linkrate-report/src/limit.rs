@@ -18,7 +18,7 @@ pub const LIMIT_FORMAT: u32 = 1;
 /// The Classical IP MTU (RFC 2225), beside which the published formula is put.
 const CLASSICAL_IP_MTU: u32 = 9180;
 
-/// A link, what it carries, and the limit.
+/// A link, its traffic, and the limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     link: Link,
@@ -106,7 +106,7 @@ fn table(cases: &[Case]) -> String {
     lay_out(&header, rows, 0)
 }
 
-/// The limit and what it counts, then every byte of one unit.
+/// The limit and its packet rates, then every byte of one unit.
 fn account(case: &Case, style: Style) -> String {
     let limit = &case.limit;
     let title = format!("{}, MTU {}", traffic_name(&case.traffic), case.traffic.mtu);

@@ -49,7 +49,7 @@ fn file_name(figure: &Figure, index: usize) -> String {
     format!("figure-{}-{letter}.svg", figure.number)
 }
 
-/// A drawing as a file of its own, on a white ground, since its surroundings are not known.
+/// A drawing as a separate file, on white, since its background is not known.
 fn file(picture: &Picture) -> Result<String, ReportError> {
     let svg = render("figure.svg", FIGURE, picture)?;
     Ok(svg.replace(|c: char| c.is_control() && c != '\n', " "))
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_lines_are_not_heaped_up() {
+    fn writes_no_repeated_empty_lines() {
         assert_eq!(settled("a\n\n\n\nb  \n"), "a\n\nb\n");
     }
 }

@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn an_uneven_interval_prints_its_longer_side() {
+    fn prints_the_longer_side_of_an_uneven_interval() {
         let interval = Interval { mean: 10.0, low: Some(9.8), high: Some(10.5) };
         assert_eq!(
             margin(&Quantity { interval, unit: Unit::MicrosecondsPerKb }).as_deref(),
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_interval_earns_a_fourth_digit() {
+    fn a_narrow_interval_has_a_fourth_digit() {
         let narrow = quantity(941.48e6, Some(0.5e6), Unit::BitsPerSecond);
         assert_eq!(mean(&narrow), "941.5 Mb/s");
         assert_eq!(ends(&narrow).as_deref(), Some("941.0 to 942.0 Mb/s"));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_carry_a_sign_and_tell_their_ends_apart() {
+    fn changes_have_a_sign_and_distinct_ends() {
         let ratio = |mean, low, high| Interval { mean, low: Some(low), high: Some(high) };
         let wide = change(&ratio(0.29, 0.27, 0.31));
         assert_eq!((wide.mean.as_str(), wide.ends.as_deref()), ("−71 %", Some("−73 to −69 %")));

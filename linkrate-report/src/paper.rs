@@ -122,7 +122,7 @@ pub struct Paper<'a> {
     pub cell_figures: Vec<Figure>,
     /// Figures of effects.
     pub effect_figures: Vec<Figure>,
-    /// What is claimed.
+    /// The claims.
     pub claimed: Option<Numbered>,
     /// Published figures beside the measured ones.
     pub published_figures: Vec<Figure>,
@@ -142,7 +142,7 @@ pub struct Paper<'a> {
     pub failures: Vec<Failure<'a>>,
     /// Effects that were not shown.
     pub not_shown: Option<Numbered>,
-    /// What is the same in every cell.
+    /// Evidence that is the same in every cell.
     pub common: Vec<(&'static str, String)>,
     /// The evidence.
     pub evidence: Vec<Numbered>,

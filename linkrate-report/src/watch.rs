@@ -249,9 +249,7 @@ mod tests {
                 name: "service demand of software GSO".to_owned(),
                 half_width: 0.071,
             }),
-            waits_for: Some(
-                "service demand of software GSO: ±7.10 %, asked for are ±2.50 %".to_owned(),
-            ),
+            waits_for: Some("service demand of software GSO: ±7.10 %, expected ±2.50 %".to_owned()),
             left: Some(TimeLeft { likely_seconds: 75.2, at_most_seconds: 300.0 }),
             ended: None,
             cells: vec![

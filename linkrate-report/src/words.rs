@@ -34,7 +34,11 @@ pub fn order(method: &Method) -> String {
     match mirrors.is_empty() {
         true => "in random order".to_owned(),
         false => {
-            format!("in random order, {} in that of {} reversed", blocks(&mirrors), blocks(&firsts))
+            format!(
+                "in random order, {} in the reverse order of {}",
+                blocks(&mirrors),
+                blocks(&firsts)
+            )
         }
     }
 }
@@ -220,10 +224,10 @@ mod tests {
         let text = "title = \"t\"\n[factors]\noffload = [\"none\", \"tso\"]\n";
         let study = linkrate_study::file::parse("t", "t.toml", text);
         let mut method = study.unwrap_or_else(|errors| panic!("{errors}")).method;
-        let both = "in random order, blocks 2 and 5 in that of blocks 1 and 3 reversed";
+        let both = "in random order, blocks 2 and 5 in the reverse order of blocks 1 and 3";
         assert_eq!(order(&method), both);
         method.max_blocks = 4;
-        assert_eq!(order(&method), "in random order, block 2 in that of block 1 reversed");
+        assert_eq!(order(&method), "in random order, block 2 in the reverse order of block 1");
         method.max_blocks = 1;
         assert_eq!(order(&method), "in random order");
         (method.max_blocks, method.order) = (30, Order::Independent);
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unclaimed_effect_says_why() {
+    fn an_unclaimed_effect_has_a_reason() {
         let mut effect = effects(&[(0.985, false)]).remove(0);
         assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("interval includes no change"));
         effect.ratio.high = Some(0.99);

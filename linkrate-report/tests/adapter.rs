@@ -65,7 +65,7 @@ fn ports() -> AdapterReport {
         ports: vec![PortReport {
             name: "eth0".to_owned(),
             adapter: Some(0),
-            wire: "switch".to_owned(),
+            fabric: "switch".to_owned(),
             reaches: vec!["client-0".to_owned(), "client-1".to_owned()],
             link_up: false,
             link_rate: Some(BitRate(1e9)),
@@ -110,7 +110,7 @@ fn a_port_shows_what_is_set_and_counted() {
 }
 
 #[test]
-fn a_change_says_where_else_it_was_made() {
+fn names_the_other_ports_that_a_change_applies_to() {
     let report = SettingsReport {
         port: "eth0".to_owned(),
         settings: BTreeMap::from([("mtu".to_owned(), "9000".to_owned())]),

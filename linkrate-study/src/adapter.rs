@@ -34,7 +34,7 @@ pub enum AdapterError {
     Model {
         /// The file as it was given.
         file: String,
-        /// What is wrong with it.
+        /// The reason.
         error: model::ModelError,
     },
 }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_says_what_would_be_right() {
+    fn invalid_values_name_the_expected_ones() {
         for (given, message) in [
             ("gigabti", "unknown adapter \"gigabti\"; did you mean \"gigabit\"?"),
             (

@@ -3,7 +3,7 @@
 //! Which function belongs to which category stands in `categories.toml`, with a reason on each line;
 //! [`table`] reads it. [`of_runs`] makes the shares. The samples say how the busy time is divided;
 //! how much busy time there was, the meter says, which counts every nanosecond. How far the samples
-//! alone would have been off is held against [`error_points`], what sampling can be off by.
+//! alone would have been off is compared with [`error_points`], the largest error of sampling.
 
 pub mod table;
 
@@ -21,7 +21,7 @@ use table::Table;
 /// 10 µs for each entry were seen by the meter and not by the samples, on virtual machines.
 pub const IDLE_ENTRY_NS: f64 = 15_000.0;
 
-/// Where the kernel does not count entries into idle, what they are taken for, in percentage points.
+/// Entries into idle where the kernel does not count them, in percentage points.
 const UNCOUNTED_POINTS: f64 = 15.0;
 
 /// Standard errors of the count of samples that are allowed for.
@@ -111,7 +111,7 @@ fn missing(run: &Measurement, profile: &Profile) -> u64 {
     let taken = |cpu: u32| profile.cpus.iter().find(|(number, _)| *number == cpu).map(|(_, n)| *n);
     let of_cpu = |cpu: &linkrate_terms::measurement::CpuTime| {
         let due = cpu.window_ns.saturating_sub(cpu.steal_ns) / profile.period_ns;
-        // beyond what is idle by the meter they cannot be
+        // they cannot exceed the idle time of the meter
         let idle = cpu.window_ns.saturating_sub(cpu.busy_ns) / profile.period_ns;
         due.saturating_sub(taken(cpu.cpu).unwrap_or(due)).min(idle)
     };
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sampled_of_a_long_idle_cpu_was_idle() {
+    fn missing_samples_of_a_long_idle_cpu_count_as_idle() {
         // 2000 due, 1000 taken of which 400 busy: 20 % busy, as the meter says
         let throttled =
             Profile { period_ns: 1_000_000, throttled: 1, idle_entries: Some(0), ..profile() };

@@ -1,12 +1,13 @@
-//! Whether a run can be believed: the figures of another program, another link rate, another clock
-//! or an offload that did nothing must not stand as those of the system under test.
+//! Whether a run can be believed: figures that another program, another link rate, another clock or
+//! an offload without effect has changed are not those of the system under test.
 //!
 //! [`judge`] decides, and nothing else does. It is a pure function of what was asked, of the
 //! measurement, and of what the testbed [observed](Observed) around it. A run that is refused is
 //! stored with the reason and without figures.
 //!
 //! - [`programs`]: other programs on the CPUs
-//! - [`observed`]: threads, knobs, link rates and clocks that were not what they should be
+//! - [`observed`]: threads, knobs, link rates, clocks and windows beside the expected ones
+//! - `sockets`: socket options beside the requested ones
 //! - [`counters`]: the run's counters against each other
 //! - [`merging`]: LRO that was on and merged nothing
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
@@ -20,15 +21,16 @@ pub mod counters;
 pub mod merging;
 pub mod observed;
 pub mod programs;
+mod sockets;
 
-pub use observed::{ClockSeen, KnobsSeen, Observed, RateSeen, Strayed};
+pub use observed::{ClockSeen, KnobsSeen, Observed, RateSeen, Strayed, WindowSeen};
 
 /// Whether a run counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Belief {
     /// It does. The remarks, full sentences, belong beside its figures.
     Believed {
-        /// Usually none.
+        /// Usually empty.
         remarks: Vec<String>,
     },
     /// It does not.
@@ -40,7 +42,7 @@ pub enum Belief {
 pub struct Refusal {
     /// The step of the run that the reason belongs to.
     pub stage: Stage,
-    /// The thread, knob, interface, host or program that is to blame.
+    /// The thread, knob, interface, host or program that is the cause.
     pub named: String,
     /// A sentence without its full stop, with the value and the expected one.
     pub reason: String,
@@ -78,7 +80,8 @@ pub fn judge(run: &Run<'_>) -> Belief {
 /// The first reason to refuse the run.
 fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     let Run { testbed, spec, measured, observed } = run;
-    observed.check()?;
+    observed.check(spec.window)?;
+    sockets::check(spec, measured)?;
     traffic(spec, measured)?;
     programs::check(&measured.sut_cpu)?;
     counters::carried(testbed, measured)?;

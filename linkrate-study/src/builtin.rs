@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_study_asks_what_the_paper_asked() {
+    fn the_tso_study_has_the_cells_of_the_paper() {
         let study = parse("tso", "studies/tso.toml", find("tso").unwrap().text).unwrap();
         assert_eq!(study.paper.as_deref(), Some("tso"));
         assert_eq!((study.testbed.ports, study.testbed.clients), (4, 8));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_of_any_takes_less_than_a_minute() {
+    fn a_quick_run_of_any_built_in_study_takes_less_than_a_minute() {
         for builtin in all() {
             let study = parse(builtin.name, &builtin.path(), builtin.text).unwrap();
             assert!(study.quick.is_some(), "{}", builtin.name);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_a_a_study_compares_what_is_the_same() {
+    fn the_a_a_study_compares_identical_levels() {
         let study = parse("a-a", "studies/a-a.toml", find("a-a").unwrap().text).unwrap();
         let comparisons = crate::analysis::effects::comparisons(&study);
         assert_eq!((study.cells.len(), comparisons.len()), (12, 6));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_name_finds_its_study() {
+    fn suggests_the_study_for_a_mistyped_name() {
         assert_eq!(
             find("tos").unwrap_err().to_string(),
             "unknown study \"tos\"; did you mean \"tso\"?"

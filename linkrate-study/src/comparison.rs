@@ -1,4 +1,4 @@
-//! Two result sets of the same study: what is better, what is worse, and how sure that is.
+//! Two result sets of the same study: improvements, regressions, and their certainty.
 //!
 //! A pure function of two results directories. [`conditions`] first decides whether the two can be
 //! compared, from the differences between them. Sets whose cells mean different things (levels,
@@ -27,10 +27,10 @@ pub use conditions::Difference;
 /// Version of the comparison's JSON document.
 pub const COMPARISON_FORMAT: u32 = 1;
 
-/// What a comparison is asked to do beyond its two sets.
+/// Options of a comparison.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Criteria {
-    /// Names of the differences that are known and wanted: what is under test.
+    /// Names of the differences that are under test.
     pub allow: Vec<String>,
     /// Smallest difference that counts, as a fraction; the baseline's own unless given.
     pub minimum_effect: Option<f64>,
@@ -53,7 +53,7 @@ pub struct StudyComparison {
     pub confidence: f64,
     /// Smallest difference that is better or worse, as a fraction.
     pub minimum_effect: f64,
-    /// What differs between the sets beyond their figures, as it was allowed to.
+    /// Conditions that differ between the sets and were allowed to.
     pub differences: Vec<Difference>,
     /// All cells together, a row for each measure; empty in a study of one cell.
     pub overall: Vec<MeasureRow>,
@@ -67,6 +67,23 @@ pub struct StudyComparison {
     pub improvements: u32,
     /// Things a reader must know, as full sentences.
     pub warnings: Vec<String>,
+}
+
+impl StudyComparison {
+    /// Rows of `overall` and `cells`.
+    pub fn rows(&self) -> impl Iterator<Item = &MeasureRow> {
+        self.overall.iter().chain(self.cells.iter().flat_map(|cell| &cell.rows))
+    }
+
+    /// Rows of `overall` and `cells` that are not judged, because a set has fewer than five blocks.
+    pub fn unjudged(&self) -> usize {
+        self.rows().filter(|row| row.verdict == Finding::TooFew).count()
+    }
+
+    /// Whether any row is judged. Otherwise the comparison answers nothing.
+    pub fn is_judged(&self) -> bool {
+        self.rows().any(|row| row.verdict != Finding::TooFew)
+    }
 }
 
 /// One of the two sets.
@@ -138,11 +155,11 @@ pub struct MeasureRow {
     pub candidate: Option<SetFigure>,
     /// Candidate to baseline, ratio of the geometric means over the runs; 1 is no change.
     pub ratio: Option<Interval>,
-    /// Probability of such a ratio without any difference; absent without an interval.
+    /// Probability of such a ratio without any difference; absent if the row is not judged.
     pub p: Option<f64>,
     /// The same, adjusted for the number of rows by Holm's method.
     pub adjusted_p: Option<f64>,
-    /// What may be said.
+    /// The verdict.
     pub verdict: Finding,
 }
 
@@ -159,7 +176,7 @@ pub struct CellComparison {
     pub rows: Vec<MeasureRow>,
 }
 
-/// What may be said of a row.
+/// The verdict of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
@@ -171,7 +188,7 @@ pub enum Finding {
     BelowMinimum,
     /// The runs do not show a difference; there may be one.
     NotShown,
-    /// A set has a single run, so nothing is known of chance.
+    /// A set has a figure in fewer than five blocks, so the row is not judged.
     TooFew,
     /// The candidate has no figure where the baseline has one.
     Lost,
@@ -205,16 +222,16 @@ pub struct EffectRow {
     pub candidate: Interval,
     /// The candidate's effect to the baseline's; 1 is the same effect.
     pub ratio: Interval,
-    /// Probability of such a ratio if the effects were the same; absent without an interval.
+    /// Probability of such a ratio if the effects were the same; absent if the row is not judged.
     pub p: Option<f64>,
     /// The same, adjusted for the number of effects.
     pub adjusted_p: Option<f64>,
-    /// What may be said.
+    /// The verdict.
     pub verdict: EffectVerdict,
 }
 
-/// What may be said of an effect's difference. None is a regression: that an offload saves less
-/// may be because what it is held against has become cheaper, and cells say which.
+/// The verdict on the difference of an effect. It is never a regression: an offload also saves less
+/// when traffic without it has become cheaper. The cells show which of the two is the case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectVerdict {
@@ -230,7 +247,7 @@ pub enum EffectVerdict {
     BelowMinimum,
     /// The runs do not show a difference.
     NotShown,
-    /// A set has a single block.
+    /// A set has both runs in fewer than five blocks, so the row is not judged.
     TooFew,
 }
 
@@ -240,10 +257,10 @@ pub enum ComparisonError {
     /// Both are the same runs.
     #[error("both directories hold the same runs")]
     Same,
-    /// They differ in what was not allowed to, or cannot be.
-    #[error("the two cannot be compared: {} differ{}", count(.0.len()), if .0.len() == 1 { "s" } else { "" })]
+    /// They differ in a condition that was not allowed to differ, or that never may.
+    #[error("the result sets cannot be compared: {} differ{}", count(.0.len()), if .0.len() == 1 { "s" } else { "" })]
     Different(Vec<Difference>),
-    /// A name that is none of a difference.
+    /// A name that is not a difference.
     #[error("--allow: {given:?} is not a fact of either result set; {known}")]
     UnknownAllowance {
         /// What was given.
@@ -251,7 +268,7 @@ pub enum ComparisonError {
         /// The nearest name, or all of them.
         known: String,
     },
-    /// A difference that no one may allow.
+    /// A difference that cannot be allowed.
     #[error(
         "--allow: {given:?} is part of a cell's meaning; cells that differ in it cannot be compared"
     )]
@@ -259,7 +276,7 @@ pub enum ComparisonError {
         /// What was given.
         given: String,
     },
-    /// No row has runs enough on both sides.
+    /// No row has enough runs in both sets.
     #[error("nothing can be compared: no cell has two good runs in both sets")]
     NothingToCompare,
 }
@@ -268,7 +285,7 @@ fn count(differences: usize) -> String {
     if differences == 1 { "1 thing".to_owned() } else { format!("{differences} things") }
 }
 
-/// Holds `candidate` against `baseline`.
+/// Compares `candidate` with `baseline`.
 ///
 /// # Errors
 /// [`ComparisonError`] where a comparison would answer another question than the one asked.
@@ -291,7 +308,7 @@ pub fn compare(
     let study = &baseline.plan.study;
     let method = &study.method;
     let minimum_effect = request.minimum_effect.unwrap_or(method.minimum_effect);
-    // a set that stopped because it was precise has a scatter that looks smaller than it is
+    // the scatter of a set that stopped because it was precise looks smaller than it is
     let level = interval_confidence(baseline).max(interval_confidence(candidate));
     let effects_level = [baseline, candidate]
         .map(|set| level_of_effects(set.plan.study.method.order, level))
@@ -303,7 +320,8 @@ pub fn compare(
     rows::judge(&mut overall, &mut cells, level, minimum_effect);
     let all = || overall.iter().chain(cells.iter().flat_map(|cell| &cell.rows));
     let lost = all().any(|row| row.verdict == Finding::Lost);
-    if !lost && !all().any(|row| row.p.is_some()) {
+    let has_interval = |row: &MeasureRow| row.ratio.is_some_and(|ratio| ratio.low.is_some());
+    if !lost && !all().any(has_interval) {
         return Err(ComparisonError::NothingToCompare);
     }
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);

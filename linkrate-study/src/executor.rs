@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_terms::{Measurement, RunSpec, clean};
 use serde::{Deserialize, Serialize};
 
 /// Carries out runs. The lab implements it on real hosts; tests implement it on simulated ones.
@@ -13,7 +13,7 @@ pub trait Executor {
     /// Sets the knobs, reads them back, warms up, measures all ends over one window.
     ///
     /// # Errors
-    /// A [`RunFailure`] whenever the figures would not be what was asked for. After a failure
+    /// A [`RunFailure`] whenever the figures would not be the requested ones. After a failure
     /// that is not fatal the executor is ready for the next run.
     fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure>;
 }
@@ -23,15 +23,27 @@ pub trait Executor {
 pub struct Facts {
     /// Facts by name (`kernel`, `cpu-model`, `sut-cpus`, ...), values as text.
     pub facts: BTreeMap<String, String>,
-    /// What a reader must know before trusting the figures, as full sentences.
+    /// Warnings before a reader trusts the figures, as full sentences.
     pub warnings: Vec<String>,
+}
+
+impl Facts {
+    /// The same with every text cleaned: a far end tells some of them.
+    #[must_use]
+    pub fn cleaned(self) -> Self {
+        let line = |text: String| clean::line(&text).into_owned();
+        Self {
+            facts: self.facts.into_iter().map(|(name, value)| (line(name), line(value))).collect(),
+            warnings: self.warnings.into_iter().map(line).collect(),
+        }
+    }
 }
 
 /// Why a run has no figures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{stage}: {reason}")]
 pub struct RunFailure {
-    /// What was being done.
+    /// The step.
     pub stage: Stage,
     /// The reason, with the identifying value.
     pub reason: String,
@@ -51,9 +63,9 @@ pub enum Stage {
     Connect,
     /// Traffic and measurement.
     Measure,
-    /// An agent died or spoke nonsense.
+    /// An agent died, or its answer could not be decoded.
     Agent,
-    /// The person asked to stop.
+    /// The user stopped the study.
     Interrupted,
 }
 

@@ -34,6 +34,7 @@ use std::fmt;
 use crate::adapter::LoadFile;
 use crate::keys::shortened;
 use crate::study::Study;
+use crate::study::check::LONGEST_TITLE;
 use linkrate_terms::{Interfaces, TestbedSpec};
 use reader::Reader;
 
@@ -60,9 +61,9 @@ pub struct FileError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The key with its table (`factors.offload`); empty where there is none.
+    /// The key with its table (`factors.offload`); empty without a key.
     pub key: String,
-    /// What is wrong, with the value that is.
+    /// The error, with the value.
     pub message: String,
     /// What would be right.
     pub hint: Option<String>,
@@ -199,17 +200,22 @@ fn read<'t>(
         source: text.to_owned(),
     };
     study.testbed = study.fitted(&testbed);
+    // a plan that is read again goes through the same
+    if let Err(reason) = study.check() {
+        reader.error(0, "", reason, None);
+        return None;
+    }
     Some(study)
 }
 
 /// The required title: one line that can head a report.
 fn title(reader: &mut Reader<'_>, top: &mut reader::Table<'_>) -> String {
-    let hint = "give one line that says what the study asks";
+    let hint = "give one line with the question of the study";
     let Some(entry) = top.take("title") else {
         reader.error(0, "title", "missing".to_owned(), Some(hint.to_owned()));
         return String::new();
     };
-    reader.line(&entry, 200, hint).unwrap_or_default()
+    reader.line(&entry, LONGEST_TITLE, hint).unwrap_or_default()
 }
 
 #[cfg(test)]

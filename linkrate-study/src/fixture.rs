@@ -136,6 +136,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: None,
             links: Vec::new(),
+            unsteady_flows: 0,
         },
         profile: None,
         remarks: Vec::new(),

@@ -189,7 +189,7 @@ pub enum KeyError {
     /// The value is of another kind, or has no meaning.
     #[error("{reason}; expected {expected}")]
     Unreadable {
-        /// What is wrong with the value, which it names.
+        /// The reason, with the value.
         reason: String,
         /// What would be right.
         expected: String,
@@ -333,6 +333,48 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
     Ok(())
 }
 
+/// Checks every value of a setup as [`apply`] checks the value that a person gives: for one that was
+/// read from a stored plan.
+///
+/// # Errors
+/// The key, its value and what would be right.
+pub fn check_values(setup: &Setup) -> Result<(), String> {
+    let Setup { workload, interface, socket, .. } = setup;
+    let number = |number: u32| Level::Number(number.into());
+    let mut given: Vec<(&str, Level)> = vec![
+        ("connections", number(workload.connections)),
+        ("clients", number(setup.clients)),
+        ("burst", number(workload.burst)),
+        ("congestion", Level::Text(socket.congestion.clone())),
+    ];
+    for (key, size) in [
+        ("message", workload.message),
+        ("request", workload.request),
+        ("response", workload.response),
+    ] {
+        let (smallest, largest) = (size.smallest(), size.largest());
+        if smallest > largest {
+            return Err(format!("{key} from {smallest} to {largest}, expected the smaller first"));
+        }
+        given.extend([(key, Level::Number(smallest.0)), (key, Level::Number(largest.0))]);
+    }
+    given.extend(workload.udp_segment.map(|size| ("udp-segment", Level::Number(size.0))));
+    given.extend(socket.buffer.map(|size| ("socket", Level::Number(size.0))));
+    given.extend(knobs::KNOBS.iter().filter_map(|knob| {
+        let level = match knob.get(interface)? {
+            knobs::Value::Switch(on) => Level::Switch(on),
+            knobs::Value::Word(word) => Level::Text(word.to_owned()),
+            knobs::Value::Number(value) => number(value),
+        };
+        Some((knob.key, level))
+    }));
+    let mut scratch = Setup::default();
+    for (key, level) in given {
+        apply(&mut scratch, key, &level).map_err(|error| format!("{key}: {error}"))?;
+    }
+    Ok(())
+}
+
 /// The word that was given, one of those that `values` takes.
 fn word(level: &Level, values: &Values) -> Result<&'static str, KeyError> {
     let Level::Text(given) = level else { return Err(wrong_kind(level, values)) };
@@ -381,7 +423,7 @@ fn message(level: &Level, range: (u64, u64), values: &Values) -> Result<MessageS
     let end = |text: &str| size(&Level::Text(text.trim().to_owned()), range, values);
     let (low, high) = (end(low)?, end(high)?);
     if low > high {
-        let reason = format!("the range \"{low} to {high}\" has its larger size first");
+        let reason = format!("the range \"{low} to {high}\" begins with its larger size");
         return Err(unreadable(reason, values));
     }
     // a range of one size is that size, so that the two spellings are one level

@@ -22,6 +22,8 @@
 //! - [`verdict`]: the resource that bound a cell
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod adapter;
 pub mod analysis;

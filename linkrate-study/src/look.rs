@@ -58,7 +58,7 @@ pub struct Look {
 /// The least precise figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Widest {
-    /// What it is, for people.
+    /// Its name, for people.
     pub name: String,
     /// Half-width as a fraction of the mean.
     pub half_width: f64,
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sees_what_the_stop_rule_waits_for() {
+    fn shows_the_figure_that_the_stop_rule_waits_for() {
         let look = Look::of(&ladder(0), BEGAN);
         assert_eq!((look.blocks, look.first_look, look.left), (0, 5, None));
         let waits = "5 more blocks before precision counts";
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_and_nothing_is_waited_for() {
+    fn reports_the_end_without_waiting() {
         let mut stored = ladder(9);
         stored.ended = Some(Ended::Interrupted);
         let look = Look::of(&stored, BEGAN);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Every block has an order of its own.
+    /// The order of each block is independent of the others.
     Independent,
     /// Two blocks reverse one before them ([`MIRRORED`]); every other has an order of its own.
     Mirrored,

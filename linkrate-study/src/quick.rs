@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_named_cells_are_measured() {
+    fn measures_only_the_named_cells() {
         let published = |at: &str| {
             format!(
                 "[[published]]\nmeasure = \"throughput\"\nat = {{ {at} }}\nfactor = \"offload\"\n\

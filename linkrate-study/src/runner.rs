@@ -1,7 +1,7 @@
 //! Runs a study: block after block, each run stored the moment it ends.
 //!
-//! The runner is a function of the store, the executor and the clock. What is stored already is
-//! not run again, and the order of what is left comes from the study's seed alone, so that an
+//! The runner is a function of the store, the executor and the clock. A run that is stored is
+//! not run again, and the order of the other runs comes from the study's seed alone, so that an
 //! interrupted study, resumed, makes exactly the runs it would have made.
 //!
 //! A failed run is a result like any other: stored, and not tried again. A retry would hide that
@@ -97,7 +97,7 @@ pub enum Event<'a> {
         cell: Option<u32>,
         /// The cell's levels; empty for the idle run.
         levels: &'a Levels,
-        /// What is asked.
+        /// The requested memory.
         spec: &'a RunSpec,
     },
     /// A run has ended and is stored.
@@ -136,7 +136,7 @@ pub struct Remaining {
     pub at_most: Duration,
 }
 
-/// Why a study could not be run to an end of its own.
+/// Why a study could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
     /// A run could not be stored. Going on would measure for nothing.
@@ -268,6 +268,7 @@ impl<'a> Session<'a> {
         place: &Place,
         slot: &Slot,
     ) -> Result<Option<Ended>, RunnerError> {
+        store.check()?;
         let (levels, spec) = self.asked(slot);
         observer.event(&Event::RunStarted {
             block: place.block,

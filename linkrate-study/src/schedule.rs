@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_the_seeds_and_the_blocks_alone() {
+    fn the_order_depends_on_seed_and_block_only() {
         let (one, two) = (study(6, "seed = 1"), study(6, "seed = 2"));
         assert_eq!(block_order(&one, 3), block_order(&one, 3));
         assert_ne!(block_order(&one, 3), block_order(&two, 3));
@@ -178,7 +178,7 @@ mod tests {
 
     /// Stored studies are resumed in this order: it must never change.
     #[test]
-    fn the_order_stays_what_it_was() {
+    fn the_order_does_not_change_between_versions() {
         let mut study = study(6, "seed = 1");
         study.method.order = Order::Independent;
         assert_eq!(cells(&study, 0), [1, 0, 2, 3, 5, 4]);

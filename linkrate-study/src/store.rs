@@ -12,16 +12,22 @@
 //! One session writes at a time: it holds a lock on `runs.jsonl` (flock(2)), which the kernel
 //! lets go of when the process dies. Reading needs no lock.
 //!
+//! A results directory may come from another person. What is read from it goes through the checks
+//! that a study file goes through, no link in it is followed, and a pipe or a device in the place of
+//! a file is refused.
+//!
 //! [`RunStore`] is the runner's view of a store; [`MemoryStore`] keeps nothing on disk.
 //!
 //! - [`memory`]: runs in memory
 //! - [`mod@line`]: one run as a line with a checksum
 //! - [`log`]: the file of lines; torn ends, damage, rollback
 //! - [`plan`]: `plan.json` and `ended.json`, versions
-//! - [`directory`]: names of results directories, and files written whole or not at all
+//! - [`directory`]: names of results directories
+//! - [`files`]: files of a directory that other people may write to
+//! - [`mod@json`]: texts and counts of others, made harmless
 //! - [`error`]: errors, each with the path
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use linkrate_terms::{Measurement, RunSpec};
@@ -32,6 +38,8 @@ use crate::study::Study;
 
 pub mod directory;
 pub mod error;
+pub mod files;
+pub mod json;
 pub mod line;
 pub mod log;
 pub mod memory;
@@ -42,6 +50,7 @@ pub use memory::MemoryStore;
 pub use plan::{Ended, Session, StoredPlan};
 
 use error::IoContext;
+use files::Files;
 use log::RunLog;
 
 /// Name of the file of runs.
@@ -117,7 +126,7 @@ pub struct StoredStudy {
 
 /// Keeps the runs of one study while the runner makes them.
 pub trait RunStore {
-    /// What is run, with what.
+    /// The task and its settings.
     fn plan(&self) -> &StoredPlan;
 
     /// Every run stored so far, in the order of execution.
@@ -128,6 +137,14 @@ pub trait RunStore {
     /// # Errors
     /// [`StoreError`].
     fn begin_session(&mut self, facts: Facts, started_unix_ms: u64) -> Result<(), StoreError>;
+
+    /// Checks, before a run begins, that it can be stored.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`] when the results directory was removed; [`StoreError::Io`].
+    fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 
     /// Stores a run. When this returns, the run is as safe as the store makes it.
     ///
@@ -152,6 +169,7 @@ pub trait RunStore {
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
+    files: Files,
     plan: StoredPlan,
     runs: Vec<StoredRun>,
     log: RunLog<File>,
@@ -194,22 +212,21 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let plan = StoredPlan::new(study.clone(), facts, started_unix_ms);
         let text = plan.encode(&directory.join(PLAN_FILE))?;
-        directory::claim(directory)?;
+        let files = files::make(directory)?;
+        if !files.is_empty()? {
+            return Err(StoreError::NotEmpty { directory: directory.to_owned() });
+        }
         let path = directory.join(RUNS_FILE);
         // created new: of two processes that found the directory empty one loses here
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create_new(true)
-            .open(&path)
-            .during("creating", &path)?;
+        let file = files.create(RUNS_FILE)?;
         lock(&file, directory, &path)?;
-        directory::write_whole(&directory.join(STUDY_FILE), study.source.as_bytes())?;
+        files.write_whole(STUDY_FILE, study.source.as_bytes())?;
         // the plan comes last: with it the directory is a store
-        directory::write_whole(&directory.join(PLAN_FILE), text.as_bytes())?;
+        files.write_whole(PLAN_FILE, text.as_bytes())?;
         let log = RunLog::new(file, path, 0);
         Ok(Self {
             directory: directory.to_owned(),
+            files,
             plan,
             runs: Vec::new(),
             log,
@@ -226,24 +243,25 @@ impl Store {
     /// line for damage that no crash explains, in which case nothing is changed on disk;
     /// [`StoreError::Newer`] for a store of a later linkrate; [`StoreError::Io`].
     pub fn resume(directory: &Path) -> Result<Self, StoreError> {
-        let plan = StoredPlan::read(directory)?;
+        let files = open(directory)?;
+        let plan = StoredPlan::read(&files)?;
         let path = directory.join(RUNS_FILE);
-        let mut file =
-            OpenOptions::new().read(true).append(true).open(&path).during("opening", &path)?;
+        let mut file = files.open_to_append(RUNS_FILE)?.ok_or_else(|| absent(&path))?;
         lock(&file, directory, &path)?;
         let scan = log::scan(&mut file, &path, &plan.study)?;
         let mut recovered = None;
         if !scan.torn.is_empty() {
             let kept_in = directory.join(TORN_FILE);
-            directory::keep_torn(&kept_in, &scan.torn)?;
+            files.append_line(TORN_FILE, &scan.torn)?;
             file.set_len(scan.whole_bytes).during("truncating", &path)?;
             file.sync_all().during("syncing", &path)?;
             recovered = Some(Recovered { bytes: scan.torn.len() as u64, kept_in });
         }
-        directory::remove_if_there(&directory.join(ENDED_FILE))?;
+        files.remove(ENDED_FILE)?;
         let log = RunLog::new(file, path, scan.whole_bytes);
         Ok(Self {
             directory: directory.to_owned(),
+            files,
             plan,
             runs: scan.runs,
             log,
@@ -257,16 +275,17 @@ impl Store {
     /// # Errors
     /// As for [`Store::resume`], without the lock.
     pub fn read(directory: &Path) -> Result<StoredStudy, StoreError> {
-        let plan = StoredPlan::read(directory)?;
+        let files = open(directory)?;
+        let plan = StoredPlan::read(&files)?;
         let path = directory.join(RUNS_FILE);
-        let mut file = File::open(&path).during("opening", &path)?;
+        let mut file = files.open(RUNS_FILE)?.ok_or_else(|| absent(&path))?;
         let scan = log::scan(&mut file, &path, &plan.study)?;
         Ok(StoredStudy {
             directory: directory.to_owned(),
             plan,
             runs: scan.runs,
             torn: !scan.torn.is_empty(),
-            ended: plan::read_ended(directory)?,
+            ended: plan::read_ended(&files)?,
         })
     }
 
@@ -275,14 +294,12 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotAStore`] without a store, [`StoreError::Io`].
     pub fn is_running(directory: &Path) -> Result<bool, StoreError> {
+        let files = open(directory)?;
         let path = directory.join(RUNS_FILE);
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // gives the error of the directory, if it has one
-                StoredPlan::read(directory)?;
-                return Err(error).during("opening", &path);
-            }
-            file => file.during("opening", &path)?,
+        let Some(file) = files.open(RUNS_FILE)? else {
+            // gives the error of the directory, if it has one
+            StoredPlan::read(&files)?;
+            return Err(absent(&path));
         };
         // shared, so that two callers of this function do not see each other's lock
         match file.try_lock_shared() {
@@ -319,23 +336,45 @@ impl RunStore for Store {
         }
         let mut plan = self.plan.clone();
         plan.resumed.push(Session::new(facts, started_unix_ms));
-        let path = self.directory.join(PLAN_FILE);
-        directory::write_whole(&path, plan.encode(&path)?.as_bytes())?;
+        let text = plan.encode(&self.directory.join(PLAN_FILE))?;
+        self.files.write_whole(PLAN_FILE, text.as_bytes())?;
         self.plan = plan;
         Ok(())
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.log.check_place()
     }
 
     /// When this returns, the run is on the disk. When writing failed, the part of the line that
     /// was written is taken back, so that the store stays whole.
     fn append(&mut self, run: &StoredRun) -> Result<(), StoreError> {
+        self.log.check_place()?;
         let stored = self.log.append(run, self.next_sequence())?;
         self.runs.push(stored);
         Ok(())
     }
 
     fn finish(&mut self, ended: &Ended) -> Result<(), StoreError> {
-        plan::write_ended(&self.directory, ended)
+        plan::write_ended(&self.files, ended)
     }
+}
+
+/// Opens a results directory.
+fn open(directory: &Path) -> Result<Files, StoreError> {
+    Files::of(directory).map_err(|error| match &error {
+        // a place that does not exist has no plan either
+        StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            StoreError::NotAStore { directory: directory.to_owned() }
+        }
+        _ => error,
+    })
+}
+
+/// The error of a store without its file of runs.
+fn absent(path: &Path) -> StoreError {
+    let source = std::io::ErrorKind::NotFound.into();
+    StoreError::Io { operation: "opening", path: path.to_owned(), source }
 }
 
 fn lock(file: &File, directory: &Path, path: &Path) -> Result<(), StoreError> {

@@ -13,6 +13,8 @@ use crate::order::Order;
 use crate::published::Published;
 use crate::quick::Quick;
 
+pub mod check;
+
 /// A validated study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Study {
@@ -145,7 +147,7 @@ pub struct Method {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnFailure {
-    /// It is recorded and the study goes on.
+    /// It is recorded, and the study continues.
     Continue,
     /// It is recorded and the study stops.
     Stop,

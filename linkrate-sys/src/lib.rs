@@ -15,11 +15,15 @@
 //! - [`tree`]: files of `/proc` and `/sys`, below any root
 //! - [`tap`], [`doorbell`], [`epoll`], [`wait`], [`prefetch`]: facilities for virtual adapters
 //! - [`softirq_spin`]: a softirq load of known size
-//! - [`local_socket`]: Unix sockets with abstract names
-//! - [`runtime_directory`]: private directories for what processes of one user share
+//! - [`local_socket`]: Unix sockets with a path, and the descriptors that travel over them
+//! - [`run_directory`]: private directories for files that processes of one user share
+//! - [`open_file`]: open files that another process has passed on
 //! - [`shell`]: words quoted for a shell
 //! - [`tell`]: lines to the person that never fail
 //! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
+
+// printing panics when nobody reads: lines to the person go through `tell`
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod awake;
 mod bpf;
@@ -39,12 +43,13 @@ pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
 pub mod network_namespace;
+pub mod open_file;
 pub mod other_programs;
 pub mod perf;
 pub mod prefetch;
 pub mod processes;
 pub mod procstat;
-pub mod runtime_directory;
+pub mod run_directory;
 pub mod sched;
 pub mod send_queue;
 pub mod shell;

@@ -116,6 +116,16 @@ pub fn become_idle() -> Result<(), SysError> {
         .map_err(|error| SysError::new("set SCHED_IDLE for", "the calling thread", error))
 }
 
+/// Sets the nice value of the calling thread, -20 to 19 (setpriority(2)).
+///
+/// # Errors
+/// `EACCES` for a lower value than now without the privilege (CAP_SYS_NICE).
+pub fn set_nice(nice: i32) -> Result<(), SysError> {
+    // on Linux a nice value is a thread's, and no process number is the calling thread
+    rustix::process::setpriority_process(None, nice)
+        .map_err(|error| SysError::new("set nice value of", "the calling thread", error))
+}
+
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: `parameters` is valid for the duration of the call; 0 is the calling thread.

@@ -1,8 +1,9 @@
-//! TAP devices: an interface of the host at one end, descriptors at the other
+//! TAP and TUN devices: an interface of the host at one end, descriptors at the other
 //! (Documentation/networking/tuntap.rst, drivers/net/tun.c).
 //!
-//! What the host transmits is read, what is written the host receives; each read and each write is
-//! one Ethernet frame behind a virtio-net header of [`VNET_HEADER_BYTES`].
+//! A read returns a packet that the host transmits; a write gives the host a packet to receive. Each
+//! is one packet behind a virtio-net header of [`VNET_HEADER_BYTES`]: of a TAP an Ethernet frame, of
+//! a TUN an IP packet without a link header. All else is said of TAPs here and holds for both.
 //!
 //! A TAP lives as long as a descriptor of it, whichever process holds it, and keeps its network
 //! namespace alive with it (`tun_chr_open`), even without a process in there.
@@ -45,14 +46,40 @@ const DEVICE: &str = "/dev/net/tun";
 /// the IP header behind an untagged Ethernet header aligned to eight bytes.
 pub const VNET_HEADER_BYTES: usize = 10;
 
-/// Most bytes that one read returns: the header, and the largest packet that a TAP of the
-/// default `gso_max_size` is given.
+/// Most bytes that one read returns: the header, and the largest packet of a TAP with the default
+/// `gso_max_size`.
 pub const LARGEST_READ: usize = VNET_HEADER_BYTES + 65_589;
 
 /// Most queues of one TAP: `MAX_TAP_QUEUES`, drivers/net/tun.c.
 pub const MOST_QUEUES: u32 = 256;
 
-/// A TAP in the network namespace of the thread that opened it. It is down.
+/// What an interface carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Ethernet frames (`IFF_TAP`).
+    Tap,
+    /// IP packets (`IFF_TUN`). The kernel reads the IP version from the packet. The interface has no
+    /// MAC address and no ARP.
+    Tun,
+}
+
+impl Kind {
+    const fn flag(self) -> libc::c_int {
+        match self {
+            Self::Tap => libc::IFF_TAP,
+            Self::Tun => libc::IFF_TUN,
+        }
+    }
+
+    const fn creation(self) -> &'static str {
+        match self {
+            Self::Tap => "create TAP",
+            Self::Tun => "create TUN",
+        }
+    }
+}
+
+/// A TAP or TUN in the network namespace of the thread that opened it. It is down.
 #[derive(Debug)]
 pub struct Tap {
     name: String,
@@ -122,12 +149,24 @@ impl Tap {
     /// `ENOENT` or `EACCES` when `/dev/net/tun` is missing or not the caller's to open, `EPERM`
     /// without CAP_NET_ADMIN over the namespace, `EBUSY` when the name is taken.
     pub fn open(name: &str, queues: u32) -> SysResult<Self> {
-        const OPERATION: &str = "create TAP";
-        check_name(OPERATION, name)?;
+        Self::make(Kind::Tap, name, queues)
+    }
+
+    /// Makes the TUN `name`, otherwise like [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As for `open`.
+    pub fn open_tun(name: &str, queues: u32) -> SysResult<Self> {
+        Self::make(Kind::Tun, name, queues)
+    }
+
+    fn make(kind: Kind, name: &str, queues: u32) -> SysResult<Self> {
+        let operation = kind.creation();
+        check_name(operation, name)?;
         let subject = || format!("\"{name}\" (queues: {queues})");
         if !(1..=MOST_QUEUES).contains(&queues) {
             let cause = io::Error::from_raw_os_error(libc::EINVAL);
-            return Err(SysError::new(OPERATION, subject(), cause)
+            return Err(SysError::new(operation, subject(), cause)
                 .with_detail(format!("a TAP has 1 to {MOST_QUEUES} queues")));
         }
         let mut tap = Self { name: name.to_owned(), queues: Vec::new() };
@@ -135,8 +174,8 @@ impl Tap {
             let queue = open_device().map_err(not_opened)?;
             // the first makes the TAP and is not to become a further queue of one that exists
             let first = tap.queues.is_empty();
-            set_interface(&queue, name.as_bytes(), first, queues > 1).map_err(|error| {
-                let error = SysError::new(OPERATION, subject(), error);
+            set_interface(&queue, kind, name.as_bytes(), first, queues > 1).map_err(|error| {
+                let error = SysError::new(operation, subject(), error);
                 match error.errno() {
                     Some(libc::EBUSY) => error.with_hint("choose another name, this one is taken"),
                     _ => error,
@@ -154,19 +193,14 @@ impl Tap {
         &self.name
     }
 
-    /// The queues, the first first.
+    /// The queues, in their order.
     pub fn queues(&self) -> &[OwnedFd] {
         &self.queues
     }
-
-    /// The queues, for those who serve them apart.
-    pub fn into_queues(self) -> Vec<OwnedFd> {
-        self.queues
-    }
 }
 
-/// Tells the kernel what the reader of the TAP does itself, which changes what `ethtool -k` shows
-/// as on and lets `ethtool -K` switch it. Holds for all queues of the TAP.
+/// Tells the kernel which offloads the reader of the TAP has: `ethtool -k` then shows them as on, and
+/// `ethtool -K` can switch them. Holds for all queues of the TAP.
 ///
 /// # Errors
 /// `EINVAL` for segmentation without checksums, or for what this kernel does not know.
@@ -215,8 +249,8 @@ pub fn detach_queue(queue: impl AsFd) -> SysResult<()> {
         .map_err(|error| SysError::new("detach queue of TAP", "", error))
 }
 
-/// Reads one frame that the host transmits, behind its header. What does not fit into `buffer` is
-/// lost.
+/// Reads one packet that the host transmits, behind its header. Bytes that do not fit into `buffer`
+/// are lost.
 ///
 /// # Errors
 /// `WouldBlock` when there is none; `EBADFD` when the host has removed the interface.
@@ -224,11 +258,11 @@ pub fn read(queue: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(queue, buffer)?)
 }
 
-/// Writes one frame for the host to receive, behind its header; `parts` follow each other.
+/// Writes one packet for the host to receive, behind its header; `parts` follow each other.
 ///
 /// # Errors
-/// `EINVAL` for a frame that the
-/// kernel does not accept, `EIO` when the interface is down, `EBADFD` when the host has removed it.
+/// `EINVAL` for a packet that the kernel does not accept, `EIO` when the interface is down, `EBADFD` when the host
+/// has removed it.
 pub fn write_vectored(queue: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     Ok(rustix::io::writev(queue, parts)?)
 }
@@ -240,12 +274,18 @@ fn open_device() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(DEVICE, flags, Mode::empty())?)
 }
 
-/// Makes `queue` one of the TAP `name`: the first, or a further one. Bytes of `name` that do not
-/// fit are left out.
-fn set_interface(queue: impl AsFd, name: &[u8], first: bool, several: bool) -> io::Result<()> {
+/// Makes `queue` a queue of the interface `name`: the first, or a further one. Bytes of `name` that
+/// do not fit are left out.
+fn set_interface(
+    queue: impl AsFd,
+    kind: Kind,
+    name: &[u8],
+    first: bool,
+    several: bool,
+) -> io::Result<()> {
     // a TAP for several queues has 256 transmit queues in the kernel, each with its discipline
     let several = if several { libc::IFF_MULTI_QUEUE } else { 0 };
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
+    let flags = kind.flag() | libc::IFF_NO_PI | libc::IFF_VNET_HDR | several;
     let mut request = interface_request(flags | if first { libc::IFF_TUN_EXCL } else { 0 });
     let room = request.ifr_name.len() - 1;
     for (to, from) in request.ifr_name[..room].iter_mut().zip(name) {
@@ -333,11 +373,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_tap_is_refused_before_the_kernel_sees_it() {
+    fn impossible_names_and_counts_are_refused_before_the_kernel_sees_them() {
         for (name, queues) in [("sixteen-letters!", 1), ("a/b", 1), ("t0", 0), ("t0", 257)] {
-            let error = Tap::open(name, queues).unwrap_err();
-            assert!(error.to_string().starts_with("create TAP "), "{error}");
-            assert_eq!(error.errno(), Some(libc::EINVAL));
+            for (kind, beginning) in [(Kind::Tap, "create TAP "), (Kind::Tun, "create TUN ")] {
+                let error = Tap::make(kind, name, queues).unwrap_err();
+                assert!(error.to_string().starts_with(beginning), "{error}");
+                assert_eq!(error.errno(), Some(libc::EINVAL));
+            }
         }
     }
 

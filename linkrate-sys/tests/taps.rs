@@ -43,6 +43,11 @@ fn frames_pass_both_ways() {
 }
 
 #[test]
+fn a_tun_carries_ip_packets() {
+    run("inside::a_tun_carries_ip_packets");
+}
+
+#[test]
 fn a_full_queue_drops() {
     run("inside::a_full_queue_drops");
 }
@@ -308,6 +313,59 @@ mod inside {
 
     #[test]
     #[ignore = "runs in a host"]
+    fn a_tun_carries_ip_packets() {
+        if !in_a_host() {
+            return;
+        }
+        let tun = Tap::open_tun("t0", 1).unwrap();
+        tap::set_offloads(&tun.queues()[0], Offloads::ALL).unwrap();
+        let mut route = RouteSocket::open().unwrap();
+        route.disable_ipv6("t0").unwrap();
+        // the MTU of Classical IP over ATM
+        route.set_mtu("t0", 9180).unwrap();
+        route.set_up("t0").unwrap();
+        route.add_address("t0", HOST, 24).unwrap();
+        route.wait_running("t0", Duration::from_secs(5)).unwrap();
+        assert_eq!(route.link("t0").unwrap().hardware_address, None);
+
+        let socket = UdpSocket::bind((HOST, 7)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        // nobody is asked for an address first
+        let datagram = [7; 9180 - 28];
+        socket.send_to(&datagram, (STATION, 9)).unwrap();
+        let (_, sent) = receive(tun.queues()).expect("the datagram");
+        let packet = &sent[VNET_HEADER_BYTES..];
+        assert_eq!((packet.len(), packet[0]), (9180, 0x45));
+        assert_eq!((&packet[12..16], &packet[16..20]), (&HOST.octets()[..], &STATION.octets()[..]));
+        assert_eq!(packet[28..], datagram);
+
+        let mut back = packet[..28 + 4].to_vec();
+        back[12..16].copy_from_slice(&STATION.octets());
+        back[16..20].copy_from_slice(&HOST.octets());
+        back[20..24].copy_from_slice(&[0, 9, 0, 7]);
+        back[24..28].copy_from_slice(&[0, 12, 0, 0]);
+        back[2..4].copy_from_slice(&32_u16.to_be_bytes());
+        back[10..12].copy_from_slice(&[0, 0]);
+        let words =
+            back[..20].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+        let sum: u32 = words.sum();
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        back[10..12].copy_from_slice(&sum.to_be_bytes());
+        let write = |packet: &[u8]| {
+            let parts = [&[0; VNET_HEADER_BYTES][..], packet].map(IoSlice::new);
+            tap::write_vectored(&tun.queues()[0], &parts)
+        };
+        write(&back).unwrap();
+        let mut received = [0; 100];
+        assert_eq!(socket.recv_from(&mut received).unwrap(), (4, (STATION, 9).into()));
+        assert_eq!(received[..4], [7; 4]);
+        // neither version of IP
+        back[0] = 0x55;
+        assert_eq!(write(&back).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    #[ignore = "runs in a host"]
     fn a_full_queue_drops() {
         if !in_a_host() {
             return;
@@ -338,7 +396,7 @@ mod inside {
             return;
         }
         let (tap, _route) = up(3);
-        let queues = tap.into_queues();
+        let queues = tap.queues();
         let mut ethtool = Ethtool::open().unwrap();
         assert!(!ethtool.can_set_channels("t0").unwrap());
         let mut in_use = || {
@@ -374,11 +432,11 @@ mod inside {
             }
             counts
         };
-        assert_eq!(used(&queues), [17, 0, 0]);
+        assert_eq!(used(queues), [17, 0, 0]);
         tap::attach_queue(&queues[2]).unwrap();
         tap::attach_queue(&queues[1]).unwrap();
         assert_eq!(in_use(), 3);
-        let spread = used(&queues);
+        let spread = used(queues);
         assert_eq!(spread.iter().sum::<u32>(), 16);
         assert!(spread.iter().filter(|count| **count > 0).count() > 1, "{spread:?}");
     }

@@ -6,8 +6,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clean::short_line;
+
 /// The largest CPU number accepted; the kernel's own NR_CPUS limit on x86-64 is 8192.
 pub const MAX_CPU: u32 = 8191;
+
+/// Most characters of a refused list in a message.
+const LONGEST_GIVEN: usize = 64;
 
 /// A set of CPU numbers, printed and read as the kernel does (`0-3,8`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -76,24 +81,21 @@ impl FromStr for CpuSet {
     type Err = CpuSetError;
 
     fn from_str(given: &str) -> Result<Self, CpuSetError> {
-        let error = || CpuSetError { given: given.to_owned() };
+        let error = || CpuSetError { given: short_line(given, LONGEST_GIVEN).into_owned() };
         let number = |text: &str| {
             text.trim().parse::<u32>().ok().filter(|cpu| *cpu <= MAX_CPU).ok_or_else(error)
         };
         let mut cpus = BTreeSet::new();
+        // ranges that overlap make a short text stand for any number of CPUs
+        let mut named = 0;
         for part in given.trim().split(',').filter(|part| !part.trim().is_empty()) {
-            match part.split_once('-') {
-                Some((first, last)) => {
-                    let (first, last) = (number(first)?, number(last)?);
-                    if first > last {
-                        return Err(error());
-                    }
-                    cpus.extend(first..=last);
-                }
-                None => {
-                    cpus.insert(number(part)?);
-                }
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(first)?, number(last)?);
+            named += u64::from(last.saturating_sub(first)) + 1;
+            if first > last || named > u64::from(MAX_CPU) + 1 {
+                return Err(error());
             }
+            cpus.extend(first..=last);
         }
         if cpus.is_empty() { Err(error()) } else { Ok(Self(cpus)) }
     }
@@ -149,6 +151,13 @@ mod tests {
         for given in ["", ",", "a", "3-1", "-1", "9999", "1-"] {
             assert!(given.parse::<CpuSet>().is_err(), "{given}");
         }
+    }
+
+    #[test]
+    fn a_list_names_no_more_cpus_than_there_can_be() {
+        assert_eq!("0-8191".parse::<CpuSet>().unwrap().len(), 8192);
+        let error = "0-8191,".repeat(1000).parse::<CpuSet>().unwrap_err().to_string();
+        assert!(error.len() < 200, "{error}");
     }
 
     #[test]

@@ -159,8 +159,7 @@ pub enum InterfacesError {
     },
     /// A program is named although no client is behind ssh.
     #[error(
-        "a program at the far end is for clients behind ssh, and these clients are interfaces of this \
-         host; expected no program"
+        "the linkrate program at the far end applies to clients behind ssh only; these clients are interfaces of this host"
     )]
     NoFarProgram,
     /// The name is not valid for a program.
@@ -246,7 +245,7 @@ impl fmt::Display for FarEnd {
 pub struct FarEndError {
     /// What was given, shortened.
     pub given: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: &'static str,
 }
 
@@ -259,7 +258,7 @@ impl FromStr for FarEnd {
             Err(FarEndError { given, reason })
         };
         let Some((kind, rest)) = text.split_once(':') else {
-            return refused("it does not say how the client is reached");
+            return refused("it names no way to reach the client");
         };
         let (rest, address) = match rest.rsplit_once(',') {
             None => (rest, None),
@@ -332,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn far_ends_are_read_as_they_are_written() {
+    fn far_ends_print_and_read_back() {
         for text in [
             "ssh:lab2",
             "ssh:root@lab2,10.0.0.2",
@@ -348,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused_with_what_would_be_right() {
+    fn refuses_other_texts_with_the_expected_form() {
         for (text, reason) in [
             ("lab2", "how the client is reached"),
             ("rsh:lab2", "neither with ssh: nor with interface:"),
@@ -392,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_told_by_its_prefix() {
+    fn compares_networks_by_their_prefix() {
         let on = |prefix_length| InterfaceAddress {
             interface: "eth1".to_owned(),
             address: Ipv4Addr::new(10, 0, 0, 1),

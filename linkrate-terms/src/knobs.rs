@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_knob_reads_what_was_set_and_refuses_what_it_does_not_take() {
+    fn a_knob_reads_its_values_and_refuses_others() {
         for knob in KNOBS {
             let mut knobs = InterfaceKnobs::default();
             assert_eq!(knob.get(&knobs), None);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_share_what_is_declared_so() {
+    fn knobs_of_both_ends_are_set_at_both_ends() {
         let sut = PortKnobs { lro: true, vlan: 5, snap: true, rx_usecs: 1, ..PortKnobs::default() };
         let client = PortKnobs::default().sharing(&sut);
         assert_eq!(client, PortKnobs { vlan: 5, snap: true, ..PortKnobs::default() });

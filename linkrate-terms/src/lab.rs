@@ -67,7 +67,7 @@ pub struct AdapterReport {
     pub at_ns: u64,
     /// The model of the adapters, at the lab's scale.
     pub model: Model,
-    /// Nanoseconds each adapter's bus was busy; empty where it never limits.
+    /// Nanoseconds each adapter's bus was busy; empty where it no limit.
     pub buses_busy_ns: Vec<u64>,
     /// CPU time of the driver threads, one for each CPU of the system under test.
     pub drivers: Vec<ThreadTime>,
@@ -94,16 +94,17 @@ pub struct PortReport {
     /// The adapter of the system under test that it belongs to; absent for a client's.
     pub adapter: Option<u32>,
     /// `cable` or `switch`.
-    pub wire: String,
-    /// The ports it reaches over its wire.
+    #[serde(rename = "wire")]
+    pub fabric: String,
+    /// The other ports on its segment.
     pub reaches: Vec<String>,
     /// Whether its link is up.
     pub link_up: bool,
     /// Bits per second of its link; absent where frames take no time.
     pub link_rate: Option<BitRate>,
-    /// The file that its packets are captured to.
+    /// The file that its packets are captured to; behind it the reason, where writing has failed.
     pub capture: Option<String>,
-    /// Faults of its wire that are on, as they are written.
+    /// Faults of its segment that are on, as they are written.
     pub faults: BTreeMap<String, String>,
     /// VLANs of the switch's port that it leads to, as they are written; empty where it is a member
     /// of all, or on a cable.

@@ -19,6 +19,8 @@
 //! - [`nearest`]: "did you mean" for mistyped names
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod clean;
 pub mod cpus;

@@ -195,9 +195,9 @@ pub struct ThreadTime {
     pub user_ns: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
-fn is_zero(ns: &u64) -> bool {
-    *ns == 0
+/// Whether a field may be left out: serde asks with a reference.
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 impl CpuUse {
@@ -312,6 +312,10 @@ pub struct Evidence {
     /// testbeds that linkrate makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkEvidence>,
+    /// Flows that did not move steadily when the window opened, although the run waited for them; 0
+    /// in runs of earlier versions, which did not look.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsteady_flows: u32,
 }
 
 /// The link of an existing interface.
@@ -603,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_moves_is_as_busy_as_it_was_everywhere_together() {
+    fn adds_up_the_time_of_a_thread_over_all_cpus() {
         let cpu = |cpu| CpuTime { cpu, window_ns: 1000, busy_ns: 500, steal_ns: 0, unsure_ns: 0 };
         let group = CpuUse {
             cpus: vec![cpu(0), cpu(1)],
@@ -617,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn senders_are_added_and_taken_apart() {
+    fn adds_and_separates_senders() {
         let own = SenderTimes {
             sockets: 2,
             busy_us: 900,

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::clean::{lines, short_line};
 use crate::knobs::{KNOBS, Knob, Owner, PortKnobs, Value, Values};
 use crate::nearest::did_you_mean;
 use crate::units::BitRate;
@@ -16,6 +17,11 @@ pub const SMALLEST_MTU: u32 = 68;
 pub const LARGEST_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
 pub const LARGEST_SUPERFRAME: u32 = 65_535;
+
+/// Most characters of a title.
+const LONGEST_TITLE: usize = 200;
+/// Most characters of a source.
+const LONGEST_SOURCE: usize = 4000;
 
 /// The properties of a virtual adapter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,11 +35,14 @@ pub struct Model {
     pub source: String,
     /// Ports of one adapter.
     pub ports: u32,
+    /// What the link of each port carries.
+    #[serde(default, skip_serializing_if = "LinkKind::is_ethernet")]
+    pub link: LinkKind,
     /// Bits per second of each port's link, in each direction; absent: frames take no time.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
     pub rate: Option<BitRate>,
     /// Bits per second that the bus carries for all ports and both directions together; absent:
-    /// the bus never limits.
+    /// the bus no limit.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
     pub bus: Option<BitRate>,
     /// Queue pairs of each port.
@@ -55,6 +64,34 @@ pub struct Model {
     pub defaults: PortKnobs,
 }
 
+/// What a link carries. The law of the link follows from it (`LinkLaw::of` in `linkrate-wire`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkKind {
+    /// Ethernet frames (IEEE 802.3).
+    #[default]
+    Ethernet,
+    /// ATM cells over SONET. The rate of the model is that of the SONET line: 155.52 Mbit/s for
+    /// OC-3c, 622.08 Mbit/s for OC-12c.
+    Atm,
+}
+
+impl LinkKind {
+    /// The word for it in a model.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ethernet => "ethernet",
+            Self::Atm => "atm",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    fn is_ethernet(&self) -> bool {
+        *self == Self::Ethernet
+    }
+}
+
 /// A model that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
@@ -69,7 +106,7 @@ pub enum ModelError {
     Malformed {
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The reason.
         message: String,
     },
     /// A value is out of its range.
@@ -119,7 +156,7 @@ impl Model {
             line: error.span().map_or(1, |span| line_at(text, span.start)),
             message: error.message().trim().replace('\n', " "),
         })?;
-        model.check().map_err(|(key, value, expected)| ModelError::OutOfRange {
+        model.ranges().map_err(|(key, value, expected)| ModelError::OutOfRange {
             line: line_of(text, &key),
             key,
             value,
@@ -148,8 +185,21 @@ impl Model {
         self
     }
 
+    /// Checks a model that was not read by [`Model::parse`]: one from a stored plan.
+    ///
+    /// # Errors
+    /// [`ModelError::OutOfRange`] in line 1, with the key.
+    pub fn check(&self) -> Result<(), ModelError> {
+        self.ranges().map_err(|(key, value, expected)| ModelError::OutOfRange {
+            line: 1,
+            key,
+            value,
+            expected,
+        })
+    }
+
     /// The first key with a value out of its range, the value, and what would be right.
-    fn check(&self) -> Result<(), (String, String, String)> {
+    fn ranges(&self) -> Result<(), (String, String, String)> {
         let name = !self.name.is_empty()
             && self.name.len() <= 32
             && self.name != "veth"
@@ -157,6 +207,15 @@ impl Model {
         if !name {
             let expected = "1 to 32 letters, digits, '-' and '_', and not \"veth\"".to_owned();
             return Err(("name".to_owned(), format!("{:?}", self.name), expected));
+        }
+        let texts =
+            [("title", &self.title, LONGEST_TITLE), ("source", &self.source, LONGEST_SOURCE)];
+        for (key, text, most) in texts {
+            if text.chars().count() > most || *text != lines(text) {
+                let value = format!("{:?}", short_line(text, 64));
+                let expected = format!("at most {most} characters without control characters");
+                return Err((key.to_owned(), value, expected));
+            }
         }
         let ranges = [
             ("ports", self.ports, 1, 64),
@@ -267,6 +326,7 @@ mod tests {
         let cases = [
             ("ports = 2", "ports = 0", "ports is 0, expected 1 to 64"),
             ("ports = 2", "prots = 2", "unknown field `prots`"),
+            ("source = \"", "source = \"\\u001b", "source is"),
             ("steering = \"off\"", "vlan = 5000", "defaults.vlan is 5000, expected 0 to 4094"),
             ("ports = 2", "ports = ", ""),
             ("\"1 Gbit/s\"", "\"1 furlong\"", "1 furlong"),
@@ -287,8 +347,27 @@ mod tests {
     #[test]
     fn a_model_survives_json() {
         for model in built_in() {
-            let text = serde_json::to_string(&model).unwrap();
-            assert_eq!(serde_json::from_str::<Model>(&text).unwrap(), model);
+            for link in [LinkKind::Ethernet, LinkKind::Atm] {
+                let model = Model { link, ..model.clone() };
+                let text = serde_json::to_string(&model).unwrap();
+                assert_eq!(serde_json::from_str::<Model>(&text).unwrap(), model);
+                assert_eq!(text.contains("\"link\""), link != LinkKind::Ethernet, "{text}");
+            }
         }
+    }
+
+    #[test]
+    fn a_model_without_a_kind_of_link_is_an_ethernet_adapter() {
+        let text = BUILT_IN[0];
+        assert!(!text.contains("\nlink = "));
+        assert_eq!(Model::parse(text).unwrap().link, LinkKind::Ethernet);
+        let with = |kind: &str| {
+            Model::parse(&text.replace("ports = 2", &format!("ports = 2\nlink = {kind:?}")))
+        };
+        for kind in [LinkKind::Ethernet, LinkKind::Atm] {
+            assert_eq!(with(kind.name()).unwrap().link, kind);
+        }
+        let error = with("token-ring").unwrap_err().to_string();
+        assert!(error.contains("`token-ring`, expected `ethernet` or `atm`"), "{error}");
     }
 }

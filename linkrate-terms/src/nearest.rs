@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_finds_its_name() {
+    fn suggests_the_nearest_name() {
         let names = ["offload", "direction", "message"];
         assert_eq!(nearest("ofload", names), Some("offload"));
         assert_eq!(nearest("Direciton", names), Some("direction"));
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_empty_without_a_candidate() {
+    fn no_suggestion_without_a_candidate() {
         assert_eq!(did_you_mean("zzzzzz", ["offload"]), "");
         assert_eq!(did_you_mean("tos", ["tso", "gso"]), "; did you mean \"tso\"?");
     }

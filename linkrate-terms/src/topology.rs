@@ -18,7 +18,7 @@ pub struct Topology {
 /// A part of the topology: ports and clients that one fabric joins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Its number, from 0; the number of its network.
+    /// Its number, from 0.
     pub number: u32,
     /// What joins the ports and clients.
     pub fabric: Fabric,
@@ -31,7 +31,7 @@ pub struct Segment {
 /// A port of the SUT on a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortEnd {
-    /// Its number, from 0, through all adapters of the SUT.
+    /// Its number, from 0, through all adapters of the SUT; the number of its network.
     pub number: u32,
     /// The name of its interface in the SUT.
     pub interface: String,
@@ -118,23 +118,30 @@ impl Segment {
         Self { number, fabric, ports: vec![port], clients }
     }
 
-    /// The address of its port `index`, for segments whose addresses linkrate chooses. Each
-    /// segment is a /24 of RFC 2544's benchmarking network 198.18.0.0/15: ports come first, from
-    /// .1 on, then clients.
+    /// The index of the port that leads to client `index`. The clients are shared out in blocks.
+    #[must_use]
+    pub fn port_of(&self, index: usize) -> usize {
+        index * self.ports.len() / self.clients.len().max(1)
+    }
+
+    /// The address of its port `index`, for segments whose addresses linkrate chooses. Each port and
+    /// its clients have a /24 of RFC 2544's benchmarking network 198.18.0.0/15, by the number of the
+    /// port: the port has .1, and clients have addresses from .2 on.
     #[must_use]
     pub fn port_address(&self, index: usize) -> Ipv4Addr {
-        self.address(index)
+        self.address(index, 0)
     }
 
-    /// The address of its client `index`.
+    /// The address of its client `index`, in the network of the port that leads to it.
     #[must_use]
     pub fn client_address(&self, index: usize) -> Ipv4Addr {
-        self.address(self.ports.len() + index)
+        self.address(self.port_of(index), 1 + index)
     }
 
-    fn address(&self, end: usize) -> Ipv4Addr {
-        let second = 18 + (self.number / 256) as u8;
-        Ipv4Addr::new(198, second, (self.number % 256) as u8, 1 + end as u8)
+    fn address(&self, port: usize, end: usize) -> Ipv4Addr {
+        let network = self.ports.get(port).map_or(self.number, |port| port.number);
+        let second = 18 + (network / 256) as u8;
+        Ipv4Addr::new(198, second, (network % 256) as u8, 1 + end as u8)
     }
 }
 
@@ -213,17 +220,23 @@ mod tests {
     #[test]
     fn addresses_are_unique_in_the_benchmarking_network() {
         let segment = Segment {
-            number: 257,
+            number: 3,
             fabric: Fabric::Switch,
-            ports: ["a", "b"]
-                .map(|name| PortEnd { number: 0, interface: name.to_owned() })
+            ports: [256, 257]
+                .map(|number| PortEnd { number, interface: sut_interface(number) })
                 .to_vec(),
-            clients: vec![0, 1],
+            clients: vec![7, 8, 9],
         };
         let text = |address: Ipv4Addr| address.to_string();
-        assert_eq!(text(segment.port_address(0)), "198.19.1.1");
-        assert_eq!(text(segment.port_address(1)), "198.19.1.2");
-        assert_eq!(text(segment.client_address(0)), "198.19.1.3");
+        assert_eq!(
+            [0, 1].map(|port| text(segment.port_address(port))),
+            ["198.19.0.1", "198.19.1.1"]
+        );
+        assert_eq!([0, 1, 2].map(|client| segment.port_of(client)), [0, 0, 1]);
+        assert_eq!(
+            [0, 1, 2].map(|client| text(segment.client_address(client))),
+            ["198.19.0.2", "198.19.0.3", "198.19.1.4"]
+        );
         let usual = Topology::of(&on_model(1, 1)).segments.remove(0);
         assert_eq!(text(usual.client_address(0)), "198.18.0.2");
     }

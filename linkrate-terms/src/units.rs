@@ -22,6 +22,14 @@ pub enum UnitError {
         /// A value that would be right.
         example: &'static str,
     },
+    /// There is no unit, and the quantity needs one.
+    #[error("\"{given}\" has no unit; expected a value such as {example}")]
+    NoUnit {
+        /// What was given.
+        given: String,
+        /// A value that would be right.
+        example: &'static str,
+    },
     /// The unit is not one of the known ones.
     #[error("unknown unit \"{unit}\" in \"{given}\"; expected one of {expected}{hint}")]
     UnknownUnit {
@@ -63,6 +71,9 @@ fn number_and_factor(
         .find(|(name, _)| *name == unit)
         .map(|(_, factor)| *factor)
         .ok_or_else(|| {
+            if unit.is_empty() {
+                return UnitError::NoUnit { given: given.to_owned(), example };
+            }
             let names: Vec<&str> =
                 units.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
             UnitError::UnknownUnit {
@@ -256,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_unit_names_the_nearest() {
+    fn suggests_the_nearest_unit() {
         let error = "32 KIBB".parse::<ByteSize>().unwrap_err();
         assert!(error.to_string().contains("did you mean \"KiB\""), "{error}");
         assert!("KiB".parse::<ByteSize>().is_err());

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn pseudo_headers_are_the_bytes_the_rfcs_draw() {
+    fn pseudo_headers_match_the_rfcs() {
         let v4 = [10, 0, 0, 1, 10, 0, 0, 2, 0, 6, 0x12, 0x34];
         assert_eq!(pseudo_v4([10, 0, 0, 1], [10, 0, 0, 2], 6, 0x1234).folded(), naive(&v4));
         let (source, destination) = ([0xfd; 16], [0x2a; 16]);

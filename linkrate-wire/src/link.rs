@@ -37,6 +37,7 @@ mod pace;
 pub use framing::{Framing, Link};
 pub use pace::Pace;
 
+use linkrate_terms::model::LinkKind;
 use linkrate_terms::{BitRate, Model};
 
 /// What a line makes of the units that a device hands to it.
@@ -49,10 +50,24 @@ pub enum LinkLaw {
 }
 
 impl LinkLaw {
-    /// The law of a model's links. Every model is an Ethernet adapter so far.
+    /// The law of a model's links.
     #[must_use]
-    pub const fn of(_model: &Model) -> Self {
-        Self::Ethernet
+    pub const fn of(model: &Model) -> Self {
+        match model.link {
+            LinkKind::Ethernet => Self::Ethernet,
+            LinkKind::Atm => Self::Atm,
+        }
+    }
+
+    /// The most octets that a device puts before an IP packet: on Ethernet the header, one VLAN
+    /// tag and LLC/SNAP, on ATM the header of LAN Emulation.
+    #[inline]
+    #[must_use]
+    pub const fn longest_header(self) -> u64 {
+        match self {
+            Self::Ethernet => ethernet::HEADER + ethernet::VLAN_TAG + ethernet::LLC_SNAP,
+            Self::Atm => atm::LANE_HEADER,
+        }
     }
 
     /// The smallest unit that the line does not pad.

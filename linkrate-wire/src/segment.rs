@@ -90,7 +90,7 @@ pub enum SegmentError {
     /// The size of the segments is zero.
     #[error("segment size is 0, expected at least 1")]
     SegmentSize,
-    /// The frame goes on after the packet, or the datagram ends before it.
+    /// The frame continues after the packet, or the datagram ends before it.
     #[error("superframe has {found} bytes, expected {expected} from the length of {of}")]
     Length {
         /// Bytes there are.

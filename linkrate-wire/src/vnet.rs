@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused_by_name() {
+    fn refuses_contradicting_headers_by_name() {
         let refusal = |fields, words, frame: usize| {
             let mut buffer = header(fields, words);
             buffer.resize(10 + frame, 0);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_that_comes_out_as_zero_is_written_as_ones() {
+    fn writes_a_zero_checksum_as_ones() {
         let mut frame = [0xff, 0xff, 0, 0];
         complete_checksum_parts(&mut frame, &[], 0, 2).expect("a field");
         assert_eq!(frame, [0xff; 4]);

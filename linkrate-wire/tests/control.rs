@@ -48,7 +48,7 @@ fn a_question_and_its_answer_byte_by_byte() {
 
 /// RFC 5227, 2.3: a request whose sender and target have the same IP address.
 #[test]
-fn an_announcement_asks_nothing() {
+fn an_arp_announcement_needs_no_reply() {
     let announcement = Arp::announcement(OWN);
     let mut expected = REQUEST;
     expected[27] = 1;

@@ -47,7 +47,7 @@ fn an_arp_request_byte_by_byte() {
 }
 
 #[test]
-fn snap_is_put_on_up_to_the_largest_length() {
+fn adds_snap_up_to_the_largest_length() {
     let largest = Packet::tcp4(bytes(1452));
     let expected = Packet { snap: true, ..largest.clone() }.frame();
     assert_eq!(put_on(&largest.frame(), SNAP).expect("no tag"), expected);
@@ -61,7 +61,7 @@ fn snap_is_put_on_up_to_the_largest_length() {
 
 /// Found by fuzzing: the length counted padding that was left behind.
 #[test]
-fn a_snap_frame_loses_its_padding_and_tells_its_length() {
+fn reads_the_length_of_a_snap_frame_without_padding() {
     let packet = Packet { snap: true, ..Packet::tcp4(vec![1]) };
     let mut padded = Packet { padding: 30, ..packet.clone() }.frame();
     padded[13] += 30;
@@ -83,7 +83,7 @@ fn link_protocols_keep_their_type() {
 }
 
 #[test]
-fn snap_stays_on_where_ethernet_ii_would_mean_something_else() {
+fn keeps_snap_where_ethernet_ii_would_be_ambiguous() {
     for kind in [0x0003u16, 0x05ff, 0x8100, 0x88a8] {
         let mut frame = vec![1; 12];
         frame.extend([0, 12, 0xaa, 0xaa, 3, 0, 0, 0]);

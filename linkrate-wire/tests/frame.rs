@@ -97,7 +97,7 @@ fn udp_without_a_checksum_is_right_only_over_ipv4() {
 }
 
 #[test]
-fn lying_lengths_are_refused_by_name() {
+fn refuses_contradicting_lengths_by_name() {
     let good = Packet::tcp4(bytes(10)).frame();
     let with = |at: usize, value: u8| {
         let mut frame = good.clone();

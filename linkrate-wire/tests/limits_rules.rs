@@ -154,7 +154,7 @@ fn a_datagram_of_two_fragments() {
 }
 
 #[test]
-fn refusals_say_what_would_be_right() {
+fn refusals_name_the_expected_value() {
     let link = Link::ethernet(BitRate(1e9));
     let framing = Framing::Ethernet { vlan_tags: 3, snap: false };
     let three_tags = Link { framing, ..link };

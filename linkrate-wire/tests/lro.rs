@@ -169,7 +169,7 @@ fn cwr_and_other_windows_are_left_alone() {
 }
 
 #[test]
-fn a_frame_longer_by_one_byte_or_one_byte_off_is_left_alone() {
+fn does_not_merge_a_frame_of_another_length_or_sequence() {
     let first = Packet::tcp4(bytes(100)).frame();
     let next = Packet { sequence: 200, identification: 1, ..Packet::tcp4(bytes(100)) };
     let alone = [(Reason::Mismatch, 1), (Reason::Flushed, 1)];
@@ -185,7 +185,7 @@ fn a_frame_longer_by_one_byte_or_one_byte_off_is_left_alone() {
 }
 
 #[test]
-fn the_flow_held_longest_makes_room() {
+fn evicts_the_flow_that_was_held_longest() {
     let flow = |port| Packet { ports: (port, 80), ..Packet::tcp4(bytes(200)) }.cut(100);
     let (a, b, c) = (flow(1), flow(2), flow(3));
     let frames = [&a[0], &b[0], &c[0], &b[1], &c[1], &a[1]].map(Clone::clone);
@@ -209,7 +209,7 @@ fn padding_is_stripped_before_merging() {
 }
 
 #[test]
-fn a_superframe_keeps_its_tags_and_says_where_its_checksum_is() {
+fn a_superframe_keeps_its_tags_and_its_checksum_offset() {
     let tags = vec![(0x8100, 0x6005), (0x8100, 9)];
     let whole = Packet { tags, flags: 0x18, ..Packet::tcp6(bytes(900)) };
     let out = coalesce(1, &whole.cut(400));
@@ -223,7 +223,7 @@ fn a_superframe_keeps_its_tags_and_says_where_its_checksum_is() {
 }
 
 #[test]
-fn what_is_not_tcp_passes_and_flushes_nothing() {
+fn other_protocols_pass_and_flush_nothing() {
     let mut coalescer = Coalescer::new(4);
     assert!(coalescer.offer(Packet::tcp4(bytes(100)).frame()).kept);
     let offered = coalescer.offer(Packet::udp4(bytes(100)).frame());

@@ -186,7 +186,7 @@ fn delivered(pair: &Pair<Sender, Receiver>) -> Vec<u8> {
 }
 
 #[test]
-fn a_good_wire_takes_a_round_trip_for_each_message() {
+fn a_message_over_a_good_wire_takes_one_round_trip() {
     let mut pair = begun(1000, Wire::good(7 * MS), 1);
     assert!(pair.run_until(Duration::from_secs(3600)));
     assert_eq!(delivered(&pair), LETTERS);
@@ -197,7 +197,7 @@ fn a_good_wire_takes_a_round_trip_for_each_message() {
 }
 
 #[test]
-fn a_dead_wire_is_given_up_at_its_time() {
+fn gives_up_a_dead_wire_after_its_timeout() {
     let mut pair = begun(1000, Wire { lost: 1000, ..Wire::good(MS) }, 1);
     assert!(pair.run_until(Duration::from_secs(3600)));
     // 50 + 100 + 200 ms, then 9 × 400 ms
@@ -206,7 +206,7 @@ fn a_dead_wire_is_given_up_at_its_time() {
 }
 
 #[test]
-fn a_wire_that_is_mended_carries_on() {
+fn a_repaired_wire_carries_frames_again() {
     let mut pair = begun(1000, Wire { lost: 1000, ..Wire::good(MS) }, 1);
     assert!(!pair.run_until(1000 * MS));
     assert_eq!((pair.now(), delivered(&pair).len()), (1000 * MS, 0));
@@ -232,7 +232,7 @@ fn the_same_seed_is_the_same_run() {
 }
 
 #[test]
-fn the_wire_does_what_it_says() {
+fn the_wire_delivers_loses_and_reorders_as_configured() {
     let mut total = pair::Counts::default();
     for seed in 0..50 {
         let mut pair = begun(1000, bad(), seed);
@@ -251,7 +251,7 @@ fn the_wire_does_what_it_says() {
 /// The pair finds what is wrong: two numbers are enough on a wire that keeps the order, and not on
 /// one where an old message may come after a new one.
 #[test]
-fn two_numbers_fail_where_messages_overtake_each_other() {
+fn two_numbers_fail_if_messages_are_reordered() {
     let wrong = (0..50).filter(|seed| {
         let mut pair = begun(2, bad(), *seed);
         pair.run_until(Duration::from_secs(3600));
@@ -269,7 +269,7 @@ fn two_numbers_fail_where_messages_overtake_each_other() {
 /// A machine that wants to be polled again at once is one that would keep a thread busy.
 #[test]
 #[should_panic(expected = "after its poll")]
-fn a_machine_that_is_still_due_after_its_poll_is_found() {
+fn finds_a_machine_that_is_due_again_after_its_poll() {
     struct Restless(Receiver);
 
     impl Machine for Restless {

@@ -72,7 +72,7 @@ fn a_file_of_two_ports() {
 }
 
 #[test]
-fn a_comment_too_long_is_cut_between_characters() {
+fn cuts_a_long_comment_between_characters() {
     let comment = "é".repeat(40_000);
     let (parts, mut file) = (&[][..], Vec::new());
     let of = Packet { comment: Some(&comment), ..plain(parts) };

@@ -113,7 +113,7 @@ fn vlan_tags_and_snap_are_repeated_with_the_length_of_each() {
 }
 
 #[test]
-fn snap_can_be_put_on_while_cutting() {
+fn cutting_can_add_snap() {
     let plain = Packet { tags: vec![(0x8100, 42)], ..Packet::tcp6(bytes(60_000)) };
     let request = Request { snap: true, ..Request::new(1432) };
     let frames = tcp(&plain.frame(), &request);
@@ -155,7 +155,7 @@ fn ipv6_extension_headers_and_tcp_options_are_repeated() {
 }
 
 #[test]
-fn what_fits_one_segment_only_gets_its_checksum() {
+fn a_packet_of_one_segment_gets_its_checksum() {
     let packet = Packet { flags: 0x19, ..Packet::tcp4(bytes(9)) };
     let mut frame = packet.frame();
     frame[50..52].fill(0);
@@ -175,7 +175,7 @@ fn a_zero_udp_checksum_is_sent_as_ones() {
 }
 
 #[test]
-fn what_cannot_be_cut_is_refused_with_the_reason() {
+fn refuses_uncuttable_superframes_with_the_reason() {
     let good = Packet::tcp4(bytes(30));
     assert_eq!(refusal(&good, 0), "segment size is 0, expected at least 1");
     let fragment = Packet { fragment: 0x2000, ..good.clone() };
@@ -285,7 +285,7 @@ proptest! {
 }
 
 #[test]
-fn payload_is_asked_for_once_and_in_order() {
+fn fetches_payload_once_and_in_order() {
     let request = Request::new(1000);
     for packet in [Packet::tcp4(bytes(4100)), Packet::udp4(bytes(4100))] {
         let (frame, asked) = (packet.frame(), RefCell::new(Vec::new()));

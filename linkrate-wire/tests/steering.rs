@@ -28,7 +28,7 @@ fn a_port_goes_to_its_queue_and_others_to_the_fallback() {
 }
 
 #[test]
-fn a_port_stays_until_its_old_queue_is_past_it() {
+fn a_port_stays_until_its_old_queue_is_empty() {
     let mut table = PortTable::new(4, SECOND);
     let mut queues = [Progress::default(); 3];
     // steered by the fallback, before the driver knew the port
@@ -55,7 +55,7 @@ fn a_port_stays_until_its_old_queue_is_past_it() {
 }
 
 #[test]
-fn entries_age_and_a_full_table_gives_up_the_longest_idle() {
+fn a_full_table_replaces_the_longest_idle_entry() {
     let mut table = PortTable::new(2, SECOND);
     let mut queues = [Progress::default(); 2];
     table.set(1, 1, 0, &queues).expect("room");
@@ -84,7 +84,7 @@ fn entries_age_and_a_full_table_gives_up_the_longest_idle() {
 }
 
 #[test]
-fn a_queue_that_is_not_there_is_refused() {
+fn refuses_a_missing_queue() {
     let error = PortTable::new(2, 0).set(9, 4, 0, &[Progress::default(); 4]).expect_err("no queue");
     assert_eq!(error, SteeringError::Queue { port: 9, queue: 4, queues: 4 });
     assert_eq!(error.to_string(), "port 9: queue is 4, expected less than 4");

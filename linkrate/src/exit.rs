@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use linkrate_lab::LabError;
 use linkrate_lab::control::client::ControlError;
 use linkrate_study::store::StoreError;
+use linkrate_sys::tell;
 
 /// The exit code of the process. Scripts may rely on these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +13,7 @@ use linkrate_study::store::StoreError;
 pub enum Exit {
     /// The command succeeded.
     Success = 0,
-    /// A failure without a code of its own.
+    /// A failure that no other code covers.
     Failure = 1,
     /// The arguments or the study file are wrong; nothing was run.
     Usage = 2,
@@ -67,9 +68,9 @@ impl Failure {
 
     /// Prints the failure to stderr and gives its code.
     pub fn print(&self) -> Exit {
-        eprintln!("error: {}", self.message);
+        tell::line(format_args!("error: {}", self.message));
         if let Some(hint) = &self.hint {
-            eprintln!("hint: {hint}");
+            tell::line(format_args!("hint: {hint}"));
         }
         self.exit
     }

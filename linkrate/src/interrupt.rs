@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks for a clean end, a second ends at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first asks for a clean end, a second ends at once. A SIGHUP
+//! that was ignored when the program began stays ignored.
 
 use std::io;
 use std::sync::Arc;
@@ -21,11 +22,25 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub fn on_signal() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if signal == SIGHUP && is_ignored(SIGHUP) {
+            continue;
+        }
         // the order matters: the second signal finds the flag that the first has set
         flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&asked))?;
         flag::register(signal, Arc::clone(&asked))?;
     }
     Ok(asked)
+}
+
+/// Whether the signal was ignored when this program began, as SIGHUP is under nohup(1). A handler
+/// would undo that.
+pub fn is_ignored(signal: i32) -> bool {
+    // SigIgn is a mask in hexadecimal with signal 1 as its lowest bit, proc_pid_status(5); without
+    // /proc every signal is handled
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return false };
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    u32::try_from(signal - 1).ok().and_then(|bit| mask.checked_shr(bit)).unwrap_or(0) & 1 == 1
 }
 
 /// Waits. False when the person wants to stop before.
@@ -39,5 +54,18 @@ pub fn sleep_until(deadline: Instant, stop: &AtomicBool) -> bool {
             return true;
         }
         std::thread::sleep(left.min(GLANCE));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signal_hook::consts::{SIGHUP, SIGPIPE};
+
+    use super::*;
+
+    #[test]
+    fn a_rust_program_ignores_sigpipe_and_not_sighup() {
+        assert!(is_ignored(SIGPIPE));
+        assert_eq!((is_ignored(SIGHUP), is_ignored(0), is_ignored(200)), (false, false, false));
     }
 }

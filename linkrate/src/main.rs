@@ -3,6 +3,8 @@
 //! Data goes to stdout, talk to stderr. Exit codes are in [`exit`].
 
 #![forbid(unsafe_code)]
+// printing panics when nobody reads: lines to the person go through linkrate_sys::tell
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
 mod commands;
@@ -24,7 +26,7 @@ fn main() -> std::process::ExitCode {
     let result = match cli.command {
         Command::Study(command) => commands::study::run(command),
         Command::Measure(arguments) => commands::measure::run(&arguments),
-        // a program's own exit code is none of ours
+        // the exit code of the program, not one of linkrate's
         Command::Lab(command) => {
             return commands::lab::run(command).unwrap_or_else(|failure| failure.print().into());
         }

@@ -9,7 +9,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// The same for what is bytes already.
+/// The same for bytes.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -23,7 +23,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 /// The cursor to the upper left corner, and everything behind it away.
 pub const REDRAW: &str = "\u{1b}[H\u{1b}[J";
 
-/// Columns and lines of the terminal that stdout is; `None` if it is none.
+/// Columns and lines of the terminal that stdout is; `None` if stdout is not a terminal.
 pub fn terminal_size() -> Option<(u16, u16)> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))

@@ -1,11 +1,14 @@
 //! Progress on stderr, when it is a terminal; otherwise silence.
 
+mod terminal;
+
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use linkrate_study::names;
 use linkrate_study::runner::{Event, Observer, Remaining};
 use linkrate_study::stats::stop::{Decision, Wanting};
+use linkrate_sys::tell;
 use linkrate_terms::units::format_duration;
 
 /// How often the clock on a bar moves while a run is under way. Drawing costs CPU time of the
@@ -18,14 +21,14 @@ pub struct StudyProgress {
     bar: ProgressBar,
     /// Half-width to reach, as a fraction.
     precision: f64,
-    /// The widest figure after the last block, as a clause; empty while there is none.
+    /// The widest figure after the last block, as a clause; empty without one.
     widest: String,
 }
 
 impl StudyProgress {
     /// A bar on stderr.
     pub fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(Some(1), terminal::draw_target());
         bar.set_style(style("[{bar:24}] {elapsed} {prefix} {wide_msg}"));
         Self { bar, precision: 0.0, widest: String::new() }
     }
@@ -54,7 +57,7 @@ impl Observer for StudyProgress {
             Event::SessionStarted { study, changed_facts, remaining, .. } => {
                 self.precision = study.method.precision;
                 for fact in changed_facts {
-                    self.bar.suspend(|| eprintln!("warning: {fact}"));
+                    self.bar.suspend(|| tell::line(format_args!("warning: {fact}")));
                 }
                 self.show_time(*remaining);
                 self.bar.enable_steady_tick(TICK);
@@ -74,7 +77,7 @@ impl Observer for StudyProgress {
             Event::RunEnded { run, remaining, .. } => {
                 if let Some(failure) = run.failure() {
                     // said at once: a failure in every block is best seen in the first
-                    self.bar.suspend(|| eprintln!("warning: run failed: {failure}"));
+                    self.bar.suspend(|| tell::line(format_args!("warning: run failed: {failure}")));
                 }
                 self.show_time(*remaining);
             }

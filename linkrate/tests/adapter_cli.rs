@@ -47,7 +47,7 @@ fn models_are_listed_with_their_source() {
 }
 
 #[test]
-fn a_model_of_ones_own_is_checked_and_shown() {
+fn checks_and_shows_a_model_file() {
     let directory = tempfile::tempdir().unwrap();
     let said = |text: &str, code: i32| {
         fs::write(directory.path().join("mine.toml"), text).unwrap();
@@ -69,7 +69,7 @@ fn a_model_of_ones_own_is_checked_and_shown() {
 }
 
 #[test]
-fn without_a_lab_there_is_nothing_to_look_at() {
+fn refuses_adapter_commands_without_a_lab() {
     let name = format!("absent-{}", std::process::id());
     let document: serde_json::Value = serde_json::from_str(&printed("lab list --json")).unwrap();
     assert!(document["labs"].is_array());
@@ -97,10 +97,10 @@ fn without_a_lab_there_is_nothing_to_look_at() {
 }
 
 #[test]
-fn wrong_arguments_are_refused_before_anything_is_built() {
+fn refuses_wrong_arguments_before_any_lab_is_built() {
     for (words, said) in [
         ("lab up --adapter gigabti", "did you mean \"gigabit\"?"),
-        ("lab up --adapter veth --scale 0.5", "--scale: a veth pair does not have it"),
+        ("lab up --adapter veth --scale 0.5", "--scale does not apply to a veth pair"),
         ("lab up --scale 7", "--scale: 7 is out of range"),
         ("lab up --ports 0", "0 is not in 1..=64"),
         ("lab up --ports 64 --clients-per-port 16", "1024 clients; at most 64 are possible"),
@@ -112,7 +112,7 @@ fn wrong_arguments_are_refused_before_anything_is_built() {
         ("adapter set eth0", "KEY=VALUE"),
         ("adapter set eth0 lro", "expected KEY=VALUE, for example lro=on"),
         ("adapter faults eth0 nothing", "expected KEY=VALUE, for example loss=1%, or none"),
-        ("adapter faults eth0 none loss=1%", "none cannot go with faults"),
+        ("adapter faults eth0 none loss=1%", "none cannot be combined with faults"),
         ("adapter link eth0 sideways", "expected up, down or a rate"),
         ("adapter top --interval 1ms", "--interval: 1ms is out of range"),
         ("adapter capture eth0", "<FILE>"),

@@ -79,7 +79,10 @@ fn a_model_lies_beside_the_study_that_names_it() {
     assert!(plan.contains("mine, 1 port with 1 client, links at 0.5 of their rate"), "{plan}");
     study(9000);
     let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
-    assert!(said.contains("mtu 9000 is more than adapter mine takes; set at most 4000"), "{said}");
+    assert!(
+        said.contains("mtu 9000 is above the maximum of adapter mine; set at most 4000"),
+        "{said}"
+    );
     fs::write(path("mine.toml"), model.replace("ports = 1", "prots = 1")).unwrap();
     let said = linkrate_with("study show", &[&path("study.toml")]).refusal();
     assert!(
@@ -110,11 +113,11 @@ fn a_plan_on_existing_interfaces_names_both_ends() {
 }
 
 #[test]
-fn interfaces_that_make_no_testbed_are_refused() {
+fn refuses_interfaces_that_make_no_testbed() {
     for (words, part) in [
         ("measure --interface eth1", "--client <CLIENT>"),
         ("measure --client ssh:a", "--interface <NAME>"),
-        ("measure --interface eth1 --client lab2", "it does not say how the client is reached"),
+        ("measure --interface eth1 --client lab2", "it names no way to reach the client"),
         (
             "measure --interface eth1 --client ssh:-oProxyCommand=x",
             "the text after ssh: is not a host",
@@ -124,8 +127,11 @@ fn interfaces_that_make_no_testbed_are_refused() {
             "1 clients cannot be divided among 2 interfaces",
         ),
         ("measure --interface e1 --client interface:e1", "interface e1 is named twice"),
-        ("measure --interface e1 --client ssh:a --adapter veth", "--adapter cannot go with"),
-        ("measure --interface e1 --client ssh:a --scale 0.5", "--scale cannot go with"),
+        (
+            "measure --interface e1 --client ssh:a --adapter veth",
+            "--adapter cannot be combined with",
+        ),
+        ("measure --interface e1 --client ssh:a --scale 0.5", "--scale cannot be combined with"),
         ("measure --interface e1 --client ssh:a --lro on", "--lro: linkrate does not set lro"),
         (
             "measure --interface e1 --client ssh:a --clients 2",
@@ -140,7 +146,7 @@ fn interfaces_that_make_no_testbed_are_refused() {
 }
 
 #[test]
-fn a_plan_as_a_document_says_the_same() {
+fn the_document_of_a_plan_has_the_same_values() {
     let document =
         |words: &str| -> serde_json::Value { serde_json::from_str(&printed(words)).unwrap() };
     let (full, quick) =
@@ -162,7 +168,7 @@ fn a_plan_as_a_document_says_the_same() {
 }
 
 #[test]
-fn a_study_that_is_not_there() {
+fn refuses_a_missing_study() {
     assert_snapshot!("unknown_study", refusal("study show tos"));
     assert_eq!(refusal("study run tos"), refusal("study show tos"));
     assert_snapshot!("missing_file", refusal("study show absent/study.toml"));
@@ -210,7 +216,7 @@ fn every_error_of_a_study_file_has_its_place() {
 }
 
 #[test]
-fn a_study_file_of_absurd_size_is_not_read() {
+fn does_not_read_a_huge_study_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("huge.toml");
     // sparse: nothing of it is on the disk
@@ -220,7 +226,7 @@ fn a_study_file_of_absurd_size_is_not_read() {
 }
 
 #[test]
-fn a_study_file_may_be_no_file() {
+fn refuses_a_study_path_that_is_not_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let said =
         linkrate_with("study show", &[&format!("{}/", directory.path().display())]).refusal();
@@ -267,7 +273,7 @@ fn measure_refuses_wrong_values() {
 }
 
 #[test]
-fn measure_refuses_what_cannot_stand_together() {
+fn measure_refuses_impossible_combinations() {
     let refusals: String = [
         "--offload tso --tx-checksum off",
         "--offload none --gso-max-size 16000",
@@ -303,7 +309,7 @@ fn measure_refuses_what_cannot_stand_together() {
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_refused() {
+fn refuses_a_missing_cpu() {
     for words in [
         "measure --sut-cpu 4000",
         "measure --client-cpu 4000",
@@ -316,7 +322,7 @@ fn a_cpu_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_directory_without_results_is_refused_and_left_alone() {
+fn refuses_a_directory_without_results() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let absent = format!("{path}/absent");
@@ -331,12 +337,12 @@ fn a_directory_without_results_is_refused_and_left_alone() {
 }
 
 #[test]
-fn an_agent_is_not_for_people() {
+fn refuses_agent_without_stdio() {
     assert_snapshot!("agent_alone", refusal("agent"));
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     // as `linkrate study list | head -0`
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -371,7 +377,7 @@ fn an_agent_refuses_another_version_with_both_numbers() {
 }
 
 #[test]
-fn an_agent_refuses_nonsense_and_goes_on() {
+fn an_agent_refuses_invalid_requests_and_continues() {
     let mut agent = Agent::start();
     let far = MeasureSpec {
         start_ns: 0,
@@ -404,7 +410,7 @@ fn an_agent_refuses_nonsense_and_goes_on() {
 }
 
 #[test]
-fn an_agent_ends_when_the_stream_makes_no_sense() {
+fn an_agent_ends_when_it_cannot_decode_its_input() {
     let mut oversized = Agent::start();
     oversized.send(&(MAX_FRAME_BYTES as u32 + 1).to_be_bytes());
     let (code, said) = oversized.end();

@@ -60,7 +60,7 @@ fn people_get_a_line_for_each_and_a_summary() {
 }
 
 #[test]
-fn either_half_can_be_had_alone() {
+fn prints_either_half_alone() {
     let only = |argument: &str| -> Value {
         let output = doctor(&["--json", argument]);
         serde_json::from_slice(&output.stdout).unwrap()
@@ -89,7 +89,7 @@ fn advice_has_evidence_a_cost_and_a_remedy() {
 }
 
 #[test]
-fn what_was_asked_wrongly_is_refused_before_anything_is_looked_at() {
+fn refuses_wrong_arguments_before_any_work() {
     for (arguments, word) in [
         (&["--interface", "no-such-if"][..], "no interface \"no-such-if\""),
         (&["--round-trip", "12"][..], "--round-trip"),
@@ -105,8 +105,8 @@ fn what_was_asked_wrongly_is_refused_before_anything_is_looked_at() {
 }
 
 #[test]
-fn a_host_without_namespaces_cannot_measure_and_says_what_would_help() {
-    let test = "a_host_without_namespaces_cannot_measure_and_says_what_would_help";
+fn a_host_without_namespaces_cannot_measure_and_gets_a_remedy() {
+    let test = "a_host_without_namespaces_cannot_measure_and_gets_a_remedy";
     // a user who may have no namespaces: the limit is inherited, and only this child's
     let Some(output) = without_namespaces(test) else { return };
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -14,24 +14,30 @@ use std::time::Duration;
 use common::lab::{measured, run_spec};
 use common::{LINKRATE, is_root_or_skips};
 use linkrate_adapter::Faults;
+use linkrate_lab::placement::Placement;
+use linkrate_lab::testbed::Testbed;
 use linkrate_lab::{Lab, LabOptions};
 use linkrate_study::executor::Executor;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::spec::Adapter;
+use linkrate_terms::topology::{Fabric, PortEnd, Segment, Topology};
 use linkrate_terms::{
     Direction, InterfaceKnobs, Measurement, Model, Offload, Protocol, RunSpec, Steering, Task,
     TestbedSpec, Workload, model,
 };
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A lab on adapters of `model`, a wire for each port.
-#[track_caller]
-fn adapter_lab(model: Model, ports: u32, clients_per_port: u32) -> Lab {
-    let options = LabOptions {
+fn options() -> LabOptions {
+    LabOptions {
         program: PathBuf::from(LINKRATE),
         stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
-    };
+    }
+}
+
+/// A lab on adapters of `model`, a segment for each port.
+#[track_caller]
+fn adapter_lab(model: Model, ports: u32, clients_per_port: u32) -> Lab {
     let spec = TestbedSpec {
         adapter: Adapter::Model(Box::new(model)),
         clients: ports * clients_per_port,
@@ -39,7 +45,7 @@ fn adapter_lab(model: Model, ports: u32, clients_per_port: u32) -> Lab {
         clients_per_port,
         ..TestbedSpec::default()
     };
-    Lab::build(&spec, options).unwrap_or_else(|error| panic!("{error}"))
+    Lab::build(&spec, options()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn find(name: &str) -> Model {
@@ -118,9 +124,14 @@ fn check_pattern(mut from: TcpStream) -> u64 {
 /// Both directions of one connection at once, every byte verified at both ends.
 #[track_caller]
 fn verify_transfer(lab: &mut Lab, bytes: u64) {
-    let testbed = lab.testbed().expect("the testbed is up");
-    let (sut, client) = (testbed.sut.pid(), testbed.clients[0].host.pid());
-    let address: Ipv4Addr = testbed.clients[0].sut_address;
+    verify_between(lab.testbed().expect("the testbed is up"), 0, bytes);
+}
+
+/// The same between the SUT and client `number`.
+#[track_caller]
+fn verify_between(testbed: &mut Testbed, number: usize, bytes: u64) {
+    let (sut, client) = (testbed.sut.pid(), testbed.clients[number].host.pid());
+    let address: Ipv4Addr = testbed.clients[number].sut_address;
     let (tell, port) = std::sync::mpsc::channel();
     let transfer = move |socket: TcpStream| {
         socket.set_read_timeout(Some(Duration::from_secs(60))).expect("set a time-out");
@@ -147,6 +158,46 @@ fn verify_transfer(lab: &mut Lab, bytes: u64) {
     assert_eq!(client.join().expect("the client verified"), bytes);
 }
 
+/// One segment: two ports of the SUT and three clients at one switch.
+#[test]
+fn ports_of_one_segment_serve_their_own_clients() {
+    if !is_root_or_skips("ports_of_one_segment_serve_their_own_clients") {
+        return;
+    }
+    let port = |number| PortEnd { number, interface: format!("eth{number}") };
+    let ports = vec![port(0), port(1)];
+    let segment = Segment { number: 0, fabric: Fabric::Switch, ports, clients: vec![0, 1, 2] };
+    let topology = Topology { segments: vec![segment] };
+    let spec = TestbedSpec {
+        adapter: Adapter::Model(Box::new(find("gigabit"))),
+        clients: 3,
+        ..TestbedSpec::default()
+    };
+    let placement = Placement::choose(&spec).expect("CPUs");
+    let mut testbed = Testbed::build_on(topology, &spec, &placement, &options())
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(testbed.sut_interfaces(3), ["eth0", "eth1"]);
+    let counted = |testbed: &Testbed| {
+        let adapters = testbed.ground.adapters().expect("virtual adapters");
+        let counters = adapters.sut_ports().map(|port| port.port.counters());
+        counters.map(|of| [of["ifHCOutOctets"], of["ifHCInOctets"]]).collect::<Vec<_>>()
+    };
+    for (client, index) in [(0, 0), (1, 0), (2, 1)] {
+        let before = counted(&testbed);
+        verify_between(&mut testbed, client, 100_000);
+        let after = counted(&testbed);
+        for (port, (after, before)) in after.iter().zip(&before).enumerate() {
+            let passed = [after[0] - before[0], after[1] - before[1]];
+            let own = passed.iter().all(|octets| *octets >= 100_000);
+            let none = passed.iter().all(|octets| *octets < 10_000);
+            assert!(
+                if port == index { own } else { none },
+                "client {client}, eth{port}: {passed:?}"
+            );
+        }
+    }
+}
+
 /// Sets the knobs of a run without running it long.
 #[track_caller]
 fn set(lab: &mut Lab, interface: InterfaceKnobs) {
@@ -156,9 +207,9 @@ fn set(lab: &mut Lab, interface: InterfaceKnobs) {
 
 fn counter(lab: &mut Lab, name: &str) -> u64 {
     let testbed = lab.testbed().expect("the testbed is up");
-    let line = &testbed.ground.adapters().expect("virtual adapters").lines()[0];
+    let segment = &testbed.ground.adapters().expect("virtual adapters").segments()[0];
     let sum = |port: &linkrate_adapter::Port| port.counters().get(name).copied().unwrap_or(0);
-    sum(&line.sut) + line.clients.iter().map(sum).sum::<u64>()
+    sum(&segment.ports[0].port) + segment.clients.iter().map(sum).sum::<u64>()
 }
 
 #[track_caller]
@@ -254,7 +305,8 @@ fn evidence(measurement: &Measurement) -> &linkrate_terms::measurement::AdapterE
 fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs) -> Measurement {
     let clients = ports
         * (lab.testbed().expect("up").clients.len() as u32
-            / lab.testbed().expect("up").ground.adapters().expect("adapters").lines().len() as u32);
+            / lab.testbed().expect("up").ground.adapters().expect("adapters").segments().len()
+                as u32);
     let spec = RunSpec {
         clients,
         ports: Some(ports),
@@ -265,8 +317,8 @@ fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs)
 }
 
 #[test]
-fn the_evidence_says_who_cuts() {
-    if !is_root_or_skips("the_evidence_says_who_cuts") {
+fn the_evidence_shows_which_part_cuts() {
+    if !is_root_or_skips("the_evidence_shows_which_part_cuts") {
         return;
     }
     let mut lab = adapter_lab(find("gigabit"), 1, 2);
@@ -310,8 +362,8 @@ fn a_gigabit_port_never_exceeds_its_link() {
 }
 
 #[test]
-fn reassembly_is_seen_and_can_be_switched() {
-    if !is_root_or_skips("reassembly_is_seen_and_can_be_switched") {
+fn reassembly_shows_in_counters_and_can_be_switched() {
+    if !is_root_or_skips("reassembly_shows_in_counters_and_can_be_switched") {
         return;
     }
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);
@@ -350,8 +402,8 @@ fn adaptive_moderation_delays_bulk_traffic_and_no_transaction() {
 }
 
 #[test]
-fn steering_shares_out_what_comes_in() {
-    if !is_root_or_skips("steering_shares_out_what_comes_in") {
+fn steering_distributes_received_packets() {
+    if !is_root_or_skips("steering_distributes_received_packets") {
         return;
     }
     let mut lab = adapter_lab(find("ten-gigabit"), 1, 1);

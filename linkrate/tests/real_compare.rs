@@ -96,8 +96,8 @@ impl Drop for Hog {
 }
 
 #[test]
-fn honest_sets_are_alike_and_a_hidden_load_is_a_regression() {
-    if !is_root_or_skips("honest_sets_are_alike_and_a_hidden_load_is_a_regression") {
+fn equal_sets_show_no_regression_and_a_hidden_load_is_one() {
+    if !is_root_or_skips("equal_sets_show_no_regression_and_a_hidden_load_is_one") {
         return;
     }
     let sets = Sets::new();

@@ -68,8 +68,8 @@ fn study(lab: &Lab, own: &OwnCopy) -> Command {
 }
 
 #[test]
-fn a_study_runs_between_two_machines_and_leaves_them_as_they_were() {
-    let test = "a_study_runs_between_two_machines_and_leaves_them_as_they_were";
+fn runs_a_study_between_two_machines_and_restores_them() {
+    let test = "runs_a_study_between_two_machines_and_restores_them";
     let Some(cpus) = needs(test, true) else { return };
     let (lab, own) = (Lab::start(), OwnCopy::new());
     write_study(&lab, &own, cpus, 3);
@@ -109,8 +109,8 @@ fn a_study_runs_between_two_machines_and_leaves_them_as_they_were() {
 }
 
 #[test]
-fn a_controller_that_is_killed_or_interrupted_leaves_both_machines_as_they_were() {
-    let test = "a_controller_that_is_killed_or_interrupted_leaves_both_machines_as_they_were";
+fn restores_both_machines_after_the_controller_is_killed() {
+    let test = "restores_both_machines_after_the_controller_is_killed";
     let Some(cpus) = needs(test, true) else { return };
     let (lab, own) = (Lab::start(), OwnCopy::new());
     write_study(&lab, &own, cpus, 60);
@@ -136,8 +136,8 @@ fn a_controller_that_is_killed_or_interrupted_leaves_both_machines_as_they_were(
 }
 
 #[test]
-fn what_cannot_be_reached_is_named_with_its_remedy() {
-    let test = "what_cannot_be_reached_is_named_with_its_remedy";
+fn names_unreachable_hosts_with_a_remedy() {
+    let test = "names_unreachable_hosts_with_a_remedy";
     let Some(_) = needs(test, true) else { return };
     let (lab, own) = (Lab::start(), OwnCopy::new());
     let before = lab.settings();
@@ -182,8 +182,8 @@ fn what_cannot_be_reached_is_named_with_its_remedy() {
 }
 
 #[test]
-fn a_second_interface_of_the_machine_is_lent_and_comes_back() {
-    let test = "a_second_interface_of_the_machine_is_lent_and_comes_back";
+fn borrows_and_returns_a_second_interface() {
+    let test = "borrows_and_returns_a_second_interface";
     let Some(_) = needs(test, false) else { return };
     let (machine, own) = (with_a_loop(), OwnCopy::new());
     let settings = || [machine.settings("eth1"), machine.settings("eth2")];
@@ -214,8 +214,8 @@ fn a_second_interface_of_the_machine_is_lent_and_comes_back() {
 }
 
 #[test]
-fn an_interface_that_others_stand_on_is_not_lent() {
-    let test = "an_interface_that_others_stand_on_is_not_lent";
+fn refuses_to_borrow_an_interface_with_uppers() {
+    let test = "refuses_to_borrow_an_interface_with_uppers";
     let Some(_) = needs(test, false) else { return };
     let own = OwnCopy::new();
     for (kind, script, said) in [

@@ -133,8 +133,8 @@ fn gro_merges_what_arrives() {
 }
 
 #[test]
-fn queues_are_what_was_asked() {
-    if !is_root_or_skips("queues_are_what_was_asked") {
+fn testbeds_have_the_requested_queues() {
+    if !is_root_or_skips("testbeds_have_the_requested_queues") {
         return;
     }
     let stored = study("queues = [1, 2]", "connections = 4");
@@ -146,8 +146,8 @@ fn queues_are_what_was_asked() {
 }
 
 #[test]
-fn checksums_may_be_the_hosts_own_work() {
-    if !is_root_or_skips("checksums_may_be_the_hosts_own_work") {
+fn host_computed_checksums_are_accepted() {
+    if !is_root_or_skips("host_computed_checksums_are_accepted") {
         return;
     }
     let stored = study(
@@ -189,8 +189,8 @@ fn socket_options_read_back() {
 }
 
 #[test]
-fn a_knob_left_out_does_not_inherit_the_run_before() {
-    if !is_root_or_skips("a_knob_left_out_does_not_inherit_the_run_before") {
+fn a_knob_that_is_left_out_returns_to_its_first_value() {
+    if !is_root_or_skips("a_knob_that_is_left_out_returns_to_its_first_value") {
         return;
     }
     let mut lab = lab(None);

@@ -189,8 +189,8 @@ fn datagrams_flow_and_are_answered() {
 }
 
 #[test]
-fn both_ends_may_share_a_cpu_and_say_so() {
-    if !is_root_or_skips("both_ends_may_share_a_cpu_and_say_so") {
+fn both_ends_can_share_a_cpu_with_a_warning() {
+    if !is_root_or_skips("both_ends_can_share_a_cpu_with_a_warning") {
         return;
     }
     let options = "--sut-cpu 0 --client-cpu 0";
@@ -217,8 +217,8 @@ fn several_runs_have_an_interval() {
 }
 
 #[test]
-fn ctrl_c_ends_with_what_was_measured() {
-    if !is_root_or_skips("ctrl_c_ends_with_what_was_measured") {
+fn ctrl_c_keeps_the_finished_samples() {
+    if !is_root_or_skips("ctrl_c_keeps_the_finished_samples") {
         return;
     }
     let own = OwnCopy::new();
@@ -252,7 +252,7 @@ fn people_get_a_table() {
 }
 
 #[test]
-fn a_congestion_control_the_kernel_lacks_is_refused_before_anything_runs() {
+fn refuses_an_unknown_congestion_control_before_any_run() {
     let options = "--congestion cubbic";
     let finished = Running::start(&mut measure(options)).wait().expect_code(2);
     assert_eq!(finished.stdout, "");
@@ -260,8 +260,8 @@ fn a_congestion_control_the_kernel_lacks_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn checksum_offload_that_is_off_takes_segmentation_offload_with_it() {
-    if !is_root_or_skips("checksum_offload_that_is_off_takes_segmentation_offload_with_it") {
+fn segmentation_offload_goes_off_with_checksum_offload() {
+    if !is_root_or_skips("segmentation_offload_goes_off_with_checksum_offload") {
         return;
     }
     let options = "--tx-checksum off";

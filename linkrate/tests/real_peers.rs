@@ -228,8 +228,8 @@ fn at_rung_none_every_frame_is_whole_and_its_checksums_are_right() {
 }
 
 #[test]
-fn what_a_rung_leaves_to_the_adapter_is_seen_on_the_wire() {
-    if !tshark_or_skips("what_a_rung_leaves_to_the_adapter_is_seen_on_the_wire") {
+fn the_wire_shows_the_work_of_the_adapter_on_each_rung() {
+    if !tshark_or_skips("the_wire_shows_the_work_of_the_adapter_on_each_rung") {
         return;
     }
     // software GSO cuts, and writes every checksum itself when the adapter does not
@@ -251,8 +251,8 @@ fn what_a_rung_leaves_to_the_adapter_is_seen_on_the_wire() {
 }
 
 #[test]
-fn transactions_are_seen_on_the_wire() {
-    if !tshark_or_skips("transactions_are_seen_on_the_wire") {
+fn transactions_appear_on_the_wire() {
+    if !tshark_or_skips("transactions_appear_on_the_wire") {
         return;
     }
     for kind in [Protocol::RequestResponse, Protocol::UdpRequestResponse] {

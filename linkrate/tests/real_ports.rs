@@ -106,8 +106,8 @@ fn ports_come_and_go_without_disturbing_others() {
 }
 
 #[test]
-fn faults_and_the_link_do_what_they_say() {
-    let test = "faults_and_the_link_do_what_they_say";
+fn faults_and_link_states_have_their_effect() {
+    let test = "faults_and_link_states_have_their_effect";
     if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
         return;
     }
@@ -139,8 +139,8 @@ fn faults_and_the_link_do_what_they_say() {
 }
 
 #[test]
-fn clients_in_different_vlans_reach_each_other_only_once_they_share_one() {
-    let test = "clients_in_different_vlans_reach_each_other_only_once_they_share_one";
+fn clients_reach_each_other_in_the_same_vlan_only() {
+    let test = "clients_reach_each_other_in_the_same_vlan_only";
     if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
         return;
     }
@@ -180,7 +180,7 @@ fn clients_in_different_vlans_reach_each_other_only_once_they_share_one() {
     for (words, said) in [
         ("vlan eth0 access=0", "access: \"0\" is no list of VLANs"),
         ("vlan eth0 native=1", "native without trunk"),
-        ("vlan eth0 all access=1", "all cannot go with VLANs"),
+        ("vlan eth0 all access=1", "all cannot be combined with VLANs"),
     ] {
         let refused = lab.tried(&format!("adapter {words}")).expect_code(2).stderr;
         assert!(refused.contains(said), "{refused}");
@@ -252,8 +252,8 @@ fn tshark_finds_nothing_wrong_with_a_capture() {
 }
 
 #[test]
-fn top_tells_what_flows() {
-    let test = "top_tells_what_flows";
+fn top_shows_the_traffic() {
+    let test = "top_shows_the_traffic";
     if !ready(test, &["iperf3"]) {
         return;
     }

@@ -75,8 +75,8 @@ fn segmentation_offload_saves_in_the_protocols_and_not_in_the_copy() {
 }
 
 #[test]
-fn a_copy_is_seen_where_there_is_one() {
-    if !can_profile_or_skips("a_copy_is_seen_where_there_is_one") {
+fn finds_the_copy_of_a_plain_send() {
+    if !can_profile_or_skips("finds_the_copy_of_a_plain_send") {
         return;
     }
     let mut lab = lab(None);
@@ -129,8 +129,8 @@ fn categories_add_up_to_the_meter_within_the_stated_error() {
 }
 
 #[test]
-fn profiled_figures_say_that_they_are() {
-    if !can_profile_or_skips("profiled_figures_say_that_they_are") {
+fn marks_profiled_figures() {
+    if !can_profile_or_skips("marks_profiled_figures") {
         return;
     }
     let words = "measure --profile --runs 1 --warm-up 100ms --json --time";

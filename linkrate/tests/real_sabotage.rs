@@ -50,8 +50,8 @@ fn hog(cpu: u32) -> Running {
 }
 
 #[test]
-fn a_program_that_takes_the_suts_cpu_is_named() {
-    let test = "a_program_that_takes_the_suts_cpu_is_named";
+fn names_a_program_on_the_suts_cpu() {
+    let test = "names_a_program_on_the_suts_cpu";
     if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
         return;
     }
@@ -107,7 +107,7 @@ fn a_device_that_ignores_a_setting_is_named() {
     let stick = |lab: &mut Lab, stuck| {
         let testbed = lab.testbed().expect("a testbed");
         let adapters = testbed.ground.adapters().expect("virtual adapters");
-        adapters.lines().iter().for_each(|line| line.sut.set_stuck(stuck));
+        adapters.sut_ports().for_each(|port| port.port.set_stuck(stuck));
     };
     believed(&mut lab, &lro(false));
     stick(&mut lab, true);
@@ -152,32 +152,30 @@ fn gigabit() -> TestbedSpec {
 }
 
 #[test]
-fn a_link_at_half_its_rate_is_named() {
-    if !is_root_or_skips("a_link_at_half_its_rate_is_named") {
+fn names_a_link_at_half_its_rate() {
+    if !is_root_or_skips("names_a_link_at_half_its_rate") {
         return;
     }
     let mut lab = lab_of(&gigabit(), None);
     let spec = run_of(None);
     let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
-    let line = adapters.line(SUT_INTERFACE).expect("a port");
-    line.set_link_rate(&line.sut, BitRate(5e8));
-    let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
+    let segment = adapters.segment(SUT_INTERFACE).expect("a port");
+    segment.set_link_rate(&segment.ports[0].port, BitRate(5e8));
     let failure = refused(&mut lab, &spec);
     assert_eq!(failure.stage, Stage::Testbed);
     assert_eq!(failure.reason, "the link of eth0 runs at 500.0 Mb/s, expected 1.000 Gb/s");
 
     // whoever sets it back in time is betrayed by what the link carried
-    drop(ports);
     let adapters = lab.testbed();
     assert!(adapters.is_none(), "a testbed that was tampered with is not used again");
     believed(&mut lab, &spec);
     let adapters = lab.testbed().and_then(|testbed| testbed.ground.adapters()).expect("adapters");
-    let line = adapters.line(SUT_INTERFACE).expect("a port");
-    let ports = [Arc::clone(&line.sut.shared), Arc::clone(&line.clients[0].shared)];
+    let segment = adapters.segment(SUT_INTERFACE).expect("a port");
+    let ports = [&segment.ports[0].port, &segment.clients[0]].map(|port| Arc::clone(&port.shared));
     let saboteur = thread::spawn(move || {
         for rate in [5e8, 1e9] {
             thread::sleep(WINDOW / 2);
-            ports.iter().for_each(|port| port.link.set_rate(BitRate(rate)));
+            ports.iter().for_each(|port| port.links[0].set_rate(BitRate(rate)));
         }
     });
     let failure = refused(&mut lab, &spec);
@@ -204,8 +202,8 @@ fn a_clock_that_moved_is_named() {
 }
 
 #[test]
-fn a_study_goes_on_without_the_runs_that_a_program_spoiled() {
-    let test = "a_study_goes_on_without_the_runs_that_a_program_spoiled";
+fn continues_a_study_without_refused_runs() {
+    let test = "continues_a_study_without_refused_runs";
     if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
         return;
     }

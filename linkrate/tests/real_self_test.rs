@@ -120,8 +120,8 @@ fn the_meters_report_known_loads_within_a_percentage_point() {
 }
 
 #[test]
-fn an_ordinary_users_meters_do_too() {
-    let test = "an_ordinary_users_meters_do_too";
+fn an_ordinary_users_meters_measure_known_loads() {
+    let test = "an_ordinary_users_meters_measure_known_loads";
     if !is_root_or_skips(test) {
         // then the test above is this one
         return;
@@ -176,7 +176,7 @@ fn test_of(meter: &dyn Meter, placement: &Placement) -> SelfTest {
 }
 
 #[test]
-fn a_meter_that_forgets_idle_time_is_found_out() {
+fn detects_a_meter_that_forgets_idle_time() {
     let placement = Placement::choose(&TestbedSpec::default()).expect("CPUs");
     for source in [choose(linkrate_terms::CpuMeter::IdleTime), IdleSource::IdleCounter] {
         let meter = CpuMeter::new(source, &placement.sut).expect("a meter").watching_softirqs();
@@ -191,7 +191,7 @@ fn a_meter_that_forgets_idle_time_is_found_out() {
         }
         let failed = of_size(5.0).any(|sample| sample.verdict == Verdict::Failed);
         if !failed {
-            let test = "a_meter_that_forgets_idle_time_is_found_out";
+            let test = "detects_a_meter_that_forgets_idle_time";
             skip(test, "something else kept this machine busy; stop it and run the test again");
         }
     }

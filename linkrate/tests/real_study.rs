@@ -132,8 +132,8 @@ fn a_study_runs_to_its_report_and_the_report_can_be_made_again() {
 }
 
 #[test]
-fn ctrl_c_keeps_what_was_measured_and_resume_makes_the_rest() {
-    if !is_root_or_skips("ctrl_c_keeps_what_was_measured_and_resume_makes_the_rest") {
+fn ctrl_c_keeps_finished_runs_and_resume_makes_the_others() {
+    if !is_root_or_skips("ctrl_c_keeps_finished_runs_and_resume_makes_the_others") {
         return;
     }
     let study = SmallStudy::new();
@@ -211,8 +211,8 @@ fn another_seed_is_another_order_of_the_same_runs() {
 }
 
 #[test]
-fn a_quick_run_tells_segmentation_offload_from_none() {
-    let test = "a_quick_run_tells_segmentation_offload_from_none";
+fn a_quick_run_claims_the_saving_of_tso() {
+    let test = "a_quick_run_claims_the_saving_of_tso";
     if !is_root_or_skips(test) {
         return;
     }

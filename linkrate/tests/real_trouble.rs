@@ -164,8 +164,8 @@ fn check_after_full_disk(study: &SmallStudy, second: &(i32, Finished)) {
 }
 
 #[test]
-fn a_disk_too_full_for_a_run_ends_the_study_with_what_was_measured() {
-    let test = "a_disk_too_full_for_a_run_ends_the_study_with_what_was_measured";
+fn a_full_disk_ends_the_study_and_keeps_its_runs() {
+    let test = "a_full_disk_ends_the_study_and_keeps_its_runs";
     if !is_root_or_skips(test) {
         return;
     }
@@ -174,7 +174,8 @@ fn a_disk_too_full_for_a_run_ends_the_study_with_what_was_measured() {
     let (code, finished) = first;
     assert_eq!(code, 1, "{}", finished.stderr);
     assert_eq!(finished.stdout, "");
-    for part in ["/disk/results/runs.jsonl: No space left on device", "hint: make room, then"] {
+    for part in ["/disk/results/runs.jsonl: No space left on device", "hint: free some space, then"]
+    {
         assert!(finished.stderr.contains(part), "{part}: {}", finished.stderr);
     }
     let kept = fs::read_to_string(study.own.beside("kept.jsonl")).expect("read what was kept");
@@ -184,8 +185,8 @@ fn a_disk_too_full_for_a_run_ends_the_study_with_what_was_measured() {
 }
 
 #[test]
-fn a_disk_too_full_for_the_report_keeps_every_run() {
-    let test = "a_disk_too_full_for_the_report_keeps_every_run";
+fn a_full_disk_at_the_report_keeps_every_run() {
+    let test = "a_full_disk_at_the_report_keeps_every_run";
     if !is_root_or_skips(test) {
         return;
     }
@@ -202,8 +203,8 @@ fn a_disk_too_full_for_the_report_keeps_every_run() {
 }
 
 #[test]
-fn a_torn_line_is_set_aside_and_its_run_made_again() {
-    if !is_root_or_skips("a_torn_line_is_set_aside_and_its_run_made_again") {
+fn moves_a_torn_line_away_and_repeats_its_run() {
+    if !is_root_or_skips("moves_a_torn_line_away_and_repeats_its_run") {
         return;
     }
     let study = SmallStudy::new();
@@ -227,8 +228,8 @@ fn a_torn_line_is_set_aside_and_its_run_made_again() {
 }
 
 #[test]
-fn damage_that_no_crash_explains_is_refused_and_left_alone() {
-    if !is_root_or_skips("damage_that_no_crash_explains_is_refused_and_left_alone") {
+fn refuses_damage_that_no_crash_explains() {
+    if !is_root_or_skips("refuses_damage_that_no_crash_explains") {
         return;
     }
     let study = SmallStudy::new();

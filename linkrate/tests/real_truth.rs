@@ -44,8 +44,8 @@ fn claims(document: &Value, factor: &str, measure: &str) -> (usize, usize) {
 }
 
 #[test]
-fn what_is_the_same_is_not_claimed_to_differ_and_what_differs_is() {
-    if !is_root_or_skips("what_is_the_same_is_not_claimed_to_differ_and_what_differs_is") {
+fn claims_real_differences_only() {
+    if !is_root_or_skips("claims_real_differences_only") {
         return;
     }
     let own = OwnCopy::new();

@@ -123,8 +123,8 @@ fn segmentation_that_was_switched_off_is_switched_on_by_the_printed_command() {
 }
 
 #[test]
-fn checksums_and_what_needs_them_come_back_together() {
-    let test = "checksums_and_what_needs_them_come_back_together";
+fn checksum_and_dependent_offloads_are_enabled_together() {
+    let test = "checksum_and_dependent_offloads_are_enabled_together";
     let Some(namespace) = Namespace::with(test, PAIR) else { return };
     // the kernel takes TSO away with it
     namespace.run("ethtool -K v0 tx off");
@@ -135,16 +135,16 @@ fn checksums_and_what_needs_them_come_back_together() {
 }
 
 #[test]
-fn superframes_that_were_forbidden_are_allowed_again() {
-    let test = "superframes_that_were_forbidden_are_allowed_again";
+fn the_printed_command_allows_superframes_again() {
+    let test = "the_printed_command_allows_superframes_again";
     let Some(namespace) = Namespace::with(test, PAIR) else { return };
     namespace.run("ip link set dev v0 gso_max_segs 1");
     followed(&namespace, "superframes", "v0");
 }
 
 #[test]
-fn mtus_that_differ_across_a_pair_and_across_a_bridge_are_found_and_mended() {
-    let test = "mtus_that_differ_across_a_pair_and_across_a_bridge_are_found_and_mended";
+fn finds_and_repairs_different_mtus_of_a_pair_and_a_bridge() {
+    let test = "finds_and_repairs_different_mtus_of_a_pair_and_a_bridge";
     let script = format!(
         "{PAIR} && ip link set v0 mtu 9000 && ip link add br0 type bridge && ip link set br0 up && \
          ip link add w0 type veth peer name w1 && ip link set w0 up && ip link set w1 up && \
@@ -158,8 +158,8 @@ fn mtus_that_differ_across_a_pair_and_across_a_bridge_are_found_and_mended() {
 }
 
 #[test]
-fn routes_and_paths_that_carry_less_than_their_link_are_found() {
-    let test = "routes_and_paths_that_carry_less_than_their_link_are_found";
+fn finds_routes_and_paths_with_a_smaller_mtu() {
+    let test = "finds_routes_and_paths_with_a_smaller_mtu";
     let script = format!(
         "{PAIR} && ip addr add 192.0.2.1/24 dev v0 && ip route add 198.51.100.0/24 dev v0 mtu 1200"
     );
@@ -172,8 +172,8 @@ fn routes_and_paths_that_carry_less_than_their_link_are_found() {
 }
 
 #[test]
-fn what_a_router_said_of_a_path_is_found_and_forgotten_by_the_printed_command() {
-    let test = "what_a_router_said_of_a_path_is_found_and_forgotten_by_the_printed_command";
+fn finds_a_learned_path_mtu_and_the_printed_command_clears_it() {
+    let test = "finds_a_learned_path_mtu_and_the_printed_command_clears_it";
     let Some(router) = Namespace::with(test, "true") else { return };
     let script = format!(
         "ip link add v0 type veth peer name v1 netns {} && ip link set v0 up && \
@@ -195,8 +195,8 @@ fn what_a_router_said_of_a_path_is_found_and_forgotten_by_the_printed_command() 
 }
 
 #[test]
-fn an_interface_with_an_evil_name_is_quoted_for_the_shell() {
-    let test = "an_interface_with_an_evil_name_is_quoted_for_the_shell";
+fn quotes_a_hostile_interface_name_for_the_shell() {
+    let test = "quotes_a_hostile_interface_name_for_the_shell";
     let script = "ip link add 'a;touch$x' type veth peer name v1 && ip link set 'a;touch$x' up && \
                   ethtool -K 'a;touch$x' tso off";
     let Some(namespace) = Namespace::with(test, script) else { return };
@@ -204,8 +204,8 @@ fn an_interface_with_an_evil_name_is_quoted_for_the_shell() {
 }
 
 #[test]
-fn without_an_adapter_or_its_own_sysfs_the_page_says_what_it_cannot_see() {
-    let test = "without_an_adapter_or_its_own_sysfs_the_page_says_what_it_cannot_see";
+fn names_facts_that_are_hidden_without_an_adapter_or_sysfs() {
+    let test = "names_facts_that_are_hidden_without_an_adapter_or_sysfs";
     let Some(namespace) = Namespace::with(test, PAIR) else { return };
     let unseen = |all: &[Value], name: &str| {
         all.iter().any(|advice| advice["name"] == name && advice["state"] == "unseen")

@@ -110,8 +110,8 @@ fn a_user_measures_over_a_virtual_adapter() {
 }
 
 #[test]
-fn a_users_processes_are_the_users() {
-    if !may_or_skips("a_users_processes_are_the_users") {
+fn finds_the_processes_of_a_user() {
+    if !may_or_skips("finds_the_processes_of_a_user") {
         return;
     }
     let study = SmallStudy::new();

@@ -18,7 +18,7 @@ use linkrate_terms::{
     RunSpec, Task, TestbedSpec, Workload,
 };
 
-/// An adapter as fast as it goes, but for what is added.
+/// An adapter no limit, but for what is added.
 fn model(more: &str) -> TestbedSpec {
     let text = format!(
         "name = \"test\"\ntitle = \"a test's\"\nsource = \"this test\"\nports = 1\nqueues = 1\n\
@@ -93,8 +93,8 @@ fn a_bus_that_is_full_is_the_verdict() {
 }
 
 #[test]
-fn small_messages_bind_the_cpu_of_who_sends_them() {
-    let test = "small_messages_bind_the_cpu_of_who_sends_them";
+fn small_messages_are_bound_by_the_senders_cpu() {
+    let test = "small_messages_are_bound_by_the_senders_cpu";
     if !is_root_or_skips(test) {
         return;
     }
@@ -197,8 +197,8 @@ fn a_small_send_buffer_over_a_long_wire_is_the_verdict() {
 }
 
 #[test]
-fn losses_leave_no_resource_used_up() {
-    let test = "losses_leave_no_resource_used_up";
+fn losses_leave_no_single_bound() {
+    let test = "losses_leave_no_single_bound";
     if !is_root_or_skips(test) {
         return;
     }

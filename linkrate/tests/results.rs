@@ -131,18 +131,18 @@ fn markdown_has_its_figures_beside_it() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_and_leaves_what_was_there() {
+fn a_failed_write_is_reported_and_keeps_the_old_file() {
     let sets = one_set();
     let said = |words: &str, code: i32| sets.linkrate(words).expect_code(code).stderr;
     let nearest = said("study report set --format htlm", 2);
     assert!(nearest.contains("a similar value exists: 'html'"), "{nearest}");
     let ending = said("study report set -o report.txt", 2);
-    assert!(ending.contains("does not say which format") && ending.contains("hint: "), "{ending}");
+    assert!(ending.contains("names no format") && ending.contains("hint: "), "{ending}");
     let missing = said("study report set -o absent/x.csv", 2);
     assert!(missing.contains("hint: mkdir -p absent"), "{missing}");
     assert!(!sets.path("absent").exists());
     let own = said("study report set --format json -o set/plan.json", 2);
-    assert!(own.contains("set/plan.json belongs to the store"), "{own}");
+    assert!(own.contains("set/plan.json is a file of the store"), "{own}");
     sets.text("study report set --format json -o set/mine.json");
     let directory = said("study report set --format json -o set", 2);
     assert!(directory.contains("write set: "), "{directory}");
@@ -155,7 +155,7 @@ fn what_cannot_be_written_is_told_and_leaves_what_was_there() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     let sets = one_set();
     for format in FORMATS {
         let (reader, writer) = std::io::pipe().unwrap();
@@ -168,7 +168,7 @@ fn a_reader_that_leaves_is_no_failure() {
 }
 
 #[test]
-fn a_stranger_redoes_the_statistics_from_the_csv_alone() {
+fn the_csv_is_sufficient_for_the_statistics() {
     let sets = Sets::new().with(
         "set",
         // one run has failed: its block has no pair
@@ -244,7 +244,7 @@ fn a_stranger_redoes_the_statistics_from_the_csv_alone() {
 }
 
 #[test]
-fn documents_are_what_their_schemas_promise() {
+fn documents_match_their_schemas() {
     let sets = one_set()
         .with("later", &later())
         .with("rr", &Set { study: TRANSACTIONS, ..Set::default() })
@@ -278,7 +278,7 @@ fn two_sets(later: &Set<'_>) -> Sets {
 }
 
 #[test]
-fn sets_without_a_difference_compare_well() {
+fn equal_sets_have_no_regression() {
     let sets = two_sets(&later());
     assert_snapshot!("compare_same", sets.text("study compare set later"));
 }
@@ -322,6 +322,25 @@ fn a_regression_has_an_exit_code_of_its_own() {
     forgiven.expect_code(0);
 }
 
+/// The figures are shown, and the exit code says that nothing is known of them.
+#[test]
+fn fewer_than_five_blocks_are_shown_without_a_verdict() {
+    let sets = two_sets(&Set { blocks: 4, ..later() });
+    let finished = sets.linkrate("study compare set later").expect_code(2);
+    assert_eq!(
+        finished.stderr,
+        "error: no row is judged: fewer than 5 blocks in one of the sets\n\
+         hint: measure at least 5 blocks of both sets\n"
+    );
+    assert!(finished.stdout.contains("941 Mb/s"), "{}", finished.stdout);
+    let verdicts = finished.stdout.matches("fewer than 5 blocks").count();
+    // ten rows of cells, eight of effects, the result
+    assert_eq!(verdicts, 19, "{}", finished.stdout);
+    let document = sets.linkrate("study compare set later --json").expect_code(2).json();
+    schema::check("comparison", &document);
+    assert_eq!(document["cells"][0]["rows"][0]["verdict"], "too_few");
+}
+
 #[test]
 fn transactions_are_compared_by_rate_cost_and_latency() {
     let sets = Sets::new()
@@ -331,7 +350,7 @@ fn transactions_are_compared_by_rate_cost_and_latency() {
 }
 
 #[test]
-fn a_narrow_terminal_is_no_obstacle() {
+fn fits_into_a_narrow_terminal() {
     let sets = two_sets(&later());
     let [a, b] = ["set", "later"].map(|name| Store::read(&sets.path(name)).unwrap());
     let mut found = compare(&a, &b, &Criteria::default()).unwrap();
@@ -346,7 +365,7 @@ fn a_narrow_terminal_is_no_obstacle() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_with_the_reason() {
+fn refuses_incomparable_sets_with_the_reason() {
     let sets = two_sets(&Set { kernel: "6.18.1", ..later() })
         .with("rr", &Set { study: TRANSACTIONS, ..later() })
         .with("single", &Set { blocks: 1, ..later() })

@@ -114,7 +114,7 @@ fn json_has_a_document_for_each_block() {
 }
 
 #[test]
-fn ctrl_c_ends_it_and_not_the_study() {
+fn ctrl_c_ends_the_watch_and_not_the_study() {
     let growing = Growing::new();
     let watching = growing.watch("");
     std::thread::sleep(A_LOOK);
@@ -124,7 +124,7 @@ fn ctrl_c_ends_it_and_not_the_study() {
 }
 
 #[test]
-fn a_study_that_was_killed_is_not_waited_for() {
+fn does_not_wait_for_a_killed_study() {
     let Growing { _home, path, store, .. } = Growing::new();
     drop(store);
     assert!(!Store::is_running(&path).expect("a store"));
@@ -134,7 +134,7 @@ fn a_study_that_was_killed_is_not_waited_for() {
 }
 
 #[test]
-fn what_is_no_store_is_refused() {
+fn refuses_a_directory_that_is_not_a_store() {
     let home = tempfile::tempdir().expect("a directory");
     let finished = watch(home.path(), "").wait().expect_code(2);
     assert!(finished.stderr.contains("linkrate study run"), "{}", finished.stderr);

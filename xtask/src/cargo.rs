@@ -1,4 +1,4 @@
-//! Cargo, and what it knows of the workspace.
+//! Cargo, and its metadata of the workspace.
 
 use std::env;
 use std::io;

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_that_fails_counts_as_one() {
+    fn counts_a_failed_build_as_a_failure() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'error: could not compile'; exit 101"]);
         let outcome = run_tests(&command, Runner::Nextest).unwrap();

@@ -66,7 +66,7 @@ fn directory() -> PathBuf {
     root().join("fuzz")
 }
 
-/// The targets to run. A name that is none of them is an error that lists them.
+/// The targets to run. Any other name is an error that lists them.
 fn names(wanted: &[String]) -> io::Result<Vec<String>> {
     let mut known: Vec<String> = targets(&directory().join("Cargo.toml"))?
         .into_iter()
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_is_none_is_refused_with_those_there_are() {
+    fn refuses_an_unknown_target_and_lists_the_targets() {
         let error = names(&["study_fle".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("no fuzz target \"study_fle\"; there are "), "{error}");
         assert!(error.contains("study_file"), "{error}");

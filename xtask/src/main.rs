@@ -55,7 +55,7 @@ enum Task {
     Lint,
     /// Run fuzz targets.
     Fuzz {
-        /// Which; all when none is named.
+        /// The targets; all if none is named.
         targets: Vec<String>,
         /// How long each may run, in seconds.
         #[arg(long, default_value_t = 60)]

@@ -87,7 +87,7 @@ pub fn provide(peers: &[Peer], install: bool) -> io::Result<Outcome> {
     Ok(Outcome { skipped, remark, ..Outcome::default() })
 }
 
-/// Installs what is missing, one package at a time so that one that cannot be had leaves the
+/// Installs the missing packages one at a time, so that one that cannot be installed leaves the
 /// others. Removes from `missing` what is there now, and returns apt-get's last complaint.
 fn install_each(missing: &mut Vec<Peer>) -> io::Result<String> {
     let mut complaint = String::new();

@@ -16,14 +16,21 @@ use crate::summary::Outcome;
 /// Phrases in lower case, each with its remedy.
 const PHRASES: &[(&str, &str)] = &[
     ("and this is none", "say what it is instead"),
+    ("as fast as it goes", "write \"no limit\""),
+    ("has it otherwise", "name the difference"),
     ("interfaces that are not linkrate's own", "write \"existing interfaces\""),
+    ("is there twice", "write \"occurs twice\""),
     ("lets nobody", "write \"does not allow\""),
+    ("means nothing to", "write \"has no effect on\""),
     ("no oftener", "write \"not more often\""),
+    ("nobody", "name the person or the program"),
     ("of one's own", "write \"your own\""),
     ("standing interface", "write \"existing interface\""),
     ("standing interfaces", "write \"existing interfaces\""),
+    ("on the mean", "write \"mean\" or \"on average\""),
     ("that are none", "write \"that are not ...\""),
     ("that is none", "write \"that is not a ...\""),
+    ("that was there already", "write \"existing\""),
     ("what it is told", "name the setting"),
     ("whoever", "name the person or the program"),
 ];
@@ -121,13 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_this_workspace_have_no_such_phrase() {
+    fn this_workspace_has_no_listed_phrase() {
         let outcome = lint().unwrap();
         assert_eq!((outcome.failed, outcome.output.as_str()), (0, ""));
     }
 
     #[test]
-    fn a_phrase_is_refused_with_its_place_and_what_to_write() {
+    fn refuses_a_phrase_with_its_place_and_remedy() {
         let said = found(&["All is well.", "It asks Whoever is there."]);
         assert_eq!(said, ["a.md:2: \"whoever\"\nhint: name the person or the program"]);
     }
@@ -139,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_words_are_no_phrases() {
+    fn finds_no_phrases_inside_words() {
         assert_eq!(found(&["that is nonexistent", "outstanding interface"]), [""; 0]);
     }
 

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_is_stopped_with_its_children() {
+    fn stops_a_hanging_program_with_its_children() {
         let finished = run(&shell("sleep 60 & sleep 60; true"), Duration::from_secs(1)).unwrap();
         assert!(!finished.success);
         assert!(finished.output.contains("stopped after 1 s"), "{}", finished.output);

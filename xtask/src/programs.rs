@@ -1,6 +1,6 @@
 //! Holds the programs that tests and benchmarks start against the list of peers.
 //!
-//! A program that is missing from the list works on the machine of whoever wrote the test, and
+//! A program that is missing from the list works on the machine of the test's author, and
 //! fails on a fresh one. So every program must be a peer, which `cargo xtask test` installs, or part
 //! of every Debian system; and a test that starts a peer must ask for it first, so that it skips
 //! itself by name where the peer could not be installed.
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_nobody_installs_is_refused_with_what_to_add() {
+    fn refuses_a_program_that_is_not_a_peer() {
         let text = "fn a() {\n    Command::new(\"netperf\").args([\"-H\"]);\n}";
         let expected = "a/tests/b.rs:2: starts \"netperf\", which a fresh machine may not have\n\
                         hint: add it with its Debian package to OF_TESTS in xtask/src/peers.rs, or \
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_asked_for_by_its_package() {
+    fn names_the_package_of_a_peer() {
         let said = wrong("fn a() { ready(test, &[\"iperf3\", \"ping\"]); }");
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].contains("has_or_skips(test, \"ping\", \"iputils-ping\")"), "{said:?}");
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_that_the_lint_does_not_know_is_refused() {
+    fn refuses_an_unknown_helper() {
         let said = wrong("fn spy(program: &str) {\n Command::new(program);\n}");
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].starts_with("a/tests/b.rs:2: the program that spy starts"), "{said:?}");

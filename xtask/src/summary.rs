@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Something that was not checked, by name, so that nobody takes it for checked.
+/// A check that was skipped, by name, so that the run does not look complete without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skip {
     /// What was skipped.
@@ -35,7 +35,7 @@ impl Outcome {
         Self { passed: 1, ..Self::default() }
     }
 
-    /// One check that failed, and what it said.
+    /// One failed check and its output.
     pub fn failed(output: impl Into<String>) -> Self {
         Self { failed: 1, output: output.into(), ..Self::default() }
     }

@@ -23,7 +23,7 @@ pub const ALL: &[Tool] = &[CARGO_DENY, MDBOOK];
 pub struct Tool {
     /// How it is called.
     pub program: &'static str,
-    /// The version that is installed. Another one that is there already is used as it is.
+    /// The version to install. Another version that is already installed is used.
     version: &'static str,
     /// Whether its default features are needed.
     features: bool,
@@ -104,7 +104,7 @@ mod tests {
     const ABSENT: Tool = Tool { program: "no_such_tool+", version: "1.0.0", features: true };
 
     #[test]
-    fn a_tool_that_is_missing_is_named_with_its_remedy() {
+    fn names_a_missing_tool_with_its_remedy() {
         let outcome = provide(&[ABSENT], false).unwrap();
         assert_eq!((outcome.passed, outcome.failed), (0, 0));
         assert_eq!(outcome.remark, "no_such_tool+ missing");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_cannot_be_installed_says_why_and_fails_nothing() {
+    fn skips_a_tool_that_cannot_be_installed_with_the_reason() {
         let outcome = provide(&[ABSENT], true).unwrap();
         assert_eq!((outcome.passed, outcome.failed, outcome.skipped.len()), (0, 0, 1));
         let reason = &outcome.skipped[0].reason;
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_there_is_left_alone() {
+    fn does_not_reinstall_a_tool() {
         let there = Tool { program: "cargo", ..ABSENT };
         let outcome = provide(&[there], true).unwrap();
         assert_eq!((outcome.skipped.len(), outcome.remark.as_str()), (0, "cargo present"));
     }
 
     #[test]
-    fn building_takes_no_features_and_no_optimisation_that_a_check_can_do_without() {
+    fn checks_build_without_extra_features_and_optimisation() {
         let command = MDBOOK.install();
         let arguments: Vec<_> = command.get_args().collect();
         let package = format!("mdbook@{}", MDBOOK.version);

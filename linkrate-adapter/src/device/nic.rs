@@ -8,57 +8,64 @@ mod transmit;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use linkrate_terms::{BitRate, Model, PortKnobs};
+use linkrate_terms::model::LARGEST_SUPERFRAME;
+use linkrate_terms::{Model, PortKnobs};
 use linkrate_wire::lro::Coalescer;
 
-use super::{Device, Outlet};
+use super::{Device, Mount, Outlet};
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
+use crate::counters::LinkCounters;
 use crate::fabric::Flight;
 use crate::frame::{Burst, Train, WireFrame};
-use crate::interface::Interface;
 use crate::interface::moderation::{Adaptive, Moderation, follow};
-use crate::link::Link;
+use crate::interface::{Interface, RingSizes};
+use crate::link::{Link, LinkSpec};
 use crate::pool::Pool;
 use crate::port::PortShared;
 
-/// Flows that one queue merges at a time; one more, and the flow that was held longest is handed
-/// up.
+/// Flows that one queue merges at a time. A further flow takes the place of the flow that was held
+/// longest, which is handed up.
 const FLOWS: usize = 16;
 
 /// Trains kept for use again.
 const TRAINS: usize = 1024;
 
-/// The abilities of a port.
+/// The abilities of an Ethernet port.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PortLimits {
-    /// Bits per second of its link; `None` where nothing takes any time.
-    pub rate: Option<BitRate>,
+pub struct NicLimits {
+    /// Its link.
+    pub link: LinkSpec,
     /// Largest frame it sends and takes, without FCS and tags.
     pub largest_frame: usize,
     /// Largest IP packet it cuts.
     pub superframe: usize,
-    /// Descriptors of a transmit queue.
-    pub transmit_ring: usize,
-    /// Descriptors of a receive queue.
-    pub receive_ring: usize,
-    /// Packets are handed through as the host made them: superframes stay whole, checksums
-    /// unmade. No adapter does that; the work of the offloads is measured against it.
+    /// Descriptors of its queues.
+    pub rings: RingSizes,
+    /// Packets pass as the host made them: superframes stay whole, checksums are not made. No
+    /// adapter does that; it is the reference for the work of the offloads.
     pub hand_through: bool,
 }
 
-impl PortLimits {
+impl NicLimits {
     /// The abilities of a model's ports.
     #[must_use]
     pub fn of(model: &Model) -> Self {
         Self {
-            rate: model.rate,
+            link: LinkSpec::of(model),
             largest_frame: model.max_mtu as usize + linkrate_wire::frame::link::ETHERNET,
             superframe: model.superframe as usize,
-            transmit_ring: model.transmit_ring as usize,
-            receive_ring: model.receive_ring as usize,
+            rings: RingSizes {
+                transmit: model.transmit_ring as usize,
+                receive: model.receive_ring as usize,
+            },
             hand_through: model.hand_through,
         }
+    }
+
+    /// The same port, without a bound to its superframes.
+    pub(super) fn far_end(self) -> Self {
+        Self { superframe: LARGEST_SUPERFRAME as usize, ..self }
     }
 }
 
@@ -66,13 +73,13 @@ impl PortLimits {
 #[derive(Debug)]
 pub(crate) struct Nic {
     shared: Arc<PortShared>,
-    limits: PortLimits,
+    limits: NicLimits,
     /// The settings that it works with, and the number of the request that asked for them.
     knobs: PortKnobs,
     request: u64,
     interface: Interface,
     adaptive: Adaptive,
-    /// One.
+    /// An array: a Nic has exactly one link.
     links: [Link; 1],
     /// Merging, by queue.
     coalescers: Vec<Coalescer<Burst>>,
@@ -82,20 +89,17 @@ pub(crate) struct Nic {
     /// Frames that the bus has not carried to the host's memory yet.
     on_bus: VecDeque<(u64, WireFrame)>,
     steer: steer::Steer,
+    /// When the host or the link last had frames for it.
+    active_ps: u64,
 }
 
 impl Nic {
-    pub(crate) fn new(
-        shared: Arc<PortShared>,
-        limits: PortLimits,
-        bus: Option<Arc<Bus>>,
-        clock: DeviceClock,
-        interface: Interface,
-    ) -> Self {
+    pub(crate) fn new(limits: NicLimits, mount: Mount) -> Self {
+        let Mount { shared, interface, bus, clock } = mount;
         let (_, knobs) = shared.settings.requested();
         let queues = interface.queues();
         Self {
-            links: [Link::new(Arc::clone(&shared.link))],
+            links: [Link::new(Arc::clone(shared.first_link()))],
             shared,
             limits,
             knobs,
@@ -108,6 +112,7 @@ impl Nic {
             trains: Pool::new(TRAINS, Train::default),
             on_bus: VecDeque::new(),
             steer: steer::Steer::new(queues),
+            active_ps: 0,
         }
     }
 
@@ -115,12 +120,16 @@ impl Nic {
         &self.links[0]
     }
 
+    fn link_counters(&self) -> &LinkCounters {
+        &self.links[0].shared.counters
+    }
+
     fn moderation(&self) -> Moderation {
         Moderation::of(&self.knobs, self.link().rate().is_some(), &self.adaptive)
     }
 
-    /// Takes up a request, unless the port is one that ignores requests, and says what it works
-    /// with.
+    /// Takes up a request, unless the port ignores requests, and acknowledges the settings that the
+    /// device works with.
     fn obey(&mut self) {
         let (request, knobs) = self.shared.settings.requested();
         self.request = request;
@@ -133,7 +142,7 @@ impl Nic {
 
     /// Raises the interrupts that are due, and says whether one was.
     fn interrupt(&mut self, now_ps: u64) -> bool {
-        follow(&mut self.adaptive, &self.knobs, &self.shared.link.counters, now_ps);
+        follow(&mut self.adaptive, &self.knobs, &self.links[0].shared.counters, now_ps);
         let (mut any, moderation) = (false, self.moderation());
         for queue in 0..self.interface.queues() {
             let completed = self.interface.complete(queue, moderation, now_ps);
@@ -143,7 +152,7 @@ impl Nic {
             any |= completed.any;
             let due_ps = self.interface.receive_due_ps(queue, moderation);
             if due_ps.is_some_and(|due_ps| due_ps <= now_ps) {
-                // the end of a batch is the end of merging
+                // merging ends with the batch
                 for delivery in self.coalescers[queue].flush() {
                     self.deliver(queue, delivery, true, now_ps);
                 }

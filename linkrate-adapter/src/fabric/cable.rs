@@ -4,6 +4,7 @@ use linkrate_terms::BitRate;
 
 use super::{Fabric, Flight};
 use crate::frame::Burst;
+use crate::link::LinkSpec;
 
 /// Both directions of a cable.
 #[derive(Debug, Default)]
@@ -12,7 +13,7 @@ pub(crate) struct Cable {
 }
 
 impl Fabric for Cable {
-    fn attach(&mut self, _port: usize, _rate: Option<BitRate>) {}
+    fn attach(&mut self, _port: usize, _link: LinkSpec) {}
 
     fn detach(&mut self, port: usize) {
         if let Some(flight) = self.to.get_mut(port) {

@@ -1,4 +1,4 @@
-//! Faults of a line, on purpose.
+//! Deliberate faults of a segment's links.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::frame::{Burst, WireFrame};
 
-/// Faults of one segment, each as the share of frames that it befalls, in both directions.
+/// Faults of one segment, in both directions, each as the share of frames that have it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
     /// Frames that are lost.
     pub loss: f64,
-    /// Frames of which one bit is flipped behind the back of the frame check sequence, as bad
-    /// memory in a switch does: only the checksums of IP and TCP can tell.
+    /// Frames with one flipped bit and a right frame check sequence, as bad memory in a switch makes
+    /// them: only the checksums of IP and TCP can tell.
     pub corrupt: f64,
-    /// Frames of which a bit is flipped on the line: the check sequence tells, and the port drops
-    /// them.
+    /// Frames with a bit that was flipped on the line: their check sequence is wrong, and the port
+    /// drops them.
     pub fcs_error: f64,
-    /// Frames that come twice.
+    /// Frames that arrive twice.
     pub duplicate: f64,
     /// Frames that are overtaken by those behind them.
     pub reorder: f64,
@@ -26,7 +26,7 @@ pub struct Faults {
     pub reorder_by: Duration,
     /// How much longer every frame takes.
     pub delay: Duration,
-    /// What the chances are drawn from.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
@@ -45,7 +45,7 @@ impl Default for Faults {
     }
 }
 
-/// Why faults cannot be as asked.
+/// A fault out of its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{fault} is {value}, expected {expected}")]
 pub struct FaultError {
@@ -61,7 +61,7 @@ impl Faults {
     /// Checks every value.
     ///
     /// # Errors
-    /// The first that makes no sense.
+    /// The first value out of its range.
     pub fn check(&self) -> Result<(), FaultError> {
         let shares = [
             ("loss", self.loss),
@@ -103,7 +103,7 @@ impl FaultInjector {
         Self { any: faults.any(), random: ChaCha8Rng::seed_from_u64(faults.seed), faults }
     }
 
-    /// Calls `arrives` for what is left of frames on the line, with how much later it arrives, ps.
+    /// Calls `arrives` for the frames that are not lost, each with its delay in ps.
     pub(crate) fn pass(&mut self, burst: Burst, mut arrives: impl FnMut(Burst, u64)) {
         if self.any {
             burst.each().for_each(|frame| self.pass_one(frame, &mut arrives));
@@ -133,7 +133,7 @@ impl FaultInjector {
     }
 
     fn chance(&mut self, share: f64) -> bool {
-        // no draw for what cannot happen, so that one fault's pattern does not depend on others
+        // no draw for a share of 0, so that the pattern of one fault does not depend on others
         share > 0.0 && (self.random.next_u64() >> 11) as f64 / ((1u64 << 53) as f64) < share
     }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_share_is_refused_by_name() {
+    fn values_out_of_range_are_refused_by_name() {
         let error = Faults { reorder: 1.5, ..Faults::default() }.check().unwrap_err();
         assert_eq!(error.to_string(), "reorder is 1.5, expected a share from 0 to 1");
         let error = Faults { loss: f64::NAN, ..Faults::default() }.check().unwrap_err();

@@ -2,25 +2,62 @@
 
 use std::collections::VecDeque;
 
+use linkrate_wire::lro::Row;
+
 use crate::frame::Burst;
 
+/// Memory of the frames under way in one direction, at most: as much as 10 Gb/s carries in 100 ms.
+const MOST_BYTES: usize = 128 << 20;
+
+/// From so much memory on, short frames are copied out of the blocks that hold them. Before, a copy
+/// would cost more than it saves.
+const COPY_BYTES: usize = 4 << 20;
+
+/// Memory of an entry beside its frames.
+const ENTRY_BYTES: usize = size_of::<Entry>();
+
 /// Frames between two places, with the time at which their last bit arrives. Frames that arrive
-/// at the same time may be one burst.
+/// at the same time may be one burst. Frames that do not fit into [`MOST_BYTES`] are dropped and
+/// counted.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
-    bursts: VecDeque<(u64, Burst)>,
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    /// Frames that were dropped since [`take_dropped`](Self::take_dropped).
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    at_ps: u64,
+    burst: Burst,
+    /// Memory that it takes.
+    bytes: usize,
 }
 
 impl Flight {
     /// Adds frames. Those that are to arrive at the same time keep their order.
     pub(crate) fn add(&mut self, at_ps: u64, burst: Burst) {
-        match self.bursts.back() {
-            Some((last_ps, _)) if *last_ps > at_ps => {
-                let place = self.bursts.partition_point(|(other_ps, _)| *other_ps <= at_ps);
-                self.bursts.insert(place, (at_ps, burst));
-            }
-            _ => self.bursts.push_back((at_ps, burst)),
+        let burst = if self.bytes < COPY_BYTES { burst } else { burst.compact() };
+        let bytes = ENTRY_BYTES + burst.memory();
+        if self.bytes + bytes > MOST_BYTES {
+            self.dropped += burst.frames() as u64;
+            return;
         }
+        self.bytes += bytes;
+        let entry = Entry { at_ps, burst, bytes };
+        match self.entries.back() {
+            Some(last) if last.at_ps > at_ps => {
+                let place = self.entries.partition_point(|other| other.at_ps <= at_ps);
+                self.entries.insert(place, entry);
+            }
+            _ => self.entries.push_back(entry),
+        }
+    }
+
+    /// The number of frames that were dropped since the last call.
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 
     /// The next frames that have arrived by `now_ps`.
@@ -28,29 +65,63 @@ impl Flight {
         if self.first_ps()? > now_ps {
             return None;
         }
-        self.bursts.pop_front()
+        let Entry { at_ps, burst, bytes } = self.entries.pop_front()?;
+        self.bytes -= bytes;
+        Some((at_ps, burst))
     }
 
     /// When the next frame arrives.
     pub(crate) fn first_ps(&self) -> Option<u64> {
-        self.bursts.front().map(|(at_ps, _)| *at_ps)
+        self.entries.front().map(|entry| entry.at_ps)
     }
 
-    /// When it pays to look: when burst number `batch` is there, but no later than `latest` says
-    /// of the time of the first.
+    /// When frames must be taken: at the arrival of burst number `batch`, but no later than `latest`
+    /// says for the arrival of the first.
     pub(crate) fn worth_ps(&self, batch: usize, latest: impl Fn(u64) -> u64) -> Option<u64> {
         let latest_ps = latest(self.first_ps()?);
-        let batch_ps = self.bursts.get(batch.max(1) - 1).map(|(at_ps, _)| *at_ps);
+        let batch_ps = self.entries.get(batch.max(1) - 1).map(|entry| entry.at_ps);
         Some(batch_ps.map_or(latest_ps, |at_ps| at_ps.min(latest_ps)))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use linkrate_wire::lro::Parts;
+    use linkrate_wire::segment::Cut;
 
     use super::*;
-    use crate::frame::WireFrame;
+    use crate::frame::{Block, Train, WireFrame};
+
+    /// A frame of `header` and `payload` bytes whose payload lies in a block of its own.
+    fn in_block(header: usize, payload: usize) -> Burst {
+        let cuts = vec![Cut { header: 0..header as u32, payload: 0..payload as u32 }];
+        let (headers, block) = (vec![1; header], Some(Arc::new(Block::new())));
+        let train = Train { headers, cuts, block, base: 12, untouched: None };
+        Burst::of(&Arc::new(train), 0..1)
+    }
+
+    #[test]
+    fn frames_that_are_long_under_way_are_bounded_in_bytes() {
+        for (frames, payload) in [(600_000, 300), (200_000, 1448), (20_000, 60_000)] {
+            let mut flight = Flight::default();
+            (0..frames).for_each(|number| flight.add(number, in_block(54, payload)));
+            let (held, dropped) = (flight.entries.len() as u64, flight.take_dropped());
+            assert_eq!((held + dropped, flight.take_dropped()), (frames, 0));
+            assert!(dropped > 0, "{payload}");
+            let in_blocks =
+                |entry: &Entry| entry.burst.place().map_or(0, |(block, _)| block.size());
+            let blocks: usize = flight.entries.iter().map(in_blocks).sum();
+            assert!(blocks < MOST_BYTES, "{payload}: {blocks}");
+            // and most of the memory is frames
+            assert!(held as usize * (54 + payload) > MOST_BYTES / 3, "{payload}: {held} frames");
+            while flight.arrived(u64::MAX).is_some() {}
+            assert_eq!(flight.bytes, 0);
+            flight.add(0, in_block(54, payload));
+            assert_eq!(flight.take_dropped(), 0);
+        }
+    }
 
     #[test]
     fn frames_come_in_the_order_of_their_times() {

@@ -13,13 +13,14 @@ use super::vlans::{Tagging, Vlans};
 use super::{Fabric, Flight};
 use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
-use crate::pacing::{Line, line_octets};
+use crate::link::LinkSpec;
+use crate::pacing::Line;
 
-/// An address is forgotten when it was not seen for so long (IEEE 802.1Q, 8.8.3).
+/// An address that was not seen for this time is forgotten (IEEE 802.1Q, 8.8.3).
 const AGEING_PS: u64 = 300_000_000_000_000;
-/// Addresses the switch knows at most.
+/// Most addresses that the switch knows.
 const ADDRESSES: usize = 8192;
-/// What waits before a port at most, in bytes on the line.
+/// The longest queue before a port, in bytes on the line.
 const QUEUE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -52,7 +53,7 @@ const RECENT_PS: u64 = 1_000_000_000_000;
 /// A switch.
 #[derive(Debug, Default)]
 pub(crate) struct Switch {
-    /// By the number of the wire's port; a port that was removed leaves its place.
+    /// By number; a port that was removed leaves its place.
     ports: Vec<Option<SwitchPort>>,
     /// Port and time by VLAN and address.
     table: HashMap<(u16, MacAddress), (usize, u64)>,
@@ -61,9 +62,9 @@ pub(crate) struct Switch {
 }
 
 impl Fabric for Switch {
-    fn attach(&mut self, number: usize, rate: Option<BitRate>) {
+    fn attach(&mut self, number: usize, link: LinkSpec) {
         self.changes += 1;
-        let line = Line::new(rate);
+        let line = link.line();
         let queue_ps = line.time_ps(QUEUE_BYTES);
         let (inwards, outwards) = (Flight::default(), Flight::default());
         if self.ports.len() <= number {
@@ -103,6 +104,10 @@ impl Fabric for Switch {
     fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(Some(port)) = self.ports.get_mut(from) {
             port.inwards.add(at_ps, burst);
+            match port.inwards.take_dropped() {
+                0 => {}
+                dropped => port.counters.in_flight.add(dropped),
+            }
         }
     }
 
@@ -113,7 +118,7 @@ impl Fabric for Switch {
             let Some(Some(port)) = self.ports.get_mut(from) else { break };
             let Some((_, burst)) = port.inwards.arrived(now_ps) else { break };
             if burst.is_damaged() {
-                // store and forward: the check sequence is looked at before anything else
+                // store and forward: the check sequence comes before all other checks
                 port.counters.fcs.add(burst.frames() as u64);
             } else {
                 burst.each().for_each(|frame| self.forward_one(from, frame, at_ps));
@@ -133,7 +138,7 @@ impl Fabric for Switch {
 }
 
 impl Switch {
-    /// The frame that came first of all, by time and port.
+    /// The earliest frame of all ports, as time and port.
     fn first(&self) -> Option<(u64, usize)> {
         let ports = self.ports.iter().enumerate();
         ports.filter_map(|(number, port)| Some((port.as_ref()?.inwards.first_ps()?, number))).min()
@@ -209,7 +214,7 @@ impl Switch {
             port.counters.full.add(1);
             return;
         }
-        let out = port.line.occupy(at_ps, line_octets(frame.len()));
+        let out = port.line.occupy(at_ps, frame.len());
         port.outwards.add(out.end_ps, frame.into());
     }
 }
@@ -231,6 +236,8 @@ fn tagged(frame: WireFrame, tagging: Tagging, (vlan, tag): (u16, Option<TagContr
 
 #[cfg(test)]
 mod tests {
+    use linkrate_wire::link::LinkLaw;
+
     use super::*;
 
     fn frame(to: u8, from: u8, vlan: Option<u16>) -> Burst {
@@ -246,7 +253,8 @@ mod tests {
 
     fn switch(ports: usize, rate: Option<BitRate>) -> Switch {
         let mut switch = Switch::default();
-        (0..ports).for_each(|number| switch.attach(number, rate));
+        let link = LinkSpec { law: LinkLaw::Ethernet, rate };
+        (0..ports).for_each(|number| switch.attach(number, link));
         switch
     }
 
@@ -279,11 +287,11 @@ mod tests {
         let mut switch = configured([Vlans::Access(10), Vlans::Access(10), Vlans::Access(20)]);
         switch.enter(0, frame(9, 1, None), 10);
         assert_eq!(out(&mut switch), [0, 1, 0]);
-        // one that carries the tag of a VLAN it is not in
+        // a frame with the tag of a VLAN that its port is not in
         switch.enter(2, frame(1, 3, Some(10)), 20);
         assert_eq!(out(&mut switch), [0, 0, 0]);
         assert_eq!(total(&switch, "switchDropVlan"), 1);
-        // even the address is none's in another VLAN
+        // no port has the address in this VLAN
         switch.enter(2, frame(1, 3, None), 30);
         assert_eq!(out(&mut switch), [0, 0, 0]);
         switch.set_vlans(2, Vlans::Access(10), Arc::default());
@@ -315,7 +323,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever enters, nothing leaves by a port that is no member of its VLAN.
+        /// No frame leaves by a port that is no member of its VLAN.
         #[test]
         fn no_vlan_leaks(
             entries in proptest::collection::vec((0usize..4, 0u8..6, proptest::option::of(0u16..5)), 1..40),
@@ -356,7 +364,7 @@ mod tests {
         assert_eq!(out(&mut switch), [1, 0, 0]);
         switch.enter(0, frame(2, 1, None), 30);
         assert_eq!(out(&mut switch), [0, 1, 0]);
-        // one that is on the port it came from needs no forwarding
+        // a frame for an address behind its own port is not forwarded
         switch.enter(0, frame(1, 9, None), 40);
         assert_eq!(out(&mut switch), [0, 0, 0]);
         assert_eq!(total(&switch, "switchFlooded"), 1);
@@ -405,6 +413,18 @@ mod tests {
         let kept = QUEUE_BYTES / 124 + 2;
         assert!(times.len().abs_diff(kept as usize) <= 1, "{} of {kept}", times.len());
         assert_eq!(total(&switch, "switchDropQueueFull") as usize, 10_000 - times.len());
+    }
+
+    #[test]
+    fn frames_that_are_long_under_way_are_bounded_and_counted() {
+        let mut switch = switch(2, None);
+        let jumbo = || WireFrame::copied(vec![0; 1 << 20]).into();
+        (0..200).for_each(|number| switch.enter(0, jumbo(), 1_000_000 + number));
+        let dropped = total(&switch, "switchDropInFlight");
+        assert!((60..100).contains(&dropped), "{dropped}");
+        switch.forward(u64::MAX);
+        switch.enter(0, jumbo(), 2_000_000);
+        assert_eq!(total(&switch, "switchDropInFlight"), dropped);
     }
 
     #[test]

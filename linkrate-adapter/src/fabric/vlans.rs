@@ -1,23 +1,23 @@
-//! Which VLANs a port of a switch carries, and with which tags (IEEE 802.1Q).
+//! The VLANs of a switch's port, and their tags (IEEE 802.1Q).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The VLAN of frames without a tag where nothing else is said.
+/// The default VLAN of frames without a tag.
 pub const DEFAULT_VLAN: u16 = 1;
 
 /// VLANs that can be used; 0 is a priority without a VLAN, 4095 is reserved.
 const VIDS: std::ops::RangeInclusive<u16> = 1..=4094;
 
-/// What a port of a switch is a member of.
+/// The VLANs that a port of a switch is a member of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Vlans {
-    /// Every VLAN, frames as they came: a switch that nobody has configured.
+    /// Every VLAN; frames leave as they came. A switch without a configuration.
     #[default]
     All,
     /// One VLAN, whose frames have no tag here.
     Access(u16),
-    /// Those whose frames have a tag here, and the one whose frames have none, if any.
+    /// VLANs whose frames have a tag here, and at most one VLAN whose frames have no tag.
     Trunk {
         /// With a tag.
         tagged: VlanSet,
@@ -26,10 +26,10 @@ pub enum Vlans {
     },
 }
 
-/// What a frame's tag has to be when it leaves.
+/// The tag that a frame must leave with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tagging {
-    /// What it came with.
+    /// The tag that it came with.
     AsItCame,
     Tagged,
     Untagged,
@@ -74,7 +74,7 @@ impl Vlans {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VlanSet(Box<[u64; 64]>);
 
-/// A text that names no VLANs.
+/// A text that is no list of VLANs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is no list of VLANs; expected for example 10 or 10,20-29, each 1 to 4094")]
 pub struct VlanError {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_come_in_and_as_what() {
+    fn incoming_frames_belong_to_the_vlan_of_their_tag_or_port() {
         for (vlans, tag, vlan) in [
             (Vlans::All, None, Some(1)),
             (Vlans::All, Some(0), Some(1)),

@@ -151,9 +151,9 @@ impl DriverThreads {
 }
 
 impl Polled {
-    /// Whether the queue's driver thread has ended by itself.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.all.threads[self.thread].thread.has_ended()
+    /// Why the queue's driver thread has ended by itself, as a phrase; `None` while it runs.
+    pub(crate) fn why_ended(&self) -> Option<String> {
+        self.all.threads[self.thread].thread.why_ended()
     }
 }
 

@@ -1,9 +1,9 @@
-//! When a host is interrupted: receive and transmit completion interrupts, moderated.
+//! Moderated interrupts: the times of receive and transmit completion interrupts.
 //!
-//! As in adapters with an interrupt throttle, a timer runs freely with a period of `rx-usecs`, and
-//! its next tick announces what has arrived by then. All ports with the same period tick together,
-//! so the device thread wakes once for all of them. With adaptive moderation a port waits for the
-//! tick only while its link carries bulk traffic ([`adaptive`]).
+//! As in adapters with an interrupt throttle, a timer runs freely with a period of `rx-usecs`. Its
+//! next tick raises the interrupt for all packets that have arrived by then. All ports with the same
+//! period tick together, so the device thread wakes once for all of them. With adaptive moderation
+//! a port waits for the tick only while its link carries bulk traffic ([`adaptive`]).
 
 mod adaptive;
 
@@ -18,36 +18,50 @@ use crate::counters::LinkCounters;
 pub(crate) use adaptive::Adaptive;
 use adaptive::Traffic;
 
-/// The first tick after `since_ps` of a timer with this period; at once without a period.
-pub(crate) fn next_tick_ps(since_ps: u64, usecs: u32) -> u64 {
-    match u64::from(usecs) * PS_PER_US {
-        0 => since_ps,
-        period_ps => (since_ps / period_ps + 1) * period_ps,
+/// A time of a knob in picoseconds.
+fn ps(usecs: u32) -> u64 {
+    u64::from(usecs) * PS_PER_US
+}
+
+/// A timer that runs freely: it ticks at the multiples of its period.
+#[derive(Debug, Clone, Copy)]
+struct Timer {
+    /// 0: the timer ticks at any time.
+    period_ps: u64,
+}
+
+impl Timer {
+    /// The first tick after `since_ps`; without a period, `since_ps` itself.
+    fn next_ps(self, since_ps: u64) -> u64 {
+        match self.period_ps {
+            0 => since_ps,
+            period_ps => (since_ps / period_ps + 1) * period_ps,
+        }
+    }
+
+    /// The last tick until `time_ps`; `None` without a period.
+    fn last_ps(self, time_ps: u64) -> Option<u64> {
+        time_ps.checked_div(self.period_ps).map(|ticks| ticks * self.period_ps)
     }
 }
 
-/// What became of a look at completions.
+/// The result of a look at completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Completed {
-    /// There was something to do.
+    /// A descriptor was completed, or an interrupt was due.
     pub(crate) any: bool,
     /// The driver was interrupted.
     pub(crate) interrupted: bool,
 }
 
-/// Whether the delay of receive interrupts follows the traffic.
-fn is_adaptive(knobs: &PortKnobs) -> bool {
-    knobs.adaptive_rx
-}
-
-/// Lets the delay of receive interrupts follow the traffic of the link, if the knobs say so.
+/// Lets the delay of receive interrupts follow the traffic of the link, if `adaptive-rx` is on.
 pub(crate) fn follow(
     adaptive: &mut Adaptive,
     knobs: &PortKnobs,
     counters: &LinkCounters,
     now_ps: u64,
 ) {
-    if !is_adaptive(knobs) {
+    if !knobs.adaptive_rx {
         return;
     }
     let frames = [&counters.in_unicast, &counters.in_multicast, &counters.in_broadcast];
@@ -56,46 +70,60 @@ pub(crate) fn follow(
         octets_in: counters.in_octets.get(),
         octets_out: counters.out_octets.get(),
     };
-    adaptive.observe(now_ps, u64::from(knobs.rx_usecs) * PS_PER_US, totals);
+    adaptive.observe(now_ps, ps(knobs.rx_usecs), totals);
 }
 
-/// What the interrupts of a port follow.
+/// The rules for the interrupts of a port, from its knobs and its traffic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moderation {
-    rx_usecs: u32,
-    rx_frames: u32,
-    tx_usecs: u32,
-    /// Without a link rate there is no next frame to wait for: what has arrived is the batch.
+    /// Raises receive interrupts.
+    rx: Timer,
+    /// Frames that raise a receive interrupt before the tick.
+    rx_frames: usize,
+    /// How long a completion waits for others.
+    tx_wait_ps: u64,
+    /// Receive interrupts do not wait for the tick: without a link rate, no further frame is on its
+    /// way.
     at_once: bool,
 }
 
 impl Moderation {
     pub(crate) fn of(knobs: &PortKnobs, has_link_rate: bool, adaptive: &Adaptive) -> Self {
-        let PortKnobs { rx_usecs, rx_frames, tx_usecs, .. } = *knobs;
-        let rx_usecs = if is_adaptive(knobs) && !adaptive.delays() { 0 } else { rx_usecs };
-        Self { rx_usecs, rx_frames, tx_usecs, at_once: !has_link_rate }
+        let waits = !knobs.adaptive_rx || adaptive.delays();
+        Self {
+            rx: Timer { period_ps: if waits { ps(knobs.rx_usecs) } else { 0 } },
+            rx_frames: if knobs.rx_frames == 0 { usize::MAX } else { knobs.rx_frames as usize },
+            tx_wait_ps: ps(knobs.tx_usecs),
+            at_once: !has_link_rate,
+        }
     }
 
     /// When the interrupt for a frame that arrives at `first_ps` comes, if no more frames do.
     pub(crate) fn tick_ps(&self, first_ps: u64) -> u64 {
-        next_tick_ps(first_ps, self.rx_usecs)
+        self.rx.next_ps(first_ps)
     }
 
-    /// The last tick until `time_ps`: whoever looks then spares the thread another waking.
+    /// The last tick until `time_ps`. A device that does its work at this tick spares the thread
+    /// another waking.
     pub(crate) fn tick_before_ps(&self, time_ps: u64) -> Option<u64> {
-        time_ps
-            .checked_div(u64::from(self.rx_usecs) * PS_PER_US)
-            .map(|ticks| ticks * u64::from(self.rx_usecs) * PS_PER_US)
+        self.rx.last_ps(time_ps)
+    }
+
+    /// The first tick after `time_ps`, if receive interrupts come at ticks alone; `None` where an
+    /// interrupt may come at another time.
+    pub(crate) fn tick_after_ps(&self, time_ps: u64) -> Option<u64> {
+        let ticks_alone = self.rx.period_ps > 0 && self.rx_frames == usize::MAX && !self.at_once;
+        ticks_alone.then(|| self.tick_ps(time_ps))
     }
 
     /// The number of frames that raise an interrupt before its tick.
     pub(crate) fn batch(&self) -> usize {
-        if self.rx_frames == 0 { usize::MAX } else { self.rx_frames as usize }
+        self.rx_frames
     }
 }
 
 impl Interface {
-    /// When a queue's receive interrupt is due; `None` while nothing waits for it.
+    /// When a queue's receive interrupt is due; `None` while no frame waits for it.
     pub(crate) fn receive_due_ps(&self, queue: usize, moderation: Moderation) -> Option<u64> {
         let queue = &self.queues[queue];
         if queue.waiting == 0 {
@@ -106,7 +134,7 @@ impl Interface {
         Some(if enough { since_ps } else { moderation.tick_ps(since_ps) })
     }
 
-    /// Raises a queue's receive interrupt. True if the host's driver slept, and was woken.
+    /// Raises a queue's receive interrupt. True if the host's driver slept and is woken now.
     pub(crate) fn interrupt(&mut self, queue: usize) -> bool {
         let queue = &mut self.queues[queue];
         queue.waiting = 0;
@@ -122,7 +150,8 @@ impl Interface {
         }
     }
 
-    /// Tells a queue's driver which descriptors are free again, by interrupt if it waits for them.
+    /// Tells a queue's driver which descriptors are free again. A driver that waits for them is
+    /// interrupted.
     pub(crate) fn complete(
         &mut self,
         queue: usize,
@@ -144,10 +173,9 @@ impl Interface {
             queue.completed_since_ps = None;
             return Completed { any: done > 0, interrupted: false };
         }
-        let wait_ps = u64::from(moderation.tx_usecs) * PS_PER_US;
         let due = queue.completed_since_ps.is_some_and(|since_ps| {
             // with nothing outstanding there is nothing to wait for
-            queue.completions.is_empty() || since_ps + wait_ps <= now_ps
+            queue.completions.is_empty() || since_ps + moderation.tx_wait_ps <= now_ps
         });
         let interrupted = due && shared.interrupt.wake();
         if due {
@@ -156,7 +184,7 @@ impl Interface {
         Completed { any: done > 0 || due, interrupted }
     }
 
-    /// When the next interrupt is due that a clock brings.
+    /// When the next interrupt is due.
     pub(crate) fn interrupt_due_ps(&self, moderation: Moderation) -> Option<u64> {
         let receive = (0..self.queues.len()).map(|queue| self.receive_due_ps(queue, moderation));
         let complete = self.queues.iter().map(|queue| queue.completion_due_ps(moderation));
@@ -170,6 +198,26 @@ impl Queue {
             return None;
         }
         let first_ps = self.completed_since_ps.or(self.completions.front().copied())?;
-        Some(first_ps + u64::from(moderation.tx_usecs) * PS_PER_US)
+        Some(first_ps + moderation.tx_wait_ps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_multiples_of_the_period() {
+        let knobs = PortKnobs { rx_usecs: 10, rx_frames: 0, tx_usecs: 30, ..PortKnobs::default() };
+        let moderation = Moderation::of(&knobs, true, &Adaptive::default());
+        let us = |usecs: u64| usecs * PS_PER_US;
+        assert_eq!(moderation.tick_ps(us(9)), us(10));
+        assert_eq!(moderation.tick_ps(us(10)), us(20));
+        assert_eq!(moderation.tick_before_ps(us(29)), Some(us(20)));
+        assert_eq!((moderation.tx_wait_ps, moderation.batch()), (us(30), usize::MAX));
+        let knobs = PortKnobs { adaptive_rx: true, ..knobs };
+        // no bulk traffic yet
+        let moderation = Moderation::of(&knobs, true, &Adaptive::default());
+        assert_eq!((moderation.tick_ps(7), moderation.tick_before_ps(7)), (7, None));
     }
 }

@@ -1,5 +1,5 @@
-//! What passes between a host and its device: descriptors, and what a driver thread and the device
-//! thread share about one queue pair.
+//! Descriptors that pass between a host and its device, and the state that a driver thread and the
+//! device thread share about one queue pair.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -33,13 +33,13 @@ pub struct RxDescriptor {
     /// A link header that replaces this number of the packet's first bytes: the device took the
     /// port's tag or SNAP off.
     pub replaced: Option<(LinkHeader, usize)>,
-    /// Two bytes that replace the frame's own at this place. The device verified the checksum; a
-    /// TAP learns that from a checksum that is still to be made.
+    /// Two bytes that replace those of the packet at this place. They say that the device has
+    /// verified the checksum: a TAP is told so by a checksum that is still to be made.
     pub unmade: Option<(usize, [u8; 2])>,
 }
 
 impl RxDescriptor {
-    /// The number of frames on the wire that it was made of.
+    /// The number of frames that it was made of.
     pub(crate) fn frames(&self) -> u64 {
         match &self.delivery {
             Delivery::Frame { .. } => 1,
@@ -121,7 +121,7 @@ impl<'a> Payloads<'a> {
     }
 }
 
-/// What a driver thread and the device thread share about one queue pair, beside the rings.
+/// The state that a driver thread and the device thread share about one queue pair, beside the rings.
 #[derive(Debug)]
 pub struct QueueShared {
     /// Transmit descriptors whose last bit has left the port, since the beginning.

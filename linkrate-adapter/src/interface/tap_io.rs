@@ -10,7 +10,7 @@ use super::rings::{RxDescriptor, TxDescriptor};
 use crate::frame::{Block, VNET_BYTES};
 use crate::pool::Pool;
 
-/// Blocks that a queue keeps for its packets at most.
+/// Most blocks that a queue keeps for its packets.
 pub(crate) const BLOCKS: usize = 4096;
 
 /// Pieces of a packet that go to the kernel without an allocation.
@@ -28,8 +28,7 @@ pub(crate) fn read(tap: &OwnedFd, pool: &mut Pool<Block>) -> io::Result<Option<T
     }
 }
 
-/// Hands one packet to the host. False when the host refuses this packet, which is no reason to
-/// stop.
+/// Hands one packet to the host. False when the host refuses this packet; others may still pass.
 ///
 /// # Errors
 /// The TAP's own: its interface is gone.
@@ -64,7 +63,7 @@ pub(crate) fn write(tap: &OwnedFd, descriptor: &RxDescriptor) -> io::Result<bool
     }
 }
 
-/// Whether the interface of the TAP is gone (EBADFD), and with it the reason to serve it.
+/// Whether the interface of the TAP is gone (EBADFD).
 fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::BADFD.raw_os_error())
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::error::{SysError, SysResult};
-use linkrate_sys::{network_namespace, runtime_directory};
+use linkrate_sys::{network_namespace, run_directory};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
@@ -101,7 +101,7 @@ impl std::fmt::Display for Holder {
 /// # Errors
 /// When the run-time directory cannot be used.
 pub fn directory() -> SysResult<(PathBuf, String)> {
-    let directory = runtime_directory::make("interfaces")?;
+    let directory = run_directory::private("interfaces")?;
     let cookie = network_namespace::cookie()
         .map_err(|error| SysError::new("identify the network namespace", "", error))?;
     Ok((directory, format!("{cookie}.")))

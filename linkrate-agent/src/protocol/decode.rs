@@ -145,6 +145,7 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
             let all = ports.iter().map(Vec::len).sum::<usize>();
             at_most("ports", all as u64, MAX_FLOWS * u64::from(bounds::LISTENERS))
         }
+        Reply::Progress { bytes } => at_most("flows", bytes.len() as u64, MAX_FLOWS),
         Reply::Finished(finished) => {
             at_most("latencies", finished.latency.len() as u64, bounds::LATENCIES as u64)?;
             let strangers = finished.strangers.addresses.len();
@@ -235,6 +236,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         | Request::PrepareProfile { .. }
         | Request::Account { .. }
         | Request::AwaitFlows
+        | Request::Progress
         | Request::Addresses
         | Request::RouteTo { .. }
         | Request::Begin

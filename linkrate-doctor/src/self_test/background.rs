@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_process_is_seen_where_it_is() {
+    fn finds_a_busy_process_on_its_cpu() {
         let cpu = sched::affinity(sched::current_thread()).unwrap().iter().last().unwrap();
         let cpus: CpuSet = [cpu].into_iter().collect();
         let mut child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();

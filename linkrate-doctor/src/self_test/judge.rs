@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_may_be_off_by_a_percentage_point_and_no_more() {
+    fn a_meter_passes_within_one_percentage_point() {
         for (busy_ms, verdict) in [
             (489, Verdict::Failed),
             (490, Verdict::Passed),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn steal_may_lie_in_a_load_that_is_known_by_the_wall_clock() {
+    fn steal_is_possible_inside_a_load_timed_by_the_wall_clock() {
         for (busy_ms, error) in [(500, 0.0), (470, 0.0), (455, -1.5)] {
             let mut stolen = Window { overlaps_others: true, ..window(busy_ms) };
             stolen.seen.steal_ns = 30 * MS;
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disturbs_is_named_and_excuses_only_a_meter_that_is_off() {
+    fn a_disturbance_excuses_only_a_wrong_meter() {
         let unsure = |ms: u64, forks| BackgroundUse { here_ns: 0, unsure_ns: ms * MS, forks };
         let busy = Window { others: unsure(5, 0), ..window(505) };
         assert_eq!(sample(busy).verdict, Verdict::Passed);

@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_is_about_as_large_as_asked_and_knows_it() {
+    fn a_load_has_about_the_requested_size_and_reports_it() {
         let cpus = sched::affinity(sched::current_thread()).unwrap();
         let cpu = cpus.iter().last().unwrap();
         for kind in [LoadKind::User, LoadKind::System, LoadKind::Softirq] {

@@ -85,7 +85,7 @@ const OFFLOADS: &[Offload] = &[
     },
 ];
 
-/// Each offload that is off and could be on; one summary if there is none.
+/// Each offload that is off and could be on; otherwise one summary.
 pub(super) fn advice(host: &Host, interface: &Interface) -> Vec<Advice> {
     let Some(features) = &interface.features else {
         let unseen = Advice::unseen("offloads", "ethtool does not report them");

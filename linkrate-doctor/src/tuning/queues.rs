@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_are_as_short_as_people_write_them() {
+    fn writes_short_cpu_masks() {
         assert_eq!(mask(&"0-1".parse().unwrap()), "3");
         assert_eq!(mask(&"0-32".parse().unwrap()), "1,ffffffff");
     }

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_tree_is_a_host_of_which_nothing_is_known() {
+    fn an_empty_tree_gives_no_facts() {
         let root = tempfile::tempdir().unwrap();
         let host = from_files(&Tree::below(root.path()));
         assert!(host.cpus.is_empty() && host.interfaces.is_empty() && host.softnet.is_empty());

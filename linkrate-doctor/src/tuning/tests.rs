@@ -1,4 +1,4 @@
-//! Hosts that were never there: a tree of `/proc` and `/sys` for what is in files, and values for
+//! Invented hosts: a tree of `/proc` and `/sys` for the files, and values for
 //! what only sockets tell.
 
 use std::fs;
@@ -154,7 +154,7 @@ fn share(advice: &Advice) -> f64 {
 }
 
 #[test]
-fn a_badly_tuned_server_is_read_and_advised_from_its_files() {
+fn advises_a_badly_tuned_server_from_its_files() {
     let (_root, host) = server();
     assert_eq!(host.interfaces.len(), 1, "{:?}", host.interfaces);
     let all = advice_of(&host);
@@ -219,7 +219,7 @@ fn a_badly_tuned_server_is_read_and_advised_from_its_files() {
 }
 
 #[test]
-fn the_dearest_comes_first_and_what_has_no_figure_after_it() {
+fn sorts_by_cost_with_unknown_costs_last() {
     let (_root, host) = server();
     let all = advice_of(&host);
     let ranks: Vec<_> = all.iter().map(Advice::rank).collect();
@@ -238,7 +238,7 @@ fn the_dearest_comes_first_and_what_has_no_figure_after_it() {
 }
 
 #[test]
-fn what_was_done_as_advised_is_good() {
+fn a_setting_changed_as_advised_is_good() {
     let (_root, mut host) = server();
     for cpu in &mut host.cpus {
         cpu.governor = Some("performance".to_owned());
@@ -266,7 +266,7 @@ fn what_was_done_as_advised_is_good() {
 }
 
 #[test]
-fn the_busiest_connection_says_how_far_its_peers_are() {
+fn takes_the_round_trip_from_the_busiest_connection() {
     let (_root, mut host) = server();
     let near = "192.0.2.1".parse().unwrap();
     host.interfaces[0].addresses = vec![near];
@@ -303,7 +303,7 @@ fn the_busiest_connection_says_how_far_its_peers_are() {
 }
 
 #[test]
-fn a_link_below_what_both_ends_can_do_is_told_from_one_that_the_far_end_bounds() {
+fn tells_a_slow_link_from_a_slow_far_end() {
     let (_root, mut host) = server();
     let modes = |advertised: &[&str], peer: &[&str]| {
         let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -433,7 +433,7 @@ fn offloads_that_depend_on_others_are_switched_on_together() {
     assert!(asks(&all, "gro").is_none(), "{all:?}");
     host.interfaces[0].kind = None;
     assert_eq!(find(&advice_of(&host), "gro").commands, ["ethtool -K v0 gro on"]);
-    // what the adapter cannot do is nobody's fault
+    // an offload that the adapter does not have is no finding
     let fixed = [("tx-tcp-segmentation".to_owned(), Feature::default())];
     host.interfaces[0].features = Some(fixed.into_iter().collect());
     let all = advice_of(&host);
@@ -449,7 +449,7 @@ fn offloads_that_depend_on_others_are_switched_on_together() {
 }
 
 #[test]
-fn a_wait_that_is_felt_and_interrupts_for_every_packet() {
+fn reports_long_waits_and_interrupts_for_every_packet() {
     let (_root, mut host) = server();
     let set = |host: &mut Host, rx_usecs, adaptive_rx| {
         host.interfaces[0].coalescing = Some(Coalescing {
@@ -495,7 +495,7 @@ fn one_queue_and_threads_of_one_core() {
 }
 
 #[test]
-fn where_there_is_no_adapter_the_page_says_so() {
+fn the_page_says_that_there_is_no_adapter() {
     let host = Host { interfaces: vec![software("v0", 2, "veth", 1500)], ..Host::default() };
     let all = advice_of(&host);
     assert_eq!(find(&all, "adapter").state, Tuning::Unseen);
@@ -507,7 +507,7 @@ fn where_there_is_no_adapter_the_page_says_so() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_refused_with_those_that_are() {
+fn refuses_a_missing_interface_and_lists_the_others() {
     let (_root, host) = server();
     let asked = Question { interface: Some("eth9".to_owned()), ..Question::default() };
     let error = advise(&host, &asked).unwrap_err();

@@ -1,7 +1,7 @@
 //! The answer to each request.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::os::fd::OwnedFd;
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::lab::{
@@ -11,11 +11,11 @@ use linkrate_terms::nearest::did_you_mean;
 use linkrate_terms::{BitRate, CpuSet};
 
 use super::messages::{Refused, Reply, Request, Setting};
-use super::server::OpenLab;
+use super::server::{Answer, OpenLab};
 use super::{faults, settings, vlans};
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::ground::adapters::{Adapters, PortOnLine};
+use crate::ground::adapters::{Adapters, PortOnSegment};
 use crate::host::{Host, PREFIX_LENGTH, typed_name};
 
 /// The lowest rate of a link: below it, a frame takes longer than programs wait.
@@ -45,9 +45,15 @@ impl From<AgentError> for Refused {
 }
 
 impl OpenLab {
-    /// Carries out a request.
-    pub(super) fn answer(&mut self, request: Request) -> Result<Reply, Refused> {
-        match request {
+    /// Carries out a request, to which `file` belongs.
+    pub(super) fn answer(
+        &mut self,
+        request: Request,
+        file: Option<OwnedFd>,
+    ) -> Result<Answer, Refused> {
+        let reply = match request {
+            Request::StopCapture { port } => return self.stop_capture(port),
+            Request::StartCapture { port, file: name } => self.start_capture(port, name, file),
             Request::Lab => Ok(Reply::Lab(self.report())),
             Request::Down => Ok(Reply::Done),
             Request::Adapters { kernel } => {
@@ -58,8 +64,8 @@ impl OpenLab {
                 let found = self.port(&port)?;
                 let faults = faults::parse(&settings)?;
                 found.set_faults(faults)?;
-                let of_sut = found.sut_port();
-                self.faults.insert(of_sut, faults);
+                let segment = found.segment_name();
+                self.faults.insert(segment, faults);
                 Ok(Reply::Faults(faults::describe(&faults)))
             }
             Request::SetVlans { port, settings } => {
@@ -97,28 +103,8 @@ impl OpenLab {
                 Ok(Reply::Added { ports: names, clients })
             }
             Request::Remove { port } => self.remove_port(&port).map(|()| Reply::Done),
-            Request::StartCapture { port, file } => {
-                let found = self.port(&port)?;
-                if let Some(other) = self.captures.get(&port) {
-                    let reason = format!("port {port} is being captured to {other}");
-                    return Err(Refused::failed(reason)
-                        .with_hint(format!("linkrate adapter capture {port} --stop")));
-                }
-                found.start_capture(Path::new(&file))?;
-                self.captures.insert(port, file);
-                Ok(Reply::Done)
-            }
-            Request::StopCapture { port } => {
-                let found = self.port(&port)?;
-                let Some(file) = self.captures.get(&port) else {
-                    return Err(Refused::failed(format!("port {port} is not being captured")));
-                };
-                let (stopped, file) = (found.stop_capture(), file.clone());
-                self.captures.remove(&port);
-                let packets = stopped?;
-                Ok(Reply::Captured { packets, file })
-            }
-        }
+        };
+        reply.map(Answer::Now)
     }
 
     pub(super) fn adapters(&self) -> Result<&Adapters, Refused> {
@@ -129,8 +115,8 @@ impl OpenLab {
         })
     }
 
-    /// The port of that name, at either end of a wire.
-    pub(super) fn port(&self, name: &str) -> Result<PortOnLine<'_>, Refused> {
+    /// The port of that name, of the system under test or of a client.
+    pub(super) fn port(&self, name: &str) -> Result<PortOnSegment<'_>, Refused> {
         let adapters = self.adapters()?;
         adapters.port(name).ok_or_else(|| {
             let names: Vec<String> = adapters.ports().map(|port| port.name()).collect();
@@ -204,12 +190,16 @@ impl OpenLab {
         }
         let adapters = self.adapters()?;
         let at_ns = monotonic_ns();
-        let mut report = |port: PortOnLine<'_>| {
+        let mut report = |port: PortOnSegment<'_>| {
             let name = port.name();
-            let faults = self.faults.get(&port.sut_port());
+            let faults = self.faults.get(&port.segment_name());
             let found = port.report(of_kernel.remove(&name).unwrap_or_default())?;
+            let capture = self.captures.get(&name).map(|file| match port.capture_failure() {
+                Some(failure) => format!("{file}, until {failure}"),
+                None => file.clone(),
+            });
             Ok::<_, LabError>(PortReport {
-                capture: self.captures.get(&name).cloned(),
+                capture,
                 faults: faults.map(faults::describe).unwrap_or_default(),
                 vlans: vlans::describe(&port.vlans()),
                 ..found
@@ -230,7 +220,7 @@ impl OpenLab {
     fn set(&mut self, port: &str, asked: &[Setting]) -> Result<SettingsReport, Refused> {
         let found = self.port(port)?;
         if !found.is_of_sut() {
-            let of_sut = found.sut_port();
+            let of_sut = found.segment_name();
             let reason =
                 format!("{port} is a client's port; its settings follow those of {of_sut}");
             return Err(

@@ -1,15 +1,18 @@
 //! Requests to a lab that is up.
 
 use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use linkrate_agent::framing::{read_frame, write_frame};
 use linkrate_sys::error::SysError;
+use linkrate_sys::host::join::user;
 use linkrate_sys::local_socket;
 use linkrate_terms::nearest::did_you_mean;
 
 use super::messages::{CONTROL_VERSION, Envelope, Refused, Reply, Request, decode_reply};
-use super::{Address, LabName, may_control};
+use super::{LabName, socket};
 
 /// Time that a lab may take to answer; adding many ports takes seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -37,13 +40,15 @@ pub enum ControlError {
         /// Their names.
         names: Vec<String>,
     },
-    /// Another user listens under the lab's name.
-    #[error("lab {name} belongs to user {user}, not to you")]
+    /// The process that listens under the lab's name is of another user.
+    #[error("lab {name} is served by user {found}, expected user {expected}")]
     NotYours {
         /// The name.
         name: String,
         /// That user.
-        user: u32,
+        found: u32,
+        /// The user of this process.
+        expected: u32,
     },
     /// The lab refused the request.
     #[error(transparent)]
@@ -84,21 +89,15 @@ impl ControlError {
 #[derive(Debug, Clone)]
 pub struct LabClient {
     name: LabName,
-    address: Address,
+    socket: PathBuf,
 }
 
-/// The names of this user's labs that can be reached from here.
+/// The names of this user's labs that are up.
 ///
 /// # Errors
-/// When the list of sockets cannot be read.
+/// When the directory of the sockets cannot be read.
 pub fn list() -> Result<Vec<LabName>, ControlError> {
-    let names = local_socket::names(&own_address().prefix())?;
-    // any user may listen under any name
-    Ok(names.into_iter().filter_map(|name| name.parse().ok()).collect())
-}
-
-fn own_address() -> Address {
-    Address { user: linkrate_sys::host::join::user() }
+    Ok(socket::list()?.into_iter().map(|(name, _)| name).collect())
 }
 
 impl LabClient {
@@ -107,23 +106,22 @@ impl LabClient {
     /// # Errors
     /// When no such lab is up, or several labs are up and `name` is `None`.
     pub fn find(name: Option<LabName>) -> Result<Self, ControlError> {
-        let up = list()?;
-        let name = match (name, up.as_slice()) {
-            (Some(name), up) if up.contains(&name) => name,
-            (Some(name), up) => {
-                let up: Vec<String> = up.iter().map(ToString::to_string).collect();
-                let name = name.to_string();
-                let tail = did_you_mean(&name, up.iter().map(String::as_str));
-                return Err(ControlError::NotUp { name, tail });
-            }
+        let up = socket::list()?;
+        let names = || up.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+        let found = match (&name, up.as_slice()) {
+            (Some(name), up) => up.iter().find(|(other, _)| other == name),
             (None, []) => return Err(ControlError::None),
-            (None, [only]) => only.clone(),
-            (None, several) => {
-                let names = several.iter().map(ToString::to_string).collect();
-                return Err(ControlError::Several { names });
-            }
+            (None, [only]) => Some(only),
+            (None, _) => return Err(ControlError::Several { names: names() }),
         };
-        Ok(Self { name, address: own_address() })
+        match (found, name) {
+            (Some((name, socket)), _) => Ok(Self { name: name.clone(), socket: socket.clone() }),
+            (None, name) => {
+                let name = name.map(|name| name.to_string()).unwrap_or_default();
+                let tail = did_you_mean(&name, names().iter().map(String::as_str));
+                Err(ControlError::NotUp { name, tail })
+            }
+        }
     }
 
     /// Its name.
@@ -136,15 +134,29 @@ impl LabClient {
     /// # Errors
     /// The refusal, or why there is no answer.
     pub fn ask(&self, request: Request) -> Result<Reply, ControlError> {
-        let mut stream = local_socket::connect(&self.address.of(&self.name))?;
-        let user = local_socket::peer_user(&stream)?;
-        if !may_control(user, self.address.user) {
-            return Err(ControlError::NotYours { name: self.name.to_string(), user });
+        self.ask_with(request, None)
+    }
+
+    /// The same with an open file for the lab.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn ask_with(
+        &self,
+        request: Request,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Reply, ControlError> {
+        let mut stream = local_socket::connect(&self.socket)?;
+        let (found, expected) = (local_socket::peer_user(&stream)?, user());
+        if found != expected {
+            return Err(ControlError::NotYours { name: self.name.to_string(), found, expected });
         }
         let lost = |error: io::Error| self.lost(error);
         stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
-        write_frame(&mut stream, &Envelope { version: CONTROL_VERSION, request }).map_err(lost)?;
+        let mut frame = Vec::new();
+        write_frame(&mut frame, &Envelope { version: CONTROL_VERSION, request }).map_err(lost)?;
+        local_socket::send(&stream, &frame, file).map_err(lost)?;
         let frame = read_frame(&mut stream).map_err(lost)?;
         let frame = frame.ok_or_else(|| self.lost("it closed the connection without an answer"))?;
         match decode_reply(&frame) {

@@ -1,4 +1,4 @@
-//! Faults of a wire as people write them: `loss=1% delay=1ms`.
+//! Faults of a segment as people write them: `loss=1% delay=1ms`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use linkrate_terms::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 
 /// Changes with the meaning of any message.
-pub const CONTROL_VERSION: u32 = 1;
+pub const CONTROL_VERSION: u32 = 2;
 
 /// Most settings in one request, more than there are keys.
 const MOST_SETTINGS: usize = 64;
@@ -53,7 +53,7 @@ pub enum Request {
         /// The settings.
         settings: Vec<Setting>,
     },
-    /// Set the faults of a port's wire; faults that are not named are off.
+    /// Set the faults of a port's segment; faults that are not named are off.
     SetFaults {
         /// The port.
         port: String,
@@ -92,11 +92,12 @@ pub enum Request {
         /// The port.
         port: String,
     },
-    /// Begin to capture a port's packets.
+    /// Begin to capture a port's packets to the file whose descriptor comes with the request. The
+    /// lab opens no path.
     StartCapture {
         /// The port.
         port: String,
-        /// The file, as an absolute path.
+        /// The name of the file, which the lab only shows.
         file: String,
     },
     /// End the capture of a port.
@@ -141,7 +142,9 @@ pub enum Reply {
     Captured {
         /// Packets in the file.
         packets: u64,
-        /// The file.
+        /// Packets that are not in it because it took them too slowly.
+        lost: u64,
+        /// The name of the file.
         file: String,
     },
     /// Done.
@@ -243,11 +246,12 @@ fn check(request: &Request) -> Result<(), Refused> {
         Request::StartCapture { port, file } => {
             at_most("port", port.len(), LONGEST_WORD)?;
             at_most("path", file.len(), LONGEST_PATH)?;
-            match file.starts_with('/') && !file.contains('\0') {
+            // it is shown on terminals
+            match file.starts_with('/') && !file.contains(char::is_control) {
                 true => Ok(()),
-                false => {
-                    Err(Refused::wrong(format!("path is {file:?}, expected an absolute path")))
-                }
+                false => Err(Refused::wrong(format!(
+                    "path is {file:?}, expected an absolute path without control characters"
+                ))),
             }
         }
         Request::Add { ports } if (1..=MOST_PORTS).contains(ports) => Ok(()),
@@ -276,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_back_as_they_went() {
+    fn requests_are_decoded_as_they_were_encoded() {
         let setting = Setting { key: "lro".to_owned(), value: "on".to_owned() };
         let port = || "eth0".to_owned();
         for request in [
@@ -304,10 +308,10 @@ mod tests {
             b"{",
             b"null",
             b"\xff\xfe",
-            b"{\"version\":1}",
-            b"{\"version\":1,\"request\":\"up\"}",
-            b"{\"version\":1,\"request\":\"lab\",\"more\":1}",
-            b"{\"version\":1,\"request\":{\"remove\":{\"port\":\"eth0\",\"force\":true}}}",
+            b"{\"version\":2}",
+            b"{\"version\":2,\"request\":\"up\"}",
+            b"{\"version\":2,\"request\":\"lab\",\"more\":1}",
+            b"{\"version\":2,\"request\":{\"remove\":{\"port\":\"eth0\",\"force\":true}}}",
         ] {
             let refused = decode_request(bytes).unwrap_err();
             assert!(
@@ -321,7 +325,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_answered(bytes in vec(any::<u8>(), 0..200), cut in 0..80usize) {
+        fn any_bytes_are_decoded_or_refused(bytes in vec(any::<u8>(), 0..200), cut in 0..80usize) {
             let _ = decode_request(&bytes);
             let whole = encoded(Request::Remove { port: "eth0".to_owned() });
             let cut = cut.min(whole.len() - 1);
@@ -345,6 +349,7 @@ mod tests {
             Request::Add { ports: u32::MAX },
             Request::StartCapture { port: "eth0".to_owned(), file: "a.pcapng".to_owned() },
             Request::StartCapture { port: "eth0".to_owned(), file: format!("/{long}") },
+            Request::StartCapture { port: "eth0".to_owned(), file: "/a\u{1b}[J".to_owned() },
         ] {
             assert!(decode_request(&encoded(request)).unwrap_err().wrong);
         }

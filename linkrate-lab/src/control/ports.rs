@@ -1,4 +1,4 @@
-//! Ports that are added and removed while others carry traffic.
+//! Adding and removing ports while others carry traffic.
 
 use linkrate_study::keys::MAX_CLIENTS;
 use linkrate_sys::host::end_programs;
@@ -9,7 +9,7 @@ use super::server::{FAREWELL, OpenLab};
 use crate::host::typed_name;
 
 impl OpenLab {
-    /// Adds one port with its clients, and returns their names.
+    /// Adds a segment with one port and its clients. Returns their names.
     pub(super) fn add_port(&mut self) -> Result<(String, Vec<String>), Refused> {
         self.adapters()?;
         let per_port = self.spec.clients_per_port.max(1);
@@ -31,10 +31,10 @@ impl OpenLab {
         Ok((port, clients.iter().map(|name| typed_name(name)).collect()))
     }
 
-    /// Removes a port with its clients.
+    /// Removes the segment of a port: the port with its clients, and other ports there.
     pub(super) fn remove_port(&mut self, port: &str) -> Result<(), Refused> {
         let found = self.port(port)?;
-        let of_sut = found.sut_port();
+        let (of_sut, ports) = (found.segment_name(), found.sut_ports());
         if !found.is_of_sut() {
             let reason = format!("{port} is a client's port, behind {of_sut}");
             return Err(
@@ -42,13 +42,14 @@ impl OpenLab {
             );
         }
         let mut gone = found.client_ports();
-        gone.push(of_sut);
-        let behind = self.testbed.clients.iter().filter(|client| client.sut_interface == port);
+        gone.extend(ports.iter().cloned());
+        let behind =
+            self.testbed.clients.iter().filter(|client| ports.contains(&client.sut_interface));
         let hosts: Vec<u32> = behind.map(|client| client.host.pid()).collect();
         end_programs(&hosts, FAREWELL);
         self.testbed.remove(port);
-        self.asked.remove(port);
-        self.faults.remove(port);
+        self.asked.retain(|port, _| !ports.contains(port));
+        self.faults.remove(&of_sut);
         self.captures.retain(|captured, _| !gone.contains(captured));
         Ok(())
     }

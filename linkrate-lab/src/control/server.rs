@@ -1,33 +1,33 @@
 //! A lab that is up: its parts, and the loop that serves it.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::fmt;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use linkrate_agent::framing::{FrameBuffer, write_frame};
-use linkrate_sys::host::join::{self, Guest, Namespaces};
-use linkrate_sys::host::{Privilege, end_programs};
+use linkrate_sys::host::end_programs;
+use linkrate_sys::host::join::{Guest, user};
 use linkrate_sys::{local_socket, wait};
 use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
 
+use super::LabName;
+use super::caller::{Call, Caller, Heard};
 use super::messages::{Refused, Reply, Request, decode_request};
-use super::{Address, LabName, may_control};
+use super::socket::LabSocket;
 use crate::error::LabError;
 use crate::ground::adapters::Faults;
 use crate::options::LabOptions;
 use crate::placement::Seat;
 use crate::testbed::Testbed;
 
-/// Time for another command to send its request, and to take its reply. The lab serves no other
-/// command meanwhile.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The most commands whose requests are read at a time; others wait to be accepted.
+const MOST_CALLERS: usize = 8;
 
 /// How often the loop looks for events that no descriptor reports: signals taken by another thread,
-/// drivers that have ended.
+/// threads that have ended.
 const GLANCE: Duration = Duration::from_millis(500);
 
 /// How long programs may take to end when their host goes.
@@ -37,7 +37,7 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub struct OpenLab {
     pub(super) name: LabName,
-    // dropped before the sockets: when the name is gone, so is the lab
+    // dropped before the socket: when the name is gone, so is the lab
     pub(super) testbed: Testbed,
     pub(super) spec: TestbedSpec,
     pub(super) options: LabOptions,
@@ -47,9 +47,26 @@ pub struct OpenLab {
     pub(super) faults: BTreeMap<String, Faults>,
     /// Files of captures by port.
     pub(super) captures: BTreeMap<String, String>,
-    user: u32,
-    listeners: Vec<UnixListener>,
+    socket: LabSocket,
+    callers: Vec<Caller>,
     _seat: Seat,
+}
+
+/// The answer to a request.
+pub(super) enum Answer {
+    /// The reply.
+    Now(Reply),
+    /// A reply that a thread of its own waits for.
+    Later(Box<dyn FnOnce() -> Reply + Send>),
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now(reply) => f.debug_tuple("Now").field(reply).finish(),
+            Self::Later(_) => f.write_str("Later"),
+        }
+    }
 }
 
 impl Drop for OpenLab {
@@ -80,17 +97,9 @@ impl OpenLab {
     /// # Errors
     /// [`LabError`] with the remedy where there is one.
     pub fn build(name: LabName, spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
-        let user = join::user();
-        let outside = listen_outside(&name, user)?;
+        let socket = listen(&name)?;
         let seat = Seat::take(spec)?;
         let testbed = Testbed::build(spec, &seat.placement, &options)?;
-        // root of a user namespace is this user outside
-        let user_inside = match testbed.privilege() {
-            None | Some(Privilege::Root) => user,
-            Some(Privilege::UserNamespace) => 0,
-        };
-        let inside =
-            Namespaces::of(testbed.sut.pid())?.listen(&Address { user: user_inside }.of(&name))?;
         let mut lab = Self {
             name,
             testbed,
@@ -99,8 +108,8 @@ impl OpenLab {
             asked: BTreeMap::new(),
             faults: BTreeMap::new(),
             captures: BTreeMap::new(),
-            user,
-            listeners: vec![outside, inside],
+            socket,
+            callers: Vec::new(),
             _seat: seat,
         };
         for port in lab.testbed.sut_interfaces(usize::MAX) {
@@ -139,21 +148,41 @@ impl OpenLab {
                 end(guest)?;
                 return Ok(Ended::Broken(reason));
             }
-            let mut descriptors: Vec<BorrowedFd<'_>> =
-                self.listeners.iter().map(AsFd::as_fd).collect();
-            descriptors.extend(guest.as_ref().map(AsFd::as_fd));
-            let ready = wait::wait(&descriptors, Some(GLANCE.as_nanos() as u64))?;
-            for index in 0..self.listeners.len() {
-                // one at a time: while it waits, more come
-                if ready.contains(index)
-                    && let Ok((stream, _)) = self.listeners[index].accept()
-                    && self.serve_one(stream)
-                {
-                    end(guest)?;
-                    return Ok(Ended::Down);
-                }
+            if self.serve_callers(guest.as_ref())? {
+                end(guest)?;
+                return Ok(Ended::Down);
             }
         }
+    }
+
+    /// Waits for [`GLANCE`] at most, and answers what has arrived. True when the lab is to end.
+    fn serve_callers(&mut self, guest: Option<&Guest>) -> io::Result<bool> {
+        let mut descriptors: Vec<BorrowedFd<'_>> = self.callers.iter().map(AsFd::as_fd).collect();
+        let has_room = descriptors.len() < MOST_CALLERS;
+        if has_room {
+            descriptors.push(self.socket.listener().as_fd());
+        }
+        descriptors.extend(guest.map(AsFd::as_fd));
+        let ready = wait::wait(&descriptors, Some(GLANCE.as_nanos() as u64))?;
+        let mut down = false;
+        let callers = std::mem::take(&mut self.callers);
+        let count = callers.len();
+        for (index, caller) in callers.into_iter().enumerate() {
+            match caller.hear(ready.contains(index)) {
+                Heard::Waiting(caller) => self.callers.push(caller),
+                Heard::Call(call) => down |= self.answer_call(call),
+                Heard::Gone => {}
+            }
+        }
+        // a listener that fails, for want of descriptors for one, is asked again
+        if has_room
+            && ready.contains(count)
+            && let Ok((stream, _)) = self.socket.listener().accept()
+            && let Ok(caller) = Caller::new(stream)
+        {
+            self.callers.push(caller);
+        }
+        Ok(down)
     }
 
     /// A part of it that has ended by itself, as a phrase.
@@ -168,31 +197,28 @@ impl OpenLab {
         Some(format!("the agent of {} has died", dead.name))
     }
 
-    /// Answers one connection. True when the lab is to end. An error of the connection is for the
-    /// other command to report.
-    fn serve_one(&mut self, mut stream: UnixStream) -> bool {
-        let request = match local_socket::peer_user(&stream) {
-            Ok(user) if may_control(user, self.user) => {
-                let deadline = Instant::now() + PATIENCE;
-                match read_request(&mut stream, deadline) {
-                    Some(frame) => decode_request(&frame),
-                    None => return false,
-                }
-            }
-            Ok(user) => Err(Refused::failed(format!(
-                "user {user} may not control this lab; its owner and root may"
+    /// Answers one request. True when the lab is to end.
+    fn answer_call(&mut self, call: Call) -> bool {
+        let Call { frame, file, reply_to } = call;
+        let request = match local_socket::peer_user(reply_to.stream()) {
+            Ok(found) if found == user() => decode_request(&frame),
+            Ok(found) => Err(Refused::failed(format!(
+                "user {found} may not control this lab; expected user {}",
+                user()
             ))),
             Err(_) => return false,
         };
-        let (reply, down) = match request {
-            Ok(request) => {
-                let down = request == Request::Down;
-                (self.answer(request).unwrap_or_else(Reply::Refused), down)
+        let down = request == Ok(Request::Down);
+        let answer = request.and_then(|request| self.answer(request, file));
+        match answer.unwrap_or_else(|refused| Answer::Now(Reply::Refused(refused))) {
+            Answer::Now(reply) => reply_to.send(&reply),
+            Answer::Later(reply) => {
+                // without a thread the command sees the end of the connection
+                let _ = std::thread::Builder::new()
+                    .name("reply".to_owned())
+                    .spawn(move || reply_to.send(&reply()));
             }
-            Err(refused) => (Reply::Refused(refused), false),
-        };
-        let _ = stream.set_write_timeout(Some(PATIENCE));
-        let _ = write_frame(&mut stream, &reply);
+        }
         down
     }
 }
@@ -205,8 +231,8 @@ fn end(guest: Option<Guest>) -> io::Result<()> {
     }
 }
 
-fn listen_outside(name: &LabName, user: u32) -> Result<UnixListener, LabError> {
-    local_socket::listen(&Address { user }.of(name)).map_err(|error| {
+fn listen(name: &LabName) -> Result<LabSocket, LabError> {
+    LabSocket::listen(name).map_err(|error| {
         if error.kind() == io::ErrorKind::AddrInUse {
             return LabError::Invalid {
                 what: format!("lab {name} is up already"),
@@ -217,24 +243,4 @@ fn listen_outside(name: &LabName, user: u32) -> Result<UnixListener, LabError> {
         }
         LabError::System(error)
     })
-}
-
-/// One frame; `None` when it is incomplete or late.
-fn read_request(stream: &mut UnixStream, deadline: Instant) -> Option<Vec<u8>> {
-    let mut arrived = FrameBuffer::default();
-    let mut part = [0; 4096];
-    loop {
-        if let Some(frame) = arrived.take().ok()? {
-            return Some(frame);
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        // the kernel refuses a time-out of zero; here zero means that the time is up
-        stream.set_read_timeout(Some(left)).ok()?;
-        match stream.read(&mut part) {
-            Ok(0) => return None,
-            Ok(count) => arrived.add(&part[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return None,
-        }
-    }
 }

@@ -1,11 +1,9 @@
-//! Connections of a run: the system under test listens, every client connects, and the sockets must
-//! have the options that were asked for.
+//! Connections of a run: the system under test listens, and every client connects.
 
 use std::hash::{BuildHasher, RandomState};
 
 use linkrate_agent::protocol::{ConnectSpec, Ends, FlowFacts, ListenSpec, Reply, Request};
-use linkrate_study::executor::{RunFailure, Stage};
-use linkrate_terms::{RunSpec, SocketKnobs, Workload};
+use linkrate_terms::{RunSpec, Workload};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::testbed::{Client, Testbed};
@@ -56,29 +54,4 @@ pub(super) fn connect(
 /// The addresses between which a client and the SUT exchange packets.
 fn ends(client: &Client) -> Ends {
     Ends { client: client.address, listener: client.sut_address }
-}
-
-/// Checks the socket options that read back.
-///
-/// # Errors
-/// The first option that differs from the request, by name.
-pub(super) fn check(
-    asked: &SocketKnobs,
-    workload: &Workload,
-    effective: &FlowFacts,
-) -> Result<(), RunFailure> {
-    let differs = |knob: &str, asked: &dyn std::fmt::Display, is: &dyn std::fmt::Display| {
-        let reason = format!("knob \"{knob}\": requested {asked}, effective is {is}");
-        Err(RunFailure { stage: Stage::Knob, reason, fatal: false })
-    };
-    if workload.kind.is_udp() {
-        return Ok(());
-    }
-    if effective.congestion != asked.congestion {
-        return differs("congestion", &asked.congestion, &effective.congestion);
-    }
-    if effective.nodelay != asked.nodelay {
-        return differs("nodelay", &asked.nodelay, &effective.nodelay);
-    }
-    Ok(())
 }

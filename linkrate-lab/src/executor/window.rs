@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use linkrate_agent::protocol::{MeasureSpec, Refusal, Reply, Request, WindowReport};
+use linkrate_agent::protocol::{MeasureSpec, Reply, Request, WindowReport};
+use linkrate_study::belief::WindowSeen;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{CpuSet, RunSpec, Task};
 
-use super::participants;
+use super::{participants, steady};
 use crate::connection::{AgentError, PATIENCE};
 use crate::far_end::FarEndReport;
 use crate::testbed::{Host, Testbed};
@@ -21,18 +22,16 @@ const LEAD: Duration = Duration::from_millis(15);
 const FAR_LEAD: Duration = Duration::from_millis(100);
 const LONGEST_LEAD: Duration = Duration::from_secs(2);
 
-/// How far an agent's window may be off, or a tenth of the window where that is more. Each host
-/// divides by its own time, so that a shift of a steady flow's window changes nothing; but an agent
-/// that is starved for longer has measured something else. With a dozen flows on its CPU it waits
-/// for some tens of milliseconds to read its counters.
-const SLACK: Duration = Duration::from_millis(100);
-
 /// The reports of one window.
 pub(super) struct Windows {
     pub(super) sut: WindowReport,
     pub(super) clients: Vec<FarEndReport>,
     /// Counters of virtual adapters.
     pub(super) adapter: Option<AdapterEvidence>,
+    /// Flows that did not move steadily when the window opened.
+    pub(super) unsteady_flows: u32,
+    /// The window of every host beside the common one.
+    pub(super) seen: Vec<WindowSeen>,
 }
 
 /// Warms up and measures on all hosts and adapters at once.
@@ -41,12 +40,19 @@ pub(super) fn measure(
     spec: &RunSpec,
     clients: usize,
 ) -> Result<Windows, AgentError> {
-    let warm_up = if spec.task == Task::Idle { Duration::ZERO } else { spec.warm_up };
     let lead = lead(testbed, clients);
-    let begun = monotonic_ns();
+    let begun_ns = monotonic_ns();
     // the controller sleeps through the warm-up; the agents get their request just before the window
-    testbed.sut.connection.pause_until(begun + warm_up.saturating_sub(lead).as_nanos() as u64)?;
-    let start_ns = (begun + warm_up.as_nanos() as u64).max(monotonic_ns() + lead.as_nanos() as u64);
+    let (warm_up, unsteady_flows) = match &spec.task {
+        Task::Idle => (Duration::ZERO, 0),
+        Task::Workload(workload) => {
+            let warm_up = spec.warm_up.saturating_sub(lead);
+            let opens_ns = begun_ns + warm_up.as_nanos() as u64;
+            (spec.warm_up, steady::hold(testbed, workload, warm_up, opens_ns)?)
+        }
+    };
+    let start_ns =
+        (begun_ns + warm_up.as_nanos() as u64).max(monotonic_ns() + lead.as_nanos() as u64);
     let end_ns = start_ns + spec.window.as_nanos() as u64;
     let sut_interfaces = testbed.sut_interfaces(clients);
     let ports = sut_interfaces.len();
@@ -75,24 +81,15 @@ pub(super) fn measure(
         .ground
         .evidence(ports, (start_ns, end_ns), |at_ns| connection.sleep_until(at_ns))?;
     let patience = spec.window + PATIENCE;
-    let slack_ns = (spec.window.as_nanos() as u64 / 10).max(SLACK.as_nanos() as u64);
+    let mut seen = Vec::new();
     let mut reports = participants(testbed, clients)
         .map(|host| match host.connection.receive(patience)? {
             Reply::Window(report) => {
-                let opened_ns = report.started_ns.abs_diff(local(start_ns, host));
-                let closed_ns = report.ended_ns.abs_diff(local(end_ns, host));
-                if opened_ns.max(closed_ns) > slack_ns {
-                    let ms = |ns: u64| ns / 1_000_000;
-                    let reason = format!(
-                        "{}: its window opened {} ms and closed {} ms away from the common window, \
-                         expected at most {} ms",
-                        host.name,
-                        ms(opened_ns),
-                        ms(closed_ns),
-                        ms(slack_ns)
-                    );
-                    return Err(AgentError::Refused(Refusal { reason, hint: None }));
-                }
+                seen.push(WindowSeen {
+                    host: host.name.clone(),
+                    opened_off_ns: report.started_ns.abs_diff(local(start_ns, host)),
+                    closed_off_ns: report.ended_ns.abs_diff(local(end_ns, host)),
+                });
                 Ok(*report)
             }
             _ => Err(host.connection.unexpected("measure")),
@@ -102,7 +99,8 @@ pub(super) fn measure(
     let Some(sut) = reports.next() else {
         return Err(testbed.sut.connection.unexpected("measure"));
     };
-    Ok(Windows { sut, clients: reports.map(FarEndReport::from).collect(), adapter })
+    let clients = reports.map(FarEndReport::from).collect();
+    Ok(Windows { sut, clients, adapter, unsteady_flows, seen })
 }
 
 /// Time between the request to measure and the window. Between machines the request may queue behind

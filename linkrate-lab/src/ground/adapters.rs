@@ -1,27 +1,27 @@
 //! Virtual adapters: the ports of a testbed, their knobs and their counters.
 //!
-//! Ports of the system under test are numbered through all its adapters. Behind each is a wire of
-//! its own with the ports of its clients. Only this module and those below it name types of
-//! [`linkrate_adapter`].
+//! Ports of the system under test (SUT) are numbered through all its adapters. Each is on a segment,
+//! with the ports of its clients and, where the topology says so, other ports of the SUT. Only this
+//! module and those below it name types of [`linkrate_adapter`].
 
 mod ports;
+mod segment;
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use linkrate_adapter::{
-    AdapterError, Bus, DeviceThreads, DriverThreads, HostSide, Port, PortLimits, PortSpec,
-    Priority, Snapshot, since,
+    AdapterError, Bus, DeviceSpec, DeviceThreads, DriverThreads, HostSide, Port, PortLink,
+    PortSpec, Priority, Snapshot, since,
 };
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::Owner;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
-use linkrate_terms::model::LARGEST_SUPERFRAME;
-use linkrate_terms::topology::{Fabric, Segment};
-use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
+use linkrate_terms::topology::{self, PortEnd};
+use linkrate_terms::{InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
 use super::made::Join;
 use super::{ReceiveSteering, Threads};
@@ -32,68 +32,15 @@ use crate::placement::{Placement, strayed};
 
 pub use linkrate_adapter::fabric::vlans::{VlanSet, parse_vlan};
 pub use linkrate_adapter::{Faults, Vlans};
-pub(crate) use ports::PortOnLine;
+pub(crate) use ports::PortOnSegment;
+pub use segment::{Segment, SutPort};
 
-/// Packets that wait at each queue of a TAP. A full queue drops packets, where the queue discipline
-/// of a real adapter would hold the sender back, so it takes more packets than a run's sockets can
-/// have in flight.
+/// Packets that may wait at each queue of a TAP. A full queue drops packets, where the queue
+/// discipline of a real adapter would hold the sender back. The queue therefore takes more packets
+/// than a run's sockets can have in flight.
 const TAP_QUEUE: u32 = 16_384;
 
-/// The ports of one wire.
-#[derive(Debug)]
-pub struct Line {
-    /// Number of the port of the system under test, through all its adapters.
-    pub number: u32,
-    /// What joins the ports.
-    pub fabric: Fabric,
-    /// The port of the system under test.
-    pub sut: Port,
-    /// Those of its clients.
-    pub clients: Vec<Port>,
-    /// The fabric with its device thread. It ends after its ports.
-    pub segment: linkrate_adapter::Segment,
-}
-
-impl Line {
-    /// The interface of the system under test's port.
-    fn name(&self) -> String {
-        self.sut.name().to_owned()
-    }
-
-    /// Sets the knobs of the port, and at the ports of its clients those that must be the same.
-    /// Returns the effective knobs of the port.
-    ///
-    /// # Errors
-    /// A device does not answer.
-    pub fn set_knobs(
-        &self,
-        model: &Model,
-        asked: &InterfaceKnobs,
-    ) -> Result<InterfaceKnobs, LabError> {
-        let knobs = model.defaults.with(asked);
-        self.sut.set_knobs(knobs.clone());
-        for client in &self.clients {
-            client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
-        }
-        effective_knobs(&self.sut)
-    }
-
-    /// The ports, that of the system under test first.
-    fn ports(&self) -> impl Iterator<Item = &Port> {
-        std::iter::once(&self.sut).chain(&self.clients)
-    }
-
-    /// Lets the link of one of its ports run at another rate: both ends of a cable, or a port and
-    /// the switch's port that it leads to.
-    pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
-        match self.fabric {
-            Fabric::Switch => port.set_link_rate(rate),
-            Fabric::Cable => self.ports().for_each(|end| end.set_link_rate(rate)),
-        }
-    }
-}
-
-/// The knobs that only the port itself knows, as its device has applied them.
+/// The knobs that the port itself owns, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
     Ok(port.applied_knobs()?.request())
 }
@@ -108,7 +55,8 @@ fn with_port(kernel: InterfaceKnobs, port: InterfaceKnobs) -> InterfaceKnobs {
 pub struct Adapters {
     model: Model,
     buses: Vec<Arc<Bus>>,
-    lines: Vec<Line>,
+    /// In the order of their ports' numbers.
+    segments: Vec<Segment>,
     /// The device threads and the driver threads of the system under test; absent before the first
     /// segment.
     threads: Option<(DeviceThreads, DriverThreads)>,
@@ -127,7 +75,7 @@ pub struct Reading {
 impl Adapters {
     /// Adapters of `model`, without ports yet.
     pub fn new(model: Model) -> Self {
-        Self { model, buses: Vec::new(), lines: Vec::new(), threads: None }
+        Self { model, buses: Vec::new(), segments: Vec::new(), threads: None }
     }
 
     /// The model, at the testbed's scale.
@@ -135,14 +83,19 @@ impl Adapters {
         &self.model
     }
 
-    /// The wires, by port of the system under test.
-    pub fn lines(&self) -> &[Line] {
-        &self.lines
+    /// The segments, in the order of their ports' numbers.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
     }
 
-    /// The wire of the system under test's port of that name.
-    pub fn line(&self, port: &str) -> Option<&Line> {
-        self.lines.iter().find(|line| line.sut.name() == port)
+    /// The ports of the system under test, in the order of their segments.
+    pub fn sut_ports(&self) -> impl Iterator<Item = &SutPort> {
+        self.segments.iter().flat_map(|segment| &segment.ports)
+    }
+
+    /// The segment with the system under test's port of that name.
+    pub fn segment(&self, port: &str) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.ports.iter().any(|end| end.name() == port))
     }
 
     /// Nanoseconds each adapter's bus was busy; empty where it never limits.
@@ -150,14 +103,14 @@ impl Adapters {
         self.buses.iter().map(|bus| bus.busy_ns()).collect()
     }
 
-    /// Removes a port, with its wire and the ports of its clients; their interfaces go with them.
+    /// Removes the segment of a port, with all its ports and their interfaces.
     pub(crate) fn remove(&mut self, port: &str) {
-        self.lines.retain(|line| line.sut.name() != port);
+        self.segments.retain(|segment| segment.ports.iter().all(|end| end.name() != port));
     }
 
-    /// Sets knobs on ports of the system under test: of the port itself, of its interface in the
-    /// kernel, and at its clients' ports those that must be the same there. Returns the effective
-    /// knobs of each interface.
+    /// Sets knobs on ports of the system under test: on the port, on its interface in the kernel, and
+    /// on the clients' ports those that must be the same there. Returns the effective knobs of each
+    /// interface.
     pub(super) fn set_knobs(
         &self,
         sut: &mut Host,
@@ -176,28 +129,24 @@ impl Adapters {
             gso_max_size: asked.gso_max_size.or(Some(self.model.superframe)),
             ..asked.of(Owner::Kernel)
         };
-        let lines = || self.lines.iter().filter(|line| interfaces.contains(&line.name()));
-        for line in lines() {
-            line.sut.shared.interface.use_queues(queues as usize)?;
+        for port in self.sut_ports().filter(|port| interfaces.iter().any(|on| on == port.name())) {
+            port.port.shared.interface.use_queues(queues as usize)?;
         }
         let mut effective = sut.set_knobs(interfaces, of_the_kernel)?;
-        for line in lines() {
-            let of_the_port = line.set_knobs(&self.model, asked)?;
-            if let Some(knobs) = effective.get_mut(line.sut.name()) {
-                *knobs = with_port(knobs.clone(), of_the_port);
-            }
+        for segment in &self.segments {
+            segment.set_knobs(&self.model, interfaces, asked, &mut effective)?;
         }
         Ok(effective)
     }
 
-    /// Adds the knobs that only the port knows to those that the kernel reads from its interface.
+    /// Adds the knobs that the port owns to those that the kernel reads from its interface.
     pub(super) fn with_port_knobs(
         &self,
         interface: &str,
         kernel: InterfaceKnobs,
     ) -> Result<InterfaceKnobs, LabError> {
-        match self.line(interface) {
-            Some(line) => Ok(with_port(kernel, effective_knobs(&line.sut)?)),
+        match self.sut_ports().find(|port| port.name() == interface) {
+            Some(port) => Ok(with_port(kernel, effective_knobs(&port.port)?)),
             None => Ok(kernel),
         }
     }
@@ -209,13 +158,13 @@ impl Adapters {
         steering == Steering::DestinationPort
     }
 
-    /// Sets the faults of every wire.
+    /// Sets the faults of every segment.
     ///
     /// # Errors
     /// A device thread has ended.
     pub fn set_faults(&self, faults: Faults) -> Result<(), LabError> {
-        for line in &self.lines {
-            line.segment.set_faults(faults)?;
+        for segment in &self.segments {
+            segment.joined.set_faults(faults)?;
         }
         Ok(())
     }
@@ -224,25 +173,27 @@ impl Adapters {
     pub fn read(&self) -> Reading {
         Reading {
             at_ns: monotonic_ns(),
-            ports: self.lines.iter().map(|line| line.sut.counters()).collect(),
+            ports: self.sut_ports().map(|port| port.port.counters()).collect(),
             buses_busy_ns: self.buses_busy_ns(),
             device: self.device_times(),
             drivers: self.driver_times(),
         }
     }
 
-    /// What happened between two readings, on the first `ports` ports.
+    /// The evidence of the time between two readings, from the first `ports` ports.
     pub fn evidence(&self, from: &Reading, to: &Reading, ports: usize) -> AdapterEvidence {
         let window_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
         let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / window_ns as f64;
-        let port = |(line, (to, from)): (&Line, (&Snapshot, &Snapshot))| {
+        let port = |(port, (to, from)): (&SutPort, (&Snapshot, &Snapshot))| {
             let counters = since(to, from);
+            // the mean of the port's links
+            let links = port.port.links().len().max(1) as u64;
             let busy = |name: &str| {
                 let busy_ns = counters.get(name).copied().unwrap_or(0);
-                self.model.rate.map(|_| percent(busy_ns))
+                self.model.rate.map(|_| percent(busy_ns / links))
             };
             PortEvidence {
-                name: line.sut.name().to_owned(),
+                name: port.name().to_owned(),
                 tx_link_percent: busy("txLinkBusyNs"),
                 rx_link_percent: busy("rxLinkBusyNs"),
                 counters,
@@ -252,7 +203,7 @@ impl Adapters {
         let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
         AdapterEvidence {
             window_ns,
-            ports: self.lines.iter().zip(snapshots).take(ports).map(port).collect(),
+            ports: self.sut_ports().zip(snapshots).take(ports).map(port).collect(),
             bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
             device_threads: times_since(&to.device, &from.device),
             driver_threads: times_since(&to.drivers, &from.drivers),
@@ -278,18 +229,21 @@ impl Adapters {
 
     /// The links of the first `ports` ports of the system under test beside the model's rate.
     pub fn rates(&self, ports: usize) -> Vec<RateSeen> {
-        let seen = self.lines.iter().take(ports).map(|line| RateSeen {
-            interface: line.name(),
-            expected: self.model.rate,
-            seen: line.sut.shared.link.rate(),
-        });
-        seen.collect()
+        let links = |port: &'_ SutPort| {
+            let of = |link: PortLink<'_>| RateSeen {
+                interface: port.name().to_owned(),
+                expected: self.model.rate,
+                seen: link.shared().rate(),
+            };
+            port.port.links().map(of).collect::<Vec<_>>()
+        };
+        self.sut_ports().take(ports).flat_map(links).collect()
     }
 
-    /// A port whose drivers have ended, by name.
-    pub fn broken(&self) -> Option<&str> {
-        let mut ports = self.lines.iter().flat_map(Line::ports);
-        ports.find(|port| port.is_broken()).map(Port::name)
+    /// A port that carries no packets any more, with the reason.
+    pub fn broken(&self) -> Option<String> {
+        let mut ports = self.segments.iter().flat_map(Segment::all_ports);
+        ports.find_map(|port| Some(format!("port {}: {}", port.name(), port.broken()?)))
     }
 
     /// How the drivers share the CPUs of the system under test, as (name, value).
@@ -325,20 +279,29 @@ impl Adapters {
     }
 }
 
+impl Adapters {
+    /// The bus of the adapter with port number `number`, which is made with the first of its ports.
+    fn bus(&mut self, number: u32) -> Option<Arc<Bus>> {
+        let rate = self.model.bus?;
+        let adapter = (number / self.model.ports) as usize;
+        while self.buses.len() <= adapter {
+            self.buses.push(Arc::new(Bus::new(rate)));
+        }
+        Some(Arc::clone(&self.buses[adapter]))
+    }
+}
+
 impl Join for Adapters {
     fn join(
         &mut self,
-        segment: &Segment,
+        segment: &topology::Segment,
         sut: &mut Host,
         clients: &mut [Client],
         placement: &Placement,
     ) -> Result<(), LabError> {
-        // a segment has one port of the system under test
-        let (number, name) = (segment.ports[0].number, segment.ports[0].interface.clone());
-        let adapter = (number / self.model.ports) as usize;
-        if let (Some(rate), true) = (self.model.bus, self.buses.len() == adapter) {
-            self.buses.push(Arc::new(Bus::new(rate)));
-        }
+        // first: a model without a device leaves nothing behind
+        let device = DeviceSpec::of(&self.model)?;
+        let buses: Vec<_> = segment.ports.iter().map(|port| self.bus(port.number)).collect();
         if self.threads.is_none() {
             let drivers = DriverThreads::start(&placement.sut, placement.is_shared())?;
             self.threads = Some((DeviceThreads::new(&placement.clients), drivers));
@@ -346,36 +309,41 @@ impl Join for Adapters {
         let Some((devices, drivers)) = &mut self.threads else {
             return Err(LabError::Io(std::io::Error::other("no threads for adapters")));
         };
-        let mut wire = devices.segment(segment.fabric)?;
-        let queues = self.model.queues;
-        let address = |host: u8| [0x02, 0, 0, (number >> 8) as u8, number as u8, host];
-        let sut = wire.attach(PortSpec {
-            queues: tap(sut, &name, queues, address(1))?,
-            name,
-            limits: PortLimits::of(&self.model),
-            knobs: self.model.defaults.clone(),
-            bus: self.buses.get(adapter).cloned(),
-            host: HostSide::Drivers(drivers.clone()),
-        })?;
+        let mut joined = devices.segment(segment.fabric)?;
         let mut ports = Vec::new();
+        for (PortEnd { number, interface }, bus) in segment.ports.iter().zip(buses) {
+            let queues = tap(sut, interface, self.model.queues, address(*number, 0))?;
+            let port = joined.attach(PortSpec {
+                queues,
+                name: interface.clone(),
+                device: device.clone(),
+                knobs: self.model.defaults.clone(),
+                bus,
+                host: HostSide::Drivers(drivers.clone()),
+            })?;
+            ports.push(SutPort { number: *number, port });
+        }
+        let first = ports.first().map_or(0, |port| port.number);
+        let mut far_ends = Vec::new();
         for (index, client) in clients.iter_mut().enumerate() {
             let host = &mut client.host;
-            ports.push(wire.attach(PortSpec {
+            far_ends.push(joined.attach(PortSpec {
                 name: host.name.clone(),
-                queues: tap(host, &client.interface, 1, address(2 + index as u8))?,
-                limits: PortLimits {
-                    superframe: LARGEST_SUPERFRAME as usize,
-                    ..PortLimits::of(&self.model)
-                },
+                queues: tap(host, &client.interface, 1, address(first, 1 + index as u8))?,
+                device: device.clone().far_end(),
                 knobs: client_knobs(&self.model.defaults),
                 bus: None,
                 // nothing is measured on a client
                 host: HostSide::Device,
             })?);
         }
-        let line = Line { number, fabric: segment.fabric, sut, clients: ports, segment: wire };
-        let at = self.lines.partition_point(|other| other.number < number);
-        self.lines.insert(at, line);
+        let made = Segment { topology: segment.clone(), ports, clients: far_ends, joined };
+        if let [_, _, ..] = made.ports[..] {
+            made.divide()?;
+        }
+        let number = |segment: &Segment| segment.ports.first().map_or(0, |port| port.number);
+        let at = self.segments.partition_point(|other| number(other) < first);
+        self.segments.insert(at, made);
         Ok(())
     }
 
@@ -400,12 +368,19 @@ fn times_since(to: &[ThreadTime], from: &[ThreadTime]) -> Vec<ThreadTime> {
         .collect()
 }
 
-/// A client must not be the limit: it merges received segments, whatever the adapter under test does.
+/// The MAC address of an end of a segment. `first` is the number of the SUT's port, or of the first
+/// one of the segment; `end` is 0 for this port and counts clients from 1.
+fn address(first: u32, end: u8) -> [u8; 6] {
+    [0x02, 0, 0, (first >> 8) as u8, first as u8, 1 + end]
+}
+
+/// A client must not be the limit: it merges received segments, even if the adapter under test does
+/// not.
 fn client_knobs(model: &PortKnobs) -> PortKnobs {
     PortKnobs { lro: true, rx_checksum: true, ..model.clone() }
 }
 
-/// Makes a TAP in a host and takes its descriptors; with the last of them the interface goes.
+/// Makes a TAP in a host and takes its descriptors. The interface exists as long as one of them.
 fn tap(
     host: &mut Host,
     name: &str,

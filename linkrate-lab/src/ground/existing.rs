@@ -38,9 +38,9 @@ const BORROWER: Life = Life::WithItsInput { patience: PATIENCE, holds: false };
 /// Existing interfaces of a testbed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Existing {
-    /// Those of the system under test, in the order of ports.
+    /// The interfaces of the system under test, in the order of ports.
     sut: Vec<InterfaceFacts>,
-    /// That of each client.
+    /// The interface of each client.
     clients: Vec<InterfaceFacts>,
     /// Limits of this testbed, as sentences.
     warnings: Vec<String>,

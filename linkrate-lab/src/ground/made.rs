@@ -1,5 +1,5 @@
-//! Hosts and interfaces that linkrate makes: the steps that veth pairs and virtual adapters share,
-//! when a testbed is built and when ports are added to it.
+//! Hosts and interfaces that linkrate makes: the steps that veth pairs and virtual adapters share
+//! when a testbed is built, and when ports are added to it.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -34,7 +34,7 @@ pub(crate) trait Join {
     fn receive_steering(&self, placement: &Placement) -> ReceiveSteering;
 }
 
-/// Starts the hosts of `topology` and joins them on `made`, which `ground` makes a [`Ground`] of.
+/// Starts the hosts of `topology` and joins them on `made`. `ground` turns `made` into a [`Ground`].
 pub(super) fn build<J: Join>(
     made: J,
     ground: fn(J) -> Ground,
@@ -57,8 +57,8 @@ pub(super) fn build<J: Join>(
 /// together.
 ///
 /// # Errors
-/// The first step that failed. Segments may be joined by then; their interfaces are the caller's to
-/// remove.
+/// The first step that failed. Some segments may be joined by then; the caller removes their
+/// interfaces.
 pub(crate) fn add(
     made: &mut impl Join,
     segments: &[Segment],
@@ -70,12 +70,12 @@ pub(crate) fn add(
     let mut clients = Vec::new();
     for segment in segments {
         for (index, number) in segment.clients.iter().enumerate() {
-            let name = format!("client {number}");
+            let (name, port) = (format!("client {number}"), segment.port_of(index));
             clients.push(Client {
                 host: namespaces.start(&name, &placement.clients, options)?,
-                sut_interface: segment.ports[0].interface.clone(),
+                sut_interface: segment.ports[port].interface.clone(),
                 interface: CLIENT_INTERFACE.to_owned(),
-                sut_address: segment.port_address(0),
+                sut_address: segment.port_address(port),
                 address: segment.client_address(index),
             });
         }

@@ -3,17 +3,17 @@
 /// Where the packets that an interface receives are processed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReceiveSteering {
-    /// RPS hands them to the CPUs of the receiving host.
+    /// On the CPUs of the receiving host, by RPS.
     Rps,
-    /// The driver threads of virtual adapters process them, on the CPUs of the receiving host.
+    /// On the CPUs of the receiving host, in the driver threads of virtual adapters.
     Drivers,
     /// All hosts run on the same CPUs; nothing to steer.
     NotNeeded,
     /// Each host has every CPU of its machine; nothing to steer.
     WholeMachines,
-    /// The interrupts of adapters go to the CPUs of the receiving host.
+    /// On the CPUs of the receiving host, to which the interrupts of its adapters were moved.
     Interrupts,
-    /// They stay on the CPU of the sender, for this reason.
+    /// On the CPU of the sender, for this reason.
     Unavailable(String),
 }
 

@@ -1,6 +1,6 @@
 //! Veth pairs: the ends of a pair are in the system under test and in a client.
 //!
-//! A veth pair has neither rate nor rings; it hands superframes over whole.
+//! A veth pair has no rate and no rings. Superframes pass whole.
 
 use linkrate_agent::protocol::Request;
 use linkrate_terms::topology::Segment;
@@ -14,7 +14,7 @@ use crate::placement::Placement;
 /// Veth pairs.
 #[derive(Debug)]
 pub struct Veth {
-    /// Most queue pairs any run asks for.
+    /// The most queue pairs that a run asks for.
     queues: u32,
 }
 

@@ -42,9 +42,9 @@ pub struct PortRates {
     pub out_link_percent: Option<f64>,
     /// The same inwards.
     pub in_link_percent: Option<f64>,
-    /// Frames that a superframe was cut into, on the mean.
+    /// Mean number of frames that a superframe was cut into.
     pub segments_per_superframe: Option<f64>,
-    /// Frames that were merged into a superframe, on the mean.
+    /// Mean number of frames that were merged into a superframe.
     pub merges_per_superframe: Option<f64>,
     /// Packets and frames dropped per second.
     pub drops_per_second: f64,
@@ -133,7 +133,7 @@ pub const LEGEND: &str = "\
 cut, merged     frames from a superframe sent, to a superframe received
 driver, device  CPU time of all their threads, in per cent of one CPU";
 
-/// What is looked at, with the busy shares of its buses.
+/// The lab, with the busy shares of its buses.
 pub fn title(report: &AdapterReport, rates: &Rates) -> String {
     let buses = rates.bus_percent.iter().enumerate();
     let buses = buses.map(|(adapter, share)| format!(", bus of adapter {adapter} {share:.1} %"));
@@ -213,7 +213,7 @@ mod tests {
             ports: vec![PortReport {
                 name: "eth0".to_owned(),
                 adapter: Some(0),
-                wire: "cable".to_owned(),
+                fabric: "cable".to_owned(),
                 reaches: vec!["client-0".to_owned()],
                 link_up: true,
                 link_rate: Some(BitRate(1e9)),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_new_waits_for_the_next_look() {
+    fn a_new_port_appears_at_the_next_sample() {
         let mut before = report(7, 1);
         before.ports.clear();
         assert!(rates(&before, &report(9, 2)).ports.is_empty());

@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// What drawing returns.
 pub type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
-/// What is drawn on: the whole chart, in pixels.
+/// The drawing area of the whole chart, in pixels.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Names, figures and whiskers.
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn surfaces_differ_without_their_colours() {
+    fn surfaces_differ_without_colour() {
         let is_dark = |color: RGBColor| {
             u32::from(color.0) + u32::from(color.1) + u32::from(color.2) < 3 * 128
         };

@@ -66,7 +66,7 @@ pub struct Series {
     pub points: Vec<Option<Point>>,
 }
 
-/// What is drawn.
+/// The content of a panel.
 #[derive(Debug, Clone)]
 pub struct Panel {
     /// What is shown and its unit.
@@ -89,7 +89,7 @@ pub struct Panel {
 
 /// From values to pixels.
 pub struct Ground<'a, 'b> {
-    /// What is drawn on.
+    /// The drawing area.
     pub area: &'a Area<'b>,
     /// Middle of each position.
     pub middles: Vec<i32>,

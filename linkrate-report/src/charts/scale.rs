@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logarithmic_axis_goes_from_mark_to_mark() {
+    fn a_logarithmic_axis_begins_and_ends_at_a_mark() {
         let axis = Axis::logarithmic(&[73.0, 130.0, 3400.0], 7, number::grouped);
         let labels: Vec<&str> = axis.ticks.iter().map(|(_, label)| label.as_str()).collect();
         assert_eq!(labels, ["50", "100", "200", "500", "1000", "2000", "5000"]);

@@ -60,7 +60,7 @@ pub enum Mark {
     None,
 }
 
-/// A sentence behind the word that says what it is.
+/// A sentence with the word in front of it.
 #[derive(Debug, Serialize)]
 pub struct Note {
     pub word: &'static str,
@@ -181,10 +181,10 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
         Finding::Worse => ("worse", Mark::Worse),
         Finding::BelowMinimum => return (below(comparison), Mark::None),
         Finding::NotShown if by_chance => {
-            ("not shown: chance explains it in so many rows", Mark::None)
+            ("not shown: chance can explain it in so many rows", Mark::None)
         }
         Finding::NotShown => ("no difference shown", Mark::None),
-        Finding::TooFew => ("too few runs", Mark::None),
+        Finding::TooFew => return (words::too_few(), Mark::None),
         Finding::Lost => ("figure lost", Mark::Worse),
         Finding::Gained => ("new figure", Mark::None),
     };
@@ -235,7 +235,7 @@ fn effect_verdict(row: &EffectRow, comparison: &StudyComparison) -> (String, Mar
         EffectVerdict::Reversed => ("reversed", Mark::Changed),
         EffectVerdict::BelowMinimum => return (below(comparison), Mark::None),
         EffectVerdict::NotShown => ("no difference shown", Mark::None),
-        EffectVerdict::TooFew => ("too few blocks", Mark::None),
+        EffectVerdict::TooFew => return (words::too_few(), Mark::None),
     };
     (text.to_owned(), mark)
 }
@@ -246,7 +246,7 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
     let mut notes = vec![note(
         "interval",
         format!(
-            "{confidence} of the change, for each row alone; verdicts allow for the number of rows"
+            "{confidence} of the change, for each row alone; verdicts are adjusted for the number of rows"
         ),
     )];
     if comparison.differences.is_empty() {
@@ -267,13 +267,19 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
 
 /// What came out, in one sentence.
 fn result(comparison: &StudyComparison) -> String {
-    let cells = comparison.cells.iter().flat_map(|cell| &cell.rows);
-    let rows = comparison.overall.len() + cells.count();
-    let rows = words::count(rows, "row");
-    match (comparison.regressions, comparison.improvements) {
-        (0, 0) => format!("no regression and no improvement shown in {rows}"),
-        (0, better) => format!("no regression; {better} of {rows} better"),
-        (worse, 0) => format!("regression: {worse} of {rows} worse"),
-        (worse, better) => format!("regression: {worse} of {rows} worse, {better} better"),
+    let unjudged = comparison.unjudged();
+    let judged = words::count(comparison.rows().count() - unjudged, "row");
+    if !comparison.is_judged() {
+        return format!("no row is judged: {} in one of the sets", words::too_few());
+    }
+    let found = match (comparison.regressions, comparison.improvements) {
+        (0, 0) => format!("no regression and no improvement shown in {judged}"),
+        (0, better) => format!("no regression; {better} of {judged} better"),
+        (worse, 0) => format!("regression: {worse} of {judged} worse"),
+        (worse, better) => format!("regression: {worse} of {judged} worse, {better} better"),
+    };
+    match unjudged {
+        0 => found,
+        some => format!("{found}; {} not judged: {}", words::count(some, "row"), words::too_few()),
     }
 }

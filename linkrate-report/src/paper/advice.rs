@@ -103,7 +103,7 @@ fn one(
     let mut cost = if losses.is_empty() {
         "No adverse effect was shown.".to_owned()
     } else {
-        format!("It is a trade: {it} {}.", losses.join(", and "))
+        format!("Adverse effect: {it} {}.", losses.join(", and "))
     };
     if let Some(latency) = latency(&of_step) {
         cost = format!("{cost} {latency}");
@@ -212,8 +212,7 @@ fn latency(steps: &[&Step<'_>]) -> Option<String> {
     let (before, after) = (range(p99(step.from)?), range(p99(step.to)?));
     let place = |level: &Level| names::place(step.factor, &[level]);
     Some(format!(
-        "Latency at the 99th percentile was {before} {} and {after} {}; no interval is computed of \
-         that change.",
+        "Latency at the 99th percentile was {before} {} and {after} {}; no interval is computed for this change.",
         place(step.from),
         place(step.to)
     ))
@@ -243,8 +242,7 @@ fn bound(steps: &[&Step<'_>]) -> Option<String> {
             (some, all) => format!("{some} of the {all} cells"),
         };
         format!(
-            "Holds for this testbed: in {cells} behind it the CPU of the clients or of the virtual \
-             device was a bound; faster far ends may show more."
+            "Valid for this testbed: in {cells} behind this sentence, the CPU of the clients or of the virtual device was a bound; with faster clients the difference may be larger."
         )
     })
 }

@@ -429,7 +429,7 @@ fn far_limits(panel: &mut Panel) -> Option<String> {
     Some(if low == high { format!("{low} {unit}") } else { format!("{low} to {high} {unit}") })
 }
 
-/// What is said of limits that are not drawn in.
+/// The sentence about limits that are not drawn.
 fn not_drawn(far: &[String]) -> String {
     let mut all: Vec<&str> = Vec::new();
     for limits in far {

@@ -11,7 +11,7 @@ use crate::{number, words};
 /// A sentence and the effects behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentence {
-    /// What is said.
+    /// The sentence.
     pub text: String,
     /// Indices of the effects that it rests on.
     pub effects: Vec<usize>,

@@ -68,7 +68,7 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
         .budget
         .map_or_else(String::new, |budget| format!(", within {}", format_duration(budget)));
     text.push_str(&format!(
-        " The rule was: {blocks}{budget}, until every interval is within {} of its mean.",
+        " The stop rule was: {blocks}{budget}, until every interval is within {} of its mean.",
         number::percent(method.precision)
     ));
     if !results.stopped.is_empty() {
@@ -149,8 +149,8 @@ fn work(plan: &StoredPlan) -> Option<String> {
     );
     let what = kind.unwrap_or_else(|| "Streams and transactions, by cell".to_owned());
     Some(match parts.is_empty() {
-        true => format!("The work: {what}."),
-        false => format!("The work: {what}, {}.", names::listed(&parts)),
+        true => format!("Workload: {what}."),
+        false => format!("Workload: {what}, {}.", names::listed(&parts)),
     })
 }
 
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_the_first_paragraph_that_asks() {
+    fn the_question_is_the_first_paragraph_with_a_question_mark() {
         let (question, rest) =
             question("# What does it\n# buy?\n#\n# Much.\n# Or not.\n\ntitle = 1\n# no\n").unwrap();
         assert_eq!(question, "What does it buy?");

@@ -23,7 +23,7 @@ pub struct Step<'a> {
     pub from: &'a Level,
     /// The level after.
     pub to: &'a Level,
-    /// The part of the study; absent where there are none.
+    /// The part of the study; absent in a study without parts.
     pub part: Option<&'a Level>,
     /// What is compared.
     pub measure: Measure,

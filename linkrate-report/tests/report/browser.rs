@@ -51,8 +51,8 @@ impl Pages {
 }
 
 #[test]
-fn a_page_asks_for_nothing_and_complains_of_nothing() {
-    let test = "a_page_asks_for_nothing_and_complains_of_nothing";
+fn a_page_loads_nothing_and_logs_no_error() {
+    let test = "a_page_loads_nothing_and_logs_no_error";
     let Some(mut browser) = start_or_skip(test) else { return };
     let pages = Pages::write();
     for name in &pages.names {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_study::executor::{RunFailure, Stage};
+use linkrate_study::levels::Level;
 use linkrate_study::store::Outcome;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence};
 
@@ -123,7 +125,7 @@ fn a_failed_run_has_a_reason_and_no_figures() {
 }
 
 #[test]
-fn what_an_adapter_counted_has_columns() {
+fn adapter_counters_have_columns() {
     let mut results = fixture::stream();
     results.scale = 0.1;
     let measured = results.runs.iter_mut().find_map(|run| match &mut run.outcome {
@@ -159,6 +161,33 @@ fn what_an_adapter_counted_has_columns() {
         assert_eq!(row[column], value, "{column}");
     }
     assert!(rows.iter().filter(|row| row["adapter_drops"].is_empty()).count() > 20);
+}
+
+#[test]
+fn no_field_is_a_formula_and_numbers_stay() {
+    let mut results = fixture::stream();
+    results.adapter = "-1.5e3".to_owned();
+    results.linkrate_version = " @SUM(1)".to_owned();
+    results.cells[0].levels.0[1] = ("=factor".to_owned(), Level::Text("+1+1".to_owned()));
+    let reasons = ["=HYPERLINK(\"http://a\")", "-inf", "\tx", "＝1", "a=b", ""];
+    let mut failed = results.runs[0].clone();
+    results.runs.retain(|run| run.cell == Some(0));
+    for reason in reasons {
+        failed.outcome = Outcome::Failed(RunFailure {
+            stage: Stage::Agent,
+            reason: reason.to_owned(),
+            fatal: false,
+        });
+        results.runs.push(failed.clone());
+    }
+    let rows = rows(&results);
+    assert_eq!(rows[0]["adapter"], "-1.5e3");
+    assert_eq!(rows[0]["linkrate_version"], "' @SUM(1)");
+    assert_eq!(rows[0]["'=factor"], "'+1+1");
+    let kept: Vec<&str> =
+        rows[rows.len() - 6..].iter().map(|row| row["failure_reason"].as_str()).collect();
+    let expected = ["'=HYPERLINK(\"http://a\")", "'-inf", "'\tx", "'＝1", "a=b", ""];
+    assert_eq!(kept, expected);
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn every_row_has_the_columns_of_its_head() {
 }
 
 #[test]
-fn texts_from_outside_are_text() {
+fn texts_from_outside_are_not_markup() {
     let text = document(&fixture::hostile()).unwrap().text;
     assert!(!text.contains("<script") && text.contains("&lt;script&gt;"));
     assert!(!text.contains('\u{1b}'));

@@ -99,7 +99,7 @@ fn fewer_than_five_blocks_have_neither_highlights_nor_advice() {
 /// What is claimed in one direction and in the other never shares a verb, and nothing that is not
 /// claimed is told as shown.
 #[test]
-fn nothing_claimed_is_said_so() {
+fn says_that_nothing_is_claimed() {
     let mut results = fixture::stream();
     for effect in &mut results.effects {
         effect.claimed = false;

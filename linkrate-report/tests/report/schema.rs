@@ -55,7 +55,7 @@ fn made_up_results_are_valid() {
 }
 
 #[test]
-fn what_the_schema_does_not_name_is_refused_at_every_level() {
+fn the_schema_refuses_unknown_keys_at_every_level() {
     let whole = fixture::stream();
     let results =
         StudyResults { effects: whole.effects, failures: whole.failures, ..fixture::adapter() };

@@ -95,7 +95,7 @@ fn many_effects_without_an_interval_are_counted() {
 }
 
 #[test]
-fn an_interval_that_says_nothing_is_cut() {
+fn cuts_a_uselessly_wide_interval() {
     let mut results = fixture::stream();
     results.effects.truncate(1);
     results.effects[0].ratio.high = Some(4_774_063.71);
@@ -115,7 +115,7 @@ fn failed_cells_have_dashes() {
 }
 
 #[test]
-fn a_pipe_gets_no_escape_sequences_and_a_terminal_only_ours() {
+fn writes_escape_sequences_to_terminals_only() {
     let piped = table(&fixture::hostile(), None, Style { color: false });
     assert!(!piped.contains('\u{1b}'));
     let colored = table(&fixture::hostile(), Some(100), Style { color: true });

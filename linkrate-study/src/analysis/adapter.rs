@@ -149,7 +149,7 @@ pub fn warnings(name: &str, runs: &[&StoredRun], limit: Option<f64>) -> Vec<Stri
     found
 }
 
-/// A mean count: whole where it is, else with the digits that say that it is none.
+/// A mean count: as a whole number if it is one, otherwise with decimals.
 fn rounded(count: f64) -> String {
     if count < 10.0 && count.fract() != 0.0 { format!("{count:.1}") } else { format!("{count:.0}") }
 }

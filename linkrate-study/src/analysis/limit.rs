@@ -35,8 +35,7 @@ fn of_model(spec: &RunSpec, model: &Model, scale: f64) -> Option<f64> {
     let knobs = &spec.interface;
     let port = knobs.port.over(&model.defaults, knobs.rx_checksum);
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU.min(model.max_mtu));
-    let framing = Framing::Ethernet { vlan_tags: u8::from(port.vlan > 0), snap: port.snap };
-    let link = Link { line_rate: rates.rate?, framing };
+    let link = Link { line_rate: rates.rate?, framing: Framing::of(model, &port) };
     let ports = spec.ports.unwrap_or(1);
     let payload = link.limit(&traffic(spec, mtu)?).ok()?.payload_rate().0;
     let links = payload * f64::from(ports) * ways(spec);
@@ -130,7 +129,25 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_rate_has_no_limit() {
+    fn the_links_of_a_model_obey_its_law() {
+        use linkrate_terms::BitRate;
+        use linkrate_terms::model::{LinkKind, find};
+        use linkrate_wire::link::atm::OC3C;
+
+        let run = |rate: BitRate, link: LinkKind| {
+            let model = Model { rate: Some(rate), bus: None, link, ..find("gigabit").unwrap() };
+            let mut spec = fixture::run(0, 0, Some(0), fixture::stream(1e6, 50.0)).spec;
+            spec.interface.mtu = Some(9000);
+            spec.ports = Some(1);
+            of_model(&spec, &model, 1.0).unwrap()
+        };
+        let expected = |link: Link| link.limit(&Traffic::tcp(9000)).unwrap().payload_rate().0;
+        assert_eq!(run(OC3C, LinkKind::Atm), expected(Link::classical_ip(OC3C)));
+        assert_eq!(run(OC3C, LinkKind::Ethernet), expected(Link::ethernet(OC3C)));
+    }
+
+    #[test]
+    fn a_link_without_a_rate_has_no_limit() {
         assert_eq!(limit("adapter = \"veth\"", ""), None);
         assert_eq!(limit("adapter = \"gigabit\"", "kind = \"request-response\""), None);
         let two_sizes = "kind = \"udp-stream\"\nmessage = \"1 B to 9 B\"";

@@ -76,7 +76,7 @@ fn text(level: &str) -> Level {
 fn cells_have_figures_with_units_and_a_verdict() {
     let results = analyse(&ladder());
     assert_eq!((results.blocks, results.complete), (4, true));
-    assert_eq!(results.stopped, "4 blocks run, as many as asked for");
+    assert_eq!(results.stopped, "4 blocks run, the maximum");
     assert_eq!(results.directory, "results/ladder");
     assert_eq!(results.results, "ladder-20261121-1512");
     let cell = &results.cells[0];
@@ -100,7 +100,7 @@ fn cells_have_figures_with_units_and_a_verdict() {
 }
 
 #[test]
-fn who_stops_on_precision_has_wider_intervals_for_the_same_level() {
+fn stopping_on_precision_widens_intervals() {
     let mut study = ladder();
     study.plan.study.method.max_blocks = 6;
     // or all ratios would agree
@@ -124,7 +124,7 @@ fn who_stops_on_precision_has_wider_intervals_for_the_same_level() {
     // t(0.97, 3) over t(0.95, 3)
     assert!((chosen.1 / plain.1 - 3.8961 / 3.1824).abs() < 1e-4, "{}", chosen.1 / plain.1);
     assert!(chosen.2 > plain.2);
-    // after the most blocks nothing was chosen, and neither by whoever pressed Ctrl-C
+    // neither the maximum of blocks nor Ctrl-C depends on the figures
     for ended in [precise(6), Some(Ended::Interrupted), None] {
         study.ended = ended;
         assert_eq!(width(&study), plain);
@@ -134,7 +134,7 @@ fn who_stops_on_precision_has_wider_intervals_for_the_same_level() {
 /// Cells know nothing of the order of blocks; effects and what else is paired within them pay for
 /// mirrored ones, and those of older stores are what they were.
 #[test]
-fn effects_pay_for_mirrored_blocks_and_nothing_else_does() {
+fn mirrored_blocks_widen_effects_only() {
     let mut study = ladder();
     if let crate::store::Outcome::Measured(run) = &mut study.runs[2].outcome {
         run.traffic.transmit_bytes /= 2;
@@ -375,7 +375,7 @@ fn the_same_runs_give_the_same_bytes() {
 }
 
 #[test]
-fn an_unfinished_block_does_not_count_as_one() {
+fn does_not_count_an_unfinished_block() {
     let mut stored = ladder();
     stored.runs.truncate(14);
     stored.ended = None;
@@ -403,9 +403,9 @@ fn a_group_without_cpus_has_no_service_demand() {
 }
 
 #[test]
-fn each_warning_is_given_when_it_is_due() {
+fn each_warning_appears_under_its_condition() {
     type Case = (&'static str, fn(&mut StoredStudy));
-    let cases: [Case; 12] = [
+    let cases: [Case; 13] = [
         (
             "The SUT shares its CPUs (CPU 0) with another role: CPU use and service demand \
              contain the work of both.",
@@ -460,6 +460,11 @@ fn each_warning_is_given_when_it_is_due() {
                 });
             },
         ),
+        (
+            "software GSO: some flows did not move steadily when the window opened, in 4 runs, 3 at \
+             most.",
+            |s| change(s, Some(1), |run| run.evidence.unsteady_flows = 3),
+        ),
         ("software GSO: the SUT's interface dropped 12 packets in 4 runs.", |s| {
             change(s, Some(1), |run| {
                 run.evidence.interface.tx_dropped = 1;
@@ -485,7 +490,7 @@ fn each_warning_is_given_when_it_is_due() {
 }
 
 #[test]
-fn only_bulk_transmission_can_deny_tso() {
+fn only_bulk_transmission_can_contradict_tso() {
     let mut stored = ladder();
     change(&mut stored, Some(2), |run| run.evidence.interface.tx_bytes = 66_000);
     for run in stored.runs.iter_mut().filter(|run| run.cell == Some(2)) {
@@ -496,7 +501,7 @@ fn only_bulk_transmission_can_deny_tso() {
 }
 
 #[test]
-fn another_testbed_on_resume_is_told() {
+fn reports_another_testbed_on_resume() {
     let mut stored = ladder();
     stored.plan.facts.facts.insert("kernel".into(), "6.12".into());
     let mut facts = Facts::default();

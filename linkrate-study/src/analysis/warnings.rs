@@ -8,8 +8,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::format_duration;
 use linkrate_terms::{CpuSet, Measurement};
+use linkrate_wire::link::LinkLaw;
 
 use crate::analysis::measures::{RunsByCell, drops, lost_percent};
 use crate::analysis::{adapter, limit, shares};
@@ -63,11 +65,16 @@ pub fn warnings(
     found.extend(background_load(background));
     found.extend(steal(runs));
     found.extend(hosts::warnings(stored.runs.iter()));
+    let law = match &stored.plan.study.testbed.adapter {
+        Adapter::Model(model) => LinkLaw::of(model),
+        Adapter::Veth | Adapter::Interfaces(_) => LinkLaw::Ethernet,
+    };
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
         let name = names::cell(&cell.levels);
-        found.extend(contradictions(&name, runs.cell(index)));
+        found.extend(contradictions(law, &name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));
+        found.extend(unsteady(&name, runs.cell(index)));
         found.extend(attributed(&name, runs.cell(index)));
         found.extend(clients_disturbed(&name, runs.cell(index)));
         let limit = {
@@ -213,10 +220,10 @@ fn steal(runs: &RunsByCell<'_>) -> Option<String> {
 }
 
 /// Counters of the cell that contradict its settings.
-fn contradictions(name: &str, runs: &[&StoredRun]) -> Vec<String> {
+fn contradictions(law: LinkLaw, name: &str, runs: &[&StoredRun]) -> Vec<String> {
     let Some(first) = runs.first() else { return Vec::new() };
     let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
-    let found = belief::contradictions::of_cell(&first.spec, &good);
+    let found = belief::contradictions::of_cell(law, &first.spec, &good);
     found.into_iter().map(|found| format!("{name}: {found}.")).collect()
 }
 
@@ -243,6 +250,17 @@ fn lost(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let shares: Vec<f64> = runs.iter().filter_map(|run| lost_percent(run.measurement()?)).collect();
     let percent = mean(&shares).filter(|percent| *percent >= LOST_PERCENT)?;
     Some(format!("{name}: {percent:.1} % of the datagrams sent were lost."))
+}
+
+/// A run waits for flows that do not move steadily yet, for some seconds at most.
+fn unsteady(name: &str, runs: &[&StoredRun]) -> Option<String> {
+    let flows = runs.iter().filter_map(|run| Some(run.measurement()?.evidence.unsteady_flows));
+    let flows: Vec<u32> = flows.filter(|flows| *flows > 0).collect();
+    let most = flows.iter().max()?;
+    Some(format!(
+        "{name}: some flows did not move steadily when the window opened, in {}, {most} at most.",
+        count(flows.len(), "run")
+    ))
 }
 
 /// Figures of profiled runs are not to stand beside others unknowingly.

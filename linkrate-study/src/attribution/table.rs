@@ -55,7 +55,7 @@ impl Table {
         let mut table = Self { categories: file.category, ..Self::default() };
         for (index, category) in table.categories.iter().enumerate() {
             if table.categories[..index].iter().any(|earlier| earlier.name == category.name) {
-                return Err(TableError(format!("{} is there twice", category.name)));
+                return Err(TableError(format!("{} occurs twice", category.name)));
             }
             for (pattern, reason) in &category.functions {
                 let (map, key) = match (pattern.strip_prefix("* ["), pattern.strip_suffix('*')) {
@@ -65,13 +65,13 @@ impl Table {
                 };
                 let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 if key.is_empty() || !key.chars().all(is_name) {
-                    return Err(TableError(format!("{pattern:?} is no pattern")));
+                    return Err(TableError(format!("{pattern:?} is not a pattern")));
                 }
                 if reason.trim().is_empty() {
                     return Err(TableError(format!("{pattern:?} has no reason")));
                 }
                 if map.insert(key.to_owned(), index).is_some() {
-                    return Err(TableError(format!("{pattern:?} is there twice")));
+                    return Err(TableError(format!("{pattern:?} occurs twice")));
                 }
             }
         }
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_a_table_and_every_line_of_it_counts() {
+    fn every_line_of_the_category_table_is_used() {
         let table = Table::parse(TEXT).unwrap_or_else(|error| panic!("{error}"));
         let names: Vec<&str> = table.categories().map(|category| category.name.as_str()).collect();
         assert_eq!(names.last(), Some(&"idle"));
@@ -211,8 +211,8 @@ mod tests {
             ("\"tcp_*\" = \" \"", "\"tcp_*\" has no reason"),
             ("\"tcp_*\" = \"x\"\n\"tcp_ack\" = \"x\"", "\"tcp_ack\" changes nothing"),
             ("\"tcp_*\" = \"x\"\n\"tcp_a*\" = \"x\"", "\"tcp_a\" changes nothing"),
-            ("\"a_*_b\" = \"x\"", "\"a_*_b\" is no pattern"),
-            ("\"*\" = \"x\"", "\"*\" is no pattern"),
+            ("\"a_*_b\" = \"x\"", "\"a_*_b\" is not a pattern"),
+            ("\"*\" = \"x\"", "\"*\" is not a pattern"),
             ("\"a\" = \"x\"\n\"a\" = \"y\"", "duplicate key"),
         ] {
             let error = table(functions).unwrap_err();
@@ -220,7 +220,7 @@ mod tests {
         }
         let twice =
             format!("{TEXT}\n[[category]]\nname = \"idle\"\ntitle = \"b\"\nabout = \"x\"\n");
-        assert!(Table::parse(&twice).unwrap_err().to_string().contains("idle is there twice"));
+        assert!(Table::parse(&twice).unwrap_err().to_string().contains("idle occurs twice"));
     }
 
     proptest! {

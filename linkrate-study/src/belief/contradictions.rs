@@ -3,6 +3,7 @@
 use linkrate_terms::knobs::Offload;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{Direction, Measurement, Protocol, RunSpec, Task, Workload};
+use linkrate_wire::link::LinkLaw;
 
 use super::merging;
 use crate::stats::sample::mean;
@@ -10,16 +11,14 @@ use crate::stats::sample::mean;
 /// Ethernet header and 802.1Q tag: what a driver's packet has around its IP packet.
 const LINK_HEADER_BYTES: f64 = 18.0;
 
-/// Ethernet header, 802.1Q tag, LLC/SNAP and FCS: what a frame has around its IP packet at most.
-const FRAME_HEADER_BYTES: f64 = 14.0 + 4.0 + 8.0 + 4.0;
-
-/// What the counters of the believed runs of one cell deny, as sentences without a capital.
-pub fn of_cell(spec: &RunSpec, good: &[&Measurement]) -> Vec<String> {
+/// What the counters of the believed runs of one cell deny, as sentences without a capital. `law`
+/// is that of the links of virtual adapters.
+pub fn of_cell(law: LinkLaw, spec: &RunSpec, good: &[&Measurement]) -> Vec<String> {
     let Task::Workload(workload) = &spec.task else { return Vec::new() };
     let mtu = good.iter().find_map(|run| run.effective.interface.mtu).or(spec.interface.mtu);
     let mut found = Vec::new();
     found.extend(mtu.and_then(|mtu| offload(spec, workload, mtu, good)));
-    found.extend(mtu.into_iter().flat_map(|mtu| frames(mtu, good)));
+    found.extend(mtu.into_iter().flat_map(|mtu| frames(law, mtu, good)));
     found.extend(lro(spec, good));
     found
 }
@@ -68,14 +67,15 @@ fn offload(spec: &RunSpec, workload: &Workload, mtu: u32, good: &[&Measurement])
     ))
 }
 
-/// Frames on the wire that are larger than the MTU allows.
-fn frames(mtu: u32, good: &[&Measurement]) -> Vec<String> {
+/// Frames on the link that are larger than the MTU allows.
+fn frames(law: LinkLaw, mtu: u32, good: &[&Measurement]) -> Vec<String> {
+    let largest = law.counted_octets(u64::from(mtu) + law.longest_header()) as f64;
     let ways = [
         ("sent", counted(good, AdapterEvidence::mean_wire_frame_bytes)),
         ("received", counted(good, AdapterEvidence::mean_received_frame_bytes)),
     ];
     let large = ways.into_iter().filter_map(|(way, bytes)| Some((way, bytes?)));
-    let large = large.filter(|(_, bytes)| *bytes > f64::from(mtu) + FRAME_HEADER_BYTES);
+    let large = large.filter(|(_, bytes)| *bytes > largest);
     large
         .map(|(way, bytes)| {
             format!(

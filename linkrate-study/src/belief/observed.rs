@@ -1,5 +1,7 @@
 //! What a testbed observed around a run, beside its measurement.
 
+use std::time::Duration;
+
 use linkrate_terms::{BitRate, CpuSet, InterfaceKnobs, Measurement};
 
 use super::Refusal;
@@ -8,6 +10,12 @@ use crate::executor::Stage;
 /// How far a host's clock may have moved against the controller's since it was measured, in ns.
 /// Clocks of two machines drift by some 10 µs a second, and a study takes minutes.
 pub const CLOCK_NS: u64 = 5_000_000;
+
+/// How far the window of a host may be from the common one, or a tenth of the window where that is
+/// more. Each host divides by its own time, so a shift changes nothing while the flow is steady; but
+/// an agent that gets no CPU for longer has measured another part of the traffic. With a dozen flows
+/// on its CPU it waits for some tens of milliseconds to read its counters.
+pub const WINDOW: Duration = Duration::from_millis(100);
 
 /// Received packets from which their CPUs are compared with the SUT's: a few packets of the host
 /// itself prove nothing.
@@ -24,6 +32,8 @@ pub struct Observed {
     pub rates: Vec<RateSeen>,
     /// The hosts' clocks.
     pub clocks: Vec<ClockSeen>,
+    /// The hosts' windows.
+    pub windows: Vec<WindowSeen>,
     /// CPUs to which receive processing was steered; `None` where it was not steered.
     pub steered_to: Option<CpuSet>,
 }
@@ -70,13 +80,25 @@ pub struct ClockSeen {
     pub moved_ns: i64,
 }
 
+/// The window of one host beside the common one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowSeen {
+    /// The host.
+    pub host: String,
+    /// Distance of its begin from that of the common window, ns.
+    pub opened_off_ns: u64,
+    /// Distance of its end from that of the common window, ns.
+    pub closed_off_ns: u64,
+}
+
 impl Observed {
-    /// The first observation that makes the run unbelievable.
-    pub(super) fn check(&self) -> Result<(), Refusal> {
+    /// The first observation for which a run with this window cannot be believed.
+    pub(super) fn check(&self, window: Duration) -> Result<(), Refusal> {
         self.strayed.iter().try_for_each(Strayed::check)?;
         self.knobs.iter().try_for_each(KnobsSeen::check)?;
         self.rates.iter().try_for_each(RateSeen::check)?;
-        self.clocks.iter().try_for_each(ClockSeen::check)
+        self.clocks.iter().try_for_each(ClockSeen::check)?;
+        self.windows.iter().try_for_each(|seen| seen.check(window))
     }
 
     /// Steering that is set may have no effect: the packets that the SUT's CPUs processed must be
@@ -93,8 +115,7 @@ impl Observed {
         let received = run.evidence.interface.rx_packets;
         let other = received > STEERED_PACKETS && handled.abs_diff(received) > received / 20;
         other.then(|| {
-            "The CPUs of the system under test processed another number of packets than its \
-             interfaces received: its CPU use may include foreign packets, or miss packets of its \
+            "The CPUs of the system under test processed a different number of packets than its interfaces received: its CPU use may include foreign packets, or miss packets of its \
              own."
                 .to_owned()
         })
@@ -171,6 +192,29 @@ impl ClockSeen {
                 self.host,
                 self.moved_ns as f64 / 1e6,
                 CLOCK_NS / 1_000_000
+            ),
+        })
+    }
+}
+
+impl WindowSeen {
+    fn check(&self, window: Duration) -> Result<(), Refusal> {
+        let most = WINDOW.max(window / 10);
+        let off = Duration::from_nanos(self.opened_off_ns.max(self.closed_off_ns));
+        if off <= most {
+            return Ok(());
+        }
+        let ms = |ns: u64| ns / 1_000_000;
+        Err(Refusal {
+            stage: Stage::Measure,
+            named: self.host.clone(),
+            reason: format!(
+                "{}: its window opened {} ms and closed {} ms away from the common window, expected \
+                 at most {} ms",
+                self.host,
+                ms(self.opened_off_ns),
+                ms(self.closed_off_ns),
+                most.as_millis()
             ),
         })
     }

@@ -1,4 +1,6 @@
-//! Tests of what is believed and what is not.
+//! Tests of the reasons to refuse a run.
+
+use std::time::Duration;
 
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::measurement::OtherProgram;
@@ -32,7 +34,7 @@ fn refused(testbed: &TestbedSpec, run: &Measurement) -> String {
     check(testbed, run).unwrap_err()
 }
 
-/// Why a sound run is refused after these observations: who is to blame, and the reason.
+/// Why a sound run is refused after these observations: the name of the cause, and the reason.
 fn observed(observed: Observed) -> [String; 2] {
     match judged(&TestbedSpec::default(), &fixture::stream(9.4e8, 0.5), &observed) {
         Belief::Refused(Refusal { named, reason, .. }) => [named, reason],
@@ -66,7 +68,7 @@ fn sent_at(rate: f64) -> Measurement {
 }
 
 #[test]
-fn a_program_that_takes_the_cpus_is_named_with_its_share() {
+fn names_a_program_on_the_cpus_with_its_share() {
     let mut run = fixture::stream(9.4e9, 0.8);
     run.sut_cpu.others = vec![other("sh", 48.0), other("cron", 0.1)];
     assert_eq!(
@@ -88,7 +90,7 @@ fn a_program_that_takes_the_cpus_is_named_with_its_share() {
 }
 
 #[test]
-fn a_link_tells_its_rate_by_what_it_carried_in_its_busy_time() {
+fn computes_the_rate_of_a_link_from_octets_and_busy_time() {
     assert_eq!(check(&gigabit(1.0), &sent_at(1e9)), Ok(()));
     assert_eq!(check(&gigabit(1.0), &sent_at(0.995e9)), Ok(()));
     assert_eq!(
@@ -121,8 +123,46 @@ fn an_atm_link_shows_the_rate_of_its_cells() {
     assert!(percent(LinkLaw::Ethernet) > counters::RATE_PERCENT);
 }
 
+/// The model says which law its counters are held against.
 #[test]
-fn an_idle_link_tells_nothing() {
+fn a_run_on_an_atm_model_is_judged_by_the_law_of_cells() {
+    use linkrate_terms::model::LinkKind;
+    use linkrate_wire::link::atm::OC3C;
+
+    let testbed = |link| {
+        let model = model::Model { link, rate: Some(OC3C), ..model::find("gigabit").unwrap() };
+        let adapter = Adapter::Model(Box::new(model));
+        TestbedSpec { adapter, ..TestbedSpec::default() }
+    };
+    // cells for a second: 26 of 27 columns of OC-3c
+    let mut run = sent_at(1e9);
+    let octets = (149.76e6 / 8.0) as u64;
+    let port = &mut run.evidence.adapter.as_mut().unwrap().ports[0];
+    port.counters.insert("ifHCOutOctets".to_owned(), octets);
+    port.counters.insert("ifHCOutUcastPkts".to_owned(), octets / (192 * 53));
+    assert_eq!(check(&testbed(LinkKind::Atm), &run), Ok(()));
+    let reason = refused(&testbed(LinkKind::Ethernet), &run);
+    assert!(reason.contains("expected 155.5 Mb/s"), "{reason}");
+}
+
+/// 9180 octets of IP are 192 cells, 10,176 octets: more than any Ethernet frame of that MTU.
+#[test]
+fn frames_that_are_too_large_are_found_by_the_law_of_the_link() {
+    let mut run = sent_at(1e9);
+    run.effective.interface.mtu = Some(9180);
+    let ports = &mut run.evidence.adapter.as_mut().unwrap().ports;
+    ports.truncate(1);
+    let port = &mut ports[0];
+    port.counters.insert("ifHCOutUcastPkts".to_owned(), 1000);
+    port.counters.insert("ifHCOutOctets".to_owned(), 1000 * 192 * 53);
+    let spec = &fixture::ladder().cells[0].spec;
+    let told = |law| contradictions::of_cell(law, spec, &[&run]);
+    assert!(!told(LinkLaw::Atm).iter().any(|told| told.starts_with("frames sent")));
+    assert!(told(LinkLaw::Ethernet).iter().any(|told| told.starts_with("frames sent")));
+}
+
+#[test]
+fn an_idle_link_has_no_observed_rate() {
     let mut run = sent_at(1e9);
     let adapter = run.evidence.adapter.as_mut().unwrap();
     adapter.ports[0].counters.insert("txLinkBusyNs".to_owned(), 1000);
@@ -131,7 +171,7 @@ fn an_idle_link_tells_nothing() {
 }
 
 #[test]
-fn payload_that_the_interface_did_not_carry_went_another_way() {
+fn refuses_payload_that_the_interface_did_not_carry() {
     let ends = vec!["ssh:lab2".parse().unwrap()];
     let on = linkrate_terms::Interfaces::new(vec!["eth1".to_owned()], ends, None).unwrap();
     let testbed = TestbedSpec::default().on_interfaces(on);
@@ -242,7 +282,71 @@ fn a_clock_that_moved_is_named() {
 }
 
 #[test]
-fn packets_on_other_cpus_are_remarked() {
+fn a_window_away_from_the_common_one_is_refused() {
+    let window = |opened_ms: u64, closed_ms: u64| {
+        let ns = |ms| ms * 1_000_000;
+        let (opened_off_ns, closed_off_ns) = (ns(opened_ms), ns(closed_ms));
+        let seen = WindowSeen { host: "client-0".to_owned(), opened_off_ns, closed_off_ns };
+        Observed { windows: vec![seen], ..Observed::default() }
+    };
+    // the fixture's window is two seconds, and a tenth of it is more than 100 ms
+    assert_eq!(
+        observed(window(3, 201)),
+        [
+            "client-0",
+            "client-0: its window opened 3 ms and closed 201 ms away from the common window, \
+             expected at most 200 ms"
+        ]
+    );
+    let mut spec = fixture::ladder().cells[0].spec.clone();
+    let (testbed, measured) = (TestbedSpec::default(), fixture::stream(9.4e8, 0.5));
+    let mut believed = |window_ms: u64, observed: &Observed| {
+        spec.window = Duration::from_millis(window_ms);
+        let run = Run { testbed: &testbed, spec: &spec, measured: &measured, observed };
+        matches!(judge(&run), Belief::Believed { .. })
+    };
+    assert!(believed(2000, &window(200, 0)));
+    assert!(believed(500, &window(100, 100)));
+    assert!(!believed(500, &window(101, 0)), "half a second allows 100 ms");
+}
+
+/// The sockets of a run must have the options that it asked for.
+#[test]
+fn another_socket_option_than_requested_is_refused_by_name() {
+    let mut spec = fixture::ladder().cells[0].spec.clone();
+    let (testbed, observed) = (TestbedSpec::default(), Observed::default());
+    let mut measured = fixture::stream(9.4e8, 0.5);
+    measured.effective.socket.nodelay = true;
+    let judged = |spec: &RunSpec, measured: &Measurement| match judge(&Run {
+        testbed: &testbed,
+        spec,
+        measured,
+        observed: &observed,
+    }) {
+        Belief::Believed { .. } => None,
+        Belief::Refused(refusal) => Some((refusal.stage, refusal.named, refusal.reason)),
+    };
+    let refused =
+        |knob: &str, reason: &str| Some((Stage::Knob, knob.to_owned(), reason.to_owned()));
+    assert_eq!(
+        judged(&spec, &measured),
+        refused("nodelay", "knob \"nodelay\": requested false, effective is true")
+    );
+    measured.effective.socket.congestion = "bbr".to_owned();
+    assert_eq!(
+        judged(&spec, &measured),
+        refused("congestion", "knob \"congestion\": requested cubic, effective is bbr")
+    );
+    if let Task::Workload(workload) = &mut spec.task {
+        workload.kind = Protocol::UdpStream;
+    }
+    assert_eq!(judged(&spec, &measured), None, "UDP has neither");
+    spec.task = Task::Idle;
+    assert_eq!(judged(&spec, &measured), None, "an idle run has no sockets");
+}
+
+#[test]
+fn remarks_on_packets_on_other_cpus() {
     let mut run = fixture::stream(9.4e8, 0.5);
     run.evidence.interface.rx_packets = 10_000;
     run.evidence.receive_packets_by_cpu = [(0, 9600), (1, 400)].into();
@@ -348,7 +452,7 @@ fn lro_may_merge_nothing_where_nothing_can_be_merged() {
     let (spec, few) = unmerged(400);
     assert_eq!(merging_refused(&spec, &few), None, "the first round trips");
     // it is told nevertheless
-    let told = contradictions::of_cell(&spec, &[&few]);
+    let told = contradictions::of_cell(LinkLaw::Ethernet, &spec, &[&few]);
     assert_eq!(told, ["lro was on, but the adapter merged no received segments"]);
     // 80,000 segments are 20 in a batch of 250 µs: two of each of ten connections
     let crowd = |connections| with(&|workload, _, _| workload.connections = connections);

@@ -256,8 +256,8 @@ fn levels(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     }
     let say = |mine: &[String]| match mine {
         [] => "no additional cell".to_owned(),
-        [one] => format!("{one} of its own"),
-        [first, ..] => format!("{} cells of its own ({first}, ...)", mine.len()),
+        [one] => format!("1 additional cell ({one})"),
+        [first, ..] => format!("{} additional cells ({first}, ...)", mine.len()),
     };
     vec![Difference {
         name: "cells".to_owned(),
@@ -306,7 +306,7 @@ fn specs(baseline: &Study, candidate: &Study) -> Vec<Difference> {
 /// Everything that a run does, by the names of the study file. Structures are taken apart whole,
 /// so that a field that is added is not forgotten here.
 fn run(spec: &RunSpec) -> Values {
-    // a seed of its own for each run is what makes runs replicates
+    // each run has another seed, so that runs are replicates
     let RunSpec { task, interface, socket, clients, ports, warm_up, window, profile, seed: _ } =
         spec;
     let mut values = Values::new();
@@ -409,6 +409,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
             title: _,
             source: _,
             ports,
+            link,
             rate,
             bus,
             queues,
@@ -424,6 +425,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         };
         for (name, value) in [
             ("ports", ports.to_string()),
+            ("link", link.name().to_owned()),
             ("rate", rate_text(rate)),
             ("bus", rate_text(bus)),
             ("queues", queues.to_string()),

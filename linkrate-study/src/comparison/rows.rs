@@ -11,7 +11,7 @@ use crate::comparison::{
 use crate::quantity::{Interval, Measure, Unit};
 use crate::stats::independent::{self, holm};
 use crate::stats::interval::{excludes, of_mean};
-use crate::stats::paired;
+use crate::stats::paired::{self, FEWEST_TO_CLAIM};
 use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
 
@@ -57,7 +57,7 @@ fn figure(measure: Compared, run: &StoredRun) -> Option<f64> {
     }
 }
 
-/// What is compared of a cell, with its unit.
+/// The measures that are compared for a cell, with their units.
 fn measures(transactional: bool) -> &'static [(Compared, Unit)] {
     if transactional {
         &[
@@ -90,7 +90,7 @@ impl<'a> Rows<'a> {
         Self { baseline, candidate, confidence, minimum_effect }
     }
 
-    /// What is said of a set as a whole.
+    /// A set as a whole.
     pub fn summary(&self, stored: &StoredStudy) -> SetSummary {
         let set = if std::ptr::eq(stored, self.baseline.stored) {
             &self.baseline
@@ -164,7 +164,7 @@ impl<'a> Rows<'a> {
             baseline,
             candidate,
             ratio: found.map(|found| found.ratio),
-            p: found.and_then(|found| found.p),
+            p: found.and_then(|found| found.p).filter(|_| enough(first, second)),
             adjusted_p: None,
             verdict,
         })
@@ -239,7 +239,7 @@ impl<'a> Rows<'a> {
                     baseline,
                     candidate,
                     ratio: found.ratio,
-                    p: found.p,
+                    p: found.p.filter(|_| enough(&first, &second)),
                     adjusted_p: None,
                     verdict: EffectVerdict::TooFew,
                 });
@@ -265,6 +265,12 @@ impl<'a> Rows<'a> {
         }
         rows
     }
+}
+
+/// Whether both sets have enough blocks for a verdict. Fewer blocks can scatter far too little by
+/// chance, and the test then finds differences that do not exist.
+fn enough(first: &[f64], second: &[f64]) -> bool {
+    number(first.len().min(second.len())) >= FEWEST_TO_CLAIM
 }
 
 /// The ratios of two cells by block.
@@ -335,8 +341,7 @@ fn said(ratio: &Interval, adjusted_p: f64, confidence: f64, minimum_effect: f64)
 pub fn together(overall: &[MeasureRow]) -> Option<String> {
     let moved = overall.iter().any(|row| matches!(row.verdict, Finding::Better | Finding::Worse));
     moved.then(|| {
-        "All cells together have changed. A machine in another state looks the same: measure both \
-         again, in turn, before believing it; the effects below are free of it."
+        "All cells together have changed. A machine in another state has the same effect: measure both sets again, alternately, before you believe it. The effects below do not contain it."
             .to_owned()
     })
 }

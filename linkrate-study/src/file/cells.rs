@@ -17,7 +17,7 @@ pub(super) struct Tables<'t> {
     pub(super) parts: Vec<Table<'t>>,
 }
 
-/// What is varied, and the cells that come of it.
+/// The factors, and their cells.
 pub(super) struct Cells {
     pub(super) factors: Vec<Factor>,
     pub(super) parts: Vec<Part>,
@@ -36,7 +36,7 @@ pub(super) fn read(
     let known = common.as_deref().unwrap_or(&[]);
     let questions = match tables.factors {
         Some(factors) if has_parts => {
-            let message = "[factors] cannot go with [[part]]";
+            let message = "[factors] cannot be combined with [[part]]";
             let hint = Some("move the factors into [part.factors] of each part".to_owned());
             reader.error(factors.at, "factors", message.to_owned(), hint);
             None

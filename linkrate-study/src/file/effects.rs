@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_is_compared() {
+    fn compares_only_the_requested_effects() {
         let count = |factor: &str, count| (factor.to_owned(), count);
         // every pair of three levels, at both levels of the other factor
         assert_eq!(compared(TWO, ""), [count("offload", 6), count("mtu", 3)]);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_study_keeps_what_it_asks_and_an_old_one_asks_for_all() {
+    fn a_stored_study_keeps_its_effects_and_an_old_one_has_all() {
         let study = study(TWO, "effects = [\"mtu\"]").unwrap();
         let json = serde_json::to_string(&study).unwrap();
         assert_eq!(serde_json::from_str::<Study>(&json).unwrap(), study);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_factor_is_explained() {
+    fn explains_an_unknown_factor() {
         for (text, effects, message) in [
             (TWO, "[]", "t.toml:6:11: method.effects: an empty list of factors; name at least one"),
             (TWO, "\"mtu\"", "\"mtu\" is not an array of factors; expected for example"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_effect_that_is_not_asked_is_refused() {
+    fn refuses_a_published_effect_outside_the_effects_of_the_study() {
         let published = |figure: &str| {
             format!(
                 "effects = [\"mtu\"]\n[[published]]\nmeasure = \"throughput\"\n\

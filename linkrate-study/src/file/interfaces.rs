@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use super::reader::{Entry, Reader, Table, described};
 use crate::keys::{MAX_CLIENTS, shortened};
 
-/// Reads them, `entry` being `interface`. After an error the testbed stands on nothing but a veth.
+/// Reads them from the key `interface`. After an error the testbed is on veth.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     table: &mut Table<'_>,
@@ -16,7 +16,7 @@ pub(super) fn read(
     let beside = "an existing interface has its own hardware; leave one of the two out";
     for key in ["adapter", "ports", "clients-per-port", "scale"] {
         if let Some(other) = table.take(key) {
-            let message = format!("{key} cannot go with interface");
+            let message = format!("{key} cannot be combined with interface");
             reader.error(other.key_at(), &other.path(), message, Some(beside.to_owned()));
         }
     }
@@ -80,3 +80,6 @@ fn texts(reader: &mut Reader<'_>, entry: &Entry<'_>, expected: &str) -> Vec<Stri
     }
     found
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,9 @@ use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
 use crate::order::Order;
+use crate::study::check::{
+    CONFIDENCES, LONGEST, LONGEST_BUDGET, MOST_BLOCKS, PRECISIONS, SHORTEST,
+};
 use crate::study::{Method, OnFailure};
 
 /// The method, the place of its budget, and the keys that need the factors.
@@ -16,9 +19,6 @@ pub(super) struct MethodRead<'t> {
     pub(super) effects: Option<Entry<'t>>,
     budget_at: usize,
 }
-
-const HOUR: Duration = Duration::from_secs(3600);
-const SHORTEST_RUN: Duration = Duration::from_millis(100);
 
 /// What a study takes that says nothing about its method.
 fn default_method() -> Method {
@@ -48,7 +48,7 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
         method.confidence = confidence(reader, &entry).unwrap_or(method.confidence);
     }
     if let Some(entry) = table.take("precision") {
-        method.precision = percent(reader, &entry, 0.0001).unwrap_or(method.precision);
+        method.precision = percent(reader, &entry, *PRECISIONS.start()).unwrap_or(method.precision);
     }
     if let Some(entry) = table.take("minimum-effect") {
         method.minimum_effect = percent(reader, &entry, 0.0).unwrap_or(method.minimum_effect);
@@ -57,17 +57,17 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
         (method.min_blocks, method.max_blocks) = self::blocks(reader, blocks);
     }
     if let Some(entry) = table.take("run") {
-        method.run = reader.duration(&entry, (SHORTEST_RUN, HOUR), false).unwrap_or(method.run);
+        method.run = reader.duration(&entry, (SHORTEST, LONGEST), false).unwrap_or(method.run);
     }
     if let Some(entry) = table.take("warm-up") {
         method.warm_up =
-            reader.duration(&entry, (Duration::ZERO, HOUR), true).unwrap_or(method.warm_up);
+            reader.duration(&entry, (Duration::ZERO, LONGEST), true).unwrap_or(method.warm_up);
     }
     if let Some(entry) = table.take("idle") {
-        method.idle = reader.duration(&entry, (SHORTEST_RUN, HOUR), true).unwrap_or(method.idle);
+        method.idle = reader.duration(&entry, (SHORTEST, LONGEST), true).unwrap_or(method.idle);
     }
     if let Some(entry) = table.take("budget") {
-        let range = (Duration::from_secs(1), 24 * 366 * HOUR);
+        let range = (Duration::from_secs(1), LONGEST_BUDGET);
         method.budget = reader.duration(&entry, range, false);
         budget_at = entry.value_at();
     }
@@ -94,7 +94,7 @@ fn confidence(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<f64> {
         DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
         _ => None,
     };
-    let valid = number.filter(|number| (0.5..=0.9999).contains(number));
+    let valid = number.filter(|number| CONFIDENCES.contains(number));
     if valid.is_none() {
         let message = format!("{} is not a confidence level", described(entry.value()));
         reader.refuse(entry, message, "expected a fraction from 0.5 to 0.9999, for example 0.95");
@@ -120,7 +120,7 @@ fn blocks(reader: &mut Reader<'_>, mut table: Table<'_>) -> (u32, u32) {
     let (min_entry, max_entry) = (table.take("min"), table.take("max"));
     table.finish(reader);
     let mut read = |entry: &Option<Entry<'_>>, low: u64| {
-        let number = entry.as_ref().and_then(|entry| reader.number(entry, low, 10_000));
+        let number = entry.as_ref().and_then(|entry| reader.number(entry, low, MOST_BLOCKS.into()));
         number.and_then(|number| u32::try_from(number).ok())
     };
     // without an interval there is nothing to stop at, and an interval takes two runs
@@ -141,7 +141,7 @@ fn blocks(reader: &mut Reader<'_>, mut table: Table<'_>) -> (u32, u32) {
     (low, high)
 }
 
-/// The length of one block if nothing but idle time, warm-up and windows took time.
+/// The length of one block: idle time, warm-up and windows, without anything else.
 fn bare_block(method: &Method, cells: usize) -> Duration {
     let cells = u32::try_from(cells).unwrap_or(u32::MAX);
     (method.run + method.warm_up).saturating_mul(cells).saturating_add(method.idle)

@@ -108,12 +108,12 @@ pub(super) fn only(
     let Some(table) = table else {
         // a `factors` that is no table was already refused
         if !reader.has_errors_about("factors") {
-            reader.error(0, "factors", "a study without cells".to_owned(), hint());
+            reader.error(0, "factors", "the study has no cells".to_owned(), hint());
         }
         return None;
     };
     if table.entries.is_empty() {
-        reader.error(table.at, "factors", "a study without cells".to_owned(), hint());
+        reader.error(table.at, "factors", "the study has no cells".to_owned(), hint());
         return None;
     }
     let at = table.at;
@@ -311,7 +311,7 @@ fn factor(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<PlacedFactor> {
         return None;
     };
     if array.is_empty() {
-        reader.refuse(entry, "a study without cells".to_owned(), "give at least one level");
+        reader.refuse(entry, "the factor has no levels".to_owned(), "give at least one level");
         return None;
     }
     if array.len() > MAX_LEVELS {

@@ -4,6 +4,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use linkrate_terms::clean::is_harmful;
 use linkrate_terms::units::{UnitError, format_duration, parse_duration};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -11,12 +12,13 @@ use toml::de::{DeTable, DeValue};
 use super::{FileError, FileErrors};
 use crate::keys::{nearest_name, shortened};
 use crate::levels::Level;
+use crate::study::check::MOST_TABLES;
 
 /// Most errors of one file: a file that is no study file at all has one in every line.
 const MAX_ERRORS: usize = 64;
 
 /// Most tables of one name.
-const MAX_TABLES: usize = 256;
+const MAX_TABLES: usize = MOST_TABLES;
 
 /// Longest text that is read as a quantity.
 const LONGEST_QUANTITY: usize = 256;
@@ -262,9 +264,7 @@ impl<'t> Reader<'t> {
         let wrong = match line {
             "" => "is empty".to_owned(),
             _ if line.chars().count() > most => format!("is longer than {most} characters"),
-            _ if line.chars().any(char::is_control) => {
-                "has a line break or control character".to_owned()
-            }
+            _ if line.contains(is_harmful) => "has a line break or control character".to_owned(),
             _ => return Some(line.to_owned()),
         };
         let message = format!("the {} {wrong}", entry.name);

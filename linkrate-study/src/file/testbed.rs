@@ -8,6 +8,7 @@ use super::interfaces;
 use super::reader::{Entry, Reader, Table, described};
 use crate::adapter::{self, AdapterError, LoadFile};
 use crate::keys::MAX_CLIENTS;
+use crate::study::check::MOST_PORTS;
 
 /// Keys that choose the testbed's ground.
 const OF_AN_ADAPTER: [&str; 7] =
@@ -87,9 +88,11 @@ fn adapter_and_clients(
         }
     }
     let on_model = matches!(testbed.adapter, Adapter::Model(_));
-    for (key, of_model, high) in
-        [("clients", false, MAX_CLIENTS), ("ports", true, 16), ("clients-per-port", true, 16)]
-    {
+    for (key, of_model, high) in [
+        ("clients", false, MAX_CLIENTS),
+        ("ports", true, MOST_PORTS),
+        ("clients-per-port", true, MOST_PORTS),
+    ] {
         let Some(entry) = table.take(key) else { continue };
         let is_list = key == "clients" && matches!(entry.value(), DeValue::Array(_));
         if is_list && (default || !on_model) {

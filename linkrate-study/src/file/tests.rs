@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use linkrate_terms::spec::Adapter;
 use linkrate_terms::{ByteSize, Direction, MessageSize, Offload, Task};
 use proptest::prelude::*;
 
@@ -44,7 +43,8 @@ profile = true
 on-failure = "stop"
 "#;
 
-fn errors(text: &str) -> Vec<String> {
+/// The errors of a file, as text.
+pub(super) fn errors(text: &str) -> Vec<String> {
     match parse("t", "t.toml", text) {
         Ok(_) => Vec::new(),
         Err(errors) => errors.0.iter().map(ToString::to_string).collect(),
@@ -100,7 +100,7 @@ fn cells_follow_the_file_and_the_last_factor_varies_fastest() {
 }
 
 #[test]
-fn what_is_left_out_has_its_default_and_levels_stay_as_written() {
+fn omitted_keys_have_defaults_and_levels_stay_as_written() {
     let study = parse("t", "t", &with("message = [\"1 KiB\", 2048]", "", "")).unwrap();
     let method = &study.method;
     assert_eq!((method.confidence, method.precision, method.minimum_effect), (0.95, 0.025, 0.02));
@@ -139,7 +139,7 @@ fn an_error_has_its_file_line_column_key_and_remedy() {
 }
 
 #[test]
-fn all_errors_are_told_in_the_order_of_the_file() {
+fn reports_all_errors_in_the_order_of_the_file() {
     let text = VALID
         .replace("paper = \"tso\"", "papper = \"tso\"")
         .replace("\"veth\"", "\"vteh\"")
@@ -163,7 +163,7 @@ fn all_errors_are_told_in_the_order_of_the_file() {
 }
 
 #[test]
-fn a_repetition_is_a_factor_and_sets_nothing() {
+fn repeat_is_a_factor_without_a_setting() {
     let study = parse("t", "t.toml", &with("repeat = [\"a\", 2]", "", "")).unwrap();
     let shown: Vec<String> = study.cells.iter().map(|cell| cell.levels.to_string()).collect();
     assert_eq!(shown, ["a", "repeat 2"]);
@@ -180,12 +180,12 @@ fn a_repetition_is_a_factor_and_sets_nothing() {
 }
 
 #[test]
-fn one_error_at_a_time_is_explained() {
+fn explains_each_error_of_a_study_file() {
     for (text, message) in [
         ("[factors]\ngro = [true]", "t.toml:1:1: title: missing; give one line"),
-        ("title = \"t\"", "factors: a study without cells; give at least one factor"),
-        ("title = \"t\"\n[factors]\n", "t.toml:2:2: factors: a study without cells"),
-        (&with("offload = []", "", ""), "factors.offload: a study without cells"),
+        ("title = \"t\"", "factors: the study has no cells; give at least one factor"),
+        ("title = \"t\"\n[factors]\n", "t.toml:2:2: factors: the study has no cells"),
+        (&with("offload = []", "", ""), "factors.offload: the factor has no levels"),
         ("title = 1\n[factors]\ngro = [true]", "title: 1 is not text"),
         ("title = \" \"\n[factors]\ngro = [true]", "the title is empty"),
         ("title = \"t\"\npaper = \"tcp\"\n[factors]\ngro = [true]", "unknown value \"tcp\""),
@@ -226,7 +226,7 @@ fn one_error_at_a_time_is_explained() {
 }
 
 #[test]
-fn testbed_errors_are_explained() {
+fn explains_errors_of_the_testbed() {
     for (line, message) in [
         ("adapter = \"gigabti\"", "unknown adapter \"gigabti\"; did you mean \"gigabit\"?"),
         ("adapter = 3", "3 is not text; expected veth, or a model"),
@@ -283,7 +283,7 @@ fn an_impossible_cell_is_named_at_its_level() {
 }
 
 #[test]
-fn settings_that_mean_nothing_are_refused() {
+fn refuses_settings_without_effect() {
     let error = errors(&with("gro = [true]", "request = \"1 KiB\"", ""));
     assert_eq!(error.len(), 1);
     assert!(
@@ -321,7 +321,7 @@ fn sizes_are_bounded() {
 }
 
 #[test]
-fn a_large_file_of_errors_is_refused_soon_and_shortly() {
+fn refuses_a_large_file_of_errors_quickly_and_briefly() {
     let lines: Vec<String> = (0..60_000).map(|index| format!("key-{index} = 1")).collect();
     for table in ["", "[workload]", "[factors]", "[method]"] {
         let text = format!("title = \"t\"\n{table}\n{}", lines.join("\n"));
@@ -382,11 +382,11 @@ fn a_study_without_an_adapter_is_measured_on_gigabit() {
 }
 
 #[test]
-fn what_the_adapter_lacks_is_refused() {
+fn refuses_settings_that_the_adapter_lacks() {
     for (text, message) in [
         (
             format!("{}{ON_VETH}", with("lro = [true, false]", "", "")),
-            "factors.lro: a veth has no lro; leave it out, or",
+            "factors.lro: a veth pair has no lro; leave it out, or",
         ),
         (
             format!("{}{ON_VETH}", with("gro = [true]", "vlan = 3", "")),
@@ -433,7 +433,7 @@ fn what_the_adapter_lacks_is_refused() {
 }
 
 #[test]
-fn a_model_comes_from_the_file_that_is_named() {
+fn reads_the_model_from_the_named_file() {
     let model = "name = \"mine\"\ntitle = \"m\"\nsource = \"s\"\nports = 3\nqueues = 1\n\
                  superframe = 65535\nmax-mtu = 9000\ntransmit-ring = 9\nreceive-ring = 9\n";
     let text = "title = \"t\"\n[testbed]\nadapter = \"m/mine.toml\"\n[factors]\nports = [1]";
@@ -457,7 +457,7 @@ fn coupled(rest: &str) -> String {
 }
 
 #[test]
-fn a_level_brings_other_settings_along() {
+fn when_sets_other_settings_of_a_level() {
     let text = coupled(
         "[[when]]\nis = { mtu = \"9000 B\" }\nset = { message = \"128 KiB\", socket = 8192 }",
     );
@@ -478,7 +478,7 @@ fn a_level_brings_other_settings_along() {
 }
 
 #[test]
-fn a_when_that_cannot_be_is_explained() {
+fn explains_an_invalid_when() {
     for (rest, message) in [
         ("[[when]]\nset = { socket = 8192 }", "t.toml:10:1: when.is: missing; name the cells"),
         ("[[when]]\nis = { mtu = 9000 }", "when.set: missing; name their settings"),
@@ -560,7 +560,7 @@ kind = "request-response"
 "#;
 
 #[test]
-fn parts_are_questions_of_their_own() {
+fn each_part_has_its_own_cells() {
     let study = parse("t", "t", PARTS).unwrap_or_else(|errors| panic!("{errors}"));
     let cells: Vec<String> = study.cells.iter().map(|cell| cell.levels.to_string()).collect();
     let expected = [
@@ -612,7 +612,7 @@ fn one_part_is_a_study_without_parts() {
 }
 
 #[test]
-fn a_part_that_cannot_be_is_explained() {
+fn explains_an_invalid_part() {
     for (from, to, message) in [
         ("name = \"requests\"", "", "t.toml:23:1: part.name: missing; give a few words"),
         ("name = \"requests\"", "name = \"frames\"", "t.toml:24:8: part.name: two parts have"),
@@ -627,7 +627,7 @@ fn a_part_that_cannot_be_is_explained() {
         (
             "[workload]",
             "[factors]\ngro = [true]\n[workload]",
-            "factors: [factors] cannot go with [[part]]",
+            "factors: [factors] cannot be combined with [[part]]",
         ),
         (
             "kind = \"request-response\"",
@@ -725,86 +725,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn a_testbed_of_existing_interfaces_is_read() {
-    let text = |testbed: &str, rest: &str| {
-        format!("title = \"t\"\n[testbed]\n{testbed}\n[factors]\ngro = [true]\n{rest}")
-    };
-    let two = "interface = [\"eth1\", \"eth2\"]\nagent = \"/opt/linkrate\"\n\
-               clients = [\"ssh:lab2\", \"ssh:me@lab3,10.0.0.3\"]";
-    let study = parse("t", "t", &text(two, "")).unwrap();
-    let Adapter::Interfaces(on) = &study.testbed.adapter else { panic!("{:?}", study.testbed) };
-    assert_eq!((on.names.join(" "), on.program.as_str()), ("eth1 eth2".into(), "/opt/linkrate"));
-    assert_eq!(on.clients[1].to_string(), "ssh:me@lab3,10.0.0.3");
-    assert_eq!((study.testbed.ports, study.testbed.clients), (2, 2));
-    assert_eq!((study.cells[0].spec.ports, study.cells[0].spec.clients), (Some(2), 2));
-    let again: linkrate_terms::TestbedSpec =
-        serde_json::from_str(&serde_json::to_string(&study.testbed).unwrap()).unwrap();
-    assert_eq!(again, study.testbed);
-
-    let one = "interface = \"eth1\"\nclients = [\"ssh:lab2\"]";
-    let apart = format!("{one}\nsut-cpus = \"0-3\"\nclient-cpus = \"2-5\"");
-    assert!(parse("t", "t", &text(&apart, "")).is_ok(), "CPUs of two machines do not overlap");
-    for (testbed, rest, expected) in [
-        ("interface = \"eth1\"", "", "testbed.interface: clients are missing"),
-        (
-            "interface = \"eth1\"\nclients = [\"lab2\"]",
-            "",
-            "t.toml:4:11: testbed.clients: \"lab2\" is not a client",
-        ),
-        ("interface = 1\nclients = [\"ssh:a\"]", "", "testbed.interface: 1 is not text"),
-        (
-            "interface = [\"e1\", \"e2\"]\nclients = [\"ssh:a\"]",
-            "",
-            "testbed.interface: 1 clients cannot be divided among 2 interfaces",
-        ),
-        ("clients = [\"ssh:a\"]", "", "testbed.clients: a list of clients needs interface"),
-        ("agent = \"x\"", "", "testbed.agent: no client is reached by ssh"),
-        (&format!("adapter = \"gigabit\"\n{one}"), "", "adapter cannot go with interface"),
-        (&format!("{one}\nscale = 0.5"), "", "scale cannot go with interface"),
-        (
-            one,
-            "[workload]\nlro = true",
-            "workload.lro: linkrate does not set lro on an existing interface",
-        ),
-        (one, "[workload]\nclients = 2", "the number of clients follows from the ports"),
-        (one, "[workload]\nports = 2", "ports 2 is more than the number of interfaces"),
-    ] {
-        let errors = errors(&text(testbed, rest)).join("\n");
-        assert!(errors.contains(expected), "{testbed} {rest}: {errors}");
-    }
-}
-
-#[test]
-fn a_study_is_taken_to_interfaces_whatever_its_testbed() {
-    let on = linkrate_terms::Interfaces::new(
-        vec!["eth1".to_owned()],
-        vec!["interface:eth2".parse().unwrap()],
-        None,
-    )
-    .unwrap();
-    let take = |text: &str| {
-        let mut none = |path: &str| Err(path.to_owned());
-        super::parse_on("t", "t.toml", text, &mut none, Some(&on))
-    };
-    let study = take(
-        "title = \"t\"\n[testbed]\nadapter = \"gigabit\"\nclients-per-port = 2\n\
-                      cpu-meter = \"idle-time\"\n[factors]\ngro = [true]\n",
-    )
-    .unwrap();
-    assert_eq!((study.testbed.adapter.name(), study.testbed.clients), ("interface", 1));
-    assert_eq!(study.testbed.cpu_meter, linkrate_terms::CpuMeter::IdleTime);
-    let errors = take(
-        "title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n[factors]\n\
-                       ports = [1, 2]\n",
-    )
-    .unwrap_err();
-    assert!(
-        errors.to_string().contains("ports 2 is more than the number of interfaces"),
-        "{errors}"
-    );
-    // what is no key of a testbed is told all the same
-    assert!(take("title = \"t\"\n[testbed]\nadpter = 1\n[factors]\ngro = [true]\n").is_err());
 }

@@ -132,7 +132,7 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
             SendPath::Sendfile => "sendfile",
             _ => "splice",
         };
-        return refuse("send-path", value, "other ways than plain need kind stream");
+        return refuse("send-path", value, "paths other than plain need kind stream");
     }
     if unused("receive-path") && workload.receive_path == ReceivePath::Truncate {
         return refuse(
@@ -173,7 +173,7 @@ fn datagrams(setup: &Setup) -> Result<(), Combination> {
                 key,
                 "kind",
                 format!(
-                    "{key} {largest} does not fit a datagram of kind {}; set {key} to at most \
+                    "{key} {largest} does not fit into a datagram of kind {}; set {key} to at most \
                      {MAX_DATAGRAM} B, for example \"1472 B\"",
                     kind_name(workload.kind)
                 ),
@@ -188,8 +188,7 @@ fn datagrams(setup: &Setup) -> Result<(), Combination> {
             "udp-segment",
             "mtu",
             format!(
-                "udp-segment {segment} does not fit mtu {mtu}; at most {room} B are left by the \
-                 headers of IP and UDP"
+                "udp-segment {segment} with the headers of IP and UDP does not fit into mtu {mtu}; set at most {room} B"
             ),
         );
     }
@@ -199,8 +198,7 @@ fn datagrams(setup: &Setup) -> Result<(), Combination> {
             "udp-segment",
             "message",
             format!(
-                "message {largest} makes more than {MAX_DATAGRAMS_PER_CALL} datagrams of \
-                 udp-segment {segment}, the most that one call may; set message to at most {}",
+                "message {largest} makes more than {MAX_DATAGRAMS_PER_CALL} datagrams of udp-segment {segment}, the maximum for one call; set message to at most {}",
                 ByteSize(segment.0.saturating_mul(MAX_DATAGRAMS_PER_CALL).min(MAX_DATAGRAM))
             ),
         );

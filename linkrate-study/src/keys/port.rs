@@ -35,7 +35,7 @@ impl Setup {
 pub fn misplaced(key: &str, adapter: &Adapter) -> Option<(String, String)> {
     match adapter {
         Adapter::Veth if key == "ports" || is_of_a_port(key) => Some((
-            format!("a veth has no {key}"),
+            format!("a veth pair has no {key}"),
             "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),
         )),
         Adapter::Model(model) if key == "clients" => Some((
@@ -79,15 +79,17 @@ pub(super) fn check(
     if let Some(mtu) = knobs.mtu
         && mtu > model.max_mtu
     {
-        let sentence =
-            format!("mtu {mtu} is more than adapter {name} takes; set at most {}", model.max_mtu);
+        let sentence = format!(
+            "mtu {mtu} is above the maximum of adapter {name}; set at most {}",
+            model.max_mtu
+        );
         return refuse("mtu", "adapter", sentence);
     }
     if let Some(queues) = knobs.queues
         && queues > model.queues
     {
         let sentence = format!(
-            "queues {queues} is more than a port of adapter {name} has; set at most {}",
+            "queues {queues} is above the maximum of adapter {name}; set at most {}",
             model.queues
         );
         return refuse("queues", "adapter", sentence);
@@ -96,7 +98,7 @@ pub(super) fn check(
         && size > model.superframe
     {
         let sentence = format!(
-            "gso-max-size {size} is more than the superframe of adapter {name}; set at most {}",
+            "gso-max-size {size} is above the superframe of adapter {name}; set at most {}",
             model.superframe
         );
         return refuse("gso-max-size", "adapter", sentence);

@@ -39,7 +39,7 @@ fn names_are_unique_and_words_of_kinds_agree() {
 }
 
 #[test]
-fn words_set_what_they_say() {
+fn each_word_sets_its_value() {
     let setup = setup(&[
         ("kind", "stream"),
         ("direction", "bidirectional"),
@@ -88,7 +88,7 @@ fn sizes_are_fixed_or_ranges() {
 }
 
 #[test]
-fn refusals_name_the_value_and_what_would_be_right() {
+fn refusals_name_the_value_and_the_expected_one() {
     for (key, level, message) in [
         ("ofload", text("tso"), "unknown key \"ofload\"; did you mean \"offload\"?"),
         ("offload", text("tos"), "unknown value \"tos\"; did you mean \"tso\"?"),
@@ -100,7 +100,7 @@ fn refusals_name_the_value_and_what_would_be_right() {
         ("message", text("65 MiB"), "65 MiB is out of range"),
         ("message", text("0"), "0 B is out of range"),
         ("message", text("32 KiBB"), "did you mean \"KiB\"?"),
-        ("message", text("4 KiB to 1 KiB"), "has its larger size first"),
+        ("message", text("4 KiB to 1 KiB"), "begins with its larger size"),
         ("mtu", Level::Number(67), "67 B is out of range; expected a size from 68 B to 65535 B"),
         ("socket", text("1 KiB"), "or \"auto\""),
         ("congestion", text("cubic; rm"), "is not a name"),
@@ -121,7 +121,7 @@ fn long_text_is_cut_in_messages() {
 }
 
 #[test]
-fn the_default_setup_and_usual_ones_stand() {
+fn accepts_the_default_and_usual_setups() {
     for settings in [
         &[][..],
         &[("offload", "none"), ("tx-checksum", "off")],
@@ -175,7 +175,7 @@ fn impossible_combinations_name_both_keys() {
 }
 
 #[test]
-fn keys_are_used_by_the_kinds_they_mean_something_to() {
+fn each_key_names_the_kinds_that_use_it() {
     for key in KEYS {
         let kinds = [Protocol::Stream, Protocol::RequestResponse, Protocol::UdpStream];
         assert!(kinds.iter().any(|kind| is_used(key.name, *kind)), "{}", key.name);
@@ -187,7 +187,7 @@ fn keys_are_used_by_the_kinds_they_mean_something_to() {
 }
 
 #[test]
-fn keys_of_a_port_ask_for_what_they_say() {
+fn each_port_key_sets_its_knob() {
     let setup = setup(&[
         ("ports", "4"),
         ("lro", "on"),

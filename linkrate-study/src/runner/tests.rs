@@ -145,7 +145,7 @@ fn a_study_that_never_gets_precise_runs_all_its_blocks() {
 }
 
 #[test]
-fn the_order_is_that_of_the_seed() {
+fn the_seed_determines_the_order() {
     let mut study = fixture::ladder();
     let of = |study: &Study| {
         let (_, runs) = fresh(study, noisy(0.5));
@@ -169,7 +169,7 @@ fn a_precise_study_stops_at_the_first_look() {
 }
 
 #[test]
-fn a_block_that_would_end_past_the_budget_is_not_begun() {
+fn begins_no_block_that_would_end_past_the_budget() {
     // a block takes 4 s: after two, the third would end at 12 s
     let mut study = fixture::ladder();
     study.method.budget = Some(Duration::from_millis(11_999));
@@ -233,7 +233,7 @@ fn interrupted_anywhere(most_blocks: u32, noise: f64) {
 
 /// Stores of a linkrate that did not mirror blocks do not say by which rule their order was made.
 #[test]
-fn a_store_that_names_no_order_keeps_the_one_it_was_begun_with() {
+fn a_store_without_an_order_keeps_the_old_one() {
     let mut study = fixture::ladder();
     (study.method.seed, study.method.max_blocks) = (2, 6);
     let directory = tempfile::tempdir().unwrap();
@@ -266,7 +266,7 @@ fn a_store_that_names_no_order_keeps_the_one_it_was_begun_with() {
 }
 
 #[test]
-fn a_run_that_was_interrupted_is_made_again() {
+fn repeats_an_interrupted_run() {
     let directory = tempfile::tempdir().unwrap();
     let clock = FakeClock::default();
     let mut store = create(directory.path(), &fixture::ladder());
@@ -289,7 +289,7 @@ fn a_run_that_was_interrupted_is_made_again() {
 }
 
 #[test]
-fn a_cell_that_always_fails_is_asked_once_per_block_and_holds_nobody_up() {
+fn runs_a_failing_cell_once_per_block() {
     let (ended, runs) = fresh(&fixture::ladder(), |spec| match spec.interface.offload {
         Some(linkrate_terms::Offload::Tso) => Err(fixture::failed("tso reads off")),
         _ => noisy(0.001)(spec),
@@ -302,7 +302,7 @@ fn a_cell_that_always_fails_is_asked_once_per_block_and_holds_nobody_up() {
 }
 
 #[test]
-fn a_study_in_which_everything_fails_ends_and_is_not_complete() {
+fn a_study_of_failed_runs_ends_incomplete() {
     let (ended, runs) = fresh(&fixture::ladder(), |_| Err(fixture::failed("no such device")));
     assert_eq!(ended, Ended::Rule(StopReason::NothingMeasured { blocks: 3 }));
     assert!(!ended.is_complete());
@@ -333,7 +333,7 @@ fn a_lost_testbed_stops_any_study() {
 }
 
 #[test]
-fn a_figure_that_is_no_number_is_a_failed_run() {
+fn a_figure_that_is_not_finite_fails_its_run() {
     let mut study = fixture::ladder();
     study.method.max_blocks = 3;
     let (_, runs) = fresh(&study, |spec| {
@@ -448,6 +448,45 @@ fn a_store_that_fails_ends_the_study_with_an_error() {
 }
 
 #[test]
+fn a_results_directory_that_is_removed_ends_the_study_at_once() {
+    // removed during a run, and removed or replaced between two runs
+    for (during, replaced) in [(true, false), (false, false), (false, true)] {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = FakeClock::default();
+        let mut store = create(directory.path(), &fixture::ladder());
+        let place = directory.path().join("results");
+        let remove = move || {
+            std::fs::remove_dir_all(&place).unwrap();
+            if replaced {
+                std::fs::create_dir(&place).unwrap();
+                std::fs::write(place.join("runs.jsonl"), "").unwrap();
+            }
+        };
+        let runs = Rc::new(Cell::new(0));
+        let (count, noisy, when_run) = (Rc::clone(&runs), noisy(0.001), remove.clone());
+        let mut testbed = FakeTestbed::new(&clock, move |spec| {
+            count.set(count.get() + 1);
+            if during && count.get() == 3 {
+                when_run();
+            }
+            noisy(spec)
+        });
+        let done = Cell::new(false);
+        let stop = || {
+            if !during && runs.get() == 3 && !done.replace(true) {
+                remove();
+            }
+            false
+        };
+        let ended = run_study(&mut testbed, &mut store, &clock, &stop, &mut Silent);
+        assert_eq!(runs.get(), 3, "{during} {replaced}");
+        let error = ended.unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.ends_with("runs.jsonl was removed or moved during the study"), "{cause}");
+    }
+}
+
+#[test]
 fn runs_in_memory_are_those_of_a_directory() {
     let study = fixture::ladder();
     let answer = || noisy(0.05);
@@ -464,7 +503,7 @@ fn runs_in_memory_are_those_of_a_directory() {
 }
 
 #[test]
-fn a_figure_that_is_no_number_fails_its_run_in_memory_too() {
+fn a_figure_that_is_not_finite_fails_its_run_in_memory() {
     let study = fixture::ladder();
     let clock = FakeClock::default();
     let mut testbed = FakeTestbed::new(&clock, |_: &RunSpec| {

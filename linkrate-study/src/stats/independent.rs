@@ -2,7 +2,7 @@
 //!
 //! There are no pairs: block 3 of one set and block 3 of the other have nothing in common. Each set
 //! has a mean and a scatter of its own, and the scatters need not be alike, for a change that makes
-//! runs slower may well make them wilder. That is Welch's test (Biometrika 34, 1947), here on
+//! runs slower may also increase their scatter. That is Welch's test (Biometrika 34, 1947), here on
 //! logarithms, so that a difference is a ratio and turning the question round turns the answer
 //! round.
 //!
@@ -87,7 +87,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![1.0; p.len()];
     let mut largest: f64 = 0.0;
     for (rank, index) in order.into_iter().enumerate() {
-        // none is smaller than one before it, or the order of claims would turn round
+        // not smaller than the one before it, so that the order of claims stays
         largest = largest.max(p[index] * (p.len() - rank) as f64).min(1.0);
         adjusted[index] = largest;
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_without_scatter_differ_for_certain_or_not_at_all() {
+    fn figures_without_scatter_have_probability_zero_or_one() {
         assert_eq!(ratio(&[2.0; 3], &[2.0; 4], 0.95).unwrap().p, Some(1.0));
         let found = ratio(&[2.0; 3], &[3.0; 3], 0.95).unwrap();
         assert_eq!(found.p, Some(0.0));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_truth_is_covered_as_often_as_promised_with_unequal_scatter_and_number() {
+    fn intervals_of_unequal_samples_have_their_stated_coverage() {
         for (first, second, seed) in [
             ((5, 0.02), (5, 0.02), 21),
             ((4, 0.01), (10, 0.05), 22),

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_has_no_ends_and_none_no_mean() {
+    fn one_run_has_no_interval_and_no_run_has_no_mean() {
         let one = of_mean(&[7.0], 0.95).unwrap();
         assert_eq!(one, Interval { mean: 7.0, low: None, high: None });
         assert_eq!(half_width(&one), None);

@@ -2,7 +2,7 @@
 
 use crate::order::Order;
 
-/// What is left of the permitted error of an effect's interval when the price of mirroring is paid.
+/// The permitted error of an effect's interval that remains after the cost of mirroring.
 /// Where the memory of a machine fades from one run to the next, mirrored blocks are alike in what
 /// is opposite, and an ordinary 95 % interval excludes the truth in up to 5.9 % of studies. At 0.8 it
 /// is computed as one of 96 %, and that share is 5 % or less (`stats/truth/orders.rs`).

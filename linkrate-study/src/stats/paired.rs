@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_truth_is_covered_as_often_as_promised() {
+    fn intervals_have_their_stated_coverage() {
         for (n, seed) in [(5, 11), (7, 12), (10, 13)] {
             let mut simulator = Simulator::new(seed);
             let covered = share(4000, || {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_effect_is_seldom_taken_for_one() {
+    fn rarely_claims_an_effect_that_does_not_exist() {
         let mut simulator = Simulator::new(14);
         let mistaken = share(4000, || {
             let blocks = drifting(&mut simulator, 8, 1.0, 0.20, 0.03);

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_offset_costs_no_digits() {
+    fn a_large_offset_keeps_the_digits_of_the_variance() {
         // the textbook formula, sum of squares less n times the squared mean, gives 0 or worse
         let sample = Sample::of(&[1e9 + 4.0, 1e9 + 7.0, 1e9 + 13.0, 1e9 + 16.0]).unwrap();
         assert_eq!(sample.mean(), 1e9 + 10.0);

@@ -25,7 +25,7 @@ use crate::study::Method;
 /// of two or three runs is so often far too small by chance that no price would be right.
 pub const FIRST_LOOK: u32 = 5;
 
-/// What is left of the permitted error of an interval when the price of looking is paid. At 0.6 a
+/// The permitted error of an interval that remains after the cost of looking. At 0.6 a
 /// 95 % interval is computed as one of 97 %, and simulated coverage is 94.2 % or more whatever the
 /// scatter (see the tests, and `docs/src/concepts/method.md` for what else was tried).
 const LEFT_AFTER_LOOKING: f64 = 0.6;
@@ -162,7 +162,7 @@ impl fmt::Display for StopReason {
                 half_width * 100.0
             ),
             Self::MaxBlocks { blocks } => {
-                write!(f, "{} run, as many as asked for", count(blocks))
+                write!(f, "{} run, the maximum", count(blocks))
             }
             Self::Budget { blocks, budget } => write!(
                 f,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn precision_is_looked_at_from_the_fifth_block_or_the_least_number() {
+    fn checks_precision_from_the_fifth_block_or_the_minimum() {
         let exact = [watched("a", 100.0, 0.0)];
         for (min_blocks, max_blocks, first) in [(2, 10, 5), (5, 10, 5), (7, 10, 7), (2, 4, 4)] {
             let rule = Rule { min_blocks, max_blocks, ..RULE };
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_may_stop_early_pays_for_looking() {
+    fn only_studies_that_can_stop_early_pay_for_checking() {
         assert!((level(0.95, 5, 30) - 0.97).abs() < 1e-12);
         assert!((level(0.90, 29, 30) - 0.94).abs() < 1e-12);
         assert_eq!(level(0.95, 30, 30), 0.95);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_would_end_past_the_budget_is_not_begun() {
+    fn begins_no_block_that_would_end_past_the_budget() {
         let budget = Duration::from_secs(60);
         let rule = Rule { budget: Some(budget), ..RULE };
         let wide = [watched("a", 1.0, 0.5)];

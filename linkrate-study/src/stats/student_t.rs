@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_answer_is_not_a_number() {
+    fn distributions_refuse_invalid_arguments() {
         for (confidence, degrees) in
             [(0.0, 3.0), (1.0, 3.0), (-0.5, 3.0), (f64::NAN, 3.0), (0.95, 0.0), (0.95, f64::NAN)]
         {

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_is_measured_and_outliers_do_not_move_it() {
+    fn outliers_do_not_change_the_measured_drift() {
         let rising: Vec<f64> = (0..9).map(|n| 3.0 + 0.5 * f64::from(n)).collect();
         let trend = of(&rising).unwrap();
         assert_eq!(trend.slope, 0.5);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_drift_is_seldom_taken_for_one() {
+    fn rarely_reports_a_drift_that_does_not_exist() {
         let mut simulator = Simulator::new(41);
         let mistaken = share(4000, || {
             let values: Vec<f64> = (0..8).map(|_| simulator.heavy()).collect();

@@ -9,13 +9,13 @@
 //! signs alone decide: with blocks independent of each other, all agree in 2 of 2^n studies, 6.3 %
 //! with five blocks, and with seven blocks 6 of 7 are enough. A steady drift and two cells are all
 //! it takes. Two blocks therefore mirror one before them ([`Order::Mirrored`]); [`orders`] compares
-//! that with what else might be done, and shows what it costs and how that is paid.
+//! that with other rules, and shows what it costs and how that is paid.
 //!
 //! [`Order::Mirrored`]: crate::order::Order::Mirrored
 
 use std::time::Duration;
 
-use linkrate_terms::{Measurement, RunSpec};
+use linkrate_terms::{Measurement, RunSpec, Task, Workload};
 
 use crate::analysis::analyse;
 use crate::executor::{Executor, Facts, RunFailure};
@@ -33,7 +33,7 @@ mod orders;
 /// A machine on which the second of two levels costs and yields `effect` times the first.
 struct Testbed {
     machine: Machine,
-    /// CPU time has noise of its own.
+    /// CPU time has independent noise.
     cpu: Machine,
     effect: f64,
 }
@@ -44,11 +44,23 @@ impl Executor for Testbed {
     }
 
     fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure> {
-        // the ports of a cell name its level here: a knob that this testbed does not have
-        let factor = if spec.ports == Some(2) { self.effect } else { 1.0 };
+        // the connections of a cell name its level here: this testbed has none
+        let factor = if level_of(spec) == 2 { self.effect } else { 1.0 };
         let (speed, work) = (self.machine.next(), self.cpu.next());
         Ok(fixture::stream(1e10 * speed * factor, 0.4 / work))
     }
+}
+
+fn level_of(spec: &RunSpec) -> u32 {
+    match &spec.task {
+        Task::Workload(workload) => workload.connections,
+        Task::Idle => 0,
+    }
+}
+
+fn with_level(template: &RunSpec, level: u32) -> RunSpec {
+    let workload = Workload { connections: level, ..Workload::default() };
+    RunSpec { task: Task::Workload(workload), ..template.clone() }
 }
 
 /// A clock that stands still.
@@ -85,7 +97,7 @@ fn study(places: u64, blocks: (u32, u32), minimum_effect: f64, seed: u64) -> Stu
                 ("repeat".to_owned(), name.clone()),
                 ("connections".to_owned(), Level::Number(place)),
             ]),
-            spec: RunSpec { ports: Some(which), ..template.spec.clone() },
+            spec: with_level(&template.spec, which),
         })
         .collect();
     (study.method.min_blocks, study.method.max_blocks) = blocks;
@@ -165,7 +177,7 @@ const TROUBLES: [Noise; 11] = [
 const STUDIES: u64 = 40;
 
 #[test]
-fn what_is_the_same_is_claimed_to_differ_no_oftener_than_permitted() {
+fn equal_levels_are_claimed_to_differ_within_the_permitted_error() {
     // a fixed number of blocks, then the stop rule
     for blocks in [(8, 8), (5, 12)] {
         let (mut claimed, mut all) = (0, 0);
@@ -191,7 +203,7 @@ fn the_minimum_effect_keeps_most_of_them_unclaimed() {
 /// Two cells alone and nothing but a drift, so that all differences are of one size and only their
 /// signs are random: what is claimed too often where blocks are ordered independently ([`orders`]).
 #[test]
-fn nothing_but_a_drift_is_hardly_ever_claimed() {
+fn a_pure_drift_is_hardly_ever_claimed() {
     for blocks in [(5, 5), (6, 6), (7, 7), (8, 8), (5, 12)] {
         let (claimed, all) = claims(1, blocks, 0.0, Noise::Linear(0.2), 1.0, 100);
         assert!(claimed <= all / 50, "{blocks:?}: {claimed} of {all}");
@@ -199,7 +211,7 @@ fn nothing_but_a_drift_is_hardly_ever_claimed() {
 }
 
 #[test]
-fn what_differs_is_found() {
+fn finds_differences() {
     for (noise, blocks) in [
         (Noise::Independent(0.02), (5, 30)),
         (Noise::Correlated(0.02, 0.9), (5, 30)),

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn wandering_is_told_where_there_is_enough_of_it_and_seldom_where_there_is_none() {
+    fn warns_of_strong_wandering_and_rarely_without_it() {
         for (blocks, much) in [(10, 0.1), (20, 0.4), (30, 0.7)] {
             let found = (told(0.0, blocks), told(0.6, blocks));
             println!("{blocks} blocks: told {found:?}");
@@ -132,7 +132,7 @@ mod tests {
     /// What the book says of intervals that take blocks for independent, and of how wide they would have
     /// to be.
     #[test]
-    fn intervals_of_wandering_machines_are_too_narrow_by_what_is_told() {
+    fn wandering_makes_intervals_too_narrow_by_the_reported_factor() {
         for correlation in [0.0, 0.3, 0.6, 0.8] {
             for blocks in [5, 10, 20, 30] {
                 let mut seed = 7_000_000 + blocks as u64;

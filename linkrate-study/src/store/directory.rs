@@ -1,7 +1,7 @@
-//! Names of results directories, and files that are written whole or not at all.
+//! Names of results directories.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::store::error::{IoContext, StoreError};
@@ -28,7 +28,8 @@ pub fn fresh(parent: &Path, study: &str, started_unix_ms: u64) -> Result<PathBuf
             }
         }
     }
-    sync_directory(parent)?;
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    File::open(parent).during("opening", parent)?.sync_all().during("syncing", parent)?;
     Ok(path)
 }
 
@@ -60,64 +61,6 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     (year, month, day)
-}
-
-/// Makes `directory` if need be, and makes sure that it holds nothing.
-pub(crate) fn claim(directory: &Path) -> Result<(), StoreError> {
-    fs::create_dir_all(directory).during("creating", directory)?;
-    let mut entries = fs::read_dir(directory).during("listing", directory)?;
-    match entries.next() {
-        None => Ok(()),
-        Some(_) => Err(StoreError::NotEmpty { directory: directory.to_owned() }),
-    }
-}
-
-/// Writes a file such that a reader, also one after a crash, finds all of it or what was there
-/// before: written beside, synced, renamed, and the directory synced.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let beside = PathBuf::from(name);
-    let written = File::create(&beside)
-        .during("creating", &beside)
-        .and_then(|mut file| {
-            file.write_all(bytes).during("writing", &beside)?;
-            file.sync_all().during("syncing", &beside)
-        })
-        .and_then(|()| fs::rename(&beside, path).during("renaming to", path));
-    if written.is_err() {
-        // the first error is the one to tell
-        let _ = fs::remove_file(&beside);
-    }
-    written?;
-    path.parent().map_or(Ok(()), sync_directory)
-}
-
-/// Removes a file that may be there.
-pub(crate) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => {
-            done.during("removing", path)?;
-            path.parent().map_or(Ok(()), sync_directory)
-        }
-    }
-}
-
-/// Appends a torn line to the file that keeps them, each on a line of its own.
-pub(crate) fn keep_torn(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let mut file =
-        OpenOptions::new().append(true).create(true).open(path).during("opening", path)?;
-    file.write_all(bytes).during("writing", path)?;
-    file.write_all(b"\n").during("writing", path)?;
-    file.sync_all().during("syncing", path)
-}
-
-/// Brings the names in a directory to the disk.
-fn sync_directory(directory: &Path) -> Result<(), StoreError> {
-    // the parent of a bare name is the empty path
-    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
-    File::open(directory).during("opening", directory)?.sync_all().during("syncing", directory)
 }
 
 #[cfg(test)]
@@ -157,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn names_carry_the_minute_and_never_collide() {
+    fn names_have_the_minute_and_are_unique() {
         // 2026-11-21 15:12:59.999 UTC
         let moment = 1_795_273_979_999;
         assert_eq!(minute_stamp(moment), "20261121-1512");
@@ -168,21 +111,5 @@ mod tests {
             .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
         assert_eq!(names, ["tso-20261121-1512", "tso-20261121-1512-2", "tso-20261121-1512-3"]);
-    }
-
-    #[test]
-    fn a_file_written_whole_replaces_and_leaves_nothing_beside() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("plan.json");
-        write_whole(&path, b"one").unwrap();
-        write_whole(&path, b"two").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"two");
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn errors_name_path_and_operation() {
-        let error = write_whole(Path::new("/proc/no-such-place/plan.json"), b"x").unwrap_err();
-        assert_eq!(error.to_string(), "creating /proc/no-such-place/plan.json.new");
     }
 }

@@ -22,7 +22,7 @@ pub enum StoreError {
         /// The directory.
         directory: PathBuf,
     },
-    /// Something is there already.
+    /// The directory is not empty.
     #[error("{} is not empty, and results are never overwritten", directory.display())]
     NotEmpty {
         /// The directory.
@@ -48,6 +48,14 @@ pub enum StoreError {
         known: u32,
         /// The linkrate that wrote it.
         written_by: String,
+    },
+    /// A name that should be a file is something else.
+    #[error("{} is {found}, expected a regular file", path.display())]
+    NotRegular {
+        /// The name.
+        path: PathBuf,
+        /// What it is (`a named pipe`).
+        found: &'static str,
     },
     /// A file is damaged. Nothing has been changed.
     #[error("{} is damaged: {reason}", path.display())]
@@ -75,6 +83,12 @@ pub enum StoreError {
         /// Why it would not read back.
         reason: String,
     },
+    /// The file was removed or replaced while this process wrote to it.
+    #[error("{} was removed or moved during the study", path.display())]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
     /// An earlier write failed and could not be taken back, so the file ends in a torn line.
     #[error("{} ends in a torn line after a failed write", path.display())]
     Torn {
@@ -89,7 +103,7 @@ impl StoreError {
         let fixed = match self {
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    "make room, then `linkrate study resume`; every finished run is kept"
+                    "free some space, then run `linkrate study resume`; every finished run is kept"
                 }
                 _ => return None,
             },
@@ -101,10 +115,16 @@ impl StoreError {
             Self::Newer { written_by, .. } => {
                 return Some(format!("use linkrate {written_by} or later"));
             }
+            Self::NotRegular { .. } => {
+                "remove it, or copy the results without links; this command changed nothing"
+            }
             Self::DamagedFile { .. } | Self::Damaged { .. } => {
                 "restore the file from a copy; this command changed nothing"
             }
             Self::Unreadable { .. } => return None,
+            Self::Gone { .. } => {
+                "put the directory back and continue with `linkrate study resume`, or run the study again"
+            }
             Self::Torn { .. } => "end this session; `linkrate study resume` repairs the file",
         };
         Some(fixed.to_owned())

@@ -5,14 +5,18 @@
 //! wrong earlier in the file is *damage* and is never repaired behind the user's back.
 
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::store::StoredRun;
 use crate::store::error::{IoContext, StoreError};
 use crate::store::line::{self, MAX_LINE_BYTES};
 use crate::study::Study;
+
+/// Longest file of runs: some hundred thousand runs.
+pub const MAX_RUNS_BYTES: u64 = 4 << 30;
 
 /// What the log asks of its file; tests put one in that fails.
 pub trait Backing: Write {
@@ -83,6 +87,24 @@ impl<F: Backing> RunLog<F> {
     }
 }
 
+impl RunLog<File> {
+    /// Checks that the file is still where it was opened. Bytes that are written to a file that was
+    /// removed are lost, and no write fails.
+    ///
+    /// # Errors
+    /// [`StoreError::Gone`]; [`StoreError::Io`].
+    pub fn check_place(&self) -> Result<(), StoreError> {
+        let open = self.file.metadata().during("checking", &self.path)?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == (open.dev(), open.ino()) => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).during("checking", &self.path)
+            }
+            _ => Err(StoreError::Gone { path: self.path.clone() }),
+        }
+    }
+}
+
 /// What a file of runs holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scan {
@@ -103,6 +125,7 @@ pub fn scan(file: &mut impl Read, path: &Path, study: &Study) -> Result<Scan, St
     let mut reader = BufReader::new(file);
     let mut scan = Scan { runs: Vec::new(), whole_bytes: 0, torn: Vec::new() };
     let mut slots = HashSet::new();
+    let mut total = 0;
     for number in 1u64.. {
         let damaged = |reason| StoreError::Damaged { path: path.to_owned(), line: number, reason };
         let mut bytes = Vec::new();
@@ -113,6 +136,10 @@ pub fn scan(file: &mut impl Read, path: &Path, study: &Study) -> Result<Scan, St
             .during("reading", path)?;
         if read == 0 {
             break;
+        }
+        total += read as u64;
+        if total > MAX_RUNS_BYTES {
+            return Err(damaged(format!("the file is longer than {MAX_RUNS_BYTES} bytes")));
         }
         let last = reader.fill_buf().during("reading", path)?.is_empty();
         let decoded = match bytes.strip_suffix(b"\n") {
@@ -142,6 +169,10 @@ fn check(
 ) -> Result<(), String> {
     if u64::from(run.sequence) != sequence {
         return Err(format!("the line holds run {}, expected run {sequence}", run.sequence));
+    }
+    let blocks = study.method.max_blocks;
+    if run.block >= blocks {
+        return Err(format!("block {} of a study with {blocks} blocks", run.block));
     }
     if let Some(cell) = run.cell.filter(|cell| *cell as usize >= study.cells.len()) {
         return Err(format!("cell {cell} of a study with {} cells", study.cells.len()));
@@ -257,11 +288,11 @@ mod tests {
         log.append(&runs[1], 1).unwrap();
         let error = log.append(&runs[2], 2).unwrap_err();
         assert_eq!(error.to_string(), "writing full/runs.jsonl");
-        assert!(error.hint().unwrap().starts_with("make room"));
+        assert!(error.hint().unwrap().starts_with("free some space"));
         drop(log);
         assert_eq!(disk.bytes, lines(&runs[..2]));
 
-        // room was made: the log goes on where it was
+        // with free space the log continues at the same place
         disk.size *= 2;
         let whole = disk.bytes.len() as u64;
         RunLog::new(&mut disk, "runs.jsonl".into(), whole).append(&runs[2], 2).unwrap();
@@ -269,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_not_synced_is_taken_back() {
+    fn removes_a_line_that_was_not_synced() {
         let runs = runs(1);
         let mut disk = Disk { bytes: Vec::new(), size: 1 << 20, cuts: true, syncs: false };
         let mut log = RunLog::new(&mut disk, "runs.jsonl".into(), 0);
@@ -280,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_behind_a_line_that_could_not_be_taken_back() {
+    fn writes_nothing_after_a_line_that_could_not_be_removed() {
         let runs = runs(2);
         let size = lines(&runs[..1]).len() + 10;
         let mut disk = Disk { bytes: Vec::new(), size, cuts: false, syncs: true };
@@ -294,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_is_no_number_is_refused_before_it_is_written() {
+    fn refuses_to_write_a_figure_that_is_not_finite() {
         let mut disk = Disk { bytes: Vec::new(), size: 1 << 20, cuts: true, syncs: true };
         let mut log = RunLog::new(&mut disk, "runs.jsonl".into(), 0);
         let mut measurement = fixture::stream(1e9, 0.5);

@@ -1,26 +1,29 @@
 //! `plan.json`: the study and its testbed; and `ended.json`: why the last session ended.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
+use linkrate_terms::clean;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::executor::{Facts, RunFailure};
 use crate::stats::stop::StopReason;
-use crate::store::error::{IoContext, StoreError};
-use crate::store::{ENDED_FILE, PLAN_FILE, directory};
+use crate::store::error::StoreError;
+use crate::store::files::Files;
+use crate::store::{ENDED_FILE, PLAN_FILE, json};
 use crate::study::Study;
 
 /// Version of the store. A store of a later one is refused, never guessed at.
 pub const STORE_FORMAT: u32 = 1;
 
-/// Most bytes of `plan.json` and `ended.json` that are read.
+/// Most bytes of `plan.json` and `ended.json` that are read, and so that are written.
 pub const MAX_DOCUMENT_BYTES: u64 = 16 << 20;
 
-/// What is run, with what, since when.
+/// Most sessions of a study. Each look at a running study goes through all of them.
+const MOST_SESSIONS: usize = 4096;
+
+/// The study, its facts, and the time of its begin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPlan {
     /// [`STORE_FORMAT`].
@@ -52,7 +55,7 @@ pub struct Session {
 impl Session {
     pub(crate) fn new(facts: Facts, started_unix_ms: u64) -> Self {
         let linkrate_version = env!("CARGO_PKG_VERSION").to_owned();
-        Self { started_unix_ms, linkrate_version, facts }
+        Self { started_unix_ms, linkrate_version, facts: facts.cleaned() }
     }
 }
 
@@ -62,7 +65,7 @@ impl Session {
 pub enum Ended {
     /// By the study's stop rule.
     Rule(StopReason),
-    /// The person asked to stop.
+    /// The user stopped the study.
     Interrupted,
     /// A run failed in a study that stops on failure.
     RunFailed(RunFailure),
@@ -108,6 +111,7 @@ struct Header {
 impl StoredPlan {
     /// The plan of a study that begins now.
     pub fn new(study: Study, facts: Facts, started_unix_ms: u64) -> Self {
+        let facts = facts.cleaned();
         Self {
             format: STORE_FORMAT,
             linkrate_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -137,96 +141,79 @@ impl StoredPlan {
     /// The text for `path`, once it is sure that it reads back.
     pub(crate) fn encode(&self, path: &Path) -> Result<String, StoreError> {
         let unreadable = |reason| StoreError::Unreadable { path: path.to_owned(), reason };
-        let mut text =
-            serde_json::to_string_pretty(self).map_err(|error| unreadable(error.to_string()))?;
-        text.push('\n');
-        let read: Self =
-            serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
-        check(&read.study).map_err(unreadable)?;
+        let text = document(self).map_err(unreadable)?;
+        let read: Self = read_back(text.as_bytes()).map_err(unreadable)?;
+        read.check().map_err(unreadable)?;
         Ok(text)
     }
 
     /// Reads the plan of a results directory.
-    pub(crate) fn read(directory: &Path) -> Result<Self, StoreError> {
-        let path = directory.join(PLAN_FILE);
+    pub(crate) fn read(files: &Files) -> Result<Self, StoreError> {
+        let path = files.path_of(PLAN_FILE);
         let damaged = |reason| StoreError::DamagedFile { path: path.clone(), reason };
-        let Some(text) = read_document(&path)? else {
-            return Err(StoreError::NotAStore { directory: directory.to_owned() });
+        let Some(text) = files.read(PLAN_FILE, MAX_DOCUMENT_BYTES)? else {
+            let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+            return Err(StoreError::NotAStore { directory });
         };
-        let header: Header = parse(&text, &path)?;
+        // the number of the format first: all else may have another meaning in a later one
+        let header: Header = serde_json::from_slice(&text)
+            .map_err(|error| damaged(clean::short_line(&error.to_string(), 300).into_owned()))?;
         if header.format > STORE_FORMAT {
             return Err(StoreError::Newer {
                 path,
                 found: header.format,
                 known: STORE_FORMAT,
-                written_by: header.linkrate_version,
+                written_by: clean::short_line(&header.linkrate_version, 64).into_owned(),
             });
         }
         if header.format == 0 {
             return Err(damaged("store format 0 does not exist".to_owned()));
         }
-        let plan: Self = parse(&text, &path)?;
-        check(&plan.study).map_err(damaged)?;
+        let plan: Self = read_back(&text).map_err(damaged)?;
+        plan.check().map_err(damaged)?;
         Ok(plan)
     }
-}
 
-/// What the runner and the statistics rely on; the study file's parser promises more than this.
-fn check(study: &Study) -> Result<(), String> {
-    let method = &study.method;
-    if study.cells.is_empty() {
-        return Err("a study without cells".to_owned());
+    /// The checks that a study file goes through, and those of the store.
+    fn check(&self) -> Result<(), String> {
+        if self.resumed.len() > MOST_SESSIONS {
+            let sessions = self.resumed.len();
+            return Err(format!("{sessions} sessions, expected at most {MOST_SESSIONS}"));
+        }
+        self.study.check()
     }
-    if !(method.confidence > 0.0 && method.confidence < 1.0) {
-        return Err(format!("confidence {} is not between 0 and 1", method.confidence));
-    }
-    if method.precision.is_nan() || method.precision <= 0.0 {
-        return Err(format!("precision {} is not above zero", method.precision));
-    }
-    if method.max_blocks == 0 || method.min_blocks > method.max_blocks {
-        return Err(format!("blocks from {} to {}", method.min_blocks, method.max_blocks));
-    }
-    Ok(())
 }
 
 /// Writes `ended.json`.
-pub(crate) fn write_ended(directory: &Path, ended: &Ended) -> Result<(), StoreError> {
-    let path = directory.join(ENDED_FILE);
-    let mut text = serde_json::to_string_pretty(ended).map_err(|error| StoreError::Unreadable {
-        path: path.clone(),
-        reason: error.to_string(),
-    })?;
-    text.push('\n');
-    directory::write_whole(&path, text.as_bytes())
+pub(crate) fn write_ended(files: &Files, ended: &Ended) -> Result<(), StoreError> {
+    let text = document(ended)
+        .map_err(|reason| StoreError::Unreadable { path: files.path_of(ENDED_FILE), reason })?;
+    files.write_whole(ENDED_FILE, text.as_bytes())
 }
 
 /// Reads `ended.json`; `None` when there is none.
-pub(crate) fn read_ended(directory: &Path) -> Result<Option<Ended>, StoreError> {
-    let path = directory.join(ENDED_FILE);
-    read_document(&path)?.map(|text| parse(&text, &path)).transpose()
+pub(crate) fn read_ended(files: &Files) -> Result<Option<Ended>, StoreError> {
+    let Some(text) = files.read(ENDED_FILE, MAX_DOCUMENT_BYTES)? else { return Ok(None) };
+    let path = files.path_of(ENDED_FILE);
+    read_back(&text).map(Some).map_err(|reason| StoreError::DamagedFile { path, reason })
 }
 
-/// The bytes of a small file; `None` when there is none.
-fn read_document(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).during("opening", path),
-    };
-    let mut bytes = Vec::new();
-    file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes).during("reading", path)?;
-    if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
-        return Err(StoreError::DamagedFile {
-            path: path.to_owned(),
-            reason: format!("it is longer than {MAX_DOCUMENT_BYTES} bytes"),
-        });
+/// A value as a document that its reader takes.
+fn document(value: &impl Serialize) -> Result<String, String> {
+    let mut text = serde_json::to_string_pretty(value).map_err(|error| error.to_string())?;
+    text.push('\n');
+    if text.len() as u64 > MAX_DOCUMENT_BYTES {
+        let bytes = text.len();
+        return Err(format!(
+            "the document has {bytes} bytes, expected at most {MAX_DOCUMENT_BYTES}"
+        ));
     }
-    Ok(Some(bytes))
+    Ok(text)
 }
 
-fn parse<T: DeserializeOwned>(text: &[u8], path: &Path) -> Result<T, StoreError> {
-    serde_json::from_slice(text).map_err(|error| StoreError::DamagedFile {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
+/// The value of a document, cleaned.
+fn read_back<T: DeserializeOwned>(text: &[u8]) -> Result<T, String> {
+    let text = json::harmless(text)?;
+    serde_json::from_slice(&text)
+        .map_err(|error| clean::short_line(&error.to_string(), 300).into_owned())
 }

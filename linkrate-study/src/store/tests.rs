@@ -26,7 +26,7 @@ fn filled(directory: &Path, count: u32) -> Vec<StoredRun> {
 }
 
 #[test]
-fn what_was_stored_is_read() {
+fn reads_a_stored_study() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a/b");
     let runs = filled(&path, 6);
@@ -60,7 +60,7 @@ fn two_writers_are_refused_and_readers_are_not() {
 }
 
 #[test]
-fn a_torn_line_is_taken_off_and_kept() {
+fn moves_a_torn_line_to_its_own_file() {
     let directory = tempfile::tempdir().unwrap();
     let runs = filled(directory.path(), 3);
     let path = directory.path().join(RUNS_FILE);
@@ -116,7 +116,7 @@ fn a_newer_store_is_refused_with_its_version() {
 }
 
 #[test]
-fn what_is_no_store_is_told_apart_from_a_damaged_one() {
+fn tells_a_missing_store_from_a_damaged_one() {
     let directory = tempfile::tempdir().unwrap();
     assert!(matches!(Store::read(directory.path()), Err(StoreError::NotAStore { .. })));
     for text in ["", "{}", "[]", "{\"format\": 0}", "{\"format\": 1}", "\u{0}"] {
@@ -146,7 +146,7 @@ fn a_plan_that_cannot_be_run_is_damage() {
 }
 
 #[test]
-fn a_study_that_would_not_read_back_makes_no_directory() {
+fn creates_no_directory_for_an_unreadable_study() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("new");
     let mut study = fixture::ladder();
@@ -157,7 +157,7 @@ fn a_study_that_would_not_read_back_makes_no_directory() {
 }
 
 #[test]
-fn why_it_ended_is_kept_until_it_goes_on() {
+fn the_end_reason_is_kept_until_resume() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = create(directory.path());
     for ended in [
@@ -183,7 +183,7 @@ fn a_run_out_of_sequence_is_refused() {
 }
 
 #[test]
-fn changed_facts_are_told() {
+fn reports_changed_facts() {
     let plan = StoredPlan::new(fixture::ladder(), facts(), 0);
     assert_eq!(plan.changed_facts(&facts()), Vec::<String>::new());
     let mut now = facts();
@@ -196,4 +196,31 @@ fn changed_facts_are_told() {
             "cpu-model was not known when the study began, now x"
         ]
     );
+}
+
+#[test]
+fn a_plan_that_would_be_too_long_to_read_is_not_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results");
+    let mut facts = facts();
+    facts.warnings = vec!["x".repeat(plan::MAX_DOCUMENT_BYTES as usize)];
+    let error = Store::create(&path, &fixture::ladder(), facts, 0).unwrap_err();
+    assert!(matches!(error, StoreError::Unreadable { .. }), "{error}");
+    assert!(error.to_string().contains("expected at most 16777216"), "{error}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn texts_of_a_far_end_are_stored_and_read_without_escape_sequences() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut facts = facts();
+    facts.facts.insert("kernel".to_owned(), "6.12\u{1b}[2J\nerror: x".to_owned());
+    let mut store = Store::create(directory.path(), &fixture::ladder(), facts, 0).unwrap();
+    let reason = "far end: \u{9b}31m";
+    store.append(&fixture::run(0, 0, None, fixture::failed(reason))).unwrap();
+    assert_eq!(store.plan().facts.facts["kernel"], "6.12\u{fffd}[2J error: x");
+    let read = Store::read(directory.path()).unwrap();
+    assert_eq!(read.plan.facts, store.plan().facts);
+    assert_eq!(read.runs[0].failure().unwrap().reason, "far end: \u{fffd}31m");
+    assert_eq!(read.runs, store.runs());
 }

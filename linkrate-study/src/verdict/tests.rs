@@ -154,7 +154,7 @@ fn client_cpu() {
 }
 
 #[test]
-fn other_programs_on_a_client_cpu_that_is_the_bound_are_told() {
+fn reports_other_programs_on_a_client_cpu_that_is_the_bound() {
     let busy = Shares { client: cpu(98.0), client_others_percent: CLIENT_OTHERS_PERCENT, ..calm() };
     assert_eq!(
         said(&busy),
@@ -307,7 +307,7 @@ fn a_scaled_testbed_is_named() {
 }
 
 #[test]
-fn a_document_has_the_sentence_and_each_direction() {
+fn the_document_has_the_sentence_and_each_direction() {
     let document = serde_json::to_value(judge(&both_ways(99.6, 88.7))).unwrap();
     assert!(document["verdict"].as_str().unwrap().starts_with("transmit is bound by the link"));
     assert_eq!(

@@ -1,34 +1,25 @@
-//! Joining a running host: a program in its namespaces, or a socket.
+//! Joining a running host: a program in its namespaces, or sockets.
 //!
 //! A process enters namespaces while it has one thread, as setns(2) requires for a user namespace:
 //! between fork and exec, or in the calling process just before it executes another program.
 
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use linkrate_terms::CpuSet;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{SysError, SysResult};
 use crate::sched;
-
-/// The most connections that wait to be accepted.
-const BACKLOG: i32 = 16;
 
 /// The effective user id of the caller, in its user namespace.
 pub fn user() -> u32 {
@@ -116,41 +107,6 @@ impl Namespaces {
         Ok(())
     }
 
-    /// Listens in the network namespace under an abstract name, as
-    /// [`local_socket::listen`](crate::local_socket::listen) does in the caller's. Only a process
-    /// inside can create such a socket, so a forked child creates it and passes it over.
-    ///
-    /// # Errors
-    /// `EADDRINUSE` when a process listens there under that name already; errors of fork(2) and
-    /// setns(2).
-    pub fn listen(&self, name: &str) -> SysResult<UnixListener> {
-        let failed = |error| SysError::new("listen in a host on socket", format!("@{name}"), error);
-        let address = SocketAddrUnix::new_abstract_name(name.as_bytes())
-            .map_err(|error| failed(error.into()))?;
-        let (here, there) = UnixStream::pair().map_err(failed)?;
-        // if the child cannot start, the socket ends without a message
-        here.set_nonblocking(true).map_err(failed)?;
-        // SAFETY: the child makes raw system calls only until it exits without running destructors
-        // or exit handlers; see `make_listener`.
-        let child = unsafe { libc::fork() };
-        if child < 0 {
-            return Err(failed(io::Error::last_os_error()));
-        }
-        if child == 0 {
-            let errno = match self.make_listener(&address, &there) {
-                Ok(()) => 0,
-                Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
-            };
-            // SAFETY: ends the child here; error numbers that matter are below 256.
-            unsafe { libc::_exit(errno) };
-        }
-        match super::probe::exit_code_of(child).map_err(failed)? {
-            Some(0) => take_descriptor(&here).map(UnixListener::from).map_err(failed),
-            Some(errno) => Err(failed(io::Error::from_raw_os_error(errno))),
-            None => Err(failed(io::Error::other("the child that creates it was killed"))),
-        }
-    }
-
     /// Creates two UDP sockets in the network namespace, on its loopback interface, which must be
     /// up. A temporary thread creates them.
     ///
@@ -167,22 +123,6 @@ impl Namespaces {
         let made =
             made.unwrap_or_else(|_| Err(io::Error::other("the thread that creates them died")));
         made.map_err(|error: io::Error| SysError::new("create sockets in", "a host", error))
-    }
-
-    /// Async-signal-safe.
-    fn make_listener(&self, address: &SocketAddrUnix, to: &UnixStream) -> io::Result<()> {
-        self.enter(false)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        rustix::net::bind(&socket, address)?;
-        rustix::net::listen(&socket, BACKLOG)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        let descriptors = [socket.as_fd()];
-        control.push(SendAncillaryMessage::ScmRights(&descriptors));
-        rustix::net::sendmsg(to, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
-        Ok(())
     }
 
     /// Enters the namespaces with the calling thread. Async-signal-safe.
@@ -269,18 +209,4 @@ impl Drop for Guest {
         // drop cannot report an error
         let _ = self.end(Duration::from_secs(2));
     }
-}
-
-/// The descriptor that the child passed over.
-fn take_descriptor(from: &UnixStream) -> io::Result<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let mut parts = [IoSliceMut::new(&mut byte)];
-    rustix::net::recvmsg(from, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let descriptor = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    descriptor.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }

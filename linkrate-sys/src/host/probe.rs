@@ -96,7 +96,7 @@ unsafe fn rehearse(
 }
 
 /// Waits for a forked child. `None` if a signal ended it.
-pub(super) fn exit_code_of(child: libc::pid_t) -> io::Result<Option<i32>> {
+fn exit_code_of(child: libc::pid_t) -> io::Result<Option<i32>> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is writable; the child is the caller's own and not yet waited for.

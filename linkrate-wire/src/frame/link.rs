@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_cut_off_has_no_addresses() {
+    fn a_truncated_header_has_no_addresses() {
         let tagged = frame(&[[0x81, 0, 0, 5]]);
         for length in 0..16 {
             assert_eq!(Addresses::of(&tagged[..length]), None, "{length}");

@@ -8,7 +8,7 @@
 //!
 //! with D the message bytes, 56 = 20 TCP + 20 IP + 8 LLC/SNAP + 8 AAL5 trailer, and p the padding
 //! to whole cells. [`Link::published_formula`] is that. A real packet is bounded by the MTU, and
-//! Linux adds TCP timestamps. [`Link::limit`] is that, and a measurement may be held against it.
+//! Linux adds TCP timestamps. [`Link::limit`] is that, and a measurement can be compared with it.
 
 use linkrate_terms::BitRate;
 

@@ -1,6 +1,6 @@
 //! How an IP packet becomes a unit of its link.
 
-use linkrate_terms::BitRate;
+use linkrate_terms::{BitRate, Model, PortKnobs};
 
 use super::{LinkLaw, atm, ethernet};
 
@@ -29,6 +29,17 @@ pub enum Framing {
 impl Framing {
     /// Ethernet II without a VLAN tag.
     pub const ETHERNET: Self = Self::Ethernet { vlan_tags: 0, snap: false };
+
+    /// The framing of a model's ports with these knobs. ATM ports speak Classical IP.
+    #[must_use]
+    pub fn of(model: &Model, knobs: &PortKnobs) -> Self {
+        match LinkLaw::of(model) {
+            LinkLaw::Ethernet => {
+                Self::Ethernet { vlan_tags: u8::from(knobs.vlan > 0), snap: knobs.snap }
+            }
+            LinkLaw::Atm => Self::ClassicalIp,
+        }
+    }
 
     /// The law of the line that carries such units.
     #[must_use]
@@ -82,7 +93,7 @@ impl Framing {
     }
 }
 
-/// One direction of a link: its rate, and what it carries packets in.
+/// One direction of a link: its rate, and its framing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// Bits per second of the line: frames, preambles and gaps on Ethernet, named above the line
@@ -129,6 +140,22 @@ mod tests {
             assert_eq!(framing.header(), header, "{framing:?}");
             assert_eq!(framing.unit(1500), 1500 + header, "{framing:?}");
             assert_eq!(framing.largest_packet(), largest, "{framing:?}");
+        }
+    }
+
+    #[test]
+    fn a_model_says_what_its_links_carry() {
+        use linkrate_terms::model::{self, LinkKind};
+
+        let model = model::find("gigabit").unwrap();
+        let tagged = PortKnobs { vlan: 5, snap: true, ..model.defaults.clone() };
+        assert_eq!(Framing::of(&model, &model.defaults), Framing::ETHERNET);
+        assert_eq!(Framing::of(&model, &tagged), Framing::Ethernet { vlan_tags: 1, snap: true });
+        for (link, law) in [(LinkKind::Ethernet, LinkLaw::Ethernet), (LinkKind::Atm, LinkLaw::Atm)]
+        {
+            let model = Model { link, ..model.clone() };
+            assert_eq!(LinkLaw::of(&model), law);
+            assert_eq!(Framing::of(&model, &tagged).law(), law);
         }
     }
 

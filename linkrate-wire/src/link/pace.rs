@@ -2,7 +2,7 @@
 
 use linkrate_terms::BitRate;
 
-/// Binary places of a fraction of a picosecond: what is beyond them is lost in no frame.
+/// Binary places of a fraction of a picosecond: enough for every frame length.
 const PLACES: u32 = 32;
 
 /// The time of an octet, prepared once, so that a frame costs two multiplications of whole numbers.

@@ -57,6 +57,10 @@ pub enum AdapterCommand {
         common: Common,
     },
     /// Capture a port's packets to a pcapng file, before and after offloads
+    ///
+    /// This command opens the file with its own rights, and the lab writes to it. A FIFO is opened
+    /// when a program reads it. Packets that the file takes too slowly are left out and counted
+    /// (captureLost).
     Capture(CaptureArgs),
     /// Set the link of a port down or up, or to another rate
     Link {
@@ -85,11 +89,11 @@ pub enum AdapterCommand {
     },
     /// Set the VLANs of the switch port that a port is connected to
     ///
-    /// access=VLAN: the switch port is a member of one VLAN, and its frames have no tag on the
-    /// link. trunk=VLANS: it is a member of these VLANS, and their frames have a tag. native=VLAN,
-    /// in addition to trunk: it is a member of one more VLAN, whose frames have no tag. The switch
-    /// drops frames of any other VLAN and counts them (switchDropVlan). all: it is a member of
-    /// every VLAN, and the switch adds and removes no tag.
+    /// access=VLAN makes the switch port a member of one VLAN; its frames have no tag on the link.
+    /// trunk=VLANS makes it a member of several VLANs; their frames have a tag. native=VLAN, together
+    /// with trunk, adds one VLAN whose frames have no tag. all makes it a member of every VLAN; the
+    /// switch then adds and removes no tag. The switch drops frames of any other VLAN and counts
+    /// them (switchDropVlan).
     Vlan {
         /// Port: eth0, or client-0 for the port of a client
         port: String,
@@ -116,7 +120,7 @@ pub struct Common {
 pub struct CaptureArgs {
     /// Port: eth0, or client-0 for the port of a client
     pub port: String,
-    /// File; it is written until --stop
+    /// File or FIFO; the lab writes to it until --stop
     #[arg(required_unless_present = "stop", conflicts_with = "stop")]
     pub file: Option<PathBuf>,
     /// Capture for this time and wait for its end

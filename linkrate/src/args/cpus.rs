@@ -1,9 +1,41 @@
 //! Options about CPUs.
 
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use linkrate_terms::{CpuMeter, CpuSet};
+use linkrate_terms::{CpuMeter, CpuSet, TestbedSpec};
 
 use crate::exit::{Exit, Failure};
+
+/// The CPUs of each role, and the meter of their time.
+#[derive(Debug, Args)]
+pub struct CpuArgs {
+    /// CPUs of the system under test, for example 0 or 0-3
+    #[arg(long, value_name = "CPUS")]
+    pub sut_cpu: Option<String>,
+    /// CPUs of the clients and of linkrate itself
+    #[arg(long, value_name = "CPUS")]
+    pub client_cpu: Option<String>,
+    /// CPU meter: the kernel's idle time, or threads that count the time that no other thread uses
+    /// [default: auto, the idle time where the kernel keeps it exactly]
+    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
+    pub cpu_meter: Option<CpuMeter>,
+}
+
+impl CpuArgs {
+    /// Sets these options on a testbed. An option that is not given changes nothing.
+    pub fn apply(&self, testbed: &mut TestbedSpec) -> Result<(), Failure> {
+        for (option, given, cpus) in [
+            ("--sut-cpu", &self.sut_cpu, &mut testbed.sut_cpus),
+            ("--client-cpu", &self.client_cpu, &mut testbed.client_cpus),
+        ] {
+            if let Some(given) = parse_cpus(option, given)? {
+                *cpus = Some(given);
+            }
+        }
+        testbed.cpu_meter = self.cpu_meter.unwrap_or(testbed.cpu_meter);
+        Ok(())
+    }
+}
 
 /// Reads the CPUs that an option names.
 pub fn parse_cpus(option: &str, given: &Option<String>) -> Result<Option<CpuSet>, Failure> {
@@ -12,7 +44,7 @@ pub fn parse_cpus(option: &str, given: &Option<String>) -> Result<Option<CpuSet>
 }
 
 /// Reads the name of a CPU meter.
-pub fn cpu_meters() -> impl TypedValueParser<Value = CpuMeter> {
+fn cpu_meters() -> impl TypedValueParser<Value = CpuMeter> {
     let words = PossibleValuesParser::new(CpuMeter::ALL.map(CpuMeter::word));
     words.map(|word| CpuMeter::from_word(&word).unwrap_or_default())
 }

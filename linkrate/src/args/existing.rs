@@ -9,11 +9,13 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Existing interfaces")]
 pub struct ExistingArgs {
-    /// Measure this existing interface of this host; repeat it for several, each a port
+    /// Existing interface of this host to measure; repeat the option for several, each of which is a
+    /// port
     #[arg(long, value_name = "NAME", requires = "client")]
     pub interface: Vec<String>,
-    /// The client at its far end: ssh:HOST, ssh:USER@HOST, or interface:NAME for another interface
-    /// of this host, with ,ADDRESS where the client has several; repeat it for several
+    /// Client at the far end: ssh:HOST, ssh:USER@HOST, or interface:NAME for another interface of
+    /// this host; with ,ADDRESS if the client has several addresses; repeat the option for several
+    /// clients
     #[arg(long, value_name = "CLIENT", requires = "interface")]
     pub client: Vec<FarEnd>,
     /// The linkrate program at the far end of ssh [default: linkrate]

@@ -68,7 +68,7 @@ pub struct UpArgs {
     /// Ports of the system under test; on veth the number of clients
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub ports: u32,
-    /// Clients behind each port, on a switch where there is more than one [default: 1]
+    /// Clients behind each port; a switch joins two or more [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub clients_per_port: Option<u32>,
     /// Share of the model's rates at which links and bus run [default: 1]

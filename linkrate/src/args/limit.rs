@@ -65,25 +65,25 @@ pub struct EthernetArgs {
 
 #[derive(Debug, Args)]
 pub struct AtmArgs {
-    /// SONET line rates: oc3c, oc12c, or for example 155.52M [default: oc3c,oc12c]
+    /// SONET line rates: oc3c, oc12c, or a rate such as 155.52M [default: oc3c,oc12c]
     #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = atm_rate)]
     pub rate: Vec<BitRate>,
     /// Largest IP packets in bytes [default: 1500,9180; with --lane 1500,9218]
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = mtu)]
     pub mtu: Vec<u32>,
-    /// LAN Emulation instead of Classical IP: eight bytes more on each packet
+    /// LAN Emulation instead of Classical IP: eight more bytes in each packet
     #[arg(long)]
     pub lane: bool,
     /// The formula of the ATM paper instead of the limit of real packets
     ///
     /// T = D / (D + 56 + p) × 48/53 × 26/27 × line rate. A message of D bytes is one packet,
     /// however large. 56 bytes are TCP (20, no timestamps), IPv4 (20), LLC/SNAP (8) and the AAL5
-    /// trailer (8); p pads to whole cells. 48 of a cell's 53 bytes are not its header, 26 of 27
-    /// columns of a SONET frame carry cells.
+    /// trailer (8); p pads to whole cells. A cell of 53 bytes has a header of 5; 26 of the 27 columns
+    /// of a SONET frame carry cells.
     ///
-    /// Without --rate and --message it gives the ten values of the paper's appendix: they are
-    /// these, rounded to whole Mb/s, except one. For 4096 bytes at 622 Mb/s the paper prints 535,
-    /// which is the formula with its padding left out; with it, 532.
+    /// Without --rate and --message it prints the ten values of the paper's appendix, which rounds
+    /// them to whole Mb/s. One differs: for 4096 bytes at 622 Mb/s the paper prints 535, which is the
+    /// formula without padding; with padding it is 532.
     #[arg(long, conflicts_with_all = ["mtu", "lane", "udp", "ipv6", "no_timestamps"])]
     pub published_formula: bool,
     #[command(flatten)]
@@ -113,11 +113,11 @@ pub struct TrafficArgs {
 
 fn ethernet_rate(given: &str) -> Result<BitRate, String> {
     if given.trim().parse::<f64>().is_ok() {
-        return Err("a rate needs a unit; expected for example 10G or 100M".to_owned());
+        return Err("a rate needs a unit, for example 10G or 100M".to_owned());
     }
     if given.contains('B') {
-        // units are read whatever their case, but who writes B means eight times b
-        return Err("rates are bits per second; expected for example 10G or 10Gb/s".to_owned());
+        // B is a byte, which is eight bits
+        return Err("a rate is in bits per second, for example 10G or 10Gb/s".to_owned());
     }
     given.parse().map_err(|error: linkrate_terms::units::UnitError| error.to_string())
 }
@@ -129,7 +129,7 @@ fn atm_rate(given: &str) -> Result<BitRate, String> {
     }
     if word.starts_with(|first: char| first.is_alphabetic()) {
         let nearest = did_you_mean(&word, ATM_WORDS.map(|(name, _)| name));
-        return Err(format!("expected oc3c, oc12c or for example 155.52M{nearest}"));
+        return Err(format!("expected oc3c, oc12c or a rate such as 155.52M{nearest}"));
     }
     ethernet_rate(given)
 }

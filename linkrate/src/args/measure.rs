@@ -1,9 +1,8 @@
 //! Arguments of `linkrate measure`.
 
 use clap::Args;
-use linkrate_terms::CpuMeter;
 
-use super::cpus::cpu_meters;
+use super::cpus::CpuArgs;
 use super::existing::ExistingArgs;
 use super::settings::Settings;
 
@@ -20,16 +19,8 @@ pub struct MeasureArgs {
     /// Share of the model's rates at which links and bus run [default: 1]
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
-    /// CPUs of the system under test, for example 0 or 0-3
-    #[arg(long, value_name = "CPUS")]
-    pub sut_cpu: Option<String>,
-    /// CPUs of the clients and of linkrate itself
-    #[arg(long, value_name = "CPUS")]
-    pub client_cpu: Option<String>,
-    /// CPU meter: the kernel's idle time, or threads that count the time that no other thread uses
-    /// [default: auto, the idle time where the kernel keeps it exactly]
-    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
-    pub cpu_meter: Option<CpuMeter>,
+    #[command(flatten)]
+    pub cpus: CpuArgs,
     /// Send by splice and receive with MSG_TRUNC: no copy at either end
     #[arg(long)]
     pub zero_copy: bool,

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use linkrate_terms::CpuMeter;
 
-use super::cpus::cpu_meters;
+use super::cpus::CpuArgs;
 use super::existing::ExistingArgs;
 
 /// `linkrate study ...`
@@ -21,7 +20,7 @@ pub enum StudyCommand {
     Show {
         /// A built-in study's name, or the path of a study file
         study: String,
-        /// Show the quick form: the cells that the section quick of the study file names
+        /// Show the quick form: the cells in [quick] of the study file
         #[arg(long)]
         quick: bool,
         /// Print one JSON document
@@ -106,10 +105,10 @@ pub enum CompareFormat {
 /// Documents with a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum SchemaOf {
-    /// Of study run, resume and report, and of measure
+    /// The document of study run, study resume, study report and measure
     #[default]
     Results,
-    /// Of study compare
+    /// The document of study compare
     Comparison,
 }
 
@@ -147,7 +146,7 @@ pub enum ReportFormat {
 pub struct StudyRunArgs {
     /// A built-in study's name, or the path of a study file
     pub study: String,
-    /// Run the quick form: the cells that the section quick of the study file names, in less than a minute
+    /// Run the quick form: the cells in [quick] of the study file, in less than a minute
     #[arg(long)]
     pub quick: bool,
     /// Sample where the CPU time goes, in every run; sampling costs CPU time
@@ -156,16 +155,8 @@ pub struct StudyRunArgs {
     /// Seed for the order of runs [default: that of the study]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
-    /// CPUs of the system under test, for example 0 or 0-3
-    #[arg(long, value_name = "CPUS")]
-    pub sut_cpu: Option<String>,
-    /// CPUs of the clients and of linkrate itself
-    #[arg(long, value_name = "CPUS")]
-    pub client_cpu: Option<String>,
-    /// CPU meter: the kernel's idle time, or threads that count the time that no other thread uses
-    /// [default: auto, the idle time where the kernel keeps it exactly]
-    #[arg(long, value_name = "METER", value_parser = cpu_meters())]
-    pub cpu_meter: Option<CpuMeter>,
+    #[command(flatten)]
+    pub cpus: CpuArgs,
     /// The results directory [default: results/STUDY-DATE-TIME]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,

@@ -14,18 +14,15 @@ use crate::exit::{Exit, Failure};
 /// Serves one controller on standard input and output.
 pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
     if !arguments.stdio {
-        return Err(Failure::new(
-            Exit::Usage,
-            "an agent needs to know how to reach its controller",
-        )
-        .with_hint(Some("linkrate agent --stdio")));
+        return Err(Failure::new(Exit::Usage, "linkrate agent needs --stdio")
+            .with_hint(Some("linkrate agent --stdio")));
     }
     let failed =
         |what: &'static str| move |error| Failure::new(Exit::Failure, format!("{what}: {error}"));
     // Ctrl-C at the controller's terminal is for the controller; it fails only for a process that
     // leads a group already, which no terminal signals as part of another
     let _ = rustix::process::setsid();
-    // interfaces are restored before a signal ends the process
+    // after a signal the agent restores the settings that it changed, and then ends
     let (signals, signalled) = UnixStream::pair().map_err(failed("signals"))?;
     for signal in [SIGTERM, SIGHUP, SIGINT] {
         let signalled = signalled.try_clone().map_err(failed("signals"))?;

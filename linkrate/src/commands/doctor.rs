@@ -4,6 +4,7 @@
 mod restore;
 mod self_test;
 mod tuning;
+mod wrap;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -18,12 +19,10 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::{print, terminal_style};
 use crate::program::this_program;
+use wrap::{PIPE_WIDTH, wrap};
 
 /// Version of the JSON document.
 const DOCTOR_FORMAT: u32 = 2;
-
-/// Width of the text without a terminal, and the largest width on a terminal.
-const PIPE_WIDTH: usize = 100;
 
 /// Columns of the longest state word.
 const STATE_WIDTH: usize = 7;
@@ -148,47 +147,6 @@ fn summary(findings: &[Finding], can_measure: bool) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// Breaks lines at blanks, except inside a command in backquotes that fits on a line, so that
-/// people can copy it. Replaces control characters by blanks.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for piece in pieces(text, width) {
-        let line = lines.last_mut().expect("never empty");
-        if line.is_empty() {
-            line.push_str(&piece);
-        } else if line.chars().count() + 1 + piece.chars().count() <= width {
-            line.push(' ');
-            line.push_str(&piece);
-        } else {
-            lines.push(piece);
-        }
-    }
-    lines
-}
-
-/// Words, and whole commands in backquotes.
-fn pieces(text: &str, width: usize) -> Vec<String> {
-    let mut pieces: Vec<String> = Vec::new();
-    let mut command: Vec<&str> = Vec::new();
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    for word in words.filter(|word| !word.is_empty()) {
-        let was_open = !command.is_empty();
-        let toggles = word.matches('`').count() % 2 == 1;
-        command.push(word);
-        if was_open == toggles {
-            let whole = command.join(" ");
-            match whole.chars().count() <= width {
-                true => pieces.push(whole),
-                false => pieces.extend(command.iter().map(|word| (*word).to_owned())),
-            }
-            command.clear();
-        }
-    }
-    // words after an unmatched backquote
-    pieces.extend(command.into_iter().map(str::to_owned));
-    pieces
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,19 +177,5 @@ mod tests {
         ");
         let colored = text(&findings, true, 60, true);
         assert!(colored.contains("\u{1b}[1;31mmissing\u{1b}[0m"));
-    }
-
-    #[test]
-    fn nothing_that_drives_a_terminal_passes() {
-        assert_eq!(wrap("a\u{1b}[31m b\nc", 80), ["a [31m b c"]);
-        assert_eq!(wrap("", 80), [""]);
-        assert_eq!(wrap("wider-than-the-room x", 5), ["wider-than-the-room", "x"]);
-    }
-
-    #[test]
-    fn a_command_stays_in_one_piece_where_it_fits() {
-        assert_eq!(wrap("run `a -b c`, then `d`", 10), ["run", "`a -b c`,", "then `d`"]);
-        assert_eq!(wrap("run `a -b c` now", 6), ["run `a", "-b c`", "now"]);
-        assert_eq!(wrap("it`s one quote", 9), ["it`s one", "quote"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, stderr, stdout};
 
 use linkrate_report::limit::{Case, Formula, document, formula_document, formula_text, text};
+use linkrate_sys::tell;
 use linkrate_terms::{BitRate, ByteSize};
 use linkrate_wire::limits::{Cut, IpVersion, LimitError, Traffic, Transport};
 use linkrate_wire::link::atm::{OC3C, OC12C};
@@ -91,7 +92,7 @@ fn show(
     }
     print(&text(&cases, terminal_style().1))?;
     if cases.len() > 1 && stdout().is_terminal() && stderr().is_terminal() {
-        eprintln!("\nhint: one --rate and one --mtu show where every byte goes");
+        tell::line("\nhint: give one --rate and one --mtu to see where every byte goes");
     }
     Ok(Exit::Success)
 }

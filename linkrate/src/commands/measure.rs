@@ -16,7 +16,6 @@ use linkrate_terms::units::parse_duration;
 use linkrate_terms::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
 
 use super::testbed::testbed_of;
-use crate::args::cpus::parse_cpus;
 use crate::args::measure::MeasureArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -24,7 +23,7 @@ use crate::output::{print, terminal_style};
 use crate::program::this_program;
 use crate::progress::StudyProgress;
 
-/// Runs the workload and prints what it gave.
+/// Runs the workload and prints its figures.
 pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     let study = study_of(arguments)?;
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
@@ -65,7 +64,7 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
 /// A study of one cell from the arguments.
 fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
-    let testbed = match arguments.existing.interfaces()? {
+    let mut testbed = match arguments.existing.interfaces()? {
         Some(on) => on_existing(arguments, on)?,
         None => testbed_of(
             arguments.adapter.as_deref().unwrap_or(adapter::DEFAULT),
@@ -88,6 +87,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         return Err(usage(message));
     }
     let setup = setup_of(arguments, &testbed)?;
+    arguments.cpus.apply(&mut testbed)?;
     let spec = RunSpec {
         task: Task::Workload(setup.workload),
         interface: setup.interface,
@@ -107,9 +107,6 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             clients: setup.clients,
             ports: setup.ports.unwrap_or(1),
             queues: spec.interface.queues.unwrap_or(1),
-            sut_cpus: parse_cpus("--sut-cpu", &arguments.sut_cpu)?,
-            client_cpus: parse_cpus("--client-cpu", &arguments.client_cpu)?,
-            cpu_meter: arguments.cpu_meter.unwrap_or_default(),
             ..testbed
         },
         factors: Vec::new(),
@@ -144,8 +141,9 @@ fn on_existing(arguments: &MeasureArgs, on: Interfaces) -> Result<TestbedSpec, F
         ("--scale", arguments.scale.is_some()),
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-        let message =
-            format!("{option} cannot go with --interface: an existing interface has no model");
+        let message = format!(
+            "{option} cannot be combined with --interface; an existing interface has no model"
+        );
         return Err(Failure::new(Exit::Usage, message));
     }
     Ok(TestbedSpec::default().on_interfaces(on))
@@ -180,7 +178,9 @@ fn setup_of(arguments: &MeasureArgs, testbed: &TestbedSpec) -> Result<Setup, Fai
     for (key, _) in given {
         if !keys::is_used(key, setup.workload.kind) {
             let kind = keys::kind_name(setup.workload.kind);
-            return Err(usage(format!("--{key} means nothing to a {kind} workload")));
+            return Err(usage(format!(
+                "--{key} has no effect on kind {kind}; leave it out, or set another --kind"
+            )));
         }
     }
     setup.settle(testbed);

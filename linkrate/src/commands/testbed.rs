@@ -24,7 +24,7 @@ pub fn testbed_of(
             [("--clients-per-port", clients_per_port.is_some()), ("--scale", scale.is_some())];
         if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
             let hint = "leave it out, or choose a model, for example --adapter gigabit";
-            return Err(usage(format!("{option}: a veth pair does not have it; {hint}")));
+            return Err(usage(format!("{option} does not apply to a veth pair; {hint}")));
         }
     }
     let scale = scale.unwrap_or(1.0);

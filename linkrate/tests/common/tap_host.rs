@@ -63,7 +63,8 @@ pub fn ip(arguments: &str) {
 /// A TAP without offloads, of the largest MTU, with room for `frames` frames that wait; not up yet.
 pub fn tap(name: &str, frames: usize) -> OwnedFd {
     assert_eq!(VNET_HEADER_BYTES, Form::Plain.length());
-    let tap = Tap::open(name, 1).expect("a TAP").into_queues().remove(0);
+    let tap = Tap::open(name, 1).expect("a TAP");
+    let tap = tap.queues()[0].try_clone().expect("its queue");
     tap::set_offloads(&tap, Offloads::NONE).expect("no offloads");
     let mut route = RouteSocket::open().expect("netlink");
     // frees its places in batches (__ptr_ring_discard_one, include/linux/ptr_ring.h)

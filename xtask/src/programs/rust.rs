@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_have_arguments_and_what_is_added() {
+    fn finds_added_arguments_of_calls() {
         let source = Source::read(
             "fn run(x: u8) { const ALL: &[&str] = &[\"a\", \"b\"];\n\
              let words = format!(\"ping {{}} -c {n}\");\n\

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_functions_and_variables_are_no_programs() {
+    fn finds_no_programs_in_loops_functions_and_variables() {
         let script = "for try in 1 2; do head -c 9 /dev/zero > /dev/udp/x; done\n\
                       attempt() { \"$@\" >\"$OUT/$NAME\"; cat x; }\nNAME=a attempt \"$PROGRAM\" run\n\
                       while :; do sleep 1; done; trap 'curl' TERM; \u{fffc} lab show && x=$(uname -r)";

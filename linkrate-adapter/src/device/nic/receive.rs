@@ -10,12 +10,13 @@ use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Burst, WireFrame};
 use crate::interface::rings::RxDescriptor;
 
-/// How long a frame may wait for the bus: what the receive FIFO holds, at 10 Gb/s some 256 KB.
+/// How long a frame may wait for the bus in the receive FIFO: at 10 Gb/s about 256 KB.
 const FIFO_PS: u64 = 200_000_000;
 
 impl Nic {
     /// Takes frames whose last bit came at `at_ps`.
     pub(super) fn arrived(&mut self, burst: Burst, at_ps: u64, now_ps: u64) {
+        self.active_ps = now_ps;
         if !self.links[0].received(&burst) {
             return;
         }
@@ -23,7 +24,7 @@ impl Nic {
         let counters = &shared.counters;
         if shared.capture.is_on() {
             for frame in burst.each() {
-                shared.capture.wire(clock.monotonic_ns(at_ps), false, &frame, counters);
+                shared.capture.link(0, clock.monotonic_ns(at_ps), false, &frame, counters);
             }
         }
         if self.bus.is_some() {
@@ -35,11 +36,11 @@ impl Nic {
 
     /// Takes a frame that the bus has to carry to the host's memory first.
     fn receive_over_bus(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
-        let Self { shared, clock, bus: Some(bus), .. } = self else { return };
-        // a device thread that is late has kept the frame waiting itself
+        let Self { shared, links, clock, bus: Some(bus), .. } = self else { return };
+        // the lateness of the device thread is not the bus's backlog
         if bus.backlog_ps(clock.monotonic_ns(now_ps.max(at_ps))) > FIFO_PS {
             shared.counters.rx_drop_fifo.add(1);
-            shared.link.counters.in_discards.add(1);
+            links[0].shared.counters.in_discards.add(1);
             return;
         }
         let bytes = frame.len() + DESCRIPTOR_BYTES;
@@ -51,7 +52,7 @@ impl Nic {
         }
     }
 
-    /// Takes what the bus has carried by now.
+    /// Takes the frames that the bus has carried by now.
     pub(super) fn carried(&mut self, now_ps: u64) -> bool {
         let mut any = false;
         while self.on_bus.front().is_some_and(|(done_ps, _)| *done_ps <= now_ps)
@@ -63,7 +64,7 @@ impl Nic {
         any
     }
 
-    /// Frames that are in the adapter's hands.
+    /// Processes frames that the adapter has received.
     fn take(&mut self, burst: Burst, at_ps: u64) {
         if let Some(vnet) = burst.untouched().copied() {
             let queue = match Headers::parse_parts(burst.head(), burst.tail().len()) {
@@ -84,21 +85,21 @@ impl Nic {
         }
     }
 
-    /// A frame that goes the usual way.
+    /// Processes one frame: checks, steering, merging.
     fn take_one(&mut self, frame: WireFrame, at_ps: u64) {
         let Ok(headers) = Headers::parse_parts(frame.head(), frame.tail().len()) else {
             self.shared.counters.rx_drop_malformed.add(1);
-            self.shared.link.counters.in_errors.add(1);
+            self.link_counters().in_errors.add(1);
             return;
         };
         if frame.len() > self.limits.largest_frame + headers.link.encapsulation() {
-            self.shared.link.counters.too_long.add(1);
-            self.shared.link.counters.in_errors.add(1);
+            self.link_counters().too_long.add(1);
+            self.link_counters().in_errors.add(1);
             return;
         }
         if !self.is_of_its_vlan(&frame, &headers) {
             self.shared.counters.rx_drop_vlan.add(1);
-            self.shared.link.counters.in_discards.add(1);
+            self.link_counters().in_discards.add(1);
             return;
         }
         let verified = self.knobs.rx_checksum && self.verify(&frame, &headers);
@@ -113,10 +114,10 @@ impl Nic {
         let offered = if verified {
             coalescer.offer_verified(frame.into(), &headers)
         } else {
-            // verifies by itself, and hands up what is held of the flow first
+            // verifies the frame, and hands up the held packet of the flow first
             coalescer.offer(frame.into())
         };
-        // what was held was verified before; the last one is this frame, unless it is held now
+        // held packets were verified before; the last packet is this frame, unless it is held now
         let mut flushed = offered.flushed.into_iter().peekable();
         while let Some(delivery) = flushed.next() {
             let held = offered.kept || flushed.peek().is_some();
@@ -124,8 +125,8 @@ impl Nic {
         }
     }
 
-    /// Merges frames that go on where the one before them ended, and gives back the others. With
-    /// several queues all take the usual way, since the steering tables are to see them.
+    /// Merges frames that continue the flow of the frame before them, and returns the rest. With
+    /// several queues it returns all frames, because the steering tables must see them.
     fn take_next(&mut self, burst: Burst, at_ps: u64) -> Option<Burst> {
         if !self.knobs.lro || !self.knobs.rx_checksum || self.interface.queues() > 1 {
             return Some(burst);
@@ -141,14 +142,15 @@ impl Nic {
         offered.rest
     }
 
-    /// A port with a VLAN takes its own frames alone; one without takes all, tags and all.
+    /// Whether the port takes the frame: a port with a VLAN takes frames of this VLAN, a port without
+    /// a VLAN takes all frames, with their tags.
     fn is_of_its_vlan(&self, frame: &WireFrame, headers: &Headers) -> bool {
         let outer_tag = || headers.link.outer_tag(frame.head());
         self.knobs.vlan == 0 || outer_tag().is_some_and(|tag| tag.vlan() == self.knobs.vlan)
     }
 
-    /// The link header of a packet without SNAP and the port's own tag, and how much of the packet
-    /// it stands for. `None` where there is nothing to take off.
+    /// The link header of a packet without SNAP and the port's own tag, and the number of bytes that
+    /// it replaces. `None` for a packet with neither.
     fn plain(&self, head: &[u8], headers: &Headers) -> Option<(LinkHeader, usize)> {
         let tag = if self.knobs.vlan == 0 { Tag::Keep } else { Tag::Strip };
         if tag == Tag::Keep && !headers.link.snap {
@@ -158,8 +160,8 @@ impl Nic {
         Some((plain.link, headers.link.length))
     }
 
-    /// Hands a packet up, without the port's own tag and SNAP, and with what is known of its
-    /// checksum. `known` are the headers of a frame that was parsed just before.
+    /// Hands a packet up, without the port's own tag and SNAP. `verified` says that its checksums are
+    /// right. `known` are the headers, if the caller has parsed them.
     fn hand_up(
         &mut self,
         queue: usize,
@@ -196,7 +198,7 @@ impl Nic {
         self.push(queue, RxDescriptor { vnet, delivery, replaced, unmade }, at_ps);
     }
 
-    /// Verifies all checksums of a frame. True when there are some and all are right.
+    /// Verifies all checksums of a frame. True if the frame has checksums and all are right.
     fn verify(&self, frame: &WireFrame, headers: &Headers) -> bool {
         let counters = &self.shared.counters;
         let network = headers.network_checksum_verifies(frame.head());
@@ -207,14 +209,14 @@ impl Nic {
             }
             Verification::None if network => false,
             _ => {
-                // the host looks for itself, and counts it too
+                // the host verifies such frames itself, and counts them too
                 counters.rx_checksum_bad.add(1);
                 false
             }
         }
     }
 
-    /// Hands up what merging gave; a frame that stayed alone with what is known of its checksum.
+    /// Hands up a packet that merging released. `verified` is about a frame that was not merged.
     pub(super) fn deliver(
         &mut self,
         queue: usize,
@@ -247,14 +249,14 @@ impl Nic {
             self.shared.queue_frames[queue].add(frames);
         } else {
             self.shared.counters.rx_drop_ring.add(frames);
-            self.shared.link.counters.in_discards.add(frames);
+            self.link_counters().in_discards.add(frames);
         }
     }
 }
 
-/// How a TAP is told that the checksum of TCP or UDP was verified: as one that is still to be made,
-/// with the sum of the pseudo-header in its place. The mark "verified" (DATA_VALID) is for drivers
-/// of virtio devices; a TAP does not look at it.
+/// Tells a TAP that the checksum of TCP or UDP was verified: as a checksum that is still to be made,
+/// with the sum of the pseudo-header in its place. The flag for verified checksums (DATA_VALID) is
+/// for drivers of virtio devices; a TAP ignores it.
 fn left_to_be_made(head: &[u8], headers: &Headers) -> (Option<Checksum>, Option<(usize, [u8; 2])>) {
     let Some(ChecksumPlace { at, offset, protocol }) = headers.checksum_place() else {
         return (None, None);

@@ -1,9 +1,9 @@
-//! Which queue a received frame goes to.
+//! The choice of a queue for a received frame.
 //!
-//! The hash picks an entry of the indirection table. With destination-port steering the table of
-//! ports comes first, which the drivers fill: a flow comes in on the queue it goes out on, where
-//! its process runs. Whatever changes, a flow changes its queue only when none of its frames waits
-//! in the old one.
+//! The hash picks an entry of the indirection table. With destination-port steering, the table of
+//! ports comes first. The drivers fill it, so that a flow comes in on the queue of its process, on
+//! which it also goes out. A flow changes its queue only when none of its frames waits in the old
+//! queue, whatever has changed.
 
 use linkrate_terms::Steering;
 use linkrate_wire::frame::Headers;
@@ -19,7 +19,7 @@ use crate::interface::Interface;
 pub(super) const MOST_QUEUES: usize = 64;
 /// Entries of the destination-port table.
 const ENTRIES: usize = 256;
-/// An entry unused for so long goes.
+/// An entry that is not used for this time is removed.
 const IDLE_NS: u64 = 10_000_000_000;
 
 /// Both ways to steer.
@@ -28,7 +28,7 @@ pub(super) struct Steer {
     hash: Toeplitz,
     indirection: Indirection,
     ports: PortTable,
-    /// What the tables are made for: how to steer, and over how many queues.
+    /// The steering and the number of queues that the tables were made for.
     made_for: (Steering, usize),
 }
 
@@ -42,8 +42,8 @@ impl Steer {
         }
     }
 
-    /// Points both tables at the queues in use. Ports that are in the table stay there until they
-    /// are idle, whatever comes after destination-port steering.
+    /// Points both tables at the queues in use. Ports stay in their table until they are idle, even
+    /// without destination-port steering.
     fn make_for(&mut self, steering: Steering, queues: usize, now_ns: u64, far: &[Progress]) {
         if self.made_for == (steering, queues) {
             return;
@@ -71,7 +71,7 @@ fn progress(interface: &Interface) -> [Progress; MOST_QUEUES] {
 }
 
 impl Nic {
-    /// Takes up what drivers saw.
+    /// Takes up the queues of flows that drivers have reported.
     pub(super) fn learn(&mut self) {
         if self.interface.queues() == 1 {
             return;

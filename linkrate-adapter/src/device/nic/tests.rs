@@ -7,12 +7,13 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::{BitRate, PortKnobs};
 use linkrate_wire::checksum::{Sum, pseudo_v4};
 use linkrate_wire::frame::{Headers, Verification};
+use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::Row;
 use linkrate_wire::vnet::{Checksum, Form, Gso, GsoKind, VnetHeader, complete_checksum_parts};
 use proptest::prelude::*;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::{Nic, PortLimits};
+use super::{LinkSpec, Mount, Nic, NicLimits, RingSizes};
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
 use crate::device::Device;
@@ -26,13 +27,16 @@ const HEADERS: usize = 14 + 20 + 32;
 /// Long after anything that was sent.
 const LATER_PS: u64 = 1 << 62;
 
-fn limits() -> PortLimits {
-    PortLimits {
-        rate: None,
+fn at(rate: Option<BitRate>) -> LinkSpec {
+    LinkSpec { law: LinkLaw::Ethernet, rate }
+}
+
+fn limits() -> NicLimits {
+    NicLimits {
+        link: at(None),
         largest_frame: 9014,
         superframe: 65_535,
-        transmit_ring: 64,
-        receive_ring: 256,
+        rings: RingSizes { transmit: 64, receive: 256 },
         hand_through: false,
     }
 }
@@ -51,13 +55,13 @@ struct End {
 }
 
 impl End {
-    fn new(limits: PortLimits, knobs: PortKnobs, queues: usize, bus: Option<Arc<Bus>>) -> Self {
+    fn new(limits: NicLimits, knobs: PortKnobs, queues: usize, bus: Option<Arc<Bus>>) -> Self {
         let shared =
-            Arc::new(PortShared::new("eth0".to_owned(), limits.rate, knobs, queues, Vec::new()));
+            Arc::new(PortShared::new("eth0".to_owned(), &[limits.link], knobs, queues, Vec::new()));
         let (mut tx, mut rx, mut all, mut device) = (vec![], vec![], vec![], vec![]);
         for _ in 0..queues {
-            let (tx_here, tx_device) = RingBuffer::new(limits.transmit_ring);
-            let (rx_device, rx_here) = RingBuffer::new(limits.receive_ring);
+            let (tx_here, tx_device) = RingBuffer::new(limits.rings.transmit);
+            let (rx_device, rx_here) = RingBuffer::new(limits.rings.receive);
             let (_, steering) = RingBuffer::new(1);
             let queue = Arc::new(QueueShared::new(Arc::new(Waker::new().unwrap())));
             device.push(Queue::new(Ends::Driver {
@@ -71,7 +75,8 @@ impl End {
             all.push(queue);
         }
         let interface = Interface::new(Arc::clone(&shared.interface), device);
-        let mut device = Nic::new(shared, limits, bus, DeviceClock::start(), interface);
+        let clock = DeviceClock::start();
+        let mut device = Nic::new(limits, Mount { shared, interface, bus, clock });
         device.refresh(&mut |_, _| {});
         Self { device, tx, rx, queues: all, posted_ns: monotonic_ns() }
     }
@@ -295,7 +300,7 @@ fn what_contradicts_itself_is_dropped_and_counted() {
 #[test]
 fn frames_leave_at_the_link_rate() {
     let rate = BitRate(1e9);
-    let mut port = End::new(PortLimits { rate: Some(rate), ..limits() }, quiet(), 1, None);
+    let mut port = End::new(NicLimits { link: at(Some(rate)), ..limits() }, quiet(), 1, None);
     let mut frames = Vec::new();
     while frames.len() < 100_000 {
         for _ in 0..60 {
@@ -330,7 +335,7 @@ fn both_directions_share_the_bus() {
 #[test]
 fn a_full_receive_ring_drops_and_counts() {
     let mut from = End::new(limits(), quiet(), 1, None);
-    let small = PortLimits { receive_ring: 4, ..limits() };
+    let small = NicLimits { rings: RingSizes { receive: 4, ..limits().rings }, ..limits() };
     let mut to = End::new(small, quiet(), 1, None);
     from.post(superframe(1000), &packet(&payload(10_000)));
     let frames = from.sent();
@@ -341,7 +346,7 @@ fn a_full_receive_ring_drops_and_counts() {
 #[test]
 fn interrupts_come_by_time_or_by_number() {
     let knobs = PortKnobs { rx_usecs: 50, rx_frames: 3, ..PortKnobs::default() };
-    let limits = PortLimits { rate: Some(BitRate(1e9)), ..limits() };
+    let limits = NicLimits { link: at(Some(BitRate(1e9))), ..limits() };
     let mut port = End::new(limits, knobs, 1, None);
     let queue = Arc::clone(&port.queues[0]);
     let frame = || WireFrame::copied(packet(b"x")).into();
@@ -370,14 +375,14 @@ fn interrupts_come_by_time_or_by_number() {
 #[test]
 fn adaptive_interrupts_wait_for_bulk_traffic_only() {
     let knobs = PortKnobs { rx_usecs: 250, rx_frames: 0, ..PortKnobs::default() };
-    let limits = PortLimits { rate: Some(BitRate(1e9)), ..limits() };
+    let limits = NicLimits { link: at(Some(BitRate(1e9))), ..limits() };
     let frame = |size| WireFrame::copied(packet(&payload(size))).into();
     let us = 1_000_000;
     // off a tick of the timer
     let start = 1_000_100 * us;
     let due = |port: &mut End, at_ps| {
         port.device.arrived(frame(1), at_ps, at_ps);
-        let due_ps = port.device.due_ps(0);
+        let due_ps = port.device.due_ps(at_ps);
         port.device.interrupt(at_ps + 250 * us);
         due_ps
     };
@@ -405,8 +410,35 @@ fn adaptive_interrupts_wait_for_bulk_traffic_only() {
 }
 
 #[test]
+fn ticks_replace_the_doorbell_while_there_is_traffic() {
+    let us = 1_000_000;
+    let knobs = PortKnobs { rx_usecs: 250, rx_frames: 0, ..PortKnobs::default() };
+    let limits = NicLimits { link: at(Some(BitRate(1e9))), ..limits() };
+    let frame = || WireFrame::copied(packet(b"x")).into();
+    let wants = |port: &mut End, now_ps| {
+        let due_ps = port.device.due_ps(now_ps);
+        (due_ps, port.device.shared.interface.wants_doorbell.load(Ordering::Relaxed))
+    };
+    let mut port = End::new(limits.clone(), knobs.clone(), 1, None);
+    let start = 1_000_100 * us;
+    assert_eq!(wants(&mut port, start), (None, true), "no traffic yet");
+    port.device.arrived(frame(), start, start);
+    assert_eq!(wants(&mut port, start), (Some(1_000_250 * us), false));
+    port.device.interrupt(1_000_250 * us);
+    assert_eq!(wants(&mut port, 1_000_250 * us), (Some(1_000_500 * us), false), "a response");
+    assert_eq!(wants(&mut port, 1_000_500 * us), (None, true), "no response came");
+    // an interrupt that comes with a number of frames waits for no tick
+    for (rx_usecs, rx_frames) in [(0, 0), (250, 2)] {
+        let knobs = PortKnobs { rx_usecs, rx_frames, ..knobs.clone() };
+        let mut port = End::new(limits.clone(), knobs, 1, None);
+        port.device.arrived(frame(), start, start);
+        assert!(wants(&mut port, start).1, "rx-usecs {rx_usecs}, rx-frames {rx_frames}");
+    }
+}
+
+#[test]
 fn completions_wait_for_the_link() {
-    let limits = PortLimits { rate: Some(BitRate(1e9)), ..limits() };
+    let limits = NicLimits { link: at(Some(BitRate(1e9))), ..limits() };
     let mut port = End::new(limits, quiet(), 1, None);
     port.post(superframe(1448), &packet(&payload(50_000)));
     let frames = port.sent();
@@ -429,19 +461,19 @@ fn completions_wait_for_the_link() {
 #[test]
 fn a_link_that_is_down_carries_nothing() {
     let mut port = End::new(limits(), quiet(), 1, None);
-    port.device.shared.link.set_up(false);
+    port.device.shared.first_link().set_up(false);
     port.post(needs_checksum(), &packet(b"lost"));
     assert!(port.sent().is_empty());
     assert!(port.received(vec![(WireFrame::copied(packet(b"lost")), 1)]).is_empty());
     assert_eq!((port.counted("txDropLinkDown"), port.counted("ifOutDiscards")), (1, 1));
-    port.device.shared.link.set_up(true);
+    port.device.shared.first_link().set_up(true);
     port.post(needs_checksum(), &packet(b"there"));
     assert_eq!(port.sent().len(), 1);
 }
 
 #[test]
 fn handed_through_means_untouched() {
-    let limits = PortLimits { hand_through: true, ..limits() };
+    let limits = NicLimits { hand_through: true, ..limits() };
     let mut from = End::new(limits.clone(), quiet(), 1, None);
     let mut to = End::new(limits, quiet(), 1, None);
     let (vnet, packet) = (superframe(1448), packet(&payload(50_000)));
@@ -453,7 +485,7 @@ fn handed_through_means_untouched() {
 #[test]
 fn what_leaves_together_arrives_as_each_by_itself() {
     for (lro, rate) in [(true, None), (false, None), (true, Some(BitRate(1e9)))] {
-        let limits = PortLimits { rate, ..limits() };
+        let limits = NicLimits { link: at(rate), ..limits() };
         let knobs = PortKnobs { lro, ..quiet() };
         let of = |together: bool| {
             let mut from = End::new(limits.clone(), knobs.clone(), 1, None);

@@ -7,20 +7,22 @@ use linkrate_sys::prefetch::prefetch;
 use linkrate_terms::PortKnobs;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
 use linkrate_wire::frame::{ChecksumPlace, FrameError, Headers, link};
+use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::Parts;
 use linkrate_wire::segment::{Cut, Request, SegmentError};
 use linkrate_wire::vnet::{self, Form, GsoKind, VnetError, VnetHeader};
 use linkrate_wire::{tso, uso};
 
-use super::{Nic, PortLimits};
+use super::{Nic, NicLimits};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
 use crate::interface::rings::TxDescriptor;
-use crate::pacing::{LAW, counted_octets};
+use crate::segment::earlier;
 
-/// What a port's transmit FIFO holds: so far ahead of the link it fetches packets. It fetches more
-/// whenever the device is awake, and is woken for it when so little is left. Where the link takes no
-/// time it fetches no more in one turn, so that what was cut is received before it leaves the cache.
+/// The size of a port's transmit FIFO: the device fetches packets so far ahead of the link. It
+/// fetches whenever its thread is awake, and the thread wakes when only the second amount is left. On
+/// a link without a rate it fetches no more than this in one turn, so that frames are received
+/// before they leave the cache.
 const FIFO_BYTES: u64 = 64 << 10;
 const FIFO_LOW_BYTES: u64 = 12 << 10;
 
@@ -30,7 +32,7 @@ const FETCH_AHEAD_S: f64 = 0.004;
 /// Packets of the host in one turn of the device.
 const BUDGET: usize = 64;
 
-/// A frame no longer than this lies with its headers, so that its block is free at once.
+/// A frame up to this length is copied to the headers, so that its block is free at once.
 const SHORT: usize = 256;
 
 /// Why a packet of the host is not sent.
@@ -51,7 +53,7 @@ pub(crate) enum Unsendable {
 }
 
 impl Nic {
-    /// Sends what is posted, as far ahead as the FIFO reaches. Frames go to `wire` with the time at
+    /// Sends posted packets, as far ahead as the FIFO reaches. Frames go to `wire` with the time at
     /// which their last bit is on the link. Says whether anything was sent.
     pub(super) fn send_posted(&mut self, now_ps: u64, wire: &mut impl FnMut(Burst, u64)) -> bool {
         let mut sent = false;
@@ -64,6 +66,7 @@ impl Nic {
             }
             let Some((queue, descriptor)) = self.interface.next_posted() else { break };
             sent = true;
+            self.active_ps = now_ps;
             bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, wire);
             self.interface.sent(queue, end_ps);
@@ -81,19 +84,37 @@ impl Nic {
         }
     }
 
-    /// When the next packet is to be fetched, as far as it is known before one is posted. Before
-    /// the FIFO runs low no doorbell is wanted: there is a time at which to look. To be asked once
-    /// the device has said that it will sleep.
+    /// When the device must fetch the next packet; `None` if a doorbell will say so. The device wants
+    /// no doorbell before its FIFO runs low, and before the next tick of the interrupt timer while
+    /// there is traffic, because these times are known. To be asked once the device thread has said
+    /// that it will sleep.
     pub(super) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
         let low_ps = self.link().free_at_ps().saturating_sub(self.link().time_ps(FIFO_LOW_BYTES));
         let busy = low_ps > now_ps;
         let due_ps = self.moderation().tick_before_ps(low_ps).filter(|tick_ps| *tick_ps > now_ps);
-        self.shared.interface.wants_doorbell.store(!busy, Ordering::Relaxed);
+        let low_ps = (busy || self.interface.has_posted()).then_some(due_ps.unwrap_or(low_ps));
+        let tick_ps = self.busy_tick_ps(now_ps);
+        self.shared.interface.wants_doorbell.store(!busy && tick_ps.is_none(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        (busy || self.interface.has_posted()).then_some(due_ps.unwrap_or(low_ps))
+        earlier(tick_ps, low_ps)
     }
 
-    /// Sends one packet of the host, and says when its last bit has left.
+    /// The next tick, while traffic makes it likely that there is something to do. What is posted
+    /// until then is early enough: its frames occupy the link from the time of their posting on,
+    /// and the far host learns of them at that tick. A doorbell would wake the device thread, at
+    /// the cost of an interrupt between CPUs, for nothing that anyone sees.
+    fn busy_tick_ps(&self, now_ps: u64) -> Option<u64> {
+        if !self.interface.has_drivers() {
+            // the device thread stamps what it fetches itself, so that it must not be late
+            return None;
+        }
+        let moderation = self.moderation();
+        // one tick without traffic is allowed: a response takes as long
+        let last_ps = moderation.tick_after_ps(moderation.tick_after_ps(self.active_ps)?)?;
+        moderation.tick_after_ps(now_ps).filter(|tick_ps| *tick_ps <= last_ps)
+    }
+
+    /// Sends one packet of the host. Returns the time at which its last bit has left.
     fn send(&mut self, descriptor: &TxDescriptor, wire: &mut impl FnMut(Burst, u64)) -> u64 {
         let shared = Arc::clone(&self.shared);
         let counters = &shared.counters;
@@ -107,8 +128,8 @@ impl Nic {
             &[descriptor.block.bytes(VNET_BYTES..descriptor.length)],
             counters,
         );
-        let link = &shared.link.counters;
-        if !shared.link.is_up() {
+        let link = &shared.first_link().counters;
+        if !shared.first_link().is_up() {
             link.tx_drop_link_down.add(1);
             link.out_discards.add(1);
             return ready_ps;
@@ -138,7 +159,7 @@ impl Nic {
         }
         let captured = shared.capture.is_on();
         let mut descriptor_bytes = DESCRIPTOR_BYTES;
-        // frames that leave together are handed over together, as all do that take no time
+        // frames with the same time travel as one burst, as on a link without a rate
         let (mut first, mut end_ps, mut octets) = (0, ready_ps, 0);
         for (index, frame) in train.cuts.iter().enumerate() {
             let length = frame.header.len() + frame.payload.len();
@@ -151,10 +172,11 @@ impl Nic {
             };
             descriptor_bytes = 0;
             let at = self.links[0].occupy(ready_ps + on_bus_ps, length);
-            octets += counted_octets(length);
+            octets += self.links[0].counted_octets(length);
             if captured {
                 let frame = Burst::of(&train, index..index + 1).first();
-                shared.capture.wire(self.clock.monotonic_ns(at.start_ps), true, &frame, counters);
+                let at_ns = self.clock.monotonic_ns(at.start_ps);
+                shared.capture.link(0, at_ns, true, &frame, counters);
             }
             let adjoins = index > first && train.cuts[index - 1].payload.end == frame.payload.start;
             if index > first && !(adjoins && at.end_ps == end_ps) {
@@ -170,7 +192,7 @@ impl Nic {
     }
 }
 
-/// What was done to a packet.
+/// The work on a packet.
 enum Kind {
     /// Nothing.
     Whole,
@@ -185,7 +207,7 @@ fn cut(
     train: &mut Train,
     block: &Arc<Block>,
     length: usize,
-    limits: &PortLimits,
+    limits: &NicLimits,
     knobs: &PortKnobs,
 ) -> Result<Kind, Unsendable> {
     train.clear();
@@ -237,7 +259,7 @@ fn single(
     let encapsulated = wanted != Encapsulation::default();
     let headers = match Headers::parse(packet) {
         Ok(headers) => Some(headers),
-        // what the host asks something for must make sense; the rest is its own business
+        // a packet with a request must be well formed; other packets pass unread
         Err(error) if vnet.checksum.is_some() || encapsulated => return Err(error.into()),
         Err(_) => None,
     };
@@ -262,7 +284,8 @@ fn single(
         train.headers.splice(..headers.link.length, link.iter().copied());
     }
     if split == packet.len() {
-        let padding = LAW.padding(train.headers.len() as u64) as usize;
+        // padding is a part of an Ethernet frame
+        let padding = LinkLaw::Ethernet.padding(train.headers.len() as u64) as usize;
         train.headers.resize(train.headers.len() + padding, 0);
     }
     if split < packet.len() {
@@ -274,8 +297,8 @@ fn single(
     Ok(kind)
 }
 
-/// Whether a checksum is of something inside the payload, a tunnelled packet for one. A field that
-/// is none of the transport's would overwrite other headers.
+/// Whether a checksum belongs to the inside of the payload, as that of a tunnelled packet. A field in
+/// the headers that is not the transport's checksum would overwrite other fields.
 fn is_inner(headers: &Headers, checksum: vnet::Checksum) -> Result<bool, Unsendable> {
     let vnet::Checksum { start, offset } = checksum;
     let is_own = |place: ChecksumPlace| place.at == usize::from(start) && place.offset == offset;

@@ -1,15 +1,15 @@
-//! Adaptive receive moderation: whether receive interrupts wait, decided from the traffic.
+//! Adaptive receive moderation: the traffic decides whether receive interrupts are delayed.
 //!
-//! A waiting interrupt saves the host work when many frames come, and delays the one frame that a
-//! request/response waits for. So a port starts without delay, and delays interrupts as its model or
-//! user says while the link carries bulk traffic in either direction. Received frames alone would
-//! not tell: acknowledgements of a bulk transmission are as few and as small as responses. Drivers
-//! with one interrupt for both directions decide the same way (`e1000_set_itr`,
+//! A delayed interrupt saves the host work when many frames come. It also delays the single frame
+//! that a request/response waits for. A port therefore starts without a delay. It delays interrupts
+//! by `rx-usecs` while the link carries bulk traffic in either direction. Received frames alone do
+//! not show bulk traffic: acknowledgements of a bulk transmission are as few and as small as
+//! responses. Drivers with one interrupt for both directions decide the same way (`e1000_set_itr`,
 //! drivers/net/ethernet/intel/e1000/e1000_main.c).
 //!
 //! A delay slows request/response down. Large responses therefore look like bulk traffic without a
-//! delay, and like few frames with one. When a delay ends bulk traffic at once, it takes twice as
-//! long until the next one begins; the kernel's own moderation also steps back from a change that
+//! delay, and like few frames with a delay. If bulk traffic ends soon after a delay began, the next
+//! delay begins after twice as many windows. The kernel's moderation also withdraws a change that
 //! made things worse (lib/dim/net_dim.c).
 //!
 //! No clock and no counter is read here: the caller passes both.
@@ -33,7 +33,7 @@ const SHORTEST_PS: u64 = 200_000_000;
 /// Windows of bulk traffic in a row before interrupts are delayed: at first, and at most.
 const PATIENCE: (u32, u32) = (2, 64);
 
-/// Windows with delay after which the traffic was bulk indeed.
+/// Windows with a delay after which the traffic counts as bulk traffic.
 const PROVEN: u32 = 16;
 
 /// Totals of a port, counted since it was made.
@@ -222,7 +222,7 @@ mod tests {
         let mut port = Port::new();
         port.transact(300_000, 4096, 50);
         assert!(port.transact(1_000_000, 4096, 50) > 0.95 * 20_000.0);
-        // bulk traffic afterwards waits for that, and then proves itself
+        // bulk traffic afterwards waits for more windows, and then for as few as at first
         assert!(port.carry(1_000_000, 0.8, 1518, 50) > 0.9);
         assert_eq!(port.moderation.patience, PATIENCE.0);
     }

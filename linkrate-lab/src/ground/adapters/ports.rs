@@ -1,73 +1,96 @@
 //! Single ports of virtual adapters, for the users of a lab that stays up.
 
-use std::path::Path;
+use std::fs::File;
 
-use linkrate_adapter::{AdapterError, Port};
+use linkrate_adapter::link::LinkShared;
+use linkrate_adapter::{AdapterError, CaptureEnding, Port};
 use linkrate_terms::lab::PortReport;
 use linkrate_terms::{BitRate, InterfaceKnobs};
 
-use super::{Adapters, Faults, Line, Vlans, effective_knobs, with_port};
+use super::{Adapters, Faults, Segment, SutPort, Vlans, effective_knobs, with_port};
 use crate::error::LabError;
 use crate::host::typed_name;
 
-/// A port with the wire it is on.
+/// A port with its segment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PortOnLine<'a> {
+pub(crate) struct PortOnSegment<'a> {
     adapters: &'a Adapters,
-    line: &'a Line,
+    segment: &'a Segment,
     port: &'a Port,
+    /// The port as one of the system under test; `None` at a client.
+    of_sut: Option<&'a SutPort>,
 }
 
 impl Adapters {
     /// Every port: those of the system under test, then those of its clients.
-    pub(crate) fn ports(&self) -> impl Iterator<Item = PortOnLine<'_>> {
-        let of_sut = self.lines.iter().map(|line| (line, &line.sut));
+    pub(crate) fn ports(&self) -> impl Iterator<Item = PortOnSegment<'_>> {
+        let all = || self.segments.iter();
+        let of_sut =
+            all().flat_map(|segment| segment.ports.iter().map(move |port| (segment, port)));
+        let of_sut = of_sut.map(|(segment, port)| PortOnSegment {
+            adapters: self,
+            segment,
+            port: &port.port,
+            of_sut: Some(port),
+        });
         let of_clients =
-            self.lines.iter().flat_map(|line| line.clients.iter().map(move |port| (line, port)));
-        let all = of_sut.chain(of_clients);
-        all.map(|(line, port)| PortOnLine { adapters: self, line, port })
+            all().flat_map(|segment| segment.clients.iter().map(move |port| (segment, port)));
+        let of_clients = of_clients.map(|(segment, port)| PortOnSegment {
+            adapters: self,
+            segment,
+            port,
+            of_sut: None,
+        });
+        of_sut.chain(of_clients)
     }
 
     /// The port of that name: `eth0` of the system under test, `client-0` of a client.
-    pub(crate) fn port(&self, name: &str) -> Option<PortOnLine<'_>> {
+    pub(crate) fn port(&self, name: &str) -> Option<PortOnSegment<'_>> {
         self.ports().find(|port| port.name() == name)
     }
 }
 
-impl PortOnLine<'_> {
+impl PortOnSegment<'_> {
     /// Its name.
     pub(crate) fn name(&self) -> String {
         typed_name(self.port.name())
     }
 
-    /// The port of the system under test on its wire.
-    pub(crate) fn sut_port(&self) -> String {
-        self.line.name()
+    /// The ports of the system under test on its segment.
+    pub(crate) fn sut_ports(&self) -> Vec<String> {
+        self.segment.ports.iter().map(|port| port.name().to_owned()).collect()
     }
 
-    /// Whether it is that port.
+    /// The name of its segment: that of the first of these ports.
+    pub(crate) fn segment_name(&self) -> String {
+        self.segment.ports.first().map(|port| port.name().to_owned()).unwrap_or_default()
+    }
+
+    /// Whether it is one of them.
     pub(crate) fn is_of_sut(&self) -> bool {
-        std::ptr::eq(self.port, &self.line.sut)
+        self.of_sut.is_some()
     }
 
-    /// The clients' ports on its wire.
+    /// The clients' ports on its segment.
     pub(crate) fn client_ports(&self) -> Vec<String> {
-        self.line.clients.iter().map(|port| typed_name(port.name())).collect()
+        self.segment.clients.iter().map(|port| typed_name(port.name())).collect()
     }
 
-    /// Sets the faults of its wire.
+    /// Sets the faults of its segment.
     pub(crate) fn set_faults(&self, faults: Faults) -> Result<(), LabError> {
-        Ok(self.line.segment.set_faults(faults)?)
+        Ok(self.segment.joined.set_faults(faults)?)
     }
 
-    /// The VLANs of the switch's port that it leads to; all on a cable.
+    /// The VLANs of the switch's port that it leads to; all on a cable. The links of a port have the
+    /// same VLANs.
     pub(crate) fn vlans(&self) -> Vlans {
-        self.port.vlans().unwrap_or(Vlans::All)
+        self.port.links().find_map(|link| link.vlans()).unwrap_or(Vlans::All)
     }
 
     /// Sets the VLANs of the switch's port that it leads to.
     pub(crate) fn set_vlans(&self, vlans: Vlans) -> Result<(), LabError> {
-        self.port.set_vlans(vlans).map_err(|error| match error {
+        let set = self.port.links().try_for_each(|link| link.set_vlans(vlans.clone()));
+        set.map_err(|error| match error {
             AdapterError::NoSwitch { .. } => LabError::Invalid {
                 what: error.to_string(),
                 hint: "start a lab with switches: linkrate lab up --clients-per-port 2".to_owned(),
@@ -76,24 +99,29 @@ impl PortOnLine<'_> {
         })
     }
 
-    /// Takes its link up or down.
+    /// Takes its links up or down.
     pub(crate) fn set_link(&self, up: bool) -> Result<(), LabError> {
-        Ok(self.port.set_link(up)?)
+        Ok(self.port.links().try_for_each(|link| link.set_up(up))?)
     }
 
-    /// Lets its link run at another rate.
+    /// Lets its links run at another rate.
     pub(crate) fn set_link_rate(&self, rate: BitRate) {
-        self.line.set_link_rate(self.port, rate);
+        self.segment.set_link_rate(self.port, rate);
     }
 
-    /// Starts to capture its packets to a file.
-    pub(crate) fn start_capture(&self, file: &Path) -> Result<(), LabError> {
+    /// Starts to capture its packets to a file that is open for writing.
+    pub(crate) fn start_capture(&self, file: File) -> Result<(), LabError> {
         Ok(self.port.start_capture(file)?)
     }
 
-    /// Ends the capture. Returns the packets in the file.
-    pub(crate) fn stop_capture(&self) -> Result<u64, LabError> {
-        Ok(self.port.stop_capture()?)
+    /// Ends the capture, if one is on.
+    pub(crate) fn stop_capture(&self) -> Option<CaptureEnding> {
+        self.port.stop_capture()
+    }
+
+    /// Why the file of the capture gets no more packets, if writing it has failed.
+    pub(crate) fn capture_failure(&self) -> Option<String> {
+        self.port.capture_failure()
     }
 
     /// Its state; the lab that holds it adds the capture, the faults and the VLANs in words.
@@ -102,18 +130,18 @@ impl PortOnLine<'_> {
     /// The device does not answer.
     pub(crate) fn report(&self, kernel: InterfaceKnobs) -> Result<PortReport, LabError> {
         let name = self.name();
-        let mut reaches = self.client_ports();
-        if !self.is_of_sut() {
-            reaches.retain(|other| *other != name);
-            reaches.insert(0, self.sut_port());
-        }
+        let mut reaches = self.sut_ports();
+        reaches.extend(self.client_ports());
+        reaches.retain(|other| *other != name);
         let per_adapter = self.adapters.model.ports;
+        let links = || self.port.links().map(|link| link.shared());
         Ok(PortReport {
-            adapter: self.is_of_sut().then(|| self.line.number / per_adapter),
-            wire: self.line.fabric.name().to_owned(),
+            adapter: self.of_sut.map(|port| port.number / per_adapter),
+            fabric: self.segment.topology.fabric.name().to_owned(),
             reaches,
-            link_up: self.port.shared.link.is_up(),
-            link_rate: self.port.shared.link.rate(),
+            link_up: links().any(LinkShared::is_up),
+            // the rates of all links together
+            link_rate: links().map(|link| Some(link.rate()?.0)).sum::<Option<f64>>().map(BitRate),
             capture: None,
             faults: Default::default(),
             vlans: Default::default(),

@@ -76,7 +76,7 @@ fn counters_become_figures() {
 }
 
 #[test]
-fn a_link_is_full_in_the_direction_that_is_loaded() {
+fn judges_the_link_in_the_loaded_direction() {
     let found = results("ports = 2", DIRECTIONS, 900.0, |_| fixture::counted(98.0, 4.0));
     let verdicts: Vec<String> = found.cells.iter().map(|cell| cell.verdict.brief()).collect();
     assert_eq!(verdicts[0], "bound by the link: transmit 98.0 %");
@@ -88,7 +88,7 @@ fn a_link_is_full_in_the_direction_that_is_loaded() {
 }
 
 #[test]
-fn a_scaled_testbed_is_marked_wherever_it_is_told() {
+fn every_output_marks_a_scaled_testbed() {
     let found = results("scale = 0.1", DIRECTIONS, 94.0, |_| fixture::counted(99.8, 1.0));
     assert_eq!(found.scale, 0.1);
     assert!(
@@ -103,7 +103,7 @@ fn a_scaled_testbed_is_marked_wherever_it_is_told() {
 }
 
 #[test]
-fn more_than_a_link_can_carry_is_an_error_of_the_instrument() {
+fn throughput_above_the_limit_is_an_error_of_the_instrument() {
     let at = |megabits| {
         let found = results("", DIRECTIONS, megabits, |_| fixture::counted(99.0, 1.0));
         found.warnings.iter().filter(|warning| warning.contains("which is impossible")).count()
@@ -114,7 +114,7 @@ fn more_than_a_link_can_carry_is_an_error_of_the_instrument() {
 }
 
 #[test]
-fn what_the_counters_deny_is_told() {
+fn warns_of_counters_that_contradict_the_request() {
     let rest = "[factors]\nlro = [false, true]\n[workload]\ndirection = \"receive\"";
     let found = results("", rest, 900.0, |spec| {
         let mut counted = fixture::counted(2.0, 90.0);

@@ -48,7 +48,7 @@ fn evidence_is_taken_from_good_runs_only() {
 }
 
 #[test]
-fn a_window_that_a_queue_fills_does_not_count() {
+fn does_not_count_a_window_that_a_queue_fills() {
     let mut run = fixture::stream(1e9, 0.5);
     let senders = &mut run.evidence.senders;
     (senders.busy_us, senders.rwnd_limited_us) = (1000, 900);
@@ -130,7 +130,7 @@ fn other_programs_are_counted_in_per_cent_of_one_client_cpu() {
 }
 
 #[test]
-fn a_thread_that_fills_a_cpu_counts_where_it_moves_over_several() {
+fn counts_a_busy_thread_that_moves_over_several_cpus() {
     let thread = |cpu_ns| ThreadTime {
         name: "flow".to_owned(),
         affinity: [0, 1].into_iter().collect(),

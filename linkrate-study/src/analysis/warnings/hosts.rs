@@ -61,7 +61,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn programs_that_used_little_are_named() {
+    fn names_programs_with_a_small_share() {
         let mut busy = fixture::stream(9.4e9, 0.8);
         // the fixture's window is two seconds
         let other = OtherProgram { pid: 4711, name: "cron".to_owned(), cpu_ns: 60_000_000 };
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_went_back_is_told() {
+    fn warns_of_a_wall_clock_that_went_back() {
         let run = |sequence| fixture::run(sequence, 0, Some(0), fixture::stream(9.4e9, 0.8));
         let mut later = run(2);
         later.started_unix_ms -= 60_000;

@@ -161,7 +161,7 @@ fn wandering(medians: &[f64], measure: Measure) -> Option<String> {
     let wander = wander::of(medians).filter(|wander| wander.chance <= DRIFT_CHANCE)?;
     Some(format!(
         "{} wandered from block to block: each of the {} blocks is more like the one before it than by \
-         chance ({:.2} %). The intervals of the cells take blocks for independent and should be about \
+         chance ({:.2} %). The intervals of the cells assume independent blocks and should be about \
          {:.1} times as wide; effects are paired within blocks and free of it.",
         capital(word(measure)),
         medians.len(),
@@ -245,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_nothing_flowed_is_far_from_the_others() {
+    fn a_run_without_traffic_is_far_from_the_others() {
         let stored = ladder(5, 2, |block, cell| if (block, cell) == (0, 0) { 0.0 } else { 1.0 });
         let warnings = analyse(&stored).warnings;
         assert!(warnings[0].contains("throughput of 0.000 b/s (block 1)"), "{warnings:?}");
     }
 
     #[test]
-    fn scatter_alone_is_seldom_told() {
+    fn rarely_warns_of_scatter_alone() {
         let told = (0..300).filter(|seed| {
             let stored = ladder(5 + (*seed as u32) % 8, 100 + seed, |_, _| 1.0);
             !analyse(&stored).warnings.is_empty()
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_wanders_is_told() {
+    fn warns_of_a_wandering_machine() {
         // up and down again: no trend
         let wave = |block: u32| 1.0 + 0.05 * (f64::from(block) * 0.7).sin();
         let results = analyse(&ladder(18, 5, |block, _| wave(block)));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_is_told() {
+    fn warns_of_a_drift() {
         let slowing = ladder(8, 4, |block, _| 1.0 - 0.02 * f64::from(block));
         let results = analyse(&slowing);
         let told = |what: &str| results.warnings.iter().any(|warning| warning.starts_with(what));

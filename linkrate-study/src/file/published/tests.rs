@@ -45,7 +45,7 @@ fn figures_are_read_in_their_units() {
 }
 
 #[test]
-fn what_fits_no_cell_is_explained() {
+fn explains_a_figure_without_a_cell() {
     let step = |rest: &str| format!("measure = \"throughput\"\n{STEP}{rest}");
     for (published, message) in [
         (String::new(), "t.toml:7:1: published.measure: missing; expected one of throughput"),

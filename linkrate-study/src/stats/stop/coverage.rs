@@ -139,13 +139,13 @@ fn of_many_figures_each_is_covered() {
 
 /// Without the price the test above would fail, so that it is known to be able to.
 #[test]
-fn looking_without_a_price_covers_too_little() {
+fn checking_without_a_cost_covers_too_little() {
     let found = without(&rule(5, 30), Scatter::Normal, 0.05, REPETITIONS);
     assert!(found.covered < 0.93, "{}", found.covered);
 }
 
 #[test]
-fn the_price_in_blocks_is_small() {
+fn the_cost_in_blocks_is_small() {
     let rule = rule(5, 30);
     for (deviation, most) in [(0.005, 1.0), (0.01, 1.02), (0.03, 1.25), (0.05, 1.25), (0.10, 1.02)]
     {

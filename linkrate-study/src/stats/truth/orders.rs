@@ -122,7 +122,7 @@ const NOW: Rule = Rule::Of(Order::Mirrored);
 const BEFORE: Rule = Rule::Of(Order::Independent);
 
 #[test]
-fn a_drift_is_claimed_no_oftener_than_permitted_in_any_number_of_blocks() {
+fn a_drift_is_claimed_within_the_permitted_error_for_any_number_of_blocks() {
     for cells in [2, 3, 10] {
         for noise in [
             Noise::Linear(0.2),
@@ -145,7 +145,7 @@ fn a_drift_is_claimed_no_oftener_than_permitted_in_any_number_of_blocks() {
 }
 
 #[test]
-fn other_noise_is_claimed_no_oftener_than_permitted() {
+fn other_noise_is_claimed_within_the_permitted_error() {
     for noise in [
         Noise::Independent(0.02),
         Noise::RandomWalk(0.01),
@@ -164,7 +164,7 @@ fn other_noise_is_claimed_no_oftener_than_permitted() {
 /// What mirroring costs is paid by the level of effects: memory that fades from one block to the
 /// next makes too many claims without, and no more than are permitted with it.
 #[test]
-fn fading_memory_is_claimed_no_oftener_than_permitted_at_the_price() {
+fn fading_dependence_is_claimed_within_the_permitted_error() {
     for cells in [2, 3] {
         let paid = shown_of(NOW, cells, Noise::Correlated(0.03, 0.5), MANY);
         assert!(paid.values().all(|share| *share <= 0.05), "{cells} cells: {paid:?}");
@@ -176,7 +176,7 @@ fn fading_memory_is_claimed_no_oftener_than_permitted_at_the_price() {
 /// What the price does not pay for: rhythms. More blocks make them good, unless those are mirrored
 /// too.
 #[test]
-fn what_a_rhythm_does_is_bounded_and_falls() {
+fn false_claims_from_a_rhythm_are_bounded_and_fall_with_blocks() {
     for cells in [2, 3] {
         for (blocks_of_a_period, most) in [(2.0, 0.045), (3.0, 0.09), (4.0, 0.09)] {
             let rhythm = Noise::Rhythm(blocks_of_a_period * cells as f64);

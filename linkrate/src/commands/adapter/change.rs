@@ -1,12 +1,17 @@
 //! Commands that change the ports of a lab.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use linkrate_lab::control::client::{ControlError, LabClient};
 use linkrate_lab::control::messages::{Reply, Request, Setting};
 use linkrate_report::adapter::{done_document, settings_text};
+use linkrate_sys::tell;
 use serde_json::json;
 
 use crate::args::adapter::{CaptureArgs, Common, LinkState};
@@ -38,7 +43,7 @@ pub fn faults(
     faults: Vec<Option<Setting>>,
     common: &Common,
 ) -> Result<Exit, Failure> {
-    let settings = named(faults, "none cannot go with faults: it switches all faults off")?;
+    let settings = named(faults, "none cannot be combined with faults; it turns all faults off")?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetFaults { port: port.clone(), settings })? {
         Reply::Faults(faults) => told("faults", &port, &faults, "none", common),
@@ -48,8 +53,10 @@ pub fn faults(
 
 /// `adapter vlan`
 pub fn vlan(port: String, vlans: Vec<Option<Setting>>, common: &Common) -> Result<Exit, Failure> {
-    let settings =
-        named(vlans, "all cannot go with VLANs: it makes the port a member of every VLAN")?;
+    let settings = named(
+        vlans,
+        "all cannot be combined with VLANs; it makes the port a member of every VLAN",
+    )?;
     let lab = common.which.find()?;
     match lab.ask(Request::SetVlans { port: port.clone(), settings })? {
         Reply::Vlans(vlans) => told("vlans", &port, &vlans, "all", common),
@@ -147,19 +154,33 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
     let lab = common.which.find()?;
     let Some(file) = file else { return end_capture(&lab, port, common.json) };
     let failed =
-        |error: std::io::Error| Failure::new(Exit::Failure, format!("{}: {error}", file.display()));
+        |error: io::Error| Failure::new(Exit::Failure, format!("{}: {error}", file.display()));
     let path = std::path::absolute(&file).map_err(failed)?;
     let Some(path) = path.to_str() else {
         let message = format!("{}: expected a path in UTF-8", file.display());
         return Err(Failure::new(Exit::Usage, message));
     };
+    let target = Target::open(&file).map_err(failed)?;
+    // not before: Ctrl-C ends the wait for the reader of a FIFO
     let stop = interrupt::on_signal().map_err(failed)?;
-    done(&lab, Request::StartCapture { port: port.clone(), file: path.to_owned() })?;
+    let request = Request::StartCapture { port: port.clone(), file: path.to_owned() };
+    match lab.ask_with(request, Some(target.file.as_fd())) {
+        Ok(Reply::Done) => {}
+        Ok(_) => return Err(lab.unexpected().into()),
+        Err(error) => {
+            target.remove_if_new();
+            return Err(error.into());
+        }
+    }
+    // the lab has a descriptor of its own: a reader of a FIFO sees its end when the lab closes that
+    drop(target);
     let Some(seconds) = seconds else {
         if common.json {
             print(&done_document("capture", json!({ "port": port, "file": path })))?;
         } else {
-            eprintln!("capturing {port} until `linkrate adapter capture {port} --stop`");
+            tell::line(format_args!(
+                "capturing {port} until `linkrate adapter capture {port} --stop`"
+            ));
         }
         return Ok(Exit::Success);
     };
@@ -172,16 +193,53 @@ pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
     Ok(if stop.load(Ordering::Relaxed) { Exit::Interrupted } else { ended })
 }
 
+/// The file of a capture, opened with the rights of this command. The lab gets the descriptor and
+/// opens nothing.
+struct Target {
+    path: PathBuf,
+    file: File,
+    /// Whether this command has created it.
+    new: bool,
+}
+
+impl Target {
+    /// Opens a file, and creates it if it is not there. Nothing is written. A FIFO without a reader
+    /// is waited for.
+    fn open(path: &Path) -> io::Result<Self> {
+        let (path, mut options) = (path.to_owned(), File::options());
+        match options.write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok(Self { path, file, new: true }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        // without O_NONBLOCK, so that it waits for the reader of a FIFO
+        let file = File::options().write(true).open(&path)?;
+        Ok(Self { path, file, new: false })
+    }
+
+    /// Removes it if this command has created it.
+    fn remove_if_new(self) {
+        if self.new {
+            // an empty file is left; the first error is the one to report
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
 fn end_capture(lab: &LabClient, port: String, json: bool) -> Result<Exit, Failure> {
-    let (packets, file) = match lab.ask(Request::StopCapture { port: port.clone() })? {
-        Reply::Captured { packets, file } => (packets, file),
+    let (packets, lost, file) = match lab.ask(Request::StopCapture { port: port.clone() })? {
+        Reply::Captured { packets, lost, file } => (packets, lost, file),
         _ => return Err(lab.unexpected().into()),
     };
     if json {
-        let document = json!({ "port": port, "packets": packets, "file": file });
+        let document = json!({ "port": port, "packets": packets, "lost": lost, "file": file });
         print(&done_document("captured", document))?;
     } else {
-        print(&format!("{port}: {packets} packets in {file}\n"))?;
+        let lost = match lost {
+            0 => String::new(),
+            lost => format!("; {lost} more were lost, because the file took them too slowly"),
+        };
+        print(&format!("{port}: {packets} packets in {file}{lost}\n"))?;
     }
     Ok(Exit::Success)
 }

@@ -34,8 +34,7 @@ pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
             match found {
                 Adapter::Model(model) => vec![*model],
                 Adapter::Veth | Adapter::Interfaces(_) => {
-                    let message =
-                        "veth has no model: name a model, or the file of one that ends in .toml";
+                    let message = "veth is not a model; name a model, or a file that ends in .toml";
                     return Err(Failure::new(Exit::Usage, message));
                 }
             }

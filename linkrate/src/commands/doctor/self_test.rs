@@ -5,10 +5,11 @@ use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 
 use linkrate_doctor::self_test::{self, Sample, SelfTest, Verdict};
+use linkrate_sys::tell;
 use linkrate_terms::measurement::IdleSource;
 use serde::Serialize;
 
-use super::{PIPE_WIDTH, wrap};
+use super::wrap::{PIPE_WIDTH, wrap};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::print;
@@ -31,9 +32,9 @@ pub(super) fn run(json: bool) -> Result<Exit, Failure> {
     let is_watched = std::io::stderr().is_terminal();
     let mut progress = |done: usize, all: usize| {
         if is_watched {
-            eprint!("\rself-test: {done} of {all} samples");
+            tell::raw(&format!("\rself-test: {done} of {all} samples"));
             if done == all {
-                eprint!("\r\u{1b}[K");
+                tell::raw("\r\u{1b}[K");
             }
         }
     };
@@ -121,7 +122,7 @@ fn note(sample: &Sample) -> Option<String> {
     let windows = sample.windows;
     let (load, size, meter) = (sample.load.word(), sample.asked_percent, sample.meter.word());
     Some(format!(
-        "{load} {size} %, {meter}: too few of {windows} windows were undisturbed; last disturbance: \
+        "{load} {size} %, {meter}: other work disturbed too many of {windows} windows; last disturbance: \
          {disturbance}."
     ))
 }

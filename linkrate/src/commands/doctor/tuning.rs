@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use linkrate_doctor::tuning::{Advice, Basis, Cost, Question, Tuning, advise, this_host};
 use linkrate_terms::units::parse_duration;
 
-use super::wrap;
+use super::wrap::wrap;
 use crate::args::doctor::DoctorArgs;
 use crate::exit::{Exit, Failure};
 
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_cannot_drive_the_terminal() {
+    fn removes_control_characters_from_commands() {
         let mut hostile = advice("tso", Tuning::Improve, Some("a\u{1b}[2Jb"));
         hostile.commands = vec!["ethtool -K a\u{1b}[2Jb tso on".to_owned()];
         let shown = text(&[hostile], 80, false);

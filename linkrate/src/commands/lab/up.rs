@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use linkrate_lab::control::server::{Ended, OpenLab};
 use linkrate_lab::{LabError, LabOptions};
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
+use linkrate_sys::tell;
 use linkrate_terms::TestbedSpec;
 use linkrate_terms::lab::LAB_VARIABLE;
 use linkrate_terms::spec::Adapter;
@@ -20,6 +21,7 @@ use crate::args::cpus::parse_cpus;
 use crate::args::lab::UpArgs;
 use crate::commands::testbed::testbed_of;
 use crate::exit::{Exit, Failure};
+use crate::interrupt::is_ignored;
 use crate::program::this_program;
 
 /// The shell where the variable SHELL is not set.
@@ -41,9 +43,13 @@ pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {
     };
     let mut lab = OpenLab::build(arguments.name.clone(), &spec, options)?;
     for warning in lab.warnings() {
-        eprintln!("warning: {warning}");
+        tell::line(format_args!("warning: {warning}"));
     }
-    eprintln!("{}\n{}", linkrate_report::lab::text(&lab.report()), advice(arguments));
+    tell::line(format_args!(
+        "{}\n{}",
+        linkrate_report::lab::text(&lab.report()),
+        advice(arguments)
+    ));
     let guest = if arguments.wait { None } else { Some(start(arguments, &lab, &signals)?) };
     let ended = lab.serve(guest).map_err(LabError::Io)?;
     drop(lab);
@@ -127,21 +133,29 @@ fn code_of(status: ExitStatus) -> ExitCode {
 /// The signals that end a lab.
 struct Signals {
     end: Arc<AtomicBool>,
-    interrupt: SigId,
+    /// The handler of SIGINT, unless SIGINT is ignored.
+    interrupt: Option<SigId>,
 }
 
 impl Signals {
     fn take() -> io::Result<Self> {
         let end = Arc::new(AtomicBool::new(false));
+        // a handler would undo what nohup(1) has set
+        let handle = |signal| match is_ignored(signal) {
+            true => Ok(None),
+            false => flag::register(signal, Arc::clone(&end)).map(Some),
+        };
         for signal in [SIGTERM, SIGHUP] {
-            flag::register(signal, Arc::clone(&end))?;
+            handle(signal)?;
         }
-        let interrupt = flag::register(SIGINT, Arc::clone(&end))?;
+        let interrupt = handle(SIGINT)?;
         Ok(Self { end, interrupt })
     }
 
     /// From now on this process ignores Ctrl-C; the programs it starts do not.
     fn leave_interrupt(&self) {
-        low_level::unregister(self.interrupt);
+        if let Some(handler) = self.interrupt {
+            low_level::unregister(handler);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use linkrate_report::comparison;
 use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
+use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::store::Store;
 use linkrate_terms::units::parse_percent;
 
@@ -41,6 +42,12 @@ pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
         CompareFormat::Json => comparison::document(&found),
     };
     output::write(to, text.as_bytes())?;
+    if !found.is_judged() {
+        let reason =
+            format!("no row is judged: fewer than {FEWEST_TO_CLAIM} blocks in one of the sets");
+        let hint = format!("measure at least {FEWEST_TO_CLAIM} blocks of both sets");
+        return Err(Failure::new(Exit::Usage, reason).with_hint(Some(hint)));
+    }
     Ok(if found.regressions > 0 { Exit::Regression } else { Exit::Success })
 }
 

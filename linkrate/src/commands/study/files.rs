@@ -1,9 +1,11 @@
 //! The files of a study's results beside its runs.
 
-use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use linkrate_study::results::StudyResults;
+use linkrate_study::store::StoreError;
+use linkrate_study::store::files::Files;
 
 use crate::exit::{Exit, Failure};
 
@@ -14,21 +16,23 @@ pub const REPORT: &str = "report.html";
 /// can be made again from the stored runs, so a failure here loses nothing.
 pub fn write(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
     let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Failure, error);
+    let not_written = |error: StoreError| {
+        let full = matches!(&error, StoreError::Io { source, .. } if matches!(
+            source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded));
+        let remedy = if full { "free some space" } else { "remove what has the name of the file" };
+        Failure::from_error(Exit::Failure, &error).with_hint(Some(format!(
+            "the runs are kept; {remedy}, then: linkrate study report {}",
+            directory.display()
+        )))
+    };
+    let files = Files::of(directory).map_err(not_written)?;
     let csv = linkrate_report::csv::runs(results).map_err(|error| failed(&error))?;
     let page = linkrate_report::html::page(results).map_err(|error| failed(&error))?;
     let json = linkrate_report::json::document(results);
     for (name, content) in
         [("results.json", json.as_bytes()), ("runs.csv", &csv), (REPORT, page.as_bytes())]
     {
-        let path = directory.join(name);
-        fs::write(&path, content).map_err(|error| {
-            Failure::new(Exit::Failure, format!("write {}: {error}", path.display())).with_hint(
-                Some(format!(
-                    "the runs are kept; make room, then: linkrate study report {}",
-                    directory.display()
-                )),
-            )
-        })?;
+        files.write_whole(name, content).map_err(not_written)?;
     }
     Ok(())
 }

@@ -1,10 +1,14 @@
 //! Where a document goes: standard output, or a file that is written whole or not at all.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
 
-use linkrate_study::store::{ENDED_FILE, PLAN_FILE, RUNS_FILE, STUDY_FILE, TORN_FILE};
+use linkrate_study::store::files::Files;
+use linkrate_study::store::{ENDED_FILE, PLAN_FILE, RUNS_FILE, STUDY_FILE, StoreError, TORN_FILE};
+use linkrate_sys::tell;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::files;
 use crate::exit::{Exit, Failure};
@@ -27,32 +31,64 @@ pub fn write(to: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Replaces a file. A reader finds the old content or the new one, also after a full disk: the new
-/// file is written next to the old one and renamed.
+/// file is written next to the old one and renamed. A link is replaced too, and never written
+/// through: whoever may write to the directory could have put it there.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    // a link is written through, and a device or a pipe is no file that could be replaced
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let replaceable = match fs::metadata(&target) {
-        Ok(metadata) => metadata.is_file(),
-        Err(_) => true,
+    if is_place(path) {
+        return write_into(path, bytes).map_err(|error| refused(path, &error));
+    }
+    let Some(name) = path.file_name().filter(|_| !path.is_dir()) else {
+        return Err(refused(path, &io::ErrorKind::IsADirectory.into()));
     };
-    let written = if replaceable {
-        let mut beside = target.clone().into_os_string();
-        beside.push(".new");
-        let beside = PathBuf::from(beside);
-        let written = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, &target));
-        if written.is_err() {
-            // it may never have come to be, and the first error is the one to tell
-            let _ = fs::remove_file(&beside);
-        }
-        written
-    } else {
-        fs::write(&target, bytes)
+    let Some(name) = name.to_str() else {
+        let message = format!("write {}: the name is not UTF-8", path.display());
+        return Err(Failure::new(Exit::Usage, message).with_hint(Some("name another file")));
     };
-    match written {
+    beside(path)?.write_whole(name, bytes).map_err(|error| not_written(path, &error))
+}
+
+/// The directory that a file is in.
+pub fn beside(file: &Path) -> Result<Files, Failure> {
+    let parent = file.parent().unwrap_or(Path::new(""));
+    Files::of(parent).map_err(|error| not_written(file, &error))
+}
+
+/// Whether the path is a place that takes bytes and is no file that could be replaced: a pipe or a
+/// device, or a link to one where the system keeps such links (`/dev/stdout`).
+fn is_place(path: &Path) -> bool {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let parent = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+    let of_the_system =
+        parent.is_some_and(|parent| parent.starts_with("/dev") || parent.starts_with("/proc"));
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+        && (!is_link || of_the_system)
+}
+
+/// Writes to a pipe or a device.
+fn write_into(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // a pipe without a reader would block for ever
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NXIO => io::Error::other("nobody reads it"),
+        error => error.into(),
+    })?;
+    rustix::io::ioctl_fionbio(&opened, false)?;
+    match File::from(opened).write_all(bytes) {
         // as for standard output: a reader that has gone away is no failure of ours
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(refused(path, &error)),
-        Ok(()) => Ok(()),
+        written => written,
+    }
+}
+
+/// What is told of a file that a directory did not take.
+pub fn not_written(path: &Path, error: &StoreError) -> Failure {
+    match error {
+        StoreError::Io { source, .. } => refused(path, source),
+        StoreError::NotRegular { path, found } => {
+            Failure::new(Exit::Failure, format!("write {}: it is {found}", path.display()))
+                .with_hint(Some("remove it, or name another file"))
+        }
+        other => Failure::from_error(Exit::Failure, other),
     }
 }
 
@@ -64,13 +100,13 @@ pub fn check_no_store_file(path: &Path, results: &Path) -> Result<(), Failure> {
     let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")));
     let inside = matches!((parent, fs::canonicalize(results)), (Ok(a), Ok(b)) if a == b);
     if inside && own.iter().any(|own| name == *own) {
-        let message = format!("--output: {} belongs to the store", path.display());
+        let message = format!("--output: {} is a file of the store", path.display());
         return Err(Failure::new(Exit::Usage, message).with_hint(Some("name another file")));
     }
     Ok(())
 }
 
-/// What is told of a file that could not be written.
+/// The failure for a file that could not be written.
 pub fn refused(path: &Path, error: &io::Error) -> Failure {
     let message = format!("write {}: {error}", path.display());
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -83,7 +119,7 @@ pub fn refused(path: &Path, error: &io::Error) -> Failure {
             Failure::new(Exit::Usage, message).with_hint(Some("name a file"))
         }
         (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => {
-            let hint = "make room; what was in the file before is still there";
+            let hint = "free some space; the file is unchanged";
             Failure::new(Exit::Failure, message).with_hint(Some(hint))
         }
         _ => Failure::new(Exit::Failure, message),
@@ -95,11 +131,11 @@ pub fn present(results: &linkrate_study::results::StudyResults, json: bool) -> R
     if json {
         print(&linkrate_report::json::document(results))?;
         // the document does not say where it was written
-        eprintln!("results  {}", results.directory);
+        tell::line(format_args!("results  {}", results.directory));
         return Ok(());
     }
     let (width, style) = terminal_style();
     print(&linkrate_report::terminal::table(results, width, style))?;
-    eprintln!("report   {}/{}", results.directory, files::REPORT);
+    tell::line(format_args!("report   {}/{}", results.directory, files::REPORT));
     Ok(())
 }

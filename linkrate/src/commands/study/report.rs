@@ -1,12 +1,12 @@
 //! `study report`: the results again, as a table or as one document.
 
-use std::fs;
 use std::path::Path;
 
 use linkrate_report::markdown::Markdown;
 use linkrate_study::analysis::analyse;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::Store;
+use linkrate_sys::tell;
 
 use super::{files, output};
 use crate::args::study::{ReportFormat, StudyReportArgs};
@@ -61,7 +61,7 @@ fn format(arguments: &StudyReportArgs) -> Result<Option<ReportFormat>, Failure> 
         "csv" => Ok(Some(ReportFormat::Csv)),
         "json" => Ok(Some(ReportFormat::Json)),
         _ => {
-            let message = format!("--output: {} does not say which format", output.display());
+            let message = format!("--output: the ending of {} names no format", output.display());
             let hint = "end it in .html, .md, .csv or .json, or add --format";
             Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)))
         }
@@ -78,25 +78,23 @@ fn markdown(to: Option<&Path>, results: &StudyResults) -> Result<(), Failure> {
         output::write(None, text.as_bytes())?;
         if !document.figures.is_empty() {
             let figures = linkrate_report::words::count(document.figures.len(), "figure");
-            eprintln!(
-                "note: the text refers to {figures} in report_figures/, which {} not written",
-                if document.figures.len() == 1 { "is" } else { "are" }
-            );
-            eprintln!("hint: --output report.md writes both");
+            let are = if document.figures.len() == 1 { "is" } else { "are" };
+            tell::line(format_args!(
+                "note: the text refers to {figures} in report_figures/, which {are} not written"
+            ));
+            tell::line("hint: --output report.md writes both");
         }
         return Ok(());
     };
     let name = format!("{}_figures", file.file_stem().unwrap_or_default().to_string_lossy());
     if !document.figures.is_empty() {
-        let beside = file.with_file_name(&name);
-        match fs::create_dir(&beside) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                return Err(output::refused(&beside, &error));
-            }
-            _ => {}
-        }
+        let figures = output::beside(file)?
+            .subdirectory(&name)
+            .map_err(|error| output::not_written(&file.with_file_name(&name), &error))?;
         for (figure, svg) in &document.figures {
-            output::write_file(&beside.join(figure), svg.as_bytes())?;
+            figures
+                .write_whole(figure, svg.as_bytes())
+                .map_err(|error| output::not_written(&figures.path_of(figure), &error))?;
         }
     }
     output::write_file(file, in_directory(&document, &name).as_bytes())

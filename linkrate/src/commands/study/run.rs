@@ -10,9 +10,9 @@ use linkrate_study::executor::Executor;
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, RunStore, Store, directory};
 use linkrate_study::study::Study;
+use linkrate_sys::tell;
 
 use super::{files, output, source};
-use crate::args::cpus::parse_cpus;
 use crate::args::study::StudyRunArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
@@ -34,17 +34,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     if let Some(seed) = arguments.seed {
         study.method.seed = seed;
     }
-    for (option, given, cpus) in [
-        ("--sut-cpu", &arguments.sut_cpu, &mut study.testbed.sut_cpus),
-        ("--client-cpu", &arguments.client_cpu, &mut study.testbed.client_cpus),
-    ] {
-        if let Some(given) = parse_cpus(option, given)? {
-            *cpus = Some(given);
-        }
-    }
-    if let Some(meter) = arguments.cpu_meter {
-        study.testbed.cpu_meter = meter;
-    }
+    arguments.cpus.apply(&mut study.testbed)?;
     if let Some(path) = &arguments.output
         && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
     {
@@ -68,7 +58,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
 pub fn resume(directory: &Path, json: bool) -> Result<Exit, Failure> {
     let mut store = Store::resume(directory)?;
     if let Some(recovered) = store.recovered() {
-        eprintln!("note: {recovered}");
+        tell::line(format_args!("note: {recovered}"));
     }
     let stop = signals()?;
     let mut lab = lab(&store.plan().study.clone(), &stop)?;
@@ -105,7 +95,7 @@ fn conduct(
     progress.finish();
     let ended = outcome.map_err(|error| {
         let resume = format!(
-            "every finished run is kept; then: linkrate study resume {}",
+            "every finished run is kept; to continue: linkrate study resume {}",
             directory.display()
         );
         let hint = error.hint().map_or(resume.clone(), |hint| format!("{hint}; {resume}"));
@@ -118,7 +108,7 @@ fn conduct(
     output::present(&results, json)?;
     Ok(match ended {
         Ended::Interrupted => {
-            eprintln!("hint: linkrate study resume {}", directory.display());
+            tell::line(format_args!("hint: linkrate study resume {}", directory.display()));
             Exit::Interrupted
         }
         _ if failed => Exit::RunsFailed,

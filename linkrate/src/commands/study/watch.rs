@@ -30,11 +30,11 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
     let mut seen: Option<(State, StoredStudy)> = None;
     let mut told = None;
     loop {
-        // asked before reading: who ends in between has stored everything by then
+        // ask before reading: a process that ends in between has stored everything
         let runs_still = Store::is_running(directory);
         let state = State::of(directory);
         let stored = match seen.take() {
-            // nothing is parsed twice, so as to take no CPU time from what is measured
+            // parse nothing twice, since parsing takes CPU time from the measurement
             Some((before, stored)) if before == state => stored,
             _ => Store::read(directory)?,
         };
@@ -76,8 +76,8 @@ struct State {
 impl State {
     fn of(directory: &Path) -> Self {
         Self {
-            bytes: fs::metadata(directory.join(RUNS_FILE)).map(|file| file.len()).ok(),
-            ended: directory.join(ENDED_FILE).exists(),
+            bytes: fs::symlink_metadata(directory.join(RUNS_FILE)).map(|file| file.len()).ok(),
+            ended: fs::symlink_metadata(directory.join(ENDED_FILE)).is_ok(),
         }
     }
 }

@@ -5,9 +5,9 @@
 //! `$XDG_RUNTIME_DIR` or in `/run/user/UID`, and `/tmp/linkrate-UID` where neither exists. In a user
 //! namespace, UID is the user outside, so a program inside finds the same directory.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{SysError, SysResult};
@@ -18,19 +18,29 @@ const OF_ROOT: &str = "/run/linkrate";
 /// What each user has below its run-time directory.
 const NAME: &str = "linkrate";
 
+/// The mode of a private directory: everything to the owner, nothing to others.
+const MODE: u32 = 0o700;
+
 const HINT: &str = "set XDG_RUNTIME_DIR to a directory of yours with mode 0700";
 
-/// Makes the private directory `name`, unless it is there.
+/// The private directory `name` of this user; it is created if missing.
 ///
 /// # Errors
-/// Why the last place was no use, with the path: it belongs to another user, or cannot be created.
-pub fn make(name: &str) -> SysResult<PathBuf> {
+/// When a place is no directory or lets other users in; why the last place was no use otherwise, for
+/// example because it belongs to another user. The path is in the message.
+pub fn private(name: &str) -> SysResult<PathBuf> {
     let mut refused = None;
     for base in bases() {
         let path = base.join(name);
         match make_private(&base).and_then(|()| make_private(&path)) {
             Ok(()) => return Ok(path),
-            Err(error) => refused = Some(error.with_hint(HINT)),
+            Err(error) => match error.kind() {
+                // root of a user namespace has no right to the place of root
+                io::ErrorKind::PermissionDenied
+                | io::ErrorKind::ReadOnlyFilesystem
+                | io::ErrorKind::NotFound => refused = Some(error.with_hint(HINT)),
+                _ => return Err(error),
+            },
         }
     }
     // there is always the place in /tmp
@@ -42,7 +52,7 @@ pub fn make(name: &str) -> SysResult<PathBuf> {
 /// The private directories `name` of this user that exist. There can be several when
 /// `XDG_RUNTIME_DIR` was set for one process and not for another.
 pub fn existing(name: &str) -> Vec<PathBuf> {
-    let private = |path: &Path| is_private(path).is_ok_and(|private| private);
+    let private = |path: &Path| check_private(path).is_ok();
     let there = |base: PathBuf| {
         let path = base.join(name);
         (private(&base) && private(&path)).then_some(path)
@@ -93,38 +103,39 @@ fn is_own(path: &Path) -> bool {
     })
 }
 
-/// Whether `path` is a directory of the effective user with mode 0700.
-fn is_private(path: &Path) -> io::Result<bool> {
+/// Checks that `path` is a directory of the effective user with mode 0700, and no link.
+fn check_private(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
-    if !found.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no directory"));
-    }
-    let owner = found.uid();
-    if owner != rustix::process::geteuid().as_raw() {
-        let reason = format!("it belongs to user {owner}");
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
-    }
-    Ok(found.mode() & 0o7777 == 0o700)
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    let mode = found.mode() & 0o7777;
+    let (kind, wrong) = if !found.is_dir() {
+        (io::ErrorKind::NotADirectory, "it is not a directory".to_owned())
+    } else if owner != user {
+        (io::ErrorKind::PermissionDenied, format!("it belongs to user {owner}, expected {user}"))
+    } else if mode != MODE {
+        (io::ErrorKind::Other, format!("its mode is {mode:o}, expected {MODE:o}"))
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(kind, wrong))
 }
 
+/// Creates a private directory, or checks the one that is there.
 fn make_private(path: &Path) -> SysResult<()> {
-    let failed = |error| SysError::new("use directory", path.display().to_string(), error);
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(SysError::new("create directory", path.display().to_string(), error));
-        }
+    let refused =
+        |error| SysError::new("use run-time directory", path.display().to_string(), error);
+    match DirBuilder::new().mode(MODE).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
         _ => {}
     }
-    if !is_private(path).map_err(failed)? {
-        // it is the user's own, so no other user can put a link in its place
-        fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(failed)?;
-    }
-    Ok(())
+    check_private(path)
+        .map_err(|error| refused(error).with_hint("remove it; linkrate creates it again"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -137,16 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_private_and_made_once() {
+    fn a_directory_is_private_from_its_creation() {
         let scratch = scratch("private");
-        let path = scratch.join("of-linkrate");
+        let path = scratch.join("own");
         make_private(&path).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
-        // one that others may enter is closed again
+        make_private(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, MODE);
         fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-        assert!(!is_private(&path).unwrap());
-        make_private(&path).unwrap();
-        assert!(is_private(&path).unwrap());
+        let refused = make_private(&path).unwrap_err().to_string();
+        assert!(refused.contains("its mode is 755, expected 700"), "{refused}");
         fs::remove_dir_all(scratch).unwrap();
     }
 
@@ -159,22 +169,21 @@ mod tests {
         fs::write(&file, "").unwrap();
         for path in [&link, &file] {
             let refused = make_private(path).unwrap_err().to_string();
-            assert!(refused.contains("it is no directory"), "{refused}");
+            assert!(refused.contains("it is not a directory"), "{refused}");
         }
-        fs::remove_dir_all(scratch).unwrap();
-        // that of root, or for root that of another user
+        // `/` belongs to root; root gives the directory to another user
         let others = match rustix::process::geteuid().is_root() {
             true => {
-                let path = PathBuf::from(format!("/tmp/linkrate-others-{}", std::process::id()));
-                fs::create_dir(&path).unwrap();
-                std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
-                path
+                std::os::unix::fs::chown(&real, Some(65534), None).unwrap();
+                real
             }
             false => PathBuf::from("/"),
         };
-        let refused = make_private(&others).unwrap_err().to_string();
-        assert!(refused.contains("it belongs to user"), "{refused}");
-        let _ = fs::remove_dir(others);
+        let refused = make_private(&others).unwrap_err();
+        assert!(refused.to_string().contains("it belongs to user"), "{refused}");
+        // the place of another user is passed over
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        fs::remove_dir_all(scratch).unwrap();
     }
 
     #[test]

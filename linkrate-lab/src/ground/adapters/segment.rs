@@ -1,0 +1,100 @@
+//! A segment of virtual adapters: the ports on one fabric, of the system under test and of clients.
+
+use std::collections::BTreeMap;
+
+use linkrate_adapter::Port;
+use linkrate_terms::topology::{self, Fabric};
+use linkrate_terms::{BitRate, InterfaceKnobs, Model};
+
+use super::{Vlans, client_knobs, effective_knobs, with_port};
+use crate::error::LabError;
+
+/// A segment with its ports.
+#[derive(Debug)]
+pub struct Segment {
+    /// Its part of the topology.
+    pub topology: topology::Segment,
+    /// The ports of the system under test; at least one.
+    pub ports: Vec<SutPort>,
+    /// The ports of the clients.
+    pub clients: Vec<Port>,
+    /// The fabric with its device thread. It ends after its ports.
+    pub joined: linkrate_adapter::Segment,
+}
+
+/// A port of the system under test.
+#[derive(Debug)]
+pub struct SutPort {
+    /// Its number, through all adapters.
+    pub number: u32,
+    /// The port.
+    pub port: Port,
+}
+
+impl SutPort {
+    /// The name of its interface.
+    pub(super) fn name(&self) -> &str {
+        self.port.name()
+    }
+}
+
+impl Segment {
+    /// Sets the knobs of the SUT's ports named in `interfaces`, and at the ports of their clients those
+    /// that must be the same. Adds the effective knobs of each port to `effective`.
+    ///
+    /// # Errors
+    /// A device does not answer.
+    pub(super) fn set_knobs(
+        &self,
+        model: &Model,
+        interfaces: &[String],
+        asked: &InterfaceKnobs,
+        effective: &mut BTreeMap<String, InterfaceKnobs>,
+    ) -> Result<(), LabError> {
+        let named = |port: &SutPort| interfaces.iter().any(|name| name == port.name());
+        let knobs = model.defaults.with(asked);
+        for port in self.ports.iter().filter(|port| named(port)) {
+            port.port.set_knobs(knobs.clone());
+        }
+        for (index, client) in self.clients.iter().enumerate() {
+            if named(&self.ports[self.topology.port_of(index)]) {
+                client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
+            }
+        }
+        for port in self.ports.iter().filter(|port| named(port)) {
+            let of_the_port = effective_knobs(&port.port)?;
+            if let Some(knobs) = effective.get_mut(port.name()) {
+                *knobs = with_port(knobs.clone(), of_the_port);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each of several ports a VLAN of its own with the clients that it leads to. Otherwise the
+    /// SUT would answer ARP requests for the address of one port on the others as well.
+    pub(super) fn divide(&self) -> Result<(), LabError> {
+        let ports = self.ports.iter().map(|port| &port.port).enumerate();
+        let clients = self.clients.iter().enumerate();
+        let clients = clients.map(|(index, client)| (self.topology.port_of(index), client));
+        for (port, end) in ports.chain(clients) {
+            let vlan = Vlans::Access(1 + port as u16);
+            end.links().try_for_each(|link| link.set_vlans(vlan.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// Every port, those of the system under test first.
+    pub(super) fn all_ports(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter().map(|port| &port.port).chain(&self.clients)
+    }
+
+    /// Lets the links of one of its ports run at another rate: both ends of a cable, or the port and
+    /// the switch's port that it leads to.
+    pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
+        let set = |port: &Port| port.links().for_each(|link| link.set_rate(rate));
+        match self.topology.fabric {
+            Fabric::Switch => set(port),
+            Fabric::Cable => self.all_ports().for_each(set),
+        }
+    }
+}
