@@ -51,7 +51,6 @@ enum Act {
 
 #[derive(Debug, Clone, Copy)]
 struct Event {
-    number: usize,
     target: Target,
     act: Act,
     after: Duration,
@@ -82,11 +81,10 @@ fn events(seed: u64) -> Vec<Event> {
         })
     });
     all.take(EVENTS)
-        .enumerate()
-        .map(|(number, (target, act))| {
+        .map(|(target, act)| {
             // half of them while the testbed is built
             let latest = if random() % 2 == 0 { LATEST_MS / 5 } else { LATEST_MS };
-            Event { number, target, act, after: Duration::from_millis(random() % latest) }
+            Event { target, act, after: Duration::from_millis(random() % latest) }
         })
         .collect()
 }
