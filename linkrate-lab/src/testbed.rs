@@ -152,7 +152,7 @@ impl Testbed {
             });
         };
         let added = ground::add(
-            adapters,
+            adapters.as_mut(),
             std::slice::from_ref(&segment),
             namespaces,
             &mut self.sut,
