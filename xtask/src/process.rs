@@ -29,8 +29,9 @@ pub struct Finished {
 /// # Errors
 /// The program could not be started.
 pub fn run(command: &Command, limit: Duration) -> io::Result<Finished> {
-    let mut bounded = Command::new("timeout");
-    bounded.arg("--kill-after=10");
+    // a shell starts background jobs with SIGINT ignored, and tests that send it would wait for ever
+    let mut bounded = Command::new("env");
+    bounded.args(["--default-signal=INT,HUP", "timeout", "--kill-after=10"]);
     if io::stdin().is_terminal() {
         // else timeout(1) leaves the terminal's process group, and Ctrl-C would miss the program
         bounded.arg("--foreground");

@@ -28,8 +28,8 @@ const EVERYWHERE: &[&str] = &[
     // bash, dash
     "bash", "sh", //
     // coreutils
-    "cat", "cp", "echo", "false", "head", "ls", "mkdir", "printenv", "pwd", "readlink", "sleep",
-    "test", "timeout", "true", //
+    "cat", "cp", "echo", "env", "false", "head", "ls", "mkdir", "printenv", "pwd", "readlink",
+    "sleep", "sort", "test", "timeout", "true", //
     // grep, sed
     "grep", "sed", //
     // mount, util-linux

@@ -119,9 +119,9 @@ mod tests {
             ("lor=on", "unknown knob \"lor\"; did you mean \"lro\"?"),
             ("message=1", "message is a setting of a workload, not of a port"),
             ("lro=maybe", "lro: unknown value \"maybe\""),
-            ("mtu=9600", "mtu 9600 is more than adapter gigabit takes; set at most 9000"),
-            ("queues=4", "queues 4 is more than a port of adapter gigabit has; set at most 1"),
-            ("gso-max-size=65535", "gso-max-size 65535 is more than the superframe"),
+            ("mtu=9600", "mtu 9600 is above the maximum of adapter gigabit; set at most 9000"),
+            ("queues=4", "queues 4 is above the maximum of adapter gigabit; set at most 1"),
+            ("gso-max-size=65535", "gso-max-size 65535 is above the superframe"),
             ("snap=on", "snap on cannot be combined with mtu 1500"),
             ("offload=tso tx-checksum=off", "tx-checksum off cannot be combined with offload tso"),
         ] {
