@@ -11,7 +11,9 @@
 //! Each queue is a descriptor. The host picks the queue a flow is transmitted on, and learns it
 //! from the queue on which the other direction of that flow was last written. A frame that finds
 //! its queue full (its length is the interface's `txqueuelen`) is dropped by the kernel and
-//! counted as `tx_dropped` of the interface; nothing stops the sender. Up to 15 places of a queue
+//! counted as `tx_dropped` of the interface; nothing stops the sender. A discipline with a rate does
+//! ([`DatagramLimit`](crate::netlink::DatagramLimit)): a packet that waits there belongs to its socket
+//! still, while a packet in the queue of the TAP does not (`skb_orphan`). Up to 15 places of a queue
 //! may be taken by frames that were read already (`__ptr_ring_discard_one`,
 //! include/linux/ptr_ring.h).
 //!

@@ -88,8 +88,9 @@ pub fn await_introduction(
     Err(io::Error::new(io::ErrorKind::TimedOut, "no client sent a preamble"))
 }
 
-/// Sends datagrams until told to stop. If the queue of the device is full, it waits and counts
-/// nothing.
+/// Sends datagrams until told to stop. If the send buffer is full, it waits until a discipline or the
+/// device has released a packet. A datagram that a full queue dropped is counted as sent, because
+/// the kernel tells the sender nothing.
 ///
 /// # Errors
 /// Errors of the socket.

@@ -350,7 +350,7 @@ mod tests {
             SocketAddrV4::new(Ipv4Addr::LOCALHOST, socket::local_port(&listener).unwrap());
         let guard = Guard::new(NONCE, [Ipv4Addr::LOCALHOST]);
         let theirs = guard.clone();
-        let flow = Flow::spawn("respond".to_owned(), control, None, false, move |flow| {
+        let flow = Flow::spawn(format!("respond {}", 0), control, None, false, move |flow| {
             accept_and_respond(flow, &listener, sizes(), &theirs)
         });
         (flow.unwrap(), guard, far_end)
@@ -358,7 +358,7 @@ mod tests {
 
     fn requester(control: &Arc<Control>, far_end: SocketAddrV4) -> Flow {
         let target = Target { far_end, from: None, knobs: knobs(), nonce: NONCE };
-        Flow::spawn("request".to_owned(), control, None, false, move |flow| {
+        Flow::spawn(format!("request {}", 0), control, None, false, move |flow| {
             connect_and_request(flow, &target, sizes())
         })
         .unwrap()

@@ -62,7 +62,8 @@ pub struct Adapters {
     /// The device threads and the driver threads of the system under test; absent before the first
     /// segment.
     threads: Option<(DeviceThreads, DriverThreads)>,
-    datagrams: Datagrams,
+    // a variant of `Ground` shall not be much larger than the others
+    datagrams: Box<Datagrams>,
 }
 
 /// All counters and clocks at one moment.
@@ -83,7 +84,7 @@ impl Adapters {
             buses: Vec::new(),
             segments: Vec::new(),
             threads: None,
-            datagrams: Datagrams::default(),
+            datagrams: Box::default(),
         }
     }
 

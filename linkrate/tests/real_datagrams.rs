@@ -1,0 +1,105 @@
+//! Programs that send datagrams wait for the link of a virtual adapter.
+
+mod common;
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use common::lab::run_spec;
+use common::{LINKRATE, is_root_or_skips};
+use linkrate_lab::{Lab, LabOptions};
+use linkrate_study::executor::Executor;
+use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    ByteSize, InterfaceKnobs, Measurement, MessageSize, Protocol, RunSpec, Task, TestbedSpec,
+    Workload, model,
+};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// The port of the lab.
+const SUT_INTERFACE: &str = "eth0";
+
+/// What a link of 1 Gb/s carries of datagrams with 1472 bytes.
+const PAYLOAD_RATE: f64 = 957.1e6;
+
+fn gigabit_lab() -> Lab {
+    let options = LabOptions {
+        program: PathBuf::from(LINKRATE),
+        stop: Arc::new(AtomicBool::new(false)),
+        route_congestion: Some("cubic".to_owned()),
+    };
+    let gigabit = model::find("gigabit").unwrap_or_else(|error| panic!("{error}"));
+    let spec = TestbedSpec { adapter: Adapter::Model(Box::new(gigabit)), ..TestbedSpec::default() };
+    Lab::build(&spec, options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Asks for something in the network of the system under test.
+fn in_sut<T: Send + 'static>(
+    lab: &mut Lab,
+    act: impl FnOnce(&mut RouteSocket) -> T + Send + 'static,
+) -> T {
+    let pid = lab.testbed().expect("up").sut.pid();
+    let asked = std::thread::spawn(move || {
+        let namespace = File::open(format!("/proc/{pid}/ns/net")).expect("a namespace");
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+            .expect("its network");
+        act(&mut RouteSocket::open().expect("a socket"))
+    });
+    asked.join().expect("an answer")
+}
+
+fn limit(lab: &mut Lab) -> Option<DatagramLimit> {
+    in_sut(lab, |route| route.datagram_limit(SUT_INTERFACE).expect("a limit or none"))
+}
+
+fn run(lab: &mut Lab) -> Measurement {
+    let workload = Workload {
+        kind: Protocol::UdpStream,
+        message: MessageSize::Fixed(ByteSize(1472)),
+        ..Workload::default()
+    };
+    let spec = RunSpec {
+        warm_up: Duration::from_millis(300),
+        ..run_spec(Task::Workload(workload), InterfaceKnobs::default(), Duration::from_millis(700))
+    };
+    lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// Bits of payload in a second that the sender was told it had sent.
+fn told(measurement: &Measurement) -> f64 {
+    let bits = measurement.traffic.sent_datagrams as f64 * 1472.0 * 8.0;
+    bits / measurement.traffic.transmit_seconds
+}
+
+#[test]
+fn a_sender_of_datagrams_is_told_what_the_link_carries() {
+    if !is_root_or_skips("a_sender_of_datagrams_is_told_what_the_link_carries") {
+        return;
+    }
+    let mut lab = gigabit_lab();
+    let Some(set) = limit(&mut lab) else {
+        eprintln!("skipped: this kernel limits no datagrams");
+        return;
+    };
+    assert_eq!((set.bytes_per_second, set.overhead), (125_250_000, 24));
+
+    let limited = run(&mut lab);
+    let (sent, received) = (told(&limited), limited.traffic.bits_per_second());
+    assert!(sent < 1.1 * PAYLOAD_RATE, "sent {sent}, received {received}");
+    assert!(received < 1.01 * PAYLOAD_RATE, "{received}");
+    let evidence = limited.evidence.adapter.as_deref().expect("evidence of the adapter");
+    // a packet that finds the ring full wakes no driver
+    let (sleeps, packets) = (evidence.total("driverSleeps"), limited.traffic.sent_datagrams);
+    assert!(sleeps < packets.max(1), "{sleeps} sleeps, {packets} packets");
+
+    // without the limit, the sender is told many times that: this test can fail
+    in_sut(&mut lab, |route| route.set_no_queue(SUT_INTERFACE).expect("no queue"));
+    assert_eq!(limit(&mut lab), None);
+    let sent = told(&run(&mut lab));
+    assert!(sent > 2.0 * PAYLOAD_RATE, "{sent}");
+}
