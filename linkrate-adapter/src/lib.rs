@@ -53,4 +53,5 @@ pub use fabric::faults::Faults;
 pub use fabric::vlans::Vlans;
 pub use interface::{DriverThreads, Priority, RingSizes};
 pub use link::LinkSpec;
+pub use linkrate_wire::link::LinkLaw;
 pub use port::{HostSide, Port, PortLink, PortShared, PortSpec, Segment};

@@ -39,6 +39,7 @@ impl Duty {
                 Request::CreateWire { .. } => Err(not_for("create-wire", "labs")),
                 Request::CreateTap { .. } => Err(not_for("create-tap", "labs")),
                 Request::ReleaseTap { .. } => Err(not_for("release-tap", "labs")),
+                Request::LimitDatagrams { .. } => Err(not_for("limit-datagrams", "labs")),
                 Request::ConfigureInterface(_) => Err(not_for("configure-interface", "labs")),
                 Request::SteerReceive { .. } => Err(not_for("steer-receive", "labs")),
                 Request::PrepareProfile { .. } if !lends => {
@@ -136,6 +137,7 @@ mod tests {
         for request in [
             Request::CreateWire { name: lo(), peer_name: lo(), peer_pid: 1, queues: 1 },
             Request::CreateTap { name: lo(), queues: 1, address: None, tx_queue_length: 1 },
+            Request::LimitDatagrams { name: lo(), bytes_per_second: 1, burst_us: 1, overhead: 0 },
             Request::ConfigureInterface(setup),
             Request::Lend { name: lo(), pid: 1 },
             Request::SteerReceive { name: lo(), cpus: cpus.clone() },

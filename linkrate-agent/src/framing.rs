@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use serde::Serialize;
 
 /// Longest message, bytes. The largest legitimate message is a histogram of latencies, some hundred
-/// kilobytes; a longer frame is an error of the far end and allocates nothing.
+/// kilobytes; a longer frame is an error of the far end and allocates no memory.
 pub const MAX_FRAME_BYTES: usize = 4 << 20;
 
 /// Writes `message` as one frame and flushes.
@@ -44,7 +44,7 @@ pub fn read_frame(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     if length > MAX_FRAME_BYTES {
         return Err(too_long(length));
     }
-    // grows with the received bytes only, so a false length allocates nothing
+    // grows with the received bytes, so a false length allocates no memory
     let mut body = Vec::new();
     stream.by_ref().take(length as u64).read_to_end(&mut body)?;
     if body.len() < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(Some(body)) }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back_in_order() {
+    fn frames_are_read_in_the_order_they_were_written() {
         let mut stream = Vec::new();
         write_frame(&mut stream, &"one").unwrap();
         write_frame(&mut stream, &2).unwrap();
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lying_length_is_refused_before_anything_is_read() {
+    fn a_false_length_is_refused_before_the_body_is_read() {
         let error = read_frame(&mut &[0xff; 8][..]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
-    fn a_torn_frame_is_no_frame() {
+    fn a_torn_frame_is_an_error() {
         let mut stream = Vec::new();
         write_frame(&mut stream, &"message").unwrap();
         for end in 1..stream.len() {

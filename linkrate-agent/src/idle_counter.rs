@@ -356,12 +356,12 @@ mod tests {
         let hardware = Some(Interrupts { hardware: 1, ..Interrupts::default() });
         for (what, pass_us, own_us, seen, idle_us, unsure_us) in [
             ("another thread", 4000, 6, none, 0, 0),
-            ("another thread, or told steal, nobody looked", 4000, 6, None, 0, 0),
+            ("another thread, or reported steal, interrupts not counted", 4000, 6, None, 0, 0),
             ("the tick", 45, 45, none, 45, 0),
             ("the tick, and clocks that differ", 45, 43, none, 45, 0),
-            ("the tick, nobody looked: calibration has it", 45, 45, None, 0, 0),
+            ("the tick, interrupts not counted: part of calibration", 45, 45, None, 0, 0),
             ("the hypervisor", 7000, 6998, none, 7000, 0),
-            ("the hypervisor, nobody looked", 7000, 6998, None, 0, 7000),
+            ("the hypervisor, interrupts not counted", 7000, 6998, None, 0, 7000),
             ("a timer that woke a thread", 4000, 30, none, 0, 0),
             ("a thread, and the hypervisor beside it", 9000, 5000, none, 5000, 0),
             ("an interrupt of the network", 30, 30, hardware, 0, 0),

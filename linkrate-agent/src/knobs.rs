@@ -1,6 +1,6 @@
 //! Interface knobs: set, then read back. A knob that differs is an error.
 //!
-//! What each knob is made of, by the kernel's names (net/ethtool/common.c,
+//! The settings behind each knob, by the kernel's names (net/ethtool/common.c,
 //! include/uapi/linux/if_link.h):
 //!
 //! | knob | set through |
@@ -14,9 +14,9 @@
 //!
 //! A TAP is such an interface too, with these differences. Its features can be switched as far as
 //! its reader offers them (`tun_net_fix_features`, drivers/net/tun.c). Its channels are the queues
-//! that its reader attached; they are read here and cannot be set (`tun_ethtool_ops`). What it
-//! receives was checked by the adapter behind it or not at all, so there is no `rx-checksum`.
-//! `rx-gro` can be switched and does nothing ([`linkrate_sys::tap`]).
+//! that its reader attached; they are read here and cannot be set (`tun_ethtool_ops`). The adapter
+//! behind it checks received packets, or no program does, so there is no `rx-checksum`. `rx-gro` can
+//! be switched and has no effect ([`linkrate_sys::tap`]).
 
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
@@ -24,17 +24,17 @@ use linkrate_sys::netlink::{Link, RouteSocket};
 use linkrate_terms::knobs::{KNOBS, Owner, PortRequest};
 use linkrate_terms::{InterfaceKnobs, Offload};
 
-/// Features that make up "TSO" for the ladder; those a device lacks are left out.
+/// The features of "TSO" on the ladder; those that a device lacks are left out.
 const TSO_FEATURES: &[&str] = &["tx-tcp-segmentation", "tx-tcp6-segmentation"];
 const TX_CHECKSUM_FEATURES: &[&str] =
     &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
-/// Either of these covers IPv4, which the testbed is.
+/// Either of these covers IPv4, which testbeds use.
 const IPV4_CHECKSUM_FEATURES: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4"];
 const RX_CHECKSUM: &str = "rx-checksum";
 const GRO: &str = "rx-gro";
-/// The kernel's GSO_MAX_SEGS, the default of devices that set none.
+/// The kernel's GSO_MAX_SEGS, the default of devices without a value of their own.
 const DEFAULT_GSO_MAX_SEGS: u32 = 65535;
-/// Decides what TSO is on IPv4, which the testbed is.
+/// The feature that is TSO on IPv4, which testbeds use.
 const IPV4_TSO: &str = "tx-tcp-segmentation";
 
 /// Why a knob could not be set, or did not keep its value.
@@ -47,7 +47,7 @@ pub enum KnobError {
         knob: &'static str,
         /// The interface.
         interface: String,
-        /// What the kernel said.
+        /// The error of the kernel.
         cause: Box<SysError>,
     },
     /// The driver does not allow changing a feature of the knob.
@@ -62,7 +62,7 @@ pub enum KnobError {
         interface: String,
         /// The feature, by ethtool's name.
         feature: &'static str,
-        /// What it is.
+        /// Whether it is on.
         active: bool,
     },
     /// The value reads back differently.
@@ -72,15 +72,15 @@ pub enum KnobError {
         knob: &'static str,
         /// The interface.
         interface: String,
-        /// What was asked.
+        /// The requested value.
         requested: String,
-        /// What is.
+        /// The effective value.
         effective: String,
     },
 }
 
-/// Sets `knobs` on `interface`, reads every knob back, and returns what is effective. Superframes
-/// have up to `segments` segments where they are on, `None` for as many as the device takes.
+/// Sets `knobs` on `interface`, reads every knob back, and returns the effective values. Where
+/// superframes are on, they have up to `segments` segments; with `None`, as many as the device takes.
 ///
 /// # Errors
 /// [`KnobError`] names the knob that was refused, that the driver has fixed, or that differs.
@@ -124,7 +124,7 @@ pub fn fresh(interface: &str) -> Result<InterfaceKnobs, KnobError> {
 }
 
 fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKnobs {
-    // the testbed is IPv4: what only IPv6 has is not on
+    // testbeds use IPv4: a feature for IPv6 only does not count
     let tso = features.is_active(IPV4_TSO);
     let offload = match (link.gso_max_segs, tso) {
         (1, _) => Offload::None,
@@ -142,12 +142,12 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
         mtu: Some(link.mtu),
         gso_max_size: Some(ipv4_superframe(link)),
         queues: Some(queues),
-        // the adapter's own, of which its host's kernel knows nothing
+        // settings of the adapter, which the kernel of its host does not know
         port: PortRequest::default(),
     }
 }
 
-/// Sets what is not so already: a knob that a run leaves alone needs no privilege and disturbs no
+/// Sets the knobs that differ: a knob that a run leaves alone needs no privilege and disturbs no
 /// link.
 fn set(interface: &str, knobs: &InterfaceKnobs, segments: Option<u32>) -> Result<(), KnobError> {
     let refuse = |knob| move |cause| refused(knob, interface, cause);
@@ -195,7 +195,7 @@ fn set(interface: &str, knobs: &InterfaceKnobs, segments: Option<u32>) -> Result
         ethtool.set_features(interface, &wanted).map_err(refuse("features"))?;
     }
     if let Some(bytes) = knobs.gso_max_size {
-        // read again: what was set before may have changed it
+        // read again: the settings before may have changed it
         let link = route.link(interface).map_err(refuse("read-back"))?;
         if ipv4_superframe(&link) != bytes {
             route.set_gso_max_size(interface, bytes).map_err(refuse("gso-max-size"))?;
@@ -212,7 +212,7 @@ fn ipv4_superframe(link: &Link) -> u32 {
     }
 }
 
-/// Refuses by name what no request can change.
+/// Refuses a feature that no request can change, by its name.
 fn check_fixed(
     interface: &str,
     knobs: &InterfaceKnobs,
@@ -244,10 +244,10 @@ fn check_fixed(
     Ok(())
 }
 
-/// Puts back what a fresh interface has, so that a knob left out of one run does not inherit the
-/// run before.
+/// Adds the values of a fresh interface for knobs that the run does not name, so that a run does not
+/// inherit knobs of the run before.
 pub fn defaults(knobs: &InterfaceKnobs, fresh: &InterfaceKnobs) -> InterfaceKnobs {
-    // without transmit checksums the kernel takes segmentation offload away as well
+    // without transmit checksums the kernel switches segmentation offload off as well
     let offload = match (knobs.tx_checksum, fresh.offload) {
         (Some(false), Some(Offload::Tso)) => Some(Offload::Gso),
         (_, fresh) => fresh,
@@ -270,13 +270,13 @@ fn present<'a>(
 /// Sets how many queues of an interface are in use.
 ///
 /// # Errors
-/// As the driver's; a device without channels, or whose reader alone changes them, refuses.
+/// Errors of the driver; a device without channels, or whose reader changes them, refuses.
 pub fn set_queues(ethtool: &mut Ethtool, interface: &str, queues: u32) -> Result<(), SysError> {
     let now: Channels = ethtool.channels(interface)?;
     let (rx, tx, combined) =
         if now.combined_max > 0 { (0, 0, queues) } else { (queues, queues, 0) };
     if (now.rx, now.tx, now.combined) == (rx, tx, combined) {
-        // the kernel answers a change to what is with an error
+        // the kernel refuses a change to the present value
         return Ok(());
     }
     let wanted = |maximum: u32, count: u32| (maximum > 0).then_some(count);
@@ -298,7 +298,7 @@ fn refused(knob: &'static str, interface: &str, cause: SysError) -> KnobError {
     KnobError::Refused { knob, interface: interface.to_owned(), cause: Box::new(cause) }
 }
 
-/// Compares every knob that was asked for with what is.
+/// Compares every requested knob with its effective value.
 fn compare(
     interface: &str,
     requested: &InterfaceKnobs,

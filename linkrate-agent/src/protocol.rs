@@ -102,6 +102,18 @@ pub enum Request {
         /// The most frames that wait in each queue to be read.
         tx_queue_length: u32,
     },
+    /// Limit the rate of the datagrams that leave a TAP, or change the limit. A refusal means that
+    /// datagrams have no limit.
+    LimitDatagrams {
+        /// Interface name.
+        name: String,
+        /// Bytes per second.
+        bytes_per_second: u64,
+        /// How much leaves at once after a pause, as its time at this rate, µs.
+        burst_us: u32,
+        /// Octets that each packet takes on the link beside its own.
+        overhead: u16,
+    },
     /// Close this agent's descriptors of a TAP, which then lives as long as copies of them.
     ReleaseTap {
         /// Interface name.

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn without_bulk_senders_nobody_looks() {
+    fn without_bulk_senders_there_is_no_sample() {
         let mut none = SendBuffers::of(&[]);
         assert_eq!(none.next_ns(), None);
         none.look();

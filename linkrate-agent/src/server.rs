@@ -10,7 +10,7 @@ use std::time::Duration;
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
-use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
 use linkrate_sys::sched::Ahead;
 use linkrate_sys::{cpus, host, sched, socket};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
@@ -162,6 +162,12 @@ impl Agent<'_> {
             Request::CreateTap { name, queues, address, tx_queue_length } => {
                 let descriptors = self.taps.create(&name, queues, address, tx_queue_length)?;
                 Ok(Reply::Tap { descriptors })
+            }
+            Request::LimitDatagrams { name, bytes_per_second, burst_us, overhead } => {
+                let burst = Duration::from_micros(burst_us.into());
+                let limit = DatagramLimit { bytes_per_second, burst, overhead };
+                RouteSocket::open()?.limit_datagrams(&name, &limit)?;
+                Ok(Reply::Done)
             }
             Request::ReleaseTap { name } => match self.taps.release(&name) {
                 true => Ok(Reply::Done),

@@ -34,8 +34,8 @@ impl Taps {
             route.set_hardware_address(name, address)?;
         }
         route.set_tx_queue_length(name, tx_queue_length)?;
-        // a TAP takes every packet, so nothing ever waits in a discipline before it; without one,
-        // the interface costs the kernel neither memory nor time
+        // a multi-queue TAP would otherwise get a discipline with a ring for each of 256 queues; a
+        // discipline that limits datagrams is the controller's choice (`LimitDatagrams`)
         route.set_no_queue(name)?;
         let descriptors = tap.queues().iter().map(AsRawFd::as_raw_fd).collect();
         self.0.insert(name.to_owned(), tap);

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use common::{answer, privileges, spawn};
 use linkrate_agent::framing::read_frame;
 use linkrate_agent::protocol::{
-    InterfaceSetup, PROTOCOL_VERSION, Refusal, Reply, Request, decode_reply, write_message,
+    HELLO_NUMBER, InterfaceSetup, PROTOCOL_VERSION, Refusal, Reply, Request, decode_reply,
+    write_message,
 };
 use linkrate_sys::host::HostProcess;
 use linkrate_sys::tap::{self, Offloads};
@@ -32,11 +33,15 @@ struct Host {
 
 impl Host {
     fn ask(&mut self, request: &Request) -> Result<Reply, Refusal> {
-        self.asked += 1;
-        write_message(&mut self.process.socket(), self.asked, request).unwrap();
+        let number = match request {
+            Request::Hello { .. } => HELLO_NUMBER,
+            _ => self.asked + 1,
+        };
+        self.asked = number;
+        write_message(&mut self.process.socket(), number, request).unwrap();
         let frame = read_frame(&mut self.replies).unwrap().expect("a reply");
-        let (number, reply) = decode_reply(&frame).unwrap();
-        assert_eq!(number, self.asked);
+        let (answered, reply) = decode_reply(&frame).unwrap();
+        assert_eq!(answered, number);
         match reply {
             Reply::Refused(refusal) => Err(refusal),
             reply => Ok(reply),

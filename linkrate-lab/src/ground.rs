@@ -40,7 +40,7 @@ pub enum Ground {
     /// A veth pair for each client.
     Veth(Veth),
     /// Virtual adapters.
-    Adapters(Adapters),
+    Adapters(Box<Adapters>),
     /// Interfaces of the host that linkrate did not create.
     Existing(Existing),
 }
@@ -81,7 +81,13 @@ impl Ground {
             }
             Adapter::Model(model) => {
                 let adapters = Adapters::new(model.as_ref().clone().scaled(spec.scale));
-                made::build(adapters, Self::Adapters, topology, placement, options)
+                made::build(
+                    adapters,
+                    |adapters| Self::Adapters(Box::new(adapters)),
+                    topology,
+                    placement,
+                    options,
+                )
             }
             Adapter::Interfaces(on) => existing::build(spec, on, topology, placement, options),
         }

@@ -14,7 +14,7 @@ use linkrate_agent::protocol::{
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysResult;
 use linkrate_sys::host::HostProcess;
-use linkrate_sys::socket;
+use linkrate_sys::tell;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
 
@@ -54,11 +54,11 @@ impl Drop for Host {
             return;
         }
         let (name, pid, interfaces) = (&self.name, self.process.pid(), self.held.join(", "));
-        socket::tell(&format!(
+        tell::line(format_args!(
             "warning: the agent of {name} (process {pid}) does not end, and has not restored \
              {interfaces}: MTU, offloads, queues, steering and addresses may be those of a run\n\
              hint: it restores them when it goes on (`kill -CONT {pid}`); otherwise end it with \
-             `kill -KILL {pid}`, then `linkrate doctor --restore`\n"
+             `kill -KILL {pid}`, then `linkrate doctor --restore`"
         ));
     }
 }

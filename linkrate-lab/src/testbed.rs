@@ -126,6 +126,14 @@ impl Testbed {
         self.ground.set_knobs(&mut Participants { sut: &mut self.sut, clients }, asked)
     }
 
+    /// Lets the datagrams of a port's interface follow the rate of its link.
+    pub(crate) fn follow_link_rate(&mut self, interface: &str) -> Result<(), LabError> {
+        match &mut self.ground {
+            Ground::Adapters(adapters) => adapters.follow_link_rate(&mut self.sut, interface),
+            Ground::Veth(_) | Ground::Existing(_) => Ok(()),
+        }
+    }
+
     /// Adds a segment of virtual adapters, with its clients. Returns the clients' names.
     ///
     /// # Errors
@@ -144,7 +152,7 @@ impl Testbed {
             });
         };
         let added = ground::add(
-            adapters,
+            adapters.as_mut(),
             std::slice::from_ref(&segment),
             namespaces,
             &mut self.sut,

@@ -30,6 +30,16 @@ pub enum Watch {
     Once,
 }
 
+impl Watch {
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::Always => EventFlags::IN,
+            Self::Changes => EventFlags::IN | EventFlags::ET,
+            Self::Once => EventFlags::ONESHOT,
+        }
+    }
+}
+
 /// A set of descriptors, each with a number of the caller's choice.
 #[derive(Debug)]
 pub struct Epoll(OwnedFd);
@@ -66,12 +76,7 @@ impl Epoll {
     /// # Errors
     /// `EEXIST` when it is in the set, `ENOSPC` when the user's watches have run out.
     pub fn add(&self, descriptor: impl AsFd, number: u64, watch: Watch) -> SysResult<()> {
-        let flags = match watch {
-            Watch::Always => EventFlags::IN,
-            Watch::Changes => EventFlags::IN | EventFlags::ET,
-            Watch::Once => EventFlags::ONESHOT,
-        };
-        epoll::add(&self.0, descriptor, EventData::new_u64(number), flags)
+        epoll::add(&self.0, descriptor, EventData::new_u64(number), watch.flags())
             .map_err(|error| SysError::new("watch descriptor number", number.to_string(), error))
     }
 
@@ -84,6 +89,16 @@ impl Epoll {
         let flags = EventFlags::IN | EventFlags::ONESHOT;
         epoll::modify(&self.0, descriptor, EventData::new_u64(number), flags)
             .map_err(|error| SysError::new("arm descriptor number", number.to_string(), error))
+    }
+
+    /// Watches a descriptor as `watch` says from now on. If it is readable already, the next wait
+    /// names it.
+    ///
+    /// # Errors
+    /// `ENOENT` when it is not in the set.
+    pub fn change(&self, descriptor: impl AsFd, number: u64, watch: Watch) -> SysResult<()> {
+        epoll::modify(&self.0, descriptor, EventData::new_u64(number), watch.flags())
+            .map_err(|error| SysError::new("watch descriptor number", number.to_string(), error))
     }
 
     /// Takes a descriptor out of the set. A descriptor whose last handle is closed leaves by
@@ -177,6 +192,18 @@ mod tests {
         bell.ring();
         bell.clear();
         assert!(ready(&set, 0).is_empty(), "read before the wait");
+    }
+
+    #[test]
+    fn a_descriptor_is_silent_until_it_is_watched_again() {
+        let (set, bell) = (Epoll::new().unwrap(), Doorbell::new().unwrap());
+        set.add(&bell, 1, Watch::Changes).unwrap();
+        set.change(&bell, 1, Watch::Once).unwrap();
+        bell.ring();
+        assert!(ready(&set, 0).is_empty(), "silent");
+        set.change(&bell, 1, Watch::Changes).unwrap();
+        assert_eq!(ready(&set, 0), [1], "it was readable already");
+        assert!(ready(&set, 0).is_empty(), "and is named once");
     }
 
     #[test]

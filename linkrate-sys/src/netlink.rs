@@ -26,6 +26,7 @@ pub(crate) mod exchange;
 mod link;
 mod relocation;
 
+pub use discipline::DatagramLimit;
 pub use dump::{LinkEntry, RouteEntry};
 pub use link::Link;
 pub use relocation::Addressing;

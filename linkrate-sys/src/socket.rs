@@ -338,15 +338,6 @@ pub fn wait_closed(stream: impl AsFd, wake: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Writes `text` to standard error if that does not wait: nobody may read it, or it may be closed.
-pub fn tell(text: &str) {
-    let stderr = io::stderr();
-    if wait_writable(&stderr, Duration::ZERO).is_ok_and(|ready| ready) {
-        // there is no other place to report an error
-        let _ = rustix::io::write(stderr, text.as_bytes());
-    }
-}
-
 /// Sends `bytes`; an error instead of SIGPIPE when the peer is gone.
 ///
 /// # Errors

@@ -53,6 +53,11 @@ fn a_full_queue_drops() {
 }
 
 #[test]
+fn datagrams_wait_at_their_limit_and_tcp_passes() {
+    run("inside::datagrams_wait_at_their_limit_and_tcp_passes");
+}
+
+#[test]
 fn queues_come_and_go() {
     run("inside::queues_come_and_go");
 }
@@ -127,12 +132,12 @@ fn a_host_that_has_ended_has_no_descriptors() {
 /// What the tests above run in their hosts.
 mod inside {
     use std::io::{ErrorKind, IoSlice, stdin};
-    use std::net::{Ipv4Addr, UdpSocket};
+    use std::net::{Ipv4Addr, TcpStream, UdpSocket};
     use std::os::fd::{AsFd, AsRawFd, OwnedFd};
     use std::time::Duration;
 
     use linkrate_sys::ethtool::Ethtool;
-    use linkrate_sys::netlink::RouteSocket;
+    use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
     use linkrate_sys::tap::{self, Offloads, Tap, VNET_HEADER_BYTES};
     use linkrate_sys::{sysfs, wait};
 
@@ -387,6 +392,63 @@ mod inside {
         assert_eq!(read, 4);
         let after = route.link("t0").unwrap().counters;
         assert_eq!(after.tx_dropped - before.tx_dropped, 6, "{after:?}");
+    }
+
+    #[test]
+    #[ignore = "runs in a host"]
+    fn datagrams_wait_at_their_limit_and_tcp_passes() {
+        if !in_a_host() {
+            return;
+        }
+        for queues in [1, 3] {
+            let (tap, mut route) = up(queues);
+            assert_eq!(route.datagram_limit("t0").unwrap(), None);
+            // 10 frames of 1000 bytes at once, and then one in 10 s
+            let burst = Duration::from_secs(100);
+            let slow = DatagramLimit { bytes_per_second: 100, burst, overhead: 24 };
+            match route.limit_datagrams("t0", &slow) {
+                Ok(()) => {}
+                Err(error) if matches!(error.errno(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
+                    eprintln!("skipped: {error}");
+                    return;
+                }
+                Err(error) => panic!("{error}"),
+            }
+            assert_eq!(route.datagram_limit("t0").unwrap(), Some(slow));
+            let socket = UdpSocket::bind((HOST, 7)).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket.send_to(b"first", (STATION, 9)).unwrap();
+            answer_arp(tap.queues());
+            let mut taken = 0;
+            while socket.send_to(&[0; 934], (STATION, 9)).is_ok() {
+                taken += 1;
+                assert!(taken < 10_000, "nothing makes the program wait");
+            }
+            let mut passed = 0;
+            while let Some((_, frame)) = receive(tap.queues()) {
+                passed += usize::from(frame.len() > 900);
+            }
+            // the first datagram and the question took tokens too
+            assert!((8..=11).contains(&passed) && passed < taken, "{passed} of {taken}");
+            assert_eq!(route.link("t0").unwrap().counters.tx_dropped, 0);
+
+            // the first segment of a connection, while datagrams wait
+            let connection = std::thread::spawn(|| {
+                let _ =
+                    TcpStream::connect_timeout(&(STATION, 9).into(), Duration::from_millis(300));
+            });
+            std::thread::sleep(Duration::from_millis(100));
+            let (_, segment) = receive(tap.queues()).expect("the segment");
+            assert_eq!(segment[VNET_HEADER_BYTES + 23], 6, "TCP");
+            connection.join().unwrap();
+
+            // a faster link: what waited passes
+            let fast = DatagramLimit { bytes_per_second: 5_000_000_000, burst, ..slow };
+            route.limit_datagrams("t0", &fast).unwrap();
+            assert_eq!(route.datagram_limit("t0").unwrap(), Some(fast));
+            route.set_no_queue("t0").unwrap();
+            assert_eq!(route.datagram_limit("t0").unwrap(), None);
+        }
     }
 
     #[test]

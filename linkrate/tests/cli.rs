@@ -10,6 +10,7 @@ use common::{LINKRATE, Running, command, linkrate, linkrate_with, printed};
 use insta::assert_snapshot;
 use linkrate_agent::framing::MAX_FRAME_BYTES;
 use linkrate_agent::protocol::{MeasureSpec, PROTOCOL_VERSION, Reply, Request};
+use linkrate_terms::InterfaceKnobs;
 use serde_json::json;
 
 /// What `linkrate WORDS` says when it refuses.
@@ -421,4 +422,44 @@ fn an_agent_ends_when_it_cannot_decode_its_input() {
     let (code, said) = torn.end();
     assert_eq!(code, Some(1));
     assert!(said.starts_with("error: agent: "), "{said}");
+}
+
+#[test]
+fn an_agent_without_a_lab_refuses_what_only_labs_need() {
+    let mut agent = Agent::start_with("--interface eth1");
+    for (message, reason) in [
+        (
+            json!({"create-tap": {"name": "t0", "queues": 1, "address": null, "tx_queue_length": 1}}),
+            "create-tap is for labs",
+        ),
+        (json!({"lend": {"name": "lo", "pid": 1}}), "lend is for the system under test"),
+        (json!({"keep": {"names": ["lo"]}}), "this agent may use eth1 only, not lo"),
+        (
+            json!({"set-knobs": {"interfaces": ["lo"], "knobs": InterfaceKnobs::default()}}),
+            "interface lo is not kept",
+        ),
+        (json!({"prepare-profile": {"cpus": "0"}}), "prepare-profile is for"),
+    ] {
+        let said = agent.refuses(&message);
+        assert!(said.contains(reason), "{message}: {said}");
+    }
+    assert_eq!(agent.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn an_agent_ends_at_a_signal_in_the_middle_of_a_window() {
+    let mut agent = Agent::start();
+    let now = linkrate_sys::clock::monotonic_ns();
+    let window = MeasureSpec {
+        start_ns: now,
+        end_ns: now + 60_000_000_000,
+        interfaces: Vec::new(),
+        cpus: Default::default(),
+        profile: false,
+        agents: Vec::new(),
+    };
+    agent.post(&Request::Measure(window));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    common::kill(agent.pid(), rustix::process::Signal::TERM);
+    assert_eq!(agent.ended(std::time::Duration::from_secs(5)), Some(0));
 }

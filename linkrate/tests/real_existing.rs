@@ -240,3 +240,40 @@ fn refuses_to_borrow_an_interface_with_uppers() {
         own.expect_nothing_left();
     }
 }
+
+#[test]
+fn a_key_with_a_forced_command_starts_the_agent_and_nothing_else() {
+    let test = "a_key_with_a_forced_command_starts_the_agent_and_nothing_else";
+    let Some([sut, client]) = needs(test, true) else { return };
+    let (lab, own) = (Lab::start(), OwnCopy::new());
+    let before = lab.settings();
+    let key = fs::read_to_string(lab.beside("user.pub")).expect("read the key");
+    let force = |options: &str| {
+        let program = own.program();
+        let command = format!("{} agent --stdio {options}", program.display());
+        fs::write(lab.beside("authorized"), format!("restrict,command=\"{command}\" {key}"))
+            .expect("write the authorized key");
+    };
+    let words = format!(
+        "measure --json --interface eth1 --client ssh:lab2 --agent /any/thing --sut-cpu {sut} \
+         --client-cpu {client} --runs 2 --time 200ms --offload none --mtu 1300"
+    );
+
+    force("--interface eth1");
+    let measured = Running::start(&mut lab.command(&own.program(), &words)).wait().expect_code(0);
+    assert!(measured.json()["cells"][0]["throughput"]["mean"].as_f64().is_some());
+    assert_eq!(lab.settings(), before);
+
+    let marker = lab.beside("marker");
+    let mut other = lab.command("ssh".as_ref(), "-o BatchMode=yes lab2 touch");
+    Running::start(other.arg(&marker)).wait();
+    assert!(!marker.exists(), "a forced command is the only command");
+
+    force("--interface eth9");
+    let refused = Running::start(&mut lab.command(&own.program(), &words)).wait();
+    assert_ne!(refused.code(), Some(0));
+    let reason = "ssh:lab2: this agent may use eth9 only, not eth1";
+    assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    assert_eq!(lab.settings(), before);
+    own.expect_nothing_left();
+}

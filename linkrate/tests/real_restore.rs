@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::fs;
 use std::net::TcpStream;
+use std::process::Stdio;
 use std::time::Duration;
 
 use common::machines::{Machine, measure_the_loop, two_cpus, with_a_loop};
@@ -14,6 +16,9 @@ use rustix::process::Signal;
 
 /// How long agents may take to restore settings after their controller has ended.
 const RESTORED: Duration = Duration::from_secs(20);
+
+/// How long a controller may wait for an agent that does not end: 15 s for a reply, 15 s for its end.
+const GIVEN_UP: Duration = Duration::from_secs(45);
 
 /// Changes the MTU and the offloads of both interfaces.
 const CHANGES: &str = "--time 300ms --offload none --mtu 1300";
@@ -78,7 +83,20 @@ fn a_silent_stranger_on_a_test_socket_does_not_keep_settings_from_coming_back() 
             None => {
                 let finished = running.wait();
                 assert_eq!(settings(&machine), before, "{}", finished.stderr);
-                assert_eq!(finished.code(), Some(0), "{}", finished.stderr);
+                let document = finished.json();
+                let failures = document["failures"].as_array().expect("failures");
+                for failure in failures {
+                    let reason = failure["reason"].as_str().expect("a reason");
+                    // of the machine that runs the tests
+                    assert!(reason.contains("other programs used"), "{reason}");
+                }
+                if failures.is_empty() {
+                    let warnings = document["warnings"].to_string();
+                    assert!(
+                        warnings.contains("from 198.51.100.1"),
+                        "a stranger is named: {document}"
+                    );
+                }
             }
         }
         own.expect_nothing_left();
@@ -111,9 +129,7 @@ fn an_agent_that_is_stopped_or_killed_costs_no_interface() {
     if !needs(test) {
         return;
     }
-    for (number, signal) in
-        [(1, Signal::STOP), (1, Signal::KILL), (0, Signal::KILL), (0, Signal::STOP)]
-    {
+    for (number, signal) in [(1, Signal::STOP), (1, Signal::KILL), (0, Signal::KILL)] {
         let (machine, own) = (with_a_loop(), OwnCopy::new());
         let before = settings(&machine);
         let words = format!("--runs 3 {CHANGES}");
@@ -129,6 +145,49 @@ fn an_agent_that_is_stopped_or_killed_costs_no_interface() {
         expect_restored(&machine, &before, &when);
         own.expect_nothing_left();
     }
+}
+
+#[test]
+fn an_agent_that_holds_interfaces_is_never_killed() {
+    let test = "an_agent_that_holds_interfaces_is_never_killed";
+    if !needs(test) {
+        return;
+    }
+    let (machine, own) = (with_a_loop(), OwnCopy::new());
+    let before = settings(&machine);
+    let words = format!("--runs 100 {CHANGES}");
+    // a file: the agent that is stopped holds standard error beyond the end of its controller
+    let said = own.beside("stderr");
+    let mut controller = measure_the_loop(&machine, &own.program(), &words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(&said).expect("create a file"))
+        .spawn()
+        .expect("start the program");
+    let agents = own.await_traffic(2);
+    kill(agents[0], Signal::STOP);
+    kill(controller.id(), Signal::INT);
+    let ended = wait_until(GIVEN_UP, || controller.try_wait().expect("a child").is_some());
+    if !ended {
+        let _ = controller.kill();
+    }
+    assert!(ended, "the controller waits for the agent");
+    let stderr = fs::read_to_string(&said).expect("read the file");
+    for part in [
+        format!("the agent of sut (process {}) does not end", agents[0]),
+        "has not restored eth1, eth2".to_owned(),
+        format!("`kill -CONT {}`", agents[0]),
+        "`linkrate doctor --restore`".to_owned(),
+    ] {
+        assert!(stderr.contains(&part), "{part}: {stderr}");
+    }
+    assert!(own.agents().contains(&agents[0]), "it is still there");
+    let second = Running::start(&mut measure_the_loop(&machine, &own.program(), "--runs 1")).wait();
+    let holder = format!("interface eth1 is in use by process {}", agents[0]);
+    assert!(second.stderr.contains(&holder), "{}", second.stderr);
+    kill(agents[0], Signal::CONT);
+    expect_restored(&machine, &before, "after SIGCONT");
+    own.expect_nothing_left();
 }
 
 #[test]

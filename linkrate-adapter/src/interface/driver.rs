@@ -65,6 +65,8 @@ pub(crate) struct Driver {
     may_have: bool,
     /// There was room in the transmit ring when the driver looked before its sleep.
     had_room: bool,
+    /// A packet of the host wakes the driver thread.
+    watched: bool,
     /// The TAP is gone.
     broken: bool,
 }
@@ -102,6 +104,7 @@ impl Driver {
             posted: 0,
             may_have: true,
             had_room: true,
+            watched: true,
             broken: false,
         }
     }
@@ -145,6 +148,14 @@ impl Driver {
             self.doorbell.wake();
         }
         self.queue.counters.sleeps.add(1);
+    }
+
+    /// Whether the TAP shall wake the driver thread during the coming sleep; `None` if that stays as
+    /// it was. While the transmit ring is full, a packet of the host has nowhere to go: only the
+    /// device's next completion wakes the thread.
+    pub(crate) fn watch_tap(&mut self) -> Option<bool> {
+        let before = std::mem::replace(&mut self.watched, self.had_room);
+        (before != self.watched).then_some(self.watched)
     }
 
     /// Whether there is still nothing to do, after the thread has said that it will sleep.

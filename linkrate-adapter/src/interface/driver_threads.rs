@@ -221,8 +221,14 @@ impl Poll {
 
     /// Sleeps until the device interrupts or a TAP has a packet.
     fn sleep(&mut self) -> io::Result<()> {
-        for (_, driver) in &mut self.drivers {
+        for (number, driver) in &mut self.drivers {
             driver.will_sleep();
+            if let Some(on) = driver.watch_tap() {
+                let watch = if on { Watch::Changes } else { Watch::Once };
+                if self.epoll.change(driver.tap(), *number, watch).is_err() {
+                    driver.fail();
+                }
+            }
         }
         self.interrupt.will_sleep();
         let idle = self.drivers.iter().all(|(_, driver)| driver.is_idle());

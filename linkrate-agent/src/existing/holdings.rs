@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use linkrate_sys::error::SysError;
 use linkrate_sys::netlink::RouteSocket;
-use linkrate_sys::{host, network_namespace, socket};
+use linkrate_sys::{host, network_namespace, tell};
 
 use super::record::{self, Found, Record, Unlocked};
 use super::settings::Settings;
@@ -154,9 +154,9 @@ impl Holdings {
                 refused.extend(record.remove().err());
             }
             for error in refused {
-                socket::tell(&format!(
+                tell::line(format_args!(
                     "warning: {interface}: a setting is not restored: {error}\n\
-                     hint: linkrate doctor --restore\n"
+                     hint: linkrate doctor --restore"
                 ));
             }
         }

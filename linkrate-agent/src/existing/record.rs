@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
 
-/// How long to wait for a process that is about to end.
+/// How long to wait for a process whose controller has ended, and which is restoring.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The longest record, bytes: an interface with thousands of routes stays below.
@@ -28,10 +28,12 @@ const LONGEST: u64 = 16 << 20;
 pub struct Holder {
     /// Process id.
     pub pid: u32,
-    /// Its command line, and that of its parent.
+    /// Its command line.
     pub command: String,
-    /// The process that started it.
-    pub parent: String,
+    /// Process id of the controller, or of the server of ssh, that started it.
+    pub parent_pid: u32,
+    /// The command line of that process.
+    pub parent_command: String,
 }
 
 /// What a record says.
@@ -74,14 +76,23 @@ impl Holder {
         Self {
             pid: std::process::id(),
             command: command("self"),
-            parent: format!("process {parent}, {}", command(&parent.to_string())),
+            parent_pid: parent,
+            parent_command: command(&parent.to_string()),
         }
+    }
+
+    /// Whether the process that started it has ended, so that it will end too.
+    fn is_orphan(&self) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        parent.is_none_or(|parent| parent.trim() != self.parent_pid.to_string())
     }
 }
 
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "process {} ({}), started by {}", self.pid, self.command, self.parent)
+        let Self { pid, command, parent_pid, parent_command } = self;
+        write!(f, "process {pid} ({command}), started by process {parent_pid} ({parent_command})")
     }
 }
 
@@ -130,12 +141,14 @@ impl Record {
                     }
                 }
                 Err(TryLockError::Error(error)) => return Err(refused(error)),
-                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
                 Err(TryLockError::WouldBlock) => {
-                    let holder = read(&file).map(|found| found.holder).unwrap_or_default();
-                    return Err(Unlocked::InUse(holder));
+                    // a file without a holder is being written
+                    let holder = read(&file).map(|found| found.holder).ok();
+                    let waits = holder.as_ref().is_none_or(Holder::is_orphan);
+                    if !waits || Instant::now() >= deadline {
+                        return Err(Unlocked::InUse(holder.unwrap_or_default()));
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
                 }
             }
         }

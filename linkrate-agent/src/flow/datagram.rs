@@ -203,3 +203,56 @@ fn transient(error: &io::Error) -> bool {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionRefused
     ) || socket::is_out_of_buffers(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+    use std::sync::Arc;
+
+    use linkrate_terms::{Protocol, SocketKnobs, Workload};
+
+    use super::super::preamble::ClientRole;
+    use super::*;
+    use crate::sockets;
+
+    #[test]
+    fn a_socket_is_connected_to_its_client_and_to_no_stranger() {
+        let workload = Workload { kind: Protocol::UdpStream, ..Workload::default() };
+        let socket = sockets::udp(&SocketKnobs::default(), &workload, Ipv4Addr::LOCALHOST).unwrap();
+        let port = socket::local_port(&socket).unwrap();
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let preamble = Preamble { nonce: 5, client: 0, flow: 0, role: ClientRole::Sends };
+        // from another address, with another number, too long, too short
+        let stranger = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap();
+        stranger.send_to(&preamble.to_bytes(), at).unwrap();
+        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        client.send_to(&Preamble { nonce: 6, ..preamble }.to_bytes(), at).unwrap();
+        client.send_to(&[&preamble.to_bytes()[..], b"x"].concat(), at).unwrap();
+        client.send_to(b"", at).unwrap();
+        client.send_to(&preamble.to_bytes(), at).unwrap();
+        let guard = Guard::new(5, [Ipv4Addr::LOCALHOST]);
+        let introduced = await_introduction(&socket, &guard, &Control::default()).unwrap();
+        assert_eq!(introduced, preamble);
+        assert_eq!(guard.strangers.report().refused, 4);
+        // what a stranger sends now, the kernel drops
+        stranger.send_to(b"late", at).unwrap();
+        client.send_to(b"payload", at).unwrap();
+        let mut bytes = [0; 16];
+        assert_eq!(socket::receive(&socket, &mut bytes).unwrap(), 7);
+        let mut echo = [0; PREAMBLE_BYTES];
+        assert_eq!(client.recv(&mut echo).unwrap(), PREAMBLE_BYTES);
+        assert_eq!(echo, preamble.to_bytes());
+    }
+
+    #[test]
+    fn waiting_for_a_client_ends_with_the_run() {
+        let workload = Workload { kind: Protocol::UdpStream, ..Workload::default() };
+        let socket = sockets::udp(&SocketKnobs::default(), &workload, Ipv4Addr::LOCALHOST).unwrap();
+        let control = Arc::new(Control::default());
+        control.stop();
+        let begun = Instant::now();
+        let ended = await_introduction(&socket, &Guard::default(), &control).unwrap_err();
+        assert_eq!(ended.kind(), io::ErrorKind::Interrupted);
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+}

@@ -318,3 +318,96 @@ fn is_passing(error: &io::Error) -> bool {
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpStream;
+    use std::sync::Arc;
+
+    use linkrate_terms::{ByteSize, MessageSize};
+
+    use super::super::{Control, Flow};
+    use super::*;
+
+    const NONCE: u64 = 5;
+
+    fn knobs() -> SocketKnobs {
+        SocketKnobs { congestion: "reno".to_owned(), ..SocketKnobs::default() }
+    }
+
+    fn sizes() -> ConnectionSizes {
+        let size = |bytes| MessageSize::Fixed(ByteSize(bytes));
+        ConnectionSizes { requests: size(100), responses: size(1000), seed: 1 }
+    }
+
+    /// A responder that admits this host, and its port.
+    fn responder(control: &Arc<Control>) -> (Flow, Guard, SocketAddrV4) {
+        let listener = sockets::tcp_listener(&knobs(), Ipv4Addr::LOCALHOST, 64).unwrap();
+        socket::set_receive_timeout(&listener, GLANCE).unwrap();
+        socket::set_send_timeout(&listener, Some(GLANCE)).unwrap();
+        let far_end =
+            SocketAddrV4::new(Ipv4Addr::LOCALHOST, socket::local_port(&listener).unwrap());
+        let guard = Guard::new(NONCE, [Ipv4Addr::LOCALHOST]);
+        let theirs = guard.clone();
+        let flow = Flow::spawn("respond".to_owned(), control, None, false, move |flow| {
+            accept_and_respond(flow, &listener, sizes(), &theirs)
+        });
+        (flow.unwrap(), guard, far_end)
+    }
+
+    fn requester(control: &Arc<Control>, far_end: SocketAddrV4) -> Flow {
+        let target = Target { far_end, from: None, knobs: knobs(), nonce: NONCE };
+        Flow::spawn("request".to_owned(), control, None, false, move |flow| {
+            connect_and_request(flow, &target, sizes())
+        })
+        .unwrap()
+    }
+
+    fn wait_for(mut condition: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !condition() {
+            assert!(Instant::now() < deadline, "it does not happen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn strangers_are_not_answered_and_delay_no_transaction() {
+        let control = Arc::new(Control::default());
+        let (respond, guard, far_end) = responder(&control);
+        control.begin();
+        let silent: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(far_end).unwrap()).collect();
+        let mut foreign = TcpStream::connect(far_end).unwrap();
+        foreign.write_all(&[0; NUMBER_BYTES + 100]).unwrap();
+        let request = requester(&control, far_end);
+        wait_for(|| request.counters.transactions() >= 50);
+        wait_for(|| guard.strangers.report().refused >= 1);
+        foreign.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let answered = std::io::Read::read(&mut foreign, &mut [0; 1]).unwrap_or(0);
+        assert_eq!(answered, 0, "a stranger gets no response");
+        // the silent ones are refused later
+        wait_for(|| guard.strangers.report().refused >= 6);
+        control.stop();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        assert_eq!(request.join(deadline).0, None);
+        assert_eq!(respond.join(deadline).0, None);
+        drop(silent);
+    }
+
+    #[test]
+    fn a_flow_without_responses_ends_in_time() {
+        // accepts and never responds
+        let listener = sockets::tcp_listener(&knobs(), Ipv4Addr::LOCALHOST, 64).unwrap();
+        let far_end =
+            SocketAddrV4::new(Ipv4Addr::LOCALHOST, socket::local_port(&listener).unwrap());
+        let control = Arc::new(Control::default());
+        let request = requester(&control, far_end);
+        control.begin();
+        wait_for(|| request.counters.sent() == 100);
+        let begun = Instant::now();
+        control.stop();
+        assert_eq!(request.join(begun + Duration::from_secs(5)).0, None);
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+}

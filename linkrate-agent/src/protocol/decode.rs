@@ -258,6 +258,11 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             )?;
             address.as_ref().map_or(Ok(()), check_address)
         }
+        Request::LimitDatagrams { name, bytes_per_second, burst_us, .. } => {
+            check_name(name)?;
+            at_least("bytes-per-second", *bytes_per_second, 1)?;
+            at_least("burst-us", u64::from(*burst_us), 1)
+        }
         Request::ConfigureInterface(setup) => {
             check_name(&setup.name)?;
             setup.route_congestion.as_deref().map_or(Ok(()), check_congestion)?;
@@ -563,6 +568,19 @@ mod tests {
         assert!(measure(&["p0", "p1"]).is_ok());
         let error = measure(&["p0", "p1", "p0"]).unwrap_err().to_string();
         assert_eq!(error, "interfaces is \"p0\" twice, expected each interface once");
+    }
+
+    #[test]
+    fn a_limit_of_datagrams_is_not_zero() {
+        let limit = |bytes_per_second, burst_us| {
+            let name = "p0".to_owned();
+            let request =
+                Request::LimitDatagrams { name, bytes_per_second, burst_us, overhead: 24 };
+            decoded(&request).map(|again| assert_eq!(again, request)).map_err(|e| e.to_string())
+        };
+        assert_eq!(limit(u64::MAX, 1), Ok(()));
+        assert!(limit(0, 1).unwrap_err().contains("bytes-per-second is 0"));
+        assert!(limit(1, 0).unwrap_err().contains("burst-us is 0"));
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl OpenLab {
     }
 
     /// Sets the rate of a link, up to that of the model.
-    fn set_link_rate(&self, port: &str, rate: BitRate) -> Result<(), Refused> {
+    fn set_link_rate(&mut self, port: &str, rate: BitRate) -> Result<(), Refused> {
         let model = self.adapters()?.model();
         let Some(most) = model.rate else {
             let reason = format!("links of {} have no rate: nothing limits them", model.name);
@@ -137,7 +137,13 @@ impl OpenLab {
             let reason = format!("rate is {rate}, expected {SLOWEST_LINK} to {most}");
             return Err(Refused::wrong(reason));
         }
-        self.port(port)?.set_link_rate(rate);
+        let found = self.port(port)?;
+        found.set_link_rate(rate);
+        // at a cable, the rate of the other end changes too
+        let of_sut = found.sut_ports();
+        for interface in of_sut {
+            self.testbed.follow_link_rate(&interface)?;
+        }
         Ok(())
     }
 

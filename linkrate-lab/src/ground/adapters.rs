@@ -4,6 +4,7 @@
 //! with the ports of its clients and, where the topology says so, other ports of the SUT. Only this
 //! module and those below it name types of [`linkrate_adapter`].
 
+mod datagrams;
 mod ports;
 mod segment;
 
@@ -12,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use linkrate_adapter::{
-    AdapterError, Bus, DeviceSpec, DeviceThreads, DriverThreads, HostSide, Port, PortLink,
+    AdapterError, Bus, DeviceSpec, DeviceThreads, DriverThreads, HostSide, LinkLaw, Port, PortLink,
     PortSpec, Priority, Snapshot, since,
 };
 use linkrate_agent::protocol::{Reply, Request};
@@ -21,7 +22,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::Owner;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::topology::{self, PortEnd};
-use linkrate_terms::{InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
+use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
 use super::made::Join;
 use super::{ReceiveSteering, Threads};
@@ -29,6 +30,7 @@ use crate::connection::expect_reply;
 use crate::error::LabError;
 use crate::host::{Client, Host};
 use crate::placement::{Placement, strayed};
+use datagrams::Datagrams;
 
 pub use linkrate_adapter::fabric::vlans::{VlanSet, parse_vlan};
 pub use linkrate_adapter::{Faults, Vlans};
@@ -37,7 +39,7 @@ pub use segment::{Segment, SutPort};
 
 /// Packets that may wait at each queue of a TAP. A full queue drops packets, where the queue
 /// discipline of a real adapter would hold the sender back. The queue therefore takes more packets
-/// than a run's sockets can have in flight.
+/// than the TCP connections of a run can have in flight. Datagrams do not fill it (`datagrams`).
 const TAP_QUEUE: u32 = 16_384;
 
 /// The knobs that the port itself owns, as its device has applied them.
@@ -60,6 +62,7 @@ pub struct Adapters {
     /// The device threads and the driver threads of the system under test; absent before the first
     /// segment.
     threads: Option<(DeviceThreads, DriverThreads)>,
+    datagrams: Datagrams,
 }
 
 /// All counters and clocks at one moment.
@@ -75,7 +78,13 @@ pub struct Reading {
 impl Adapters {
     /// Adapters of `model`, without ports yet.
     pub fn new(model: Model) -> Self {
-        Self { model, buses: Vec::new(), segments: Vec::new(), threads: None }
+        Self {
+            model,
+            buses: Vec::new(),
+            segments: Vec::new(),
+            threads: None,
+            datagrams: Datagrams::default(),
+        }
     }
 
     /// The model, at the testbed's scale.
@@ -169,6 +178,16 @@ impl Adapters {
         Ok(())
     }
 
+    /// Limits the datagrams of a port of the system under test to the rate that its link has now.
+    pub(crate) fn follow_link_rate(&mut self, sut: &mut Host, port: &str) -> Result<(), LabError> {
+        let ports = self.sut_ports().filter(|end| end.name() == port);
+        let rates = ports.flat_map(|end| end.port.links()).map(|link| link.shared().rate());
+        // packets of the host take any link of the port; without a rate nothing is limited
+        let sum = rates.map(|rate| rate.map(|rate| rate.0)).sum::<Option<f64>>();
+        let rate = sum.filter(|rate| *rate > 0.0).map(BitRate);
+        self.datagrams.limit(sut, port, LinkLaw::of(&self.model), rate)
+    }
+
     /// Reads every counter and clock.
     pub fn read(&self) -> Reading {
         Reading {
@@ -246,26 +265,29 @@ impl Adapters {
         ports.find_map(|port| Some(format!("port {}: {}", port.name(), port.broken()?)))
     }
 
-    /// How the drivers share the CPUs of the system under test, as (name, value).
+    /// How the drivers share the CPUs of the system under test, and whether datagrams wait for the
+    /// link, as (name, value).
     pub(super) fn facts(&self) -> Vec<(String, String)> {
-        let how = match self.driver_priority() {
-            Some(Priority::Napi) => "real-time priority for 300 packets at a time, as a NAPI poll",
-            Some(Priority::Refused) => "the priority of programs",
-            Some(Priority::Batch) => "after the device, which has the same CPUs",
-            None => return Vec::new(),
-        };
-        vec![("drivers".to_owned(), how.to_owned())]
+        let how = self.driver_priority().map(|priority| match priority {
+            Priority::Napi => "real-time priority for 300 packets at a time, as a NAPI poll",
+            Priority::Refused => "the priority of programs",
+            Priority::Batch => "after the device, which has the same CPUs",
+        });
+        let drivers = how.map(|how| ("drivers".to_owned(), how.to_owned()));
+        drivers.into_iter().chain(self.datagrams.fact()).collect()
     }
 
-    /// What a reader must know of the drivers, as sentences.
+    /// What a reader must know of the drivers and of datagrams, as sentences.
     pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.datagrams.warning().into_iter().collect();
         if self.driver_priority() != Some(Priority::Refused) {
-            return Vec::new();
+            return warnings;
         }
         let sentence = "the drivers of the virtual adapters have no real-time priority, so each \
                         packet that wakes a program costs a change of thread, which receiving \
                         through a real adapter does not; run as root, or give linkrate CAP_SYS_NICE";
-        vec![sentence.to_owned()]
+        warnings.push(sentence.to_owned());
+        warnings
     }
 
     fn driver_priority(&self) -> Option<Priority> {
@@ -322,6 +344,8 @@ impl Join for Adapters {
                 host: HostSide::Drivers(drivers.clone()),
             })?;
             ports.push(SutPort { number: *number, port });
+            let law = LinkLaw::of(&self.model);
+            self.datagrams.limit(sut, interface, law, self.model.rate)?;
         }
         let first = ports.first().map_or(0, |port| port.number);
         let mut far_ends = Vec::new();

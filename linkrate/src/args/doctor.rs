@@ -5,7 +5,7 @@ use clap::Args;
 /// `linkrate doctor`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The doctor changes nothing. Each finding under \"How it could be tuned\" names the values and \
+    after_help = "The doctor changes nothing, except with --restore. Each finding under \"How it could be tuned\" names the values and \
                         their source, the likely cost, and the command that changes the setting."
 )]
 pub struct DoctorArgs {
@@ -25,6 +25,10 @@ pub struct DoctorArgs {
     /// meter; takes half a minute
     #[arg(long, conflicts_with_all = ["measure", "tuning", "interface", "round_trip"])]
     pub self_test: bool,
+    /// Restore the settings of existing interfaces that a killed linkrate process has left changed,
+    /// and bring back those that it had lent to a client
+    #[arg(long, conflicts_with_all = ["measure", "tuning", "interface", "round_trip", "self_test"])]
+    pub restore: bool,
     /// Print one JSON document and nothing else on stdout
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,7 @@
 //! `linkrate doctor`: what this host can measure, how it could be tuned (`tuning`), and how exactly
-//! its CPU meters measure (`self_test`).
+//! its CPU meters measure (`self_test`). `restore` restores interfaces that were left changed.
 
+mod restore;
 mod self_test;
 mod tuning;
 mod wrap;
@@ -40,6 +41,9 @@ struct Document<'a> {
 pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
     if arguments.self_test {
         return self_test::run(arguments.json);
+    }
+    if arguments.restore {
+        return restore::run(arguments.json);
     }
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;

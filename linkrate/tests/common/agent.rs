@@ -21,9 +21,14 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts one.
+    /// Starts one as ssh does.
     pub fn start() -> Self {
-        let mut child = command(LINKRATE, "agent --stdio")
+        Self::start_with("")
+    }
+
+    /// Starts one with more options.
+    pub fn start_with(options: &str) -> Self {
+        let mut child = command(LINKRATE, &format!("agent --stdio {options}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -74,6 +79,26 @@ impl Agent {
             self.replies.recv_timeout(Duration::from_secs(20)).expect("an answer");
         assert_eq!(answered, number, "{reply:?}");
         reply
+    }
+
+    /// Sends it a message and does not wait.
+    pub fn post(&mut self, message: &impl serde::Serialize) {
+        self.asked += 1;
+        let requests = self.requests.as_mut().expect("its input is open");
+        write_message(requests, self.asked, message).expect("it reads");
+    }
+
+    /// Its exit code, once it has ended by itself within `limit`.
+    #[track_caller]
+    pub fn ended(mut self, limit: Duration) -> Option<i32> {
+        let ended = wait_until(limit, || {
+            self.child.try_wait().expect("the child is this process's own").is_some()
+        });
+        // it must not outlive the test either way
+        let _ = self.child.kill();
+        let status = self.child.wait().expect("the child is this process's own");
+        assert!(ended, "the agent hangs");
+        status.code()
     }
 
     /// Why it refuses a message, which it must.
