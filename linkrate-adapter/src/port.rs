@@ -151,7 +151,7 @@ impl Port {
     /// The device does not answer.
     pub fn applied_knobs(&self) -> Result<PortKnobs, AdapterError> {
         let unanswered = |_| AdapterError::NotAcknowledged { name: self.name().to_owned() };
-        self.shared.settings.applied().map_err(unanswered)
+        self.shared.settings.applied(|| self.thread.why_ended().is_some()).map_err(unanswered)
     }
 
     /// Makes the device ignore requests for settings, or obey them again. This fault tests the

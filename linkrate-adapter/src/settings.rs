@@ -13,6 +13,9 @@ use linkrate_terms::PortKnobs;
 /// How long a device may take to apply a request. It takes some milliseconds on a busy CPU.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Time between two looks whether the thread of the device has ended.
+const GLANCE: Duration = Duration::from_millis(50);
+
 /// A port's settings.
 #[derive(Debug)]
 pub struct Settings {
@@ -32,7 +35,7 @@ struct Applied {
 
 /// A device that did not answer a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the device did not acknowledge its settings within {} s", PATIENCE.as_secs())]
+#[error("the device did not acknowledge its settings")]
 pub struct NotAcknowledged;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,19 +78,20 @@ impl Settings {
         self.acknowledged.notify_all();
     }
 
-    /// The settings that the device works with, once it has answered the latest request.
+    /// The settings that the device works with, once it has answered the latest request. `ended` says
+    /// whether its thread has ended, so that the wait ends too.
     ///
     /// # Errors
-    /// The device does not answer within some seconds: its thread has ended, or starves.
-    pub fn applied(&self) -> Result<PortKnobs, NotAcknowledged> {
+    /// The device does not answer: its thread has ended, or starves for some seconds.
+    pub fn applied(&self, ended: impl Fn() -> bool) -> Result<PortKnobs, NotAcknowledged> {
         let (latest, deadline) = (self.latest(), Instant::now() + PATIENCE);
         let mut applied = lock(&self.applied);
         while applied.request < latest {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || ended() {
                 return Err(NotAcknowledged);
             }
-            let waited = self.acknowledged.wait_timeout(applied, left);
+            let waited = self.acknowledged.wait_timeout(applied, left.min(GLANCE));
             applied = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(applied.knobs.clone())
@@ -110,7 +114,7 @@ mod tests {
         assert!(second > first && requested.lro);
         // a device that applies something else
         settings.acknowledge(second, PortKnobs { lro: false, rx_usecs: 64, ..requested });
-        let applied = settings.applied().unwrap();
+        let applied = settings.applied(|| false).unwrap();
         assert_eq!((applied.lro, applied.rx_usecs), (false, 64));
     }
 
@@ -120,12 +124,21 @@ mod tests {
         settings.request(PortKnobs { snap: true, ..PortKnobs::default() });
         let reader = std::thread::spawn({
             let settings = Arc::clone(&settings);
-            move || settings.applied().unwrap().snap
+            move || settings.applied(|| false).unwrap().snap
         });
         std::thread::sleep(Duration::from_millis(20));
         assert!(!reader.is_finished());
         let (request, knobs) = settings.requested();
         settings.acknowledge(request, knobs);
         assert!(reader.join().unwrap());
+    }
+
+    #[test]
+    fn a_reader_does_not_wait_for_a_device_that_has_ended() {
+        let settings = Settings::new(PortKnobs::default());
+        settings.request(PortKnobs { snap: true, ..PortKnobs::default() });
+        let begun = Instant::now();
+        assert_eq!(settings.applied(|| true), Err(NotAcknowledged));
+        assert!(begun.elapsed() < PATIENCE / 2);
     }
 }

@@ -20,8 +20,8 @@ pub enum StudyCommand {
     Show {
         /// A built-in study's name, or the path of a study file
         study: String,
-        /// Show the quick form: the cells in [quick] of the study file
-        #[arg(long)]
+        /// Shows the quick form.
+        #[arg(long, help = "Show the quick form: the cells in [quick] of the study file")]
         quick: bool,
         /// Print one JSON document
         #[arg(long)]
@@ -146,8 +146,11 @@ pub enum ReportFormat {
 pub struct StudyRunArgs {
     /// A built-in study's name, or the path of a study file
     pub study: String,
-    /// Run the quick form: the cells in [quick] of the study file, in less than a minute
-    #[arg(long)]
+    /// Runs the quick form.
+    #[arg(
+        long,
+        help = "Run the quick form: the cells in [quick] of the study file, in less than a minute"
+    )]
     pub quick: bool,
     /// Sample where the CPU time goes, in every run; sampling costs CPU time
     #[arg(long)]
