@@ -1,6 +1,6 @@
 //! Labs that stay up for people, and the requests of other commands to them.
 //!
-//! The process that holds a lab listens on a socket in a private directory of its user ([`socket`]).
+//! The process that holds a lab listens on a socket in a private directory of its user (`control/socket.rs`).
 //! The file system is the same in all hosts of a lab, so commands reach the lab from every host. Both
 //! ends check that the other end is the same user. A connection carries one request and one reply
 //! ([`messages`]); a request may come with the descriptor of a file that the sender has opened.
