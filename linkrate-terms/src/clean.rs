@@ -31,7 +31,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| if is_blank(c) { ' ' } else { harmless(c) }).collect())
 }
 
-/// As [`line`], of at most `most` characters; a longer text is cut and ends in `...`.
+/// As [`line()`], of at most `most` characters; a longer text is cut and ends in `...`.
 pub fn short_line(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         None => line(text),

@@ -53,7 +53,7 @@ fn settings_change_while_traffic_flows() {
     assert_eq!(lab.port("eth0")["knobs"]["gso-max-size"], 20_000);
     for (words, said) in [
         ("lor=on", "did you mean \"lro\"?"),
-        ("mtu=9600", "mtu 9600 is more than adapter ten-gigabit takes"),
+        ("mtu=9600", "mtu 9600 is above the maximum of adapter ten-gigabit"),
         ("snap=on", "snap on cannot be combined with mtu 1500"),
     ] {
         let refused = lab.tried(&format!("adapter set eth0 {words}")).expect_code(2).stderr;
