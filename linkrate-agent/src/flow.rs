@@ -128,6 +128,20 @@ impl Counters {
     counter!(add_copied, copied, zerocopy_copied, "zero-copy sends the kernel copied");
 }
 
+/// How often the end of the run is checked.
+pub const GLANCE: Duration = Duration::from_millis(100);
+
+/// How long an accepted connection may take to send the number of the run.
+const GREETING: Duration = Duration::from_secs(2);
+
+/// Errors after which accepting or receiving goes on.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+    )
+}
+
 /// A histogram of latencies in nanoseconds, three significant digits, up to a minute.
 pub fn latency_histogram() -> Histogram<u64> {
     // the bounds are constants that the constructor accepts

@@ -17,7 +17,7 @@ use crate::flow::preamble::{ClientRole, Preamble};
 use crate::flow::sizes::{ConnectionSizes, Sizes};
 use crate::flow::strangers::Guard;
 use crate::flow::transact::Exchange;
-use crate::flow::{Control, Flow, datagram, latency_histogram, single, stream, transact};
+use crate::flow::{Control, Flow, GLANCE, datagram, latency_histogram, single, stream, transact};
 use crate::protocol::{ConnectSpec, Ends, Finished, FlowFacts, ListenSpec};
 use crate::sockets;
 
@@ -400,8 +400,8 @@ fn ports_of_clients(spec: &ListenSpec, listeners: &Listeners) -> io::Result<Vec<
 /// Bounds how long an accept, or an operation of an accepted connection, waits.
 fn add_timeouts(listeners: &Listeners) -> io::Result<()> {
     for listener in listeners.values().flatten() {
-        socket::set_receive_timeout(listener, single::GLANCE)?;
-        socket::set_send_timeout(listener, Some(single::GLANCE))?;
+        socket::set_receive_timeout(listener, GLANCE)?;
+        socket::set_send_timeout(listener, Some(GLANCE))?;
     }
     Ok(())
 }

@@ -6,19 +6,13 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use linkrate_sys::socket;
 
-use super::Control;
 use super::preamble::{PREAMBLE_BYTES, Preamble};
 use super::strangers::Guard;
-
-/// How long an accepted connection may take to send its preamble.
-const GREETING: Duration = Duration::from_secs(2);
-
-/// How often the end of the run is checked.
-const GLANCE: Duration = Duration::from_millis(100);
+use super::{Control, GLANCE, GREETING, is_passing};
 
 /// The most connections without a preamble; of more, the oldest is refused.
 const MOST_SILENT: usize = 512;
@@ -156,14 +150,6 @@ impl Silent {
         }
         Preamble::from_bytes(&self.bytes, nonce).map(Some)
     }
-}
-
-/// Errors after which accepting or receiving goes on.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-    )
 }
 
 #[cfg(test)]

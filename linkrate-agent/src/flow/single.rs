@@ -14,20 +14,14 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
 use linkrate_terms::SocketKnobs;
 
-use super::FlowContext;
 use super::send_path::payload;
 use super::sizes::ConnectionSizes;
 use super::strangers::Guard;
+use super::{FlowContext, GLANCE, GREETING, is_passing};
 use crate::sockets;
-
-/// How often the end of the run is checked.
-pub const GLANCE: Duration = Duration::from_millis(100);
 
 /// How long a connection of the run may stand still.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long an accepted connection may take to send the number of the run.
-const GREETING: Duration = Duration::from_secs(2);
 
 /// The most accepted connections of one thread that stand still; of more, the oldest is refused.
 const MOST_SILENT: usize = 64;
@@ -310,13 +304,6 @@ fn receive_exactly(flow: &FlowContext, socket: &OwnedFd, mut buffer: &mut [u8]) 
         buffer = &mut buffer[received..];
     }
     Ok(())
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-    )
 }
 
 #[cfg(test)]
