@@ -193,8 +193,9 @@ impl Device for Nic {
     fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
         // blocks go back to their drivers
         self.trains.sweep(Train::clear);
-        let transmit = self.transmit_due_ps(now_ps);
-        let interrupt = self.interface.interrupt_due_ps(self.moderation());
+        let moderation = self.moderation();
+        let transmit = self.transmit_due_ps(now_ps, moderation);
+        let interrupt = self.interface.interrupt_due_ps(moderation);
         let bus = self.on_bus.front().map(|(done_ps, _)| *done_ps);
         [transmit, interrupt, bus].into_iter().flatten().min()
     }

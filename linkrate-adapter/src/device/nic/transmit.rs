@@ -16,6 +16,7 @@ use linkrate_wire::{tso, uso};
 use super::{Nic, NicLimits};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
+use crate::interface::moderation::Moderation;
 use crate::interface::rings::TxDescriptor;
 use crate::segment::earlier;
 
@@ -88,12 +89,12 @@ impl Nic {
     /// no doorbell before its FIFO runs low, and before the next tick of the interrupt timer while
     /// there is traffic, because these times are known. To be asked once the device thread has said
     /// that it will sleep.
-    pub(super) fn transmit_due_ps(&self, now_ps: u64) -> Option<u64> {
+    pub(super) fn transmit_due_ps(&self, now_ps: u64, moderation: Moderation) -> Option<u64> {
         let low_ps = self.link().free_at_ps().saturating_sub(self.link().time_ps(FIFO_LOW_BYTES));
         let busy = low_ps > now_ps;
-        let due_ps = self.moderation().tick_before_ps(low_ps).filter(|tick_ps| *tick_ps > now_ps);
+        let due_ps = moderation.tick_before_ps(low_ps).filter(|tick_ps| *tick_ps > now_ps);
         let low_ps = (busy || self.interface.has_posted()).then_some(due_ps.unwrap_or(low_ps));
-        let tick_ps = self.busy_tick_ps(now_ps);
+        let tick_ps = self.busy_tick_ps(now_ps, moderation);
         self.shared.interface.wants_doorbell.store(!busy && tick_ps.is_none(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
         earlier(tick_ps, low_ps)
@@ -103,12 +104,11 @@ impl Nic {
     /// until then is early enough: its frames occupy the link from the time of their posting on,
     /// and the far host learns of them at that tick. A doorbell would wake the device thread, at
     /// the cost of an interrupt between CPUs, for nothing that anyone sees.
-    fn busy_tick_ps(&self, now_ps: u64) -> Option<u64> {
+    fn busy_tick_ps(&self, now_ps: u64, moderation: Moderation) -> Option<u64> {
         if !self.interface.has_drivers() {
             // the device thread stamps what it fetches itself, so that it must not be late
             return None;
         }
-        let moderation = self.moderation();
         // one tick without traffic is allowed: a response takes as long
         let last_ps = moderation.tick_after_ps(moderation.tick_after_ps(self.active_ps)?)?;
         moderation.tick_after_ps(now_ps).filter(|tick_ps| *tick_ps <= last_ps)
