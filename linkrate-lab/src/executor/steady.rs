@@ -45,15 +45,15 @@ pub(super) fn hold(
     warm_up: Duration,
     opens_ns: u64,
 ) -> Result<u32, AgentError> {
-    let connection = &mut testbed.sut.connection;
-    let step_ns = STEP.as_nanos() as u64;
     // no warm-up means that the begin is the question
-    let steps = (warm_up.as_nanos() as u64 / step_ns).min(STEPS as u64);
-    let mut look_ns = opens_ns - steps * step_ns;
-    connection.pause_until(look_ns)?;
     if warm_up.is_zero() {
         return Ok(0);
     }
+    let connection = &mut testbed.sut.connection;
+    let step_ns = STEP.as_nanos() as u64;
+    let steps = (warm_up.as_nanos() as u64 / step_ns).min(STEPS as u64);
+    let mut look_ns = opens_ns - steps * step_ns;
+    connection.pause_until(look_ns)?;
     let last_ns = opens_ns + PATIENCE.as_nanos() as u64;
     let mut looks = Looks::new(workload);
     loop {

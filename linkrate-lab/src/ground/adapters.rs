@@ -62,8 +62,7 @@ pub struct Adapters {
     /// The device threads and the driver threads of the system under test; absent before the first
     /// segment.
     threads: Option<(DeviceThreads, DriverThreads)>,
-    // a variant of `Ground` shall not be much larger than the others
-    datagrams: Box<Datagrams>,
+    datagrams: Datagrams,
 }
 
 /// All counters and clocks at one moment.
@@ -84,7 +83,7 @@ impl Adapters {
             buses: Vec::new(),
             segments: Vec::new(),
             threads: None,
-            datagrams: Box::default(),
+            datagrams: Datagrams::default(),
         }
     }
 
