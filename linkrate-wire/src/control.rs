@@ -15,7 +15,7 @@ pub mod slow;
 pub use arp::Arp;
 pub use slow::Slow;
 
-use crate::frame::link::ETHERNET;
+use crate::frame::link::{ETHERNET, destination};
 use crate::frame::{FrameError, Headers, MacAddress};
 
 /// A control message of a frame.
@@ -44,6 +44,14 @@ impl<'a> Control<'a> {
             _ => Ok(None),
         }
     }
+}
+
+/// Whether a frame is a message about the link itself or about the aggregate that the link belongs to,
+/// by its first bytes: a slow protocol. Such a frame is for the other end of the link, and never for
+/// the programs of a host.
+#[must_use]
+pub fn is_of_aggregates(head: &[u8]) -> bool {
+    destination(head) == Some(slow::GROUP)
 }
 
 /// A frame with `message` behind an Ethernet II header, without padding and FCS, which the line
