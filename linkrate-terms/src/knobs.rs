@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use declare::{Change, Ends, Knob, Owner};
 pub use socket::SocketKnobs;
 pub use value::{Unit, Value, Values};
-pub use words::{Offload, Steering, Word};
+pub use words::{Balance, Offload, Steering, Word};
 
 use crate::model::{LARGEST_MTU, SMALLEST_MTU};
 use declare::{is_unset, knobs, put};
