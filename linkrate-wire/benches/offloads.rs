@@ -4,6 +4,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use linkrate_wire::balance::{Balance, Balancer, PortIndex};
 use linkrate_wire::checksum::Sum;
 use linkrate_wire::frame::{Headers, Verification};
 use linkrate_wire::lro::{Coalescer, Delivery};
@@ -43,6 +44,7 @@ fn main() {
         reassembly(segment);
     }
     hashes();
+    balancing();
 }
 
 /// Runs `work` over and over and prints a line.
@@ -193,5 +195,39 @@ fn hashes() {
             }
             Done { bytes: 64 * length, pieces: 64 }
         });
+    }
+}
+
+/// Choosing a port for a frame whose headers were not looked at before: each frame is of another
+/// flow, and each thousandth comes after a gap.
+fn balancing() {
+    const PORTS: usize = 8;
+    const FLOWS: usize = 64;
+    let superframe = superframes(1448).swap_remove(0);
+    let heads: Vec<Vec<u8>> = (0..FLOWS)
+        .map(|flow| {
+            let mut head = superframe[..66].to_vec();
+            (head[5], head[29], head[35]) = (flow as u8, flow as u8, flow as u8);
+            head
+        })
+        .collect();
+    for balance in Balance::ALL {
+        let mut balancer = Balancer::new(balance, PORTS, 1_000_000_000).expect("eight ports");
+        let (mut now_ps, mut frames) = (0, 0usize);
+        measure(&format!("choose a port of {PORTS}, {balance}"), || {
+            let mut bytes = 0;
+            for head in &heads {
+                frames += 1;
+                now_ps += if frames % 1000 == 0 { 2_000_000_000 } else { 1_000_000 };
+                let port =
+                    balancer.choose(now_ps, black_box(head), superframe.len(), frames as u16);
+                black_box(port);
+                bytes += superframe.len();
+            }
+            Done { bytes, pieces: FLOWS }
+        });
+        // all ports must have had frames
+        assert!(balancer.shares().iter().all(|share| share.frames > 0), "{balance}");
+        assert_eq!(balancer.active().first(), Some(&PortIndex(0)));
     }
 }

@@ -91,6 +91,7 @@ impl Headers {
     /// # Errors
     /// As [`parse`](Self::parse), or a header that is not all in `head`. An 802.3 frame needs the
     /// eight bytes there that could be LLC and SNAP.
+    #[inline]
     pub fn parse_parts(head: &[u8], tail: usize) -> Result<Self, FrameError> {
         let frame = Extent { head, length: head.len().saturating_add(tail) };
         let (link, end) = link::parse(frame)?;

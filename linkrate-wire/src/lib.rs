@@ -13,6 +13,7 @@
 //! Transmitting:
 //! - [`segment`]: the common part of cutting superframes; [`tso`] cuts TCP, [`uso`] cuts UDP
 //! - [`encapsulation`]: VLAN tags and LLC/SNAP, added and removed
+//! - [`balance`]: the port of an aggregate that a frame leaves by
 //!
 //! Receiving:
 //! - [`lro`]: merges frames of a TCP flow into superframes without loss
@@ -36,6 +37,7 @@
 // printing panics when nobody reads: lines to the person go through linkrate_sys::tell
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod balance;
 pub mod checksum;
 pub mod control;
 pub mod encapsulation;

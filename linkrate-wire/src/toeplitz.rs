@@ -50,29 +50,46 @@ impl Toeplitz {
     /// The hash of the first [`LONGEST_INPUT`] bytes of `input`.
     #[must_use]
     pub fn hash(&self, input: &[u8]) -> u32 {
-        let entries = self.tables.iter().zip(input).map(|(table, byte)| table[usize::from(*byte)]);
-        entries.fold(0, |hash, entry| hash ^ entry)
+        hash(&self.tables, input)
     }
 
     /// The hash of an IP frame with these headers; `None` for other frames. A fragment is hashed
     /// without ports, so that all fragments of a packet go to the same queue.
     #[must_use]
+    #[inline]
     pub fn hash_frame(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
+        let ports = match headers.transport {
+            Transport::Tcp { at } | Transport::Udp { at } => frame.get(at..at + 4)?,
+            Transport::Fragment | Transport::Other => &[],
+        };
+        self.hash_parts(frame, headers, ports)
+    }
+
+    /// The hash of the two addresses of an IP frame with these headers; `None` for other frames.
+    #[must_use]
+    #[inline]
+    pub fn hash_addresses(&self, frame: &[u8], headers: &Headers) -> Option<u32> {
+        self.hash_parts(frame, headers, &[])
+    }
+
+    #[inline]
+    fn hash_parts(&self, frame: &[u8], headers: &Headers, ports: &[u8]) -> Option<u32> {
         let addresses = match headers.network {
             Network::V4(ip) => ip.at + ipv4::SOURCE..ip.at + ipv4::HEADER,
             Network::V6(ip) => ip.at + ipv6::SOURCE..ip.at + ipv6::HEADER,
             Network::Other => return None,
         };
         let addresses = frame.get(addresses)?;
-        let mut input = [0; LONGEST_INPUT];
-        input[..addresses.len()].copy_from_slice(addresses);
-        let mut length = addresses.len();
-        if let Transport::Tcp { at } | Transport::Udp { at } = headers.transport {
-            input[length..length + 4].copy_from_slice(frame.get(at..at + 4)?);
-            length += 4;
-        }
-        Some(self.hash(&input[..length]))
+        // the hash is linear: each part has tables of its own
+        let (first, second) = self.tables.split_at_checked(addresses.len())?;
+        Some(hash(first, addresses) ^ hash(second, ports))
     }
+}
+
+#[inline]
+fn hash(tables: &[[u32; 256]], input: &[u8]) -> u32 {
+    let entries = tables.iter().zip(input).map(|(table, byte)| table[usize::from(*byte)]);
+    entries.fold(0, |hash, entry| hash ^ entry)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::value::{KnobType, Value};
 
+pub use balance::Balance;
+
 /// One word that a knob takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word {
@@ -62,6 +64,9 @@ macro_rules! words {
         }
     };
 }
+
+// after the macro, which it uses
+mod balance;
 
 words! {
     /// The transmit offload ladder. Since Linux 4.17 TCP always builds large segments, so "TSO

@@ -36,6 +36,7 @@ impl std::error::Error for FrameError {}
 
 impl FrameError {
     /// Demands that `found`, the value of `field` at byte `at`, is in a range.
+    #[inline]
     pub(crate) fn within(
         field: &'static str,
         at: usize,
@@ -53,6 +54,7 @@ impl FrameError {
 
 /// Demands that at least `length` bytes from `at` on lie in the head of `frame`. `field` says
 /// "bytes of ...".
+#[inline]
 pub(super) fn has(
     field: &'static str,
     frame: Extent<'_>,

@@ -47,6 +47,7 @@ impl Ipv4 {
 }
 
 /// The header, and where the packet ends.
+#[inline]
 pub(super) fn parse(extent: Extent<'_>, at: usize) -> Result<(Ipv4, usize), FrameError> {
     has("bytes of IPv4 header", extent, at, HEADER)?;
     let frame = extent.head;

@@ -133,6 +133,7 @@ pub fn retagged(head: &[u8], tag: Option<TagControl>) -> Option<Vec<u8>> {
 }
 
 /// The header, and the end of the frame as an 802.3 length tells it.
+#[inline]
 pub(super) fn parse(extent: Extent<'_>) -> Result<(LinkLayer, usize), FrameError> {
     has("bytes of Ethernet header", extent, 0, ETHERNET)?;
     let frame = extent.head;

@@ -35,6 +35,7 @@ pub(crate) fn flags(frame: &[u8], at: usize) -> u16 {
 }
 
 /// The length of the header at `at`, options included.
+#[inline]
 pub(super) fn parse(packet: Extent<'_>, at: usize) -> Result<usize, FrameError> {
     has("bytes of TCP header", packet, at, HEADER)?;
     let length = usize::from(packet.head[at + OFFSET_AND_FLAGS] >> 4) * 4;

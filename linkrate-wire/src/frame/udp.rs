@@ -21,6 +21,7 @@ pub(crate) fn checksum(frame: &[u8], at: usize) -> u16 {
 }
 
 /// The length of the header, once the length field is known to fit the packet.
+#[inline]
 pub(super) fn parse(packet: Extent<'_>, at: usize) -> Result<usize, FrameError> {
     has("bytes of UDP header", packet, at, HEADER)?;
     let found = usize::from(length(packet.head, at));

@@ -1,0 +1,69 @@
+//! The entry of a frame.
+
+use linkrate_terms::Balance;
+
+use super::ENTRIES;
+use crate::frame::{Headers, Transport, link};
+use crate::toeplitz::{MICROSOFT_KEY, Toeplitz};
+
+/// What the entry of a frame comes from.
+#[derive(Debug, Clone)]
+pub(super) enum Key {
+    /// The low byte of the destination's Ethernet address.
+    Mac,
+    /// The hash of the IP addresses.
+    Ip(Toeplitz),
+    /// The hash of IP addresses and ports.
+    Port(Toeplitz),
+    /// The queue.
+    Queue,
+}
+
+impl Key {
+    pub(super) fn new(balance: Balance) -> Self {
+        let toeplitz = || Toeplitz::new(&MICROSOFT_KEY);
+        match balance {
+            Balance::Mac | Balance::RoundRobin => Self::Mac,
+            Balance::Ip => Self::Ip(toeplitz()),
+            Balance::Port | Balance::Adaptive => Self::Port(toeplitz()),
+            Balance::Cpu => Self::Queue,
+        }
+    }
+
+    /// The entry of a frame. One whose headers contradict each other goes by its Ethernet address.
+    #[inline]
+    pub(super) fn entry(&self, head: &[u8], length: usize, queue: u16) -> u8 {
+        let hash = match self {
+            Self::Queue => return low(queue),
+            Self::Mac => None,
+            Self::Ip(toeplitz) => {
+                headers(head, length).and_then(|headers| toeplitz.hash_addresses(head, &headers))
+            }
+            Self::Port(toeplitz) => headers(head, length)
+                .filter(|headers| headers.transport != Transport::Other)
+                .and_then(|headers| toeplitz.hash_frame(head, &headers)),
+        };
+        match hash {
+            Some(hash) => mixed(hash),
+            None => link::destination(head).map_or(0, |destination| destination.0[5]),
+        }
+    }
+}
+
+fn headers(head: &[u8], length: usize) -> Option<Headers> {
+    Headers::parse_parts(head, length.saturating_sub(head.len())).ok()
+}
+
+/// The entry of a Toeplitz hash, which is linear: few of its bits alone would give flows with
+/// addresses and ports in sequence few entries. Receive-side scaling takes its lower bits: with them
+/// as the entry, the frames of a port would all be for the same queues of the far end.
+fn mixed(hash: u32) -> u8 {
+    // the golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
+    hash.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]
+}
+
+/// The entry of a queue.
+fn low(queue: u16) -> u8 {
+    const { assert!(ENTRIES == 1 << u8::BITS) };
+    queue.to_be_bytes()[1]
+}

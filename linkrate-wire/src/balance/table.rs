@@ -1,0 +1,229 @@
+//! The table: the port of each entry, and when it may change.
+
+use super::active::Active;
+use super::loads::{Loads, Period};
+use super::{AGE_PS, ENTRIES, EntryUse, MOST_PORTS, Moves, PortIndex};
+
+/// The port of an unused entry.
+const NONE: PortIndex = PortIndex(u8::MAX);
+
+/// The entries of a balancer.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    entries: Box<[Entry; ENTRIES]>,
+    quiet_ps: u64,
+    /// For each port, the time before which all frames given to it have arrived.
+    arrived_ps: [u64; MOST_PORTS],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// When its last frame came.
+    last_ps: u64,
+    /// Its bytes, halved as those of the ports.
+    load: u64,
+    /// The period of `load`.
+    period: Period,
+    port: PortIndex,
+    wanted: PortIndex,
+}
+
+impl Entry {
+    const UNUSED: Self =
+        Self { last_ps: 0, load: 0, period: Period::of(0), port: NONE, wanted: NONE };
+
+    fn is_used(&self) -> bool {
+        self.port != NONE
+    }
+}
+
+impl Table {
+    pub(super) fn new(quiet_ps: u64) -> Self {
+        let entries = Box::new([Entry::UNUSED; ENTRIES]);
+        Self { entries, quiet_ps, arrived_ps: [0; MOST_PORTS] }
+    }
+
+    pub(super) fn set_quiet(&mut self, quiet_ps: u64) {
+        self.quiet_ps = quiet_ps;
+    }
+
+    pub(super) fn arrived(&mut self, port: PortIndex, before_ps: u64) {
+        if let Some(arrived_ps) = self.arrived_ps.get_mut(port.at()) {
+            *arrived_ps = before_ps.max(*arrived_ps);
+        }
+    }
+
+    /// The port of an entry that has a frame now, without regard to loads.
+    #[inline]
+    pub(super) fn fixed(
+        &mut self,
+        now_ps: u64,
+        entry: u8,
+        active: &mut Active,
+        moves: &mut Moves,
+    ) -> Option<PortIndex> {
+        let rule = self.rule();
+        let entry = &mut self.entries[usize::from(entry)];
+        if rule.has_aged(entry, now_ps) {
+            let port = active.next()?;
+            (entry.port, entry.wanted) = (port, port);
+        } else if entry.wanted != entry.port && rule.may_move(entry, now_ps, &self.arrived_ps) {
+            entry.port = entry.wanted;
+            moves.orderly += 1;
+        }
+        // the clocks of two threads may differ a little
+        entry.last_ps = now_ps.max(entry.last_ps);
+        Some(entry.port)
+    }
+
+    /// The port of an entry that has a frame of `bytes` now: the least loaded one where it may
+    /// choose.
+    #[inline]
+    pub(super) fn adaptive(
+        &mut self,
+        now_ps: u64,
+        entry: u8,
+        bytes: u64,
+        active: &mut Active,
+        loads: &mut Loads,
+        moves: &mut Moves,
+    ) -> Option<PortIndex> {
+        let rule = self.rule();
+        let entry = &mut self.entries[usize::from(entry)];
+        let period = loads.advance(now_ps);
+        entry.load = period.rest(entry.load, entry.period);
+        entry.period = period;
+        if rule.has_aged(entry, now_ps) {
+            let port = active.least(|port| loads.of(port))?;
+            (entry.port, entry.wanted) = (port, port);
+        } else if rule.may_move(entry, now_ps, &self.arrived_ps) {
+            let (from, own) = (entry.port, entry.load);
+            // its own load goes with it: without a gain it stays, and does not go to and fro
+            let gains = |port: &PortIndex| loads.of(*port) + own < loads.of(from);
+            if let Some(to) = active.least(|port| loads.of(port)).filter(gains) {
+                loads.shift(from, to, own);
+                (entry.port, entry.wanted) = (to, to);
+                moves.orderly += 1;
+            }
+        }
+        entry.last_ps = now_ps.max(entry.last_ps);
+        entry.load += bytes;
+        loads.add(entry.port, bytes);
+        Some(entry.port)
+    }
+
+    /// Moves the entries of ports that are not active to the next ports in turn, and says how many
+    /// they were.
+    pub(super) fn leave(&mut self, now_ps: u64, active: &mut Active) -> u64 {
+        let mut moved = 0;
+        self.forget_aged(now_ps);
+        for entry in self.entries.iter_mut().filter(|entry| entry.is_used()) {
+            if !active.has(entry.port) {
+                let to = if active.has(entry.wanted) { Some(entry.wanted) } else { active.next() };
+                entry.port = to.unwrap_or(NONE);
+                moved += 1;
+            }
+            entry.wanted = entry.port;
+        }
+        moved
+    }
+
+    /// The same to the least loaded ports. Ports that are not active lose their load.
+    pub(super) fn leave_by_load(
+        &mut self,
+        now_ps: u64,
+        active: &mut Active,
+        loads: &mut Loads,
+    ) -> u64 {
+        let mut moved = 0;
+        self.forget_aged(now_ps);
+        let period = loads.advance(now_ps);
+        for entry in self.entries.iter_mut().filter(|entry| entry.is_used()) {
+            if active.has(entry.port) {
+                continue;
+            }
+            loads.clear(entry.port);
+            entry.load = period.rest(entry.load, entry.period);
+            entry.period = period;
+            let to = active.least(|port| loads.of(port)).unwrap_or(NONE);
+            if to != NONE {
+                loads.add(to, entry.load);
+            }
+            (entry.port, entry.wanted) = (to, to);
+            moved += 1;
+        }
+        moved
+    }
+
+    /// Wants the entries in use spread evenly over the active ports, with as few changes as that
+    /// takes.
+    pub(super) fn share_out(&mut self, active: &Active) {
+        let mut counts = [0usize; MOST_PORTS];
+        let used = self.entries.iter().filter(|entry| entry.is_used());
+        used.for_each(|entry| counts[entry.port.at()] += 1);
+        let ports = active.ports();
+        let total: usize = ports.iter().map(|port| counts[port.at()]).sum();
+        // ports with most entries keep one more where the division leaves a rest
+        let mut order = [PortIndex(0); MOST_PORTS];
+        let order = &mut order[..ports.len()];
+        order.copy_from_slice(ports);
+        order.sort_by_key(|port| std::cmp::Reverse(counts[port.at()]));
+        let mut quota = [0usize; MOST_PORTS];
+        for (place, port) in order.iter().enumerate() {
+            quota[port.at()] = total / ports.len() + usize::from(place < total % ports.len());
+        }
+        for entry in self.entries.iter_mut().filter(|entry| entry.is_used()) {
+            let from = entry.port.at();
+            if counts[from] <= quota[from] {
+                continue;
+            }
+            let lacks = |port: &&PortIndex| counts[port.at()] < quota[port.at()];
+            if let Some(to) = ports.iter().find(lacks) {
+                entry.wanted = *to;
+                counts[from] -= 1;
+                counts[to.at()] += 1;
+            }
+        }
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = EntryUse> {
+        let used = (0..=u8::MAX).zip(self.entries.iter()).filter(|(_, entry)| entry.is_used());
+        used.map(|(number, entry)| EntryUse {
+            entry: number,
+            port: entry.port,
+            wanted: entry.wanted,
+            last_ps: entry.last_ps,
+        })
+    }
+
+    fn forget_aged(&mut self, now_ps: u64) {
+        let rule = self.rule();
+        for entry in self.entries.iter_mut().filter(|entry| rule.has_aged(entry, now_ps)) {
+            *entry = Entry::UNUSED;
+        }
+    }
+
+    fn rule(&self) -> Rule {
+        Rule { quiet_ps: self.quiet_ps }
+    }
+}
+
+/// When an entry may change its port.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    quiet_ps: u64,
+}
+
+impl Rule {
+    /// Whether it is unused: never used, or not for so long.
+    fn has_aged(self, entry: &Entry, now_ps: u64) -> bool {
+        let gap_ps = now_ps.saturating_sub(entry.last_ps);
+        !entry.is_used() || (gap_ps > AGE_PS && gap_ps > self.quiet_ps)
+    }
+
+    /// Whether its next frame cannot overtake the last one on any path.
+    fn may_move(self, entry: &Entry, now_ps: u64, arrived_ps: &[u64; MOST_PORTS]) -> bool {
+        now_ps.saturating_sub(entry.last_ps) > self.quiet_ps
+            || entry.last_ps < arrived_ps[entry.port.at() % MOST_PORTS]
+    }
+}
