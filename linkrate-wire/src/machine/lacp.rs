@@ -50,7 +50,7 @@ use crate::control::lacp::SystemId;
 use crate::control::slow::{self, Subtype};
 use crate::control::{Control, Lacpdu, Marker};
 use crate::frame::Headers;
-use port::Port;
+use port::{Port, Sent};
 use selection::Group;
 
 /// An actor: a host or a switch.
@@ -59,6 +59,8 @@ pub struct System {
     id: SystemId,
     ports: BTreeMap<u16, Port>,
     groups: BTreeMap<u16, Group>,
+    /// What ports that were removed have sent: the limit is that of the link, and outlives them.
+    removed: BTreeMap<u16, Sent>,
     due: Option<Duration>,
 }
 
@@ -66,7 +68,13 @@ impl System {
     /// A system without ports and groups.
     #[must_use]
     pub const fn new(id: SystemId) -> Self {
-        Self { id, ports: BTreeMap::new(), groups: BTreeMap::new(), due: None }
+        Self {
+            id,
+            ports: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            removed: BTreeMap::new(),
+            due: None,
+        }
     }
 
     /// Its identifier.
@@ -190,7 +198,9 @@ impl System {
         actions: &mut Vec<Action>,
     ) {
         let Some(port) = self.ports.get_mut(&number) else {
-            self.ports.insert(number, Port::new(self.id, number, settings));
+            let mut port = Port::new(self.id, number, settings);
+            port.sent = self.removed.remove(&number).unwrap_or(Sent::new());
+            self.ports.insert(number, port);
             return;
         };
         let identity = |of: PortSettings| (of.key, of.priority, of.aggregatable);
@@ -211,6 +221,8 @@ impl System {
         port.detach(now, Reason::Retired, actions);
         port.lose_markers(actions);
         port.transmit(now, actions);
+        self.removed.retain(|_, sent| !sent.is_free(now));
+        self.removed.insert(number, port.sent);
     }
 
     /// Lets all machines run until they rest.

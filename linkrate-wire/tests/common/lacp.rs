@@ -204,3 +204,126 @@ pub fn assert_agreed(pair: &Joined, ports: impl IntoIterator<Item = u16>) {
         assert_eq!((a.partner, b.partner), (Some(b.actor), Some(a.actor)));
     }
 }
+
+/// A history of two systems: what they are, and what happens to them.
+#[derive(Debug, Clone)]
+pub struct History {
+    pub ports: u16,
+    pub most_active: [u16; 2],
+    pub priorities: [u16; 2],
+    /// Settings of each port, at both ends.
+    pub port_settings: Vec<[PortSetting; 2]>,
+    pub wire: (u64, u64, u64),
+    pub seed: u64,
+    pub happenings: Vec<(u64, Happening)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct PortSetting {
+    pub priority: u16,
+    pub short_timeout: bool,
+    pub active: bool,
+}
+
+/// Something that happens at a port, counted modulo the number of ports.
+#[derive(Debug, Clone, Copy)]
+pub enum Happening {
+    /// Carrier is lost at both ends.
+    Down(u16),
+    Up(u16),
+    /// Frames to the second system are lost silently.
+    Cut(u16),
+    Joined(u16),
+    /// The second system begins anew.
+    Restart,
+    Remove(u16),
+    Add(u16),
+}
+
+impl History {
+    fn settings(&self, end: u8, port: u16) -> PortSettings {
+        let chosen = self.port_settings[usize::from(port) - 1][usize::from(end) - 1];
+        let PortSetting { priority, short_timeout, active } = chosen;
+        PortSettings { priority, short_timeout, active, ..settings(end, port) }
+    }
+
+    fn system(&self, end: u8) -> Watched {
+        let priority = self.priorities[usize::from(end) - 1];
+        Watched::new(System::new(id(priority, end)))
+    }
+
+    fn events(&self, end: u8) -> Vec<Event> {
+        let most_active = self.most_active[usize::from(end) - 1];
+        let settings = GroupSettings { most_active, ..GroupSettings::default() };
+        let mut events = vec![Event::SetGroup { key: KEY, settings }];
+        for port in 1..=self.ports {
+            events.push(Event::SetPort { port, settings: self.settings(end, port) });
+            events.push(Event::LinkUp { port, link: GIGABIT });
+        }
+        events
+    }
+
+    /// Lives through it; then all is repaired, and time passes.
+    pub fn live(&self) -> Joined {
+        let (lost, doubled, spread) = self.wire;
+        let wire = Wire { lost, doubled, delay: ms(1)..=ms(1 + spread) };
+        let mut pair = Pair::new(self.system(1), self.system(2), wire, self.seed);
+        self.events(1).into_iter().for_each(|event| pair.handle_a(event));
+        self.events(2).into_iter().for_each(|event| pair.handle_b(event));
+        let mut now = 0;
+        for (after, happening) in &self.happenings {
+            now += after;
+            pair.run_until(ms(now));
+            self.happen(&mut pair, *happening);
+        }
+        pair.set_wire(Wire::good(ms(1)));
+        for port in 1..=self.ports {
+            self.happen(&mut pair, Happening::Joined(port));
+            self.happen(&mut pair, Happening::Add(port));
+        }
+        let end = pair.now() + seconds(300);
+        pair.run_until(end);
+        pair
+    }
+
+    fn happen(&self, pair: &mut Joined, happening: Happening) {
+        let port = |port: u16| (port - 1) % self.ports + 1;
+        match happening {
+            Happening::Down(number) => link_down(pair, port(number)),
+            Happening::Up(number) => link_up(pair, port(number), GIGABIT),
+            Happening::Cut(number) => {
+                pair.b.cut.insert(port(number));
+            }
+            Happening::Joined(number) => {
+                pair.b.cut.remove(&port(number));
+            }
+            Happening::Restart => {
+                pair.b = self.system(2);
+                self.events(2).into_iter().for_each(|event| pair.handle_b(event));
+            }
+            Happening::Remove(number) => pair.handle_a(Event::RemovePort { port: port(number) }),
+            Happening::Add(number) => {
+                let port = port(number);
+                let settings = self.settings(1, port);
+                pair.handle_a(Event::SetPort { port, settings });
+                link_up(pair, port, GIGABIT);
+            }
+        }
+    }
+
+    /// The ports that are to be active in the end.
+    pub fn expected(&self) -> Vec<u16> {
+        let senior = usize::from(id(self.priorities[1], 2) < id(self.priorities[0], 1));
+        let mut ports: Vec<u16> = (1..=self.ports).collect();
+        ports.sort_by_key(|port| {
+            (self.port_settings[usize::from(*port) - 1][senior].priority, *port)
+        });
+        let most = self.most_active.into_iter().min().map_or(0, usize::from);
+        // two passive ends never speak, so no port is active there
+        let speaks = |port: &u16| {
+            let [a, b] = self.port_settings[usize::from(*port) - 1];
+            a.active || b.active
+        };
+        ports.into_iter().filter(speaks).take(most).collect()
+    }
+}

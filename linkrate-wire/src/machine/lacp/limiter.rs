@@ -22,6 +22,12 @@ impl<const N: usize> Limiter<N> {
         self.times[self.next].map_or(Duration::ZERO, |oldest| oldest.saturating_add(Self::INTERVAL))
     }
 
+    /// Whether nothing was taken in the last second.
+    pub(super) fn is_free(&self, now: Duration) -> bool {
+        let is_past = |time: Duration| time.saturating_add(Self::INTERVAL) <= now;
+        self.times.iter().flatten().all(|time| is_past(*time))
+    }
+
     /// Takes one, if one is permitted at `now`.
     pub(super) fn take(&mut self, now: Duration) -> bool {
         let free = self.free() <= now;

@@ -17,6 +17,9 @@ use crate::control::slow;
 /// Slow protocol frames a second that a port looks at: as many as the two protocols may send.
 const MOST_READ: usize = 2 * slow::MOST_A_SECOND as usize;
 
+/// LACPDUs sent: at most three in a fast period (IEEE 802.1AX-2014, 6.4.16).
+pub(super) type Sent = Limiter<3>;
+
 /// A port.
 #[derive(Debug, Clone)]
 pub(super) struct Port {
@@ -40,8 +43,7 @@ pub(super) struct Port {
     pub(super) actor_churn: Churn,
     pub(super) partner_churn: Churn,
     pub(super) markers: Markers,
-    /// PDUs sent: at most three in a fast period.
-    pub(super) sent: Limiter<3>,
+    pub(super) sent: Sent,
     /// Frames read.
     pub(super) read: Limiter<MOST_READ>,
     /// It failed after it was attached.
@@ -77,7 +79,7 @@ impl Port {
             actor_churn: Churn::new(),
             partner_churn: Churn::new(),
             markers: Markers::new(),
-            sent: Limiter::new(),
+            sent: Sent::new(),
             read: Limiter::new(),
             failed: false,
             restored_at: None,
