@@ -7,12 +7,18 @@
 //!
 //! - [`arp`]: the Ethernet address of an IPv4 address
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
+//! - [`lacp`]: link aggregation control
+//! - [`marker`]: proof that a link is empty of earlier frames
 
 pub mod arp;
+pub mod lacp;
+pub mod marker;
 mod reader;
 pub mod slow;
 
 pub use arp::Arp;
+pub use lacp::Lacpdu;
+pub use marker::Marker;
 pub use slow::Slow;
 
 use crate::frame::link::{ETHERNET, destination};
