@@ -5,6 +5,7 @@
 //! counters. The driver of the first queue also decides which ports carry traffic ([`control`]).
 
 pub(crate) mod control;
+pub(crate) mod membership;
 pub(crate) mod team;
 
 use std::collections::VecDeque;
@@ -13,9 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linkrate_sys::tap::Offloads;
-use linkrate_terms::{AggregateKnobs, PortKnobs};
-use linkrate_wire::balance::Balancer;
+use linkrate_terms::{AggregateKnobs, Balance, PortKnobs};
+use linkrate_wire::balance::{Balancer, PortIndex};
 use linkrate_wire::frame::MacAddress;
+use linkrate_wire::machine::lacp::PortStatus;
 
 use crate::AdapterError;
 use crate::counters::Snapshot;
@@ -27,10 +29,15 @@ use crate::interface::InterfaceShared;
 use crate::link::LinkShared;
 use crate::settings::Settings;
 use control::Control;
+use membership::Membership;
 use team::Team;
 
 /// Most ports of an aggregate: the places of a set of ports.
 pub const MOST_PORTS: usize = linkrate_terms::knobs::MOST_PORTS as usize;
+
+/// A flow that was silent for so long may change its port: longer than packets wait before a port of
+/// 1 Gb/s.
+const QUIET_PS: u64 = 30_000_000_000;
 
 /// Most messages that wait for the control. A port that sends more loses them.
 const MOST_MESSAGES: usize = 256;
@@ -71,12 +78,15 @@ pub struct AggregateShared {
     settings: Settings<AggregateKnobs>,
     /// By number.
     members: Mutex<Vec<Option<Member>>>,
-    balancer: Mutex<Balancer>,
+    /// How packets of the host are balanced, and over which ports.
+    decision: Mutex<Decision>,
     /// The sets of ports that packets of the host go to, and that packets are taken from.
     distributing: AtomicU64,
     collecting: AtomicU64,
-    /// Grows when a set changes.
+    /// Grows with every decision.
     sharing: AtomicU64,
+    /// The state of each port in LACP, by number.
+    status: Mutex<Vec<Option<PortStatus>>>,
     /// A port came or went, a link changed its state, or settings were requested.
     news: AtomicBool,
     /// Messages of the ports for the control.
@@ -84,6 +94,12 @@ pub struct AggregateShared {
     /// Of the driver that decides.
     interrupt: Arc<Waker>,
     pub(crate) counters: AggregateCounters,
+}
+
+#[derive(Debug, Clone)]
+struct Decision {
+    balance: Balance,
+    active: Vec<PortIndex>,
 }
 
 /// Counters of an aggregate. Several drivers count.
@@ -124,12 +140,13 @@ impl Aggregate {
         let shared = Arc::new(AggregateShared {
             interface: Arc::new(interface),
             address: MacAddress(address),
-            balancer: Mutex::new(Balancer::new(knobs.balance)),
+            decision: Mutex::new(Decision { balance: knobs.balance, active: Vec::new() }),
             settings: Settings::new(knobs),
             members: Mutex::default(),
             distributing: AtomicU64::new(0),
             collecting: AtomicU64::new(0),
-            sharing: AtomicU64::new(0),
+            sharing: AtomicU64::new(1),
+            status: Mutex::default(),
             news: AtomicBool::new(true),
             messages: Mutex::default(),
             interrupt: Arc::clone(interrupt),
@@ -255,34 +272,50 @@ impl AggregateShared {
         self.collecting.load(Ordering::Relaxed) & bit(number) != 0
     }
 
-    /// Grows when [`distributes`](Self::distributes) or [`collects`](Self::collects) changes.
+    /// Whether something happened that the control must look at.
+    pub(crate) fn has_news(&self) -> bool {
+        self.news.load(Ordering::Acquire)
+    }
+
+    /// The control looks at everything from here on.
+    fn take_news(&self) {
+        self.news.swap(false, Ordering::AcqRel);
+    }
+
+    /// Grows with every decision about the ports.
     pub(crate) fn sharing(&self) -> u64 {
         self.sharing.load(Ordering::Acquire)
     }
 
-    /// Sets the ports that packets go to and are taken from.
-    pub(crate) fn share(&self, collecting: &[usize], distributing: &[usize]) {
+    /// Publishes a decision.
+    fn share(&self, membership: &Membership) {
         let set = |ports: &[usize]| ports.iter().fold(0, |set, port| set | bit(*port));
-        let (collecting_set, distributing_set) = (set(collecting), set(distributing));
-        let before = (
-            self.collecting.swap(collecting_set, Ordering::Relaxed),
-            self.distributing.swap(distributing_set, Ordering::Relaxed),
-        );
-        if before != (collecting_set, distributing_set) {
-            lock(&self.balancer).set_active(distributing);
-            self.sharing.fetch_add(1, Ordering::Release);
-        }
+        let (balance, active) = (membership.knobs().balance, membership.active());
+        *lock(&self.decision) = Decision { balance, active };
+        self.collecting.store(set(membership.collecting()), Ordering::Relaxed);
+        self.distributing.store(set(membership.distributing()), Ordering::Relaxed);
+        self.sharing.fetch_add(1, Ordering::Release);
     }
 
-    /// The port for a packet that begins with `head`.
-    pub(crate) fn choose(
-        &self,
-        now_ns: u64,
-        head: &[u8],
-        length: usize,
-        queue: usize,
-    ) -> Option<usize> {
-        lock(&self.balancer).choose(now_ns, head, length, queue)
+    /// Publishes the state of each port in LACP.
+    fn publish(&self, of: impl Fn(usize) -> Option<PortStatus>) {
+        let count = lock(&self.members).len();
+        *lock(&self.status) = (0..count).map(of).collect();
+    }
+
+    /// The balancer of queue `queue`, before the first decision.
+    pub(crate) fn balancer(&self, queue: usize) -> Balancer {
+        fresh_balancer(lock(&self.decision).balance, queue)
+    }
+
+    /// Lets a balancer follow the decision.
+    pub(crate) fn follow(&self, balancer: &mut Balancer, now_ns: u64, queue: usize) {
+        let Decision { balance, active } = lock(&self.decision).clone();
+        if balancer.balance() != balance {
+            *balancer = fresh_balancer(balance, queue);
+        }
+        // every port of an aggregate has a place in its balancer
+        let _ = balancer.set_active(now_ns * 1000, &active);
     }
 
     /// Keeps a message of port `number` for the control.
@@ -316,3 +349,8 @@ fn offloads(knobs: &AggregateKnobs) -> Offloads {
     }
 }
 
+
+/// A balancer for the most ports. Those of several queues begin at different ports.
+pub(crate) fn fresh_balancer(balance: Balance, queue: usize) -> Balancer {
+    Balancer::of_most(balance, QUIET_PS).begun_at(queue)
+}

@@ -142,6 +142,10 @@ knobs! {
         "balance" balance: Balance = Balance::Port;
         Aggregate, Values::Words(Balance::WORDS), Live, One, "balancing";
 
+        /// How the switch chooses the port for a packet to an aggregate
+        "switch-balance" switch_balance: Balance = Balance::Port;
+        Aggregate, Values::Words(Balance::WORDS), Live, One, "balancing at the switch";
+
         /// How often the partner is to send LACPDUs: each second, or every 30 seconds
         "lacp-rate" lacp_rate: LacpRate = LacpRate::Fast;
         Aggregate, Values::Words(LacpRate::WORDS), Live, One, "LACP rate";

@@ -141,6 +141,22 @@ impl Balancer {
         })
     }
 
+    /// A balancer of [`MOST_PORTS`] ports, none active, so that ports may come later.
+    #[must_use]
+    pub fn of_most(balance: Balance, quiet_ps: u64) -> Self {
+        let mut active = Active::all(MOST_PORTS);
+        active.set(&[]);
+        Self {
+            balance,
+            key: Key::new(balance),
+            active,
+            table: Table::new(quiet_ps),
+            loads: Loads::default(),
+            shares: vec![Share::default(); MOST_PORTS],
+            moves: Moves::default(),
+        }
+    }
+
     /// The same, with `turn` ports passed over at first. Several balancers of one aggregate begin
     /// at different ports, so that their first flows do not all take the first port.
     #[must_use]

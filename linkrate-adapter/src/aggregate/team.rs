@@ -13,11 +13,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use linkrate_sys::clock::monotonic_ns;
+use linkrate_wire::balance::Balancer;
 use linkrate_wire::control::is_of_aggregates;
 use linkrate_wire::lro::{Delivery, Parts};
 
 use super::AggregateShared;
-use super::control::{Action, Control};
+use super::control::Control;
 use crate::frame::VNET_BYTES;
 use crate::interface::driver::{HostEnd, WEIGHT};
 use crate::interface::lane::Lane;
@@ -53,7 +54,8 @@ pub(crate) struct Team {
     control: Option<Box<Control>>,
     /// The port whose received packets come first.
     turn: usize,
-    /// The state of the ports that the waiting packets were shared out by.
+    balancer: Balancer,
+    /// The decision that the balancer follows.
     sharing: u64,
 }
 
@@ -64,7 +66,8 @@ impl Team {
         shared: Arc<AggregateShared>,
         control: Option<Box<Control>>,
     ) -> Self {
-        Self { queue, shared, members: Vec::new(), control, turn: 0, sharing: 0 }
+        let balancer = shared.balancer(queue);
+        Self { queue, shared, members: Vec::new(), control, turn: 0, balancer, sharing: 0 }
     }
 
     /// Adds a port.
@@ -108,7 +111,7 @@ impl Team {
 
     /// Whether there is still nothing to do.
     pub(crate) fn is_idle(&self) -> bool {
-        let decides = self.control.as_ref().is_some_and(|control| control.has_news(&self.shared));
+        let decides = self.control.is_some() && self.shared.has_news();
         !decides && self.lanes().all(Lane::is_idle)
     }
 
@@ -121,16 +124,14 @@ impl Team {
     /// Lets the control look at ports and messages, and carries out its decisions.
     fn decide(&mut self, host: &mut HostEnd) -> usize {
         let Some(control) = &mut self.control else { return 0 };
-        let mut actions = Vec::new();
+        let mut messages = Vec::new();
         let now = Duration::from_nanos(monotonic_ns());
-        if control.has_news(&self.shared) || control.due().is_some_and(|due| due <= now) {
-            control.turn(&self.shared, now, &mut actions);
+        if self.shared.has_news() || control.due().is_some_and(|due| due <= now) {
+            control.turn(&self.shared, now, &mut messages);
         }
-        let count = actions.len();
-        for action in actions {
-            match action {
-                Action::Send { member, frame } => self.send_control(host, member, &frame),
-            }
+        let count = messages.len();
+        for (member, frame) in messages {
+            self.send_control(host, member, &frame);
         }
         count
     }
@@ -219,6 +220,7 @@ impl Team {
         let sharing = self.shared.sharing();
         if sharing != self.sharing {
             self.sharing = sharing;
+            self.shared.follow(&mut self.balancer, monotonic_ns(), self.queue);
             let gone = |number: &usize| !self.shared.distributes(*number);
             let mut moved = Vec::new();
             for number in (0..self.members.len()).filter(gone) {
@@ -245,8 +247,9 @@ impl Team {
         let length = descriptor.length.saturating_sub(VNET_BYTES);
         let end = descriptor.length.min(VNET_BYTES + HEADERS);
         let head = descriptor.block.bytes(VNET_BYTES..end);
-        let chosen = self.shared.choose(descriptor.posted_ns, head, length, self.queue);
-        let port = chosen.and_then(|number| self.members.get_mut(number)?.as_mut());
+        let now_ps = descriptor.posted_ns * 1000;
+        let chosen = self.balancer.choose(now_ps, head, length, self.queue as u16);
+        let port = chosen.and_then(|port| self.members.get_mut(port.at())?.as_mut());
         let Some(member) = port else {
             self.shared.counters.no_port.fetch_add(1, Ordering::Relaxed);
             return;

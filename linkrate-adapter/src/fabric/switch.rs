@@ -17,6 +17,8 @@ use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
 use crate::link::LinkSpec;
 use crate::pacing::Line;
+use crate::segment::earlier;
+use crate::aggregate::membership::{Message, PortLink};
 use groups::{GroupSpec, Groups};
 
 /// An address that was not seen for this time is forgotten (IEEE 802.1Q, 8.8.3).
@@ -68,6 +70,8 @@ pub(crate) struct Switch {
     /// Way and time by VLAN and address.
     table: HashMap<(u16, MacAddress), (Way, u64)>,
     groups: Groups,
+    /// The latest time that the switch was called at.
+    now_ps: u64,
     /// Grows when an address comes, moves or goes, and when a port changes.
     changes: u64,
 }
@@ -93,7 +97,7 @@ impl Fabric for Switch {
             *port = None;
         }
         self.forget(Way::Port(number));
-        self.groups.set_link(number, false);
+        self.link_changed(number, PortLink { up: false, rate: None });
     }
 
     fn set_link(&mut self, number: usize, rate: Option<BitRate>, up: bool) {
@@ -101,7 +105,7 @@ impl Fabric for Switch {
             port.line.set_rate(rate);
             port.queue_ps = port.line.time_ps(QUEUE_BYTES);
         }
-        self.groups.set_link(number, up);
+        self.link_changed(number, PortLink { up, rate });
         if !up {
             // the stations behind it may be reached by another port now (802.1Q, 17.29.4)
             self.forget(Way::Port(number));
@@ -115,7 +119,9 @@ impl Fabric for Switch {
         for port in spec.iter().flat_map(|spec| &spec.ports) {
             self.forget(Way::Port(*port));
         }
-        self.groups.set(number, spec);
+        let mut out = Vec::new();
+        self.groups.set(number, spec, self.now_ps, &mut out);
+        self.send_messages(out, self.now_ps);
     }
 
     /// Changes the VLANs of a port. The switch forgets the addresses behind it.
@@ -140,7 +146,10 @@ impl Fabric for Switch {
 
     /// Forwards in the order of arrival at any port.
     fn forward(&mut self, now_ps: u64) -> bool {
-        let mut any = false;
+        self.now_ps = self.now_ps.max(now_ps);
+        let mut out = Vec::new();
+        let mut any = self.groups.poll(now_ps, &mut out);
+        self.send_messages(out, now_ps);
         while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
             let Some(Some(port)) = self.ports.get_mut(from) else { break };
             let Some((_, burst)) = port.inwards.arrived(now_ps) else { break };
@@ -156,7 +165,8 @@ impl Fabric for Switch {
     }
 
     fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
-        self.ports.iter().flatten().filter_map(|port| when(&port.inwards)).min()
+        let frames = self.ports.iter().flatten().filter_map(|port| when(&port.inwards)).min();
+        earlier(frames, self.groups.due_ps())
     }
 
     fn to(&mut self, to: usize) -> Option<&mut Flight> {
@@ -169,6 +179,21 @@ impl Switch {
     fn first(&self) -> Option<(u64, usize)> {
         let ports = self.ports.iter().enumerate();
         ports.filter_map(|(number, port)| Some((port.as_ref()?.inwards.first_ps()?, number))).min()
+    }
+
+    fn link_changed(&mut self, number: usize, link: PortLink) {
+        let mut out = Vec::new();
+        self.groups.set_link(number, link, self.now_ps, &mut out);
+        self.send_messages(out, self.now_ps);
+    }
+
+    /// Sends frames of the switch itself. They wait for the line, and for no other limit.
+    fn send_messages(&mut self, messages: Vec<Message>, at_ps: u64) {
+        for (to, frame) in messages {
+            let Some(Some(port)) = self.ports.get_mut(to) else { continue };
+            let out = port.line.occupy(at_ps, frame.len());
+            port.outwards.add(out.end_ps, WireFrame::copied(frame).into());
+        }
     }
 
     /// Forgets the addresses behind a port or a group.
@@ -184,6 +209,9 @@ impl Switch {
         };
         if addresses.destination.is_link_local() {
             // for this end of the link: no bridge forwards it (802.1Q, table 8-1)
+            let mut out = Vec::new();
+            self.groups.receive(from, &frame.to_vec(), at_ps, &mut out);
+            self.send_messages(out, at_ps);
             return;
         }
         let group = self.groups.of(from);
