@@ -9,6 +9,7 @@
 //! unchanged. An error is a frame whose lengths contradict each other.
 
 mod address;
+mod emit;
 mod error;
 pub mod ipv4;
 pub mod ipv6;
@@ -16,7 +17,8 @@ pub mod link;
 pub mod tcp;
 pub mod udp;
 
-pub use address::{Cast, MacAddress};
+pub use address::{Cast, MacAddress, MacError};
+pub use emit::{IpEnds, Route};
 pub use error::FrameError;
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;

@@ -16,12 +16,14 @@
 //! ```
 //!
 //! [`path`] and [`pcie`] are limits beside the link: the rate that a window and losses leave one
-//! connection, and the rate of an adapter's slot.
+//! connection, and the rate of an adapter's slot. [`aggregate`] says how many ports of an aggregate a
+//! number of flows fills.
 //!
 //! A limit leaves out acknowledgements, connection set-up and retransmissions. They travel on the
 //! link too, mostly in the other direction of a full-duplex one. The limit of both directions
 //! together is therefore at most twice the limit of one, and a little less is reached.
 
+pub mod aggregate;
 mod breakdown;
 mod link;
 pub mod packets;

@@ -1,6 +1,9 @@
 //! Ethernet addresses.
 
 use std::fmt;
+use std::str::FromStr;
+
+use linkrate_terms::clean::short_line;
 
 /// An address of a station or of a group of stations (IEEE 802, 8.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +52,35 @@ impl fmt::Display for MacAddress {
     }
 }
 
+/// A text that is no Ethernet address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Ethernet address is \"{given}\", expected six bytes such as 02:00:00:00:00:01")]
+pub struct MacError {
+    given: String,
+}
+
+/// Of a text that was refused, the characters that an error shows.
+const LONGEST_GIVEN: usize = 40;
+
+impl FromStr for MacAddress {
+    type Err = MacError;
+
+    /// Reads two hexadecimal digits for each byte, with `:` or `-` between the bytes.
+    fn from_str(given: &str) -> Result<Self, MacError> {
+        let mut octets = [0; 6];
+        let mut parts = given.split([':', '-']);
+        let read = |octet: &mut u8| {
+            let digits = parts.next().filter(|part| part.len() == 2 && !part.starts_with('+'));
+            u8::from_str_radix(digits?, 16).ok().map(|value| *octet = value)
+        };
+        let whole = octets.iter_mut().map(read).all(|read| read.is_some());
+        if whole && parts.next().is_none() {
+            return Ok(Self(octets));
+        }
+        Err(MacError { given: short_line(given, LONGEST_GIVEN).into_owned() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +97,18 @@ mod tests {
             assert_eq!(MacAddress(octets).to_string(), text);
         }
         assert_eq!(MacAddress::UNKNOWN.cast(), Cast::Unicast);
+    }
+
+    #[test]
+    fn text_reads_back_or_is_refused() {
+        for text in ["02:00:00:00:00:ab", "02-00-00-00-00-AB"] {
+            assert_eq!(text.parse(), Ok(MacAddress([2, 0, 0, 0, 0, 0xab])));
+        }
+        for text in
+            ["", "2:0:0:0:0:1", "02:00:00:00:00", "02:00:00:00:00:00:00", "+2:00:00:00:00:00"]
+        {
+            let error = text.parse::<MacAddress>().expect_err("refused").to_string();
+            assert!(error.starts_with(&format!("Ethernet address is \"{text}\"")), "{error}");
+        }
     }
 }
