@@ -58,6 +58,8 @@ pub struct Watched {
     sent: BTreeMap<u16, Vec<Duration>>,
     /// Times that a port began to distribute.
     pub starts: usize,
+    /// The last PDU that arrived at each port since its link came up, and when.
+    heard: BTreeMap<u16, (Duration, Lacpdu)>,
 }
 
 /// What the wire carries: a frame, and the port that it left and arrives at.
@@ -72,6 +74,7 @@ impl Watched {
             distributing: BTreeSet::new(),
             sent: BTreeMap::new(),
             starts: 0,
+            heard: BTreeMap::new(),
         }
     }
 
@@ -106,13 +109,21 @@ impl Watched {
             let (number, actor) = (port.number, port.actor.state);
             assert_eq!(self.collecting.contains(&number), actor.collecting, "{port:?}");
             assert_eq!(self.distributing.contains(&number), actor.distributing, "{port:?}");
-            // never sends to a partner that has not accepted the port
-            let partner = port.partner.map(|partner| partner.state).unwrap_or_default();
-            let accepted = partner.synchronization && partner.collecting;
-            assert!(!actor.distributing || accepted, "{port:?}");
-            assert!(!actor.collecting || partner.synchronization, "{port:?}");
-            assert!(!actor.collecting || port.selection == Selection::Selected, "{port:?}");
-            assert!(!actor.collecting || port.link.is_some(), "{port:?}");
+            if !actor.collecting {
+                assert!(!actor.distributing, "{port:?}");
+                continue;
+            }
+            // never sends to a partner that has not accepted the port, by its last PDU
+            let (at, pdu) = self.heard.get(&number).expect("a PDU");
+            let own = (port.actor.system, port.actor.key, port.actor.port);
+            let known = (pdu.partner.system, pdu.partner.key, pdu.partner.port) == own;
+            assert!(known || !pdu.actor.state.aggregation, "{port:?}");
+            assert!(pdu.actor.state.synchronization, "{port:?}");
+            assert!(!actor.distributing || pdu.actor.state.collecting, "{port:?}");
+            let patience = if actor.short_timeout { 3 } else { 90 };
+            assert!(*at + seconds(patience) >= now, "{port:?}");
+            assert_eq!(port.selection, Selection::Selected, "{port:?}");
+            assert!(port.link.is_some(), "{port:?}");
         }
         for group in self.system.groups() {
             assert!(group.collecting.len() <= usize::from(group.settings.most_active), "{group:?}");
@@ -129,6 +140,18 @@ impl Machine for Watched {
             && self.cut.contains(port)
         {
             return;
+        }
+        match &event {
+            Event::Frame { port, frame } => {
+                let is_up = self.system.port(*port).is_some_and(|port| port.link.is_some());
+                if let Some(pdu) = lacpdu(frame).filter(|_| is_up) {
+                    self.heard.insert(*port, (now, pdu));
+                }
+            }
+            Event::LinkDown { port } | Event::RemovePort { port } => {
+                self.heard.remove(port);
+            }
+            _ => {}
         }
         self.system.handle(now, event, actions);
         self.watch(now, actions);
