@@ -5,7 +5,7 @@ mod ends;
 #[path = "common/pair.rs"]
 mod pair;
 
-use ends::{Happening, History, PortSetting, assert_agreed, joined, ms, seconds};
+use ends::{Happening, History, KEY, PortSetting, assert_agreed, joined, ms, seconds};
 use pair::Wire;
 use proptest::prelude::*;
 
@@ -38,12 +38,21 @@ fn silent_loss_empties_the_aggregate_after_the_time_out() {
     assert_agreed(&pair, 1..=2);
 }
 
-fn port_setting() -> impl Strategy<Value = PortSetting> {
-    let passive = prop::sample::select(vec![true, true, true, false]);
-    (1u16..4, any::<bool>(), passive).prop_map(|(priority, short_timeout, active)| PortSetting {
-        priority,
-        short_timeout,
-        active,
+/// Of a port in a group of like ports, or of any port.
+fn port_setting(alike: bool) -> impl Strategy<Value = PortSetting> {
+    let mostly = || prop::sample::select(vec![true, true, true, false]);
+    let speeds = if alike { vec![None] } else { vec![None, Some(1), Some(1), Some(10)] };
+    let speeds = prop::sample::select(speeds);
+    let any = (1u16..4, any::<bool>(), mostly(), mostly(), any::<bool>(), speeds);
+    any.prop_map(move |(priority, short_timeout, active, aggregatable, same_key, speed)| {
+        PortSetting {
+            priority,
+            short_timeout,
+            active,
+            aggregatable: alike || aggregatable,
+            key: KEY + u16::from(!(alike || same_key)),
+            bits_per_second: speed,
+        }
     })
 }
 
@@ -60,38 +69,55 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-fn history() -> impl Strategy<Value = History> {
+fn history(alike: bool) -> impl Strategy<Value = History> {
     let most = || prop::sample::select(vec![1u16, 2, 3, 8]);
+    let restore = || prop::sample::select(vec![0u64, 0, 5, 40]);
     let wire = (0u64..500, 0u64..500, prop::sample::select(vec![0u64, 10, 400, 3000]));
-    (1u16..9).prop_flat_map(move |ports| {
-        (
-            prop::collection::vec([port_setting(), port_setting()], usize::from(ports)),
-            [most(), most()],
-            [1u16..3, 1u16..3],
-            wire.clone(),
-            any::<u64>(),
-            prop::collection::vec((0u64..8000, happening()), 0..12),
-        )
-            .prop_map(
-                move |(port_settings, most_active, priorities, wire, seed, happenings)| History {
-                    ports,
-                    most_active,
-                    priorities,
-                    port_settings,
-                    wire,
-                    seed,
-                    happenings,
-                },
-            )
+    let whole = (
+        [most(), most()],
+        [restore(), restore()],
+        [1u16..3, 1u16..3],
+        wire,
+        any::<u64>(),
+        prop::collection::vec((0u64..8000, happening()), 0..12),
+    );
+    let ports = prop::collection::vec([port_setting(alike), port_setting(alike)], 1..9);
+    (ports, whole).prop_map(|(port_settings, whole)| {
+        let (most_active, wait_to_restore, priorities, wire, seed, happenings) = whole;
+        let ports = port_settings.len() as u16;
+        History {
+            ports,
+            most_active,
+            wait_to_restore,
+            priorities,
+            port_settings,
+            wire,
+            seed,
+            happenings,
+        }
     })
+}
+
+fn in_the_end_both_ends_agree(history: &History) {
+    let pair = history.live();
+    let expected = history.expected();
+    let active = &pair.a.distributing;
+    assert!(expected.contains(active), "{active:?}, expected one of {expected:?}");
+    assert_agreed(&pair, active.iter().copied());
 }
 
 proptest! {
     /// Whatever the wire did and the owners changed: once all is in order, both ends use the same
-    /// ports, and those that the better system prefers. [`Watched`] looks at each step before.
+    /// ports, and those that the better system prefers. [`Watched`](ends::Watched) looks at each
+    /// step before.
     #[test]
-    fn both_ends_agree_in_the_end(history in history()) {
-        let pair = history.live();
-        assert_agreed(&pair, history.expected());
+    fn both_ends_agree_on_ports_that_are_alike(history in history(true)) {
+        in_the_end_both_ends_agree(&history);
+    }
+
+    /// Also where several aggregates could be made of the ports.
+    #[test]
+    fn both_ends_agree_on_one_of_several_aggregates(history in history(false)) {
+        in_the_end_both_ends_agree(&history);
     }
 }

@@ -58,6 +58,8 @@ pub struct Watched {
     sent: BTreeMap<u16, Vec<Duration>>,
     /// Times that a port began to distribute.
     pub starts: usize,
+    /// The last PDU that arrived at each port since its link came up, and when.
+    heard: BTreeMap<u16, (Duration, Lacpdu)>,
 }
 
 /// What the wire carries: a frame, and the port that it left and arrives at.
@@ -72,6 +74,7 @@ impl Watched {
             distributing: BTreeSet::new(),
             sent: BTreeMap::new(),
             starts: 0,
+            heard: BTreeMap::new(),
         }
     }
 
@@ -106,13 +109,21 @@ impl Watched {
             let (number, actor) = (port.number, port.actor.state);
             assert_eq!(self.collecting.contains(&number), actor.collecting, "{port:?}");
             assert_eq!(self.distributing.contains(&number), actor.distributing, "{port:?}");
-            // never sends to a partner that has not accepted the port
-            let partner = port.partner.map(|partner| partner.state).unwrap_or_default();
-            let accepted = partner.synchronization && partner.collecting;
-            assert!(!actor.distributing || accepted, "{port:?}");
-            assert!(!actor.collecting || partner.synchronization, "{port:?}");
-            assert!(!actor.collecting || port.selection == Selection::Selected, "{port:?}");
-            assert!(!actor.collecting || port.link.is_some(), "{port:?}");
+            if !actor.collecting {
+                assert!(!actor.distributing, "{port:?}");
+                continue;
+            }
+            // never sends to a partner that has not accepted the port, by its last PDU
+            let (at, pdu) = self.heard.get(&number).expect("a PDU");
+            let own = (port.actor.system, port.actor.key, port.actor.port);
+            let known = (pdu.partner.system, pdu.partner.key, pdu.partner.port) == own;
+            assert!(known || !pdu.actor.state.aggregation, "{port:?}");
+            assert!(pdu.actor.state.synchronization, "{port:?}");
+            assert!(!actor.distributing || pdu.actor.state.collecting, "{port:?}");
+            let patience = if actor.short_timeout { 3 } else { 90 };
+            assert!(*at + seconds(patience) >= now, "{port:?}");
+            assert_eq!(port.selection, Selection::Selected, "{port:?}");
+            assert!(port.link.is_some(), "{port:?}");
         }
         for group in self.system.groups() {
             assert!(group.collecting.len() <= usize::from(group.settings.most_active), "{group:?}");
@@ -129,6 +140,18 @@ impl Machine for Watched {
             && self.cut.contains(port)
         {
             return;
+        }
+        match &event {
+            Event::Frame { port, frame } => {
+                let is_up = self.system.port(*port).is_some_and(|port| port.link.is_some());
+                if let Some(pdu) = lacpdu(frame).filter(|_| is_up) {
+                    self.heard.insert(*port, (now, pdu));
+                }
+            }
+            Event::LinkDown { port } | Event::RemovePort { port } => {
+                self.heard.remove(port);
+            }
+            _ => {}
         }
         self.system.handle(now, event, actions);
         self.watch(now, actions);
@@ -210,6 +233,8 @@ pub fn assert_agreed(pair: &Joined, ports: impl IntoIterator<Item = u16>) {
 pub struct History {
     pub ports: u16,
     pub most_active: [u16; 2],
+    /// How long a port that failed is to be in order, in seconds.
+    pub wait_to_restore: [u64; 2],
     pub priorities: [u16; 2],
     /// Settings of each port, at both ends.
     pub port_settings: Vec<[PortSetting; 2]>,
@@ -223,6 +248,11 @@ pub struct PortSetting {
     pub priority: u16,
     pub short_timeout: bool,
     pub active: bool,
+    pub aggregatable: bool,
+    /// Its key, at the second end; the first has one group.
+    pub key: u16,
+    /// The speed of the link, at the first end; the second has the same.
+    pub bits_per_second: Option<u64>,
 }
 
 /// Something that happens at a port, counted modulo the number of ports.
@@ -243,8 +273,15 @@ pub enum Happening {
 impl History {
     fn settings(&self, end: u8, port: u16) -> PortSettings {
         let chosen = self.port_settings[usize::from(port) - 1][usize::from(end) - 1];
-        let PortSetting { priority, short_timeout, active } = chosen;
-        PortSettings { priority, short_timeout, active, ..settings(end, port) }
+        let PortSetting { priority, short_timeout, active, aggregatable, .. } = chosen;
+        let key = if end == 1 { KEY } else { chosen.key };
+        let rest = settings(end, port);
+        PortSettings { priority, short_timeout, active, aggregatable, key, ..rest }
+    }
+
+    fn link(&self, port: u16) -> Link {
+        let bits_per_second = self.port_settings[usize::from(port) - 1][0].bits_per_second;
+        Link { bits_per_second, full_duplex: true }
     }
 
     fn system(&self, end: u8) -> Watched {
@@ -254,11 +291,13 @@ impl History {
 
     fn events(&self, end: u8) -> Vec<Event> {
         let most_active = self.most_active[usize::from(end) - 1];
-        let settings = GroupSettings { most_active, ..GroupSettings::default() };
-        let mut events = vec![Event::SetGroup { key: KEY, settings }];
+        let wait_to_restore = seconds(self.wait_to_restore[usize::from(end) - 1]);
+        let settings = GroupSettings { most_active, wait_to_restore };
+        let group = |key| Event::SetGroup { key, settings };
+        let mut events = vec![group(KEY), group(KEY + 1)];
         for port in 1..=self.ports {
             events.push(Event::SetPort { port, settings: self.settings(end, port) });
-            events.push(Event::LinkUp { port, link: GIGABIT });
+            events.push(Event::LinkUp { port, link: self.link(port) });
         }
         events
     }
@@ -290,7 +329,7 @@ impl History {
         let port = |port: u16| (port - 1) % self.ports + 1;
         match happening {
             Happening::Down(number) => link_down(pair, port(number)),
-            Happening::Up(number) => link_up(pair, port(number), GIGABIT),
+            Happening::Up(number) => link_up(pair, port(number), self.link(port(number))),
             Happening::Cut(number) => {
                 pair.b.cut.insert(port(number));
             }
@@ -306,24 +345,31 @@ impl History {
                 let port = port(number);
                 let settings = self.settings(1, port);
                 pair.handle_a(Event::SetPort { port, settings });
-                link_up(pair, port, GIGABIT);
+                link_up(pair, port, self.link(port));
             }
         }
     }
 
-    /// The ports that are to be active in the end.
-    pub fn expected(&self) -> Vec<u16> {
+    /// The sets of ports of which one is to be active in the end.
+    pub fn expected(&self) -> Vec<BTreeSet<u16>> {
         let senior = usize::from(id(self.priorities[1], 2) < id(self.priorities[0], 1));
-        let mut ports: Vec<u16> = (1..=self.ports).collect();
-        ports.sort_by_key(|port| {
-            (self.port_settings[usize::from(*port) - 1][senior].priority, *port)
-        });
         let most = self.most_active.into_iter().min().map_or(0, usize::from);
-        // two passive ends never speak, so no port is active there
-        let speaks = |port: &u16| {
-            let [a, b] = self.port_settings[usize::from(*port) - 1];
-            a.active || b.active
+        let mut sets: BTreeMap<_, Vec<(u16, u16)>> = BTreeMap::new();
+        for (port, [a, b]) in (1..).zip(&self.port_settings) {
+            // two passive ends never speak
+            if a.active || b.active {
+                let individual = !(a.aggregatable && b.aggregatable);
+                let set = (b.key, a.bits_per_second, individual.then_some(port));
+                sets.entry(set).or_default().push(([a, b][senior].priority, port));
+            }
+        }
+        let active = |mut ports: Vec<(u16, u16)>| {
+            ports.sort_unstable();
+            ports.into_iter().take(most).map(|(_, port)| port).collect()
         };
-        ports.into_iter().filter(speaks).take(most).collect()
+        match sets.is_empty() {
+            true => vec![BTreeSet::new()],
+            false => sets.into_values().map(active).collect(),
+        }
     }
 }
