@@ -6,6 +6,7 @@
 
 pub(crate) mod control;
 pub(crate) mod membership;
+mod report;
 pub(crate) mod team;
 
 use std::collections::VecDeque;

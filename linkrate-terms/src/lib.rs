@@ -22,6 +22,7 @@
 // printing panics when nobody reads: lines to the person go through linkrate_sys::tell
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod aggregate;
 pub mod clean;
 pub mod cpus;
 pub mod interfaces;

@@ -63,9 +63,6 @@ impl Segment {
         for port in self.ports.iter().filter(|port| of_named(port)) {
             port.port.set_knobs(knobs.clone());
         }
-        if let Some(aggregate) = aggregate {
-            self.set_aggregate_knobs(aggregate, asked)?;
-        }
         for (index, client) in self.clients.iter().enumerate() {
             if of_named(&self.ports[self.topology.port_of(index)]) {
                 client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
@@ -77,6 +74,9 @@ impl Segment {
             if let Some(knobs) = effective.get_mut(interface) {
                 *knobs = with_port(knobs.clone(), of_the_port);
             }
+        }
+        if let Some(aggregate) = aggregate {
+            aggregate.await_ports()?;
         }
         if let Some(aggregate) = aggregate
             && let Some(knobs) = effective.get_mut(aggregate.name())
