@@ -18,11 +18,11 @@ use crate::aggregate::membership::{Membership, Message, PortLink};
 pub struct GroupSpec {
     /// The numbers of the switch's ports.
     pub ports: Vec<usize>,
-    /// Mode and balancing. The number of ports in use is that of `ports`.
+    /// Mode, balancing, and the number of ports in use, from the first. The others forward nothing.
     pub knobs: AggregateKnobs,
 }
 
-/// A group. It counts its ports from 0, in the order of its specification.
+/// A group. Its ports have places, from 0; a port that has left keeps its place.
 #[derive(Debug)]
 struct Group {
     ports: Vec<usize>,
@@ -73,30 +73,34 @@ impl Groups {
             self.groups[number] = None;
             return;
         };
-        for (place, port) in ports.iter().enumerate() {
-            if self.of.len() <= *port {
+        let (now, mut messages) = (time(at_ps), Vec::new());
+        // ports that stay keep their places and their state
+        let mut group = self.groups[number].take().unwrap_or_else(|| Group {
+            ports: Vec::new(),
+            membership: Membership::new(address(number), knobs.clone()),
+            balancer: fresh_balancer(knobs.switch_balance, 0),
+            follows: 0,
+        });
+        group.membership.set_knobs(now, knobs.clone(), &mut messages);
+        for (place, port) in group.ports.iter().enumerate() {
+            if !ports.contains(port) {
+                group.membership.remove(now, place, &mut messages);
+            }
+        }
+        for (number_there, port) in ports.into_iter().enumerate() {
+            let place = group.place(port);
+            if self.of.len() <= port {
                 self.of.resize(port + 1, None);
             }
-            self.of[*port] = Some((number, place));
+            self.of[port] = Some((number, place));
+            if number_there >= knobs.aggregate as usize {
+                group.membership.remove(now, place, &mut messages);
+                continue;
+            }
+            let link = self.links.get(&port).copied();
+            let link = link.unwrap_or(PortLink { up: true, rate: None });
+            group.membership.set_link(now, place, link, &mut messages);
         }
-        let had = self.groups[number].take().filter(|had| had.ports == ports);
-        let (now, mut messages) = (time(at_ps), Vec::new());
-        let mut group = match had {
-            Some(mut had) => {
-                had.membership.set_knobs(now, knobs.clone(), &mut messages);
-                had
-            }
-            None => {
-                let mut membership = Membership::new(address(number), knobs.clone());
-                for (place, port) in ports.iter().enumerate() {
-                    let link = self.links.get(port).copied();
-                    let link = link.unwrap_or(PortLink { up: true, rate: None });
-                    membership.set_link(now, place, link, &mut messages);
-                }
-                let balancer = fresh_balancer(knobs.switch_balance, 0);
-                Group { ports, membership, balancer, follows: 0 }
-            }
-        };
         if group.balancer.balance() != knobs.switch_balance {
             group.balancer = fresh_balancer(knobs.switch_balance, 0);
             group.follows = 0;
@@ -215,6 +219,14 @@ impl Groups {
 }
 
 impl Group {
+    /// The place of a port, a new one if it has none.
+    fn place(&mut self, port: usize) -> usize {
+        self.ports.iter().position(|other| *other == port).unwrap_or_else(|| {
+            self.ports.push(port);
+            self.ports.len() - 1
+        })
+    }
+
     /// Lets the balancer follow the decision.
     fn follow(&mut self, at_ps: u64) {
         if self.follows != self.membership.changes() {

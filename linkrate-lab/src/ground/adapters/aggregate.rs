@@ -59,7 +59,7 @@ impl Segment {
 
     /// Makes the group at the switch what the aggregate is.
     pub(super) fn follow(&self, knobs: &AggregateKnobs) -> Result<(), LabError> {
-        let members = self.ports.iter().take(knobs.aggregate as usize).map(|port| &port.port);
+        let members = self.ports.iter().map(|port| &port.port);
         Ok(self.joined.set_group(GROUP, members, knobs.clone())?)
     }
 }
