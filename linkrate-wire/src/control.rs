@@ -6,23 +6,28 @@
 //! a protocol is a [`Machine`](crate::machine::Machine).
 //!
 //! - [`arp`]: the Ethernet address of an IPv4 address
+//! - [`bfd`]: whether a member link of an aggregate carries frames both ways
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
 
 pub mod arp;
+pub mod bfd;
 mod reader;
 pub mod slow;
 
 pub use arp::Arp;
+pub use bfd::Bfd;
 pub use slow::Slow;
 
 use crate::frame::link::ETHERNET;
-use crate::frame::{FrameError, Headers, MacAddress};
+use crate::frame::{FrameError, Headers, MacAddress, ipv4, ipv6};
 
 /// A control message of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control<'a> {
     /// Address resolution.
     Arp(Arp),
+    /// Forwarding detection on a member link.
+    Bfd(Bfd),
     /// A slow protocol.
     Slow(Slow<'a>),
 }
@@ -41,6 +46,7 @@ impl<'a> Control<'a> {
             slow::ETHER_TYPE if link.tags == 0 && !link.snap => {
                 Ok(Some(Self::Slow(Slow::read(frame, at)?)))
             }
+            ipv4::ETHER_TYPE | ipv6::ETHER_TYPE => Ok(Bfd::of(frame, headers)?.map(Self::Bfd)),
             _ => Ok(None),
         }
     }

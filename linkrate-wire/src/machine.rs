@@ -11,6 +11,8 @@
 //!         now ──▶ Machine::poll   ──▶ actions
 //! ```
 
+pub mod bfd;
+
 use std::time::Duration;
 
 /// A protocol machine.
