@@ -3,6 +3,10 @@
 //! Limits have more digits than measurements: they are exact, and two of them that differ by one
 //! header must not look the same.
 
+mod aggregate;
+
+pub use aggregate::{AggregateCase, aggregate_document, aggregate_text};
+
 use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle};
 use linkrate_terms::{BitRate, ByteSize};
 use linkrate_wire::limits::{Cut, Limit, LimitError, Traffic, Transport};
@@ -235,10 +239,15 @@ pub(crate) fn line_rate(rate: BitRate) -> String {
     format!("{rounded} {unit}")
 }
 
-/// Always in Mb/s, so that a column can be compared: two decimals, four below 10 Mb/s.
+/// Always in Mb/s, so that a column can be compared.
 fn megabits(rate: BitRate) -> String {
+    format!("{} Mb/s", in_megabits(rate))
+}
+
+/// The number of Mb/s: two decimals, four below 10 Mb/s.
+fn in_megabits(rate: BitRate) -> String {
     let value = rate.0 / 1e6;
-    format!("{} Mb/s", with_decimals(value, if value < 10.0 { 4 } else { 2 }))
+    with_decimals(value, if value < 10.0 { 4 } else { 2 })
 }
 
 /// With commas between thousands, as whole numbers have them.

@@ -6,29 +6,34 @@
 //! a protocol is a [`Machine`](crate::machine::Machine).
 //!
 //! - [`arp`]: the Ethernet address of an IPv4 address
+//! - [`bfd`]: whether a member link of an aggregate carries frames both ways
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
 //! - [`lacp`]: link aggregation control
 //! - [`marker`]: proof that a link is empty of earlier frames
 
 pub mod arp;
+pub mod bfd;
 pub mod lacp;
 pub mod marker;
 mod reader;
 pub mod slow;
 
 pub use arp::Arp;
+pub use bfd::Bfd;
 pub use lacp::Lacpdu;
 pub use marker::Marker;
 pub use slow::Slow;
 
 use crate::frame::link::{ETHERNET, destination};
-use crate::frame::{FrameError, Headers, MacAddress};
+use crate::frame::{FrameError, Headers, MacAddress, ipv4, ipv6};
 
 /// A control message of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control<'a> {
     /// Address resolution.
     Arp(Arp),
+    /// Forwarding detection on a member link.
+    Bfd(Bfd),
     /// A slow protocol.
     Slow(Slow<'a>),
 }
@@ -47,17 +52,18 @@ impl<'a> Control<'a> {
             slow::ETHER_TYPE if link.tags == 0 && !link.snap => {
                 Ok(Some(Self::Slow(Slow::read(frame, at)?)))
             }
+            ipv4::ETHER_TYPE | ipv6::ETHER_TYPE => Ok(Bfd::of(frame, headers)?.map(Self::Bfd)),
             _ => Ok(None),
         }
     }
 }
 
 /// Whether a frame is a message about the link itself or about the aggregate that the link belongs to,
-/// by its first bytes: a slow protocol. Such a frame is for the other end of the link, and never for
+/// by its first bytes: a slow protocol, or micro-BFD. Such a frame is for the other end of the link, and never for
 /// the programs of a host.
 #[must_use]
 pub fn is_of_aggregates(head: &[u8]) -> bool {
-    destination(head) == Some(slow::GROUP)
+    matches!(destination(head), Some(slow::GROUP | bfd::GROUP))
 }
 
 /// A frame with `message` behind an Ethernet II header, without padding and FCS, which the line

@@ -11,6 +11,7 @@
 //!         now ──▶ Machine::poll   ──▶ actions
 //! ```
 
+pub mod bfd;
 pub mod lacp;
 
 use std::time::Duration;

@@ -6,10 +6,11 @@ use std::net::Ipv4Addr;
 
 use common::{Packet, bytes};
 use linkrate_wire::control::arp::{self, Arp, Operation, Purpose, Station};
+use linkrate_wire::control::bfd::{self, Bfd, Diagnostic, State};
 use linkrate_wire::control::slow::{self, Slow, Subtype};
 use linkrate_wire::control::{Control, frame};
 use linkrate_wire::encapsulation::{Encapsulation, encapsulate};
-use linkrate_wire::frame::{Cast, FrameError, Headers, MacAddress};
+use linkrate_wire::frame::{Cast, FrameError, Headers, IpEnds, MacAddress, Verification};
 use proptest::prelude::*;
 
 const OWN: Station =
@@ -142,6 +143,108 @@ fn frames_carry_control_messages() {
     assert_eq!(control(&Packet::tcp4(bytes(9)).frame()), Ok(None));
 }
 
+const BFD: Bfd = Bfd {
+    diagnostic: Diagnostic::DetectionTimeExpired,
+    state: State::Init,
+    poll: true,
+    is_final: false,
+    control_plane_independent: false,
+    demand: false,
+    detect_multiplier: 3,
+    own: 0x0102_0304,
+    other: 0x0506_0708,
+    desired_min_tx_us: 1_000_000,
+    required_min_rx_us: 50_000,
+    required_min_echo_rx_us: 0,
+};
+
+#[rustfmt::skip]
+const BFD_BYTES: [u8; 24] = [
+    0x21, 0xa0, 3, 24,
+    1, 2, 3, 4, 5, 6, 7, 8,
+    0x00, 0x0f, 0x42, 0x40, 0x00, 0x00, 0xc3, 0x50, 0, 0, 0, 0,
+];
+
+#[test]
+fn a_bfd_packet_byte_by_byte() {
+    assert_eq!(BFD.emit(), BFD_BYTES);
+    assert_eq!(Bfd::parse(&BFD_BYTES), Ok(BFD));
+    let all = Bfd {
+        diagnostic: Diagnostic::Reserved(31),
+        state: State::Up,
+        poll: false,
+        is_final: true,
+        control_plane_independent: true,
+        demand: true,
+        ..BFD
+    };
+    assert_eq!(all.emit()[..2], [0x3f, 0xda]);
+    assert_eq!(Bfd::parse(&all.emit()), Ok(all));
+}
+
+/// What RFC 5880 (6.8.6) discards.
+#[test]
+fn a_wrong_bfd_packet_is_refused_by_name() {
+    let refusal = |changes: &[(usize, u8)]| {
+        let mut message = BFD_BYTES;
+        changes.iter().for_each(|(at, value)| message[*at] = *value);
+        Bfd::parse(&message).expect_err("refused").to_string()
+    };
+    assert_eq!(refusal(&[(0, 0x41)]), "BFD version at byte 0 is 2, expected 1");
+    assert_eq!(refusal(&[(1, 0xa4)]), "BFD authentication flag at byte 1 is 4, expected 0");
+    assert_eq!(refusal(&[(1, 0xa1)]), "BFD multipoint flag at byte 1 is 1, expected 0");
+    assert_eq!(refusal(&[(2, 0)]), "BFD detect multiplier at byte 2 is 0, expected 1 to 255");
+    assert_eq!(refusal(&[(3, 23)]), "BFD length at byte 3 is 23, expected 24");
+    assert_eq!(refusal(&[(3, 25)]), "BFD length at byte 3 is 25, expected 24");
+    let own = [4, 5, 6, 7].map(|at| (at, 0));
+    assert_eq!(refusal(&own), "BFD my discriminator at byte 4 is 0, expected at least 1");
+    let other = [8, 9, 10, 11].map(|at| (at, 0));
+    assert_eq!(refusal(&other), "BFD your discriminator at byte 8 is 0, expected at least 1");
+    for state in [State::Down, State::AdminDown] {
+        let unknown = Bfd { state, other: 0, ..BFD };
+        assert_eq!(Bfd::parse(&unknown.emit()), Ok(unknown));
+    }
+    for length in 0..24 {
+        let error = Bfd::parse(&BFD_BYTES[..length]).expect_err("cut off");
+        assert!(error.at <= length && error.lowest > error.found, "{error}");
+    }
+}
+
+fn ends() -> [IpEnds; 2] {
+    [("10.0.0.1", "10.0.0.2"), ("fe80::1", "fe80::2")].map(|(source, destination)| {
+        let address = |text: &str| text.parse().expect("an address");
+        IpEnds::new(address(source), address(destination)).expect("one version of IP")
+    })
+}
+
+/// RFC 7130, 2.2 and 2.3; RFC 5881, 4 and 5.
+#[test]
+fn a_micro_bfd_frame_has_its_address_port_and_ttl() {
+    for (ip, hops_at) in ends().into_iter().zip([14 + 8, 14 + 7]) {
+        let frame = BFD.frame(OWN.hardware, ip, bfd::LOWEST_SOURCE_PORT);
+        assert_eq!(frame[..6], [0x01, 0x00, 0x5e, 0x90, 0x00, 0x01]);
+        assert_eq!(frame[6..12], OWN.hardware.0);
+        let headers = Headers::parse(&frame).expect("a frame");
+        assert_eq!(headers.ports(&frame), Some((49_152, 6784)));
+        assert!(headers.network_checksum_verifies(&frame));
+        assert_eq!(headers.transport_checksum_parts(&frame, &[]), Verification::Right);
+        assert_eq!(control(&frame), Ok(Some(Control::Bfd(BFD))));
+        // one that a router passed on, and one to another port
+        let mut routed = frame.clone();
+        routed[hops_at] = 254;
+        let error = control(&routed).expect_err("refused").to_string();
+        assert_eq!(error, format!("TTL of a BFD packet at byte {hops_at} is 254, expected 255"));
+        let mut other = frame.clone();
+        other[headers.payload - 5] = 0;
+        assert_eq!(control(&other), Ok(None));
+    }
+    // TCP to the same port
+    let tcp = Packet { ports: (49_152, 6784), ..Packet::tcp4(BFD_BYTES.to_vec()) };
+    assert_eq!(control(&tcp.frame()), Ok(None));
+    let udp = Packet { ports: (49_152, 6784), ttl: 255, ..Packet::udp4(BFD_BYTES.to_vec()) };
+    assert_eq!(control(&udp.frame()), Ok(Some(Control::Bfd(BFD))));
+}
+
 fn stations() -> impl Strategy<Value = Station> {
     any::<([u8; 6], [u8; 4])>()
         .prop_map(|(hardware, ip)| Station { hardware: MacAddress(hardware), ip: ip.into() })
@@ -171,6 +274,18 @@ proptest! {
         }
         if let Ok(slow) = Slow::parse(&message) {
             prop_assert_eq!(slow.emit(), message);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_bfd_packet_or_an_error(
+        message in prop::collection::vec(any::<u8>(), 0..40), good in 0usize..20,
+    ) {
+        let mut message = message;
+        let length = good.min(message.len());
+        message[..length].copy_from_slice(&BFD_BYTES[..length]);
+        if let Ok(packet) = Bfd::parse(&message) {
+            prop_assert_eq!(Bfd::parse(&packet.emit()), Ok(packet));
         }
     }
 

@@ -89,6 +89,51 @@ fn one_document_holds_every_combination() {
     assert_eq!(sum + 64.0, first["unit"]["line_bytes"].as_f64().unwrap());
 }
 
+const FLOWS: &str = "--flow 10.0.0.1,40000,10.0.0.2,5201,02:00:00:00:00:09 \
+     --flow 10.0.0.1,40001,10.0.0.3,5201,02:00:00:00:00:09 \
+     --flow 10.0.0.1,40002,10.0.0.4,5201,02:00:00:00:00:09";
+
+#[test]
+fn random_flows_over_an_aggregate_are_a_table() {
+    insta::assert_snapshot!(printed("aggregate"));
+    insta::assert_snapshot!(printed(
+        "aggregate --ports 4 --flows 1,16 --balance mac,adaptive,round-robin --mtu 9000 --rate 10G"
+    ));
+}
+
+/// Behind one router, all frames go to its address: balancing by MAC uses one port.
+#[test]
+fn named_flows_over_an_aggregate_have_a_port_each() {
+    insta::assert_snapshot!(printed(&format!("aggregate --ports 2 --balance mac {FLOWS}")));
+    let document = json(&format!("aggregate --ports 2 --balance mac,port,round-robin {FLOWS}"));
+    let limits = document["limits"].as_array().unwrap();
+    let figure = |at: usize, key: &str| limits[at][key]["mean"].as_f64().unwrap() / 1e6;
+    let throughput = [0, 1, 2].map(|at| figure(at, "throughput_bits_per_second").round());
+    assert_eq!(throughput, [941.0, 1883.0, 1883.0]);
+    let slowest = [0, 1, 2].map(|at| figure(at, "slowest_flow_bits_per_second").round());
+    assert_eq!(slowest, [314.0, 471.0, 628.0]);
+    assert_eq!(limits[0]["flows_per_port"], serde_json::json!([3, 0]));
+    assert_eq!(limits[0]["named_flows"][2]["entry"], 9);
+    assert_eq!(limits[2]["named_flows"][2]["port"], serde_json::Value::Null);
+}
+
+#[test]
+fn an_aggregate_of_one_document_holds_every_combination() {
+    let document = json("aggregate --ports 1,8 --flows 1,8 --balance port,cpu --queues 2 --seed 5");
+    let limits = document["limits"].as_array().unwrap();
+    assert_eq!((document["format"].as_u64(), limits.len()), (Some(1), 8));
+    let of = |at: usize, key: &str| &limits[at][key];
+    // one flow over 8 ports is as fast as one port
+    let port = of(2, "port_limit_bits_per_second");
+    assert_eq!(&limits[2]["throughput_bits_per_second"]["mean"], port);
+    assert_eq!((of(2, "samples").as_u64(), of(3, "samples").as_u64()), (None, Some(2000)));
+    assert_eq!((of(2, "seed").as_u64(), of(3, "seed").as_u64()), (None, Some(5)));
+    assert_eq!((of(3, "queues").as_u64(), of(7, "queues").as_u64()), (None, Some(2)));
+    // two queues fill two ports at most
+    let p95 = limits[7]["throughput_bits_per_second"]["p95"].as_f64();
+    assert_eq!(p95, port.as_f64().map(|port| 2.0 * port));
+}
+
 #[test]
 fn wrong_arguments_are_refused_with_what_would_be_right() {
     let cases = [
@@ -110,6 +155,24 @@ fn wrong_arguments_are_refused_with_what_would_be_right() {
         "atm --rate sonet",
         "atm --mtu 65535",
         "atm --published-formula --mtu 9180",
+        "aggregate --ports 0",
+        "aggregate --ports 2,65",
+        "aggregate --ports two",
+        "aggregate --flows 0",
+        "aggregate --flows 5000",
+        "aggregate --balance adaptiv",
+        "aggregate --balance cpu",
+        "aggregate --balance cpu --queues 257",
+        "aggregate --balance cpu --queues 2 --flow 10.0.0.1,1,10.0.0.2,2",
+        "aggregate --balance mac --flow 10.0.0.1,1,10.0.0.2,2",
+        "aggregate --flow 10.0.0.1,1,10.0.0.2",
+        "aggregate --flow 10.0.0.1,1,host,2",
+        "aggregate --flow 10.0.0.1,70000,10.0.0.2,2",
+        "aggregate --flow 10.0.0.1,1,10.0.0.2,2,02:00",
+        "aggregate --flow 10.0.0.1,1,::1,2",
+        "aggregate --flow 10.0.0.1,1,10.0.0.2,2 --flows 2",
+        "aggregate --message 64,128",
+        "aggregate --mtu 60",
     ];
     let told: Vec<String> =
         cases.iter().map(|case| format!("$ linkrate limit {case}\n{}", refused(case))).collect();
@@ -118,7 +181,7 @@ fn wrong_arguments_are_refused_with_what_would_be_right() {
 
 #[test]
 fn help_explains_itself() {
-    for link in ["ethernet", "atm"] {
+    for link in ["ethernet", "atm", "aggregate"] {
         // clap indents its empty lines
         let help = printed(&format!("{link} --help"));
         let help: Vec<&str> = help.lines().map(str::trim_end).collect();

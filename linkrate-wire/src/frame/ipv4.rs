@@ -14,6 +14,8 @@ pub const TOTAL_LENGTH: usize = 2;
 pub const IDENTIFICATION: usize = 4;
 /// Offset of flags and fragment offset in the header.
 pub const FRAGMENT: usize = 6;
+/// Offset of the time to live in the header.
+pub const TTL: usize = 8;
 /// Offset of the header checksum in the header.
 pub const CHECKSUM: usize = 10;
 /// Offset of the source address, which the destination follows.

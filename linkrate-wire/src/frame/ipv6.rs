@@ -12,6 +12,8 @@ pub const HEADER: usize = 40;
 pub const PAYLOAD_LENGTH: usize = 4;
 /// Offset of the field that names the next header.
 pub const NEXT_HEADER: usize = 6;
+/// Offset of the hop limit.
+pub const HOP_LIMIT: usize = 7;
 /// Offset of the source address, which the destination follows.
 pub const SOURCE: usize = 8;
 /// The most extension headers that are walked. In a proper packet each kind occurs once, except

@@ -1,5 +1,7 @@
 //! Arguments of `linkrate limit`.
 
+pub mod aggregate;
+
 use clap::{Args, Subcommand};
 use linkrate_terms::nearest::did_you_mean;
 use linkrate_terms::{BitRate, ByteSize};
@@ -40,6 +42,15 @@ pub enum LinkCommand {
     /// retransmissions are not included, so measured rates are lower.
     #[command(after_help = ATM_EXAMPLES)]
     Atm(AtmArgs),
+    /// Aggregates: what several ports deliver together under a balancing
+    ///
+    /// A flow leaves by one port, except with round robin. So an aggregate is as fast as all its
+    /// ports only if each port has a flow. Flows are equal and greedy. For random flows it prints the
+    /// distribution of the throughput, for named ones (--flow) the port of each. The balancing is that
+    /// of linkrate's own aggregates: a table of 256 entries, of which each takes the next port in turn
+    /// when it is first used.
+    #[command(after_help = aggregate::EXAMPLES)]
+    Aggregate(aggregate::AggregateArgs),
 }
 
 #[derive(Debug, Args)]

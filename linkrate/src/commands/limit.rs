@@ -1,5 +1,7 @@
 //! `linkrate limit`: theory.
 
+mod aggregate;
+
 use std::io::{IsTerminal, stderr, stdout};
 
 use linkrate_report::limit::{Case, Formula, document, formula_document, formula_text, text};
@@ -31,6 +33,7 @@ pub fn run(arguments: &LimitArgs) -> Result<Exit, Failure> {
         LinkCommand::Ethernet(arguments) => ethernet(arguments),
         LinkCommand::Atm(arguments) if arguments.published_formula => formula(arguments),
         LinkCommand::Atm(arguments) => atm(arguments),
+        LinkCommand::Aggregate(arguments) => aggregate::run(arguments),
     }
 }
 
@@ -70,17 +73,12 @@ fn show(
     mtus: &[u32],
     framing: Framing,
 ) -> Result<Exit, Failure> {
-    let transport = match arguments.udp {
-        true => Transport::Udp,
-        false => Transport::Tcp { timestamps: !arguments.no_timestamps },
-    };
-    let ip = if arguments.ipv6 { IpVersion::V6 } else { IpVersion::V4 };
     let cuts: Vec<Cut> = arguments.message.iter().map(|size| Cut::Message(*size)).collect();
     let mut cases = Vec::new();
     for rate in rates {
         for mtu in mtus {
             for cut in or(&cuts, &[Cut::Full]) {
-                let traffic = Traffic { ip, transport, mtu: *mtu, cut: *cut };
+                let traffic = traffic(arguments, *mtu, *cut);
                 let link = Link { line_rate: *rate, framing };
                 cases.push(Case::new(link, traffic).map_err(refused)?);
             }
@@ -95,6 +93,15 @@ fn show(
         tell::line("\nhint: give one --rate and one --mtu to see where every byte goes");
     }
     Ok(Exit::Success)
+}
+
+fn traffic(arguments: &TrafficArgs, mtu: u32, cut: Cut) -> Traffic {
+    let transport = match arguments.udp {
+        true => Transport::Udp,
+        false => Transport::Tcp { timestamps: !arguments.no_timestamps },
+    };
+    let ip = if arguments.ipv6 { IpVersion::V6 } else { IpVersion::V4 };
+    Traffic { ip, transport, mtu, cut }
 }
 
 /// What was given, or else the default.
