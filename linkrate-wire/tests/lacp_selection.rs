@@ -145,6 +145,20 @@ fn mixed_speeds_are_not_aggregated() {
     assert_eq!(lone.distributing(), [1, 2]);
 }
 
+/// Without speeds, as between virtual adapters, the number of links decides.
+#[test]
+fn the_partner_with_most_links_is_chosen() {
+    let mut lone = Lone::new(0, group());
+    for port in 1..=3 {
+        lone.set(port, |_| {});
+        lone.up(port, Link { bits_per_second: None, full_duplex: true });
+    }
+    let [better, worse] = [(1, 4), (100, 9)].map(|(priority, last)| id(priority, last));
+    let two = [(2, partner(worse, 2, READY)), (3, partner(worse, 3, READY))];
+    lone.hear_for(seconds(3), &[(1, partner(better, 1, READY)), two[0], two[1]]);
+    assert_eq!(lone.distributing(), [2, 3]);
+}
+
 #[test]
 fn reasons_of_ports_that_are_out() {
     let mut lone = Lone::new(8, group());
