@@ -4,7 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use linkrate_wire::control::{Arp, Control, Slow, arp};
+use linkrate_wire::control::slow::Subtype;
+use linkrate_wire::control::{Arp, Control, Lacpdu, Marker, Slow, arp};
 use linkrate_wire::frame::{Headers, MacAddress};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -14,6 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(message) = Slow::parse(bytes) {
         assert_eq!(message.emit(), bytes);
+        slow_reads_back(&message);
     }
     // as a frame, whole and cut off
     let Ok(headers) = Headers::parse(bytes) else {
@@ -25,7 +27,10 @@ fuzz_target!(|bytes: &[u8]| {
     let message = &bytes[headers.payload..headers.end];
     match Control::of(bytes, &headers) {
         Ok(Some(Control::Arp(arp))) => arp_reads_back(&arp, message),
-        Ok(Some(Control::Slow(slow))) => assert_eq!(slow.emit(), message),
+        Ok(Some(Control::Slow(slow))) => {
+            assert_eq!(slow.emit(), message);
+            slow_reads_back(&slow);
+        }
         Ok(None) => {}
         Err(error) => assert!((headers.payload..=headers.end).contains(&error.at), "{error}"),
     }
@@ -36,5 +41,23 @@ fn arp_reads_back(message: &Arp, bytes: &[u8]) {
     if let Some(answer) = message.answer(MacAddress([2, 0, 0, 0, 0, 9])) {
         assert_eq!(Arp::parse(&answer.emit()), Ok(answer));
         assert_eq!((answer.sender.ip, answer.target), (message.target.ip, message.sender));
+    }
+}
+
+/// Fields that a decoder does not look at are not kept, so the PDU is what reads back.
+fn slow_reads_back(message: &Slow<'_>) {
+    match message.subtype {
+        Subtype::Lacp => {
+            if let Ok(pdu) = Lacpdu::parse(message.data) {
+                assert_eq!(Lacpdu::parse(&pdu.emit()[1..]), Ok(pdu));
+                assert!(pdu.emit()[..2] == [1, message.data[0]]);
+            }
+        }
+        Subtype::Marker => {
+            if let Ok(pdu) = Marker::parse(message.data) {
+                assert_eq!(Marker::parse(&pdu.emit()[1..]), Ok(pdu));
+            }
+        }
+        _ => {}
     }
 }

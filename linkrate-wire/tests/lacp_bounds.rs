@@ -166,6 +166,7 @@ fn markers_are_answered_at_once_up_to_a_bound() {
     lone.event(Event::Marker { port: 1, pdu });
     let answer = Marker { kind: Kind::Response, requester };
     let frame = answer.frame(lone.status(1).settings.address);
+    assert!(!lone.actions[0].1.is_in_order());
     assert_eq!(lone.actions, [(lone.now, Action::Send { port: 1, frame })]);
     lone.actions.clear();
     for _ in 0..15 {
@@ -207,6 +208,7 @@ fn a_flow_moves_after_the_answer_or_after_a_quiet_time() {
     ask(&mut lone, 71, ms(300));
     let sent = markers(&lone);
     assert_eq!(sent.len(), 2);
+    assert!(lone.actions.iter().all(|(_, action)| action.is_in_order()), "behind the flow");
     assert_eq!(sent[0].requester.port, 1);
     assert_eq!(sent[0].requester.system, lone.system.id().address);
     lone.after(ms(40));

@@ -14,8 +14,8 @@ use ends::{GIGABIT, KEY, id, ms, seconds};
 use linkrate_wire::control::Lacpdu;
 use linkrate_wire::control::lacp::{Information, State};
 use linkrate_wire::machine::lacp::{
-    Action, End, Event, GroupSettings, Link, Notice, Reason, Selection, churn, mux, periodic,
-    receive,
+    Action, End, Event, GroupSettings, Link, Notice, PortSettings, Reason, Selection, churn, mux,
+    periodic, receive,
 };
 use lone::{Lone, READY, SYNC, all_ready, partner};
 
@@ -106,6 +106,33 @@ fn periodic_follows_the_time_out_of_the_partner() {
     lone.at(seconds(73));
     assert_eq!(times(&lone, seconds(69)), [70, 71, 72, 73]);
     assert_eq!(lone.status(1).periodic, periodic::State::FastPeriodic);
+    // a slow partner that falls silent is asked each second
+    lone.set(1, |settings| settings.short_timeout = true);
+    lone.hear(1, slow);
+    let silent_from = lone.now;
+    lone.at(seconds(80));
+    assert_eq!(lone.status(1).receive, receive::State::Defaulted);
+    assert_eq!(times(&lone, silent_from), [76, 77, 78, 79, 80]);
+}
+
+/// The partner need not wait for a PDU that is due in half a minute.
+#[test]
+fn new_settings_are_told_at_once() {
+    let mut lone = Lone::new(1, group());
+    let mut slow = peer(READY);
+    slow.state.short_timeout = false;
+    lone.hear_for(seconds(10), &[(1, slow)]);
+    let changes: [fn(&mut PortSettings); 2] =
+        [|own| own.short_timeout = false, |own| own.active = false];
+    for change in changes {
+        lone.after(seconds(1));
+        lone.hear(1, slow);
+        let sent = lone.sent(1).len();
+        lone.set(1, change);
+        let pdus = lone.sent(1);
+        assert_eq!((pdus.len(), pdus[sent].0), (sent + 1, lone.now));
+        assert_eq!(pdus[sent].1.actor, lone.status(1).actor);
+    }
 }
 
 #[test]
@@ -190,7 +217,11 @@ fn a_partner_in_sync_with_another_end_is_not_in_sync() {
     // an individual link needs no agreement on the aggregate
     let mut alone = peer(READY);
     alone.state.aggregation = false;
-    lone.hear_for(seconds(3), &[(1, alone)]);
+    for _ in 0..6 {
+        let pdu = Lacpdu { partner: others[0], ..lone.pdu(1, alone) };
+        lone.event(Event::Lacpdu { port: 1, pdu });
+        lone.after(ms(500));
+    }
     assert_eq!(lone.distributing(), [1]);
 }
 
@@ -212,7 +243,9 @@ fn a_partner_that_missed_a_pdu_gets_another_at_once() {
         lone.event(Event::Lacpdu { port: 1, pdu });
         // activity, time-out, aggregation, synchronization; the partner needs no other bit
         assert_eq!(lone.sent(1).len() - before, usize::from(bit < 4), "bit {bit}");
+        let stale = lone.status(1).counters.stale_rx;
         lone.event(Event::Lacpdu { port: 1, pdu: right });
+        assert_eq!(lone.status(1).counters.stale_rx, stale);
     }
     assert!(lone.sent(1).len() <= sent + 8);
 }
@@ -244,6 +277,7 @@ fn a_port_that_is_removed_says_so() {
     let mut lone = Lone::with_partner(2, group());
     lone.after(seconds(1));
     all_ready(2).into_iter().for_each(|(port, partner)| lone.hear(port, partner));
+    assert!(lone.actions.iter().all(|(_, action)| !action.is_in_order()));
     lone.actions.clear();
     lone.event(Event::RemovePort { port: 1 });
     let (at, last) = lone.sent(1)[0];

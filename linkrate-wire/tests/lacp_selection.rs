@@ -278,6 +278,8 @@ fn a_port_moves_to_another_group() {
     lone.hear_for(seconds(3), &partners);
     assert_eq!(lone.system.group(8).expect("a group").distributing, [2]);
     lone.event(Event::RemoveGroup { key: 8 });
+    let changed = Notice::AggregateChanged { key: 8, partner: None };
+    assert!(lone.notices().contains(&(lone.now, changed)));
     assert_eq!(lone.reason(2), Some(Reason::NoGroup));
     assert_eq!(lone.status(2).mux, mux::State::Detached);
 }

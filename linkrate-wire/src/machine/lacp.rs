@@ -288,7 +288,10 @@ impl Machine for System {
                 self.groups.entry(key).or_insert(Group::new(settings)).settings = settings;
             }
             Event::RemoveGroup { key } => {
-                self.groups.remove(&key);
+                if self.groups.remove(&key).is_some_and(|group| group.chosen.is_some()) {
+                    let notice = Notice::AggregateChanged { key, partner: None };
+                    actions.push(Action::Notice(notice));
+                }
             }
             Event::SetPort { port, settings } => self.set_port(now, port, settings, actions),
             Event::RemovePort { port } => self.remove_port(now, port, actions),
