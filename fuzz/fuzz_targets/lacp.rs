@@ -77,7 +77,7 @@ impl Bench {
     fn wait(&mut self, time: Duration) {
         let end = self.now.saturating_add(time);
         // a system that has years to wait through is looked at for the first polls
-        for _ in 0..200 {
+        for _ in 0..50 {
             let Some(due) = self.system.due().filter(|due| *due <= end) else { break };
             self.now = self.now.max(due);
             let mut actions = Vec::new();

@@ -259,13 +259,16 @@ fn markers_are_sent_within_the_limit_and_each_ends() {
     let last =
         lone.actions.iter().rev().find(|(_, action)| matches!(action, Action::Marker { .. }));
     assert_eq!(last.map(|(at, _)| *at - begin), Some(ms(12_010)));
-    // patience that is none still ends
-    lone.event(Event::RequestMarker { port: 1, transaction: 7, patience: Duration::ZERO });
-    lone.after(ms(1));
-    assert_eq!(outcomes(&lone).last(), Some(&(7, MarkerOutcome::TimedOut)));
+    // no patience: each still ends, also those that wait for the limit
+    for transaction in 200..212 {
+        lone.event(Event::RequestMarker { port: 1, transaction, patience: Duration::ZERO });
+    }
+    lone.after(seconds(3));
+    assert_eq!(outcomes(&lone).len(), 112);
+    assert_eq!(outcomes(&lone).last(), Some(&(211, MarkerOutcome::TimedOut)));
     lone.event(Event::RequestMarker { port: 1, transaction: 8, patience: Duration::MAX });
     lone.after(seconds(100_000));
-    assert_eq!(outcomes(&lone).len(), 101);
+    assert_eq!(outcomes(&lone).len(), 112);
 }
 
 /// Sixty-four links between two systems: all in use after 2 s and for an hour, in which each end
