@@ -175,6 +175,14 @@ fn markers_are_answered_at_once_up_to_a_bound() {
     let counters = lone.status(1).counters;
     assert_eq!((counters.marker_pdus_rx, counters.marker_response_pdus_tx), (16, 5));
     assert_eq!((counters.markers_unanswered, lone.actions.len()), (11, 4));
+    // a link that is down carries no frame
+    lone.after(seconds(1));
+    lone.down(1);
+    lone.actions.clear();
+    let counters = lone.status(1).counters;
+    lone.event(Event::Marker { port: 1, pdu });
+    lone.hear(1, partner(id(100, 9), 1, READY));
+    assert_eq!((lone.actions.len(), lone.status(1).counters), (0, counters));
 }
 
 /// The markers that port 1 sent.

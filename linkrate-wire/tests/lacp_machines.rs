@@ -313,3 +313,35 @@ fn the_state_is_readable_by_the_names_of_the_standard() {
     assert_eq!((group.partner, group.individual), (Some((id(100, 9), 50)), None));
     assert_eq!((group.collecting, group.distributing), (vec![1], vec![1]));
 }
+
+#[test]
+fn the_owner_is_told_what_happens() {
+    let mut lone = Lone::new(1, group());
+    lone.hear(1, peer(0));
+    // that it is in sync is no other partner
+    lone.hear(1, peer(READY));
+    lone.after(seconds(6));
+    let (known, was) = (Some(peer(0)), Some((id(100, 9), 50)));
+    let selection = |from, to| Notice::SelectionChanged { port: 1, from, to };
+    let out = Selection::Unselected;
+    let at_once = |notice| (seconds(0), notice);
+    let later = |notice| (seconds(6), notice);
+    let notices = lone.notices();
+    assert_eq!(
+        notices[..4],
+        [
+            at_once(selection(out(Reason::LinkDown), out(Reason::NoPartner))),
+            at_once(Notice::AggregateChanged { key: KEY, partner: was }),
+            at_once(Notice::PartnerChanged { port: 1, from: None, to: known }),
+            at_once(selection(out(Reason::NoPartner), Selection::Selected)),
+        ]
+    );
+    assert_eq!(
+        notices[4..],
+        [
+            later(Notice::AggregateChanged { key: KEY, partner: None }),
+            later(Notice::PartnerChanged { port: 1, from: known, to: None }),
+            later(selection(Selection::Selected, out(Reason::NoPartner))),
+        ]
+    );
+}
