@@ -10,6 +10,8 @@
 //!                Machine::due    ──▶ time of the next poll
 //!         now ──▶ Machine::poll   ──▶ actions
 //! ```
+//!
+//! - [`lacp`]: link aggregation control
 
 pub mod bfd;
 pub mod lacp;

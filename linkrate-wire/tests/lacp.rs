@@ -38,6 +38,25 @@ fn silent_loss_empties_the_aggregate_after_the_time_out() {
     assert_agreed(&pair, 1..=2);
 }
 
+/// No frame is sent to a partner that does not take it in: not by its PDUs, which
+/// [`Watched`](ends::Watched) sees to, but in truth. The wire loses half of the PDUs.
+#[test]
+fn while_an_aggregate_opens_no_frame_is_lost() {
+    for seed in 0..20 {
+        let wire = Wire { lost: 500, ..Wire::good(ms(7)) };
+        let mut pair = joined(4, [8, 8], wire, seed);
+        for time in 0..80_000 {
+            pair.run_until(ms(time));
+            assert!(pair.a.distributing.is_subset(&pair.b.collecting), "seed {seed}, {time} ms");
+            assert!(pair.b.distributing.is_subset(&pair.a.collecting), "seed {seed}, {time} ms");
+        }
+        // a PDU that says "collecting" and is lost is missed until the next one, in half a minute
+        pair.set_wire(Wire::good(ms(7)));
+        pair.run_until(seconds(120));
+        assert_agreed(&pair, 1..=4);
+    }
+}
+
 /// Of a port in a group of like ports, or of any port.
 fn port_setting(alike: bool) -> impl Strategy<Value = PortSetting> {
     let mostly = || prop::sample::select(vec![true, true, true, false]);

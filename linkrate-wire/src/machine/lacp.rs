@@ -61,6 +61,8 @@ pub struct System {
     groups: BTreeMap<u16, Group>,
     /// What ports that were removed have sent: the limit is that of the link, and outlives them.
     removed: BTreeMap<u16, Sent>,
+    /// When all machines last ran until they rested.
+    settled: Duration,
     due: Option<Duration>,
 }
 
@@ -73,6 +75,7 @@ impl System {
             ports: BTreeMap::new(),
             groups: BTreeMap::new(),
             removed: BTreeMap::new(),
+            settled: Duration::ZERO,
             due: None,
         }
     }
@@ -162,19 +165,27 @@ impl System {
         actions: &mut Vec<Action>,
     ) {
         let (system, number) = (pdu.actor.system, pdu.actor.port.number);
+        let mut changes = false;
         for (other, moved) in &mut self.ports {
             let partner = moved.known_partner();
             let is_there =
                 partner.is_some_and(|one| (one.system, one.port.number) == (system, number));
             if *other != port && is_there {
-                moved.forget_moved_partner();
+                changes |= moved.forget_moved_partner();
             }
         }
-        if let Some(port) = self.ports.get_mut(&port) {
-            port.counters.lacpdus_rx += 1;
-            port.receive_lacpdu(now, pdu);
+        let Some(port) = self.ports.get_mut(&port) else { return };
+        port.counters.lacpdus_rx += 1;
+        let before = port.picture();
+        port.receive_lacpdu(now, pdu);
+        changes |= port.picture() != before;
+        if changes {
+            self.settle(now, actions);
+        } else {
+            // most PDUs say nothing new, and a switch with many ports gets many of them
+            port.finish(now, actions);
+            self.set_due();
         }
-        self.settle(now, actions);
     }
 
     fn receive_marker(
@@ -187,7 +198,7 @@ impl System {
         if let Some(port) = self.ports.get_mut(&port) {
             port.receive_marker(now, pdu, actions);
         }
-        self.settle(now, actions);
+        self.set_due();
     }
 
     fn set_port(
@@ -258,7 +269,12 @@ impl System {
         for port in self.ports.values_mut() {
             port.finish(now, actions);
         }
-        self.due = self.ports.values().filter_map(|port| port.due(now)).min();
+        self.settled = now;
+        self.set_due();
+    }
+
+    fn set_due(&mut self) {
+        self.due = self.ports.values().filter_map(|port| port.due(self.settled)).min();
     }
 
     /// Attaches the ports of each group that has no port which is still to wait (the variable
@@ -288,7 +304,10 @@ impl Machine for System {
                 self.groups.entry(key).or_insert(Group::new(settings)).settings = settings;
             }
             Event::RemoveGroup { key } => {
-                self.groups.remove(&key);
+                if self.groups.remove(&key).is_some_and(|group| group.chosen.is_some()) {
+                    let notice = Notice::AggregateChanged { key, partner: None };
+                    actions.push(Action::Notice(notice));
+                }
             }
             Event::SetPort { port, settings } => self.set_port(now, port, settings, actions),
             Event::RemovePort { port } => self.remove_port(now, port, actions),
@@ -334,6 +353,8 @@ impl Machine for System {
                         actions.push(Action::Marker { port, transaction, outcome });
                     }
                 }
+                self.set_due();
+                return;
             }
         }
         self.settle(now, actions);
@@ -347,11 +368,18 @@ impl Machine for System {
         if self.due.is_none_or(|due| due > now) {
             return;
         }
+        let mut changes = false;
         for port in self.ports.values_mut() {
-            port.expire_receive(now);
+            changes |= port.expire_receive(now);
+            changes |= port.waits(self.settled).any(|end| end <= now);
             port.expire_periodic(now);
             port.poll_markers(now, actions);
         }
-        self.settle(now, actions);
+        if changes {
+            self.settle(now, actions);
+        } else {
+            self.ports.values_mut().for_each(|port| port.finish(now, actions));
+            self.set_due();
+        }
     }
 }

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use super::selection::Selection;
 use crate::control::lacp::{Information, SystemId};
-use crate::control::{Lacpdu, Marker};
-use crate::frame::MacAddress;
+use crate::control::marker::Kind;
+use crate::control::slow::Subtype;
+use crate::control::{Control, Lacpdu, Marker};
+use crate::frame::{Headers, MacAddress};
 
 /// An input of a [`System`](super::System).
 ///
@@ -154,7 +156,8 @@ pub struct Link {
 /// An output of a [`System`](super::System).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Send a frame, ahead of frames of users if it is not a marker, behind them if it is.
+    /// Send a frame ahead of the frames of users, so that a busy link does not look like a silent
+    /// partner; but see [`Action::is_in_order`].
     Send {
         /// The port.
         port: u16,
@@ -190,6 +193,19 @@ pub enum Action {
     },
     /// Something that its owner may want to tell.
     Notice(Notice),
+}
+
+impl Action {
+    /// Whether it sends a frame that must leave behind all frames given to its port before: a
+    /// marker, which asks whether they have arrived.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        let Self::Send { frame, .. } = self else { return false };
+        let control = Headers::parse(frame).and_then(|headers| Control::of(frame, &headers));
+        let Ok(Some(Control::Slow(slow))) = control else { return false };
+        let marker = (slow.subtype == Subtype::Marker).then(|| Marker::parse(slow.data));
+        marker.is_some_and(|marker| marker.is_ok_and(|one| one.kind == Kind::Information))
+    }
 }
 
 /// How a request for a marker ended. The flow may move in each case.

@@ -183,12 +183,22 @@ impl Port {
         }
     }
 
-    /// When a timer of the port ends next.
-    pub(super) fn due(&self, now: Duration) -> Option<Duration> {
-        let to_transmit = self.ntt.then(|| self.sent.free());
-        // these two stay: a wait that is over does not begin again
+    /// All that the selection, of this port and of others, and the Mux machine depend on.
+    pub(super) fn picture(&self) -> (receive::State, Information, bool, Selection) {
+        let is_known = self.is_known_to_partner();
+        (self.receive.state, self.partner, is_known, self.selection)
+    }
+
+    /// Times at which others than this port may have to act, after `settled`. They are not timers:
+    /// a wait that is over does not begin again.
+    pub(super) fn waits(&self, settled: Duration) -> impl Iterator<Item = Duration> {
         let waits = [self.mux.ready_at(), self.mux.patient_until(), self.restored_at];
-        let waits = waits.into_iter().flatten().filter(|time| *time > now);
+        waits.into_iter().flatten().filter(move |end| *end > settled)
+    }
+
+    /// When the port has something to do next, if all rested at `settled`.
+    pub(super) fn due(&self, settled: Duration) -> Option<Duration> {
+        let to_transmit = self.ntt.then(|| self.sent.free());
         let timers = [
             self.receive.current_while,
             self.periodic.timer,
@@ -197,6 +207,6 @@ impl Port {
             self.markers.due(),
             to_transmit,
         ];
-        timers.into_iter().flatten().chain(waits).min()
+        timers.into_iter().flatten().chain(self.waits(settled)).min()
     }
 }

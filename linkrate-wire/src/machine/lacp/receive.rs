@@ -92,10 +92,10 @@ impl Port {
         }
     }
 
-    /// What is due at `now`.
-    pub(super) fn expire_receive(&mut self, now: Duration) {
+    /// What is due at `now`. Says whether something was.
+    pub(super) fn expire_receive(&mut self, now: Duration) -> bool {
         if self.receive.current_while.is_none_or(|end| end > now) {
-            return;
+            return false;
         }
         if self.receive.state == State::Current {
             self.expire(now);
@@ -105,6 +105,7 @@ impl Port {
             self.record_default();
             self.actor.state.expired = false;
         }
+        true
     }
 
     /// Enters EXPIRED.
@@ -145,11 +146,14 @@ impl Port {
     }
 
     /// PORT_DISABLED to INITIALIZE and back: the partner was heard on another port (port_moved).
-    pub(super) fn forget_moved_partner(&mut self) {
-        if self.receive.state == State::PortDisabled {
+    /// Says whether it is so.
+    pub(super) fn forget_moved_partner(&mut self) -> bool {
+        let is_disabled = self.receive.state == State::PortDisabled;
+        if is_disabled {
             self.record_default();
             self.actor.state.expired = false;
         }
+        is_disabled
     }
 
     /// recordDefault.
