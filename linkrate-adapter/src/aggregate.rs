@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use linkrate_sys::tap::Offloads;
 use linkrate_terms::{AggregateKnobs, Balance, PortKnobs};
@@ -22,11 +23,11 @@ use linkrate_wire::machine::lacp::PortStatus;
 
 use crate::AdapterError;
 use crate::counters::Snapshot;
+use crate::interface::InterfaceShared;
 use crate::interface::driver::{Driver, Outlet};
 use crate::interface::driver_threads::{self, DriverThreads};
 use crate::interface::lane::Lane;
 use crate::interface::waker::Waker;
-use crate::interface::InterfaceShared;
 use crate::link::LinkShared;
 use crate::settings::Settings;
 use control::Control;
@@ -39,6 +40,10 @@ pub const MOST_PORTS: usize = linkrate_terms::knobs::MOST_PORTS as usize;
 /// A flow that was silent for so long may change its port: longer than packets wait before a port of
 /// 1 Gb/s.
 const QUIET_PS: u64 = 30_000_000_000;
+
+/// How long a port that leaves may have packets left, and the time between two looks.
+const PATIENCE: Duration = Duration::from_secs(1);
+const GLANCE: Duration = Duration::from_millis(2);
 
 /// Most messages that wait for the control. A port that sends more loses them.
 const MOST_MESSAGES: usize = 256;
@@ -240,12 +245,21 @@ impl Aggregate {
         self.shared.notify();
     }
 
-    /// Lets port `number` go: no packet goes to it any more, and what it has received is taken.
+    /// Lets port `number` go. No packet goes to it any more, what was posted leaves by it, and what it
+    /// receives is taken until the other end has stopped.
     pub(crate) fn remove(&self, number: usize) {
         if let Some(member) = lock(&self.shared.members).get_mut(number) {
             *member = None;
         }
         self.shared.notify();
+        let deadline = Instant::now() + PATIENCE;
+        let in_use = || {
+            self.shared.collects(number)
+                || self.drivers.iter().any(|driver| !driver.is_drained(number))
+        };
+        while self.broken().is_none() && in_use() && Instant::now() < deadline {
+            std::thread::sleep(GLANCE);
+        }
         for driver in &self.drivers {
             driver.remove_lane(number);
         }
@@ -349,7 +363,6 @@ fn offloads(knobs: &AggregateKnobs) -> Offloads {
         false => Offloads { checksum: true, ..Offloads::NONE },
     }
 }
-
 
 /// A balancer for the most ports. Those of several queues begin at different ports.
 pub(crate) fn fresh_balancer(balance: Balance, queue: usize) -> Balancer {

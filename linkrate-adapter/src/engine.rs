@@ -17,9 +17,9 @@ use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use crate::clock::{DeviceClock, PS_PER_US};
 use crate::counters::SwitchCounters;
 use crate::device::Device;
-use crate::fabric::{Fabric, GroupSpec};
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
+use crate::fabric::{Fabric, GroupSpec};
 use crate::interface::waker::Waker;
 use crate::segment::{Segment, earlier};
 

@@ -1,5 +1,6 @@
 //! Models of adapters, and the ports of a lab: their settings and counters.
 
+pub mod aggregate;
 pub mod top;
 
 use std::collections::BTreeMap;

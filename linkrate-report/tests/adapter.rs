@@ -56,6 +56,7 @@ fn ports() -> AdapterReport {
         user_ns: 0,
     };
     AdapterReport {
+        aggregates: Vec::new(),
         lab: "lab".to_owned(),
         at_ns: 1,
         model: model::find("gigabit").unwrap(),

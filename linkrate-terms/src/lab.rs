@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::aggregate::AggregateReport;
 use crate::cpus::CpuSet;
 use crate::knobs::InterfaceKnobs;
 use crate::measurement::ThreadTime;
@@ -76,9 +77,17 @@ pub struct AdapterReport {
     pub devices: Vec<ThreadTime>,
     /// The ports of the system under test, and then those of its clients.
     pub ports: Vec<PortReport>,
+    /// The aggregates of the system under test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aggregates: Vec<AggregateReport>,
 }
 
 impl AdapterReport {
+    /// The aggregate of that name.
+    pub fn aggregate(&self, name: &str) -> Option<&AggregateReport> {
+        self.aggregates.iter().find(|aggregate| aggregate.name == name)
+    }
+
     /// The port of that name.
     pub fn port(&self, name: &str) -> Option<&PortReport> {
         self.ports.iter().find(|port| port.name == name)

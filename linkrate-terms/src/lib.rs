@@ -39,7 +39,9 @@ pub mod workload;
 
 pub use cpus::CpuSet;
 pub use interfaces::{FarEnd, Interfaces};
-pub use knobs::{AggregateKnobs, Balance, InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering};
+pub use knobs::{
+    AggregateKnobs, Balance, InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering,
+};
 pub use measurement::Measurement;
 pub use model::Model;
 pub use profile::Profile;

@@ -78,10 +78,8 @@ impl Control {
         }
         for (number, member) in members.iter().enumerate() {
             let member = member.as_ref().filter(|_| number < most);
-            let link = member.map(|member| PortLink {
-                up: member.link.is_up(),
-                rate: member.link.rate(),
-            });
+            let link =
+                member.map(|member| PortLink { up: member.link.is_up(), rate: member.link.rate() });
             if link == std::mem::replace(&mut self.seen[number], link) {
                 continue;
             }

@@ -19,6 +19,10 @@ use linkrate_wire::machine::lacp::{
 /// link that flaps must not make the aggregate flap.
 const WAIT_TO_RESTORE: Duration = Duration::from_secs(1);
 
+/// How long frames are still taken from a port that was told to leave: until the other end knows it,
+/// and what it has sent before has come. Nothing is lost then.
+const GRACE: Duration = Duration::from_millis(100);
+
 /// The administrative key of the ports: an end has one aggregate.
 const KEY: u16 = 1;
 
@@ -47,6 +51,8 @@ pub(crate) struct Membership {
     address: MacAddress,
     /// By number; `None` is no port.
     ports: Vec<Option<Watched>>,
+    /// Ports that were told to leave, and until when frames are taken from them.
+    leaving: Vec<(usize, Duration)>,
     collecting: Vec<usize>,
     distributing: Vec<usize>,
     /// Grows when one of the two changes.
@@ -68,9 +74,16 @@ impl Membership {
     /// The decisions of the end with this address.
     pub(crate) fn new(address: MacAddress, knobs: AggregateKnobs) -> Self {
         let lacp = System::new(SystemId { priority: 0x8000, address });
-        let (collecting, distributing) = (Vec::new(), Vec::new());
-        let mut membership =
-            Self { knobs, lacp, address, ports: Vec::new(), collecting, distributing, changes: 1 };
+        let mut membership = Self {
+            knobs,
+            lacp,
+            address,
+            ports: Vec::new(),
+            leaving: Vec::new(),
+            collecting: Vec::new(),
+            distributing: Vec::new(),
+            changes: 1,
+        };
         membership.begin_lacp(Duration::ZERO);
         membership
     }
@@ -144,7 +157,8 @@ impl Membership {
             return Vec::new();
         }
         let mut actions = Vec::new();
-        let settings = GroupSettings { wait_to_restore: WAIT_TO_RESTORE, ..GroupSettings::default() };
+        let settings =
+            GroupSettings { wait_to_restore: WAIT_TO_RESTORE, ..GroupSettings::default() };
         self.lacp.handle(now, Event::SetGroup { key: KEY, settings }, &mut actions);
         for (at, port) in self.ports.clone().into_iter().enumerate() {
             let Some(port) = port else { continue };
@@ -165,6 +179,7 @@ impl Membership {
         if self.ports.len() <= at {
             self.ports.resize(at + 1, None);
         }
+        self.leaving.retain(|(port, _)| *port != at);
         let had = self.ports[at].map(|port| port.link.up);
         let restored_at = match (had, link.up) {
             (Some(false), true) => Some(now + WAIT_TO_RESTORE),
@@ -186,6 +201,9 @@ impl Membership {
     /// A port is gone.
     pub(crate) fn remove(&mut self, now: Duration, at: usize, messages: &mut Vec<Message>) {
         let Some(Some(_)) = self.ports.get_mut(at).map(Option::take) else { return };
+        if self.collects(at) {
+            self.leaving.push((at, now + GRACE));
+        }
         let mut actions = Vec::new();
         self.lacp.handle(now, Event::RemovePort { port: number(at) }, &mut actions);
         messages.extend(to_send(actions));
@@ -212,7 +230,8 @@ impl Membership {
     pub(crate) fn due(&self) -> Option<Duration> {
         let restored = self.ports.iter().flatten().filter_map(|port| port.restored_at).min();
         let lacp = self.lacp.due().filter(|_| self.speaks_lacp());
-        [restored, lacp].into_iter().flatten().min()
+        let left = self.leaving.iter().map(|(_, until)| *until).min();
+        [restored, lacp, left].into_iter().flatten().min()
     }
 
     /// Does the work that is due.
@@ -242,7 +261,8 @@ impl Membership {
 
     /// Decides which ports carry traffic.
     fn share(&mut self, now: Duration) {
-        let (collecting, distributing) = match self.knobs.mode {
+        self.leaving.retain(|(_, until)| *until > now);
+        let (mut collecting, distributing) = match self.knobs.mode {
             AggregateMode::Lacp => {
                 let group = self.lacp.group(KEY);
                 group.map_or_else(Default::default, |group| {
@@ -255,6 +275,9 @@ impl Membership {
                 (up.clone(), up)
             }
         };
+        collecting.extend(self.leaving.iter().map(|(port, _)| *port));
+        collecting.sort_unstable();
+        collecting.dedup();
         if (&self.collecting, &self.distributing) != (&collecting, &distributing) {
             (self.collecting, self.distributing) = (collecting, distributing);
             self.changes += 1;

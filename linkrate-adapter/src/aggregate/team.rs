@@ -88,6 +88,12 @@ impl Team {
         self.end_batch();
     }
 
+    /// Whether everything that was posted to a port has left, and nothing waits for it.
+    pub(crate) fn is_drained(&self, member: usize) -> bool {
+        let port = self.members.get(member).and_then(Option::as_ref);
+        port.is_none_or(|port| port.waiting.is_empty() && port.lane.is_drained())
+    }
+
     /// The lanes of the ports.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
         self.members.iter().flatten().map(|member| &member.lane)

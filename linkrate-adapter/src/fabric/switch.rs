@@ -13,12 +13,12 @@ use linkrate_wire::lro::{Parts, Row};
 
 use super::vlans::{Tagging, Vlans};
 use super::{Fabric, Flight};
+use crate::aggregate::membership::{Message, PortLink};
 use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
 use crate::link::LinkSpec;
 use crate::pacing::Line;
 use crate::segment::earlier;
-use crate::aggregate::membership::{Message, PortLink};
 use groups::{GroupSpec, Groups};
 
 /// An address that was not seen for this time is forgotten (IEEE 802.1Q, 8.8.3).

@@ -37,6 +37,8 @@ enum Command {
     Remove(u64, SyncSender<()>),
     /// The queue of that number, of an aggregate, gets this lane of its port of that number.
     AddLane(u64, usize, Box<Lane>),
+    /// Whether everything that the queue of that number, of an aggregate, posted to that port has left.
+    IsDrained(u64, usize, SyncSender<bool>),
     /// The queue of that number, of an aggregate, loses the lane of that port; the answer as above.
     RemoveLane(u64, usize, SyncSender<()>),
     /// The end.
@@ -180,6 +182,15 @@ impl Polled {
         self.tell_and_wait(|answer| Command::RemoveLane(self.number, member, answer));
     }
 
+    /// Whether everything that the queue, of an aggregate, posted to port `member` has left.
+    pub(crate) fn is_drained(&self, member: usize) -> bool {
+        let (answer, answered) = sync_channel(1);
+        let told =
+            self.all.threads[self.thread].tell(Command::IsDrained(self.number, member, answer));
+        // a thread that has ended posts nothing
+        !told || answered.recv_timeout(PATIENCE).unwrap_or(true)
+    }
+
     fn tell_and_wait(&self, command: impl FnOnce(SyncSender<()>) -> Command) {
         let (answer, answered) = sync_channel(1);
         if self.all.threads[self.thread].tell(command(answer)) {
@@ -245,6 +256,10 @@ impl Poll {
                     if let Some(team) = self.team(number) {
                         team.add(member, *lane);
                     }
+                }
+                Ok(Command::IsDrained(number, member, answer)) => {
+                    let drained = self.team(number).is_none_or(|team| team.is_drained(member));
+                    let _ = answer.try_send(drained);
                 }
                 Ok(Command::RemoveLane(number, member, answer)) => {
                     if let Some(team) = self.team(number) {

@@ -5,22 +5,22 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use linkrate_terms::{AggregateKnobs, PortKnobs};
 use linkrate_terms::topology::Fabric;
+use linkrate_terms::{AggregateKnobs, PortKnobs};
 use rtrb::RingBuffer;
 
 use super::link::SwitchEnd;
 use super::{Port, PortShared};
 use crate::AdapterError;
+use crate::aggregate::Aggregate;
 use crate::bus::Bus;
 use crate::counters::DriverCounters;
 use crate::device::{Device, DeviceSpec, Mount};
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
-use crate::fabric::{self, GroupSpec};
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
-use crate::aggregate::Aggregate;
+use crate::fabric::{self, GroupSpec};
 use crate::interface::driver::{Driver, Outlet};
 use crate::interface::driver_threads::DriverThreads;
 use crate::interface::lane::{DriverRings, Lane};

@@ -15,7 +15,7 @@ use super::server::{Answer, OpenLab};
 use super::{faults, settings, vlans};
 use crate::connection::AgentError;
 use crate::error::LabError;
-use crate::ground::adapters::{Adapters, PortOnSegment};
+use crate::ground::adapters::{Adapters, PortOnSegment, Segment};
 use crate::host::{Host, PREFIX_LENGTH, typed_name};
 
 /// The lowest rate of a link: below it, a frame takes longer than programs wait.
@@ -219,23 +219,41 @@ impl OpenLab {
             drivers: adapters.driver_times(),
             devices: adapters.device_times(),
             ports: adapters.ports().map(&mut report).collect::<Result<_, _>>()?,
+            aggregates: adapters.aggregate_reports()?,
         })
     }
 
     /// Changes settings of a port of the system under test.
     fn set(&mut self, port: &str, asked: &[Setting]) -> Result<SettingsReport, Refused> {
-        let found = self.port(port)?;
-        if !found.is_of_sut() {
-            let of_sut = found.segment_name();
-            let reason =
-                format!("{port} is a client's port; its settings follow those of {of_sut}");
-            return Err(
-                Refused::wrong(reason).with_hint(format!("linkrate adapter set {of_sut} ..."))
-            );
-        }
-        let shared_with = found.client_ports();
+        let adapters = self.adapters()?;
+        let aggregated = adapters.segment(port).and_then(|found| found.aggregate.as_ref());
+        let (shared_with, ports) = match aggregated {
+            Some(aggregate) if aggregate.name() == port => {
+                let segment = adapters.segment(port);
+                let clients = segment.map(Segment::client_names).unwrap_or_default();
+                (clients, segment.map_or(0, |segment| segment.ports.len()))
+            }
+            _ => {
+                let found = self.port(port)?;
+                let of_sut = match aggregated {
+                    Some(aggregate) => aggregate.name().to_owned(),
+                    None => found.segment_name(),
+                };
+                if !found.is_of_sut() || aggregated.is_some() {
+                    let whose = match found.is_of_sut() {
+                        true => "a port of an aggregate",
+                        false => "a client's port",
+                    };
+                    let reason =
+                        format!("{port} is {whose}; its settings follow those of {of_sut}");
+                    let hint = format!("linkrate adapter set {of_sut} ...");
+                    return Err(Refused::wrong(reason).with_hint(hint));
+                }
+                (found.client_ports(), 0)
+            }
+        };
         let before = self.asked.get(port).cloned().unwrap_or_default();
-        let wanted = settings::over(&before, asked, self.adapters()?.model())?;
+        let wanted = settings::over(&before, asked, adapters.model(), ports)?;
         let named = |key: &str| asked.iter().any(|setting| setting.key == key);
         // all settings ever made: an agent restores what a request leaves out
         let effective = match self.testbed.set_port_knobs(port, &wanted) {

@@ -2,7 +2,7 @@
 
 use linkrate_study::keys::{self, KEYS, Setup};
 use linkrate_study::levels::Level;
-use linkrate_terms::knobs::{self, Change, Ends, KNOBS};
+use linkrate_terms::knobs::{self, Change, Ends, KNOBS, Owner};
 use linkrate_terms::nearest::{did_you_mean, nearest};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{InterfaceKnobs, Model, Offload, TestbedSpec};
@@ -19,7 +19,8 @@ fn changeable() -> impl Iterator<Item = &'static str> {
     KNOBS.iter().filter(|knob| knob.change == Change::Live).map(|knob| knob.key)
 }
 
-/// The knobs of a port of `model` after `settings`, where `now` are the knobs before.
+/// The knobs of a port of `model` after `settings`, where `now` are the knobs before. The port is an
+/// aggregate of `aggregate` ports, or none where that is 0.
 ///
 /// # Errors
 /// A key that is not a knob, a value that the knob does not take, or that the model does not allow.
@@ -27,6 +28,7 @@ pub fn over(
     now: &InterfaceKnobs,
     settings: &[Setting],
     model: &Model,
+    aggregate: usize,
 ) -> Result<InterfaceKnobs, Refused> {
     let mut setup = Setup { interface: now.clone(), ..Setup::default() };
     let named = |key: &str| settings.iter().any(|setting| setting.key == key);
@@ -34,6 +36,10 @@ pub fn over(
         let Some(knob) = knobs::find(key).filter(|knob| knob.change == Change::Live) else {
             return Err(not_changeable(key));
         };
+        if aggregate == 0 && knob.owner == Owner::Aggregate {
+            let reason = format!("{key} is a knob of an aggregate, and this is a single port");
+            return Err(Refused::wrong(reason).with_hint("linkrate lab up --aggregate 2"));
+        }
         keys::apply(&mut setup, key, &Level::Text(value.clone())).map_err(|error| {
             let (message, remedy) = error.parts("value");
             let remedy = remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
@@ -45,7 +51,8 @@ pub fn over(
         setup.interface.gso_max_size = None;
     }
     let adapter = Adapter::Model(Box::new(model.clone()));
-    let testbed = TestbedSpec { adapter, ..TestbedSpec::default() };
+    let aggregate = u32::try_from(aggregate).unwrap_or(u32::MAX);
+    let testbed = TestbedSpec { adapter, aggregate, ..TestbedSpec::default() };
     keys::check(&setup, &testbed).map_err(|error| Refused::wrong(error.to_string()))?;
     Ok(setup.interface)
 }
@@ -80,7 +87,7 @@ mod tests {
             .filter_map(|word| word.split_once('='))
             .map(|(key, value)| Setting { key: key.to_owned(), value: value.to_owned() })
             .collect();
-        over(now, &settings, &model::find("gigabit").unwrap()).map_err(|refused| refused.reason)
+        over(now, &settings, &model::find("gigabit").unwrap(), 0).map_err(|refused| refused.reason)
     }
 
     #[test]
@@ -105,7 +112,7 @@ mod tests {
             let model = model::find("ten-gigabit").unwrap();
             for key in changeable().map(str::to_owned).chain([key]) {
                 let setting = Setting { key, value: value.clone() };
-                if let Ok(knobs) = over(&InterfaceKnobs::default(), &[setting], &model) {
+                if let Ok(knobs) = over(&InterfaceKnobs::default(), &[setting], &model, 0) {
                     prop_assert!(knobs.mtu.is_none_or(|mtu| mtu <= model.max_mtu));
                 }
             }
@@ -175,11 +182,11 @@ mod tests {
             ),
         ] {
             let setting = Setting { key: key.to_owned(), value: value.to_owned() };
-            let refused = over(&InterfaceKnobs::default(), &[setting], &model).unwrap_err();
+            let refused = over(&InterfaceKnobs::default(), &[setting], &model, 0).unwrap_err();
             assert_eq!((refused.reason.as_str(), refused.hint.as_deref()), (reason, Some(hint)));
         }
         let setting = Setting { key: "colour".to_owned(), value: "red".to_owned() };
-        let refused = over(&InterfaceKnobs::default(), &[setting], &model).unwrap_err();
+        let refused = over(&InterfaceKnobs::default(), &[setting], &model, 0).unwrap_err();
         assert_eq!(refused.reason, "unknown knob \"colour\"");
         let hint = refused.hint.unwrap();
         assert!(KNOBS.iter().all(|knob| hint.contains(knob.key)), "{hint}");

@@ -149,7 +149,8 @@ impl Adapters {
                 segment.set_aggregate_knobs(aggregate, asked)?;
                 of_the_kernel = aggregate::of_the_kernel(asked, of_the_kernel);
             }
-            for port in segment.ports.iter().filter(|port| aggregate.is_some() || named(port.name()))
+            for port in
+                segment.ports.iter().filter(|port| aggregate.is_some() || named(port.name()))
             {
                 port.port.shared.interface.use_queues(queues as usize)?;
             }
@@ -199,12 +200,17 @@ impl Adapters {
 
     /// Limits the datagrams of a port of the system under test to the rate that its link has now.
     pub(crate) fn follow_link_rate(&mut self, sut: &mut Host, port: &str) -> Result<(), LabError> {
-        let ports = self.sut_ports().filter(|end| end.name() == port);
+        let Some(segment) = self.segments.iter().find(|of| of.topology.has_interface(port)) else {
+            return Ok(());
+        };
+        let aggregate = segment.aggregate.as_ref();
+        let ports = segment.ports.iter().filter(|end| aggregate.is_some() || end.name() == port);
         let rates = ports.flat_map(|end| end.port.links()).map(|link| link.shared().rate());
-        // packets of the host take any link of the port; without a rate nothing is limited
+        // packets of the host take any link of the interface; without a rate nothing is limited
         let sum = rates.map(|rate| rate.map(|rate| rate.0)).sum::<Option<f64>>();
         let rate = sum.filter(|rate| *rate > 0.0).map(BitRate);
-        self.datagrams.limit(sut, port, LinkLaw::of(&self.model), rate)
+        let interface = aggregate.map_or(port, |aggregate| aggregate.name());
+        self.datagrams.limit(sut, interface, LinkLaw::of(&self.model), rate)
     }
 
     /// Reads every counter and clock.
@@ -367,9 +373,7 @@ impl Join for Adapters {
         for (index, (end, bus)) in segment.ports.iter().zip(buses).enumerate() {
             let PortEnd { number, interface } = end;
             let (queues, host) = match &aggregate {
-                Some(aggregate) => {
-                    (Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), index))
-                }
+                Some(aggregate) => (Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), index)),
                 None => {
                     let queues = tap(sut, interface, self.model.queues, address(*number, 0))?;
                     self.datagrams.limit(sut, interface, law, self.model.rate)?;

@@ -204,6 +204,7 @@ mod tests {
             user_ns: 0,
         };
         AdapterReport {
+            aggregates: Vec::new(),
             lab: "lab".to_owned(),
             at_ns,
             model: model::find("gigabit").unwrap(),

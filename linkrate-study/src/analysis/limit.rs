@@ -123,6 +123,14 @@ mod tests {
     }
 
     #[test]
+    fn an_aggregate_carries_as_much_as_its_ports_and_its_clients() {
+        let on = |clients| format!("adapter = \"gigabit\"\naggregate = 4\nclients = {clients}");
+        assert_eq!(limit(&on(8), ""), Some(3765.93));
+        assert_eq!(limit(&on(8), "aggregate = 2"), Some(1882.96));
+        assert_eq!(limit(&on(3), "mode = \"lacp\""), Some(2824.45));
+    }
+
+    #[test]
     fn the_bus_is_shared_by_an_adapters_ports_and_directions() {
         let ten = "adapter = \"ten-gigabit\"";
         assert_eq!(limit(ten, "mtu = 9000"), Some(9900.42));
@@ -141,7 +149,7 @@ mod tests {
             let mut spec = fixture::run(0, 0, Some(0), fixture::stream(1e6, 50.0)).spec;
             spec.interface.mtu = Some(9000);
             spec.ports = Some(1);
-            of_model(&spec, &model, 1.0).unwrap()
+            of_model(&spec, &model, &TestbedSpec::default()).unwrap()
         };
         let expected = |link: Link| link.limit(&Traffic::tcp(9000)).unwrap().payload_rate().0;
         assert_eq!(run(OC3C, LinkKind::Atm), expected(Link::classical_ip(OC3C)));

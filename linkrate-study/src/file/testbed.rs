@@ -11,16 +11,8 @@ use crate::keys::MAX_CLIENTS;
 use crate::study::check::MOST_PORTS;
 
 /// Keys that choose the testbed's ground.
-const OF_AN_ADAPTER: [&str; 8] = [
-    "adapter",
-    "interface",
-    "clients",
-    "agent",
-    "ports",
-    "clients-per-port",
-    "aggregate",
-    "scale",
-];
+const OF_AN_ADAPTER: [&str; 8] =
+    ["adapter", "interface", "clients", "agent", "ports", "clients-per-port", "aggregate", "scale"];
 
 /// What [`TestbedSpec::scale`] may be.
 pub const SCALES: std::ops::RangeInclusive<f64> = 0.001..=1.0;

@@ -149,8 +149,9 @@ pub(super) fn check(
         && knobs.offload == Some(Offload::Tso)
         && knobs.aggregate.aggregate_tso != Some(true)
     {
-        let sentence = "offload tso needs aggregate-tso on; an aggregate switches TSO off by itself"
-            .to_owned();
+        let sentence =
+            "offload tso needs aggregate-tso on; an aggregate switches TSO off by itself"
+                .to_owned();
         return refuse("offload", "aggregate-tso", sentence);
     }
     if setup.clients > MAX_CLIENTS {

@@ -236,11 +236,11 @@ macro_rules! knobs {
                 #[must_use]
                 pub fn sharing(self, other: &Self) -> Self {
                     Self {
+                        $($also: self.$also,)*
                         $($p_field: match Ends::$p_ends {
                             Ends::One => self.$p_field,
                             Ends::Both => other.$p_field,
                         },)+
-                        ..self
                     }
                 }
             }

@@ -48,9 +48,8 @@ impl Key {
             Some(hash) => mixed(hash),
             // A host sends by its own address alone, so that this is the low byte of the destination
             // with another number: LB_MAC. A switch tells the stations that send to one host apart.
-            None => Addresses::of(head).map_or(0, |Addresses { destination, source, .. }| {
-                destination.0[5] ^ source.0[5]
-            }),
+            None => Addresses::of(head)
+                .map_or(0, |Addresses { destination, source, .. }| destination.0[5] ^ source.0[5]),
         }
     }
 }

@@ -28,12 +28,19 @@ pub enum AdapterCommand {
         #[command(flatten)]
         common: Common,
     },
+    /// Show the ports of aggregates: which carry traffic, and why; LACP and its partner
+    Aggregate {
+        /// Aggregate: agg0 [default: all aggregates of the lab]
+        name: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
     /// Show the traffic of ports again and again
     Top(TopArgs),
     /// Change knobs of a port while traffic flows
     #[command(long_about = set_help())]
     Set {
-        /// Port of the system under test
+        /// Port or aggregate of the system under test
         port: String,
         /// Knobs, for example lro=on rx-usecs=50
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
@@ -163,11 +170,14 @@ fn set_help() -> String {
     };
     format!(
         "Change knobs of a port while traffic flows\n\nThe port obeys {}. The kernel of its \
-         host obeys {}. Each takes the same values as in a study file. The ports at the far end \
+         host obeys {}. An aggregate of ports obeys {} as well. Each takes the same values as in a study file. The ports at the far end \
          of the link get the same {}. Every knob is read back after it was set, and printed.",
-        keys(|knob| knob.change == Change::Live && knob.owner != Owner::Kernel),
+        keys(|knob| {
+            knob.change == Change::Live && matches!(knob.owner, Owner::Driver | Owner::Port)
+        }),
         keys(|knob| knob.change == Change::Live && knob.owner == Owner::Kernel),
-        keys(|knob| knob.ends == Ends::Both),
+        keys(|knob| knob.change == Change::Live && knob.owner == Owner::Aggregate),
+        keys(|knob| knob.ends == Ends::Both && knob.owner != Owner::Aggregate),
     )
 }
 

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads};
+use linkrate_terms::aggregate::AggregateReport;
 use linkrate_terms::knobs::AggregateRequest;
 use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Offload};
 
-use super::{Segment, address, tap};
+use super::{Adapters, Segment, address, tap};
 use crate::error::LabError;
 use crate::host::Host;
 
@@ -61,6 +62,17 @@ impl Segment {
     pub(super) fn follow(&self, knobs: &AggregateKnobs) -> Result<(), LabError> {
         let members = self.ports.iter().map(|port| &port.port);
         Ok(self.joined.set_group(GROUP, members, knobs.clone())?)
+    }
+}
+
+impl Adapters {
+    /// The state of every aggregate.
+    ///
+    /// # Errors
+    /// Drivers do not answer.
+    pub(crate) fn aggregate_reports(&self) -> Result<Vec<AggregateReport>, LabError> {
+        let aggregates = self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
+        aggregates.map(|aggregate| Ok(aggregate.report()?)).collect()
     }
 }
 

@@ -73,7 +73,7 @@ impl PortOnSegment<'_> {
 
     /// The clients' ports on its segment.
     pub(crate) fn client_ports(&self) -> Vec<String> {
-        self.segment.clients.iter().map(|port| typed_name(port.name())).collect()
+        self.segment.client_names()
     }
 
     /// Sets the faults of its segment.

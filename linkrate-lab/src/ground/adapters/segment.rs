@@ -10,6 +10,7 @@ use linkrate_terms::{BitRate, InterfaceKnobs, Model};
 use super::aggregate::with_aggregate;
 use super::{Vlans, client_knobs, effective_knobs, with_port};
 use crate::error::LabError;
+use crate::host::typed_name;
 
 /// A segment with its ports.
 #[derive(Debug)]
@@ -84,6 +85,11 @@ impl Segment {
             *knobs = with_aggregate(knobs.clone(), aggregate)?;
         }
         Ok(())
+    }
+
+    /// The clients' ports, by the names that people use.
+    pub(crate) fn client_names(&self) -> Vec<String> {
+        self.clients.iter().map(|port| typed_name(port.name())).collect()
     }
 
     /// The SUT's interface that a port belongs to.

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use linkrate_lab::control::client::LabClient;
 use linkrate_lab::control::messages::{Reply, Request};
-use linkrate_report::adapter::{self as tables, top};
+use linkrate_report::adapter::{self as tables, aggregate as aggregates, top};
 use linkrate_study::adapter;
+use linkrate_terms::aggregate::AggregateReport;
 use linkrate_terms::lab::{AdapterReport, PortReport};
 use linkrate_terms::model;
 use linkrate_terms::nearest::did_you_mean;
@@ -65,6 +66,38 @@ fn no_port(report: &AdapterReport, name: &str) -> Failure {
     let tail = did_you_mean(name, names.iter().copied());
     Failure::new(Exit::Usage, format!("no port {name:?} in lab {}{tail}", report.lab))
         .with_hint(Some(format!("the lab has the ports {}", names.join(", "))))
+}
+
+/// `adapter aggregate`
+pub fn aggregate(name: Option<&str>, common: &Common) -> Result<Exit, Failure> {
+    let lab = common.which.find()?;
+    let report = look(&lab, false)?;
+    let aggregates: Vec<&AggregateReport> = match name {
+        None => report.aggregates.iter().collect(),
+        Some(name) => vec![report.aggregate(name).ok_or_else(|| no_aggregate(&report, name))?],
+    };
+    if aggregates.is_empty() {
+        let message = format!("lab {} has no aggregate", report.lab);
+        let hint = "linkrate lab up --aggregate 2".to_owned();
+        return Err(Failure::new(Exit::Failure, message).with_hint(Some(hint)));
+    }
+    let (_, style) = terminal_style();
+    print(&match common.json {
+        true => tables::done_document("aggregates", &aggregates),
+        false => aggregates::show(&report, &aggregates, style),
+    })?;
+    Ok(Exit::Success)
+}
+
+fn no_aggregate(report: &AdapterReport, name: &str) -> Failure {
+    let names: Vec<&str> = report.aggregates.iter().map(|known| known.name.as_str()).collect();
+    let tail = did_you_mean(name, names.iter().copied());
+    let hint = match names.is_empty() {
+        true => "linkrate lab up --aggregate 2".to_owned(),
+        false => format!("the lab has the aggregate {}", names.join(", ")),
+    };
+    Failure::new(Exit::Usage, format!("no aggregate {name:?} in lab {}{tail}", report.lab))
+        .with_hint(Some(hint))
 }
 
 /// `adapter top`
