@@ -126,6 +126,7 @@ impl Segment {
             },
             drivers: Vec::new(),
             thread: Arc::clone(&self.thread),
+            attached: true,
         };
         let (mut queues, mut drivers) = (Vec::new(), Vec::new());
         for (number, tap) in end.queues.into_iter().enumerate() {
