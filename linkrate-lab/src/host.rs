@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::Arc;
 
 use linkrate_agent::protocol::{
@@ -20,6 +22,7 @@ use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
 
 use crate::connection::{AgentError, Connection, expect_reply};
 use crate::error::LabError;
+use crate::far_end::Words;
 use crate::options::LabOptions;
 
 /// Prefix length of the networks between hosts in namespaces.
@@ -44,22 +47,49 @@ pub struct Host {
     /// The CPUs its threads run on.
     pub cpus: CpuSet,
     process: HostProcess,
+    /// Its standard error, if that is not the controller's.
+    words: Option<Words>,
     /// Existing interfaces that its agent restores at its end.
     held: Vec<String>,
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        if self.process.end_by_itself().is_ok() || self.held.is_empty() {
-            return;
+        let ended = self.process.end_by_itself();
+        // the agent may have said which setting is not restored
+        if let Some(words) = self.words.take() {
+            words.finish();
         }
-        let (name, pid, interfaces) = (&self.name, self.process.pid(), self.held.join(", "));
-        tell::line(format_args!(
+        if let Some(doubt) = doubt(&self.name, self.process.pid(), &self.held, &ended) {
+            tell::line(doubt);
+        }
+    }
+}
+
+/// The exit code of `ssh` when the connection was lost, ssh(1). No agent has it.
+const CONNECTION_LOST: i32 = 255;
+
+/// What is to be said of an agent whose end does not prove that it has restored its interfaces.
+fn doubt(name: &str, pid: u32, held: &[String], ended: &io::Result<ExitStatus>) -> Option<String> {
+    if held.is_empty() {
+        return None;
+    }
+    let interfaces = held.join(", ");
+    const LEFT: &str = "MTU, offloads, queues, steering and addresses may be those of a run";
+    match ended {
+        Ok(status) if status.signal().is_none() && status.code() != Some(CONNECTION_LOST) => None,
+        Ok(status) => Some(format!(
+            "warning: the connection to the agent of {name} has ended ({status}) before the agent \
+             said that it restored {interfaces}: {LEFT}\n\
+             hint: the agent restores them when it goes on; if it was killed, the next run on them \
+             does, or `linkrate doctor --restore` on its machine"
+        )),
+        Err(_) => Some(format!(
             "warning: the agent of {name} (process {pid}) does not end, and has not restored \
-             {interfaces}: MTU, offloads, queues, steering and addresses may be those of a run\n\
+             {interfaces}: {LEFT}\n\
              hint: it restores them when it goes on (`kill -CONT {pid}`); otherwise end it with \
              `kill -KILL {pid}`, then `linkrate doctor --restore`"
-        ));
+        )),
     }
 }
 
@@ -86,10 +116,17 @@ impl Host {
                 clock_offset_ns,
                 round_trip_ns,
                 process,
+                words: None,
                 held: Vec::new(),
             }),
             Err(error) => Err(Box::new((error, process))),
         }
+    }
+
+    /// With its standard error.
+    pub(crate) fn with_words(mut self, words: Words) -> Self {
+        self.words = Some(words);
+        self
     }
 
     /// Binds it to its CPUs.
@@ -326,4 +363,26 @@ pub(crate) fn read_clock(connection: &mut Connection) -> Result<(i64, u64), Agen
         }
     }
     Ok((best.1, best.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_may_not_have_restored_its_interfaces_is_named() {
+        let held = ["eth1".to_owned(), "eth2".to_owned()];
+        let of = |raw| doubt("ssh:lab2", 7, &held, &Ok(ExitStatus::from_raw(raw)));
+        // it restores before it exits, with whatever code
+        assert_eq!((of(0), of(1 << 8), of(101 << 8)), (None, None, None));
+        for (raw, part) in [(9, "signal: 9"), (255 << 8, "exit status: 255")] {
+            let said = of(raw).unwrap();
+            let all = [part, "agent of ssh:lab2", "eth1, eth2", "`linkrate doctor --restore`"];
+            assert!(all.iter().all(|part| said.contains(part)), "{said}");
+        }
+        let given_up = Err(io::ErrorKind::TimedOut.into());
+        let said = doubt("sut", 7, &held, &given_up).unwrap();
+        assert!(said.contains("`kill -CONT 7`"), "{said}");
+        assert_eq!(doubt("sut", 7, &[], &given_up), None);
+    }
 }
