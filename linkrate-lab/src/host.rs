@@ -2,6 +2,8 @@
 //!
 //! [`crate::far_end`] starts the process; [`crate::ground`] makes its interfaces.
 
+mod carrier;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
@@ -14,8 +16,7 @@ use linkrate_agent::protocol::{
     Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request,
 };
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_sys::error::SysResult;
-use linkrate_sys::host::HostProcess;
+use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::tell;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
@@ -24,6 +25,8 @@ use crate::connection::{AgentError, Connection, expect_reply};
 use crate::error::LabError;
 use crate::far_end::Words;
 use crate::options::LabOptions;
+
+pub(crate) use carrier::Carrier;
 
 /// Prefix length of the networks between hosts in namespaces.
 pub(crate) const PREFIX_LENGTH: u8 = 24;
@@ -46,7 +49,7 @@ pub struct Host {
     pub round_trip_ns: u64,
     /// The CPUs its threads run on.
     pub cpus: CpuSet,
-    process: HostProcess,
+    carrier: Carrier,
     /// Its standard error, if that is not the controller's.
     words: Option<Words>,
     /// Existing interfaces that its agent restores at its end.
@@ -55,12 +58,12 @@ pub struct Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let ended = self.process.end_by_itself();
+        let ended = self.carrier.end();
         // the agent may have said which setting is not restored
         if let Some(words) = self.words.take() {
             words.finish();
         }
-        if let Some(doubt) = doubt(&self.name, self.process.pid(), &self.held, &ended) {
+        if let Some(doubt) = doubt(&self.name, self.pid(), &self.held, &ended) {
             tell::line(doubt);
         }
     }
@@ -94,16 +97,17 @@ fn doubt(name: &str, pid: u32, held: &[String], ended: &io::Result<ExitStatus>) 
 }
 
 impl Host {
-    /// Says hello to the agent in `process` and reads its clock.
+    /// Says hello to the agent behind `carrier` and reads its clock.
     ///
     /// # Errors
-    /// The process with the error, so that the caller can ask how it ended.
+    /// The carrier with the error, so that the caller can ask how it ended.
     pub(crate) fn greet(
         name: &str,
-        process: HostProcess,
+        carrier: impl Into<Carrier>,
         options: &LabOptions,
-    ) -> Result<Self, Box<(AgentError, HostProcess)>> {
-        let greeted = converse(name, &process, options).and_then(|(mut connection, hello)| {
+    ) -> Result<Self, Box<(AgentError, Carrier)>> {
+        let carrier = carrier.into();
+        let greeted = converse(name, &carrier, options).and_then(|(mut connection, hello)| {
             let clock = read_clock(&mut connection)?;
             Ok((connection, hello, clock))
         });
@@ -115,11 +119,11 @@ impl Host {
                 hello,
                 clock_offset_ns,
                 round_trip_ns,
-                process,
+                carrier,
                 words: None,
                 held: Vec::new(),
             }),
-            Err(error) => Err(Box::new((error, process))),
+            Err(error) => Err(Box::new((error, carrier))),
         }
     }
 
@@ -171,7 +175,7 @@ impl Host {
 
     /// Ends its input, so that its agent ends, and does not wait.
     pub(crate) fn hang_up(&self) {
-        self.process.hang_up();
+        self.carrier.hang_up();
     }
 
     /// Names this host in its refusal, for requests that go to several hosts.
@@ -253,7 +257,7 @@ impl Host {
 
     /// Its process id, which names its namespaces.
     pub fn pid(&self) -> u32 {
-        self.process.pid()
+        self.carrier.pid()
     }
 
     /// Its network namespace.
@@ -261,7 +265,7 @@ impl Host {
     /// # Errors
     /// When the host has died.
     pub fn network_namespace(&self) -> io::Result<OwnedFd> {
-        self.process.network_namespace()
+        self.carrier.process()?.network_namespace()
     }
 
     /// A copy of one of its descriptors.
@@ -269,7 +273,10 @@ impl Host {
     /// # Errors
     /// When the host has died or has no such descriptor.
     pub fn take_descriptor(&self, descriptor: i32) -> SysResult<OwnedFd> {
-        self.process.take_descriptor(descriptor)
+        let process = self.carrier.process();
+        process
+            .map_err(|error| SysError::new("take a descriptor of", &self.name, error))?
+            .take_descriptor(descriptor)
     }
 
     /// The user namespace that owns it.
@@ -277,7 +284,7 @@ impl Host {
     /// # Errors
     /// When the host has died.
     pub fn user_namespace(&self) -> io::Result<OwnedFd> {
-        self.process.user_namespace()
+        self.carrier.process()?.user_namespace()
     }
 }
 
@@ -324,13 +331,13 @@ pub(crate) fn typed_name(name: &str) -> String {
     name.replace(' ', "-")
 }
 
-/// Says hello to the agent in `process`.
+/// Says hello to the agent behind `carrier`.
 fn converse(
     name: &str,
-    process: &HostProcess,
+    carrier: &Carrier,
     options: &LabOptions,
 ) -> Result<(Connection, Hello), AgentError> {
-    let clone = || process.socket().try_clone().map(OwnedFd::from);
+    let clone = || carrier.socket().try_clone().map(OwnedFd::from);
     let lost =
         |error: io::Error| AgentError::Lost { host: name.to_owned(), reason: error.to_string() };
     let (reader, writer) = (clone().map_err(lost)?, clone().map_err(lost)?);

@@ -74,8 +74,21 @@ impl Testbed {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<Self, LabError> {
-        let Built { ground, mut sut, mut clients, namespaces, receive_steering } =
-            Ground::build(spec, &topology, placement, options)?;
+        let built = Ground::build(spec, &topology, placement, options)?;
+        Self::of(built, topology, spec, placement)
+    }
+
+    /// The testbed of hosts on their ground.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub(crate) fn of(
+        built: Built,
+        topology: Topology,
+        spec: &TestbedSpec,
+        placement: &Placement,
+    ) -> Result<Self, LabError> {
+        let Built { ground, mut sut, mut clients, namespaces, receive_steering } = built;
         let idle_source = account(&ground, &mut sut, &mut clients, placement, spec.cpu_meter)?;
         let mut placement = placement.clone();
         if let (true, Some(client)) = (placement.apart, clients.first()) {

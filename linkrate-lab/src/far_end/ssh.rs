@@ -75,11 +75,11 @@ impl Reach for Ssh<'_> {
         let mut host = match Host::greet(name, process, options) {
             Ok(host) => host.with_words(words),
             Err(failed) => {
-                let (error, mut process) = *failed;
+                let (error, mut carrier) = *failed;
                 if matches!(error, AgentError::Interrupted) {
                     return Err(error.into());
                 }
-                let status = process.end(PATIENCE).ok();
+                let status = carrier.end().ok();
                 // the reason may be among them
                 words.finish();
                 return Err(explained(name, self.destination, self.program, &error, status));
