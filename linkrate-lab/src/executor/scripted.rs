@@ -166,4 +166,27 @@ mod tests {
             assert_eq!(facts.unwrap().facts["client-kernel"], "6.12.0");
         }
     }
+
+    #[test]
+    fn the_text_of_a_client_reaches_the_facts_clean() {
+        let Ended { facts, outcome, .. } = seed("kernel-controls");
+        assert_eq!(facts.unwrap().facts["client-kernel"], "\u{fffd}[2J=1+\u{fffd}");
+        outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+
+    #[test]
+    fn counts_that_no_sum_holds_are_a_reason() {
+        let reason = seed("huge-counts").outcome.unwrap_err().reason;
+        assert!(
+            reason.contains("of 18446744073709551615 B of payload by its counters"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_script_has_lengths_and_numbers() {
+        let expected =
+            [&b"\0\0\0\x02{}"[..], &[0xff], b"\0\0\0\x1d{\"number\":1,\"message\":\"done\"}"];
+        assert_eq!(stream(b"{}\n\xff\n\"done\"\n"), expected.concat());
+    }
 }
