@@ -231,7 +231,13 @@ mod tests {
     use linkrate_terms::{CpuSet, model};
 
     use super::*;
+    use crate::device_threads::tests::Broken;
     use crate::{DeviceSpec, DeviceThreads};
+
+    fn threads() -> DeviceThreads {
+        let cpu = affinity(current_thread()).unwrap().iter().next().unwrap();
+        DeviceThreads::new(&CpuSet::from_iter([cpu]))
+    }
 
     /// A port whose capture goes to a pipe that is full, and the end of the pipe.
     fn captured(threads: &mut DeviceThreads) -> (Segment, Port, std::io::PipeReader) {
@@ -260,8 +266,7 @@ mod tests {
 
     #[test]
     fn removing_a_port_does_not_wait_for_the_file_of_its_capture_and_dropping_it_does() {
-        let cpu = affinity(current_thread()).unwrap().iter().next().unwrap();
-        let mut threads = DeviceThreads::new(&CpuSet::from_iter([cpu]));
+        let mut threads = threads();
         let (_segment, port, _reader) = captured(&mut threads);
         let began = Instant::now();
         let ending = port.remove().unwrap();
@@ -272,5 +277,22 @@ mod tests {
         let began = Instant::now();
         drop(port);
         assert!(began.elapsed() >= CAPTURE_PATIENCE, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_port_of_a_thread_that_died_says_why_it_is_broken() {
+        let mut threads = threads();
+        let (_segment, port, _reader) = captured(&mut threads);
+        assert_eq!(port.broken(), None);
+        port.thread.tell(Command::AddSegment(7, Box::new(Broken))).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let why = loop {
+            match port.broken() {
+                Some(why) => break why,
+                None => assert!(Instant::now() < deadline),
+            }
+        };
+        assert!(why.ends_with("has ended: panic: this fabric is broken"), "{why}");
+        drop(port.remove());
     }
 }
