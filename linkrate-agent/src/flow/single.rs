@@ -333,12 +333,17 @@ mod tests {
 
     /// A responder that admits this host, and its port.
     fn responder(control: &Arc<Control>) -> (Flow, Guard, SocketAddrV4) {
+        responder_for(control, Ipv4Addr::LOCALHOST)
+    }
+
+    /// A responder that admits `client`.
+    fn responder_for(control: &Arc<Control>, client: Ipv4Addr) -> (Flow, Guard, SocketAddrV4) {
         let listener = sockets::tcp_listener(&knobs(), Ipv4Addr::LOCALHOST, 64).unwrap();
         socket::set_receive_timeout(&listener, GLANCE).unwrap();
         socket::set_send_timeout(&listener, Some(GLANCE)).unwrap();
         let far_end =
             SocketAddrV4::new(Ipv4Addr::LOCALHOST, socket::local_port(&listener).unwrap());
-        let guard = Guard::new(NONCE, [Ipv4Addr::LOCALHOST]);
+        let guard = Guard::new(NONCE, [client]);
         let theirs = guard.clone();
         let flow = Flow::spawn(format!("respond {}", 0), control, None, false, move |flow| {
             accept_and_respond(flow, &listener, sizes(), &theirs)
@@ -401,6 +406,39 @@ mod tests {
         assert_eq!(request.join(deadline).0, None);
         assert_eq!(respond.join(deadline).0, None);
         drop((silent, guard));
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_silent_strangers_are_refused_at_once() {
+        let control = Arc::new(Control::default());
+        let (respond, guard, far_end) = responder(&control);
+        control.begin();
+        let begun = Instant::now();
+        let silent: Vec<TcpStream> =
+            (0..MOST_SILENT + 4).map(|_| TcpStream::connect(far_end).unwrap()).collect();
+        wait_for(|| guard.strangers.report().refused >= 4);
+        assert!(begun.elapsed() < GREETING, "{:?}", begun.elapsed());
+        assert_eq!(guard.strangers.report().refused, 4);
+        control.stop();
+        assert_eq!(respond.join(Instant::now() + Duration::from_secs(5)).0, None);
+        drop(silent);
+    }
+
+    #[test]
+    fn another_address_gets_no_response_with_the_right_number_either() {
+        let control = Arc::new(Control::default());
+        let (respond, guard, far_end) = responder_for(&control, Ipv4Addr::new(198, 51, 100, 2));
+        control.begin();
+        let mut stranger = TcpStream::connect(far_end).unwrap();
+        stranger.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        // the connection may be closed already
+        let _ = stranger.write_all(&[&NONCE.to_be_bytes()[..], &[0; 100]].concat());
+        let answered = std::io::Read::read(&mut stranger, &mut [0; 1]).unwrap_or(0);
+        assert_eq!(answered, 0, "a stranger gets no response");
+        assert_eq!(guard.strangers.report().addresses, [Ipv4Addr::LOCALHOST]);
+        assert_eq!(respond.counters.sent(), 0);
+        control.stop();
+        assert_eq!(respond.join(Instant::now() + Duration::from_secs(5)).0, None);
     }
 
     #[test]
