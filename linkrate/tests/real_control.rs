@@ -136,6 +136,39 @@ fn a_capture_that_nobody_reads_hangs_no_lab() {
 }
 
 #[test]
+fn a_lab_that_ends_finishes_what_it_was_asked_for() {
+    let test = "a_lab_that_ends_finishes_what_it_was_asked_for";
+    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let fifo = directory.path().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("make a FIFO");
+    let lab = Up::start("");
+    let mut reader = File::options().read(true).write(true).open(&fifo).expect("open");
+    let capture = |more: &str| command(LINKRATE, &format!("adapter capture eth0 {more}"));
+    let name = format!("--name {}", lab.name);
+    Running::start(capture(&name).arg(&fifo)).wait().expect_code(0);
+    lab.run("sut", &format!("ping -q -c 100 -i 0.01 -s 1400 {CLIENT}")).expect_code(0);
+    let stop = Running::start(&mut capture(&format!("--stop --json {name}")));
+    std::thread::sleep(Duration::from_millis(300));
+    let down = Running::start(&mut command(LINKRATE, &format!("lab down {name}")));
+    std::thread::sleep(Duration::from_millis(1000));
+    // from now on the file takes the packets
+    let reading = std::thread::spawn(move || {
+        let mut bytes = vec![0; 1 << 20];
+        while reader.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    });
+    let stopped = stop.wait().expect_code(0).json();
+    let number = |name: &str| stopped["captured"][name].as_u64().expect("a number");
+    assert!(number("packets") >= 400 && number("lost") == 0, "{stopped}");
+    down.wait().expect_code(0);
+    lab.running.wait().expect_code(0);
+    // it reads from its own end of the FIFO, for ever
+    drop(reading);
+}
+
+#[test]
 fn removing_a_port_does_not_hold_up_the_lab() {
     let test = "removing_a_port_does_not_hold_up_the_lab";
     if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
