@@ -14,7 +14,7 @@ use common::machines::{Lab, SSHD, measure_the_loop, two_cpus, with_a_loop};
 use common::processes::OwnCopy;
 use common::small::{await_stored, stored};
 use common::up::ready;
-use common::{Running, has_or_skips, kill, skip, wait_until};
+use common::{Running, command, has_or_skips, kill, skip, wait_until};
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -192,8 +192,8 @@ fn what_ssh_says_reaches_the_terminal_as_clean_lines() {
                   printf 'Permission denied\\r\\n' >&2\nexit 255\n";
     fs::write(&ssh, script).expect("write a script");
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("its mode");
-    let mut measure = Command::new(own.program());
-    measure.args("measure --interface eth1 --client ssh:lab2 --runs 1".split_whitespace());
+    let words = "measure --interface eth1 --client ssh:lab2 --runs 1";
+    let mut measure = command(own.program(), words);
     let path = std::env::var("PATH").unwrap_or_default();
     measure.env("PATH", format!("{}:{path}", own.beside("").display()));
     machine.on(&mut measure);
