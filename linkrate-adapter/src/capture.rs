@@ -106,9 +106,8 @@ impl CaptureSlot {
         port: &str,
         links: impl ExactSizeIterator<Item = LinkLaw>,
     ) -> io::Result<()> {
-        if file.metadata()?.is_file() {
-            file.set_len(0)?;
-        } else {
+        let is_regular = file.metadata()?.is_file();
+        if !is_regular {
             open_file::set_nonblocking(&file)?;
         }
         let mut head = Vec::new();
@@ -134,7 +133,9 @@ impl CaptureSlot {
         let shared = Arc::new(Shared::default());
         let mut writer = Writer { file, shared: Arc::clone(&shared), boot_ns, block: head };
         std::thread::Builder::new().name("capture".to_owned()).spawn(move || {
-            if let Err(error) = writer.run(&captured)
+            // a file system may take long to free the blocks of a long file
+            let emptied = if is_regular { writer.file.set_len(0) } else { Ok(()) };
+            if let Err(error) = emptied.and_then(|()| writer.run(&captured))
                 && !writer.shared.abandoned.load(Ordering::Relaxed)
             {
                 // it is set once

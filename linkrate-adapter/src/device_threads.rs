@@ -149,7 +149,7 @@ impl DeviceThreads {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::{Duration, Instant};
 
     use linkrate_terms::BitRate;
@@ -161,7 +161,7 @@ mod tests {
 
     /// A fabric that panics when it is served.
     #[derive(Debug)]
-    struct Broken;
+    pub(crate) struct Broken;
 
     impl fabric::Fabric for Broken {
         fn attach(&mut self, _port: usize, _link: LinkSpec) {}

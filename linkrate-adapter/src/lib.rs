@@ -56,4 +56,4 @@ pub use fabric::vlans::Vlans;
 pub use interface::{DriverThreads, Priority, RingSizes};
 pub use link::LinkSpec;
 pub use linkrate_wire::link::LinkLaw;
-pub use port::{HostSide, Port, PortLink, PortShared, PortSpec, Segment};
+pub use port::{CAPTURE_PATIENCE, HostSide, Port, PortLink, PortShared, PortSpec, Segment};

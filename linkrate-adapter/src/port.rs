@@ -33,7 +33,7 @@ pub use segment::{HostSide, PortSpec, Segment};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long the file of a capture may take for its last packets when the port goes.
-const CAPTURE_PATIENCE: Duration = Duration::from_secs(1);
+pub const CAPTURE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The state that a port's device and drivers share with the controller.
 #[derive(Debug)]
@@ -110,6 +110,8 @@ pub struct Port {
     /// The aggregate whose drivers serve it, and its number there.
     member_of: Option<(Arc<Aggregate>, usize)>,
     thread: Arc<DeviceThread>,
+    /// Whether the device thread still serves it.
+    attached: bool,
 }
 
 impl Port {
@@ -191,10 +193,19 @@ impl Port {
     pub fn capture_failure(&self) -> Option<String> {
         self.shared.capture.failure()
     }
-}
 
-impl Drop for Port {
-    fn drop(&mut self) {
+    /// Removes it without waiting for the file of its capture, if one is on. Whoever drops a port
+    /// instead waits for the file.
+    #[must_use]
+    pub fn remove(mut self) -> Option<CaptureEnding> {
+        self.detach()
+    }
+
+    /// Ends its drivers and its device. Returns the capture, which has the last packets.
+    fn detach(&mut self) -> Option<CaptureEnding> {
+        if !std::mem::take(&mut self.attached) {
+            return None;
+        }
         // driver threads release its queues
         self.drivers.clear();
         if let Some((aggregate, number)) = &self.member_of {
@@ -205,8 +216,90 @@ impl Drop for Port {
         if self.thread.tell(Command::Detach(self.place, answer)).is_ok() {
             let _ = answered.recv_timeout(PATIENCE);
         }
-        if let Some(ending) = self.shared.capture.stop() {
+        self.shared.capture.stop()
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        if let Some(ending) = self.detach() {
             ending.wait(CAPTURE_PATIENCE);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::time::Instant;
+
+    use linkrate_sys::sched::{affinity, current_thread};
+    use linkrate_terms::topology::Fabric;
+    use linkrate_terms::{CpuSet, model};
+
+    use super::*;
+    use crate::device_threads::tests::Broken;
+    use crate::{DeviceSpec, DeviceThreads};
+
+    fn threads() -> DeviceThreads {
+        let cpu = affinity(current_thread()).unwrap().iter().next().unwrap();
+        DeviceThreads::new(&CpuSet::from_iter([cpu]))
+    }
+
+    /// A port whose capture goes to a pipe that is full, and the end of the pipe.
+    fn captured(threads: &mut DeviceThreads) -> (Segment, Port, std::io::PipeReader) {
+        let mut segment = threads.segment(Fabric::Cable).unwrap();
+        // a socket stands for the TAP
+        let (_, tap) = UnixDatagram::pair().unwrap();
+        tap.set_nonblocking(true).unwrap();
+        let port = segment
+            .attach(PortSpec {
+                name: "eth0".to_owned(),
+                queues: vec![tap.into()],
+                device: DeviceSpec::of(&model::find("gigabit").unwrap()).unwrap(),
+                knobs: PortKnobs::default(),
+                bus: None,
+                host: HostSide::Device,
+            })
+            .unwrap();
+        let (reader, writer) = std::io::pipe().unwrap();
+        port.start_capture(File::from(OwnedFd::from(writer))).unwrap();
+        for at_ns in 0..100 {
+            let shared = &port.shared;
+            shared.capture.host(at_ns, true, &[&[0; 4096]], &shared.counters);
+        }
+        (segment, port, reader)
+    }
+
+    #[test]
+    fn removing_a_port_does_not_wait_for_the_file_of_its_capture_and_dropping_it_does() {
+        let mut threads = threads();
+        let (_segment, port, _reader) = captured(&mut threads);
+        let began = Instant::now();
+        let ending = port.remove().unwrap();
+        assert!(began.elapsed() < CAPTURE_PATIENCE / 2, "{:?}", began.elapsed());
+        let total = ending.wait(Duration::ZERO);
+        assert_eq!((total.packets + total.lost, total.failure), (100, None));
+        let (_segment, port, _reader) = captured(&mut threads);
+        let began = Instant::now();
+        drop(port);
+        assert!(began.elapsed() >= CAPTURE_PATIENCE, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_port_of_a_thread_that_died_says_why_it_is_broken() {
+        let mut threads = threads();
+        let (_segment, port, _reader) = captured(&mut threads);
+        assert_eq!(port.broken(), None);
+        port.thread.tell(Command::AddSegment(7, Box::new(Broken))).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let why = loop {
+            match port.broken() {
+                Some(why) => break why,
+                None => assert!(Instant::now() < deadline),
+            }
+        };
+        assert!(why.ends_with("has ended: panic: this fabric is broken"), "{why}");
+        drop(port.remove());
     }
 }

@@ -102,7 +102,7 @@ fn leads_over_kept(address: Ipv4Addr, holdings: &Holdings) -> Result<(), Refusal
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{ConnectSpec, Ends, InterfaceSetup};
+    use crate::protocol::{ConnectSpec, Ends, InterfaceSetup, ListenSpec};
     use linkrate_terms::{InterfaceKnobs, SocketKnobs, Workload};
 
     fn refused(duty: &Duty, request: &Request) -> Option<String> {
@@ -133,6 +133,15 @@ mod tests {
             seed: 1,
             shared_cpus: false,
         };
+        let listen = ListenSpec {
+            workload: Workload::default(),
+            socket: SocketKnobs::default(),
+            clients: vec![ends],
+            listeners: 1,
+            nonce: 1,
+            seed: 1,
+            shared_cpus: false,
+        };
         let cpus = linkrate_terms::CpuSet::default();
         for request in [
             Request::CreateWire { name: lo(), peer_name: lo(), peer_pid: 1, queues: 1 },
@@ -145,6 +154,7 @@ mod tests {
             Request::PrepareProfile { cpus },
             Request::SetKnobs { interfaces: vec![lo()], knobs: InterfaceKnobs::default() },
             Request::Connect(connect),
+            Request::Listen(listen),
         ] {
             assert!(refused(&ssh, &request).is_some(), "{request:?}");
         }

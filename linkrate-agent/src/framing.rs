@@ -122,6 +122,18 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_no_reader_takes_is_not_written() {
+        let mut stream = Vec::new();
+        // two quotation marks belong to it
+        let longest = "x".repeat(MAX_FRAME_BYTES - 2);
+        write_frame(&mut stream, &longest).unwrap();
+        assert!(read_frame(&mut stream.as_slice()).unwrap().is_some());
+        let (written, longer) = (stream.len(), longest + "x");
+        let error = write_frame(&mut stream, &longer).unwrap_err();
+        assert_eq!((error.kind(), stream.len()), (io::ErrorKind::InvalidData, written));
+    }
+
+    #[test]
     fn a_false_length_is_refused_before_the_body_is_read() {
         let error = read_frame(&mut &[0xff; 8][..]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);

@@ -2,6 +2,8 @@
 //! after it decide whether the run counts.
 
 mod facts;
+#[cfg(any(test, fuzzing))]
+pub mod scripted;
 mod sockets;
 mod steady;
 mod window;
@@ -89,17 +91,7 @@ impl Executor for Lab {
                 })?
             }
         };
-        let outcome = run_on(&mut testbed, spec).and_then(|(mut measured, observed)| {
-            let run =
-                belief::Run { testbed: &self.spec, spec, measured: &measured, observed: &observed };
-            match belief::judge(&run) {
-                Belief::Believed { remarks } => {
-                    measured.remarks.extend(remarks);
-                    Ok(measured)
-                }
-                Belief::Refused(refusal) => Err(refusal.into()),
-            }
-        });
+        let outcome = believed(&mut testbed, &self.spec, spec);
         // after any failure except the refusal of a knob, agents may be in the middle of a run, and
         // a new testbed is quicker than making sure
         let usable = match &outcome {
@@ -139,6 +131,23 @@ fn agent_failure(stage: Stage, error: AgentError) -> RunFailure {
         _ => error.to_string(),
     };
     RunFailure { stage, reason, fatal: false }
+}
+
+/// Carries out one run and judges its figures.
+fn believed(
+    testbed: &mut Testbed,
+    on: &TestbedSpec,
+    spec: &RunSpec,
+) -> Result<Measurement, RunFailure> {
+    let (mut measured, observed) = run_on(testbed, spec)?;
+    let run = belief::Run { testbed: on, spec, measured: &measured, observed: &observed };
+    match belief::judge(&run) {
+        Belief::Believed { remarks } => {
+            measured.remarks.extend(remarks);
+            Ok(measured)
+        }
+        Belief::Refused(refusal) => Err(refusal.into()),
+    }
 }
 
 /// Carries out one run. Its figures count only if [`belief`] says so.

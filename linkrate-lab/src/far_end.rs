@@ -9,6 +9,7 @@
 mod child;
 mod report;
 mod ssh;
+mod words;
 
 use crate::error::LabError;
 use crate::host::Host;
@@ -18,6 +19,7 @@ pub(crate) use child::{Child, LAB, LENDS, Namespaces};
 pub(crate) use report::agents;
 pub use report::{FarEndReport, TrafficReport};
 pub(crate) use ssh::Ssh;
+pub(crate) use words::Words;
 
 /// A way to an agent.
 pub(crate) trait Reach {

@@ -2,25 +2,31 @@
 //!
 //! [`crate::far_end`] starts the process; [`crate::ground`] makes its interfaces.
 
+mod carrier;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::Arc;
 
 use linkrate_agent::protocol::{
     Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request,
 };
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_sys::error::SysResult;
-use linkrate_sys::host::HostProcess;
+use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::tell;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::{CpuMeter, CpuSet, InterfaceKnobs};
 
 use crate::connection::{AgentError, Connection, expect_reply};
 use crate::error::LabError;
+use crate::far_end::Words;
 use crate::options::LabOptions;
+
+pub(crate) use carrier::Carrier;
 
 /// Prefix length of the networks between hosts in namespaces.
 pub(crate) const PREFIX_LENGTH: u8 = 24;
@@ -43,37 +49,65 @@ pub struct Host {
     pub round_trip_ns: u64,
     /// The CPUs its threads run on.
     pub cpus: CpuSet,
-    process: HostProcess,
+    carrier: Carrier,
+    /// Its standard error, if that is not the controller's.
+    words: Option<Words>,
     /// Existing interfaces that its agent restores at its end.
     held: Vec<String>,
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
-        if self.process.end_by_itself().is_ok() || self.held.is_empty() {
-            return;
+        let ended = self.carrier.end();
+        // the agent may have said which setting is not restored
+        if let Some(words) = self.words.take() {
+            words.finish();
         }
-        let (name, pid, interfaces) = (&self.name, self.process.pid(), self.held.join(", "));
-        tell::line(format_args!(
+        if let Some(doubt) = doubt(&self.name, self.pid(), &self.held, &ended) {
+            tell::line(doubt);
+        }
+    }
+}
+
+/// The exit code of `ssh` when the connection was lost, ssh(1). No agent has it.
+const CONNECTION_LOST: i32 = 255;
+
+/// What is to be said of an agent whose end does not prove that it has restored its interfaces.
+fn doubt(name: &str, pid: u32, held: &[String], ended: &io::Result<ExitStatus>) -> Option<String> {
+    if held.is_empty() {
+        return None;
+    }
+    let interfaces = held.join(", ");
+    const LEFT: &str = "MTU, offloads, queues, steering and addresses may be those of a run";
+    match ended {
+        Ok(status) if status.signal().is_none() && status.code() != Some(CONNECTION_LOST) => None,
+        Ok(status) => Some(format!(
+            "warning: the connection to the agent of {name} has ended ({status}) before the agent \
+             said that it restored {interfaces}: {LEFT}\n\
+             hint: the agent restores them when it goes on; if it was killed, the next run on them \
+             does, or `linkrate doctor --restore` on its machine"
+        )),
+        Err(_) => Some(format!(
             "warning: the agent of {name} (process {pid}) does not end, and has not restored \
-             {interfaces}: MTU, offloads, queues, steering and addresses may be those of a run\n\
+             {interfaces}: {LEFT}\n\
              hint: it restores them when it goes on (`kill -CONT {pid}`); otherwise end it with \
              `kill -KILL {pid}`, then `linkrate doctor --restore`"
-        ));
+        )),
     }
 }
 
 impl Host {
-    /// Says hello to the agent in `process` and reads its clock.
+    /// Says hello to the agent behind `carrier` and reads its clock.
     ///
     /// # Errors
-    /// The process with the error, so that the caller can ask how it ended.
+    /// The carrier with the error, so that the caller can ask how it ended.
     pub(crate) fn greet(
         name: &str,
-        process: HostProcess,
+        carrier: impl Into<Carrier>,
         options: &LabOptions,
-    ) -> Result<Self, Box<(AgentError, HostProcess)>> {
-        let greeted = converse(name, &process, options).and_then(|(mut connection, hello)| {
+    ) -> Result<Self, Box<(AgentError, Carrier)>> {
+        let carrier = carrier.into();
+        let greeted = converse(name, &carrier, options).and_then(|(mut connection, hello)| {
             let clock = read_clock(&mut connection)?;
             Ok((connection, hello, clock))
         });
@@ -85,11 +119,18 @@ impl Host {
                 hello,
                 clock_offset_ns,
                 round_trip_ns,
-                process,
+                carrier,
+                words: None,
                 held: Vec::new(),
             }),
-            Err(error) => Err(Box::new((error, process))),
+            Err(error) => Err(Box::new((error, carrier))),
         }
+    }
+
+    /// With its standard error.
+    pub(crate) fn with_words(mut self, words: Words) -> Self {
+        self.words = Some(words);
+        self
     }
 
     /// Binds it to its CPUs.
@@ -134,7 +175,7 @@ impl Host {
 
     /// Ends its input, so that its agent ends, and does not wait.
     pub(crate) fn hang_up(&self) {
-        self.process.hang_up();
+        self.carrier.hang_up();
     }
 
     /// Names this host in its refusal, for requests that go to several hosts.
@@ -216,7 +257,7 @@ impl Host {
 
     /// Its process id, which names its namespaces.
     pub fn pid(&self) -> u32 {
-        self.process.pid()
+        self.carrier.pid()
     }
 
     /// Its network namespace.
@@ -224,7 +265,7 @@ impl Host {
     /// # Errors
     /// When the host has died.
     pub fn network_namespace(&self) -> io::Result<OwnedFd> {
-        self.process.network_namespace()
+        self.carrier.process()?.network_namespace()
     }
 
     /// A copy of one of its descriptors.
@@ -232,7 +273,10 @@ impl Host {
     /// # Errors
     /// When the host has died or has no such descriptor.
     pub fn take_descriptor(&self, descriptor: i32) -> SysResult<OwnedFd> {
-        self.process.take_descriptor(descriptor)
+        let process = self.carrier.process();
+        process
+            .map_err(|error| SysError::new("take a descriptor of", &self.name, error))?
+            .take_descriptor(descriptor)
     }
 
     /// The user namespace that owns it.
@@ -240,7 +284,7 @@ impl Host {
     /// # Errors
     /// When the host has died.
     pub fn user_namespace(&self) -> io::Result<OwnedFd> {
-        self.process.user_namespace()
+        self.carrier.process()?.user_namespace()
     }
 }
 
@@ -287,13 +331,13 @@ pub(crate) fn typed_name(name: &str) -> String {
     name.replace(' ', "-")
 }
 
-/// Says hello to the agent in `process`.
+/// Says hello to the agent behind `carrier`.
 fn converse(
     name: &str,
-    process: &HostProcess,
+    carrier: &Carrier,
     options: &LabOptions,
 ) -> Result<(Connection, Hello), AgentError> {
-    let clone = || process.socket().try_clone().map(OwnedFd::from);
+    let clone = || carrier.socket().try_clone().map(OwnedFd::from);
     let lost =
         |error: io::Error| AgentError::Lost { host: name.to_owned(), reason: error.to_string() };
     let (reader, writer) = (clone().map_err(lost)?, clone().map_err(lost)?);
@@ -326,4 +370,26 @@ pub(crate) fn read_clock(connection: &mut Connection) -> Result<(i64, u64), Agen
         }
     }
     Ok((best.1, best.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_may_not_have_restored_its_interfaces_is_named() {
+        let held = ["eth1".to_owned(), "eth2".to_owned()];
+        let of = |raw| doubt("ssh:lab2", 7, &held, &Ok(ExitStatus::from_raw(raw)));
+        // it restores before it exits, with whatever code
+        assert_eq!((of(0), of(1 << 8), of(101 << 8)), (None, None, None));
+        for (raw, part) in [(9, "signal: 9"), (255 << 8, "exit status: 255")] {
+            let said = of(raw).unwrap();
+            let all = [part, "agent of ssh:lab2", "eth1, eth2", "`linkrate doctor --restore`"];
+            assert!(all.iter().all(|part| said.contains(part)), "{said}");
+        }
+        let given_up = Err(io::ErrorKind::TimedOut.into());
+        let said = doubt("sut", 7, &held, &given_up).unwrap();
+        assert!(said.contains("`kill -CONT 7`"), "{said}");
+        assert_eq!(doubt("sut", 7, &[], &given_up), None);
+    }
 }

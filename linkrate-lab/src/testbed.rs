@@ -1,8 +1,10 @@
 //! A testbed: hosts on their ground, joined, placed and ready to measure.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use linkrate_sys::host::Privilege;
+use linkrate_adapter::{CAPTURE_PATIENCE, CaptureEnding};
+use linkrate_sys::host::{Privilege, end_programs};
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::topology::{Segment, Topology};
 use linkrate_terms::{CpuMeter, InterfaceKnobs, TestbedSpec};
@@ -72,8 +74,21 @@ impl Testbed {
         placement: &Placement,
         options: &LabOptions,
     ) -> Result<Self, LabError> {
-        let Built { ground, mut sut, mut clients, namespaces, receive_steering } =
-            Ground::build(spec, &topology, placement, options)?;
+        let built = Ground::build(spec, &topology, placement, options)?;
+        Self::of(built, topology, spec, placement)
+    }
+
+    /// The testbed of hosts on their ground.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub(crate) fn of(
+        built: Built,
+        topology: Topology,
+        spec: &TestbedSpec,
+        placement: &Placement,
+    ) -> Result<Self, LabError> {
+        let Built { ground, mut sut, mut clients, namespaces, receive_steering } = built;
         let idle_source = account(&ground, &mut sut, &mut clients, placement, spec.cpu_meter)?;
         let mut placement = placement.clone();
         if let (true, Some(client)) = (placement.apart, clients.first()) {
@@ -167,21 +182,53 @@ impl Testbed {
                 Ok(names)
             }
             Err(error) => {
-                segment.ports.iter().for_each(|port| adapters.remove(&port.interface));
+                for port in &segment.ports {
+                    adapters.remove(&port.interface);
+                }
                 Err(error)
             }
         }
     }
 
-    /// Removes the segment of virtual adapters with that port, with its clients.
-    pub(crate) fn remove(&mut self, interface: &str) {
-        if let Ground::Adapters(adapters) = &mut self.ground {
-            adapters.remove(interface);
-        }
+    /// Removes the segment of virtual adapters with that port. Returns its clients and its captures,
+    /// which take longer to end.
+    pub(crate) fn remove(&mut self, interface: &str) -> Removed {
+        let captures = match &mut self.ground {
+            Ground::Adapters(adapters) => adapters.remove(interface),
+            Ground::Veth(_) | Ground::Existing(_) => Vec::new(),
+        };
+        let mut clients = Vec::new();
         if let Some(gone) = self.topology.of_interface(interface) {
-            self.clients.retain(|client| !gone.has_interface(&client.sut_interface));
+            let (behind, others) = std::mem::take(&mut self.clients)
+                .into_iter()
+                .partition(|client| gone.has_interface(&client.sut_interface));
+            (clients, self.clients) = (behind, others);
         }
         self.topology.segments.retain(|segment| !segment.has_interface(interface));
+        Removed { captures, clients }
+    }
+}
+
+/// What is left of a segment that was removed.
+#[derive(Debug)]
+#[must_use = "its clients end when it is dropped"]
+pub(crate) struct Removed {
+    captures: Vec<CaptureEnding>,
+    clients: Vec<Client>,
+}
+
+impl Removed {
+    /// Ends the programs on its clients within `patience`, its clients and its captures.
+    pub(crate) fn finish(self, patience: Duration) {
+        let Self { captures, clients } = self;
+        let hosts: Vec<u32> = clients.iter().map(|client| client.host.pid()).collect();
+        end_programs(&hosts, patience);
+        clients.iter().for_each(|client| client.host.hang_up());
+        drop(clients);
+        let deadline = Instant::now() + CAPTURE_PATIENCE;
+        for capture in captures {
+            capture.wait(deadline.saturating_duration_since(Instant::now()));
+        }
     }
 }
 

@@ -2,11 +2,11 @@
 //!
 //! Only its processes keep a host alive. It ends with the thread that started it. Its namespaces
 //! and their interfaces end with its last process, so nothing is left behind. Its standard input
-//! and output are one end of a socket pair; standard error stays the parent's.
+//! and output are one end of a socket pair; standard error stays the parent's, or is a pipe to it.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeReader};
 use std::net::Shutdown;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -100,6 +100,31 @@ pub fn spawn_for(
     args: &[&OsStr],
     isolation: Isolation<'_>,
 ) -> SysResult<HostProcess> {
+    start(life, program, args, isolation, Stdio::inherit())
+}
+
+/// As [`spawn_for`], and returns what the host writes to standard error, to be read.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_heard(
+    life: Life,
+    program: &Path,
+    args: &[&OsStr],
+    isolation: Isolation<'_>,
+) -> SysResult<(HostProcess, PipeReader)> {
+    let failed = |error| SysError::new("start host", program.display().to_string(), error);
+    let (heard, stderr) = io::pipe().map_err(failed)?;
+    Ok((start(life, program, args, isolation, Stdio::from(stderr))?, heard))
+}
+
+fn start(
+    life: Life,
+    program: &Path,
+    args: &[&OsStr],
+    isolation: Isolation<'_>,
+    stderr: Stdio,
+) -> SysResult<HostProcess> {
     let name = program.display().to_string();
     let failed = |error| SysError::new("start host", &name, error);
     let (socket, theirs) = UnixStream::pair().map_err(failed)?;
@@ -108,7 +133,7 @@ pub fn spawn_for(
     let report = enter::StepReport::new().map_err(failed)?;
     let mut steps = enter::Steps::new(isolation, life, report.writer());
     let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::from(stdin)).stdout(Stdio::from(theirs));
+    command.args(args).stdin(Stdio::from(stdin)).stdout(Stdio::from(theirs)).stderr(stderr);
     // SAFETY: `run` makes raw system calls only: it neither allocates, nor locks, nor panics, so
     // it may run between fork and exec even when other threads held locks at the fork. The
     // descriptors it uses (`join`, the report) are borrowed or owned until `spawn` returns below.

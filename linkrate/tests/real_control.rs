@@ -136,6 +136,77 @@ fn a_capture_that_nobody_reads_hangs_no_lab() {
 }
 
 #[test]
+fn a_lab_that_ends_finishes_what_it_was_asked_for() {
+    let test = "a_lab_that_ends_finishes_what_it_was_asked_for";
+    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let fifo = directory.path().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("make a FIFO");
+    let lab = Up::start("");
+    let mut reader = File::options().read(true).write(true).open(&fifo).expect("open");
+    let capture = |more: &str| command(LINKRATE, &format!("adapter capture eth0 {more}"));
+    let name = format!("--name {}", lab.name);
+    Running::start(capture(&name).arg(&fifo)).wait().expect_code(0);
+    lab.run("sut", &format!("ping -q -c 100 -i 0.01 -s 1400 {CLIENT}")).expect_code(0);
+    let stop = Running::start(&mut capture(&format!("--stop --json {name}")));
+    std::thread::sleep(Duration::from_millis(300));
+    let down = Running::start(&mut command(LINKRATE, &format!("lab down {name}")));
+    std::thread::sleep(Duration::from_millis(1000));
+    // from now on the file takes the packets
+    let reading = std::thread::spawn(move || {
+        let mut bytes = vec![0; 1 << 20];
+        while reader.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    });
+    let stopped = stop.wait().expect_code(0).json();
+    let number = |name: &str| stopped["captured"][name].as_u64().expect("a number");
+    assert!(number("packets") >= 400 && number("lost") == 0, "{stopped}");
+    down.wait().expect_code(0);
+    lab.running.wait().expect_code(0);
+    // it reads from its own end of the FIFO, for ever
+    drop(reading);
+}
+
+#[test]
+fn removing_a_port_does_not_hold_up_the_lab() {
+    let test = "removing_a_port_does_not_hold_up_the_lab";
+    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let fifo = directory.path().join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("make a FIFO");
+    let lab = Up::start("--ports 2");
+    // a reader that does not read, and a program that does not end
+    let mut options = File::options();
+    let reader = options.read(true).write(true).open(&fifo).expect("open");
+    let words = format!("adapter capture eth1 --name {}", lab.name);
+    Running::start(command(LINKRATE, &words).arg(&fifo)).wait().expect_code(0);
+    lab.run("sut", "ping -q -c 100 -i 0.01 -s 1400 198.18.1.2").expect_code(0);
+    let mut stubborn = lab.exec("client-1", "sh -c");
+    let stubborn = Running::start(stubborn.arg("trap '' TERM; echo ready; sleep 60; sleep 60"));
+    std::thread::sleep(Duration::from_millis(500));
+
+    let removal =
+        Running::start(&mut command(LINKRATE, &format!("adapter remove eth1 --name {}", lab.name)));
+    std::thread::sleep(Duration::from_millis(200));
+    let began = Instant::now();
+    let hosts = lab.linkrate("lab show").stdout;
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(!hosts.contains("client-1"), "{hosts}");
+    // the command waits for the program, which is killed
+    removal.wait().expect_code(0);
+    assert!(began.elapsed() > Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(stubborn.wait().signal(), Some(9));
+    // a new port gets the name of the old one
+    let added = lab.linkrate("adapter add --json").json();
+    assert_eq!(added["added"]["ports"][0], "eth1", "{added}");
+    drop(reader);
+    lab.down().expect_code(0);
+}
+
+#[test]
 fn a_refused_capture_changes_no_file() {
     if !ready("a_refused_capture_changes_no_file", &[]) {
         return;
@@ -202,6 +273,8 @@ fn a_lab_under_nohup_stays_when_its_terminal_goes() {
     // as nohup(1) does
     let lab = up_after("trap '' HUP;", &name);
     lab.signal(Signal::HUP);
+    // which is a write that fails, and never an end
+    lab.signal(Signal::PIPE);
     std::thread::sleep(Duration::from_millis(1500));
     linkrate(&format!("lab show --name {name}")).expect_code(0);
     lab.signal(Signal::TERM);

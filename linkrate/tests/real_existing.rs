@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use common::machines::{Lab, SSHD, measure_the_loop, two_cpus, with_a_loop};
 use common::processes::OwnCopy;
 use common::small::{await_stored, stored};
 use common::up::ready;
-use common::{Running, has_or_skips, skip, wait_until};
+use common::{Running, command, has_or_skips, kill, skip, wait_until};
 use linkrate_study::store::RUNS_FILE;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -179,6 +180,58 @@ fn names_unreachable_hosts_with_a_remedy() {
     }
     own.expect_nothing_left();
     assert_eq!(lab.settings(), before);
+}
+
+#[test]
+fn what_ssh_says_reaches_the_terminal_as_clean_lines() {
+    let test = "what_ssh_says_reaches_the_terminal_as_clean_lines";
+    let Some(_) = needs(test, false) else { return };
+    let (machine, own) = (with_a_loop(), OwnCopy::new());
+    let ssh = own.beside("ssh");
+    let script = "#!/bin/sh\nprintf 'banner \\033]0;title\\007\\n' >&2\nyes noise | head -c 100000 >&2\n\
+                  printf 'Permission denied\\r\\n' >&2\nexit 255\n";
+    fs::write(&ssh, script).expect("write a script");
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let words = "measure --interface eth1 --client ssh:lab2 --runs 1";
+    let mut measure = command(own.program(), words);
+    let path = std::env::var("PATH").unwrap_or_default();
+    measure.env("PATH", format!("{}:{path}", own.beside("").display()));
+    machine.on(&mut measure);
+    let refused = Running::start(&mut measure).wait();
+    assert_ne!(refused.code(), Some(0));
+    let stderr = &refused.stderr;
+    assert!(!stderr.contains(|c: char| c.is_control() && c != '\n'), "{stderr:?}");
+    assert!(stderr.contains("ssh:lab2: banner \u{fffd}]0;title\u{fffd}\n"), "{stderr}");
+    assert!(stderr.contains("ssh:lab2: more lines are left out\n"), "{stderr}");
+    assert!(stderr.len() < 10_000, "{}", stderr.len());
+    let (said, reason) = (stderr.find("more lines"), stderr.find("ssh made no connection"));
+    assert!(said.is_some() && said < reason, "the reason of ssh comes first: {stderr}");
+    own.expect_nothing_left();
+}
+
+#[test]
+fn a_far_agent_that_is_killed_is_named_with_its_interface() {
+    let test = "a_far_agent_that_is_killed_is_named_with_its_interface";
+    let Some([sut, client]) = needs(test, true) else { return };
+    let (lab, own) = (Lab::start(), OwnCopy::new());
+    let before = lab.settings();
+    let words = format!(
+        "measure --interface eth1 --client ssh:lab2 --agent {} --sut-cpu {sut} --client-cpu {client} \
+         --runs 1 --time 5s --offload none --mtu 1300",
+        own.program().display()
+    );
+    let running = Running::start(&mut lab.command(&own.program(), &words));
+    kill(own.await_traffic(2)[1], Signal::KILL);
+    let stderr = running.wait().stderr;
+    for part in ["the agent of ssh:lab2", "restored eth1", "`linkrate doctor --restore`"] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    assert_ne!(lab.settings(), before, "something is to be restored");
+    let mut doctor = lab.command("ssh".as_ref(), "-o BatchMode=yes lab2");
+    let doctor = doctor.arg(format!("{} doctor --restore", own.program().display()));
+    Running::start(doctor).wait().expect_code(0);
+    assert_eq!(lab.settings(), before);
+    own.expect_nothing_left();
 }
 
 #[test]

@@ -191,6 +191,28 @@ fn an_agent_that_holds_interfaces_is_never_killed() {
 }
 
 #[test]
+fn a_signal_that_would_end_an_agent_at_once_costs_no_interface() {
+    let test = "a_signal_that_would_end_an_agent_at_once_costs_no_interface";
+    if !needs(test) {
+        return;
+    }
+    for signal in [Signal::QUIT, Signal::USR1, Signal::XCPU] {
+        let (machine, own) = (with_a_loop(), OwnCopy::new());
+        let before = settings(&machine);
+        let words = format!("--runs 100 {CHANGES}");
+        let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
+        let agents = own.await_traffic(2);
+        // it would start another agent, which would restore them
+        running.signal(Signal::STOP);
+        kill(agents[0], signal);
+        expect_restored(&machine, &before, &format!("{signal:?}"));
+        running.signal(Signal::KILL);
+        running.wait();
+        own.expect_nothing_left();
+    }
+}
+
+#[test]
 fn the_doctor_restores_after_everything_was_killed() {
     let test = "the_doctor_restores_after_everything_was_killed";
     if !needs(test) {
@@ -231,6 +253,14 @@ fn a_second_instance_on_an_interface_is_refused() {
     let holder = format!("is in use by process {}", agents[0]);
     assert!(second.stderr.contains(&holder), "{holder}: {}", second.stderr);
     assert!(second.stderr.contains("agent --stdio"), "its command: {}", second.stderr);
+    // nor by another name
+    machine.sh("ip link property add dev eth1 altname lan1");
+    let mut by_another = command(own.program(), "measure --interface lan1 --runs 1");
+    machine.on(by_another.args(["--client", "interface:eth2"]));
+    let refused = Running::start(&mut by_another).wait();
+    let reason = "lan1 is another name of interface eth1";
+    assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    machine.sh("ip link property del dev eth1 altname lan1");
     first.signal(Signal::INT);
     first.wait();
     assert_eq!(settings(&machine), before);

@@ -136,6 +136,7 @@ impl Segment {
             drivers: Vec::new(),
             member_of: None,
             thread: Arc::clone(&self.thread),
+            attached: true,
         };
         let (mut queues, mut drivers, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
         match &end.host {

@@ -65,6 +65,7 @@ impl Holdings {
             // only the first reading has the settings from before
             return Ok(());
         }
+        check_own_name(interface)?;
         let mut record = Record::lock(interface).map_err(|error| in_use(interface, error))?;
         let lent = record.lent();
         if let Some(found) = record.found() {
@@ -164,6 +165,21 @@ impl Holdings {
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<String, Held>> {
         self.0.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Refuses an alternative name: records and locks go by the name of an interface, of which it has
+/// one. A missing interface may be with a client, from which its record brings it back.
+fn check_own_name(interface: &str) -> Result<(), Refusal> {
+    let mut route = RouteSocket::open()?;
+    let Ok(link) = route.link(interface) else { return Ok(()) };
+    let links = route.links()?;
+    match links.iter().find(|entry| entry.link.index == link.index) {
+        Some(entry) if entry.name != interface => Err(Refusal {
+            reason: format!("{interface} is another name of interface {}", entry.name),
+            hint: Some(format!("name it {}", entry.name)),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -231,6 +231,8 @@ mod tests {
         client.send_to(&[&preamble.to_bytes()[..], b"x"].concat(), at).unwrap();
         client.send_to(b"", at).unwrap();
         client.send_to(&preamble.to_bytes(), at).unwrap();
+        // it waits in the queue when the socket is connected
+        stranger.send_to(b"queued", at).unwrap();
         let guard = Guard::new(5, [Ipv4Addr::LOCALHOST]);
         let introduced = await_introduction(&socket, &guard, &Control::default()).unwrap();
         assert_eq!(introduced, preamble);

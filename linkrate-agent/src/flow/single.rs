@@ -149,9 +149,12 @@ impl Server<'_> {
     ) -> io::Result<()> {
         let (request, response) = self.sizes(far_end);
         let wanted = NUMBER_BYTES + request;
+        // a wait for this connection would delay the others. With silent ones about, it is set aside
+        // at once, since many could come one after the other
+        let receive = if self.silent.is_empty() { socket::receive } else { socket::receive_now };
         let mut filled = 0;
         while filled < wanted {
-            match socket::receive(&socket, &mut self.buffer[filled..wanted]) {
+            match receive(&socket, &mut self.buffer[filled..wanted]) {
                 Ok(count) if count > 0 => filled += count,
                 Err(error) if is_passing(&error) => {
                     let bytes = self.buffer[..filled].to_vec();
@@ -330,12 +333,17 @@ mod tests {
 
     /// A responder that admits this host, and its port.
     fn responder(control: &Arc<Control>) -> (Flow, Guard, SocketAddrV4) {
+        responder_for(control, Ipv4Addr::LOCALHOST)
+    }
+
+    /// A responder that admits `client`.
+    fn responder_for(control: &Arc<Control>, client: Ipv4Addr) -> (Flow, Guard, SocketAddrV4) {
         let listener = sockets::tcp_listener(&knobs(), Ipv4Addr::LOCALHOST, 64).unwrap();
         socket::set_receive_timeout(&listener, GLANCE).unwrap();
         socket::set_send_timeout(&listener, Some(GLANCE)).unwrap();
         let far_end =
             SocketAddrV4::new(Ipv4Addr::LOCALHOST, socket::local_port(&listener).unwrap());
-        let guard = Guard::new(NONCE, [Ipv4Addr::LOCALHOST]);
+        let guard = Guard::new(NONCE, [client]);
         let theirs = guard.clone();
         let flow = Flow::spawn(format!("respond {}", 0), control, None, false, move |flow| {
             accept_and_respond(flow, &listener, sizes(), &theirs)
@@ -380,6 +388,57 @@ mod tests {
         assert_eq!(request.join(deadline).0, None);
         assert_eq!(respond.join(deadline).0, None);
         drop(silent);
+    }
+
+    #[test]
+    fn many_silent_strangers_delay_a_transaction_as_little_as_one() {
+        let control = Arc::new(Control::default());
+        let (respond, guard, far_end) = responder(&control);
+        let silent: Vec<TcpStream> =
+            (0..40).map(|_| TcpStream::connect(far_end).unwrap()).collect();
+        let request = requester(&control, far_end);
+        let begun = Instant::now();
+        control.begin();
+        wait_for(|| request.counters.transactions() >= 1);
+        assert!(begun.elapsed() < 10 * GLANCE, "{:?}", begun.elapsed());
+        control.stop();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        assert_eq!(request.join(deadline).0, None);
+        assert_eq!(respond.join(deadline).0, None);
+        drop((silent, guard));
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_silent_strangers_are_refused_at_once() {
+        let control = Arc::new(Control::default());
+        let (respond, guard, far_end) = responder(&control);
+        control.begin();
+        let begun = Instant::now();
+        let silent: Vec<TcpStream> =
+            (0..MOST_SILENT + 4).map(|_| TcpStream::connect(far_end).unwrap()).collect();
+        wait_for(|| guard.strangers.report().refused >= 4);
+        assert!(begun.elapsed() < GREETING, "{:?}", begun.elapsed());
+        assert_eq!(guard.strangers.report().refused, 4);
+        control.stop();
+        assert_eq!(respond.join(Instant::now() + Duration::from_secs(5)).0, None);
+        drop(silent);
+    }
+
+    #[test]
+    fn another_address_gets_no_response_with_the_right_number_either() {
+        let control = Arc::new(Control::default());
+        let (respond, guard, far_end) = responder_for(&control, Ipv4Addr::new(198, 51, 100, 2));
+        control.begin();
+        let mut stranger = TcpStream::connect(far_end).unwrap();
+        stranger.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        // the connection may be closed already
+        let _ = stranger.write_all(&[&NONCE.to_be_bytes()[..], &[0; 100]].concat());
+        let answered = std::io::Read::read(&mut stranger, &mut [0; 1]).unwrap_or(0);
+        assert_eq!(answered, 0, "a stranger gets no response");
+        assert_eq!(guard.strangers.report().addresses, [Ipv4Addr::LOCALHOST]);
+        assert_eq!(respond.counters.sent(), 0);
+        control.stop();
+        assert_eq!(respond.join(Instant::now() + Duration::from_secs(5)).0, None);
     }
 
     #[test]

@@ -411,7 +411,7 @@ mod tests {
     use linkrate_terms::interfaces::InterfaceAddress;
     use linkrate_terms::{BitRate, ByteSize, CpuSet, InterfaceKnobs, MessageSize};
 
-    use super::super::{Ends, ListenSpec, MeasureSpec, write_message};
+    use super::super::{Ends, Finished, ListenSpec, MeasureSpec, Strangers, write_message};
     use super::*;
 
     /// A message as a frame has it.
@@ -610,6 +610,22 @@ mod tests {
         let answer = |descriptors| decode_reply(&sent(&Reply::Tap { descriptors })).is_ok();
         assert!(answer(vec![5, 6]));
         assert!(!answer(vec![]) && !answer(vec![5, -1]) && !answer(vec![5; 257]));
+    }
+
+    #[test]
+    fn what_flows_are_said_to_have_seen_is_bounded() {
+        let answer = |steps, strangers| {
+            let addresses = vec![Ipv4Addr::LOCALHOST; strangers];
+            let strangers = Strangers { refused: 9, addresses };
+            let finished = Finished { latency: vec![(1, 1); steps], broken: None, strangers };
+            let decoded = decode_reply(&sent(&Reply::Finished(finished)));
+            decoded.map(|_| ()).map_err(|error| error.to_string())
+        };
+        let (steps, strangers) = (bounds::LATENCIES, bounds::STRANGERS);
+        assert_eq!(answer(steps, strangers), Ok(()));
+        assert_eq!(answer(steps + 1, 0).unwrap_err(), "latencies is 65537, expected at most 65536");
+        let refused = answer(0, strangers + 1).unwrap_err();
+        assert_eq!(refused, "addresses of strangers is 9, expected at most 8");
     }
 
     #[test]

@@ -53,6 +53,7 @@ impl OpenLab {
     ) -> Result<Answer, Refused> {
         let reply = match request {
             Request::StopCapture { port } => return self.stop_capture(port),
+            Request::Remove { port } => return self.remove_port(&port),
             Request::StartCapture { port, file: name } => self.start_capture(port, name, file),
             Request::Lab => Ok(Reply::Lab(self.report())),
             Request::Down => Ok(Reply::Done),
@@ -102,7 +103,6 @@ impl OpenLab {
                 }
                 Ok(Reply::Added { ports: names, clients })
             }
-            Request::Remove { port } => self.remove_port(&port).map(|()| Reply::Done),
         };
         reply.map(Answer::Now)
     }

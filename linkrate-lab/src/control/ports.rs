@@ -1,11 +1,10 @@
 //! Adding and removing ports while others carry traffic.
 
 use linkrate_study::keys::MAX_CLIENTS;
-use linkrate_sys::host::end_programs;
 use linkrate_terms::InterfaceKnobs;
 
-use super::messages::Refused;
-use super::server::{FAREWELL, OpenLab};
+use super::messages::{Refused, Reply};
+use super::server::{Answer, FAREWELL, OpenLab};
 use crate::host::typed_name;
 
 impl OpenLab {
@@ -25,14 +24,16 @@ impl OpenLab {
         let port = segment.ports[0].interface.clone();
         let clients = self.testbed.add(segment, &self.options)?;
         if let Err(error) = self.testbed.set_port_knobs(&port, &InterfaceKnobs::default()) {
-            self.testbed.remove(&port);
+            // nobody has started a program on its clients
+            drop(self.testbed.remove(&port));
             return Err(error.into());
         }
         Ok((port, clients.iter().map(|name| typed_name(name)).collect()))
     }
 
-    /// Removes the segment of a port: the port with its clients, and other ports there.
-    pub(super) fn remove_port(&mut self, port: &str) -> Result<(), Refused> {
+    /// Removes the segment of a port: the port with its clients, and other ports there. The reply
+    /// waits until programs on these clients have ended and files have the captured packets.
+    pub(super) fn remove_port(&mut self, port: &str) -> Result<Answer, Refused> {
         let found = self.port(port)?;
         let (of_sut, ports) = (found.segment_name(), found.sut_ports());
         if !found.is_of_sut() {
@@ -43,14 +44,13 @@ impl OpenLab {
         }
         let mut gone = found.client_ports();
         gone.extend(ports.iter().cloned());
-        let behind =
-            self.testbed.clients.iter().filter(|client| ports.contains(&client.sut_interface));
-        let hosts: Vec<u32> = behind.map(|client| client.host.pid()).collect();
-        end_programs(&hosts, FAREWELL);
-        self.testbed.remove(port);
+        let removed = self.testbed.remove(port);
         self.asked.retain(|port, _| !ports.contains(port));
         self.faults.remove(&of_sut);
         self.captures.retain(|captured, _| !gone.contains(captured));
-        Ok(())
+        Ok(Answer::Later(Box::new(move || {
+            removed.finish(FAREWELL);
+            Reply::Done
+        })))
     }
 }

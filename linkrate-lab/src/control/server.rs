@@ -6,7 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitStatus;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use linkrate_sys::host::end_programs;
 use linkrate_sys::host::join::{Guest, user};
@@ -33,6 +34,13 @@ const GLANCE: Duration = Duration::from_millis(500);
 /// How long programs may take to end when their host goes.
 pub(super) const FAREWELL: Duration = Duration::from_secs(4);
 
+/// How long requests that are being finished may take when the lab ends: programs on hosts that were
+/// removed, and files of captures.
+const FINISHING: Duration = Duration::from_secs(8);
+
+/// How often the end of a lab looks at them.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// A lab that is up.
 #[derive(Debug)]
 pub struct OpenLab {
@@ -49,6 +57,8 @@ pub struct OpenLab {
     pub(super) captures: BTreeMap<String, String>,
     socket: LabSocket,
     callers: Vec<Caller>,
+    /// Threads that finish a request.
+    finishing: Vec<JoinHandle<()>>,
     _seat: Seat,
 }
 
@@ -74,6 +84,12 @@ impl Drop for OpenLab {
         let clients = self.testbed.clients.iter().map(|client| client.host.pid());
         let hosts: Vec<u32> = clients.chain([self.testbed.sut.pid()]).collect();
         end_programs(&hosts, FAREWELL);
+        // what a file or a command still gets, it gets before this process ends
+        let deadline = Instant::now() + FINISHING;
+        while self.finishing.iter().any(|thread| !thread.is_finished()) && Instant::now() < deadline
+        {
+            std::thread::sleep(LOOK);
+        }
     }
 }
 
@@ -110,6 +126,7 @@ impl OpenLab {
             captures: BTreeMap::new(),
             socket,
             callers: Vec::new(),
+            finishing: Vec::new(),
             _seat: seat,
         };
         for port in lab.testbed.sut_interfaces(usize::MAX) {
@@ -213,10 +230,12 @@ impl OpenLab {
         match answer.unwrap_or_else(|refused| Answer::Now(Reply::Refused(refused))) {
             Answer::Now(reply) => reply_to.send(&reply),
             Answer::Later(reply) => {
+                self.finishing.retain(|thread| !thread.is_finished());
                 // without a thread the command sees the end of the connection
-                let _ = std::thread::Builder::new()
+                let started = std::thread::Builder::new()
                     .name("reply".to_owned())
                     .spawn(move || reply_to.send(&reply()));
+                self.finishing.extend(started);
             }
         }
         down

@@ -10,11 +10,11 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use linkrate_agent::protocol::{PROTOCOL_VERSION, Refusal};
-use linkrate_sys::host::{Isolation, Life, spawn_for};
+use linkrate_sys::host::{Isolation, Life, spawn_heard};
 use linkrate_sys::shell;
 use linkrate_terms::CpuSet;
 
-use super::Reach;
+use super::{Reach, Words};
 use crate::connection::AgentError;
 use crate::error::LabError;
 use crate::host::Host;
@@ -66,18 +66,25 @@ impl Reach for Ssh<'_> {
         arguments.extend(["--", self.destination, &command].map(OsStr::new));
         // ssh holds nothing itself: without it, the far agent's input ends, and it restores
         let life = Life::WithItsInput { patience: PATIENCE, holds: false };
-        let spawned = spawn_for(life, Path::new(SSH), &arguments, Isolation::None);
-        let process = spawned.map_err(|error| LabError::CannotMeasure {
+        let spawned = spawn_heard(life, Path::new(SSH), &arguments, Isolation::None);
+        let (process, heard) = spawned.map_err(|error| LabError::CannotMeasure {
             what: format!("{name}: {error}"),
             hint: Some("install the package openssh-client".to_owned()),
         })?;
-        let mut host = Host::greet(name, process, options).map_err(|failed| match *failed {
-            (AgentError::Interrupted, _) => AgentError::Interrupted.into(),
-            (error, mut process) => {
-                let status = process.end(PATIENCE).ok();
-                explained(name, self.destination, self.program, &error, status)
+        let words = Words::pass_on(name, heard)?;
+        let mut host = match Host::greet(name, process, options) {
+            Ok(host) => host.with_words(words),
+            Err(failed) => {
+                let (error, mut carrier) = *failed;
+                if matches!(error, AgentError::Interrupted) {
+                    return Err(error.into());
+                }
+                let status = carrier.end().ok();
+                // the reason may be among them
+                words.finish();
+                return Err(explained(name, self.destination, self.program, &error, status));
             }
-        })?;
+        };
         let all = host.hello.online_cpus.clone();
         host.place(self.cpus.unwrap_or(&all))?;
         Ok(host)

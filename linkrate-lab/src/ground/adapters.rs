@@ -14,8 +14,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use linkrate_adapter::{
-    AdapterError, Bus, DeviceSpec, DeviceThreads, DriverThreads, HostSide, LinkLaw, Port, PortLink,
-    PortSpec, Priority, Snapshot, since,
+    AdapterError, Bus, CaptureEnding, DeviceSpec, DeviceThreads, DriverThreads, HostSide, LinkLaw,
+    Port, PortLink, PortSpec, Priority, Snapshot, since,
 };
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_study::belief::{RateSeen, Strayed};
@@ -113,9 +113,17 @@ impl Adapters {
         self.buses.iter().map(|bus| bus.busy_ns()).collect()
     }
 
-    /// Removes the segment of a port or aggregate, with all its ports and their interfaces.
-    pub(crate) fn remove(&mut self, interface: &str) {
-        self.segments.retain(|segment| !segment.topology.has_interface(interface));
+    /// Removes the segment of a port or aggregate, with all its ports and their interfaces. Returns the
+    /// captures that were on, whose files may take longer.
+    pub(crate) fn remove(&mut self, interface: &str) -> Vec<CaptureEnding> {
+        let has = |segment: &Segment| segment.topology.has_interface(interface);
+        let Some(at) = self.segments.iter().position(has) else { return Vec::new() };
+        let Segment { ports, clients, joined, aggregate, .. } = self.segments.remove(at);
+        let ports = ports.into_iter().map(|end| end.port).chain(clients);
+        let captures = ports.filter_map(Port::remove).collect();
+        // the aggregate and the fabric end after their ports
+        drop((aggregate, joined));
+        captures
     }
 
     /// Sets knobs on ports of the system under test: on the port, on its interface in the kernel, and

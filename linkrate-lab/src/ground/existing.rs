@@ -77,6 +77,20 @@ pub(crate) fn build(
             hosts.push((host, end, &segment.ports[0].interface));
         }
     }
+    join(sut, hosts, &names, placement)
+}
+
+/// Finds the paths between the system under test and its clients, each with its far end and the
+/// interface that leads to it.
+///
+/// # Errors
+/// As [`build`].
+pub(crate) fn join(
+    mut sut: Host,
+    hosts: Vec<(Host, &FarEnd, &String)>,
+    names: &[String],
+    placement: &Placement,
+) -> Result<Built, LabError> {
     let mut existing = Existing { sut: Vec::new(), clients: Vec::new(), warnings: Vec::new() };
     let mut clients = Vec::new();
     for (mut host, end, sut_interface) in hosts {
@@ -94,7 +108,7 @@ pub(crate) fn build(
             address: path.address,
         });
     }
-    for name in &names {
+    for name in names {
         await_link(&mut sut, name)?;
         let facts = describe(&mut sut, name)?;
         if facts.half_duplex {
@@ -109,7 +123,7 @@ pub(crate) fn build(
         existing.clients.push(describe(&mut client.host, &client.interface)?);
     }
     let receive_steering =
-        steer::steer(&mut sut, &mut clients, &names, placement, &mut existing.warnings)?;
+        steer::steer(&mut sut, &mut clients, names, placement, &mut existing.warnings)?;
     let ground = Ground::Existing(existing);
     Ok(Built { ground, sut, clients, namespaces: None, receive_steering })
 }

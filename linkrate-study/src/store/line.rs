@@ -100,6 +100,13 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_no_reader_takes_is_not_written() {
+        let long = fixture::run(0, 0, None, fixture::failed(&"x".repeat(MAX_LINE_BYTES as usize)));
+        let reason = encode(&long).unwrap_err();
+        assert!(reason.ends_with("the most is 16777216"), "{reason}");
+    }
+
+    #[test]
     fn the_reason_names_the_error() {
         let line = encode(&fixture::run(0, 0, None, fixture::failed("x"))).unwrap();
         let text = String::from_utf8(line).unwrap();

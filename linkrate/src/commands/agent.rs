@@ -6,10 +6,30 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use linkrate_agent::duty::Duty;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::process::Signal;
 
 use crate::args::AgentArgs;
 use crate::exit::{Exit, Failure};
+
+/// The signals that would end the process at once. Missing: SIGKILL, which cannot be handled; those
+/// of a fault, after which nothing can be relied on; SIGPIPE, which every Rust program ignores.
+const ENDING: [Signal; 15] = [
+    Signal::TERM,
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::ABORT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::XCPU,
+    Signal::XFSZ,
+    Signal::IO,
+    Signal::POWER,
+    Signal::STKFLT,
+];
 
 /// Serves one controller on standard input and output.
 pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
@@ -24,9 +44,9 @@ pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
     let _ = rustix::process::setsid();
     // after a signal the agent restores the settings that it changed, and then ends
     let (signals, signalled) = UnixStream::pair().map_err(failed("signals"))?;
-    for signal in [SIGTERM, SIGHUP, SIGINT] {
+    for signal in ENDING {
         let signalled = signalled.try_clone().map_err(failed("signals"))?;
-        signal_hook::low_level::pipe::register(signal, signalled)
+        signal_hook::low_level::pipe::register(signal.as_raw(), signalled)
             .map_err(failed("signal handlers"))?;
     }
     let duty = match arguments {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use linkrate_sys::sock_diag;
 use linkrate_sys::tree::Tree;
+use linkrate_terms::clean;
 
 use crate::tuning::facts::{Host, Process};
 
@@ -41,11 +42,34 @@ fn owner(pid: u32, wanted: &BTreeSet<u32>, tree: &Tree) -> Option<Process> {
     }
     let status = tree.text(format!("/proc/{pid}/status"))?;
     let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    // its owner chose it
     let name = tree.text(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = clean::line(&name).into_owned();
     Some(Process { pid, name, cpus: cpus.trim().parse().ok()?, sockets })
 }
 
 /// `socket:[12345]`.
 fn socket_inode(target: &str) -> Option<u32> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_process_does_not_drive_a_terminal() {
+        let root = std::env::temp_dir().join(format!("linkrate-owner-{}", std::process::id()));
+        let process = root.join("proc/777");
+        fs::create_dir_all(process.join("fd")).unwrap();
+        symlink("socket:[12345]", process.join("fd/3")).unwrap();
+        fs::write(process.join("status"), "Cpus_allowed_list:\t0-3\n").unwrap();
+        fs::write(process.join("comm"), "\u{1b}[2Jx\n").unwrap();
+        let found = owner(777, &[12345].into(), &Tree::below(&root)).unwrap();
+        assert_eq!((found.name.as_str(), found.sockets), ("\u{fffd}[2Jx", vec![12345]));
+        fs::remove_dir_all(root).unwrap();
+    }
 }

@@ -1,0 +1,106 @@
+//! The standard error of a far end: messages of `ssh`, of a shell and of the agent there. Each line
+//! reaches the terminal cleaned, cut, and with the name of the host. The number of lines is bounded.
+
+use std::io::{self, Read};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use linkrate_agent::protocol::cleaned;
+use linkrate_sys::tell;
+
+/// The most lines of one far end. What follows is read and left out.
+const MOST_LINES: usize = 100;
+
+/// The most bytes of a line that are kept.
+const LINE_BYTES: usize = 4096;
+
+/// How long the last lines may take to arrive after the end of `ssh`. A master connection of `ssh`
+/// that stays in the background keeps standard error open.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often a wait for them looks.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// The thread that passes lines on.
+#[derive(Debug)]
+pub(crate) struct Words(JoinHandle<()>);
+
+impl Words {
+    /// Passes on the lines from `heard` until its end.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn pass_on(host: &str, heard: impl Read + Send + 'static) -> io::Result<Self> {
+        let host = host.to_owned();
+        let pass = move || lines(heard, |line| tell::line(format_args!("{host}: {line}")));
+        std::thread::Builder::new().name("words".to_owned()).spawn(pass).map(Self)
+    }
+
+    /// Waits for the last lines of a far end that has ended.
+    pub(crate) fn finish(self) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.0.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(GLANCE);
+        }
+    }
+}
+
+/// Calls `tell` with each line that is not empty.
+fn lines(mut from: impl Read, mut tell: impl FnMut(&str)) {
+    let mut told = 0;
+    let mut end = |line: &mut Vec<u8>| {
+        let text = cleaned(String::from_utf8_lossy(line).trim_end());
+        line.clear();
+        if text.is_empty() || told > MOST_LINES {
+            return;
+        }
+        told += 1;
+        match told > MOST_LINES {
+            true => tell("more lines are left out"),
+            false => tell(&text),
+        }
+    };
+    let (mut line, mut part) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = match from.read(&mut part) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        for byte in &part[..count] {
+            match byte {
+                b'\n' => end(&mut line),
+                byte if line.len() < LINE_BYTES => line.push(*byte),
+                _ => {}
+            }
+        }
+    }
+    end(&mut line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(bytes: &[u8]) -> Vec<String> {
+        let mut told = Vec::new();
+        lines(bytes, |line| told.push(line.to_owned()));
+        told
+    }
+
+    #[test]
+    fn lines_are_cleaned_and_cut() {
+        let bytes = b"\x1b[2Jred\r\n\n  \n\xff\x9b\xe2\x80\xae\nend";
+        assert_eq!(told(bytes), ["\u{fffd}[2Jred", "\u{fffd}\u{fffd}\u{fffd}", "end"]);
+        let long = told(&vec![b'x'; 1 << 20]);
+        assert!(long.len() == 1 && long[0].chars().count() == 1024, "{}", long[0].len());
+    }
+
+    #[test]
+    fn many_lines_are_read_to_the_end_and_left_out() {
+        let told = told(&b"line\n".repeat(100_000));
+        assert_eq!(told.len(), MOST_LINES + 1);
+        assert_eq!(told[MOST_LINES], "more lines are left out");
+    }
+}
