@@ -235,6 +235,8 @@ impl Group {
         let mut active = 0;
         for candidate in &candidates {
             let selection = match refusal(&chosen, &candidate.set) {
+                // once it is out, this is why it stays out
+                Some(_) if !candidate.is_current => Selection::Unselected(Reason::PartnerSilent),
                 Some(reason) => Selection::Unselected(reason),
                 None if active < self.settings.most_active => {
                     active += 1;
