@@ -12,7 +12,7 @@ use std::time::Duration;
 use ends::{GIGABIT, KEY, id, joined, ms, seconds, settings};
 use linkrate_wire::control::lacp::Information;
 use linkrate_wire::machine::lacp::{
-    Event, GroupSettings, Link, Notice, Reason, Selection, mux, receive,
+    Action, Event, GroupSettings, Link, Notice, Reason, Selection, mux, receive,
 };
 use lone::{Lone, READY, all_ready, partner};
 use pair::Wire;
@@ -78,6 +78,29 @@ fn a_standby_port_takes_over_at_once() {
     lone.event(Event::SetGroup { key: KEY, settings: at_most(9) });
     lone.hear_for(seconds(3), &all_ready(3));
     assert_eq!(lone.distributing(), [1, 2, 3]);
+}
+
+/// The better port waits as standby, so that the aggregate is not without a port meanwhile.
+#[test]
+fn a_better_port_displaces_another_without_a_gap() {
+    let mut lone = Lone::with_partner(2, at_most(1));
+    assert_eq!(lone.distributing(), [1]);
+    lone.down(1);
+    assert_eq!(lone.distributing(), [2]);
+    lone.up(1, GIGABIT);
+    for _ in 0..3 {
+        lone.hear_for(ms(500), &all_ready(2));
+        assert_eq!(lone.distributing(), [2], "at {:?}", lone.now);
+    }
+    lone.hear_for(seconds(1), &all_ready(2));
+    assert_eq!(lone.distributing(), [1]);
+    let ended = lone.actions.iter().rev().find_map(|(at, action)| {
+        matches!(action, Action::Distributing { port: 2, on: false, .. }).then_some(*at)
+    });
+    let began = lone.actions.iter().rev().find_map(|(at, action)| {
+        matches!(action, Action::Distributing { port: 1, on: true, .. }).then_some(*at)
+    });
+    assert_eq!(ended, began, "in the same moment");
 }
 
 /// One way of link 1 is dead: the first end hears nothing there, and cannot use it. The other end

@@ -246,15 +246,14 @@ impl System {
                 port.follow_selection(Selection::Unselected(Reason::NoGroup));
             }
         }
-        for (key, group) in &mut self.groups {
-            let before = group.chosen;
-            let ports = self.ports.values_mut().filter(|port| port.actor.key == *key);
-            let selections = group.select(now, ports);
-            for (number, selection) in selections {
-                if let Some(port) = self.ports.get_mut(&number) {
-                    port.follow_selection(selection);
-                }
+        let chosen: Vec<_> = self.groups.values().map(|group| group.chosen).collect();
+        // again, because a port that makes way for a better one may have been what kept the partner
+        for _ in 0..=self.ports.len() {
+            if !self.select(now, actions) {
+                break;
             }
+        }
+        for (before, (key, group)) in chosen.iter().zip(&self.groups) {
             let partner = |set: &selection::Set| (set.system, set.key);
             let (from, to) = (before.as_ref().map(partner), group.chosen.as_ref().map(partner));
             if from != to {
@@ -262,15 +261,28 @@ impl System {
                 actions.push(Action::Notice(notice));
             }
         }
-        for port in self.ports.values_mut() {
-            port.settle_mux(now, false, actions);
-        }
         self.attach(now, actions);
         for port in self.ports.values_mut() {
             port.finish(now, actions);
         }
         self.settled = now;
         self.set_due();
+    }
+
+    /// Selects the ports of each group once. Says whether that changed something.
+    fn select(&mut self, now: Duration, actions: &mut Vec<Action>) -> bool {
+        let mut changed = false;
+        for (key, group) in &mut self.groups {
+            let ports = self.ports.values_mut().filter(|port| port.actor.key == *key);
+            for (number, selection) in group.select(now, ports) {
+                if let Some(port) = self.ports.get_mut(&number) {
+                    changed |= port.selection != selection;
+                    port.follow_selection(selection);
+                }
+            }
+        }
+        self.ports.values_mut().for_each(|port| port.settle_mux(now, false, actions));
+        changed
     }
 
     fn set_due(&mut self) {

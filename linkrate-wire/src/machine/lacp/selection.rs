@@ -8,7 +8,8 @@
 //!
 //! Of the set at most so many ports are active, and the others are standby. The system with the
 //! better identifier decides which, by its port identifiers, and the other follows (6.7.1). Ports on
-//! which the partner does not know this end come last: the partner cannot use them.
+//! which the partner does not know this end come last: the partner cannot use them. A port that has
+//! yet to wait before it can be attached waits as standby, and does not displace one in use until then.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -139,11 +140,13 @@ struct Candidate {
     is_current: bool,
     /// Frames are taken in.
     in_use: bool,
+    /// It has yet to wait before it can be attached.
+    waits: bool,
 }
 
 impl Candidate {
     /// The candidate that a port is, or the reason why it is none.
-    fn of(port: &Port, link: Link) -> Result<Self, Reason> {
+    fn of(now: Duration, port: &Port, link: Link) -> Result<Self, Reason> {
         let (actor, partner) = (port.actor, port.partner);
         if port.settings.retired {
             return Err(Reason::Retired);
@@ -175,15 +178,16 @@ impl Candidate {
             known_to_partner: port.is_known_to_partner(),
             is_current: port.receive.state == receive::State::Current,
             in_use: actor.state.collecting,
+            waits: !actor.state.synchronization && port.mux.ready_at().is_none_or(|at| at > now),
         })
     }
 
     /// The place among the ports of a set: the first are active.
-    fn place(&self) -> (bool, PortId, PortId) {
+    fn place(&self) -> (bool, bool, PortId, PortId) {
         let (own, other) = (self.actor.port, self.partner.port);
         let decides = self.actor.system < self.partner.system;
         let (first, second) = if decides { (own, other) } else { (other, own) };
-        (!self.known_to_partner, first, second)
+        (!self.known_to_partner, self.waits, first, second)
     }
 
     /// The link as both ends see it.
@@ -212,7 +216,7 @@ impl Group {
         for port in ports {
             let number = port.number();
             let candidate = port.link.ok_or(Reason::LinkDown);
-            match candidate.and_then(|link| Candidate::of(port, link)) {
+            match candidate.and_then(|link| Candidate::of(now, port, link)) {
                 Err(reason) => selections.push((number, Selection::Unselected(reason))),
                 Ok(candidate) => match self.hold(now, port) {
                     None => candidates.push(candidate),
@@ -235,6 +239,8 @@ impl Group {
         let mut active = 0;
         for candidate in &candidates {
             let selection = match refusal(&chosen, &candidate.set) {
+                // once it is out, this is why it stays out
+                Some(_) if !candidate.is_current => Selection::Unselected(Reason::PartnerSilent),
                 Some(reason) => Selection::Unselected(reason),
                 None if active < self.settings.most_active => {
                     active += 1;
