@@ -7,15 +7,20 @@
 //!
 //! - [`arp`]: the Ethernet address of an IPv4 address
 //! - [`bfd`]: whether a member link of an aggregate carries frames both ways
+//! - [`lan_monitor`]: polls between the ports of a failover group
+//! - [`nd`]: the Ethernet address of an IPv6 address, after a move
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
 
 pub mod arp;
 pub mod bfd;
+pub mod lan_monitor;
+pub mod nd;
 mod reader;
 pub mod slow;
 
 pub use arp::Arp;
 pub use bfd::Bfd;
+pub use lan_monitor::Poll;
 pub use slow::Slow;
 
 use crate::frame::link::ETHERNET;
@@ -28,6 +33,8 @@ pub enum Control<'a> {
     Arp(Arp),
     /// Forwarding detection on a member link.
     Bfd(Bfd),
+    /// A poll of a failover group.
+    Poll(Poll),
     /// A slow protocol.
     Slow(Slow<'a>),
 }
@@ -47,6 +54,7 @@ impl<'a> Control<'a> {
                 Ok(Some(Self::Slow(Slow::read(frame, at)?)))
             }
             ipv4::ETHER_TYPE | ipv6::ETHER_TYPE => Ok(Bfd::of(frame, headers)?.map(Self::Bfd)),
+            lan_monitor::ETHER_TYPE => Ok(Poll::read(frame, at)?.map(Self::Poll)),
             _ => Ok(None),
         }
     }

@@ -12,6 +12,7 @@
 //! ```
 
 pub mod bfd;
+pub mod lan_monitor;
 
 use std::time::Duration;
 
