@@ -5,7 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use linkrate_wire::control::nd::Advertisement;
-use linkrate_wire::control::{Arp, Bfd, Control, Poll, Slow, arp};
+use linkrate_wire::control::slow::Subtype;
+use linkrate_wire::control::{Arp, Bfd, Control, Lacpdu, Marker, Poll, Slow, arp};
 use linkrate_wire::frame::{Headers, MacAddress};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -15,6 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(message) = Slow::parse(bytes) {
         assert_eq!(message.emit(), bytes);
+        slow_reads_back(&message);
     }
     if let Ok(message) = Bfd::parse(bytes) {
         assert_eq!(Bfd::parse(&message.emit()), Ok(message));
@@ -37,7 +39,10 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(Some(Control::Arp(arp))) => arp_reads_back(&arp, message),
         Ok(Some(Control::Bfd(bfd))) => assert_eq!(Bfd::parse(message), Ok(bfd)),
         Ok(Some(Control::Poll(poll))) => assert_eq!(Poll::parse(message), Ok(Some(poll))),
-        Ok(Some(Control::Slow(slow))) => assert_eq!(slow.emit(), message),
+        Ok(Some(Control::Slow(slow))) => {
+            assert_eq!(slow.emit(), message);
+            slow_reads_back(&slow);
+        }
         Ok(None) => {}
         // the TTL of a micro-BFD packet is the one field before the message that is looked at
         Err(error) if error.field == "TTL of a BFD packet" => assert!(error.at < headers.payload),
@@ -50,5 +55,23 @@ fn arp_reads_back(message: &Arp, bytes: &[u8]) {
     if let Some(answer) = message.answer(MacAddress([2, 0, 0, 0, 0, 9])) {
         assert_eq!(Arp::parse(&answer.emit()), Ok(answer));
         assert_eq!((answer.sender.ip, answer.target), (message.target.ip, message.sender));
+    }
+}
+
+/// Fields that a decoder does not look at are not kept, so the PDU is what reads back.
+fn slow_reads_back(message: &Slow<'_>) {
+    match message.subtype {
+        Subtype::Lacp => {
+            if let Ok(pdu) = Lacpdu::parse(message.data) {
+                assert_eq!(Lacpdu::parse(&pdu.emit()[1..]), Ok(pdu));
+                assert!(pdu.emit()[..2] == [1, message.data[0]]);
+            }
+        }
+        Subtype::Marker => {
+            if let Ok(pdu) = Marker::parse(message.data) {
+                assert_eq!(Marker::parse(&pdu.emit()[1..]), Ok(pdu));
+            }
+        }
+        _ => {}
     }
 }

@@ -64,6 +64,8 @@ counters! {
         malformed = "switchDropMalformed",
         /// Frames from the port whose check sequence was wrong.
         fcs = "switchDropFcs",
+        /// Frames from the port that its group does not collect.
+        uncollected = "switchDropNotCollecting",
         /// Frames to the port for which its queue had no room.
         full = "switchDropQueueFull",
         /// Frames from the port that were dropped: the memory for frames under way was full.

@@ -166,7 +166,7 @@ mod tests {
     impl fabric::Fabric for Broken {
         fn attach(&mut self, _port: usize, _link: LinkSpec) {}
         fn detach(&mut self, _port: usize) {}
-        fn set_rate(&mut self, _port: usize, _rate: Option<BitRate>) {}
+        fn set_link(&mut self, _port: usize, _rate: Option<BitRate>, _up: bool) {}
         fn enter(&mut self, _from: usize, _burst: Burst, _at_ps: u64) {}
         fn forward(&mut self, _now_ps: u64) -> bool {
             panic!("this fabric is broken")

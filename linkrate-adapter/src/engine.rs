@@ -17,9 +17,9 @@ use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use crate::clock::{DeviceClock, PS_PER_US};
 use crate::counters::SwitchCounters;
 use crate::device::Device;
-use crate::fabric::Fabric;
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
+use crate::fabric::{Fabric, GroupSpec};
 use crate::interface::waker::Waker;
 use crate::segment::{Segment, earlier};
 
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Faults(usize, Box<Faults>),
     /// The VLANs of a port of a segment's switch, and where it counts.
     Vlans(usize, usize, Vlans, Arc<SwitchCounters>),
+    /// A group of the ports of a segment's switch.
+    Group(usize, usize, Option<Box<GroupSpec>>),
     /// The end.
     End,
 }
@@ -157,6 +159,11 @@ impl Engine {
                 Ok(Command::Vlans(segment, port, vlans, counters)) => {
                     if let Some(segment) = self.segment(segment) {
                         segment.set_vlans(port, vlans, counters);
+                    }
+                }
+                Ok(Command::Group(segment, number, group)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        segment.set_group(number, group.map(|group| *group));
                     }
                 }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return Ok(false),

@@ -48,6 +48,14 @@ pub enum AdapterError {
         /// The thread and the reason.
         why: String,
     },
+    /// Ports of an aggregate carry no traffic.
+    #[error("aggregate {name} carries no traffic on {ports}")]
+    Idle {
+        /// The aggregate.
+        name: String,
+        /// The ports with their reasons.
+        ports: String,
+    },
     /// The device did not answer a request for settings.
     #[error("the device of port {name} did not acknowledge its settings")]
     NotAcknowledged {

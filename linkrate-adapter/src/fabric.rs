@@ -14,6 +14,7 @@ use linkrate_terms::{BitRate, topology};
 pub(crate) use cable::Cable;
 pub(crate) use flight::Flight;
 pub(crate) use switch::Switch;
+pub use switch::groups::GroupSpec;
 
 use crate::counters::SwitchCounters;
 use crate::frame::Burst;
@@ -45,8 +46,12 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     /// Removes a port and everything on its way to it.
     fn detach(&mut self, port: usize);
 
-    /// Lets the link to a port run at another rate.
-    fn set_rate(&mut self, port: usize, rate: Option<BitRate>);
+    /// The link to a port runs at another rate, or has got or lost its carrier.
+    fn set_link(&mut self, port: usize, rate: Option<BitRate>, up: bool);
+
+    /// Makes ports a group that leads to one aggregate, changes the group, or removes it. A fabric
+    /// without groups ignores it.
+    fn set_group(&mut self, _number: usize, _group: Option<GroupSpec>) {}
 
     /// Makes a port a member of other VLANs, and lets it count there. A fabric without VLANs
     /// ignores it.

@@ -6,8 +6,9 @@
 //! for its driver as it does with hardware. On a client nothing is measured: there the device
 //! thread itself reads and writes the TAP (`polled`), without a thread to wake.
 
-pub mod driver;
+pub(crate) mod driver;
 pub(crate) mod driver_threads;
+pub(crate) mod lane;
 pub(crate) mod moderation;
 pub(crate) mod napi;
 pub(crate) mod polled;
@@ -20,13 +21,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use linkrate_sys::tap;
+use linkrate_sys::tap::{self, Offloads};
 use linkrate_terms::PortKnobs;
 use linkrate_wire::steering::Progress;
 use rtrb::{Consumer, Producer};
 
-use driver::{SteeringUpdate, learns};
 pub use driver_threads::DriverThreads;
+use lane::{SteeringUpdate, learns};
 pub use napi::Priority;
 use polled::Polled;
 use rings::{QueueShared, RxDescriptor, TxDescriptor};
@@ -88,6 +89,15 @@ impl InterfaceShared {
     pub fn set_carrier(&self, up: bool) -> linkrate_sys::error::SysResult<()> {
         // the interface has one carrier for all its queues
         self.taps.first().map_or(Ok(()), |tap| tap::set_carrier(tap, up))
+    }
+
+    /// Sets the offloads that the host's interface may use.
+    ///
+    /// # Errors
+    /// When the TAP is gone.
+    pub fn set_offloads(&self, offloads: Offloads) -> linkrate_sys::error::SysResult<()> {
+        // the interface has one set for all its queues
+        self.taps.first().map_or(Ok(()), |tap| tap::set_offloads(tap, offloads))
     }
 
     /// Queue pairs of the interface.

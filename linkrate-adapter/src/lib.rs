@@ -23,6 +23,7 @@
 // printing panics when nobody reads: lines to the person go through linkrate_sys::tell
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod aggregate;
 pub mod bus;
 pub mod capture;
 pub mod clock;
@@ -42,6 +43,7 @@ mod segment;
 pub mod settings;
 mod threads;
 
+pub use aggregate::{Aggregate, AggregateSpec};
 pub use bus::Bus;
 pub use capture::{CaptureEnding, CaptureTotal};
 pub use counters::{Snapshot, since};

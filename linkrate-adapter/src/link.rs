@@ -40,7 +40,7 @@ pub struct LinkShared {
     law: LinkLaw,
     up: AtomicBool,
     rate: Mutex<Option<BitRate>>,
-    /// Grows with every change of the rate.
+    /// Grows with every change of the rate or the state.
     changes: AtomicU64,
     /// What the device counts of the link.
     pub counters: LinkCounters,
@@ -72,6 +72,7 @@ impl LinkShared {
     /// Takes the link down or up.
     pub(crate) fn set_up(&self, up: bool) {
         self.up.store(up, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Bits per second of the link; `None` where nothing takes any time.
@@ -106,7 +107,7 @@ impl Link {
         Self { shared, spec, changes: 0, line: spec.line(), in_busy_ps: 0 }
     }
 
-    /// Takes up a rate that was changed. True if it was.
+    /// Takes up a rate or a state that was changed. True if one was.
     pub(crate) fn refresh(&mut self) -> bool {
         let changes = self.shared.changes.load(Ordering::Acquire);
         if changes == self.changes {

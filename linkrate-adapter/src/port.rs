@@ -13,6 +13,7 @@ use std::time::Duration;
 use linkrate_terms::PortKnobs;
 
 use crate::AdapterError;
+use crate::aggregate::Aggregate;
 use crate::capture::{CaptureEnding, CaptureSlot};
 use crate::counters::{Counter, DeviceCounters, DriverCounters, Snapshot};
 use crate::device_threads::DeviceThread;
@@ -106,6 +107,8 @@ pub struct Port {
     switch: Vec<SwitchEnd>,
     /// Its queues that driver threads serve.
     drivers: Vec<driver_threads::Polled>,
+    /// The aggregate whose drivers serve it, and its number there.
+    member_of: Option<(Arc<Aggregate>, usize)>,
     thread: Arc<DeviceThread>,
 }
 
@@ -136,7 +139,8 @@ impl Port {
         let of_driver = || self.drivers.iter().find_map(driver_threads::Polled::why_ended);
         let of_interface =
             || self.shared.interface.is_broken().then(|| "its interface is gone".to_owned());
-        self.thread.why_ended().or_else(of_driver).or_else(of_interface)
+        let of_aggregate = || self.member_of.as_ref().and_then(|(of, _)| of.broken());
+        self.thread.why_ended().or_else(of_driver).or_else(of_interface).or_else(of_aggregate)
     }
 
     /// Requests settings while traffic flows.
@@ -193,6 +197,9 @@ impl Drop for Port {
     fn drop(&mut self) {
         // driver threads release its queues
         self.drivers.clear();
+        if let Some((aggregate, number)) = &self.member_of {
+            aggregate.remove(*number);
+        }
         // after its answer, the device thread holds no handle of the TAP
         let (answer, answered) = sync_channel(1);
         if self.thread.tell(Command::Detach(self.place, answer)).is_ok() {

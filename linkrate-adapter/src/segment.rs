@@ -8,7 +8,7 @@ use crate::counters::SwitchCounters;
 use crate::device::Device;
 use crate::fabric::faults::{FaultInjector, Faults};
 use crate::fabric::vlans::Vlans;
-use crate::fabric::{Fabric, Flight};
+use crate::fabric::{Fabric, Flight, GroupSpec};
 use crate::frame::Burst;
 use crate::link::Link;
 
@@ -65,6 +65,10 @@ impl Segment {
         self.fabric.set_vlans(port, vlans, counters);
     }
 
+    pub(crate) fn set_group(&mut self, number: usize, group: Option<GroupSpec>) {
+        self.fabric.set_group(number, group);
+    }
+
     /// The device of that number.
     pub(crate) fn device(&mut self, number: usize) -> Option<&mut dyn Device> {
         match self.stations.get_mut(number) {
@@ -84,7 +88,9 @@ impl Segment {
         let Self { fabric, faults, stations } = self;
         let mut any = false;
         for Station { device, ports } in stations.iter_mut().flatten() {
-            device.refresh(&mut |link, state: &Link| fabric.set_rate(ports[link], state.rate()));
+            device.refresh(&mut |link, state: &Link| {
+                fabric.set_link(ports[link], state.rate(), state.shared.is_up());
+            });
             any |= device.transmit(now_ps, &mut into(fabric.as_mut(), faults, ports));
         }
         any |= fabric.forward(now_ps);

@@ -1,8 +1,8 @@
-//! The settings of a port: the requested settings, and the settings that its device has applied.
+//! The settings of a port or of an aggregate: the requested settings, and the applied settings.
 //!
-//! A request is not an effect. The device takes a request up in its next turn, and acknowledges the
-//! settings that it works with from then on. A reader gets the acknowledged settings, and never the
-//! requested settings.
+//! A request is not an effect. The device of a port, or the driver of an aggregate, takes a request up
+//! in its next turn, and acknowledges the settings that it works with from then on. A reader gets the
+//! acknowledged settings, and never the requested settings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,21 +16,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Time between two looks whether the thread of the device has ended.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// A port's settings.
+/// Settings of type `K`.
 #[derive(Debug)]
-pub struct Settings {
-    requested: Mutex<PortKnobs>,
+pub struct Settings<K = PortKnobs> {
+    requested: Mutex<K>,
     /// The number of the latest request.
     requests: AtomicU64,
-    applied: Mutex<Applied>,
+    applied: Mutex<Applied<K>>,
     acknowledged: Condvar,
 }
 
 #[derive(Debug)]
-struct Applied {
-    /// The number of the request that the device answered.
+struct Applied<K> {
+    /// The number of the request that was answered.
     request: u64,
-    knobs: PortKnobs,
+    knobs: K,
 }
 
 /// A device that did not answer a request.
@@ -43,8 +43,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Settings {
-    pub(crate) fn new(knobs: PortKnobs) -> Self {
+impl<K: Clone> Settings<K> {
+    pub(crate) fn new(knobs: K) -> Self {
         Self {
             requested: Mutex::new(knobs.clone()),
             requests: AtomicU64::new(1),
@@ -54,7 +54,7 @@ impl Settings {
     }
 
     /// Requests settings, while traffic flows.
-    pub(crate) fn request(&self, knobs: PortKnobs) {
+    pub(crate) fn request(&self, knobs: K) {
         let mut requested = lock(&self.requested);
         *requested = knobs;
         // inside the lock: a device that sees the number and then locks also sees the knobs
@@ -67,13 +67,13 @@ impl Settings {
     }
 
     /// The latest request and its number. For the device.
-    pub(crate) fn requested(&self) -> (u64, PortKnobs) {
+    pub(crate) fn requested(&self) -> (u64, K) {
         let requested = lock(&self.requested);
         (self.latest(), requested.clone())
     }
 
     /// The device answers request number `request`: it works with `knobs` from here on.
-    pub(crate) fn acknowledge(&self, request: u64, knobs: PortKnobs) {
+    pub(crate) fn acknowledge(&self, request: u64, knobs: K) {
         *lock(&self.applied) = Applied { request, knobs };
         self.acknowledged.notify_all();
     }
@@ -83,7 +83,7 @@ impl Settings {
     ///
     /// # Errors
     /// The device does not answer: its thread has ended, or starves for some seconds.
-    pub fn applied(&self, ended: impl Fn() -> bool) -> Result<PortKnobs, NotAcknowledged> {
+    pub fn applied(&self, ended: impl Fn() -> bool) -> Result<K, NotAcknowledged> {
         let (latest, deadline) = (self.latest(), Instant::now() + PATIENCE);
         let mut applied = lock(&self.applied);
         while applied.request < latest {

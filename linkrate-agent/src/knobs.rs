@@ -21,7 +21,7 @@
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
 use linkrate_sys::netlink::{Link, RouteSocket};
-use linkrate_terms::knobs::{KNOBS, Owner, PortRequest};
+use linkrate_terms::knobs::{AggregateRequest, KNOBS, PortRequest};
 use linkrate_terms::{InterfaceKnobs, Offload};
 
 /// The features of "TSO" on the ladder; those that a device lacks are left out.
@@ -144,6 +144,7 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
         queues: Some(queues),
         // settings of the adapter, which the kernel of its host does not know
         port: PortRequest::default(),
+        aggregate: AggregateRequest::default(),
     }
 }
 
@@ -253,7 +254,8 @@ pub fn defaults(knobs: &InterfaceKnobs, fresh: &InterfaceKnobs) -> InterfaceKnob
         (_, fresh) => fresh,
     };
     let fresh = InterfaceKnobs { offload, ..fresh.clone() };
-    InterfaceKnobs { port: PortRequest::default(), ..knobs.or(&fresh) }
+    let (port, aggregate) = (PortRequest::default(), AggregateRequest::default());
+    InterfaceKnobs { port, aggregate, ..knobs.or(&fresh) }
 }
 
 fn present<'a>(
@@ -304,7 +306,7 @@ fn compare(
     requested: &InterfaceKnobs,
     effective: &InterfaceKnobs,
 ) -> Result<(), KnobError> {
-    for knob in KNOBS.iter().filter(|knob| knob.owner != Owner::Port) {
+    for knob in KNOBS.iter().filter(|knob| knob.owner.is_of_every_interface()) {
         let Some(asked) = knob.get(requested) else { continue };
         let is = knob.get(effective);
         if is != Some(asked) {

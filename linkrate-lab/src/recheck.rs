@@ -97,7 +97,11 @@ fn existing_rates(
 
 /// The links of virtual adapters beside their model's rates.
 fn model_rates(testbed: &Testbed, clients: usize) -> Vec<RateSeen> {
-    testbed.ground.rates(testbed.sut_interfaces(clients).len())
+    // an aggregate has several ports on one interface
+    let segments = testbed.topology.segments.iter();
+    let aggregated = segments.filter(|segment| segment.aggregate.is_some());
+    let ports = aggregated.map(|segment| segment.ports.len()).sum::<usize>();
+    testbed.ground.rates(ports.max(testbed.sut_interfaces(clients).len()))
 }
 
 /// Every link must run at its model's rate before a run.

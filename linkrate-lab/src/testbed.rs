@@ -178,12 +178,10 @@ impl Testbed {
         if let Ground::Adapters(adapters) = &mut self.ground {
             adapters.remove(interface);
         }
-        let has =
-            |segment: &Segment, name: &str| segment.ports.iter().any(|port| port.interface == name);
         if let Some(gone) = self.topology.of_interface(interface) {
-            self.clients.retain(|client| !has(gone, &client.sut_interface));
+            self.clients.retain(|client| !gone.has_interface(&client.sut_interface));
         }
-        self.topology.segments.retain(|segment| !has(segment, interface));
+        self.topology.segments.retain(|segment| !segment.has_interface(interface));
     }
 }
 

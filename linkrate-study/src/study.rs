@@ -54,6 +54,10 @@ impl Study {
             clients: specs().map(|spec| spec.clients).max().unwrap_or(1),
             ports: specs().filter_map(|spec| spec.ports).max().unwrap_or(1),
             queues: specs().filter_map(|spec| spec.interface.queues).max().unwrap_or(1),
+            aggregate: specs()
+                .filter_map(|spec| spec.interface.aggregate.aggregate)
+                .max()
+                .unwrap_or(0),
             ..testbed.clone()
         }
     }

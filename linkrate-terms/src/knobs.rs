@@ -18,11 +18,14 @@ use serde::{Deserialize, Serialize};
 pub use declare::{Change, Ends, Knob, Owner};
 pub use socket::SocketKnobs;
 pub use value::{Unit, Value, Values};
-pub use words::{Balance, Offload, Steering, Word};
+pub use words::{AggregateMode, Balance, LacpRate, Offload, Steering, Word};
 
 use crate::model::{LARGEST_MTU, SMALLEST_MTU};
 use declare::{is_unset, knobs, put};
 use value::KnobType;
+
+/// Most ports of an aggregate.
+pub const MOST_PORTS: u32 = 64;
 
 /// Longest moderation of interrupts, µs.
 pub const MOST_USECS: u32 = 10_000;
@@ -119,6 +122,38 @@ knobs! {
         "adaptive-rx" adaptive_rx: bool = false;
         Port, Values::Switch, Live, Both, "adaptive interrupt moderation";
     }
+
+    /// Knobs of an aggregate, which single ports do not have.
+    aggregate:
+    /// What is asked of an aggregate.
+    AggregateRequest,
+    /// The effective values of an aggregate.
+    AggregateKnobs {
+        /// Ports that act as one interface, from the first
+        "aggregate" aggregate: u32 = 1;
+        Aggregate, number(1, MOST_PORTS), Live, One, "ports of the aggregate";
+
+        /// How the ports of an aggregate act as one: all of them, those that the partner has agreed
+        /// to, or one at a time
+        "mode" mode: AggregateMode = AggregateMode::Manual;
+        Aggregate, Values::Words(AggregateMode::WORDS), Live, Both, "mode";
+
+        /// How an aggregate chooses the port for a packet of the host
+        "balance" balance: Balance = Balance::Port;
+        Aggregate, Values::Words(Balance::WORDS), Live, One, "balancing";
+
+        /// How the switch chooses the port for a packet to an aggregate
+        "switch-balance" switch_balance: Balance = Balance::Port;
+        Aggregate, Values::Words(Balance::WORDS), Live, One, "balancing at the switch";
+
+        /// How often the partner is to send LACPDUs: each second, or every 30 seconds
+        "lacp-rate" lacp_rate: LacpRate = LacpRate::Fast;
+        Aggregate, Values::Words(LacpRate::WORDS), Live, One, "LACP rate";
+
+        /// TSO on an aggregate, which switches it off by itself otherwise
+        "aggregate-tso" aggregate_tso: bool = false;
+        Aggregate, Values::Switch, Live, One, "TSO on the aggregate";
+    }
 }
 
 /// The knob with that key.
@@ -184,7 +219,11 @@ mod tests {
             let mut knobs = InterfaceKnobs::default();
             assert!(knob.set(&mut knobs, some_value(knob)));
             let json = serde_json::to_value(&knobs).unwrap();
-            let place = if knob.owner == Owner::Port { &json["port"] } else { &json };
+            let place = match knob.owner {
+                Owner::Port => &json["port"],
+                Owner::Aggregate => &json["aggregate"],
+                Owner::Kernel | Owner::Driver => &json,
+            };
             let keys: Vec<&String> = place.as_object().unwrap().keys().collect();
             assert_eq!(keys, [knob.key]);
             assert_eq!(serde_json::from_value::<InterfaceKnobs>(json.clone()).unwrap(), knobs);
@@ -250,7 +289,7 @@ mod tests {
         let client = PortKnobs::default().sharing(&sut);
         assert_eq!(client, PortKnobs { vlan: 5, snap: true, ..PortKnobs::default() });
         let shared = KNOBS.iter().filter(|knob| knob.ends == Ends::Both).map(|knob| knob.key);
-        assert_eq!(shared.collect::<Vec<_>>(), ["mtu", "vlan", "snap", "adaptive-rx"]);
+        assert_eq!(shared.collect::<Vec<_>>(), ["mtu", "vlan", "snap", "adaptive-rx", "mode"]);
     }
 
     #[test]

@@ -22,6 +22,7 @@
 // printing panics when nobody reads: lines to the person go through linkrate_sys::tell
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod aggregate;
 pub mod clean;
 pub mod cpus;
 pub mod interfaces;
@@ -38,7 +39,9 @@ pub mod workload;
 
 pub use cpus::CpuSet;
 pub use interfaces::{FarEnd, Interfaces};
-pub use knobs::{Balance, InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering};
+pub use knobs::{
+    AggregateKnobs, Balance, InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering,
+};
 pub use measurement::Measurement;
 pub use model::Model;
 pub use profile::Profile;

@@ -136,6 +136,10 @@ pub struct TestbedSpec {
     /// Clients behind each port, on a switch where there is more than one; unused on a veth.
     #[serde(default = "one")]
     pub clients_per_port: u32,
+    /// The largest number of ports that act as one interface of the SUT, which all clients reach
+    /// through one switch; 0 where each port has an interface of its own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub aggregate: u32,
     /// Links and buses run at this share of their rates: 1, or less on a machine that is too
     /// small for the model.
     #[serde(default = "whole")]
@@ -167,6 +171,10 @@ fn is_false(switch: &bool) -> bool {
     !switch
 }
 
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 fn one() -> u32 {
     1
 }
@@ -182,6 +190,7 @@ impl Default for TestbedSpec {
             clients: 1,
             ports: 1,
             clients_per_port: 1,
+            aggregate: 0,
             scale: 1.0,
             queues: 1,
             sut_cpus: None,

@@ -8,6 +8,9 @@ use std::net::Ipv4Addr;
 
 use crate::spec::{Adapter, TestbedSpec};
 
+/// The SUT's interface of an aggregate.
+const AGGREGATE: &str = "agg0";
+
 /// The segments of a testbed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
@@ -26,6 +29,8 @@ pub struct Segment {
     pub ports: Vec<PortEnd>,
     /// Numbers of the clients, from 0.
     pub clients: Vec<u32>,
+    /// The SUT's interface that all of these ports act as; `None` where each has its own.
+    pub aggregate: Option<String>,
 }
 
 /// A port of the SUT on a segment.
@@ -64,10 +69,22 @@ impl Fabric {
 }
 
 impl Topology {
-    /// The topology that `spec` asks for: on veth a segment for each client, otherwise a segment
-    /// for each port with its share of the clients.
+    /// The topology that `spec` asks for: on veth a segment for each client, with an aggregate one
+    /// segment, otherwise a segment for each port with its share of the clients.
     #[must_use]
     pub fn of(spec: &TestbedSpec) -> Self {
+        if spec.aggregate > 0 && matches!(spec.adapter, Adapter::Model(_)) {
+            let port = |number: u32| PortEnd { number, interface: sut_interface(number) };
+            return Self {
+                segments: vec![Segment {
+                    number: 0,
+                    fabric: Fabric::Switch,
+                    ports: (0..spec.aggregate).map(port).collect(),
+                    clients: (0..spec.clients.max(1)).collect(),
+                    aggregate: Some(AGGREGATE.to_owned()),
+                }],
+            };
+        }
         let (names, per_segment, clients) = match &spec.adapter {
             Adapter::Veth => (None, 1, spec.clients.max(1)),
             Adapter::Model(_) => (None, spec.clients_per_port.max(1), spec.clients.max(1)),
@@ -104,24 +121,41 @@ impl Topology {
         self.segments.insert(at, segment);
     }
 
-    /// The segment with a port whose interface in the SUT has that name.
+    /// The segment with the SUT's port or aggregate of that name.
     #[must_use]
     pub fn of_interface(&self, interface: &str) -> Option<&Segment> {
-        let is_it = |segment: &&Segment| segment.ports.iter().any(|p| p.interface == interface);
-        self.segments.iter().find(is_it)
+        self.segments.iter().find(|segment| segment.has_interface(interface))
     }
 }
 
 impl Segment {
     fn new(number: u32, port: PortEnd, clients: Vec<u32>) -> Self {
         let fabric = Fabric::between(1 + clients.len());
-        Self { number, fabric, ports: vec![port], clients }
+        Self { number, fabric, ports: vec![port], clients, aggregate: None }
     }
 
-    /// The index of the port that leads to client `index`. The clients are shared out in blocks.
+    /// Whether it has the SUT's port or aggregate of that name.
+    #[must_use]
+    pub fn has_interface(&self, interface: &str) -> bool {
+        self.aggregate.as_deref() == Some(interface)
+            || self.ports.iter().any(|port| port.interface == interface)
+    }
+
+    /// The index of the port that leads to client `index`. The clients are shared out in blocks. An
+    /// aggregate has the address of its first port.
     #[must_use]
     pub fn port_of(&self, index: usize) -> usize {
-        index * self.ports.len() / self.clients.len().max(1)
+        match self.aggregate {
+            Some(_) => 0,
+            None => index * self.ports.len() / self.clients.len().max(1),
+        }
+    }
+
+    /// The interface of the SUT that leads to client `index`.
+    #[must_use]
+    pub fn interface_of(&self, index: usize) -> &str {
+        let of_port = || self.ports.get(self.port_of(index)).map_or("", |port| &port.interface);
+        self.aggregate.as_deref().unwrap_or_else(of_port)
     }
 
     /// The address of its port `index`, for segments whose addresses linkrate chooses. Each port and
@@ -218,6 +252,18 @@ mod tests {
     }
 
     #[test]
+    fn an_aggregate_joins_its_ports_and_all_clients_by_one_switch() {
+        let spec = TestbedSpec { aggregate: 2, ports: 2, ..on_model(3, 1) };
+        let topology = Topology::of(&spec);
+        assert_eq!(drawn(&topology), ["eth0,eth1 switch [0, 1, 2]"]);
+        let segment = topology.of_interface("agg0").unwrap();
+        assert_eq!([0, 1, 2].map(|client| segment.interface_of(client)), ["agg0"; 3]);
+        let addresses = [0, 2].map(|client| segment.client_address(client).to_string());
+        assert_eq!(addresses, ["198.18.0.2", "198.18.0.4"]);
+        assert!(segment.has_interface("eth1") && !segment.has_interface("eth2"));
+    }
+
+    #[test]
     fn addresses_are_unique_in_the_benchmarking_network() {
         let segment = Segment {
             number: 3,
@@ -226,6 +272,7 @@ mod tests {
                 .map(|number| PortEnd { number, interface: sut_interface(number) })
                 .to_vec(),
             clients: vec![7, 8, 9],
+            aggregate: None,
         };
         let text = |address: Ipv4Addr| address.to_string();
         assert_eq!(

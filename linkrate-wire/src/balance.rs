@@ -16,6 +16,9 @@
 //! - when its port leaves, because frames that wait there are lost anyway. A caller that wants a
 //!   port to leave without loss lets it become empty first, and sends no frame meanwhile.
 //!
+//! Frames to a group of stations have no entry: they leave by the first active port. ARP requests
+//! would otherwise take a turn each, and flows would be spread unevenly.
+//!
 //! Two exceptions: round robin has no table and reorders flows. Fragments of a datagram have another
 //! entry than whole datagrams of the same flow where ports are hashed.
 //!
@@ -29,6 +32,8 @@ mod loads;
 mod table;
 
 pub use linkrate_terms::Balance;
+
+use crate::frame::{Cast, link};
 
 use active::Active;
 use key::Key;
@@ -105,6 +110,11 @@ pub enum BalancerError {
     },
 }
 
+/// Whether a frame is for a group of stations.
+fn is_for_a_group(head: &[u8]) -> bool {
+    link::destination(head).is_some_and(|destination| destination.cast() != Cast::Unicast)
+}
+
 /// Chooses the port of each frame.
 ///
 /// Threads that send at the same time have a balancer each. A flow must then stay with its thread,
@@ -141,6 +151,22 @@ impl Balancer {
         })
     }
 
+    /// A balancer of [`MOST_PORTS`] ports, none active, so that ports may come later.
+    #[must_use]
+    pub fn of_most(balance: Balance, quiet_ps: u64) -> Self {
+        let mut active = Active::all(MOST_PORTS);
+        active.set(&[]);
+        Self {
+            balance,
+            key: Key::new(balance),
+            active,
+            table: Table::new(quiet_ps),
+            loads: Loads::default(),
+            shares: vec![Share::default(); MOST_PORTS],
+            moves: Moves::default(),
+        }
+    }
+
     /// The same, with `turn` ports passed over at first. Several balancers of one aggregate begin
     /// at different ports, so that their first flows do not all take the first port.
     #[must_use]
@@ -162,6 +188,7 @@ impl Balancer {
     ) -> Option<PortIndex> {
         let port = match self.balance {
             Balance::RoundRobin => self.active.next()?,
+            _ if is_for_a_group(head) => *self.active.ports().first()?,
             Balance::Adaptive => {
                 let entry = self.key.entry(head, length, queue);
                 self.table.adaptive(
@@ -185,10 +212,11 @@ impl Balancer {
     }
 
     /// The entry of a frame, as [`choose`](Self::choose) finds it; `None` for round robin, which
-    /// has no table.
+    /// has no table, and for a frame to a group.
     #[must_use]
     pub fn entry_of(&self, head: &[u8], length: usize, queue: u16) -> Option<u8> {
-        (self.balance != Balance::RoundRobin).then(|| self.key.entry(head, length, queue))
+        let has_entry = self.balance != Balance::RoundRobin && !is_for_a_group(head);
+        has_entry.then(|| self.key.entry(head, length, queue))
     }
 
     /// The ports that may be used from now on; one named twice counts once. Entries of other ports

@@ -10,20 +10,26 @@
 //! - [`lan_monitor`]: polls between the ports of a failover group
 //! - [`nd`]: the Ethernet address of an IPv6 address, after a move
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
+//! - [`lacp`]: link aggregation control
+//! - [`marker`]: proof that a link is empty of earlier frames
 
 pub mod arp;
 pub mod bfd;
+pub mod lacp;
 pub mod lan_monitor;
+pub mod marker;
 pub mod nd;
 mod reader;
 pub mod slow;
 
 pub use arp::Arp;
 pub use bfd::Bfd;
+pub use lacp::Lacpdu;
 pub use lan_monitor::Poll;
+pub use marker::Marker;
 pub use slow::Slow;
 
-use crate::frame::link::ETHERNET;
+use crate::frame::link::{ETHERNET, destination};
 use crate::frame::{FrameError, Headers, MacAddress, ipv4, ipv6};
 
 /// A control message of a frame.
@@ -58,6 +64,14 @@ impl<'a> Control<'a> {
             _ => Ok(None),
         }
     }
+}
+
+/// Whether a frame is a message about the link itself or about the aggregate that the link belongs to,
+/// by its first bytes: a slow protocol, or micro-BFD. Such a frame is for the other end of the link, and never for
+/// the programs of a host.
+#[must_use]
+pub fn is_of_aggregates(head: &[u8]) -> bool {
+    matches!(destination(head), Some(slow::GROUP | bfd::GROUP))
 }
 
 /// A frame with `message` behind an Ethernet II header, without padding and FCS, which the line

@@ -10,8 +10,13 @@
 //!                Machine::due    ──▶ time of the next poll
 //!         now ──▶ Machine::poll   ──▶ actions
 //! ```
+//!
+//! - [`lacp`]: link aggregation control
+//! - [`bfd`]: failures of a link that nothing else shows
+//! - [`lan_monitor`]: one active port of several, and a move when it fails
 
 pub mod bfd;
+pub mod lacp;
 pub mod lan_monitor;
 
 use std::time::Duration;

@@ -84,7 +84,7 @@ fn a_balancer_begins_at_another_port() {
 fn each_policy_looks_at_its_own_field() {
     let entry = |balance, packet: &Packet, mac: u8, source: u8, queue| {
         let mut frame = packet.frame();
-        frame[5] = mac;
+        (frame[5], frame[11]) = (mac, 0);
         frame[14 + 15] = source;
         balancer(balance, 2, 0).entry_of(&frame, frame.len(), queue).expect("a table")
     };
@@ -111,6 +111,17 @@ fn each_policy_looks_at_its_own_field() {
     assert_eq!(entry(Balance::Cpu, &packet, 1, 1, 0x102), 2);
 }
 
+/// ARP requests must not take turns, which flows would then lack.
+#[test]
+fn frames_to_a_group_leave_by_the_first_port_and_take_no_turn() {
+    let mut balancer = balancer(Balance::Mac, 3, MS);
+    let mut request = flow(1);
+    request.frame[..6].fill(0xff);
+    assert_eq!(balancer.entry_of(&request.frame, request.frame.len(), 0), None);
+    let order = [&flow(7), &request, &flow(8), &request, &flow(9)];
+    assert_eq!(order.map(|flow| choose(&mut balancer, 0, flow)), [0, 0, 1, 0, 2]);
+}
+
 /// As the table of a switch, by frames that are no TCP.
 #[test]
 fn frames_without_ports_go_by_mac_and_fragments_by_ip() {
@@ -119,17 +130,17 @@ fn frames_without_ports_go_by_mac_and_fragments_by_ip() {
     };
     let whole = Packet::tcp4(bytes(9));
     let mut arp = whole.frame();
-    arp[5] = 77;
+    (arp[5], arp[11]) = (77 ^ 4, 4);
     arp[12..14].copy_from_slice(&[8, 6]);
     for balance in [Balance::Mac, Balance::Ip, Balance::Port, Balance::Adaptive] {
         assert_eq!(entry(balance, &arp), 77, "{balance}");
         assert_eq!(entry(balance, &arp[..14]), 77, "{balance}");
-        assert_eq!(entry(balance, &arp[..5]), 0, "{balance}");
+        assert_eq!(entry(balance, &arp[..11]), 0, "{balance}");
         assert_eq!(entry(balance, &[]), 0, "{balance}");
     }
     // an IP protocol without ports
     let mut icmp = whole.frame();
-    (icmp[5], icmp[14 + 9]) = (78, 1);
+    (icmp[5], icmp[11], icmp[14 + 9]) = (78, 0, 1);
     assert_eq!(entry(Balance::Port, &icmp), 78);
     assert_eq!(entry(Balance::Ip, &icmp), entry(Balance::Ip, &whole.frame()));
     // a first fragment has ports, which the others have not

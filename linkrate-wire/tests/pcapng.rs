@@ -2,11 +2,11 @@
 //! tshark.
 
 mod common;
-
-use std::io::Write;
-use std::process::{Command, Stdio};
+#[path = "common/tshark.rs"]
+mod judge;
 
 use common::{Packet as Frame, bytes, strategy};
+use judge::tshark;
 use linkrate_wire::pcapng::{
     Direction, Interface, Packet, interface_description, packet, section_header,
 };
@@ -128,19 +128,10 @@ proptest! {
 fn tshark_reads_it() {
     const NAME: &str = "tshark_reads_it";
     let fields = ["frame.time_epoch", "frame.len", "frame.interface_name", "frame.packet_flags"];
-    let mut command = Command::new("tshark");
-    command.args(["-r", "-", "-T", "fields", "-o", "tcp.check_checksum:TRUE"]);
+    let mut arguments = vec!["-T", "fields", "-o", "tcp.check_checksum:TRUE"];
     for field in fields.iter().chain(&["tcp.checksum.status", "frame.comment"]) {
-        command.args(["-e", field]);
+        arguments.extend(["-e", field]);
     }
-    let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut tshark = match started.spawn() {
-        Ok(tshark) => tshark,
-        Err(error) => {
-            println!("SKIPPED {NAME}: tshark: {error}; apt-get install tshark");
-            return;
-        }
-    };
     let mut file = Vec::new();
     section_header("linkrate", &mut file);
     for name in ["sut0", "sut1"] {
@@ -157,13 +148,8 @@ fn tshark_reads_it() {
     let comment = Some("after segmentation");
     packet(&Packet { interface: 1, direction, comment, ..plain(&parts) }, &mut file);
 
-    let mut input = tshark.stdin.take().expect("a pipe");
-    input.write_all(&file).expect("tshark reads");
-    drop(input);
-    let output = tshark.wait_with_output().expect("tshark ends");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
+    let Some(decoded) = tshark(NAME, &arguments, &file) else { return };
     let expected = "1700000000.123456789\t167\tsut0\t0x00000001\t1\t\n\
                     0.000000000\t167\tsut1\t0x00000002\t1\tafter segmentation\n";
-    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{errors}");
+    assert_eq!(decoded, expected);
 }

@@ -166,7 +166,13 @@ fn ports_of_one_segment_serve_their_own_clients() {
     }
     let port = |number| PortEnd { number, interface: format!("eth{number}") };
     let ports = vec![port(0), port(1)];
-    let segment = Segment { number: 0, fabric: Fabric::Switch, ports, clients: vec![0, 1, 2] };
+    let segment = Segment {
+        number: 0,
+        fabric: Fabric::Switch,
+        ports,
+        clients: vec![0, 1, 2],
+        aggregate: None,
+    };
     let topology = Topology { segments: vec![segment] };
     let spec = TestbedSpec {
         adapter: Adapter::Model(Box::new(find("gigabit"))),

@@ -21,7 +21,7 @@ impl Fabric for Cable {
         }
     }
 
-    fn set_rate(&mut self, _port: usize, _rate: Option<BitRate>) {}
+    fn set_link(&mut self, _port: usize, _rate: Option<BitRate>, _up: bool) {}
 
     fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(flight) = self.to.get_mut(1 - from.min(1)) {

@@ -8,15 +8,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::Duration;
 
+use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::ThreadTime;
 
-use super::driver::Driver;
+use super::driver::{Driver, Outlet};
+use super::lane::Lane;
 use super::napi::{Napi, Priority, Told};
 use super::waker::Waker;
 use crate::AdapterError;
+use crate::aggregate::team::Team;
 use crate::threads::Thread;
 
 /// The number of the interrupt in the wait; queues have others.
@@ -32,6 +35,10 @@ enum Command {
     Add(u64, Box<Driver>),
     /// The queue of that number is gone; the answer says that the thread holds nothing of it.
     Remove(u64, SyncSender<()>),
+    /// The queue of that number, of an aggregate, gets this lane of its port of that number.
+    AddLane(u64, usize, Box<Lane>),
+    /// The queue of that number, of an aggregate, loses the lane of that port; the answer as above.
+    RemoveLane(u64, usize, SyncSender<()>),
     /// The end.
     End,
 }
@@ -157,12 +164,33 @@ impl Polled {
     }
 }
 
-impl Drop for Polled {
-    fn drop(&mut self) {
+impl Polled {
+    /// Wakes the thread.
+    pub(crate) fn interrupt(&self) -> &Arc<Waker> {
+        &self.all.threads[self.thread].interrupt
+    }
+
+    /// Gives the queue, of an aggregate, the lane of its port `member`.
+    pub(crate) fn add_lane(&self, member: usize, lane: Lane) {
+        self.all.threads[self.thread].tell(Command::AddLane(self.number, member, Box::new(lane)));
+    }
+
+    /// Takes the lane of port `member` from the queue, of an aggregate.
+    pub(crate) fn remove_lane(&self, member: usize) {
+        self.tell_and_wait(|answer| Command::RemoveLane(self.number, member, answer));
+    }
+
+    fn tell_and_wait(&self, command: impl FnOnce(SyncSender<()>) -> Command) {
         let (answer, answered) = sync_channel(1);
-        if self.all.threads[self.thread].tell(Command::Remove(self.number, answer)) {
+        if self.all.threads[self.thread].tell(command(answer)) {
             let _ = answered.recv_timeout(PATIENCE);
         }
+    }
+}
+
+impl Drop for Polled {
+    fn drop(&mut self) {
+        self.tell_and_wait(|answer| Command::Remove(self.number, answer));
     }
 }
 
@@ -213,13 +241,35 @@ impl Poll {
                     // a port that no longer waits has given up
                     let _ = answer.try_send(());
                 }
+                Ok(Command::AddLane(number, member, lane)) => {
+                    if let Some(team) = self.team(number) {
+                        team.add(member, *lane);
+                    }
+                }
+                Ok(Command::RemoveLane(number, member, answer)) => {
+                    if let Some(team) = self.team(number) {
+                        team.remove(member);
+                    }
+                    // a port that no longer waits has given up
+                    let _ = answer.try_send(());
+                }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,
             }
         }
     }
 
-    /// Sleeps until the device interrupts or a TAP has a packet.
+    /// The lanes of the queue of that number, of an aggregate.
+    fn team(&mut self, number: u64) -> Option<&mut Team> {
+        self.drivers.iter_mut().filter(|(other, _)| *other == number).find_map(|(_, driver)| {
+            match &mut driver.outlet {
+                Outlet::Aggregate(team) => Some(team.as_mut()),
+                Outlet::Port(_) => None,
+            }
+        })
+    }
+
+    /// Sleeps until the device interrupts, a TAP has a packet, or a driver is due.
     fn sleep(&mut self) -> io::Result<()> {
         for (number, driver) in &mut self.drivers {
             driver.will_sleep();
@@ -232,8 +282,14 @@ impl Poll {
         }
         self.interrupt.will_sleep();
         let idle = self.drivers.iter().all(|(_, driver)| driver.is_idle());
+        let due_ns = self.drivers.iter().filter_map(|(_, driver)| driver.due_ns()).min();
+        let timeout_ns = match (idle, due_ns) {
+            (false, _) => Some(0),
+            (true, None) => None,
+            (true, Some(due_ns)) => Some(due_ns.saturating_sub(monotonic_ns())),
+        };
         // commands come before the wake-up that announces them
-        let slept = self.epoll.wait(&mut self.readable, if idle { None } else { Some(0) });
+        let slept = self.epoll.wait(&mut self.readable, timeout_ns);
         let readable = |number| self.readable.numbers().any(|readable| readable == number);
         self.interrupt.woken(readable(INTERRUPT));
         for (number, driver) in &mut self.drivers {

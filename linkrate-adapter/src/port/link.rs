@@ -55,6 +55,10 @@ impl<'a> PortLink<'a> {
     /// When the TAP is gone.
     pub fn set_up(&self, up: bool) -> SysResult<()> {
         self.shared().set_up(up);
+        self.port.thread.doorbell.wake();
+        if let Some((aggregate, _)) = &self.port.member_of {
+            aggregate.notify();
+        }
         let shared = &self.port.shared;
         shared.interface.set_carrier(shared.links.iter().any(|link| link.is_up()))
     }

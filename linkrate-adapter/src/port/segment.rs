@@ -5,25 +5,28 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use linkrate_terms::PortKnobs;
 use linkrate_terms::topology::Fabric;
+use linkrate_terms::{AggregateKnobs, PortKnobs};
 use rtrb::RingBuffer;
 
 use super::link::SwitchEnd;
 use super::{Port, PortShared};
 use crate::AdapterError;
+use crate::aggregate::Aggregate;
 use crate::bus::Bus;
 use crate::counters::DriverCounters;
 use crate::device::{Device, DeviceSpec, Mount};
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
-use crate::fabric;
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
-use crate::interface::driver::{Driver, DriverRings};
+use crate::fabric::{self, GroupSpec};
+use crate::interface::driver::{Driver, Outlet};
 use crate::interface::driver_threads::DriverThreads;
+use crate::interface::lane::{DriverRings, Lane};
 use crate::interface::polled::Polled;
 use crate::interface::rings::QueueShared;
+use crate::interface::waker::Waker;
 use crate::interface::{Ends, Interface, Queue, RingSizes};
 use crate::link::LinkSpec;
 
@@ -37,6 +40,8 @@ pub enum HostSide {
     Drivers(DriverThreads),
     /// The device thread: nothing is measured on this host.
     Device,
+    /// The drivers of an aggregate, which has a TAP for all its ports. The port has this number there.
+    Aggregate(Arc<Aggregate>, usize),
 }
 
 /// A port to be attached.
@@ -44,7 +49,7 @@ pub enum HostSide {
 pub struct PortSpec {
     /// The name of its interface.
     pub name: String,
-    /// The TAP's queues, one for each queue pair.
+    /// The TAP's queues, one for each queue pair; empty for a port of an aggregate.
     pub queues: Vec<OwnedFd>,
     /// The kind and abilities of its device.
     pub device: DeviceSpec,
@@ -105,7 +110,11 @@ impl Segment {
         if links.len() > free {
             return Err(AdapterError::CableFull { name: end.name, needed: links.len(), free });
         }
-        let taps: io::Result<Vec<_>> = match end.queues.len() {
+        let count = match &end.host {
+            HostSide::Aggregate(aggregate, _) => aggregate.interrupts().len(),
+            HostSide::Device | HostSide::Drivers(_) => end.queues.len(),
+        };
+        let taps: io::Result<Vec<_>> = match count {
             0 => Err(io::Error::new(io::ErrorKind::InvalidInput, "no queue")),
             _ => end.queues.iter().map(OwnedFd::try_clone).collect(),
         };
@@ -113,7 +122,7 @@ impl Segment {
             let what = format!("attach port {}", end.name);
             AdapterError::Io { what, cause }
         })?;
-        let shared = Arc::new(PortShared::new(end.name, links, end.knobs, taps.len(), taps));
+        let shared = Arc::new(PortShared::new(end.name, links, end.knobs, count, taps));
         let place = Place { segment: self.number, station: self.stations };
         let leads_to: Vec<usize> = (self.ports..self.ports + links.len()).collect();
         let mut port = Port {
@@ -125,20 +134,31 @@ impl Segment {
                 Fabric::Cable => Vec::new(),
             },
             drivers: Vec::new(),
+            member_of: None,
             thread: Arc::clone(&self.thread),
         };
-        let (mut queues, mut drivers) = (Vec::new(), Vec::new());
-        for (number, tap) in end.queues.into_iter().enumerate() {
-            let ends = match &end.host {
-                HostSide::Device => port.polled(tap),
-                HostSide::Drivers(threads) => {
-                    let (ends, thread, driver) =
-                        port.driven(tap, number as u16, end.rings, threads)?;
-                    drivers.push((thread, driver));
-                    ends
+        let (mut queues, mut drivers, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
+        match &end.host {
+            HostSide::Device => {
+                queues.extend(end.queues.into_iter().map(|tap| Queue::new(port.polled(tap))));
+            }
+            HostSide::Drivers(threads) => {
+                for (number, tap) in end.queues.into_iter().enumerate() {
+                    let (thread, interrupt) = threads.next();
+                    let (ends, lane) = port.driven(number as u16, end.rings, interrupt);
+                    queues.push(Queue::new(ends));
+                    let outlet = Outlet::Port(lane);
+                    drivers.push((thread, Driver::new(tap, outlet, Arc::clone(&shared.interface))));
                 }
-            };
-            queues.push(Queue::new(ends));
+            }
+            HostSide::Aggregate(aggregate, _) => {
+                for (number, interrupt) in aggregate.interrupts().enumerate() {
+                    let interrupt = Arc::clone(interrupt);
+                    let (ends, lane) = port.driven(number as u16, end.rings, interrupt);
+                    queues.push(Queue::new(ends));
+                    lanes.push(lane);
+                }
+            }
         }
         let interface = Interface::new(Arc::clone(&shared.interface), queues);
         let clock = self.thread.clock;
@@ -155,11 +175,32 @@ impl Segment {
                 counters,
             ))?;
         }
-        if let HostSide::Drivers(threads) = &end.host {
-            port.drivers
-                .extend(drivers.into_iter().map(|(thread, driver)| threads.add(thread, driver)));
+        match end.host {
+            HostSide::Device => {}
+            HostSide::Drivers(threads) => port
+                .drivers
+                .extend(drivers.into_iter().map(|(thread, driver)| threads.add(thread, driver))),
+            HostSide::Aggregate(aggregate, number) => {
+                aggregate.add(number, port.name(), Arc::clone(port.shared.first_link()), lanes);
+                port.member_of = Some((aggregate, number));
+            }
         }
         Ok(port)
+    }
+
+    /// Makes the ports of the switch that `members` lead to a group, in this order.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn set_group<'a>(
+        &self,
+        number: usize,
+        members: impl IntoIterator<Item = &'a Port>,
+        knobs: AggregateKnobs,
+    ) -> Result<(), AdapterError> {
+        let ends = members.into_iter().flat_map(|port| &port.switch);
+        let spec = GroupSpec { ports: ends.map(|end| end.number).collect(), knobs };
+        self.thread.tell(Command::Group(self.number, number, Some(Box::new(spec))))
     }
 
     /// Sets the faults of the segment's links.
@@ -187,18 +228,11 @@ impl Port {
         Ends::Polled(Polled::new(tap, self.thread.next_tap(), counters))
     }
 
-    /// A queue with a driver thread, and the driver.
-    fn driven(
-        &mut self,
-        tap: OwnedFd,
-        number: u16,
-        rings: RingSizes,
-        threads: &DriverThreads,
-    ) -> Result<(Ends, usize, Driver), AdapterError> {
+    /// A queue with a driver, and the driver's lane. The device wakes the driver by `interrupt`.
+    fn driven(&mut self, number: u16, rings: RingSizes, interrupt: Arc<Waker>) -> (Ends, Lane) {
         let (tx, tx_device) = RingBuffer::new(rings.transmit);
         let (rx_device, rx) = RingBuffer::new(rings.receive);
         let (steering, steering_device) = RingBuffer::new(STEERING_UPDATES);
-        let (thread, interrupt) = threads.next();
         let queue = Arc::new(QueueShared::new(interrupt));
         self.counters.push(Arc::clone(&queue.counters));
         let ends = Ends::Driver {
@@ -210,6 +244,6 @@ impl Port {
         let (doorbell, interface) =
             (Arc::clone(&self.thread.doorbell), Arc::clone(&self.shared.interface));
         let rings = DriverRings { tx, rx, steering };
-        Ok((ends, thread, Driver::new(tap, number, rings, queue, doorbell, interface)))
+        (ends, Lane::new(number, rings, queue, doorbell, interface))
     }
 }

@@ -55,7 +55,8 @@ pub(super) fn measure(
         (begun_ns + warm_up.as_nanos() as u64).max(monotonic_ns() + lead.as_nanos() as u64);
     let end_ns = start_ns + spec.window.as_nanos() as u64;
     let sut_interfaces = testbed.sut_interfaces(clients);
-    let ports = sut_interfaces.len();
+    // the ports of an aggregate act as one interface
+    let ports = spec.ports.map_or(sut_interfaces.len(), |ports| ports as usize);
     let interfaces: Vec<Vec<String>> = std::iter::once(sut_interfaces)
         .chain(testbed.clients.iter().take(clients).map(|client| vec![client.interface.clone()]))
         .collect();

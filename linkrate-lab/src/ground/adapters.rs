@@ -4,6 +4,7 @@
 //! with the ports of its clients and, where the topology says so, other ports of the SUT. Only this
 //! module and those below it name types of [`linkrate_adapter`].
 
+mod aggregate;
 mod datagrams;
 mod ports;
 mod segment;
@@ -102,9 +103,9 @@ impl Adapters {
         self.segments.iter().flat_map(|segment| &segment.ports)
     }
 
-    /// The segment with the system under test's port of that name.
-    pub fn segment(&self, port: &str) -> Option<&Segment> {
-        self.segments.iter().find(|segment| segment.ports.iter().any(|end| end.name() == port))
+    /// The segment with the system under test's port or aggregate of that name.
+    pub fn segment(&self, interface: &str) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.topology.has_interface(interface))
     }
 
     /// Nanoseconds each adapter's bus was busy; empty where it never limits.
@@ -112,9 +113,9 @@ impl Adapters {
         self.buses.iter().map(|bus| bus.busy_ns()).collect()
     }
 
-    /// Removes the segment of a port, with all its ports and their interfaces.
-    pub(crate) fn remove(&mut self, port: &str) {
-        self.segments.retain(|segment| segment.ports.iter().all(|end| end.name() != port));
+    /// Removes the segment of a port or aggregate, with all its ports and their interfaces.
+    pub(crate) fn remove(&mut self, interface: &str) {
+        self.segments.retain(|segment| !segment.topology.has_interface(interface));
     }
 
     /// Sets knobs on ports of the system under test: on the port, on its interface in the kernel, and
@@ -138,8 +139,21 @@ impl Adapters {
             gso_max_size: asked.gso_max_size.or(Some(self.model.superframe)),
             ..asked.of(Owner::Kernel)
         };
-        for port in self.sut_ports().filter(|port| interfaces.iter().any(|on| on == port.name())) {
-            port.port.shared.interface.use_queues(queues as usize)?;
+        let named = |name: &str| interfaces.iter().any(|on| on == name);
+        let mut of_the_kernel = of_the_kernel;
+        for segment in &self.segments {
+            let aggregate = segment.aggregate.as_ref().filter(|aggregate| named(aggregate.name()));
+            if let Some(aggregate) = aggregate {
+                aggregate.interface().use_queues(queues as usize)?;
+                // before the kernel is asked for TSO
+                segment.set_aggregate_knobs(aggregate, asked)?;
+                of_the_kernel = aggregate::of_the_kernel(asked, of_the_kernel);
+            }
+            for port in
+                segment.ports.iter().filter(|port| aggregate.is_some() || named(port.name()))
+            {
+                port.port.shared.interface.use_queues(queues as usize)?;
+            }
         }
         let mut effective = sut.set_knobs(interfaces, of_the_kernel)?;
         for segment in &self.segments {
@@ -154,9 +168,15 @@ impl Adapters {
         interface: &str,
         kernel: InterfaceKnobs,
     ) -> Result<InterfaceKnobs, LabError> {
-        match self.sut_ports().find(|port| port.name() == interface) {
-            Some(port) => Ok(with_port(kernel, effective_knobs(&port.port)?)),
-            None => Ok(kernel),
+        let Some(segment) = self.segment(interface) else { return Ok(kernel) };
+        let is_it = |port: &&SutPort| segment.aggregate.is_some() || port.name() == interface;
+        let knobs = match segment.ports.iter().find(is_it) {
+            Some(port) => with_port(kernel, effective_knobs(&port.port)?),
+            None => kernel,
+        };
+        match &segment.aggregate {
+            Some(aggregate) => aggregate::with_aggregate(knobs, aggregate),
+            None => Ok(knobs),
         }
     }
 
@@ -332,20 +352,38 @@ impl Join for Adapters {
             return Err(LabError::Io(std::io::Error::other("no threads for adapters")));
         };
         let mut joined = devices.segment(segment.fabric)?;
+        let law = LinkLaw::of(&self.model);
+        let count = segment.ports.len();
+        let aggregate = match &segment.aggregate {
+            Some(name) => {
+                let made = aggregate::make(name, self.model.queues, count, sut, drivers)?;
+                // packets of the host take any of the links
+                let all = self.model.rate.map(|rate| BitRate(rate.0 * count as f64));
+                self.datagrams.limit(sut, name, law, all)?;
+                Some(made)
+            }
+            None => None,
+        };
         let mut ports = Vec::new();
-        for (PortEnd { number, interface }, bus) in segment.ports.iter().zip(buses) {
-            let queues = tap(sut, interface, self.model.queues, address(*number, 0))?;
+        for (index, (end, bus)) in segment.ports.iter().zip(buses).enumerate() {
+            let PortEnd { number, interface } = end;
+            let (queues, host) = match &aggregate {
+                Some(aggregate) => (Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), index)),
+                None => {
+                    let queues = tap(sut, interface, self.model.queues, address(*number, 0))?;
+                    self.datagrams.limit(sut, interface, law, self.model.rate)?;
+                    (queues, HostSide::Drivers(drivers.clone()))
+                }
+            };
             let port = joined.attach(PortSpec {
                 queues,
                 name: interface.clone(),
                 device: device.clone(),
                 knobs: self.model.defaults.clone(),
                 bus,
-                host: HostSide::Drivers(drivers.clone()),
+                host,
             })?;
             ports.push(SutPort { number: *number, port });
-            let law = LinkLaw::of(&self.model);
-            self.datagrams.limit(sut, interface, law, self.model.rate)?;
         }
         let first = ports.first().map_or(0, |port| port.number);
         let mut far_ends = Vec::new();
@@ -361,9 +399,12 @@ impl Join for Adapters {
                 host: HostSide::Device,
             })?);
         }
-        let made = Segment { topology: segment.clone(), ports, clients: far_ends, joined };
-        if let [_, _, ..] = made.ports[..] {
-            made.divide()?;
+        let topology = segment.clone();
+        let made = Segment { topology, ports, clients: far_ends, aggregate, joined };
+        match (&made.aggregate, &made.ports[..]) {
+            (Some(aggregate), _) => made.follow(&aggregate.applied_knobs()?)?,
+            (None, [_, _, ..]) => made.divide()?,
+            (None, _) => {}
         }
         let number = |segment: &Segment| segment.ports.first().map_or(0, |port| port.number);
         let at = self.segments.partition_point(|other| number(other) < first);

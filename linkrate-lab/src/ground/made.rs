@@ -73,7 +73,7 @@ pub(crate) fn add(
             let (name, port) = (format!("client {number}"), segment.port_of(index));
             clients.push(Client {
                 host: namespaces.start(&name, &placement.clients, options)?,
-                sut_interface: segment.ports[port].interface.clone(),
+                sut_interface: segment.interface_of(index).to_owned(),
                 interface: CLIENT_INTERFACE.to_owned(),
                 sut_address: segment.port_address(port),
                 address: segment.client_address(index),

@@ -22,7 +22,7 @@ const DEFAULT_MTU: u32 = 1500;
 pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Option<f64> {
     match &testbed.adapter {
         Adapter::Veth => None,
-        Adapter::Model(model) => of_model(spec, model, testbed.scale),
+        Adapter::Model(model) => of_model(spec, model, testbed),
         Adapter::Interfaces(_) => {
             let good = runs.iter().filter_map(|run| run.measurement());
             good.filter_map(|run| Some(one_way(spec, run)? * ways(spec))).reduce(f64::max)
@@ -30,15 +30,17 @@ pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Op
     }
 }
 
-fn of_model(spec: &RunSpec, model: &Model, scale: f64) -> Option<f64> {
-    let rates = model.clone().scaled(scale);
+fn of_model(spec: &RunSpec, model: &Model, testbed: &TestbedSpec) -> Option<f64> {
+    let rates = model.clone().scaled(testbed.scale);
     let knobs = &spec.interface;
     let port = knobs.port.over(&model.defaults, knobs.rx_checksum);
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU.min(model.max_mtu));
     let link = Link { line_rate: rates.rate?, framing: Framing::of(model, &port) };
     let ports = spec.ports.unwrap_or(1);
     let payload = link.limit(&traffic(spec, mtu)?).ok()?.payload_rate().0;
-    let links = payload * f64::from(ports) * ways(spec);
+    // each client of an aggregate has a link of its own
+    let links = if testbed.aggregate > 0 { ports.min(spec.clients) } else { ports };
+    let links = payload * f64::from(links) * ways(spec);
     let adapters = f64::from(ports.div_ceil(model.ports.max(1)));
     let buses = rates.bus.map_or(f64::INFINITY, |bus| bus.0 * adapters);
     Some(links.min(buses))

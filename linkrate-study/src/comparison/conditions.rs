@@ -392,6 +392,8 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         clients: _,
         ports: _,
         clients_per_port,
+        // the number of ports in use is a knob of each cell
+        aggregate: _,
         scale,
         queues: _,
         sut_cpus: _,

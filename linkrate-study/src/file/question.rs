@@ -257,7 +257,7 @@ fn at_home(reader: &mut Reader<'_>, entry: &Entry<'_>, testbed: &TestbedSpec) ->
     // an error of the testbed is not repeated for each key
     let of_the_testbed = ["testbed.adapter", "testbed.interface", "testbed.clients"];
     if !of_the_testbed.iter().any(|key| reader.has_errors_about(key))
-        && let Some((message, hint)) = keys::misplaced(&entry.name, &testbed.adapter)
+        && let Some((message, hint)) = keys::misplaced(&entry.name, testbed)
     {
         reader.error(entry.key_at(), &entry.path(), message, Some(hint));
         return false;

@@ -11,8 +11,8 @@ use crate::keys::MAX_CLIENTS;
 use crate::study::check::MOST_PORTS;
 
 /// Keys that choose the testbed's ground.
-const OF_AN_ADAPTER: [&str; 7] =
-    ["adapter", "interface", "clients", "agent", "ports", "clients-per-port", "scale"];
+const OF_AN_ADAPTER: [&str; 8] =
+    ["adapter", "interface", "clients", "agent", "ports", "clients-per-port", "aggregate", "scale"];
 
 /// What [`TestbedSpec::scale`] may be.
 pub const SCALES: std::ops::RangeInclusive<f64> = 0.001..=1.0;
@@ -88,6 +88,7 @@ fn adapter_and_clients(
         }
     }
     let on_model = matches!(testbed.adapter, Adapter::Model(_));
+    aggregate(reader, table, known, testbed);
     for (key, of_model, high) in [
         ("clients", false, MAX_CLIENTS),
         ("ports", true, MOST_PORTS),
@@ -100,7 +101,11 @@ fn adapter_and_clients(
             let hint =
                 "add interface = \"eth1\", or set adapter = \"veth\" and a number of clients";
             reader.refuse(&entry, message, hint);
-        } else if known && of_model != on_model {
+        } else if testbed.aggregate > 0 && of_model {
+            let message = "the ports of an aggregate act as one".to_owned();
+            let hint = "set aggregate, the number of ports, and clients";
+            reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
+        } else if known && of_model != on_model && testbed.aggregate == 0 {
             refuse_key(reader, &entry, &testbed.adapter);
         } else if let Some(number) = reader.number(&entry, 1, u64::from(high)) {
             let number = u32::try_from(number).unwrap_or(high);
@@ -122,6 +127,23 @@ fn adapter_and_clients(
         let hint = "set interface and clients, or leave it out";
         let message = "no client is reached by ssh".to_owned();
         reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
+    }
+}
+
+/// The ports that act as one, with a client for each unless `clients` says otherwise.
+fn aggregate(
+    reader: &mut Reader<'_>,
+    table: &mut Table<'_>,
+    known: bool,
+    testbed: &mut TestbedSpec,
+) {
+    let Some(entry) = table.take("aggregate") else { return };
+    if known && !matches!(testbed.adapter, Adapter::Model(_)) {
+        refuse_key(reader, &entry, &testbed.adapter);
+    } else if let Some(number) = reader.number(&entry, 1, u64::from(MOST_PORTS)) {
+        testbed.aggregate = u32::try_from(number).unwrap_or(MOST_PORTS);
+        testbed.clients = testbed.aggregate;
+        testbed.ports = testbed.aggregate;
     }
 }
 
@@ -148,7 +170,7 @@ fn refuse_key(reader: &mut Reader<'_>, entry: &Entry<'_>, adapter: &Adapter) {
         }
         Adapter::Model(model) => (
             format!("adapter {} takes its clients from ports and clients-per-port", model.name),
-            "set ports and clients-per-port, or adapter = \"veth\"",
+            "set ports and clients-per-port, or aggregate, or adapter = \"veth\"",
         ),
         Adapter::Interfaces(_) => (
             format!("existing interfaces have no {}", entry.name),

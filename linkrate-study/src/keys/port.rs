@@ -2,7 +2,7 @@
 
 use linkrate_terms::knobs::{self, Owner};
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::{Interfaces, Model, TestbedSpec};
+use linkrate_terms::{Interfaces, Model, Offload, TestbedSpec};
 
 use super::Setup;
 use super::combination::{Combination, DEFAULT_MTU, refuse};
@@ -16,14 +16,25 @@ const LARGEST_SNAP_MTU: u32 = 1492;
 
 /// Whether a key is a knob of a virtual adapter's port, which no other interface has.
 fn is_of_a_port(key: &str) -> bool {
-    knobs::find(key).is_some_and(|knob| knob.owner == Owner::Port)
+    knobs::find(key).is_some_and(|knob| !knob.owner.is_of_every_interface())
+}
+
+/// Whether a key is a knob of an aggregate.
+fn is_of_an_aggregate(key: &str) -> bool {
+    knobs::find(key).is_some_and(|knob| knob.owner == Owner::Aggregate)
 }
 
 impl Setup {
     /// Completes the setup from the testbed, except on veth: the number of ports of a cell that
-    /// does not name it, and the number of clients behind these ports.
+    /// does not name it, and the number of clients behind these ports. An aggregate has the same
+    /// clients whatever the number of its ports.
     pub fn settle(&mut self, testbed: &TestbedSpec) {
-        if !matches!(testbed.adapter, Adapter::Veth) {
+        if testbed.aggregate > 0 {
+            let ports = self.interface.aggregate.aggregate.unwrap_or(testbed.aggregate);
+            self.interface.aggregate.aggregate = Some(ports);
+            self.ports = Some(ports);
+            self.clients = testbed.clients;
+        } else if !matches!(testbed.adapter, Adapter::Veth) {
             let ports = self.ports.unwrap_or(testbed.ports);
             self.ports = Some(ports);
             self.clients = ports.saturating_mul(testbed.clients_per_port);
@@ -31,12 +42,25 @@ impl Setup {
     }
 }
 
-/// Why the adapter does not have `key`, and the remedy; `None` where it has the key.
-pub fn misplaced(key: &str, adapter: &Adapter) -> Option<(String, String)> {
-    match adapter {
+/// Why the testbed does not have `key`, and the remedy; `None` where it has the key.
+pub fn misplaced(key: &str, testbed: &TestbedSpec) -> Option<(String, String)> {
+    match &testbed.adapter {
         Adapter::Veth if key == "ports" || is_of_a_port(key) => Some((
             format!("a veth pair has no {key}"),
             "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),
+        )),
+        Adapter::Model(_) if testbed.aggregate == 0 && is_of_an_aggregate(key) => Some((
+            format!("the testbed has no aggregate, which {key} is a knob of"),
+            "set aggregate, the number of ports that act as one, in [testbed] or by --aggregate"
+                .to_owned(),
+        )),
+        Adapter::Model(_) if testbed.aggregate > 0 && key == "ports" => Some((
+            "the ports of an aggregate act as one".to_owned(),
+            "set aggregate, the number of these ports".to_owned(),
+        )),
+        Adapter::Model(_) if testbed.aggregate > 0 && key == "clients" => Some((
+            "all cells on an aggregate have the same clients".to_owned(),
+            "set clients in [testbed]".to_owned(),
         )),
         Adapter::Model(model) if key == "clients" => Some((
             format!("on adapter {} the number of clients follows from the ports", model.name),
@@ -111,6 +135,24 @@ pub(super) fn check(
              most {LARGEST_SNAP_MTU}"
         );
         return refuse("snap", "mtu", sentence);
+    }
+    if let Some(ports) = knobs.aggregate.aggregate
+        && ports > testbed.aggregate
+    {
+        let sentence = format!(
+            "aggregate {ports} is above that of the testbed; set at most {}, or more in [testbed]",
+            testbed.aggregate
+        );
+        return refuse("aggregate", "testbed", sentence);
+    }
+    if testbed.aggregate > 0
+        && knobs.offload == Some(Offload::Tso)
+        && knobs.aggregate.aggregate_tso != Some(true)
+    {
+        let sentence =
+            "offload tso needs aggregate-tso on; an aggregate switches TSO off by itself"
+                .to_owned();
+        return refuse("offload", "aggregate-tso", sentence);
     }
     if setup.clients > MAX_CLIENTS {
         let sentence = format!(

@@ -167,6 +167,11 @@ impl CheckPlan for TestbedSpec {
                 "{what} {count} of the testbed, expected 1 to {most}"
             );
         }
+        ensure!(
+            self.aggregate <= MAX_CLIENTS,
+            "aggregate of {} ports, expected at most {MAX_CLIENTS}",
+            self.aggregate
+        );
         ensure!(SCALES.contains(&self.scale), "scale {}, expected 0.001 to 1", self.scale);
         match &self.adapter {
             Adapter::Veth => {}
@@ -199,7 +204,10 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
                 "ports {ports}, expected 1 to {}, as many as the testbed has",
                 testbed.ports
             );
-            let clients = ports.saturating_mul(testbed.clients_per_port);
+            let clients = match testbed.aggregate {
+                0 => ports.saturating_mul(testbed.clients_per_port),
+                _ => testbed.clients,
+            };
             ensure!(spec.clients == clients, "clients {}, expected {clients}", spec.clients);
         }
         None => ensure!(on_veth, "no ports, expected 1 to {}", testbed.ports),

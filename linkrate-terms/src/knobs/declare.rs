@@ -12,6 +12,8 @@ pub enum Owner {
     Driver,
     /// The port of a virtual adapter; no other interface has the knob.
     Port,
+    /// An aggregate of ports of virtual adapters; no other interface has the knob.
+    Aggregate,
 }
 
 impl Owner {
@@ -21,7 +23,14 @@ impl Owner {
             Self::Kernel => "kernel",
             Self::Driver => "driver",
             Self::Port => "port",
+            Self::Aggregate => "aggregate",
         }
+    }
+
+    /// Whether every interface has the knobs of this owner. Otherwise only those that linkrate makes
+    /// have them.
+    pub fn is_of_every_interface(self) -> bool {
+        matches!(self, Self::Kernel | Self::Driver)
     }
 }
 

@@ -92,3 +92,25 @@ words! {
         DestinationPort = "destination-port", "steering by destination port", "by port";
     }
 }
+
+words! {
+    /// How ports act as one: how an aggregate decides which of its ports carry traffic.
+    AggregateMode {
+        /// Every port whose link is up, without a protocol.
+        Manual = "manual", "manual aggregation", "manual";
+        /// Ports that the partner has agreed to (IEEE 802.1AX).
+        Lacp = "lacp", "LACP", "LACP";
+        /// One port at a time; the others stand by (HP LAN Monitor).
+        Failover = "failover", "failover", "failover";
+    }
+}
+
+words! {
+    /// How often the partner of a link aggregate is to send LACPDUs (IEEE 802.1AX, `LACP_Timeout`).
+    LacpRate {
+        /// Each second; the partner is lost after 3 s.
+        Fast = "fast", "LACP each second", "fast";
+        /// Every 30 s; the partner is lost after 90 s.
+        Slow = "slow", "LACP every 30 seconds", "slow";
+    }
+}

@@ -3,13 +3,14 @@
 use linkrate_terms::Balance;
 
 use super::ENTRIES;
-use crate::frame::{Headers, Transport, link};
+use crate::frame::link::Addresses;
+use crate::frame::{Headers, Transport};
 use crate::toeplitz::{MICROSOFT_KEY, Toeplitz};
 
 /// What the entry of a frame comes from.
 #[derive(Debug, Clone)]
 pub(super) enum Key {
-    /// The low byte of the destination's Ethernet address.
+    /// The low bytes of both Ethernet addresses.
     Mac,
     /// The hash of the IP addresses.
     Ip(Toeplitz),
@@ -45,7 +46,10 @@ impl Key {
         };
         match hash {
             Some(hash) => mixed(hash),
-            None => link::destination(head).map_or(0, |destination| destination.0[5]),
+            // A host sends by its own address alone, so that this is the low byte of the destination
+            // with another number: LB_MAC. A switch tells the stations that send to one host apart.
+            None => Addresses::of(head)
+                .map_or(0, |Addresses { destination, source, .. }| destination.0[5] ^ source.0[5]),
         }
     }
 }

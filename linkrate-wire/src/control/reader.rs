@@ -57,6 +57,11 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
+    /// The next two bytes as a number.
+    pub(super) fn any_word(&mut self) -> Result<u16, FrameError> {
+        self.array().map(u16::from_be_bytes)
+    }
+
     /// The bytes that are not read yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()

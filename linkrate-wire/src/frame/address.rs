@@ -21,6 +21,13 @@ pub enum Cast {
 }
 
 impl MacAddress {
+    /// Whether it is one of the group addresses 01-80-C2-00-00-00 to -0F, whose frames no bridge
+    /// forwards (IEEE 802.1Q, table 8-1).
+    #[must_use]
+    pub const fn is_link_local(self) -> bool {
+        matches!(self.0, [0x01, 0x80, 0xc2, 0, 0, 0..=0x0f])
+    }
+
     /// All stations.
     pub const BROADCAST: Self = Self([0xff; 6]);
     /// No station: what a request has where the answer is to be.

@@ -3,6 +3,7 @@
 //!
 //! While it runs, the pair holds both machines to the contract of [`Machine`]: a poll before the
 //! due time does nothing, and after a poll the next due time is later.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

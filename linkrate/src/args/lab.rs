@@ -71,6 +71,12 @@ pub struct UpArgs {
     /// Clients behind each port; a switch joins two or more [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
     pub clients_per_port: Option<u32>,
+    /// Let this number of ports act as one interface, with all clients on one switch
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["ports", "clients_per_port"], value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub aggregate: Option<u32>,
+    /// Clients of an aggregate [default: one for each port]
+    #[arg(long, value_name = "NUMBER", requires = "aggregate", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub clients: Option<u32>,
     /// Share of the model's rates at which links and bus run [default: 1]
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,

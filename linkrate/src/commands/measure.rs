@@ -12,6 +12,7 @@ use linkrate_study::order::Order;
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, MemoryStore};
 use linkrate_study::study::{Cell, Method, OnFailure, Study};
+use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::parse_duration;
 use linkrate_terms::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
 
@@ -86,6 +87,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             format!("--warm-up: {} is out of range; expected at most 1 h", arguments.warm_up);
         return Err(usage(message));
     }
+    testbed = with_aggregate(arguments, testbed)?;
     let setup = setup_of(arguments, &testbed)?;
     arguments.cpus.apply(&mut testbed)?;
     let spec = RunSpec {
@@ -149,6 +151,34 @@ fn on_existing(arguments: &MeasureArgs, on: Interfaces) -> Result<TestbedSpec, F
     Ok(TestbedSpec::default().on_interfaces(on))
 }
 
+/// The testbed with as many ports in an aggregate as the settings ask for.
+fn with_aggregate(arguments: &MeasureArgs, testbed: TestbedSpec) -> Result<TestbedSpec, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, message);
+    let given = arguments.settings.0.iter().find(|(key, _)| *key == "aggregate");
+    let (Some((key, value)), Adapter::Model(_)) = (given, &testbed.adapter) else {
+        return Ok(testbed);
+    };
+    if arguments.clients_per_port.is_some() {
+        let message = "--clients-per-port cannot be combined with --aggregate; all clients are on \
+                       one switch, so set --clients";
+        return Err(usage(message.to_owned()));
+    }
+    let mut setup = Setup::default();
+    keys::apply(&mut setup, key, &Level::Text(value.clone()))
+        .map_err(|error| usage(format!("--{key}: {error}")))?;
+    let aggregate = setup.interface.aggregate.aggregate.unwrap_or(1);
+    let clients = arguments.settings.0.iter().find(|(key, _)| *key == "clients");
+    let clients = match clients {
+        None => aggregate,
+        Some((key, value)) => {
+            keys::apply(&mut setup, key, &Level::Text(value.clone()))
+                .map_err(|error| usage(format!("--{key}: {error}")))?;
+            setup.clients
+        }
+    };
+    Ok(TestbedSpec { aggregate, ports: aggregate, clients, ..testbed })
+}
+
 /// The settings of the one cell.
 fn setup_of(arguments: &MeasureArgs, testbed: &TestbedSpec) -> Result<Setup, Failure> {
     let usage = |message: String| Failure::new(Exit::Usage, message);
@@ -164,8 +194,10 @@ fn setup_of(arguments: &MeasureArgs, testbed: &TestbedSpec) -> Result<Setup, Fai
                 .map_err(|error| usage(format!("--{key}: {error}")))?;
         }
     }
-    for (key, value) in given {
-        if let Some((message, hint)) = keys::misplaced(key, &testbed.adapter) {
+    // the clients of an aggregate are those of the testbed
+    let of_the_testbed = |key: &str| testbed.aggregate > 0 && key == "clients";
+    for (key, value) in given.iter().filter(|(key, _)| !of_the_testbed(key)) {
+        if let Some((message, hint)) = keys::misplaced(key, testbed) {
             return Err(usage(format!("--{key}: {message}; {hint}")));
         }
         keys::apply(&mut setup, key, &Level::Text(value.clone()))

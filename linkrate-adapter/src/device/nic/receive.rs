@@ -10,8 +10,10 @@ use crate::bus::DESCRIPTOR_BYTES;
 use crate::frame::{Burst, WireFrame};
 use crate::interface::rings::RxDescriptor;
 
-/// How long a frame may wait for the bus in the receive FIFO: at 10 Gb/s about 256 KB.
+/// How long a frame may wait for the bus in the receive FIFO: at 10 Gb/s about 256 KB. A slow link
+/// fills a FIFO later.
 const FIFO_PS: u64 = 200_000_000;
+const FIFO_BYTES: u64 = 32 << 10;
 
 impl Nic {
     /// Takes frames whose last bit came at `at_ps`.
@@ -37,8 +39,9 @@ impl Nic {
     /// Takes a frame that the bus has to carry to the host's memory first.
     fn receive_over_bus(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
         let Self { shared, links, clock, bus: Some(bus), .. } = self else { return };
+        let fifo_ps = FIFO_PS.max(links[0].time_ps(FIFO_BYTES));
         // the lateness of the device thread is not the bus's backlog
-        if bus.backlog_ps(clock.monotonic_ns(now_ps.max(at_ps))) > FIFO_PS {
+        if bus.backlog_ps(clock.monotonic_ns(now_ps.max(at_ps))) > fifo_ps {
             shared.counters.rx_drop_fifo.add(1);
             links[0].shared.counters.in_discards.add(1);
             return;

@@ -1,11 +1,13 @@
 //! A segment of virtual adapters: the ports on one fabric, of the system under test and of clients.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use linkrate_adapter::Port;
+use linkrate_adapter::{Aggregate, Port};
 use linkrate_terms::topology::{self, Fabric};
 use linkrate_terms::{BitRate, InterfaceKnobs, Model};
 
+use super::aggregate::with_aggregate;
 use super::{Vlans, client_knobs, effective_knobs, with_port};
 use crate::error::LabError;
 
@@ -18,6 +20,8 @@ pub struct Segment {
     pub ports: Vec<SutPort>,
     /// The ports of the clients.
     pub clients: Vec<Port>,
+    /// The aggregate of these ports. It ends after them.
+    pub aggregate: Option<Arc<Aggregate>>,
     /// The fabric with its device thread. It ends after its ports.
     pub joined: linkrate_adapter::Segment,
 }
@@ -39,8 +43,9 @@ impl SutPort {
 }
 
 impl Segment {
-    /// Sets the knobs of the SUT's ports named in `interfaces`, and at the ports of their clients those
-    /// that must be the same. Adds the effective knobs of each port to `effective`.
+    /// Sets the knobs of the SUT's ports and of the aggregate that `interfaces` name, and at the ports
+    /// of their clients those that must be the same. Adds the effective knobs of each interface to
+    /// `effective`.
     ///
     /// # Errors
     /// A device does not answer.
@@ -51,23 +56,39 @@ impl Segment {
         asked: &InterfaceKnobs,
         effective: &mut BTreeMap<String, InterfaceKnobs>,
     ) -> Result<(), LabError> {
-        let named = |port: &SutPort| interfaces.iter().any(|name| name == port.name());
+        let named = |name: &str| interfaces.iter().any(|on| on == name);
+        let aggregate = self.aggregate.as_deref().filter(|aggregate| named(aggregate.name()));
+        let of_named = |port: &SutPort| aggregate.is_some() || named(port.name());
         let knobs = model.defaults.with(asked);
-        for port in self.ports.iter().filter(|port| named(port)) {
+        for port in self.ports.iter().filter(|port| of_named(port)) {
             port.port.set_knobs(knobs.clone());
         }
         for (index, client) in self.clients.iter().enumerate() {
-            if named(&self.ports[self.topology.port_of(index)]) {
+            if of_named(&self.ports[self.topology.port_of(index)]) {
                 client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
             }
         }
-        for port in self.ports.iter().filter(|port| named(port)) {
+        for port in self.ports.iter().filter(|port| of_named(port)) {
             let of_the_port = effective_knobs(&port.port)?;
-            if let Some(knobs) = effective.get_mut(port.name()) {
+            let interface = self.interface_of(port);
+            if let Some(knobs) = effective.get_mut(interface) {
                 *knobs = with_port(knobs.clone(), of_the_port);
             }
         }
+        if let Some(aggregate) = aggregate {
+            aggregate.await_ports()?;
+        }
+        if let Some(aggregate) = aggregate
+            && let Some(knobs) = effective.get_mut(aggregate.name())
+        {
+            *knobs = with_aggregate(knobs.clone(), aggregate)?;
+        }
         Ok(())
+    }
+
+    /// The SUT's interface that a port belongs to.
+    fn interface_of<'a>(&'a self, port: &'a SutPort) -> &'a str {
+        self.aggregate.as_deref().map_or(port.name(), Aggregate::name)
     }
 
     /// Gives each of several ports a VLAN of its own with the clients that it leads to. Otherwise the

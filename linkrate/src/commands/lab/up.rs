@@ -66,7 +66,15 @@ pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {
 
 fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
     let spec = testbed_of(&arguments.adapter, arguments.clients_per_port, arguments.scale)?;
+    let aggregate = arguments.aggregate.unwrap_or(0);
+    if aggregate > 0 && !matches!(spec.adapter, Adapter::Model(_)) {
+        let message = "--aggregate does not apply to a veth pair; leave it out, or choose a model, \
+                       for example --adapter gigabit";
+        return Err(Failure::new(Exit::Usage, message.to_owned()));
+    }
+    let ports = if aggregate > 0 { aggregate } else { arguments.ports };
     let clients = match spec.adapter {
+        _ if aggregate > 0 => arguments.clients.unwrap_or(aggregate),
         Adapter::Veth => arguments.ports,
         Adapter::Model(_) | Adapter::Interfaces(_) => {
             arguments.ports.saturating_mul(spec.clients_per_port)
@@ -82,7 +90,8 @@ fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
     }
     Ok(TestbedSpec {
         clients,
-        ports: arguments.ports,
+        ports,
+        aggregate,
         sut_cpus: parse_cpus("--sut-cpu", &arguments.sut_cpu)?,
         client_cpus: parse_cpus("--client-cpu", &arguments.client_cpu)?,
         ..spec

@@ -1,0 +1,356 @@
+//! Aggregates: ports that act as one interface of the host (IEEE 802.1AX; HP Auto Port Aggregation).
+//!
+//! The aggregate is software of the host. It has an interface of its own, and the driver of each of
+//! its queues has the rings of all ports ([`team`]). The ports keep their devices, links, buses and
+//! counters. The driver of the first queue also decides which ports carry traffic ([`control`]).
+
+pub(crate) mod control;
+pub(crate) mod membership;
+mod report;
+pub(crate) mod team;
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use linkrate_sys::tap::Offloads;
+use linkrate_terms::{AggregateKnobs, Balance, PortKnobs};
+use linkrate_wire::balance::{Balancer, PortIndex};
+use linkrate_wire::frame::MacAddress;
+use linkrate_wire::machine::lacp::PortStatus;
+
+use crate::AdapterError;
+use crate::counters::Snapshot;
+use crate::interface::InterfaceShared;
+use crate::interface::driver::{Driver, Outlet};
+use crate::interface::driver_threads::{self, DriverThreads};
+use crate::interface::lane::Lane;
+use crate::interface::waker::Waker;
+use crate::link::LinkShared;
+use crate::settings::Settings;
+use control::Control;
+use membership::Membership;
+use team::Team;
+
+/// Most ports of an aggregate: the places of a set of ports.
+pub const MOST_PORTS: usize = linkrate_terms::knobs::MOST_PORTS as usize;
+
+/// A flow that was silent for so long may change its port: longer than packets wait before a port of
+/// 1 Gb/s.
+const QUIET_PS: u64 = 30_000_000_000;
+
+/// Most messages that wait for the control. A port that sends more loses them.
+const MOST_MESSAGES: usize = 256;
+
+/// An aggregate to be made.
+#[derive(Debug)]
+pub struct AggregateSpec {
+    /// The name of its interface.
+    pub name: String,
+    /// The TAP's queues. Each port has as many queue pairs.
+    pub queues: Vec<OwnedFd>,
+    /// The address of its interface.
+    pub address: [u8; 6],
+    /// Its settings.
+    pub knobs: AggregateKnobs,
+}
+
+/// An aggregate. Its ports are attached to segments one by one
+/// ([`HostSide::Aggregate`](crate::HostSide::Aggregate)). It must outlive them.
+#[derive(Debug)]
+pub struct Aggregate {
+    shared: Arc<AggregateShared>,
+    drivers: Vec<driver_threads::Polled>,
+}
+
+/// A port of an aggregate, as everyone sees it.
+#[derive(Debug, Clone)]
+struct Member {
+    name: String,
+    link: Arc<LinkShared>,
+}
+
+/// The state that the drivers of an aggregate share with its controller.
+#[derive(Debug)]
+pub struct AggregateShared {
+    pub(crate) interface: Arc<InterfaceShared>,
+    address: MacAddress,
+    settings: Settings<AggregateKnobs>,
+    /// By number.
+    members: Mutex<Vec<Option<Member>>>,
+    /// How packets of the host are balanced, and over which ports.
+    decision: Mutex<Decision>,
+    /// The sets of ports that packets of the host go to, and that packets are taken from.
+    distributing: AtomicU64,
+    collecting: AtomicU64,
+    /// Grows with every decision.
+    sharing: AtomicU64,
+    /// The state of each port in LACP, by number.
+    status: Mutex<Vec<Option<PortStatus>>>,
+    /// A port came or went, a link changed its state, or settings were requested.
+    news: AtomicBool,
+    /// Messages of the ports for the control.
+    messages: Mutex<VecDeque<(usize, Vec<u8>)>>,
+    /// Of the driver that decides.
+    interrupt: Arc<Waker>,
+    pub(crate) counters: AggregateCounters,
+}
+
+#[derive(Debug, Clone)]
+struct Decision {
+    balance: Balance,
+    active: Vec<PortIndex>,
+}
+
+/// Counters of an aggregate. Several drivers count.
+#[derive(Debug, Default)]
+pub(crate) struct AggregateCounters {
+    /// Packets of the host that no port could take: none carries traffic.
+    pub(crate) no_port: AtomicU64,
+    /// Packets of the host that found the queue before their port full.
+    pub(crate) full: AtomicU64,
+    /// Frames that came by a port that the aggregate does not collect from.
+    uncollected: AtomicU64,
+    /// Messages that were dropped: the ports sent more than the control takes.
+    messages_dropped: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // a holder that panicked ends its thread, and the ports are then broken anyway
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Aggregate {
+    /// Makes an aggregate without ports, and starts its drivers. TSO is off unless the knobs lift
+    /// that.
+    ///
+    /// # Errors
+    /// The TAP is gone.
+    pub fn new(spec: AggregateSpec, threads: &DriverThreads) -> Result<Self, AdapterError> {
+        let AggregateSpec { name, queues, address, knobs } = spec;
+        let failed = |cause| AdapterError::Io { what: format!("make aggregate {name}"), cause };
+        let taps: std::io::Result<Vec<_>> = queues.iter().map(OwnedFd::try_clone).collect();
+        let taps = taps.map_err(failed)?;
+        let places: Vec<_> = queues.iter().map(|_| threads.next()).collect();
+        let (_, interrupt) = places.first().ok_or_else(|| {
+            failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "no queue"))
+        })?;
+        let interface =
+            InterfaceShared::new(name.clone(), &PortKnobs::default(), queues.len(), taps);
+        let shared = Arc::new(AggregateShared {
+            interface: Arc::new(interface),
+            address: MacAddress(address),
+            decision: Mutex::new(Decision { balance: knobs.balance, active: Vec::new() }),
+            settings: Settings::new(knobs),
+            members: Mutex::default(),
+            distributing: AtomicU64::new(0),
+            collecting: AtomicU64::new(0),
+            sharing: AtomicU64::new(1),
+            status: Mutex::default(),
+            news: AtomicBool::new(true),
+            messages: Mutex::default(),
+            interrupt: Arc::clone(interrupt),
+            counters: AggregateCounters::default(),
+        });
+        let mut drivers = Vec::new();
+        for (number, (tap, (thread, _))) in queues.into_iter().zip(places).enumerate() {
+            let control = (number == 0).then(|| Box::new(Control::new(&shared)));
+            let team = Team::new(number, Arc::clone(&shared), control);
+            let outlet = Outlet::Aggregate(Box::new(team));
+            let driver = Driver::new(tap, outlet, Arc::clone(&shared.interface));
+            drivers.push(threads.add(thread, driver));
+        }
+        Ok(Self { shared, drivers })
+    }
+
+    /// The name of its interface.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.shared.interface.name()
+    }
+
+    /// The host's side.
+    #[must_use]
+    pub fn interface(&self) -> &InterfaceShared {
+        &self.shared.interface
+    }
+
+    /// Requests settings while traffic flows.
+    ///
+    /// # Errors
+    /// The TAP is gone.
+    pub fn set_knobs(&self, knobs: AggregateKnobs) -> Result<(), AdapterError> {
+        self.shared.interface.set_offloads(offloads(&knobs))?;
+        self.shared.settings.request(knobs);
+        self.shared.notify();
+        Ok(())
+    }
+
+    /// The settings that the drivers say they work with.
+    ///
+    /// # Errors
+    /// The drivers do not answer.
+    pub fn applied_knobs(&self) -> Result<AggregateKnobs, AdapterError> {
+        let unanswered = |_| AdapterError::NotAcknowledged { name: self.name().to_owned() };
+        let ended = || self.drivers.iter().any(|driver| driver.why_ended().is_some());
+        self.shared.settings.applied(ended).map_err(unanswered)
+    }
+
+    /// Why it carries no packets any more.
+    #[must_use]
+    pub fn broken(&self) -> Option<String> {
+        let of_driver = || self.drivers.iter().find_map(driver_threads::Polled::why_ended);
+        of_driver().or_else(|| {
+            self.shared.interface.is_broken().then(|| "its interface is gone".to_owned())
+        })
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn counters(&self) -> Snapshot {
+        let AggregateCounters { no_port, full, uncollected, messages_dropped } =
+            &self.shared.counters;
+        [
+            ("aggDropNoPort", no_port),
+            ("aggDropQueueFull", full),
+            ("aggDropNotCollecting", uncollected),
+            ("aggDropMessages", messages_dropped),
+        ]
+        .map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed)))
+        .into()
+    }
+
+    /// The interrupts of its queues, which wake their drivers.
+    pub(crate) fn interrupts(&self) -> impl ExactSizeIterator<Item = &Arc<Waker>> {
+        self.drivers.iter().map(driver_threads::Polled::interrupt)
+    }
+
+    /// Takes port `number` with the lanes of its queues.
+    pub(crate) fn add(&self, number: usize, name: &str, link: Arc<LinkShared>, lanes: Vec<Lane>) {
+        for (driver, lane) in self.drivers.iter().zip(lanes) {
+            driver.add_lane(number, lane);
+        }
+        let mut members = lock(&self.shared.members);
+        if members.len() <= number {
+            members.resize_with(number + 1, || None);
+        }
+        members[number] = Some(Member { name: name.to_owned(), link });
+        drop(members);
+        self.shared.notify();
+    }
+
+    /// Lets port `number` go: no packet goes to it any more, and what it has received is taken.
+    pub(crate) fn remove(&self, number: usize) {
+        if let Some(member) = lock(&self.shared.members).get_mut(number) {
+            *member = None;
+        }
+        self.shared.notify();
+        for driver in &self.drivers {
+            driver.remove_lane(number);
+        }
+    }
+
+    /// Lets the drivers look at the links.
+    pub(crate) fn notify(&self) {
+        self.shared.notify();
+    }
+}
+
+impl AggregateShared {
+    fn notify(&self) {
+        self.news.store(true, Ordering::Release);
+        self.interrupt.wake();
+    }
+
+    /// Whether packets of the host go to port `number`.
+    pub(crate) fn distributes(&self, number: usize) -> bool {
+        self.distributing.load(Ordering::Relaxed) & bit(number) != 0
+    }
+
+    /// Whether packets are taken from port `number`.
+    pub(crate) fn collects(&self, number: usize) -> bool {
+        self.collecting.load(Ordering::Relaxed) & bit(number) != 0
+    }
+
+    /// Whether something happened that the control must look at.
+    pub(crate) fn has_news(&self) -> bool {
+        self.news.load(Ordering::Acquire)
+    }
+
+    /// The control looks at everything from here on.
+    fn take_news(&self) {
+        self.news.swap(false, Ordering::AcqRel);
+    }
+
+    /// Grows with every decision about the ports.
+    pub(crate) fn sharing(&self) -> u64 {
+        self.sharing.load(Ordering::Acquire)
+    }
+
+    /// Publishes a decision.
+    fn share(&self, membership: &Membership) {
+        let set = |ports: &[usize]| ports.iter().fold(0, |set, port| set | bit(*port));
+        let (balance, active) = (membership.knobs().balance, membership.active());
+        *lock(&self.decision) = Decision { balance, active };
+        self.collecting.store(set(membership.collecting()), Ordering::Relaxed);
+        self.distributing.store(set(membership.distributing()), Ordering::Relaxed);
+        self.sharing.fetch_add(1, Ordering::Release);
+    }
+
+    /// Publishes the state of each port in LACP.
+    fn publish(&self, of: impl Fn(usize) -> Option<PortStatus>) {
+        let count = lock(&self.members).len();
+        *lock(&self.status) = (0..count).map(of).collect();
+    }
+
+    /// The balancer of queue `queue`, before the first decision.
+    pub(crate) fn balancer(&self, queue: usize) -> Balancer {
+        fresh_balancer(lock(&self.decision).balance, queue)
+    }
+
+    /// Lets a balancer follow the decision.
+    pub(crate) fn follow(&self, balancer: &mut Balancer, now_ns: u64, queue: usize) {
+        let Decision { balance, active } = lock(&self.decision).clone();
+        if balancer.balance() != balance {
+            *balancer = fresh_balancer(balance, queue);
+        }
+        // every port of an aggregate has a place in its balancer
+        let _ = balancer.set_active(now_ns * 1000, &active);
+    }
+
+    /// Keeps a message of port `number` for the control.
+    pub(crate) fn message(&self, number: usize, message: Vec<u8>) {
+        let mut messages = lock(&self.messages);
+        if messages.len() < MOST_MESSAGES {
+            messages.push_back((number, message));
+            drop(messages);
+            self.notify();
+        } else {
+            self.counters.messages_dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn count_uncollected(&self, _number: usize, frames: u64) {
+        self.counters.uncollected.fetch_add(frames, Ordering::Relaxed);
+    }
+}
+
+/// A set of one port.
+fn bit(number: usize) -> u64 {
+    u32::try_from(number).ok().and_then(|number| 1_u64.checked_shl(number)).unwrap_or(0)
+}
+
+/// The offloads of an aggregate's interface. The paper's aggregate has no TSO: the ports of an
+/// aggregate need not have it all.
+fn offloads(knobs: &AggregateKnobs) -> Offloads {
+    match knobs.aggregate_tso {
+        true => Offloads::ALL,
+        false => Offloads { checksum: true, ..Offloads::NONE },
+    }
+}
+
+/// A balancer for the most ports. Those of several queues begin at different ports.
+pub(crate) fn fresh_balancer(balance: Balance, queue: usize) -> Balancer {
+    Balancer::of_most(balance, QUIET_PS).begun_at(queue)
+}

@@ -1,0 +1,100 @@
+//! The decisions of an aggregate at its host: which of its ports carry traffic.
+//!
+//! The driver of the first queue has the control. It calls it when a link changes, a message comes,
+//! settings are requested, or a time has come.
+
+use std::time::Duration;
+
+use super::membership::{Membership, Message, PortLink};
+use super::{AggregateShared, lock};
+
+/// The control of an aggregate.
+#[derive(Debug)]
+pub(crate) struct Control {
+    membership: Membership,
+    request: u64,
+    /// The decision that was published last.
+    published: u64,
+    /// The ports as they were seen last.
+    seen: Vec<Option<PortLink>>,
+    /// The interface has a carrier.
+    carrier: bool,
+}
+
+impl Control {
+    pub(crate) fn new(shared: &AggregateShared) -> Self {
+        let (_, knobs) = shared.settings.requested();
+        let membership = Membership::new(shared.address, knobs);
+        Self { membership, request: 0, published: 0, seen: Vec::new(), carrier: true }
+    }
+
+    /// When it must be called even if nothing happens, CLOCK_MONOTONIC.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        self.membership.due()
+    }
+
+    /// Takes up what happened, and appends the frames that are to be sent.
+    pub(crate) fn turn(
+        &mut self,
+        shared: &AggregateShared,
+        now: Duration,
+        messages: &mut Vec<Message>,
+    ) {
+        // before the look: what happens during the look is looked at again
+        shared.take_news();
+        let (request, knobs) = shared.settings.requested();
+        if request != self.request {
+            self.membership.set_knobs(now, knobs, messages);
+        }
+        self.look_at_links(shared, now, messages);
+        let received: Vec<_> = lock(&shared.messages).drain(..).collect();
+        for (port, frame) in received {
+            self.membership.receive(now, port, &frame, messages);
+        }
+        self.membership.poll(now, messages);
+        if self.membership.changes() != self.published || request != self.request {
+            self.published = self.membership.changes();
+            shared.share(&self.membership);
+            self.set_carrier(shared, !self.membership.distributing().is_empty());
+        }
+        if request != self.request {
+            self.request = request;
+            shared.settings.acknowledge(request, self.membership.knobs().clone());
+        }
+        shared.publish(|port| self.membership.status(port));
+    }
+
+    /// Compares the links with their state at the last look.
+    fn look_at_links(
+        &mut self,
+        shared: &AggregateShared,
+        now: Duration,
+        messages: &mut Vec<Message>,
+    ) {
+        let most = self.membership.knobs().aggregate as usize;
+        let members = lock(&shared.members).clone();
+        if self.seen.len() < members.len() {
+            self.seen.resize(members.len(), None);
+        }
+        for (number, member) in members.iter().enumerate() {
+            let member = member.as_ref().filter(|_| number < most);
+            let link =
+                member.map(|member| PortLink { up: member.link.is_up(), rate: member.link.rate() });
+            if link == std::mem::replace(&mut self.seen[number], link) {
+                continue;
+            }
+            match link {
+                Some(link) => self.membership.set_link(now, number, link, messages),
+                None => self.membership.remove(now, number, messages),
+            }
+        }
+    }
+
+    fn set_carrier(&mut self, shared: &AggregateShared, carrier: bool) {
+        if carrier != self.carrier {
+            self.carrier = carrier;
+            // an interface that is gone has no carrier to set
+            let _ = shared.interface.set_carrier(carrier);
+        }
+    }
+}

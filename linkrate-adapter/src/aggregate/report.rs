@@ -1,0 +1,94 @@
+//! The state of an aggregate, for people.
+
+use std::time::{Duration, Instant};
+
+use linkrate_terms::aggregate::{AggregateReport, LacpReport, MemberReport};
+use linkrate_wire::control::lacp::Information;
+use linkrate_wire::machine::lacp::{End, PortStatus};
+
+use super::{Aggregate, lock};
+use crate::AdapterError;
+
+/// How long the ports of an aggregate may take until all carry traffic. LACP waits 2 s, and longer
+/// after a failure.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// Time between two looks at the ports.
+const GLANCE: Duration = Duration::from_millis(5);
+
+impl Aggregate {
+    /// Its state.
+    ///
+    /// # Errors
+    /// The drivers do not answer.
+    pub fn report(&self) -> Result<AggregateReport, AdapterError> {
+        let knobs = self.applied_knobs()?;
+        let shared = &self.shared;
+        let members = lock(&shared.members).clone();
+        let status = lock(&shared.status).clone();
+        let members = members.into_iter().take(knobs.aggregate as usize).enumerate();
+        let members = members.filter_map(|(number, member)| {
+            let member = member?;
+            Some(MemberReport {
+                port: member.name,
+                link_up: member.link.is_up(),
+                collecting: shared.collects(number),
+                distributing: shared.distributes(number),
+                lacp: status.get(number).cloned().flatten().as_ref().map(lacp),
+            })
+        });
+        Ok(AggregateReport {
+            name: self.name().to_owned(),
+            address: shared.address.to_string(),
+            members: members.collect(),
+            counters: self.counters(),
+            knobs,
+        })
+    }
+
+    /// Waits until all ports in use whose link is up carry traffic.
+    ///
+    /// # Errors
+    /// The ports that do not, each with its reason.
+    pub fn await_ports(&self) -> Result<(), AdapterError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let report = self.report()?;
+            let idle: Vec<String> =
+                report.idle().map(|(port, reason)| format!("{port} ({reason})")).collect();
+            if idle.is_empty() && report.members.iter().any(|member| member.distributing) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let ports = match idle.is_empty() {
+                    true => "no link is up".to_owned(),
+                    false => idle.join(", "),
+                };
+                return Err(AdapterError::Idle { name: report.name, ports });
+            }
+            std::thread::sleep(GLANCE);
+        }
+    }
+}
+
+fn lacp(status: &PortStatus) -> LacpReport {
+    let counters = status.counters.named();
+    LacpReport {
+        selection: status.selection.to_string(),
+        receive: status.receive.to_string(),
+        periodic: status.periodic.to_string(),
+        mux: status.mux.to_string(),
+        mux_reason: status.mux_cause.to_string(),
+        actor_churn: status.actor_churn.name(End::Actor).to_owned(),
+        partner_churn: status.partner_churn.name(End::Partner).to_owned(),
+        actor: end(&status.actor),
+        partner: status.partner.as_ref().map(end),
+        counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
+    }
+}
+
+/// An end of a link as a phrase.
+fn end(end: &Information) -> String {
+    let Information { system, key, port, state } = end;
+    format!("system {system}, key {key}, port {}, {state}", port.number)
+}

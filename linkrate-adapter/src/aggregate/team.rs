@@ -1,0 +1,293 @@
+//! The driver of one queue of an aggregate: it shares out the packets of the host to the ports, and
+//! hands the host the packets of all ports.
+//!
+//! Packets that a full port cannot take wait before this port alone, as before the queue discipline
+//! of the port. The other ports go on. The host chooses the port, so that balancing runs on the CPUs
+//! of the host and is a part of its service demand.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_wire::balance::Balancer;
+use linkrate_wire::control::is_of_aggregates;
+use linkrate_wire::lro::{Delivery, Parts};
+
+use super::AggregateShared;
+use super::control::Control;
+use crate::frame::VNET_BYTES;
+use crate::interface::driver::{HostEnd, WEIGHT};
+use crate::interface::lane::Lane;
+use crate::interface::rings::{RxDescriptor, TxDescriptor};
+use crate::interface::tap_io;
+
+/// Packets that may wait before one port. More than the connections of a run have in flight.
+const LONGEST_QUEUE: usize = 2048;
+
+/// Bytes of a packet that have all headers.
+const HEADERS: usize = 256;
+
+/// A port of the aggregate, in one of its queues.
+#[derive(Debug)]
+struct Member {
+    lane: Lane,
+    /// Packets that the port had no room for.
+    waiting: VecDeque<TxDescriptor>,
+    /// Packets posted in this batch.
+    sent: usize,
+    /// Packets handed up in this batch.
+    received: usize,
+}
+
+/// The ports of an aggregate, as the driver of one queue has them.
+#[derive(Debug)]
+pub(crate) struct Team {
+    queue: usize,
+    shared: Arc<AggregateShared>,
+    /// By number; a port that has left leaves its place.
+    members: Vec<Option<Member>>,
+    /// The decisions about ports; the driver of the first queue has it.
+    control: Option<Box<Control>>,
+    /// The port whose received packets come first.
+    turn: usize,
+    balancer: Balancer,
+    /// The decision that the balancer follows.
+    sharing: u64,
+}
+
+impl Team {
+    /// The ports in queue `queue`. With `control`, its driver decides which ports carry traffic.
+    pub(crate) fn new(
+        queue: usize,
+        shared: Arc<AggregateShared>,
+        control: Option<Box<Control>>,
+    ) -> Self {
+        let balancer = shared.balancer(queue);
+        Self { queue, shared, members: Vec::new(), control, turn: 0, balancer, sharing: 0 }
+    }
+
+    /// Adds a port.
+    pub(crate) fn add(&mut self, member: usize, lane: Lane) {
+        if self.members.len() <= member {
+            self.members.resize_with(member + 1, || None);
+        }
+        let waiting = VecDeque::new();
+        self.members[member] = Some(Member { lane, waiting, sent: 0, received: 0 });
+    }
+
+    /// Removes a port. Packets that wait for it go to the others.
+    pub(crate) fn remove(&mut self, member: usize) {
+        let Some(gone) = self.members.get_mut(member).and_then(Option::take) else { return };
+        for descriptor in gone.waiting {
+            self.send(descriptor);
+        }
+        self.end_batch();
+    }
+
+    /// The lanes of the ports.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        self.members.iter().flatten().map(|member| &member.lane)
+    }
+
+    /// Moves at most NAPI's weight of packets in each direction. Says how many.
+    pub(crate) fn poll(&mut self, host: &mut HostEnd) -> io::Result<usize> {
+        let decided = self.decide(host);
+        let received = self.receive(host)?;
+        let sent = self.transmit(host)?;
+        Ok(decided + received + sent)
+    }
+
+    /// The driver thread is about to sleep. Says whether a packet of the host can be taken.
+    pub(crate) fn will_sleep(&mut self) -> bool {
+        for member in self.members.iter_mut().flatten() {
+            member.lane.will_sleep(!member.waiting.is_empty());
+        }
+        true
+    }
+
+    /// Whether there is still nothing to do.
+    pub(crate) fn is_idle(&self) -> bool {
+        let decides = self.control.is_some() && self.shared.has_news();
+        !decides && self.lanes().all(Lane::is_idle)
+    }
+
+    /// When the decisions about ports must be looked at, CLOCK_MONOTONIC ns.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        let due = self.control.as_ref()?.due()?;
+        Some(u64::try_from(due.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Lets the control look at ports and messages, and carries out its decisions.
+    fn decide(&mut self, host: &mut HostEnd) -> usize {
+        let Some(control) = &mut self.control else { return 0 };
+        let mut messages = Vec::new();
+        let now = Duration::from_nanos(monotonic_ns());
+        if self.shared.has_news() || control.due().is_some_and(|due| due <= now) {
+            control.turn(&self.shared, now, &mut messages);
+        }
+        let count = messages.len();
+        for (member, frame) in messages {
+            self.send_control(host, member, &frame);
+        }
+        count
+    }
+
+    /// Sends a message of the aggregate itself, before the packets that wait for the port.
+    fn send_control(&mut self, host: &mut HostEnd, member: usize, frame: &[u8]) {
+        let Some(Some(port)) = self.members.get_mut(member) else { return };
+        let filled = host.pool.with_free(|block| {
+            let length = VNET_BYTES + frame.len();
+            let bytes = &mut block.bytes_mut()[..length];
+            bytes[..VNET_BYTES].fill(0);
+            bytes[VNET_BYTES..].copy_from_slice(frame);
+            Ok::<_, Infallible>(length)
+        });
+        let Ok((block, length)) = filled;
+        let descriptor = TxDescriptor { block, length, posted_ns: monotonic_ns() };
+        if port.lane.has_room() {
+            port.lane.post(descriptor);
+            port.lane.posted(1);
+        } else {
+            port.waiting.push_front(descriptor);
+        }
+    }
+
+    /// Hands packets of the ports to the host, port by port in turn. Says how many.
+    fn receive(&mut self, host: &mut HostEnd) -> io::Result<usize> {
+        let ports = self.members.len();
+        let mut count = 0;
+        let first = self.turn;
+        for step in 0..ports {
+            let number = (first + step) % ports;
+            let Some(member) = &mut self.members[number] else { continue };
+            let collects = self.shared.collects(number);
+            while count < WEIGHT {
+                let Some(descriptor) = member.lane.pop() else { break };
+                count += 1;
+                member.received += 1;
+                if let Some(message) = control_message(&descriptor) {
+                    member.lane.taken(&descriptor);
+                    self.shared.message(number, message);
+                } else if collects {
+                    member.lane.hand_up(&host.tap, &descriptor)?;
+                } else {
+                    // a port that the partner has not been told of (802.1AX, Frame Collection)
+                    member.lane.taken(&descriptor);
+                    self.shared.count_uncollected(number, descriptor.frames());
+                }
+            }
+            if count >= WEIGHT {
+                self.turn = number;
+                break;
+            }
+        }
+        for member in self.members.iter_mut().flatten() {
+            match std::mem::take(&mut member.received) {
+                0 => {}
+                received => member.lane.received(received),
+            }
+        }
+        if count > 0 {
+            // what the host sends in return, acknowledgements above all, is in the TAP by now
+            host.may_have = true;
+        }
+        Ok(count)
+    }
+
+    /// Takes packets of the host and posts them to the ports. Says how many.
+    fn transmit(&mut self, host: &mut HostEnd) -> io::Result<usize> {
+        let mut count = self.send_waiting();
+        while host.may_have && count < WEIGHT {
+            let Some(descriptor) = tap_io::read(&host.tap, &mut host.pool)? else {
+                host.may_have = false;
+                break;
+            };
+            self.send(descriptor);
+            count += 1;
+        }
+        self.end_batch();
+        Ok(count)
+    }
+
+    /// Posts what waited for room. Packets before a port that carries traffic no more are shared out
+    /// again.
+    fn send_waiting(&mut self) -> usize {
+        let mut count = 0;
+        let sharing = self.shared.sharing();
+        if sharing != self.sharing {
+            self.sharing = sharing;
+            self.shared.follow(&mut self.balancer, monotonic_ns(), self.queue);
+            let gone = |number: &usize| !self.shared.distributes(*number);
+            let mut moved = Vec::new();
+            for number in (0..self.members.len()).filter(gone) {
+                if let Some(member) = &mut self.members[number] {
+                    moved.extend(member.waiting.drain(..));
+                }
+            }
+            moved.into_iter().for_each(|descriptor| self.send(descriptor));
+        }
+        for member in self.members.iter_mut().flatten() {
+            while member.lane.has_room()
+                && let Some(descriptor) = member.waiting.pop_front()
+            {
+                member.lane.post(descriptor);
+                member.sent += 1;
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Posts a packet to the port that balancing chooses.
+    fn send(&mut self, descriptor: TxDescriptor) {
+        let length = descriptor.length.saturating_sub(VNET_BYTES);
+        let end = descriptor.length.min(VNET_BYTES + HEADERS);
+        let head = descriptor.block.bytes(VNET_BYTES..end);
+        let now_ps = descriptor.posted_ns * 1000;
+        let chosen = self.balancer.choose(now_ps, head, length, self.queue as u16);
+        let port = chosen.and_then(|port| self.members.get_mut(port.at())?.as_mut());
+        let Some(member) = port else {
+            self.shared.counters.no_port.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let update = match member.lane.steers() {
+            true => member.lane.steering(&descriptor),
+            false => None,
+        };
+        if member.waiting.is_empty() && member.lane.has_room() {
+            member.lane.post(descriptor);
+            member.sent += 1;
+        } else if member.waiting.len() < LONGEST_QUEUE {
+            member.waiting.push_back(descriptor);
+        } else {
+            self.shared.counters.full.fetch_add(1, Ordering::Relaxed);
+        }
+        // the other direction of the flow may come by any port
+        if let Some(update) = update {
+            self.members.iter_mut().flatten().for_each(|member| member.lane.steer(update));
+        }
+    }
+
+    fn end_batch(&mut self) {
+        for member in self.members.iter_mut().flatten() {
+            match std::mem::take(&mut member.sent) {
+                0 => {}
+                sent => member.lane.posted(sent),
+            }
+        }
+    }
+}
+
+/// The frame of a received packet, if it is a message for the aggregate itself.
+fn control_message(descriptor: &RxDescriptor) -> Option<Vec<u8>> {
+    match &descriptor.delivery {
+        Delivery::Frame { frame, .. } if is_of_aggregates(frame.head()) => {
+            Some([frame.head(), frame.tail()].concat())
+        }
+        Delivery::Frame { .. } | Delivery::Superframe { .. } => None,
+    }
+}

@@ -1,0 +1,203 @@
+//! Tests of the switch.
+
+use linkrate_wire::link::LinkLaw;
+
+use super::*;
+
+fn frame(to: u8, from: u8, vlan: Option<u16>) -> Burst {
+    let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from];
+    if let Some(vlan) = vlan {
+        bytes.extend([0x81, 0]);
+        bytes.extend(vlan.to_be_bytes());
+    }
+    bytes.extend([8, 0]);
+    bytes.resize(100, 0);
+    WireFrame::copied(bytes).into()
+}
+
+fn switch(ports: usize, rate: Option<BitRate>) -> Switch {
+    let mut switch = Switch::default();
+    let link = LinkSpec { law: LinkLaw::Ethernet, rate };
+    (0..ports).for_each(|number| switch.attach(number, link));
+    switch
+}
+
+/// A counter of all ports together.
+fn total(switch: &Switch, name: &str) -> u64 {
+    let all = switch.ports.iter().flatten().flat_map(|port| port.counters.values());
+    all.filter(|(of, _)| *of == name).map(|(_, count)| count).sum()
+}
+
+fn configured(vlans: impl IntoIterator<Item = Vlans>) -> Switch {
+    let vlans: Vec<Vlans> = vlans.into_iter().collect();
+    let mut switch = switch(vlans.len(), None);
+    for (number, vlans) in vlans.into_iter().enumerate() {
+        switch.set_vlans(number, vlans, Arc::default());
+    }
+    switch
+}
+
+/// What is in the tag of the frame that has left by a port, if it has one.
+fn tag_out(switch: &mut Switch, port: usize) -> Option<u16> {
+    switch.forward(u64::MAX);
+    let (_, burst) = switch.to(port).unwrap().arrived(u64::MAX).expect("a frame");
+    let frame = burst.first();
+    assert_eq!(frame.len(), 100 + if frame.head()[12..14] == [0x81, 0] { 4 } else { 0 });
+    Addresses::of(frame.head()).unwrap().tag.map(|TagControl(tci)| tci)
+}
+
+#[test]
+fn ports_of_other_vlans_are_out_of_reach() {
+    let mut switch = configured([Vlans::Access(10), Vlans::Access(10), Vlans::Access(20)]);
+    switch.enter(0, frame(9, 1, None), 10);
+    assert_eq!(out(&mut switch), [0, 1, 0]);
+    // a frame with the tag of a VLAN that its port is not in
+    switch.enter(2, frame(1, 3, Some(10)), 20);
+    assert_eq!(out(&mut switch), [0, 0, 0]);
+    assert_eq!(total(&switch, "switchDropVlan"), 1);
+    // no port has the address in this VLAN
+    switch.enter(2, frame(1, 3, None), 30);
+    assert_eq!(out(&mut switch), [0, 0, 0]);
+    switch.set_vlans(2, Vlans::Access(10), Arc::default());
+    switch.enter(2, frame(1, 3, None), 40);
+    assert_eq!(out(&mut switch), [1, 0, 0]);
+}
+
+#[test]
+fn tags_are_put_on_taken_off_and_kept() {
+    let trunk = Vlans::Trunk { tagged: "10,20".parse().unwrap(), native: Some(5) };
+    let mut switch = configured([trunk, Vlans::Access(10), Vlans::Access(5), Vlans::All]);
+    let mut passes = |from: usize, to: usize, tag: Option<u16>| {
+        let length = if tag.is_some() { 104 } else { 100 };
+        let mut bytes = frame(to as u8, from as u8 + 100, tag).first().to_vec();
+        bytes.resize(length, 0);
+        switch.enter(from, WireFrame::copied(bytes).into(), 0);
+        let left = tag_out(&mut switch, to);
+        out(&mut switch);
+        left
+    };
+    assert_eq!(passes(0, 1, Some(10)), None);
+    assert_eq!(passes(1, 0, None), Some(10));
+    assert_eq!(passes(0, 2, None), None);
+    assert_eq!(passes(2, 0, Some(0)), None);
+    assert_eq!(passes(0, 3, Some(20)), Some(20));
+    assert_eq!(passes(1, 3, None), Some(10));
+    // a priority, 3 in the upper bits, stays where there is a tag to keep it in
+    assert_eq!(passes(1, 0, Some(0x6000)), Some(0x600a));
+}
+
+proptest::proptest! {
+    /// No frame leaves by a port that is no member of its VLAN.
+    #[test]
+    fn no_vlan_leaks(
+        entries in proptest::collection::vec((0usize..4, 0u8..6, proptest::option::of(0u16..5)), 1..40),
+    ) {
+        let trunk = Vlans::Trunk { tagged: "1-2".parse().unwrap(), native: None };
+        let members = [trunk, Vlans::Access(1), Vlans::Access(2), Vlans::Access(3)];
+        let mut switch = configured(members.clone());
+        for (at_ps, (from, to, tag)) in entries.into_iter().enumerate() {
+            let vlan = members[from].of_incoming(tag);
+            switch.enter(from, frame(to, from as u8, tag), at_ps as u64);
+            for (port, count) in out(&mut switch).into_iter().enumerate() {
+                let may = vlan.is_some_and(|vlan| members[port].of_outgoing(vlan, tag).is_some());
+                proptest::prop_assert!(count == 0 || (may && port != from));
+            }
+        }
+    }
+}
+
+/// Where frames are by now.
+fn out(switch: &mut Switch) -> Vec<usize> {
+    switch.forward(u64::MAX);
+    let mut counts = Vec::new();
+    for port in 0..switch.ports.len() {
+        let flight = switch.to(port);
+        counts.push(
+            flight.map_or(0, |flight| std::iter::from_fn(|| flight.arrived(u64::MAX)).count()),
+        );
+    }
+    counts
+}
+
+#[test]
+fn an_unknown_address_is_flooded_and_then_learnt() {
+    let mut switch = switch(3, None);
+    switch.enter(0, frame(2, 1, None), 10);
+    assert_eq!(out(&mut switch), [0, 1, 1]);
+    switch.enter(1, frame(1, 2, None), 20);
+    assert_eq!(out(&mut switch), [1, 0, 0]);
+    switch.enter(0, frame(2, 1, None), 30);
+    assert_eq!(out(&mut switch), [0, 1, 0]);
+    // a frame for an address behind its own port is not forwarded
+    switch.enter(0, frame(1, 9, None), 40);
+    assert_eq!(out(&mut switch), [0, 0, 0]);
+    assert_eq!(total(&switch, "switchFlooded"), 1);
+}
+
+#[test]
+fn vlans_do_not_know_each_others_addresses() {
+    let mut switch = switch(3, None);
+    switch.enter(1, frame(9, 2, Some(7)), 10);
+    out(&mut switch);
+    switch.enter(0, frame(2, 1, Some(7)), 20);
+    assert_eq!(out(&mut switch), [0, 1, 0]);
+    switch.enter(0, frame(2, 1, Some(8)), 30);
+    assert_eq!(out(&mut switch), [0, 1, 1]);
+}
+
+#[test]
+fn addresses_age_and_go_with_their_port() {
+    let mut switch = switch(3, None);
+    switch.enter(1, frame(9, 2, None), 0);
+    out(&mut switch);
+    switch.enter(0, frame(2, 1, None), AGEING_PS + 1);
+    assert_eq!(out(&mut switch), [0, 1, 1]);
+    switch.enter(1, frame(9, 2, None), AGEING_PS + 2);
+    out(&mut switch);
+    switch.detach(1);
+    switch.enter(0, frame(2, 1, None), AGEING_PS + 3);
+    assert_eq!(out(&mut switch), [0, 0, 1]);
+}
+
+#[test]
+fn two_senders_share_the_line_out_and_the_queue_is_bounded() {
+    let mut switch = switch(3, Some(BitRate(1e9)));
+    switch.enter(2, frame(9, 3, None), 0);
+    out(&mut switch);
+    for number in 0..5000 {
+        switch.enter(0, frame(3, 1, None), 1_000_000 + number);
+        switch.enter(1, frame(3, 2, None), 1_000_000 + number);
+    }
+    switch.forward(u64::MAX);
+    let flight = switch.to(2).unwrap();
+    let times: Vec<u64> =
+        std::iter::from_fn(|| flight.arrived(u64::MAX)).map(|(at_ps, _)| at_ps).collect();
+    // 124 bytes on the line at 1 Gb/s
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 992_000));
+    let kept = QUEUE_BYTES / 124 + 2;
+    assert!(times.len().abs_diff(kept as usize) <= 1, "{} of {kept}", times.len());
+    assert_eq!(total(&switch, "switchDropQueueFull") as usize, 10_000 - times.len());
+}
+
+#[test]
+fn frames_that_are_long_under_way_are_bounded_and_counted() {
+    let mut switch = switch(2, None);
+    let jumbo = || WireFrame::copied(vec![0; 1 << 20]).into();
+    (0..200).for_each(|number| switch.enter(0, jumbo(), 1_000_000 + number));
+    let dropped = total(&switch, "switchDropInFlight");
+    assert!((60..100).contains(&dropped), "{dropped}");
+    switch.forward(u64::MAX);
+    switch.enter(0, jumbo(), 2_000_000);
+    assert_eq!(total(&switch, "switchDropInFlight"), dropped);
+}
+
+#[test]
+fn a_frame_without_a_header_is_dropped() {
+    let mut switch = switch(2, None);
+    switch.enter(0, WireFrame::copied(vec![0; 13]).into(), 0);
+    let mut tagged = vec![0; 15];
+    tagged[12] = 0x81;
+    switch.enter(0, WireFrame::copied(tagged).into(), 0);
+    assert_eq!(out(&mut switch), [0, 0]);
+    assert_eq!(total(&switch, "switchDropMalformed"), 2);
+}

@@ -1,0 +1,74 @@
+//! The aggregate of a segment: its interface, its ports, and the group of the switch's ports that
+//! they lead to.
+
+use std::sync::Arc;
+
+use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads};
+use linkrate_terms::knobs::AggregateRequest;
+use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Offload};
+
+use super::{Segment, address, tap};
+use crate::error::LabError;
+use crate::host::Host;
+
+/// The number of the group that leads to the system under test, at its switch.
+const GROUP: usize = 0;
+
+/// Makes the aggregate of a segment, without ports yet.
+pub(super) fn make(
+    name: &str,
+    queues: u32,
+    ports: usize,
+    sut: &mut Host,
+    threads: &DriverThreads,
+) -> Result<Arc<Aggregate>, LabError> {
+    let address = address(0, 0);
+    let spec = AggregateSpec {
+        name: name.to_owned(),
+        queues: tap(sut, name, queues, address)?,
+        address,
+        knobs: fresh(ports),
+    };
+    Ok(Arc::new(Aggregate::new(spec, threads)?))
+}
+
+/// The settings of a new aggregate.
+fn fresh(ports: usize) -> AggregateKnobs {
+    AggregateKnobs { aggregate: ports as u32, ..AggregateKnobs::default() }
+}
+
+/// The knobs that the kernel is asked for at the interface of an aggregate. The adapters cut
+/// superframes only if that was asked for: an aggregate switches TSO off by itself.
+pub(super) fn of_the_kernel(asked: &InterfaceKnobs, kernel: InterfaceKnobs) -> InterfaceKnobs {
+    let tso = asked.aggregate.aggregate_tso.unwrap_or_default();
+    let fresh = if tso { Offload::Tso } else { Offload::Gso };
+    InterfaceKnobs { offload: kernel.offload.or(Some(fresh)), ..kernel }
+}
+
+impl Segment {
+    /// Sets the knobs of the aggregate, and of the group at the switch.
+    pub(super) fn set_aggregate_knobs(
+        &self,
+        aggregate: &Aggregate,
+        asked: &InterfaceKnobs,
+    ) -> Result<(), LabError> {
+        let knobs = asked.aggregate.over(&fresh(self.ports.len()));
+        aggregate.set_knobs(knobs.clone())?;
+        self.follow(&knobs)
+    }
+
+    /// Makes the group at the switch what the aggregate is.
+    pub(super) fn follow(&self, knobs: &AggregateKnobs) -> Result<(), LabError> {
+        let members = self.ports.iter().map(|port| &port.port);
+        Ok(self.joined.set_group(GROUP, members, knobs.clone())?)
+    }
+}
+
+/// Adds the effective knobs of an aggregate.
+pub(super) fn with_aggregate(
+    knobs: InterfaceKnobs,
+    aggregate: &Aggregate,
+) -> Result<InterfaceKnobs, LabError> {
+    let aggregate = AggregateRequest::of(&aggregate.applied_knobs()?);
+    Ok(InterfaceKnobs { aggregate, ..knobs })
+}

@@ -1,0 +1,212 @@
+//! A port: the variables that its machines share (IEEE 802.1AX-2014, 6.4.7 and 6.4.8).
+
+use std::time::Duration;
+
+use super::churn::Churn;
+use super::counters::Counters;
+use super::event::{Action, Link, Notice, PortSettings};
+use super::limiter::Limiter;
+use super::marker::Markers;
+use super::mux::Mux;
+use super::periodic::Periodic;
+use super::receive::{self, Receive};
+use super::selection::{Reason, Selection};
+use crate::control::lacp::{Information, PortId, State, SystemId};
+use crate::control::slow;
+
+/// Slow protocol frames a second that a port looks at: as many as the two protocols may send.
+const MOST_READ: usize = 2 * slow::MOST_A_SECOND as usize;
+
+/// LACPDUs sent: at most three in a fast period (IEEE 802.1AX-2014, 6.4.16).
+pub(super) type Sent = Limiter<3>;
+
+/// A port.
+#[derive(Debug, Clone)]
+pub(super) struct Port {
+    pub(super) settings: PortSettings,
+    pub(super) link: Option<Link>,
+    /// Actor_Oper: the own end of the link.
+    pub(super) actor: Information,
+    /// Partner_Oper: the other end, from its last PDU.
+    pub(super) partner: Information,
+    /// The own end as the last PDU of the partner described it.
+    pub(super) seen_as: Option<Information>,
+    /// The version in the last PDU.
+    pub(super) partner_version: Option<u8>,
+    pub(super) last_rx: Option<Duration>,
+    pub(super) selection: Selection,
+    /// Need to transmit.
+    pub(super) ntt: bool,
+    pub(super) receive: Receive,
+    pub(super) periodic: Periodic,
+    pub(super) mux: Mux,
+    pub(super) actor_churn: Churn,
+    pub(super) partner_churn: Churn,
+    pub(super) markers: Markers,
+    pub(super) sent: Sent,
+    /// Frames read.
+    pub(super) read: Limiter<MOST_READ>,
+    /// It failed after it was attached.
+    pub(super) failed: bool,
+    /// It failed and came back: until when it is to be in order before it is used again.
+    pub(super) restored_at: Option<Duration>,
+    /// What its owner was told last.
+    pub(super) told_partner: Option<Information>,
+    pub(super) told_selection: Selection,
+    pub(super) counters: Counters,
+}
+
+impl Port {
+    /// A port whose link is down. The machines begin.
+    pub(super) fn new(system: SystemId, number: u16, settings: PortSettings) -> Self {
+        let mut port = Self {
+            settings,
+            link: None,
+            actor: Information {
+                system,
+                port: PortId { priority: settings.priority, number },
+                ..Information::UNKNOWN
+            },
+            partner: Information::UNKNOWN,
+            seen_as: None,
+            partner_version: None,
+            last_rx: None,
+            selection: Selection::Unselected(Reason::LinkDown),
+            ntt: false,
+            receive: Receive::new(),
+            periodic: Periodic::new(),
+            mux: Mux::new(),
+            actor_churn: Churn::new(),
+            partner_churn: Churn::new(),
+            markers: Markers::new(),
+            sent: Sent::new(),
+            read: Limiter::new(),
+            failed: false,
+            restored_at: None,
+            told_partner: None,
+            told_selection: Selection::Unselected(Reason::LinkDown),
+            counters: Counters::default(),
+        };
+        port.record_default();
+        port.follow_settings();
+        port
+    }
+
+    /// port_enabled: the link is up.
+    pub(super) const fn enabled(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// LACP_Enabled: false on a link in half duplex.
+    pub(super) fn lacp_enabled(&self) -> bool {
+        self.link.is_some_and(|link| link.full_duplex)
+    }
+
+    /// The number of the port.
+    pub(super) const fn number(&self) -> u16 {
+        self.actor.port.number
+    }
+
+    /// The link is up. One that comes up with other values goes down first.
+    pub(super) fn link_up(&mut self, now: Duration, link: Link, actions: &mut Vec<Action>) {
+        if self.link.is_some_and(|before| before != link) {
+            self.link_down(actions);
+            self.follow_link(now);
+            self.settle_mux(now, false, actions);
+        }
+        // the partner is to know at once, and not with the next periodic PDU
+        self.ntt |= self.link.is_none();
+        self.link = Some(link);
+    }
+
+    /// The link is down.
+    pub(super) fn link_down(&mut self, actions: &mut Vec<Action>) {
+        self.link = None;
+        self.lose_markers(actions);
+    }
+
+    /// What the settings say about the own end.
+    pub(super) fn follow_settings(&mut self) {
+        let PortSettings { key, priority, active, short_timeout, aggregatable, .. } = self.settings;
+        self.actor.key = key;
+        self.actor.port.priority = priority;
+        let state = &mut self.actor.state;
+        *state = State { activity: active, short_timeout, aggregation: aggregatable, ..*state };
+    }
+
+    /// The partner, if one is known.
+    pub(super) fn known_partner(&self) -> Option<Information> {
+        (!self.actor.state.defaulted).then_some(self.partner)
+    }
+
+    /// Lets the Mux machine run until it rests.
+    pub(super) fn settle_mux(&mut self, now: Duration, ready: bool, actions: &mut Vec<Action>) {
+        while self.step_mux(now, ready, actions) {}
+    }
+
+    /// Leaves the aggregate at once, if it is attached.
+    pub(super) fn detach(&mut self, now: Duration, reason: Reason, actions: &mut Vec<Action>) {
+        self.unselect(reason);
+        self.settle_mux(now, false, actions);
+    }
+
+    /// Takes what the selection logic decided.
+    pub(super) fn follow_selection(&mut self, selection: Selection) {
+        self.selection = selection;
+        let selected = !matches!(selection, Selection::Unselected(_));
+        if selected && self.receive.state == receive::State::Current {
+            (self.failed, self.restored_at) = (false, None);
+        }
+    }
+
+    /// Runs the machines that follow the Mux machine, and tells what changed.
+    pub(super) fn finish(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        self.step_periodic(now);
+        self.step_churn(now, actions);
+        self.transmit(now, actions);
+        self.tell(actions);
+    }
+
+    /// Tells of another partner and of another selection.
+    fn tell(&mut self, actions: &mut Vec<Action>) {
+        let port = self.number();
+        let (from, to) = (self.told_partner, self.known_partner());
+        let who = |one: Information| (one.system, one.key, one.port, one.state.aggregation);
+        if from.map(who) != to.map(who) {
+            actions.push(Action::Notice(Notice::PartnerChanged { port, from, to }));
+            self.told_partner = to;
+        }
+        let (from, to) = (self.told_selection, self.selection);
+        if from != to {
+            actions.push(Action::Notice(Notice::SelectionChanged { port, from, to }));
+            self.told_selection = to;
+        }
+    }
+
+    /// All that the selection, of this port and of others, and the Mux machine depend on.
+    pub(super) fn picture(&self) -> (receive::State, Information, bool, Selection) {
+        let is_known = self.is_known_to_partner();
+        (self.receive.state, self.partner, is_known, self.selection)
+    }
+
+    /// Times at which others than this port may have to act, after `settled`. They are not timers:
+    /// a wait that is over does not begin again.
+    pub(super) fn waits(&self, settled: Duration) -> impl Iterator<Item = Duration> {
+        let waits = [self.mux.ready_at(), self.mux.patient_until(), self.restored_at];
+        waits.into_iter().flatten().filter(move |end| *end > settled)
+    }
+
+    /// When the port has something to do next, if all rested at `settled`.
+    pub(super) fn due(&self, settled: Duration) -> Option<Duration> {
+        let to_transmit = self.ntt.then(|| self.sent.free());
+        let timers = [
+            self.receive.current_while,
+            self.periodic.timer,
+            self.actor_churn.timer,
+            self.partner_churn.timer,
+            self.markers.due(),
+            to_transmit,
+        ];
+        timers.into_iter().flatten().chain(self.waits(settled)).min()
+    }
+}
