@@ -4,8 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use linkrate_wire::control::nd::Advertisement;
 use linkrate_wire::control::slow::Subtype;
-use linkrate_wire::control::{Arp, Bfd, Control, Lacpdu, Marker, Slow, arp};
+use linkrate_wire::control::{Arp, Bfd, Control, Lacpdu, Marker, Poll, Slow, arp};
 use linkrate_wire::frame::{Headers, MacAddress};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -20,6 +21,12 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(message) = Bfd::parse(bytes) {
         assert_eq!(Bfd::parse(&message.emit()), Ok(message));
     }
+    if let Ok(Some(message)) = Poll::parse(bytes) {
+        assert_eq!(Poll::parse(&message.emit()), Ok(Some(message)));
+    }
+    if let Ok(message) = Advertisement::parse(bytes) {
+        assert_eq!(Advertisement::parse(&message.emit()), Ok(message));
+    }
     // as a frame, whole and cut off
     let Ok(headers) = Headers::parse(bytes) else {
         return;
@@ -31,6 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
     match Control::of(bytes, &headers) {
         Ok(Some(Control::Arp(arp))) => arp_reads_back(&arp, message),
         Ok(Some(Control::Bfd(bfd))) => assert_eq!(Bfd::parse(message), Ok(bfd)),
+        Ok(Some(Control::Poll(poll))) => assert_eq!(Poll::parse(message), Ok(Some(poll))),
         Ok(Some(Control::Slow(slow))) => {
             assert_eq!(slow.emit(), message);
             slow_reads_back(&slow);

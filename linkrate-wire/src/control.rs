@@ -7,6 +7,8 @@
 //!
 //! - [`arp`]: the Ethernet address of an IPv4 address
 //! - [`bfd`]: whether a member link of an aggregate carries frames both ways
+//! - [`lan_monitor`]: polls between the ports of a failover group
+//! - [`nd`]: the Ethernet address of an IPv6 address, after a move
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
 //! - [`lacp`]: link aggregation control
 //! - [`marker`]: proof that a link is empty of earlier frames
@@ -14,13 +16,16 @@
 pub mod arp;
 pub mod bfd;
 pub mod lacp;
+pub mod lan_monitor;
 pub mod marker;
+pub mod nd;
 mod reader;
 pub mod slow;
 
 pub use arp::Arp;
 pub use bfd::Bfd;
 pub use lacp::Lacpdu;
+pub use lan_monitor::Poll;
 pub use marker::Marker;
 pub use slow::Slow;
 
@@ -34,6 +39,8 @@ pub enum Control<'a> {
     Arp(Arp),
     /// Forwarding detection on a member link.
     Bfd(Bfd),
+    /// A poll of a failover group.
+    Poll(Poll),
     /// A slow protocol.
     Slow(Slow<'a>),
 }
@@ -53,6 +60,7 @@ impl<'a> Control<'a> {
                 Ok(Some(Self::Slow(Slow::read(frame, at)?)))
             }
             ipv4::ETHER_TYPE | ipv6::ETHER_TYPE => Ok(Bfd::of(frame, headers)?.map(Self::Bfd)),
+            lan_monitor::ETHER_TYPE => Ok(Poll::read(frame, at)?.map(Self::Poll)),
             _ => Ok(None),
         }
     }

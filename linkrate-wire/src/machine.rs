@@ -12,9 +12,12 @@
 //! ```
 //!
 //! - [`lacp`]: link aggregation control
+//! - [`bfd`]: failures of a link that nothing else shows
+//! - [`lan_monitor`]: one active port of several, and a move when it fails
 
 pub mod bfd;
 pub mod lacp;
+pub mod lan_monitor;
 
 use std::time::Duration;
 

@@ -5,8 +5,11 @@ mod common;
 use std::net::Ipv4Addr;
 
 use common::{Packet, bytes};
+use linkrate_wire::balance::PortIndex;
 use linkrate_wire::control::arp::{self, Arp, Operation, Purpose, Station};
 use linkrate_wire::control::bfd::{self, Bfd, Diagnostic, State};
+use linkrate_wire::control::lan_monitor::{self, Poll};
+use linkrate_wire::control::nd::Advertisement;
 use linkrate_wire::control::slow::{self, Slow, Subtype};
 use linkrate_wire::control::{Control, frame};
 use linkrate_wire::encapsulation::{Encapsulation, encapsulate};
@@ -245,6 +248,70 @@ fn a_micro_bfd_frame_has_its_address_port_and_ttl() {
     assert_eq!(control(&udp.frame()), Ok(Some(Control::Bfd(BFD))));
 }
 
+const POLL: Poll =
+    Poll { system: OWN.hardware, group: 0x0102_0304, port: PortIndex(5), sequence: 0x0a0b_0c0d };
+
+#[rustfmt::skip]
+const POLL_BYTES: [u8; 22] = [
+    b'l', b'k', b'r', b't', 1, 0, 0, 5, 1, 2, 3, 4, 10, 11, 12, 13, 2, 0, 0, 0, 0, 1,
+];
+
+#[test]
+fn a_lan_monitor_poll_byte_by_byte() {
+    assert_eq!(POLL.emit(), POLL_BYTES);
+    assert_eq!(Poll::parse(&POLL_BYTES), Ok(Some(POLL)));
+    let mut frame = POLL.frame(OTHER.hardware);
+    assert_eq!(frame[..14], [3, 0x6c, 0x6b, 0x72, 0x74, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
+    assert_eq!(lan_monitor::GROUP.cast(), Cast::Multicast);
+    frame.resize(60, 0);
+    assert_eq!(control(&frame), Ok(Some(Control::Poll(POLL))));
+    // another experiment under the same EtherType
+    frame[14] = b'L';
+    assert_eq!(control(&frame), Ok(None));
+    let refusal = |at: usize, value: u8| {
+        let mut message = POLL_BYTES;
+        message[at] = value;
+        Poll::parse(&message).expect_err("refused").to_string()
+    };
+    assert_eq!(refusal(4, 2), "LAN monitor version at byte 4 is 2, expected 1");
+    assert_eq!(refusal(6, 1), "LAN monitor port at byte 6 is 261, expected 0 to 255");
+    for length in 4..22 {
+        let error = Poll::parse(&POLL_BYTES[..length]).expect_err("cut off");
+        assert!(error.at <= length && error.lowest > error.found, "{error}");
+    }
+}
+
+/// RFC 4861, 4.4 and 7.2.6.
+#[test]
+fn an_unsolicited_advertisement_byte_by_byte() {
+    let target = "fd00::1".parse().expect("an address");
+    let message = Advertisement::unsolicited(target, OWN.hardware);
+    let frame = message.frame();
+    #[rustfmt::skip]
+    assert_eq!(frame[..54], [
+        0x33, 0x33, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x86, 0xdd,
+        0x60, 0, 0, 0, 0, 32, 58, 255,
+        0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+        0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+    ]);
+    let (head, rest) = frame[54..].split_at(8);
+    assert_eq!((head[..2].to_vec(), head[4..].to_vec()), (vec![136, 0], vec![0x20, 0, 0, 0]));
+    assert_eq!(rest[16..], [2, 1, 2, 0, 0, 0, 0, 1]);
+    assert_eq!(Advertisement::parse(&frame[54..]), Ok(message));
+    let headers = Headers::parse(&frame).expect("a frame");
+    let sum = headers.pseudo_header(&frame, 58, 32).expect("IPv6");
+    assert!(sum.and(&frame[54..]).verifies());
+    let flags = Advertisement { router: true, solicited: true, replaces: false, ..message };
+    assert_eq!(Advertisement::parse(&flags.emit()), Ok(flags));
+    for (at, field) in [(0, "ICMPv6 type"), (1, "ICMPv6 code"), (24, "neighbour discovery option")]
+    {
+        let mut message = message.emit();
+        message[at] = 9;
+        let error = Advertisement::parse(&message).expect_err("refused");
+        assert_eq!((error.field, error.at), (field, at));
+    }
+}
+
 fn stations() -> impl Strategy<Value = Station> {
     any::<([u8; 6], [u8; 4])>()
         .prop_map(|(hardware, ip)| Station { hardware: MacAddress(hardware), ip: ip.into() })
@@ -293,7 +360,7 @@ proptest! {
     fn headers_of_another_frame_do_no_harm(
         message in prop::collection::vec(any::<u8>(), 0..60), length in 0usize..80,
     ) {
-        for kind in [arp::ETHER_TYPE, slow::ETHER_TYPE] {
+        for kind in [arp::ETHER_TYPE, slow::ETHER_TYPE, lan_monitor::ETHER_TYPE] {
             let whole = frame(slow::GROUP, OWN.hardware, kind, &message);
             let headers = Headers::parse(&whole).expect("a frame");
             let _ = Control::of(&whole[..length.min(whole.len())], &headers);

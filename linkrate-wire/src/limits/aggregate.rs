@@ -99,7 +99,7 @@ pub struct Named {
 /// The entry and port of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Its entry in the table; `None` with round robin.
+    /// Its entry in the table; `None` with round robin, and for frames to a group of stations.
     pub entry: Option<u8>,
     /// Its port; `None` with round robin.
     pub port: Option<PortIndex>,
@@ -139,7 +139,7 @@ impl Aggregate {
         }
         let place = |(head, port): (&Vec<u8>, PortIndex)| {
             let entry = balancer.entry_of(head, head.len(), 0);
-            Place { entry, port: entry.map(|_| port) }
+            Place { entry, port: (!self.balance.reorders()).then_some(port) }
         };
         Ok(Named { flows: heads.iter().zip(ports).map(place).collect(), per_port })
     }
@@ -241,6 +241,15 @@ mod tests {
         let flows: Vec<Flow> = (0..8).map(|number| flow(number, None)).collect();
         let named = aggregate(Balance::RoundRobin).named(&flows).expect("flows");
         assert_eq!((named.busy(), named.slowest()), (4, 0.5));
+    }
+
+    /// Frames to a group have no entry, and leave by the first port.
+    #[test]
+    fn a_flow_to_a_group_has_one_port() {
+        let flow = Flow { mac: Some(MacAddress::BROADCAST), ..flow(1, None) };
+        let named = aggregate(Balance::Port).named(&[flow, flow]).expect("flows");
+        assert_eq!(named.flows, [Place { entry: None, port: Some(PortIndex(0)) }; 2]);
+        assert_eq!((named.busy(), named.slowest()), (1, 0.5));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::nearest::did_you_mean;
 words! {
     /// What chooses the port of an aggregate that a frame leaves by.
     Balance {
-        /// The low byte of the destination's Ethernet address (LB_MAC of HP APA).
+        /// The low bytes of both Ethernet addresses: for a host, those of the destination alone
+        /// (LB_MAC of HP APA).
         Mac = "mac", "balancing by MAC address", "by MAC";
         /// The IP addresses; the Ethernet address of a frame without any (LB_IP).
         Ip = "ip", "balancing by IP address", "by IP";

@@ -5,8 +5,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::{Aggregate, AggregateError, settled};
 use crate::balance::{Balance, Balancer, ENTRIES};
+use crate::control::{frame, lan_monitor};
 use crate::frame::MacAddress;
-use crate::frame::link::ETHERNET;
 
 /// The most flows.
 pub const SAMPLED_FLOWS: usize = 4096;
@@ -16,10 +16,6 @@ const MOST_SAMPLES: usize = 2000;
 const FEWEST_SAMPLES: usize = 100;
 /// About how many frames are put through balancers for all samples.
 const FRAMES: usize = 4_000_000;
-/// The EtherType of local experiments (IEEE 802): a frame without IP, whose entry is the last byte
-/// of its destination.
-const EXPERIMENT: u16 = 0x88b5;
-
 /// What random flows get: equally probable entries, independent of each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Random {
@@ -144,13 +140,10 @@ fn sampled(fresh: &Balancer, flows: usize, boxes: usize, seed: u64) -> (Distribu
     (Distribution::of(values).unwrap_or(Distribution::certain(0.0)), samples)
 }
 
-/// The head of a frame with this entry.
+/// A frame with this entry: without IP, it is the last byte of the destination.
 fn head(entry: u8) -> Vec<u8> {
-    let mut head = vec![0; ETHERNET];
     let destination = MacAddress([2, 0, 0, 0, 0, entry]);
-    head[..6].copy_from_slice(&destination.0);
-    head[ETHERNET - 2..].copy_from_slice(&EXPERIMENT.to_be_bytes());
-    head
+    frame(destination, MacAddress::UNKNOWN, lan_monitor::ETHER_TYPE, &[])
 }
 
 #[cfg(test)]
