@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::tap::Offloads;
+use linkrate_terms::model::LARGEST_SUPERFRAME;
 use linkrate_terms::{AggregateKnobs, Balance, PortKnobs};
 use linkrate_wire::balance::{Balancer, PortIndex};
 use linkrate_wire::frame::MacAddress;
@@ -37,9 +38,11 @@ use team::Team;
 /// Most ports of an aggregate: the places of a set of ports.
 pub const MOST_PORTS: usize = linkrate_terms::knobs::MOST_PORTS as usize;
 
-/// A flow that was silent for so long may change its port: longer than packets wait before a port of
-/// 1 Gb/s.
-const QUIET_PS: u64 = 30_000_000_000;
+/// Packets that may wait before one port. More than the connections of a run have in flight.
+const LONGEST_QUEUE: usize = 2048;
+
+/// The longest frame of the models, with its header.
+const LARGEST_FRAME: u32 = 9018;
 
 /// How long a port that leaves may have packets left, and the time between two looks.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -106,6 +109,8 @@ pub struct AggregateShared {
 struct Decision {
     balance: Balance,
     active: Vec<PortIndex>,
+    /// A flow that was silent for so long may change its port.
+    quiet_ps: u64,
 }
 
 /// Counters of an aggregate. Several drivers count.
@@ -146,7 +151,11 @@ impl Aggregate {
         let shared = Arc::new(AggregateShared {
             interface: Arc::new(interface),
             address: MacAddress(address),
-            decision: Mutex::new(Decision { balance: knobs.balance, active: Vec::new() }),
+            decision: Mutex::new(Decision {
+                balance: knobs.balance,
+                active: Vec::new(),
+                quiet_ps: 0,
+            }),
             settings: Settings::new(knobs),
             members: Mutex::default(),
             distributing: AtomicU64::new(0),
@@ -306,7 +315,12 @@ impl AggregateShared {
     fn share(&self, membership: &Membership) {
         let set = |ports: &[usize]| ports.iter().fold(0, |set, port| set | bit(*port));
         let (balance, active) = (membership.knobs().balance, membership.active());
-        *lock(&self.decision) = Decision { balance, active };
+        let packet = match membership.knobs().aggregate_tso {
+            true => LARGEST_SUPERFRAME,
+            false => LARGEST_FRAME,
+        };
+        let quiet_ps = membership.quiet_ps(u64::from(packet) * LONGEST_QUEUE as u64);
+        *lock(&self.decision) = Decision { balance, active, quiet_ps };
         self.collecting.store(set(membership.collecting()), Ordering::Relaxed);
         self.distributing.store(set(membership.distributing()), Ordering::Relaxed);
         self.sharing.fetch_add(1, Ordering::Release);
@@ -320,15 +334,17 @@ impl AggregateShared {
 
     /// The balancer of queue `queue`, before the first decision.
     pub(crate) fn balancer(&self, queue: usize) -> Balancer {
-        fresh_balancer(lock(&self.decision).balance, queue)
+        let Decision { balance, quiet_ps, .. } = *lock(&self.decision);
+        fresh_balancer(balance, quiet_ps, queue)
     }
 
     /// Lets a balancer follow the decision.
     pub(crate) fn follow(&self, balancer: &mut Balancer, now_ns: u64, queue: usize) {
-        let Decision { balance, active } = lock(&self.decision).clone();
+        let Decision { balance, active, quiet_ps } = lock(&self.decision).clone();
         if balancer.balance() != balance {
-            *balancer = fresh_balancer(balance, queue);
+            *balancer = fresh_balancer(balance, quiet_ps, queue);
         }
+        balancer.set_quiet(quiet_ps);
         // every port of an aggregate has a place in its balancer
         let _ = balancer.set_active(now_ns * 1000, &active);
     }
@@ -365,6 +381,6 @@ fn offloads(knobs: &AggregateKnobs) -> Offloads {
 }
 
 /// A balancer for the most ports. Those of several queues begin at different ports.
-pub(crate) fn fresh_balancer(balance: Balance, queue: usize) -> Balancer {
-    Balancer::of_most(balance, QUIET_PS).begun_at(queue)
+pub(crate) fn fresh_balancer(balance: Balance, quiet_ps: u64, queue: usize) -> Balancer {
+    Balancer::of_most(balance, quiet_ps).begun_at(queue)
 }

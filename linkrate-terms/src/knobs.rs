@@ -133,10 +133,10 @@ knobs! {
         "aggregate" aggregate: u32 = 1;
         Aggregate, number(1, MOST_PORTS), Live, One, "ports of the aggregate";
 
-        /// How the ports of an aggregate act as one: all of them, those that the partner has agreed
-        /// to, or one at a time
+        /// Which ports of an aggregate carry traffic: those whose link is up, or those that the
+        /// partner has agreed to
         "mode" mode: AggregateMode = AggregateMode::Manual;
-        Aggregate, Values::Words(AggregateMode::WORDS), Live, Both, "mode";
+        Aggregate, Values::Words(AggregateMode::WORDS), Live, One, "mode";
 
         /// How an aggregate chooses the port for a packet of the host
         "balance" balance: Balance = Balance::Port;
@@ -289,7 +289,7 @@ mod tests {
         let client = PortKnobs::default().sharing(&sut);
         assert_eq!(client, PortKnobs { vlan: 5, snap: true, ..PortKnobs::default() });
         let shared = KNOBS.iter().filter(|knob| knob.ends == Ends::Both).map(|knob| knob.key);
-        assert_eq!(shared.collect::<Vec<_>>(), ["mtu", "vlan", "snap", "adaptive-rx", "mode"]);
+        assert_eq!(shared.collect::<Vec<_>>(), ["mtu", "vlan", "snap", "adaptive-rx"]);
     }
 
     #[test]

@@ -23,6 +23,9 @@ const WAIT_TO_RESTORE: Duration = Duration::from_secs(1);
 /// and what it has sent before has come. Nothing is lost then.
 const GRACE: Duration = Duration::from_millis(100);
 
+/// What is added to the time for which frames wait: an interrupt and the turns of the threads.
+const MARGIN_PS: u64 = 2_000_000_000;
+
 /// The administrative key of the ports: an end has one aggregate.
 const KEY: u16 = 1;
 
@@ -116,6 +119,14 @@ impl Membership {
     pub(crate) fn active(&self) -> Vec<PortIndex> {
         let places = self.distributing.iter().filter_map(|port| u8::try_from(*port).ok());
         places.map(PortIndex).collect()
+    }
+
+    /// How long frames of `bytes` octets together wait before the slowest port at most, and a little
+    /// more. A flow that was silent for longer can change its port without reordering.
+    pub(crate) fn quiet_ps(&self, bytes: u64) -> u64 {
+        let rates = self.ports.iter().flatten().filter_map(|port| port.link.rate);
+        let slowest = rates.map(|rate| rate.0).reduce(f64::min);
+        MARGIN_PS + slowest.map_or(0, |rate| (bytes as f64 * 8e12 / rate) as u64)
     }
 
     /// Grows when a port begins or ends to carry traffic.
@@ -270,7 +281,7 @@ impl Membership {
                     (ports(group.collecting), ports(group.distributing))
                 })
             }
-            AggregateMode::Manual | AggregateMode::Failover => {
+            AggregateMode::Manual => {
                 let up = self.up(now);
                 (up.clone(), up)
             }

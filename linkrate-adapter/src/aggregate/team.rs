@@ -17,16 +17,13 @@ use linkrate_wire::balance::Balancer;
 use linkrate_wire::control::is_of_aggregates;
 use linkrate_wire::lro::{Delivery, Parts};
 
-use super::AggregateShared;
 use super::control::Control;
+use super::{AggregateShared, LONGEST_QUEUE};
 use crate::frame::VNET_BYTES;
 use crate::interface::driver::{HostEnd, WEIGHT};
 use crate::interface::lane::Lane;
 use crate::interface::rings::{RxDescriptor, TxDescriptor};
 use crate::interface::tap_io;
-
-/// Packets that may wait before one port. More than the connections of a run have in flight.
-const LONGEST_QUEUE: usize = 2048;
 
 /// Bytes of a packet that have all headers.
 const HEADERS: usize = 256;

@@ -100,8 +100,6 @@ words! {
         Manual = "manual", "manual aggregation", "manual";
         /// Ports that the partner has agreed to (IEEE 802.1AX).
         Lacp = "lacp", "LACP", "LACP";
-        /// One port at a time; the others stand by (HP LAN Monitor).
-        Failover = "failover", "failover", "failover";
     }
 }
 

@@ -177,7 +177,7 @@ fn set_help() -> String {
         }),
         keys(|knob| knob.change == Change::Live && knob.owner == Owner::Kernel),
         keys(|knob| knob.change == Change::Live && knob.owner == Owner::Aggregate),
-        keys(|knob| knob.ends == Ends::Both && knob.owner != Owner::Aggregate),
+        keys(|knob| knob.ends == Ends::Both),
     )
 }
 

@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use linkrate_terms::knobs::{AggregateKnobs, AggregateMode};
+use linkrate_terms::AggregateKnobs;
 use linkrate_wire::balance::Balancer;
 use linkrate_wire::frame::MacAddress;
 
+use super::QUEUE_BYTES;
 use crate::aggregate::fresh_balancer;
 use crate::aggregate::membership::{Membership, Message, PortLink};
 
@@ -53,8 +54,7 @@ fn time(at_ps: u64) -> Duration {
 }
 
 impl Groups {
-    /// Makes, changes or removes a group. With one active port at a time the switch has no group: it
-    /// learns by which port the stations are reached.
+    /// Makes, changes or removes a group.
     pub(super) fn set(
         &mut self,
         number: usize,
@@ -62,7 +62,6 @@ impl Groups {
         at_ps: u64,
         out: &mut Vec<Message>,
     ) {
-        let spec = spec.filter(|spec| spec.knobs.mode != AggregateMode::Failover);
         for of in &mut self.of {
             of.take_if(|(group, _)| *group == number);
         }
@@ -78,7 +77,7 @@ impl Groups {
         let mut group = self.groups[number].take().unwrap_or_else(|| Group {
             ports: Vec::new(),
             membership: Membership::new(address(number), knobs.clone()),
-            balancer: fresh_balancer(knobs.switch_balance, 0),
+            balancer: fresh_balancer(knobs.switch_balance, 0, 0),
             follows: 0,
         });
         group.membership.set_knobs(now, knobs.clone(), &mut messages);
@@ -102,7 +101,7 @@ impl Groups {
             group.membership.set_link(now, place, link, &mut messages);
         }
         if group.balancer.balance() != knobs.switch_balance {
-            group.balancer = fresh_balancer(knobs.switch_balance, 0);
+            group.balancer = fresh_balancer(knobs.switch_balance, 0, 0);
             group.follows = 0;
         }
         group.follow(at_ps);
@@ -231,6 +230,7 @@ impl Group {
     fn follow(&mut self, at_ps: u64) {
         if self.follows != self.membership.changes() {
             self.follows = self.membership.changes();
+            self.balancer.set_quiet(self.membership.quiet_ps(QUEUE_BYTES));
             // every port of a group has a place in its balancer
             let _ = self.balancer.set_active(at_ps, &self.membership.active());
         }
