@@ -54,6 +54,7 @@ impl Key {
     }
 }
 
+#[inline]
 fn headers(head: &[u8], length: usize) -> Option<Headers> {
     Headers::parse_parts(head, length.saturating_sub(head.len())).ok()
 }
