@@ -1,0 +1,154 @@
+//! Aggregates on real traffic: ports that act as one, with the switch as partner.
+
+mod common;
+
+use std::time::Duration;
+
+use common::up::{CLIENT, Up, rates, ready};
+use common::{has_or_skips, linkrate, wait_until};
+use serde_json::Value;
+
+/// The ports of the aggregate of a lab.
+fn members(lab: &Up) -> Vec<Value> {
+    let document = lab.linkrate("adapter aggregate --json").json();
+    document["aggregates"][0]["members"].as_array().expect("members").clone()
+}
+
+/// Which ports carry traffic.
+fn distributing(lab: &Up) -> Vec<bool> {
+    members(lab).iter().map(|member| member["distributing"] == true).collect()
+}
+
+fn comes(lab: &Up, expected: &[bool]) -> bool {
+    wait_until(Duration::from_secs(15), || distributing(lab) == expected)
+}
+
+#[test]
+fn ports_agree_by_lacp_fail_and_come_back_under_traffic() {
+    let test = "ports_agree_by_lacp_fail_and_come_back_under_traffic";
+    if !ready(test, &["iperf3"]) || !has_or_skips(test, "ping", "iputils-ping") {
+        return;
+    }
+    let lab = Up::start("--aggregate 3 --clients 2");
+    let set = lab.linkrate("adapter set agg0 mode=lacp balance=port --json").json();
+    assert_eq!(set["set"]["settings"]["mode"], "lacp", "{set}");
+    assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
+    for member in members(&lab) {
+        let lacp = &member["lacp"];
+        assert_eq!(lacp["selection"], "selected", "{lacp}");
+        assert_eq!(lacp["mux"], "DISTRIBUTING", "{lacp}");
+        assert_eq!(lacp["receive"], "CURRENT", "{lacp}");
+        assert!(lacp["partner"].as_str().is_some_and(|partner| partner.contains("key")), "{lacp}");
+        assert_eq!(lacp["counters"]["dot3adAggPortStatsIllegalRx"], 0, "{lacp}");
+    }
+    // the partner that a port meets is the same on all
+    let partner = |member: &Value| member["lacp"]["partner"].as_str().map(str::to_owned);
+    let of_port = |member: Value| partner(&member)?.split(", port").next().map(str::to_owned);
+    let partners: Vec<_> = members(&lab).into_iter().map(of_port).collect();
+    assert!(partners.iter().all(|one| one.is_some() && *one == partners[0]), "{partners:?}");
+    let (server, client) = lab.iperf3("-t 9 -i 1 -P 6");
+    std::thread::sleep(Duration::from_millis(1500));
+    lab.linkrate("adapter link eth1 down");
+    assert!(comes(&lab, &[true, false, true]), "{:?}", members(&lab));
+    lab.linkrate("adapter link eth1 up");
+    assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
+    // a port leaves, and joins
+    lab.linkrate("adapter set agg0 aggregate=2");
+    assert_eq!(distributing(&lab), [true; 2]);
+    lab.linkrate("adapter set agg0 aggregate=3");
+    assert_eq!(distributing(&lab), [true; 3]);
+    let (_, intervals) = rates(client.wait());
+    server.wait();
+    assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
+    for port in ["eth0", "eth1", "eth2"] {
+        assert!(lab.counter(port, "ifHCOutUcastPkts") > 100, "{port}");
+    }
+    // with every link down the interface has no carrier, and with one it has
+    let carrier = || lab.run("sut", "cat /sys/class/net/agg0/carrier").stdout.trim().to_owned();
+    for port in ["eth0", "eth1", "eth2"] {
+        lab.linkrate(&format!("adapter link {port} down"));
+    }
+    assert!(wait_until(Duration::from_secs(5), || carrier() == "0"), "a carrier without a link");
+    lab.linkrate("adapter link eth2 up");
+    assert!(wait_until(Duration::from_secs(15), || carrier() == "1"), "{:?}", members(&lab));
+    let reached = || lab.run("sut", &format!("ping -c 1 -W 1 {CLIENT}")).code() == Some(0);
+    assert!(wait_until(Duration::from_secs(10), reached), "{:?}", members(&lab));
+}
+
+#[test]
+fn tshark_reads_what_both_partners_send() {
+    let test = "tshark_reads_what_both_partners_send";
+    if !ready(test, &["tshark"]) {
+        return;
+    }
+    let lab = Up::start("--aggregate 2");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("lacp.pcapng");
+    lab.linkrate("adapter set agg0 mode=lacp");
+    lab.linkrate(&format!("adapter capture eth0 {} --seconds 4", file.display()));
+    let read = |filter: &str| {
+        let mut tshark = std::process::Command::new("tshark");
+        tshark.arg("-r").arg(&file).args(["-Y", filter, "-T", "fields"]);
+        tshark.args(["-e", "eth.src", "-e", "lacp.flags.a.distrib"]);
+        let output = tshark.output().expect("tshark");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let all = read("lacp");
+    let senders: std::collections::BTreeSet<&str> =
+        all.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(senders.len(), 2, "{all}");
+    assert!(all.lines().all(|line| line.ends_with("True") || line.ends_with('1')), "{all}");
+    assert_eq!(read("slow && (_ws.malformed || lacp.version != 1)"), "");
+}
+
+#[test]
+fn an_aggregate_has_no_tso_unless_it_is_lifted() {
+    let test = "an_aggregate_has_no_tso_unless_it_is_lifted";
+    if !ready(test, &["ethtool"]) {
+        return;
+    }
+    let lab = Up::start("--aggregate 2");
+    let tso = || {
+        let features = lab.run("sut", "ethtool -k agg0").expect_code(0).stdout;
+        features.contains("tcp-segmentation-offload: on")
+    };
+    assert!(!tso());
+    let refused = lab.tried("adapter set agg0 offload=tso").expect_code(2).stderr;
+    assert!(refused.contains("aggregate-tso"), "{refused}");
+    lab.linkrate("adapter set agg0 aggregate-tso=on");
+    assert!(tso());
+    lab.linkrate("adapter set agg0 aggregate-tso=off");
+    assert!(!tso());
+    for (words, said) in [
+        ("eth0 lro=on", "linkrate adapter set agg0"),
+        ("agg0 aggregate=3", "aggregate 3 is above that of the testbed"),
+        ("agg0 mode=failover", "expected one of manual, lacp"),
+    ] {
+        let refused = lab.tried(&format!("adapter set {words}")).expect_code(2).stderr;
+        assert!(refused.contains(said), "{refused}");
+    }
+    let refused = lab.tried("adapter aggregate agg1").expect_code(2).stderr;
+    assert!(refused.contains("no aggregate \"agg1\""), "{refused}");
+}
+
+#[test]
+fn eight_clients_use_every_port_in_each_direction() {
+    let test = "eight_clients_use_every_port_in_each_direction";
+    if !ready(test, &[]) {
+        return;
+    }
+    for direction in ["transmit", "receive"] {
+        let words = format!(
+            "measure --aggregate 4 --clients 8 --mode lacp --balance mac --switch-balance mac \
+             --direction {direction} --scale 0.1 --time 500ms --runs 1 --json"
+        );
+        let document = linkrate(&words).expect_code(0).json();
+        let cell = &document["cells"][0];
+        assert_eq!(cell["effective"]["interface"]["aggregate"]["mode"], "lacp", "{cell}");
+        let limit = 4.0 * 94.148e6;
+        let rate = cell["throughput"]["mean"].as_f64().expect("a rate");
+        // two clients share each port; a machine that is busy reaches less
+        assert!((0.6 * limit..=1.01 * limit).contains(&rate), "{direction}: {rate}");
+    }
+}
