@@ -9,6 +9,8 @@
 //! A segment is one fabric with its devices. One device thread for each adapter CPU
 //! ([`DeviceThreads`], `engine`) serves all segments of that CPU at a common tick.
 //!
+//! Several ports can act as one interface, an [`aggregate`]; the switch has a group for them.
+//!
 //! The way out: the host's kernel queues a packet at the TAP. A driver thread on the host's CPUs
 //! reads it into a [`frame::Block`] and posts it. The device cuts it, makes its checksums, and puts
 //! each frame on the [`bus`] and the link for its own time ([`pacing`]). The frames cross the fabric.

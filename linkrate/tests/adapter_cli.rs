@@ -26,6 +26,7 @@ fn help_names_every_command() {
     assert_snapshot!("help_adapter_capture", printed("adapter capture --help"));
     assert_snapshot!("help_adapter_faults", printed("adapter faults --help"));
     assert_snapshot!("help_adapter_vlan", printed("adapter vlan --help"));
+    assert_snapshot!("help_adapter_aggregate", printed("adapter aggregate --help"));
     assert_snapshot!("help_adapter_top", printed("adapter top --help"));
 }
 

@@ -296,18 +296,16 @@ impl Membership {
     }
 
     /// The ports whose link is up, and has been so for long enough if it failed before. If there are
-    /// no others, the ports whose link is up.
+    /// none, those whose link came back first.
     fn up(&self, now: Duration) -> Vec<usize> {
-        let up = |in_order: bool| {
-            let is_up = |port: &Watched| {
-                port.link.up && (!in_order || port.restored_at.is_none_or(|at| at <= now))
-            };
-            let ports = self.ports.iter().enumerate();
-            let up = ports.filter(|(_, port)| port.as_ref().is_some_and(is_up));
-            up.map(|(number, _)| number).collect::<Vec<_>>()
-        };
-        let in_order = up(true);
-        if in_order.is_empty() { up(false) } else { in_order }
+        let ports = self.ports.iter().enumerate();
+        let up = ports.filter_map(|(number, port)| Some((number, (*port)?)));
+        let up: Vec<(usize, Watched)> = up.filter(|(_, port)| port.link.up).collect();
+        let in_order = |port: &Watched| port.restored_at.is_none_or(|at| at <= now);
+        let first = up.iter().filter_map(|(_, port)| port.restored_at).min();
+        let any = up.iter().any(|(_, port)| in_order(port));
+        let is_used = |port: &Watched| if any { in_order(port) } else { port.restored_at == first };
+        up.iter().filter(|(_, port)| is_used(port)).map(|(number, _)| *number).collect()
     }
 }
 
@@ -331,3 +329,6 @@ fn to_send(actions: Vec<Action>) -> impl Iterator<Item = Message> {
         | Action::Notice(_) => None,
     })
 }
+
+#[cfg(test)]
+mod tests;

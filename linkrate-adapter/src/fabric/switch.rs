@@ -88,6 +88,7 @@ impl Fabric for Switch {
         let (vlans, counters) = (Vlans::default(), Arc::default());
         self.ports[number] =
             Some(SwitchPort { inwards, outwards, line, queue_ps, vlans, counters, recent: None });
+        self.link_changed(number, PortLink { up: true, rate: link.rate });
     }
 
     /// Removes a port and the addresses behind it.

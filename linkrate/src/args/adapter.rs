@@ -31,7 +31,7 @@ pub enum AdapterCommand {
     /// Show the ports of aggregates: which carry traffic, and why; LACP and its partner
     Aggregate {
         /// Aggregate: agg0 [default: all aggregates of the lab]
-        name: Option<String>,
+        aggregate: Option<String>,
         #[command(flatten)]
         common: Common,
     },

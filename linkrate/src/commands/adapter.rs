@@ -11,7 +11,9 @@ pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
     match command {
         AdapterCommand::Models { model, json } => look::models(model.as_deref(), json),
         AdapterCommand::Show { port, common } => look::show(port.as_deref(), &common),
-        AdapterCommand::Aggregate { name, common } => look::aggregate(name.as_deref(), &common),
+        AdapterCommand::Aggregate { aggregate, common } => {
+            look::aggregate(aggregate.as_deref(), &common)
+        }
         AdapterCommand::Top(arguments) => look::top(&arguments),
         AdapterCommand::Set { port, settings, common } => change::set(port, settings, &common),
         AdapterCommand::Add { ports, common } => change::add(ports, &common),

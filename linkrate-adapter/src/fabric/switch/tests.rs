@@ -1,5 +1,6 @@
 //! Tests of the switch.
 
+use linkrate_terms::AggregateKnobs;
 use linkrate_wire::link::LinkLaw;
 
 use super::*;
@@ -200,4 +201,72 @@ fn a_frame_without_a_header_is_dropped() {
     switch.enter(0, WireFrame::copied(tagged).into(), 0);
     assert_eq!(out(&mut switch), [0, 0]);
     assert_eq!(total(&switch, "switchDropMalformed"), 2);
+}
+
+/// A switch with a static group of its first two ports, and three other ports.
+fn grouped() -> Switch {
+    let mut switch = switch(5, Some(BitRate(1e9)));
+    let knobs = AggregateKnobs { aggregate: 2, ..AggregateKnobs::default() };
+    switch.set_group(0, Some(GroupSpec { ports: vec![0, 1], knobs }));
+    switch
+}
+
+#[test]
+fn a_group_has_one_entry_and_gets_one_copy() {
+    let mut switch = grouped();
+    // to all: one copy for the group
+    switch.enter(2, frame(9, 3, None), 0);
+    let sent = out(&mut switch);
+    assert_eq!((sent[0] + sent[1], &sent[2..]), (1, &[0, 1, 1][..]));
+    // from the group: not back by its other port
+    switch.enter(1, frame(9, 1, None), 10);
+    assert_eq!(out(&mut switch), [0, 0, 1, 1, 1]);
+    // the address is behind the group, whichever port brought it
+    for (from, station) in [(2, 3), (3, 4), (4, 5)] {
+        switch.enter(from, frame(1, station, None), 20);
+        let sent = out(&mut switch);
+        assert_eq!((sent[0] + sent[1], &sent[2..]), (1, &[0; 3][..]));
+    }
+    switch.enter(0, frame(3, 1, None), 30);
+    assert_eq!(out(&mut switch), [0, 0, 1, 0, 0]);
+}
+
+#[test]
+fn a_group_goes_on_by_its_other_port_when_a_link_fails() {
+    let mut switch = grouped();
+    switch.enter(0, frame(9, 1, None), 0);
+    out(&mut switch);
+    switch.set_link(0, Some(BitRate(1e9)), false);
+    for station in 3..9 {
+        switch.enter(2, frame(1, station, None), 10);
+    }
+    assert_eq!(out(&mut switch), [0, 6, 0, 0, 0]);
+    // what still comes by the failed port is dropped
+    switch.enter(0, frame(3, 1, None), 20);
+    assert_eq!(out(&mut switch), [0; 5]);
+    assert_eq!(total(&switch, "switchDropNotCollecting"), 1);
+}
+
+/// Without this, a host's frames under way would teach the switch a port that no frame leaves by.
+#[test]
+fn a_port_out_of_use_forwards_nothing_and_teaches_nothing() {
+    let mut switch = grouped();
+    let knobs = AggregateKnobs { aggregate: 1, ..AggregateKnobs::default() };
+    switch.forward(1_000_000_000_000);
+    switch.set_group(0, Some(GroupSpec { ports: vec![0, 1], knobs }));
+    // after the time for which frames under way are still taken
+    switch.forward(2_000_000_000_000);
+    switch.enter(1, frame(9, 1, None), 2_000_000_000_001);
+    assert_eq!(out(&mut switch), [0; 5]);
+    switch.enter(2, frame(1, 3, None), 2_000_000_000_002);
+    assert_eq!(out(&mut switch), [1, 0, 0, 1, 1], "flooded, and by the port in use alone");
+}
+
+#[test]
+fn frames_about_the_link_are_not_forwarded() {
+    let mut switch = switch(3, None);
+    let mut slow = frame(9, 1, None).first().to_vec();
+    slow[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 2]);
+    switch.enter(0, WireFrame::copied(slow).into(), 0);
+    assert_eq!(out(&mut switch), [0, 0, 0]);
 }
