@@ -1,8 +1,8 @@
 //! Aggregates: ports that act as one interface of the host (IEEE 802.1AX; HP Auto Port Aggregation).
 //!
 //! The aggregate is software of the host. It has an interface of its own, and the driver of each of
-//! its queues has the rings of all ports ([`team`]). The ports keep their devices, links, buses and
-//! counters. The driver of the first queue also decides which ports carry traffic ([`control`]).
+//! its queues has the rings of all ports (`team`). The ports keep their devices, links, buses and
+//! counters. The driver of the first queue also decides which ports carry traffic (`control`).
 
 pub(crate) mod control;
 pub(crate) mod membership;

@@ -1,7 +1,7 @@
 //! The host's side of a port: a TAP, its queues, the rings between driver and device, and the
 //! interrupts.
 //!
-//! A queue of an interface is served in one of two ways. On the system under test a [`driver`] in a
+//! A queue of an interface is served in one of two ways. On the system under test a `driver` in a
 //! thread on the host's CPUs moves packets between the TAP and two rings, so that the host pays
 //! for its driver as it does with hardware. On a client nothing is measured: there the device
 //! thread itself reads and writes the TAP (`polled`), without a thread to wake.

@@ -114,7 +114,7 @@ fn frames_are_taken_for_a_while_from_a_port_that_was_told_to_leave() {
 #[test]
 fn the_mode_changes_under_way() {
     let mut ends = Ends::new(AggregateMode::Manual, 2);
-    let mut set = |ends: &mut Ends, mode: AggregateMode| {
+    let set = |ends: &mut Ends, mode: AggregateMode| {
         for end in [0, 1] {
             let knobs = AggregateKnobs { mode, balance: Balance::Ip, ..AggregateKnobs::default() };
             let mut messages = Vec::new();
