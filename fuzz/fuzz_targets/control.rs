@@ -34,7 +34,10 @@ fn decode(bytes: &[u8]) {
             let again = decode_request(&sent_on(&envelope)).expect("a request that was accepted");
             assert_eq!(again, envelope.request);
             for model in model::built_in() {
-                carry_out(&envelope.request, &model);
+                // a single port, and an aggregate
+                for ports in [0, 4] {
+                    carry_out(&envelope.request, &model, ports);
+                }
             }
         }
         Err(refused) => assert!(!refused.reason.is_empty()),
@@ -46,15 +49,15 @@ fn decode(bytes: &[u8]) {
 }
 
 /// As far as it goes without a lab.
-fn carry_out(request: &Request, model: &Model) {
+fn carry_out(request: &Request, model: &Model, ports: usize) {
     match request {
         Request::Set { settings, .. } => {
-            if let Ok(knobs) = settings::over(&InterfaceKnobs::default(), settings, model) {
+            if let Ok(knobs) = settings::over(&InterfaceKnobs::default(), settings, model, ports) {
                 assert!(knobs.mtu.is_none_or(|mtu| mtu <= model.max_mtu));
                 assert!(knobs.queues.is_none_or(|queues| queues <= model.queues));
                 // what is shown can be set again and means the same
                 let shown = words(knobs.values());
-                let again = settings::over(&InterfaceKnobs::default(), &shown, model);
+                let again = settings::over(&InterfaceKnobs::default(), &shown, model, ports);
                 assert_eq!(again.expect("what was accepted"), knobs);
             }
         }
