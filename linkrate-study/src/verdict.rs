@@ -61,6 +61,17 @@ pub struct CpuShare {
     pub of_thread: bool,
 }
 
+/// How far the links of an aggregate's ports were occupied in one direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PortShares {
+    /// Per cent of time of the fullest link.
+    pub fullest_percent: f64,
+    /// The number of its port, if it was the same in all runs.
+    pub port: Option<u32>,
+    /// Per cent of time of the others, from the least to the most.
+    pub others_percent: (f64, f64),
+}
+
 /// The evidence for one loaded direction; means over the good runs of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct WayShares {
@@ -70,6 +81,8 @@ pub struct WayShares {
     /// ports; on existing interfaces the share of payload in what the links can carry. Of
     /// transactions the busier direction. `None` where the adapter has no rate of its own, as veth.
     pub link_percent: Option<f64>,
+    /// The same by port, on an aggregate of several ports.
+    pub ports: Option<PortShares>,
     /// Per cent of the senders' time limited by the receiver's window, over paths without a queue.
     pub rwnd_limited_percent: Option<f64>,
     /// Per cent of the senders' time limited by the send buffer.
@@ -129,6 +142,11 @@ pub enum Bound {
     Link {
         /// Of the time.
         percent: f64,
+    },
+    /// One port of an aggregate carries all it can, and the others do not: the balancing is uneven.
+    OnePort {
+        /// All ports.
+        ports: PortShares,
     },
     /// An adapter's bus carries all it can.
     Bus {
@@ -252,6 +270,10 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     if let Some(percent) = at_least(way.link_percent, LINK_BOUND_PERCENT) {
         return Bound::Link { percent };
     }
+    let full = |ports: &PortShares| ports.fullest_percent >= LINK_BOUND_PERCENT;
+    if let Some(ports) = way.ports.filter(full) {
+        return Bound::OnePort { ports };
+    }
     if let Some(percent) = at_least(shares.bus_percent, BUS_BOUND_PERCENT) {
         return Bound::Bus { percent };
     }
@@ -295,6 +317,7 @@ impl Bound {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Link { .. } => "link",
+            Self::OnePort { .. } => "one_port",
             Self::Bus { .. } => "bus",
             Self::SutCpu { .. } => "sut_cpu",
             Self::ClientCpu { .. } => "client_cpu",
@@ -317,6 +340,7 @@ impl Bound {
             | Self::DeviceCpu { percent }
             | Self::ReceiverWindow { percent }
             | Self::SendBuffer { percent } => Some(*percent),
+            Self::OnePort { ports } => Some(ports.fullest_percent),
             Self::SutCpu { sut: cpu }
             | Self::ClientCpu { client: cpu }
             | Self::BothCpus { sut: cpu, .. }
@@ -327,7 +351,7 @@ impl Bound {
 
     /// Whether it lies at or beyond the links, so that how far they were filled adds nothing.
     fn is_outside(&self) -> bool {
-        matches!(self, Self::Link { .. } | Self::Bus { .. })
+        matches!(self, Self::Link { .. } | Self::OnePort { .. } | Self::Bus { .. })
     }
 
     /// Whether a CPU of the hosts is the bound, so that the figure is not the adapter's.

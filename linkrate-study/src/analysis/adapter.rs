@@ -52,6 +52,17 @@ pub fn link_percent(run: &Measurement, direction: Option<OneWay>) -> Option<f64>
     }
 }
 
+/// Share of time in which the link of each port was occupied in one direction, in the order of the
+/// ports; `None` where no adapter counted, or links have no rate.
+pub fn port_percents(run: &Measurement, direction: OneWay) -> Option<Vec<f64>> {
+    let ports = evidence(run)?.ports.iter();
+    let percents = ports.map(|port| match direction {
+        OneWay::Transmit => port.tx_link_percent,
+        OneWay::Receive => port.rx_link_percent,
+    });
+    percents.collect()
+}
+
 /// Whether device threads may run on CPUs that the clients have too.
 pub fn device_shares_cpus(run: &Measurement) -> bool {
     let Some(adapter) = evidence(run) else { return false };

@@ -6,7 +6,7 @@ use linkrate_terms::{Direction, Measurement, RunSpec, Task};
 use crate::analysis::{adapter, limit};
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
-use crate::verdict::{CpuShare, OneWay, Shares, WayShares};
+use crate::verdict::{CpuShare, OneWay, PortShares, Shares, WayShares};
 
 /// The evidence in the good runs among `runs`, which are of one cell; `scale` is the testbed's.
 pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) -> Shares {
@@ -30,6 +30,7 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
                 adapter::link_percent(run, direction)
                     .or_else(|| limit::filled_percent(spec, run, direction?))
             }),
+            ports: direction.and_then(|direction| by_port(&good_runs, direction)),
             rwnd_limited_percent: limited(&times, |senders| {
                 senders.rwnd_limited_unqueued_us.unwrap_or(senders.rwnd_limited_us)
             }),
@@ -59,6 +60,32 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
         })
         .unwrap_or(0.0),
     }
+}
+
+/// How far the links of an aggregate's ports were occupied; means over the runs. `None` unless several
+/// ports acted as one.
+fn by_port(good: &[(&RunSpec, &Measurement)], direction: OneWay) -> Option<PortShares> {
+    let mut found = Vec::new();
+    for (spec, run) in good {
+        spec.interface.aggregate.aggregate.filter(|ports| *ports > 1)?;
+        let percents = adapter::port_percents(run, direction)?;
+        let fullest = (0..percents.len()).max_by(|a, b| percents[*a].total_cmp(&percents[*b]))?;
+        let others = percents.iter().enumerate().filter(|(port, _)| *port != fullest);
+        let others: Vec<f64> = others.map(|(_, percent)| *percent).collect();
+        let least = others.iter().copied().reduce(f64::min)?;
+        let most = others.iter().copied().reduce(f64::max)?;
+        found.push((fullest, percents[fullest], least, most));
+    }
+    let first = found.first()?.0;
+    let same = found.iter().all(|(fullest, ..)| *fullest == first);
+    let mean_of = |pick: fn(&(usize, f64, f64, f64)) -> f64| {
+        mean(&found.iter().map(pick).collect::<Vec<_>>())
+    };
+    Some(PortShares {
+        fullest_percent: mean_of(|run| run.1)?,
+        port: u32::try_from(first).ok().filter(|_| same),
+        others_percent: (mean_of(|run| run.2)?, mean_of(|run| run.3)?),
+    })
 }
 
 /// The directions that a run loads; transactions load both in turn, which are judged together.

@@ -9,6 +9,7 @@ fn cpu(percent: f64) -> Option<CpuShare> {
 /// A direction that no link and no window bounds.
 fn way(direction: Option<OneWay>) -> WayShares {
     WayShares {
+        ports: None,
         direction,
         link_percent: None,
         rwnd_limited_percent: Some(3.0),
@@ -73,6 +74,41 @@ fn the_link_comes_before_the_cpu() {
             "bound by the SUT's CPU: 99.0 %; links 96.9 %",
             "bound by the SUT's CPU (99.0 % busy); the host is the limit: links 96.9 % occupied"
         ]
+    );
+}
+
+#[test]
+fn one_full_port_of_an_aggregate_is_the_bound() {
+    let mut uneven = both_ways(46.0, 98.1);
+    let ports = PortShares { fullest_percent: 99.64, port: Some(2), others_percent: (31.2, 55.4) };
+    uneven.ways[0].ports = Some(ports);
+    // even ports are the links
+    uneven.ways[1].ports = Some(PortShares { fullest_percent: 99.0, ..ports });
+    assert_eq!(
+        said(&uneven),
+        [
+            "transmit bound by one port of the aggregate: port 2 99.6 %, the others 31 to 55 %; \
+             receive bound by the link: 98.1 %",
+            "transmit is bound by one port of the aggregate (port 2 99.6 %, the others 31 to 55 % \
+             occupied); receive is bound by the link (98.1 % occupied)"
+        ]
+    );
+    let of = |ports: PortShares| {
+        let mut way = both_ways(46.0, 46.0);
+        way.ways.truncate(1);
+        way.ways[0].ports = Some(ports);
+        judge(&way).ways[0].bound
+    };
+    assert_eq!(of(ports), Bound::OnePort { ports });
+    assert_eq!(of(ports).percent(), Some(99.64));
+    assert!(!matches!(of(PortShares { fullest_percent: 96.9, ..ports }), Bound::OnePort { .. }));
+    let anywhere = PortShares { port: None, others_percent: (50.1, 50.2), ..ports };
+    let mut way = both_ways(46.0, 46.0);
+    way.ways.truncate(1);
+    way.ways[0].ports = Some(anywhere);
+    assert_eq!(
+        judge(&way).brief(),
+        "bound by one port of the aggregate: the fullest 99.6 %, the others 50 %"
     );
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Bound, CpuShare, Judged, OneWay, Verdict};
+use super::{Bound, CpuShare, Judged, OneWay, PortShares, Verdict};
 
 /// Where a verdict is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +109,7 @@ impl Verdict {
         };
         let (name, share) = match bound {
             Bound::Link { .. } => ("the link", by_way(Bound::percent, true)),
+            Bound::OnePort { ports } => ("one port of the aggregate", one_port(ports)),
             Bound::Bus { percent } => ("the bus", share_of(None, *percent)),
             Bound::SutCpu { sut } => ("the SUT's CPU", cpu(*sut, form)),
             Bound::ClientCpu { client } if with_device => {
@@ -143,7 +144,7 @@ impl Verdict {
             }
         };
         let unit = match bound {
-            Bound::Link { .. } | Bound::Bus { .. } => " occupied",
+            Bound::Link { .. } | Bound::OnePort { .. } | Bound::Bus { .. } => " occupied",
             Bound::SutCpu { .. }
             | Bound::ClientCpu { .. }
             | Bound::BothCpus { .. }
@@ -215,6 +216,17 @@ fn share_of(direction: Option<&str>, percent: f64) -> String {
         Some(direction) => format!("{direction} {percent:.1} %"),
         None => format!("{percent:.1} %"),
     }
+}
+
+/// `port 2 99.6 %, the others 31 to 55 %`.
+fn one_port(ports: &PortShares) -> String {
+    let port = ports.port.map_or("the fullest".to_owned(), |port| format!("port {port}"));
+    let (least, most) = ports.others_percent;
+    let others = match (least.round(), most.round()) {
+        (least, most) if least == most => format!("{most:.0} %"),
+        (least, most) => format!("{least:.0} to {most:.0} %"),
+    };
+    format!("{port} {:.1} %, the others {others}", ports.fullest_percent)
 }
 
 /// A CPU's share; prose says when it is that of a thread.
