@@ -12,6 +12,7 @@ mod caller;
 mod captures;
 pub mod client;
 pub mod faults;
+mod listener;
 pub mod messages;
 mod ports;
 pub mod server;

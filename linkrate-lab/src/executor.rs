@@ -161,6 +161,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         .set_knobs(&mut hosts, &spec.interface)
         .map_err(|error| failure(Stage::Knob, error))?
         .common();
+    ground.await_ports().map_err(|error| failure(Stage::Knob, error))?;
     recheck::link_rates(testbed, clients)?;
     let links = recheck::links(testbed, clients)?;
     if testbed.placement.apart {

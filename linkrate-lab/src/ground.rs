@@ -162,6 +162,14 @@ impl Ground {
         }
     }
 
+    /// Waits until all ports that act as one carry traffic.
+    ///
+    /// # Errors
+    /// The ports that do not, with their reasons.
+    pub(crate) fn await_ports(&self) -> Result<(), LabError> {
+        self.adapters().map_or(Ok(()), Adapters::await_ports)
+    }
+
     /// The number of destination ports for a run's connections: an adapter that steers by destination
     /// port treats connections to one port alike.
     pub(crate) fn listeners(&self, run: &RunSpec, flows: u64) -> u32 {

@@ -54,9 +54,9 @@ fn ports_agree_by_lacp_fail_and_come_back_under_traffic() {
     assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
     // a port leaves, and joins
     lab.linkrate("adapter set agg0 aggregate=2");
-    assert_eq!(distributing(&lab), [true; 2]);
+    assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
     lab.linkrate("adapter set agg0 aggregate=3");
-    assert_eq!(distributing(&lab), [true; 3]);
+    assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
     let (_, intervals) = rates(client.wait());
     server.wait();
     assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");

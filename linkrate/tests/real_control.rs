@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use common::processes::OwnCopy;
 use common::up::{CLIENT, Up, ready};
-use common::{LINKRATE, Running, command, has_or_skips, is_root_or_skips, linkrate, wait_until};
+use common::{
+    LINKRATE, Running, command, has_or_skips, is_root_or_skips, kill, linkrate, wait_until,
+};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::{Signal, geteuid};
 
@@ -204,6 +206,29 @@ fn removing_a_port_does_not_hold_up_the_lab() {
     assert_eq!(added["added"]["ports"][0], "eth1", "{added}");
     drop(reader);
     lab.down().expect_code(0);
+}
+
+#[test]
+fn an_agent_that_does_not_answer_holds_up_no_end() {
+    if !ready("an_agent_that_does_not_answer_holds_up_no_end", &[]) {
+        return;
+    }
+    let lab = Up::start("");
+    let hosts = lab.linkrate("lab show --json").json();
+    let client = hosts["hosts"][1]["pid"].as_u64().expect("a process") as u32;
+    kill(client, Signal::STOP);
+    // it asks the kernel of the client, through the agent
+    let words = format!("adapter show --name {}", lab.name);
+    let waiting = Running::start(&mut command(LINKRATE, &words));
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    let down = Running::start(&mut command(LINKRATE, &format!("lab down --name {}", lab.name)));
+    // the request that waits for the agent ends with the lab, and not after 15 s
+    assert_ne!(waiting.wait().code(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    kill(client, Signal::CONT);
+    down.wait().expect_code(0);
+    lab.running.wait().expect_code(0);
 }
 
 #[test]

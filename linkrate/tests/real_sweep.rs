@@ -1,4 +1,4 @@
-//! Signals and ends of input at random moments of a measurement on existing interfaces: whatever
+//! Signals and ends of input at random moments of a study on existing interfaces: whatever
 //! happens to the controller or an agent, every setting, address, route and interface comes back.
 //!
 //! Several machines are swept at the same time. Nothing here is a figure, so they may disturb each
@@ -9,7 +9,7 @@ mod common;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::machines::{Machine, measure_the_loop, two_cpus, with_a_loop};
+use common::machines::{Machine, study_of_the_loop, two_cpus, with_a_loop};
 use common::processes::OwnCopy;
 use common::up::ready;
 use common::{Running, command, has_or_skips, kill, skip, wait_until};
@@ -31,7 +31,7 @@ const END: Duration = Duration::from_secs(60);
 /// How long the kernel may take until all addresses are as before (IPv6 tests each for a second).
 const SETTLED: Duration = Duration::from_secs(15);
 
-/// A process of the measurement.
+/// A process of the study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Controller,
@@ -128,10 +128,11 @@ fn end_input(pid: u32) {
     }
 }
 
-/// Runs a measurement and lets one event happen to it. Returns what went wrong.
+/// Runs a study and lets one event happen to it. Returns what went wrong.
 fn run(event: Event, machine: &Machine, own: &OwnCopy, before: &str) -> Result<(), String> {
-    let words = "--runs 1000 --time 150ms --offload none --mtu 1300";
-    let running = Running::start(&mut measure_the_loop(machine, &own.program(), words));
+    let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let mut study = study_of_the_loop(machine, &own.program(), directory.path());
+    let running = Running::start(&mut study);
     std::thread::sleep(event.after);
     let mut pid = running.pid();
     if event.target != Target::Controller {

@@ -1,22 +1,27 @@
-//! A lab that is up: its parts, and the loop that serves it.
+//! A lab that is up: its parts, and the two loops that serve it.
+//!
+//! One thread listens ([`listener`](super::listener)): it reads requests, looks at the program in the
+//! lab and at signals, and waits for nothing else. The thread that built the lab carries the requests
+//! out, one after the other. An agent that does not answer delays these requests, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitStatus;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linkrate_sys::host::end_programs;
-use linkrate_sys::host::join::{Guest, user};
-use linkrate_sys::{local_socket, wait};
+use linkrate_sys::host::join::Guest;
 use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
 
 use super::LabName;
-use super::caller::{Call, Caller, Heard};
-use super::messages::{Refused, Reply, Request, decode_request};
+use super::caller::Call;
+use super::listener::{Listener, MOST_REQUESTS, News};
+use super::messages::{Reply, decode_request};
 use super::socket::LabSocket;
 use crate::error::LabError;
 use crate::ground::adapters::Faults;
@@ -24,12 +29,9 @@ use crate::options::LabOptions;
 use crate::placement::Seat;
 use crate::testbed::Testbed;
 
-/// The most commands whose requests are read at a time; others wait to be accepted.
-const MOST_CALLERS: usize = 8;
-
-/// How often the loop looks for events that no descriptor reports: signals taken by another thread,
+/// How often the loops look for events that no descriptor reports: signals taken by another thread,
 /// threads that have ended.
-const GLANCE: Duration = Duration::from_millis(500);
+pub(super) const GLANCE: Duration = Duration::from_millis(500);
 
 /// How long programs may take to end when their host goes.
 pub(super) const FAREWELL: Duration = Duration::from_secs(4);
@@ -55,8 +57,7 @@ pub struct OpenLab {
     pub(super) faults: BTreeMap<String, Faults>,
     /// Files of captures by port.
     pub(super) captures: BTreeMap<String, String>,
-    socket: LabSocket,
-    callers: Vec<Caller>,
+    socket: Arc<LabSocket>,
     /// Threads that finish a request.
     finishing: Vec<JoinHandle<()>>,
     _seat: Seat,
@@ -124,8 +125,7 @@ impl OpenLab {
             asked: BTreeMap::new(),
             faults: BTreeMap::new(),
             captures: BTreeMap::new(),
-            socket,
-            callers: Vec::new(),
+            socket: Arc::new(socket),
             finishing: Vec::new(),
             _seat: seat,
         };
@@ -150,56 +150,33 @@ impl OpenLab {
     ///
     /// # Errors
     /// When waiting fails.
-    pub fn serve(&mut self, mut guest: Option<Guest>) -> io::Result<Ended> {
-        loop {
-            if let Some(guest) = &mut guest
-                && let Some(status) = guest.try_wait()?
-            {
-                return Ok(Ended::Program(status));
-            }
-            if self.options.stop.load(Ordering::Relaxed) {
-                end(guest)?;
-                return Ok(Ended::Stopped);
-            }
-            if let Some(reason) = self.broken() {
-                end(guest)?;
-                return Ok(Ended::Broken(reason));
-            }
-            if self.serve_callers(guest.as_ref())? {
-                end(guest)?;
-                return Ok(Ended::Down);
-            }
-        }
-    }
-
-    /// Waits for [`GLANCE`] at most, and answers what has arrived. True when the lab is to end.
-    fn serve_callers(&mut self, guest: Option<&Guest>) -> io::Result<bool> {
-        let mut descriptors: Vec<BorrowedFd<'_>> = self.callers.iter().map(AsFd::as_fd).collect();
-        let has_room = descriptors.len() < MOST_CALLERS;
-        if has_room {
-            descriptors.push(self.socket.listener().as_fd());
-        }
-        descriptors.extend(guest.map(AsFd::as_fd));
-        let ready = wait::wait(&descriptors, Some(GLANCE.as_nanos() as u64))?;
-        let mut down = false;
-        let callers = std::mem::take(&mut self.callers);
-        let count = callers.len();
-        for (index, caller) in callers.into_iter().enumerate() {
-            match caller.hear(ready.contains(index)) {
-                Heard::Waiting(caller) => self.callers.push(caller),
-                Heard::Call(call) => down |= self.answer_call(call),
-                Heard::Gone => {}
-            }
-        }
-        // a listener that fails, for want of descriptors for one, is asked again
-        if has_room
-            && ready.contains(count)
-            && let Ok((stream, _)) = self.socket.listener().accept()
-            && let Ok(caller) = Caller::new(stream)
-        {
-            self.callers.push(caller);
-        }
-        Ok(down)
+    pub fn serve(&mut self, guest: Option<Guest>) -> io::Result<Ended> {
+        let (news, heard) = sync_channel(MOST_REQUESTS);
+        let over = Arc::new(AtomicBool::new(false));
+        let listener = Listener::new(
+            Arc::clone(&self.socket),
+            guest,
+            Arc::clone(&self.options.stop),
+            Arc::clone(&over),
+        );
+        std::thread::scope(|scope| {
+            let listening = std::thread::Builder::new()
+                .name("listen".to_owned())
+                .spawn_scoped(scope, move || listener.run(&news))?;
+            let broken = loop {
+                if let Some(reason) = self.broken() {
+                    break Some(reason);
+                }
+                match heard.recv_timeout(GLANCE) {
+                    Ok(News::Call(call)) => self.answer_call(*call),
+                    Ok(News::Ends) | Err(RecvTimeoutError::Disconnected) => break None,
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            };
+            over.store(true, Ordering::Relaxed);
+            let ended = listening.join().unwrap_or_else(|_| Err(io::Error::other("panic")));
+            broken.map_or(ended, |reason| Ok(Ended::Broken(reason)))
+        })
     }
 
     /// A part of it that has ended by itself, as a phrase.
@@ -214,19 +191,10 @@ impl OpenLab {
         Some(format!("the agent of {} has died", dead.name))
     }
 
-    /// Answers one request. True when the lab is to end.
-    fn answer_call(&mut self, call: Call) -> bool {
+    /// Answers one request.
+    fn answer_call(&mut self, call: Call) {
         let Call { frame, file, reply_to } = call;
-        let request = match local_socket::peer_user(reply_to.stream()) {
-            Ok(found) if found == user() => decode_request(&frame),
-            Ok(found) => Err(Refused::failed(format!(
-                "user {found} may not control this lab; expected user {}",
-                user()
-            ))),
-            Err(_) => return false,
-        };
-        let down = request == Ok(Request::Down);
-        let answer = request.and_then(|request| self.answer(request, file));
+        let answer = decode_request(&frame).and_then(|request| self.answer(request, file));
         match answer.unwrap_or_else(|refused| Answer::Now(Reply::Refused(refused))) {
             Answer::Now(reply) => reply_to.send(&reply),
             Answer::Later(reply) => {
@@ -238,15 +206,6 @@ impl OpenLab {
                 self.finishing.extend(started);
             }
         }
-        down
-    }
-}
-
-/// Ends a program in the lab, if there is one.
-fn end(guest: Option<Guest>) -> io::Result<()> {
-    match guest {
-        Some(mut guest) => guest.end(FAREWELL).map(drop),
-        None => Ok(()),
     }
 }
 

@@ -117,6 +117,21 @@ pub fn measure_the_loop(machine: &Machine, program: &Path, more: &str) -> Comman
     measure
 }
 
+/// `linkrate study run` of a long study on the same interfaces. Its file and its results are in
+/// `directory`.
+pub fn study_of_the_loop(machine: &Machine, program: &Path, directory: &Path) -> Command {
+    let file = directory.join("loop.toml");
+    let text = "title = \"Knobs of an existing interface\"\n\
+                [testbed]\ninterface = [\"eth1\"]\nclients = [\"interface:eth2\"]\n\
+                [factors]\noffload = [\"none\", \"gso\"]\nmtu = [1300, 1400]\n\
+                [method]\nrun = \"150 ms\"\nwarm-up = \"100 ms\"\n\
+                blocks = { min = 500, max = 500 }\n";
+    fs::write(&file, text).expect("a study file");
+    let mut study = command(program, "study run");
+    machine.on(study.arg(&file).arg("--output").arg(directory.join("results")));
+    study
+}
+
 /// Two CPUs of this machine, one for each side; `None` on a machine with one.
 pub fn two_cpus() -> Option<[u32; 2]> {
     let cpus: CpuSet = sched::affinity(sched::current_thread()).ok()?;

@@ -66,6 +66,16 @@ impl Segment {
 }
 
 impl Adapters {
+    /// Waits until the ports of every aggregate carry traffic.
+    ///
+    /// # Errors
+    /// The ports that do not, with their reasons.
+    pub(crate) fn await_ports(&self) -> Result<(), LabError> {
+        let mut aggregates =
+            self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
+        aggregates.try_for_each(|aggregate| Ok(aggregate.await_ports()?))
+    }
+
     /// The state of every aggregate.
     ///
     /// # Errors

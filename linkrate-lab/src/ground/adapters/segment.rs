@@ -76,9 +76,6 @@ impl Segment {
                 *knobs = with_port(knobs.clone(), of_the_port);
             }
         }
-        if let Some(aggregate) = aggregate {
-            aggregate.await_ports()?;
-        }
         if let Some(aggregate) = aggregate
             && let Some(knobs) = effective.get_mut(aggregate.name())
         {
