@@ -85,6 +85,7 @@ fn tshark_reads_what_both_partners_send() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("lacp.pcapng");
     lab.linkrate("adapter set agg0 mode=lacp");
+    assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
     lab.linkrate(&format!("adapter capture eth0 {} --seconds 4", file.display()));
     let read = |filter: &str| {
         let mut tshark = std::process::Command::new("tshark");

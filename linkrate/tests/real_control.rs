@@ -215,7 +215,7 @@ fn an_agent_that_does_not_answer_holds_up_no_end() {
     }
     let lab = Up::start("");
     let hosts = lab.linkrate("lab show --json").json();
-    let client = hosts["hosts"][1]["pid"].as_u64().expect("a process") as u32;
+    let client = hosts["lab"]["hosts"][1]["pid"].as_u64().expect("a process") as u32;
     kill(client, Signal::STOP);
     // it asks the kernel of the client, through the agent
     let words = format!("adapter show --name {}", lab.name);
