@@ -1,6 +1,6 @@
 //! A lab that is up: its parts, and the two loops that serve it.
 //!
-//! One thread listens ([`listener`](super::listener)): it reads requests, looks at the program in the
+//! One thread listens (`listener`): it reads requests, looks at the program in the
 //! lab and at signals, and waits for nothing else. The thread that built the lab carries the requests
 //! out, one after the other. An agent that does not answer delays these requests, and nothing else.
 
