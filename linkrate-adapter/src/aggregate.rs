@@ -35,9 +35,6 @@ use control::Control;
 use membership::Membership;
 use team::Team;
 
-/// Most ports of an aggregate: the places of a set of ports.
-pub const MOST_PORTS: usize = linkrate_terms::knobs::MOST_PORTS as usize;
-
 /// Packets that may wait before one port. More than the connections of a run have in flight.
 const LONGEST_QUEUE: usize = 2048;
 
@@ -361,7 +358,7 @@ impl AggregateShared {
         }
     }
 
-    pub(crate) fn count_uncollected(&self, _number: usize, frames: u64) {
+    pub(crate) fn count_uncollected(&self, frames: u64) {
         self.counters.uncollected.fetch_add(frames, Ordering::Relaxed);
     }
 }

@@ -52,7 +52,7 @@ pub(crate) enum Command {
     /// The VLANs of a port of a segment's switch, and where it counts.
     Vlans(usize, usize, Vlans, Arc<SwitchCounters>),
     /// A group of the ports of a segment's switch.
-    Group(usize, usize, Option<Box<GroupSpec>>),
+    Group(usize, usize, Box<GroupSpec>),
     /// The end.
     End,
 }
@@ -163,7 +163,7 @@ impl Engine {
                 }
                 Ok(Command::Group(segment, number, group)) => {
                     if let Some(segment) = self.segment(segment) {
-                        segment.set_group(number, group.map(|group| *group));
+                        segment.set_group(number, *group);
                     }
                 }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return Ok(false),

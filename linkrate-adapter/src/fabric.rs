@@ -49,9 +49,9 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     /// The link to a port runs at another rate, or has got or lost its carrier.
     fn set_link(&mut self, port: usize, rate: Option<BitRate>, up: bool);
 
-    /// Makes ports a group that leads to one aggregate, changes the group, or removes it. A fabric
-    /// without groups ignores it.
-    fn set_group(&mut self, _number: usize, _group: Option<GroupSpec>) {}
+    /// Makes ports a group that leads to one aggregate, or changes the group. A fabric without groups
+    /// ignores it.
+    fn set_group(&mut self, _number: usize, _group: GroupSpec) {}
 
     /// Makes a port a member of other VLANs, and lets it count there. A fabric without VLANs
     /// ignores it.

@@ -65,7 +65,7 @@ impl Segment {
         self.fabric.set_vlans(port, vlans, counters);
     }
 
-    pub(crate) fn set_group(&mut self, number: usize, group: Option<GroupSpec>) {
+    pub(crate) fn set_group(&mut self, number: usize, group: GroupSpec) {
         self.fabric.set_group(number, group);
     }
 

@@ -140,15 +140,7 @@ impl Balancer {
         if !(1..=MOST_PORTS).contains(&ports) {
             return Err(BalancerError::Ports { ports });
         }
-        Ok(Self {
-            balance,
-            key: Key::new(balance),
-            active: Active::all(ports),
-            table: Table::new(quiet_ps),
-            loads: Loads::default(),
-            shares: vec![Share::default(); ports],
-            moves: Moves::default(),
-        })
+        Ok(Self::over(balance, Active::all(ports), ports, quiet_ps))
     }
 
     /// A balancer of [`MOST_PORTS`] ports, none active, so that ports may come later.
@@ -156,13 +148,17 @@ impl Balancer {
     pub fn of_most(balance: Balance, quiet_ps: u64) -> Self {
         let mut active = Active::all(MOST_PORTS);
         active.set(&[]);
+        Self::over(balance, active, MOST_PORTS, quiet_ps)
+    }
+
+    fn over(balance: Balance, active: Active, ports: usize, quiet_ps: u64) -> Self {
         Self {
             balance,
             key: Key::new(balance),
             active,
             table: Table::new(quiet_ps),
             loads: Loads::default(),
-            shares: vec![Share::default(); MOST_PORTS],
+            shares: vec![Share::default(); ports],
             moves: Moves::default(),
         }
     }

@@ -97,6 +97,12 @@ fn the_socket_of_a_killed_lab_is_removed() {
     assert!(!socket_of(&name).exists());
 }
 
+fn fifo_in(directory: &Path) -> PathBuf {
+    let fifo = directory.join("fifo");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("make a FIFO");
+    fifo
+}
+
 #[test]
 fn a_capture_that_nobody_reads_hangs_no_lab() {
     let test = "a_capture_that_nobody_reads_hangs_no_lab";
@@ -104,8 +110,7 @@ fn a_capture_that_nobody_reads_hangs_no_lab() {
         return;
     }
     let directory = tempfile::tempdir().expect("make a temporary directory");
-    let fifo = directory.path().join("fifo");
-    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("make a FIFO");
+    let fifo = fifo_in(directory.path());
     let lab = Up::start("");
     let quickly = |words: &str| {
         let began = Instant::now();
@@ -144,8 +149,7 @@ fn a_lab_that_ends_finishes_what_it_was_asked_for() {
         return;
     }
     let directory = tempfile::tempdir().expect("make a temporary directory");
-    let fifo = directory.path().join("fifo");
-    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("make a FIFO");
+    let fifo = fifo_in(directory.path());
     let lab = Up::start("");
     let mut reader = File::options().read(true).write(true).open(&fifo).expect("open");
     let capture = |more: &str| command(LINKRATE, &format!("adapter capture eth0 {more}"));
@@ -177,8 +181,7 @@ fn removing_a_port_does_not_hold_up_the_lab() {
         return;
     }
     let directory = tempfile::tempdir().expect("make a temporary directory");
-    let fifo = directory.path().join("fifo");
-    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("make a FIFO");
+    let fifo = fifo_in(directory.path());
     let lab = Up::start("--ports 2");
     // a reader that does not read, and a program that does not end
     let mut options = File::options();

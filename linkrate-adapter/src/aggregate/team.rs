@@ -127,9 +127,14 @@ impl Team {
     /// Lets the control look at ports and messages, and carries out its decisions.
     fn decide(&mut self, host: &mut HostEnd) -> usize {
         let Some(control) = &mut self.control else { return 0 };
+        let due = control.due();
+        // most polls have neither, and do not ask for the time
+        if due.is_none() && !self.shared.has_news() {
+            return 0;
+        }
         let mut messages = Vec::new();
         let now = Duration::from_nanos(monotonic_ns());
-        if self.shared.has_news() || control.due().is_some_and(|due| due <= now) {
+        if self.shared.has_news() || due.is_some_and(|due| due <= now) {
             control.turn(&self.shared, now, &mut messages);
         }
         let count = messages.len();
@@ -180,7 +185,7 @@ impl Team {
                 } else {
                     // a port that the partner has not been told of (802.1AX, Frame Collection)
                     member.lane.taken(&descriptor);
-                    self.shared.count_uncollected(number, descriptor.frames());
+                    self.shared.count_uncollected(descriptor.frames());
                 }
             }
             if count >= WEIGHT {

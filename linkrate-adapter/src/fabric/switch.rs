@@ -114,10 +114,10 @@ impl Fabric for Switch {
         }
     }
 
-    fn set_group(&mut self, number: usize, spec: Option<GroupSpec>) {
+    fn set_group(&mut self, number: usize, spec: GroupSpec) {
         self.changes += 1;
         self.forget(Way::Group(number));
-        for port in spec.iter().flat_map(|spec| &spec.ports) {
+        for port in &spec.ports {
             self.forget(Way::Port(*port));
         }
         let mut out = Vec::new();

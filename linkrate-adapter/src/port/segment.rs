@@ -201,7 +201,7 @@ impl Segment {
     ) -> Result<(), AdapterError> {
         let ends = members.into_iter().flat_map(|port| &port.switch);
         let spec = GroupSpec { ports: ends.map(|end| end.number).collect(), knobs };
-        self.thread.tell(Command::Group(self.number, number, Some(Box::new(spec))))
+        self.thread.tell(Command::Group(self.number, number, Box::new(spec)))
     }
 
     /// Sets the faults of the segment's links.

@@ -54,11 +54,11 @@ fn time(at_ps: u64) -> Duration {
 }
 
 impl Groups {
-    /// Makes, changes or removes a group.
+    /// Makes or changes a group.
     pub(super) fn set(
         &mut self,
         number: usize,
-        spec: Option<GroupSpec>,
+        GroupSpec { ports, knobs }: GroupSpec,
         at_ps: u64,
         out: &mut Vec<Message>,
     ) {
@@ -68,10 +68,6 @@ impl Groups {
         if self.groups.len() <= number {
             self.groups.resize_with(number + 1, || None);
         }
-        let Some(GroupSpec { ports, knobs }) = spec else {
-            self.groups[number] = None;
-            return;
-        };
         let (now, mut messages) = (time(at_ps), Vec::new());
         // ports that stay keep their places and their state
         let mut group = self.groups[number].take().unwrap_or_else(|| Group {
@@ -104,8 +100,7 @@ impl Groups {
             group.balancer = fresh_balancer(knobs.switch_balance, 0, 0);
             group.follows = 0;
         }
-        group.follow(at_ps);
-        out.extend(messages.into_iter().map(|(place, frame)| (group.ports[place], frame)));
+        group.settle(at_ps, messages, out);
         self.groups[number] = Some(group);
     }
 
@@ -195,8 +190,7 @@ impl Groups {
             any = true;
             let mut messages = Vec::new();
             group.membership.poll(now, &mut messages);
-            group.follow(at_ps);
-            out.extend(messages.into_iter().map(|(place, frame)| (group.ports[place], frame)));
+            group.settle(at_ps, messages, out);
         }
         any
     }
@@ -212,8 +206,7 @@ impl Groups {
         let Some(Some(group)) = self.groups.get_mut(number) else { return };
         let mut messages = Vec::new();
         work(&mut group.membership, place, time(at_ps), &mut messages);
-        group.follow(at_ps);
-        out.extend(messages.into_iter().map(|(place, frame)| (group.ports[place], frame)));
+        group.settle(at_ps, messages, out);
     }
 }
 
@@ -224,6 +217,12 @@ impl Group {
             self.ports.push(port);
             self.ports.len() - 1
         })
+    }
+
+    /// Lets the balancer follow the decision, and appends the frames with the ports they leave by.
+    fn settle(&mut self, at_ps: u64, messages: Vec<Message>, out: &mut Vec<Message>) {
+        self.follow(at_ps);
+        out.extend(messages.into_iter().map(|(place, frame)| (self.ports[place], frame)));
     }
 
     /// Lets the balancer follow the decision.
