@@ -32,7 +32,7 @@ fn main() -> Result<(), Failed> {
     let (one, two) = common::two_cpus()?;
     let two = if two.is_empty() { one.clone() } else { two };
     println!("virtual adapters, one iperf3 stream, cubic, {ROUNDS} rounds of {SECONDS} s in turn");
-    println!("{:28} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
+    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
     unpaced(&one, &two)?;
     paced(&one, &two)
 }
@@ -118,8 +118,7 @@ fn paced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
     let row = |name: &str, model: &str, ports: u32, mtu: u32| -> Result<(), Failed> {
         let model = model::find(model)?;
         let rate = model.rate.ok_or("a model with a rate")?.0;
-        // full frames with timestamps: 52 of TCP/IP, 38 of Ethernet with preamble and gap
-        let limit = rate * f64::from(mtu - 52) / f64::from(mtu + 38) * f64::from(ports);
+        let limit = common::tcp_limit(rate, mtu) * f64::from(ports);
         let mut lab = adapter_lab(model, ports, sut, clients)?;
         let interface = InterfaceKnobs { mtu: Some(mtu), ..all_on() };
         let message = MessageSize::Fixed(MESSAGE);

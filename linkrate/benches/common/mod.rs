@@ -73,6 +73,12 @@ pub fn run_spec(
     }
 }
 
+/// What TCP can get of a link in one direction, bits per second: full frames with timestamps have 52
+/// bytes of TCP/IP, and 38 of Ethernet with preamble and gap.
+pub fn tcp_limit(rate: f64, mtu: u32) -> f64 {
+    rate * f64::from(mtu - 52) / f64::from(mtu + 38)
+}
+
 /// One iperf3 stream.
 #[derive(Debug)]
 pub struct Iperf3<'a> {
@@ -126,5 +132,5 @@ pub fn print_row(name: &str, values: &mut [f64], needed: &str) {
     values.sort_by(f64::total_cmp);
     let (worst, best) = (values[0], values[values.len() - 1]);
     let median = values[values.len() / 2];
-    println!("{name:28} {best:>9.2} {median:>9.2} {worst:>9.2} {needed:>9}");
+    println!("{name:32} {best:>9.2} {median:>9.2} {worst:>9.2} {needed:>9}");
 }

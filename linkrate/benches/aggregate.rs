@@ -1,0 +1,141 @@
+//! Aggregates beside single ports: two links without rate beside one, and whether scaled links of
+//! eight ports are full in each direction. Run by `cargo xtask bench`.
+
+mod common;
+
+use linkrate_lab::Lab;
+use linkrate_study::executor::Executor;
+use linkrate_terms::knobs::{AggregateMode, AggregateRequest, PortRequest};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    Balance, ByteSize, CpuSet, Direction, InterfaceKnobs, MessageSize, Model, Offload, TestbedSpec,
+    Workload, model,
+};
+
+use common::{Failed, print_row};
+
+/// Rounds of every contestant, in turn.
+const ROUNDS: usize = 7;
+const SECONDS: u64 = 2;
+
+/// Ports and clients of the aggregate on paced links, and the share of their rates. A small machine
+/// carries eight links of this rate in both directions.
+const PORTS: u32 = 8;
+const SCALE: f64 = 0.05;
+
+fn main() -> Result<(), Failed> {
+    if !common::can_run("aggregate", &[]) {
+        return Ok(());
+    }
+    let (one, two) = common::two_cpus()?;
+    let two = if two.is_empty() { one.clone() } else { two };
+    println!("aggregates, cubic, MTU 1500, {ROUNDS} rounds of {SECONDS} s in turn");
+    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "", "best", "median", "worst", "needed");
+    unpaced(&one, &two)?;
+    paced(&one, &two)
+}
+
+fn lab(
+    model: Model,
+    ports: u32,
+    of_aggregate: bool,
+    sut: &CpuSet,
+    other: &CpuSet,
+) -> Result<Lab, Failed> {
+    common::lab(&TestbedSpec {
+        adapter: Adapter::Model(Box::new(model)),
+        clients: ports,
+        ports: if of_aggregate { ports } else { 1 },
+        clients_per_port: if of_aggregate { 1 } else { ports },
+        aggregate: if of_aggregate { ports } else { 0 },
+        sut_cpus: Some(sut.clone()),
+        client_cpus: Some(other.clone()),
+        ..TestbedSpec::default()
+    })
+}
+
+/// An aggregate whose clients are spread evenly.
+fn balanced(ports: u32, tso: bool) -> AggregateRequest {
+    AggregateRequest {
+        aggregate: Some(ports),
+        mode: Some(AggregateMode::Lacp),
+        balance: Some(Balance::Mac),
+        switch_balance: Some(Balance::Mac),
+        aggregate_tso: Some(tso),
+        ..AggregateRequest::default()
+    }
+}
+
+/// Throughput in one run, in bits per second.
+fn throughput(
+    lab: &mut Lab,
+    direction: Direction,
+    interface: InterfaceKnobs,
+    clients: u32,
+    ports: u32,
+) -> Result<f64, Failed> {
+    let message = MessageSize::Fixed(ByteSize(128 << 10));
+    let workload = Workload { message, direction, ..Workload::default() };
+    let spec = common::run_spec(workload, interface, clients, Some(ports), SECONDS);
+    Ok(lab.run(&spec)?.traffic.bits_per_second())
+}
+
+/// One port without a rate, with two clients behind a switch, beside an aggregate of two such ports.
+/// Both have everything on.
+fn unpaced(sut: &CpuSet, other: &CpuSet) -> Result<(), Failed> {
+    let model = model::find("ten-gigabit")?;
+    let model = Model { rate: None, bus: None, queues: 1, ..model };
+    let all_on = InterfaceKnobs {
+        offload: Some(Offload::Tso),
+        port: PortRequest { lro: Some(true), ..PortRequest::default() },
+        ..InterfaceKnobs::default()
+    };
+    for (direction, way) in [(Direction::Transmit, "transmit"), (Direction::Receive, "receive")] {
+        // a lab takes its place on the CPUs for as long as it lives, so each is built for its turn
+        let turn = |of_aggregate| -> Result<f64, Failed> {
+            let mut lab = lab(model.clone(), 2, of_aggregate, sut, other)?;
+            let (ports, aggregate) = match of_aggregate {
+                true => (2, balanced(2, true)),
+                false => (1, AggregateRequest::default()),
+            };
+            let interface = InterfaceKnobs { aggregate, ..all_on.clone() };
+            throughput(&mut lab, direction, interface, 2, ports)
+        };
+        let (mut one, mut both, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let (port, aggregate) = (turn(false)?, turn(true)?);
+            one.push(port / 1e9);
+            both.push(aggregate / 1e9);
+            ratio.push(aggregate / port);
+        }
+        print_row(&format!("{way}, one port"), &mut one, "Gb/s");
+        print_row(&format!("{way}, two ports as one"), &mut both, "Gb/s");
+        print_row(&format!("{way}, ratio"), &mut ratio, "0.95");
+    }
+    Ok(())
+}
+
+/// Throughput of eight scaled Gigabit ports with eight clients, in per cent of what TCP can get of the
+/// links.
+fn paced(sut: &CpuSet, other: &CpuSet) -> Result<(), Failed> {
+    let model = model::find("gigabit")?.scaled(SCALE);
+    let rate = model.rate.ok_or("a model with a rate")?.0;
+    let mut lab = lab(model, PORTS, true, sut, other)?;
+    for (direction, way, needed) in [
+        (Direction::Transmit, "transmit", "99 %"),
+        (Direction::Receive, "receive", "99 %"),
+        (Direction::Bidirectional, "bidirectional", "97 %"),
+    ] {
+        let ways = if direction == Direction::Bidirectional { 2.0 } else { 1.0 };
+        let limit = common::tcp_limit(rate, 1500) * f64::from(PORTS) * ways;
+        let mut percents = Vec::new();
+        for _ in 0..ROUNDS {
+            let aggregate = balanced(PORTS, false);
+            let interface = InterfaceKnobs { aggregate, ..InterfaceKnobs::default() };
+            let rate = throughput(&mut lab, direction, interface, PORTS, PORTS)?;
+            percents.push(rate * 100.0 / limit);
+        }
+        print_row(&format!("{PORTS} links at {SCALE}, {way}, %"), &mut percents, needed);
+    }
+    Ok(())
+}
