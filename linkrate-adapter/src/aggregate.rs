@@ -5,6 +5,7 @@
 //! counters. The driver of the first queue also decides which ports carry traffic (`control`).
 
 pub(crate) mod control;
+pub mod decisions;
 pub(crate) mod membership;
 mod report;
 pub(crate) mod team;
@@ -32,6 +33,7 @@ use crate::interface::waker::Waker;
 use crate::link::LinkShared;
 use crate::settings::Settings;
 use control::Control;
+use decisions::DecisionLog;
 use membership::Membership;
 use team::Team;
 
@@ -100,6 +102,8 @@ pub struct AggregateShared {
     /// Of the driver that decides.
     interrupt: Arc<Waker>,
     pub(crate) counters: AggregateCounters,
+    /// What the control decided, and when.
+    decisions: DecisionLog,
 }
 
 #[derive(Debug, Clone)]
@@ -163,6 +167,7 @@ impl Aggregate {
             messages: Mutex::default(),
             interrupt: Arc::clone(interrupt),
             counters: AggregateCounters::default(),
+            decisions: DecisionLog::default(),
         });
         let mut drivers = Vec::new();
         for (number, (tap, (thread, _))) in queues.into_iter().zip(places).enumerate() {
@@ -179,6 +184,12 @@ impl Aggregate {
     #[must_use]
     pub fn name(&self) -> &str {
         self.shared.interface.name()
+    }
+
+    /// The decisions of the host's end about its ports.
+    #[must_use]
+    pub fn decisions(&self) -> &DecisionLog {
+        &self.shared.decisions
     }
 
     /// The host's side.

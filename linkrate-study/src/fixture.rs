@@ -32,6 +32,7 @@ pub(crate) fn ladder() -> Study {
             warm_up: Duration::from_millis(300),
             window: Duration::from_secs(2),
             profile: false,
+            event: None,
             seed: 0,
         },
     });
@@ -139,6 +140,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             unsteady_flows: 0,
         },
         profile: None,
+        failure: None,
         remarks: Vec::new(),
     }
 }

@@ -24,7 +24,8 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn new(shared: &AggregateShared) -> Self {
         let (_, knobs) = shared.settings.requested();
-        let membership = Membership::new(shared.address, knobs);
+        let mut membership = Membership::new(shared.address, knobs);
+        membership.log_to(shared.decisions.clone());
         Self { membership, request: 0, published: 0, seen: Vec::new(), carrier: true }
     }
 

@@ -15,6 +15,8 @@ use linkrate_wire::machine::lacp::{
     Action, Event, GroupSettings, Link, PortSettings, PortStatus, System,
 };
 
+use super::decisions::DecisionLog;
+
 /// How long a link that failed must be up before its port carries traffic again, while others do: a
 /// link that flaps must not make the aggregate flap.
 const WAIT_TO_RESTORE: Duration = Duration::from_secs(1);
@@ -60,6 +62,8 @@ pub(crate) struct Membership {
     distributing: Vec<usize>,
     /// Grows when one of the two changes.
     changes: u64,
+    /// Where each change is written down with its time.
+    log: DecisionLog,
 }
 
 /// A frame to be sent by a port.
@@ -86,9 +90,15 @@ impl Membership {
             collecting: Vec::new(),
             distributing: Vec::new(),
             changes: 1,
+            log: DecisionLog::default(),
         };
         membership.begin_lacp(Duration::ZERO);
         membership
+    }
+
+    /// Writes its decisions to `log` from now on.
+    pub(crate) fn log_to(&mut self, log: DecisionLog) {
+        self.log = log;
     }
 
     fn speaks_lacp(&self) -> bool {
@@ -292,6 +302,7 @@ impl Membership {
         if (&self.collecting, &self.distributing) != (&collecting, &distributing) {
             (self.collecting, self.distributing) = (collecting, distributing);
             self.changes += 1;
+            self.log.add(&self.collecting, &self.distributing);
         }
     }
 
