@@ -214,6 +214,7 @@ pub fn stream() -> StudyResults {
                 _ => verdict(&[(Some(OneWay::Transmit), bound), (Some(OneWay::Receive), bound)]),
             },
             attribution: None,
+            failure: None,
         });
     }
     let effect = |to: &str, at: &str, measure, [mean, low, high]: [f64; 3], claimed| Effect {
@@ -329,6 +330,7 @@ pub fn request_response() -> StudyResults {
             shared_cpus: false,
             verdict: verdict(&[(None, bound)]),
             attribution: None,
+            failure: None,
         };
     let cells = vec![
         cell(

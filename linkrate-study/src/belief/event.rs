@@ -64,8 +64,7 @@ pub(super) fn check(spec: &RunSpec, run: &Measurement) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_terms::failure::{Failure, Timeline};
-    use linkrate_terms::{Event, Fault};
+    use linkrate_terms::failure::Failure;
 
     use super::*;
     use crate::fixture;
@@ -73,30 +72,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn failed() -> (RunSpec, Measurement) {
-        let event = Event {
-            fault: Fault::Silent,
-            at: Duration::from_millis(500),
-            recover: Some(Duration::from_millis(1500)),
-        };
-        let failure = Failure {
-            event,
-            port: "eth0".to_owned(),
-            at_ns: 501 * MS,
-            recovered_ns: Some(1500 * MS),
-            host_detected_ns: None,
-            switch_detected_ns: None,
-            gap_ns: 0,
-            flows: Vec::new(),
-            gap_before_ns: 0,
-            restored_ns: None,
-            rate_before: 1e9,
-            frames_lost: 900,
-            frames_reordered: 0,
-            resent_bytes: 1 << 20,
-            verified_bytes: 1 << 30,
-            wrong_bytes: 0,
-            timeline: Timeline::default(),
-        };
+        let failure = fixture::failure();
+        let event = failure.event;
         let spec = RunSpec { event: Some(event), ..fixture::ladder().cells[0].spec.clone() };
         let run = Measurement { failure: Some(Box::new(failure)), ..fixture::stream(1e9, 0.5) };
         (spec, run)
