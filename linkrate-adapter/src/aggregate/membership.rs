@@ -291,7 +291,7 @@ impl Membership {
                     (ports(group.collecting), ports(group.distributing))
                 })
             }
-            AggregateMode::Manual => {
+            AggregateMode::Manual | AggregateMode::Failover => {
                 let up = self.up(now);
                 (up.clone(), up)
             }
