@@ -6,6 +6,7 @@
 
 pub(crate) mod control;
 mod counters;
+pub mod decisions;
 pub(crate) mod membership;
 mod report;
 pub(crate) mod team;
@@ -34,6 +35,7 @@ use crate::link::LinkShared;
 use crate::settings::Settings;
 use control::Control;
 use counters::{AggregateCounters, Totals};
+use decisions::DecisionLog;
 use membership::{Address, Membership, PortState};
 use team::Team;
 
@@ -110,6 +112,8 @@ pub struct AggregateShared {
     /// Of the drivers; the first one decides.
     interrupts: Vec<Arc<Waker>>,
     pub(crate) counters: AggregateCounters,
+    /// What the control decided, and when.
+    decisions: DecisionLog,
 }
 
 #[derive(Debug, Clone)]
@@ -165,6 +169,7 @@ impl Aggregate {
             messages: Mutex::default(),
             interrupts: places.iter().map(|(_, interrupt)| Arc::clone(interrupt)).collect(),
             counters: AggregateCounters::default(),
+            decisions: DecisionLog::default(),
         });
         let mut drivers = Vec::new();
         for (number, (tap, (thread, _))) in queues.into_iter().zip(places).enumerate() {
@@ -181,6 +186,12 @@ impl Aggregate {
     #[must_use]
     pub fn name(&self) -> &str {
         self.shared.interface.name()
+    }
+
+    /// The decisions of the host's end about its ports.
+    #[must_use]
+    pub fn decisions(&self) -> &DecisionLog {
+        &self.shared.decisions
     }
 
     /// The host's side.

@@ -45,6 +45,7 @@ mod segment;
 pub mod settings;
 mod threads;
 
+pub use aggregate::decisions::{Decision, DecisionLog};
 pub use aggregate::{Aggregate, AggregateSpec};
 pub use bus::Bus;
 pub use capture::{CaptureEnding, CaptureTotal};

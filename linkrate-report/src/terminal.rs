@@ -12,6 +12,7 @@ use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
 use crate::{number, words};
 
 mod attribution;
+mod failure;
 
 pub use crate::layout::Style;
 
@@ -38,6 +39,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     if !transactional.is_empty() {
         sections.push(page.cells(&transactional, true));
     }
+    sections.extend(page.failure());
     if !results.effects.is_empty() {
         sections.push(page.effects());
     }
@@ -241,6 +243,11 @@ impl Page<'_> {
         if results.cells.iter().any(|cell| cell.attribution.is_some()) {
             let text = "shares of the SUT's CPUs in per cent, by samples";
             table.add_row(["profile".to_owned(), text.to_owned()]);
+        }
+        let failures = words::failure::cells(results);
+        if !failures.is_empty() {
+            let of: Vec<_> = failures.iter().map(|(_, of)| *of).collect();
+            table.add_row(["failure".to_owned(), words::failure::note(&of)]);
         }
         if let Some(background) = &results.background_cpu {
             let figure = number::with_margin(background);

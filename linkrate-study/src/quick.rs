@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use linkrate_terms::Event;
 use linkrate_terms::units::format_duration;
 use serde::{Deserialize, Serialize};
 
@@ -119,6 +120,9 @@ pub fn form(study: Study) -> Result<Study, TooLong> {
     kept.cells =
         quick.cells.iter().filter_map(|index| study.cells.get(*index as usize).cloned()).collect();
     for cell in &mut kept.cells {
+        // at the same part of the window
+        let rescaled = |event: Event| event.rescaled(cell.spec.window, quick.run);
+        cell.spec.event = cell.spec.event.map(rescaled);
         (cell.spec.window, cell.spec.warm_up) = (quick.run, quick.warm_up);
     }
     let has = |factor: &str, level: &Level, part: Option<&str>| {

@@ -28,7 +28,8 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn new(shared: &AggregateShared) -> Self {
         let (_, knobs) = shared.settings.requested();
-        let membership = Membership::new(Role::Host, shared.address, knobs);
+        let mut membership = Membership::new(Role::Host, shared.address, knobs);
+        membership.log_to(shared.decisions.clone());
         Self {
             membership,
             request: 0,

@@ -25,6 +25,8 @@ use detection::Detection;
 use failover::Group as FailoverGroup;
 pub(crate) use status::{BfdState, FailoverState, PortState};
 
+use super::decisions::DecisionLog;
+
 /// How long a link that failed must be up before its port carries traffic again, while others do: a
 /// link that flaps must not make the aggregate flap.
 const WAIT_TO_RESTORE: Duration = Duration::from_secs(1);
@@ -96,6 +98,8 @@ pub(crate) struct Membership {
     /// Grows when one of the two changes.
     changes: u64,
     due: Option<Duration>,
+    /// Where each change is written down with its time.
+    log: DecisionLog,
 }
 
 /// A frame to be sent by a port.
@@ -127,9 +131,15 @@ impl Membership {
             distributing: Vec::new(),
             changes: 1,
             due: None,
+            log: DecisionLog::default(),
         };
         membership.begin(Duration::ZERO, &mut Vec::new());
         membership
+    }
+
+    /// Writes its decisions to `log` from now on.
+    pub(crate) fn log_to(&mut self, log: DecisionLog) {
+        self.log = log;
     }
 
     fn speaks_lacp(&self) -> bool {
@@ -497,6 +507,7 @@ impl Membership {
         if (&self.collecting, &self.distributing) != (&collecting, &distributing) {
             (self.collecting, self.distributing) = (collecting, distributing);
             self.changes += 1;
+            self.log.add(&self.collecting, &self.distributing);
         }
     }
 

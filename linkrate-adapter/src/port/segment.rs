@@ -13,6 +13,7 @@ use super::link::SwitchEnd;
 use super::{Port, PortShared};
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
+use crate::aggregate::decisions::DecisionLog;
 use crate::bus::Bus;
 use crate::counters::DriverCounters;
 use crate::device::{Device, DeviceSpec, Mount};
@@ -86,11 +87,13 @@ pub struct Segment {
     stations: usize,
     /// Ports of the fabric that links were led to so far.
     ports: usize,
+    /// The decisions of its switch about the ports of groups.
+    decisions: DecisionLog,
 }
 
 impl Segment {
     pub(crate) fn new(fabric: Fabric, number: usize, thread: Arc<DeviceThread>) -> Self {
-        Self { fabric, number, thread, stations: 0, ports: 0 }
+        Self { fabric, number, thread, stations: 0, ports: 0, decisions: DecisionLog::default() }
     }
 
     /// Attaches a port, while others carry traffic, and starts its drivers.
@@ -204,8 +207,15 @@ impl Segment {
         knobs: AggregateKnobs,
     ) -> Result<(), AdapterError> {
         let ends = members.into_iter().flat_map(|port| &port.switch);
-        let spec = GroupSpec { ports: ends.map(|end| end.number).collect(), knobs };
+        let ports = ends.map(|end| end.number).collect();
+        let spec = GroupSpec { ports, knobs, decisions: self.decisions.clone() };
         self.thread.tell(Command::Group(self.number, number, Box::new(spec)))
+    }
+
+    /// The decisions of its switch about the ports of its groups.
+    #[must_use]
+    pub fn decisions(&self) -> &DecisionLog {
+        &self.decisions
     }
 
     /// Sets the faults of the segment's links.

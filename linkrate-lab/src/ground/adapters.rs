@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod datagrams;
+mod failing;
 mod ports;
 mod segment;
 

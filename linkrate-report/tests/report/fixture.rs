@@ -147,6 +147,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             unsteady_flows: 0,
         },
         profile: None,
+        failure: None,
         remarks: Vec::new(),
     }
 }
@@ -166,6 +167,7 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
             warm_up: Duration::from_millis(500),
             window: Duration::from_secs(2),
             profile: false,
+            event: None,
             seed: 1000 + u64::from(sequence),
         },
         outcome,
@@ -212,6 +214,7 @@ pub fn stream() -> StudyResults {
                 _ => verdict(&[(Some(OneWay::Transmit), bound), (Some(OneWay::Receive), bound)]),
             },
             attribution: None,
+            failure: None,
         });
     }
     let effect = |to: &str, at: &str, measure, [mean, low, high]: [f64; 3], claimed| Effect {
@@ -327,6 +330,7 @@ pub fn request_response() -> StudyResults {
             shared_cpus: false,
             verdict: verdict(&[(None, bound)]),
             attribution: None,
+            failure: None,
         };
     let cells = vec![
         cell(

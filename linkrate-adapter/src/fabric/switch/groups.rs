@@ -13,6 +13,7 @@ use linkrate_wire::balance::Balancer;
 use linkrate_wire::frame::MacAddress;
 
 use super::QUEUE_BYTES;
+use crate::aggregate::decisions::DecisionLog;
 use crate::aggregate::fresh_balancer;
 use crate::aggregate::membership::{Membership, Message, PortLink, Role};
 
@@ -23,6 +24,8 @@ pub struct GroupSpec {
     pub ports: Vec<usize>,
     /// Mode, balancing, and the number of ports in use, from the first. The others forward nothing.
     pub knobs: AggregateKnobs,
+    /// Where the switch writes its decisions about these ports.
+    pub decisions: DecisionLog,
 }
 
 /// A group. Its ports have places, from 0; a port that has left keeps its place.
@@ -60,7 +63,7 @@ impl Groups {
     pub(super) fn set(
         &mut self,
         number: usize,
-        GroupSpec { ports, knobs }: GroupSpec,
+        GroupSpec { ports, knobs, decisions }: GroupSpec,
         at_ps: u64,
         out: &mut Vec<Message>,
     ) {
@@ -78,6 +81,7 @@ impl Groups {
             balancer: fresh_balancer(knobs.switch_balance, 0, 0),
             follows: 0,
         });
+        group.membership.log_to(decisions);
         group.membership.set_knobs(now, knobs.clone(), &mut messages);
         for (place, port) in group.ports.iter().enumerate() {
             if !ports.contains(port) {

@@ -207,7 +207,7 @@ fn a_frame_without_a_header_is_dropped() {
 fn grouped() -> Switch {
     let mut switch = switch(5, Some(BitRate(1e9)));
     let knobs = AggregateKnobs { aggregate: 2, ..AggregateKnobs::default() };
-    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs });
+    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
     switch
 }
 
@@ -253,7 +253,7 @@ fn a_port_out_of_use_forwards_nothing_and_teaches_nothing() {
     let mut switch = grouped();
     let knobs = AggregateKnobs { aggregate: 1, ..AggregateKnobs::default() };
     switch.forward(1_000_000_000_000);
-    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs });
+    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
     // after the time for which frames under way are still taken
     switch.forward(2_000_000_000_000);
     switch.enter(1, frame(9, 1, None), 2_000_000_000_001);
