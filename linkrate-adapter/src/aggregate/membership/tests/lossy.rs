@@ -298,7 +298,8 @@ proptest! {
     ) {
         let knobs = knobs(AggregateMode::Failover, false);
         let mut wires = Wires::new(&knobs, links, seed);
-        wires.run(Duration::from_secs(2));
+        wires.run(Duration::from_secs(20));
+        prop_assert_eq!(wires.ends[HOST].moves(), 0, "the polls keep the group where it is");
         let gone = wires.ends[HOST].distributing()[0];
         wires.silent[gone] = silent;
         wires.run(100 * MS);
@@ -334,6 +335,7 @@ fn a_port_without_a_session_says_so() {
     wires.set_knobs(&knobs(AggregateMode::Manual, true));
     wires.run(Duration::from_secs(5));
     assert_eq!(wires.ends[HOST].distributing(), [0]);
+    assert_eq!(wires.ends[HOST].collecting(), [0], "nothing is taken from it either");
     let bfd = wires.ends[HOST].state(wires.now, 1).bfd.unwrap();
     assert_eq!((bfd.state.to_string().as_str(), bfd.detection_time), ("Down", None));
     wires.set_knobs(&knobs(AggregateMode::Manual, false));
