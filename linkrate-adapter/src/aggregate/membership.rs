@@ -166,11 +166,14 @@ impl Membership {
         &self.distributing
     }
 
-    /// Ports that only frames to this host alone are taken from: each port of a failover group gets
-    /// its own copy of the others.
-    pub(crate) fn draining(&self) -> Vec<usize> {
+    /// Ports that no frame to a group of stations is taken from: each port of a failover group gets a
+    /// copy of its own.
+    pub(crate) fn copies(&self) -> Vec<usize> {
         match self.knobs.mode {
-            AggregateMode::Failover => self.leaving.iter().map(|(port, _)| *port).collect(),
+            AggregateMode::Failover => {
+                let others = (0..self.ports.len()).filter(|at| !self.distributing.contains(at));
+                others.collect()
+            }
             AggregateMode::Manual | AggregateMode::Lacp => Vec::new(),
         }
     }
