@@ -268,10 +268,9 @@ impl Aggregate {
     /// Lets port `number` go. No packet goes to it any more, what was posted leaves by it, and what it
     /// receives is taken until the other end has stopped.
     pub(crate) fn remove(&self, number: usize) {
-        if let Some(member) = lock(&self.shared.members).get_mut(number) {
-            if let Some(member) = member.take() {
-                lock(&self.shared.departed).add(&member.link.counters);
-            }
+        let gone = lock(&self.shared.members).get_mut(number).and_then(Option::take);
+        if let Some(member) = gone {
+            lock(&self.shared.departed).add(&member.link.counters);
         }
         self.shared.notify();
         let deadline = Instant::now() + PATIENCE;
