@@ -163,6 +163,11 @@ impl Link {
         self.line.occupy(ready_ps, unit)
     }
 
+    /// The same for a unit that goes before those that wait.
+    pub(crate) fn occupy_first(&mut self, ready_ps: u64, unit: usize) -> Occupied {
+        self.line.occupy_first(ready_ps, unit)
+    }
+
     /// Octets that counters show for a unit of `unit` octets.
     #[inline]
     pub(crate) fn counted_octets(&self, unit: usize) -> u64 {

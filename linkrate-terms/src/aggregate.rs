@@ -22,9 +22,12 @@ pub struct AggregateReport {
 }
 
 impl AggregateReport {
-    /// The ports whose link is up and that carry no traffic, each with its reason.
+    /// The ports whose link is up and that carry no traffic, each with its reason. Ports that stand by
+    /// are in order.
     pub fn idle(&self) -> impl Iterator<Item = (&str, String)> {
-        let idle = self.members.iter().filter(|member| member.link_up && !member.distributing);
+        let is_idle =
+            |member: &&MemberReport| member.link_up && !member.distributing && !member.stands_by();
+        let idle = self.members.iter().filter(is_idle);
         idle.map(|member| (member.port.as_str(), member.reason()))
     }
 }
@@ -43,17 +46,95 @@ pub struct MemberReport {
     /// Its state in LACP; absent in other modes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacp: Option<LacpReport>,
+    /// Its BFD session; absent without BFD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bfd: Option<BfdReport>,
+    /// Its state in a failover group; absent in other modes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover: Option<FailoverReport>,
 }
 
 impl MemberReport {
+    /// Whether it works and carries no traffic because others do.
+    pub fn stands_by(&self) -> bool {
+        let by_lacp = self.lacp.as_ref().is_some_and(|lacp| lacp.selection == "standby");
+        let by_failover = self.failover.as_ref().is_some_and(|failover| !failover.active);
+        self.link_up && !self.distributing && (by_lacp || by_failover) && !self.has_no_session()
+    }
+
+    fn has_no_session(&self) -> bool {
+        self.bfd.as_ref().is_some_and(|bfd| bfd.state != "Up")
+    }
+
     /// Why it carries traffic or not, as a phrase.
     pub fn reason(&self) -> String {
-        match &self.lacp {
-            _ if self.distributing => "carries traffic".to_owned(),
-            _ if !self.link_up => "link down".to_owned(),
-            Some(lacp) if lacp.selection == "selected" => lacp.mux_reason.clone(),
-            Some(lacp) => lacp.selection.clone(),
-            None => "waits until its link has been up for long enough".to_owned(),
+        if self.distributing {
+            return "carries traffic".to_owned();
+        }
+        if !self.link_up {
+            return "link down".to_owned();
+        }
+        if let Some(bfd) = self.bfd.as_ref().filter(|_| self.has_no_session()) {
+            return format!("BFD session {}: {}", bfd.state, bfd.diagnostic);
+        }
+        match (&self.lacp, &self.failover) {
+            (Some(lacp), _) if lacp.selection == "selected" => lacp.mux_reason.clone(),
+            (Some(lacp), _) => lacp.selection.clone(),
+            (None, Some(failover)) => failover.standby().to_owned(),
+            (None, None) => "waits until its link has been up for long enough".to_owned(),
+        }
+    }
+}
+
+/// A BFD session of a port (RFC 7130). States and diagnostics have the names of RFC 5880.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct BfdReport {
+    /// The state of the session at this end.
+    pub state: String,
+    /// Why it went there.
+    pub diagnostic: String,
+    /// Time between two of its packets, ms, before it is varied.
+    pub interval_ms: f64,
+    /// Time without a packet after which the session goes down, ms; absent while the other end is not
+    /// heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detection_ms: Option<f64>,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets received.
+    pub received: u64,
+    /// Times that the session went down.
+    pub losses: u64,
+}
+
+/// A port of a failover group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FailoverReport {
+    /// It is the active port.
+    pub active: bool,
+    /// Why the group moved to it; absent for other ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// It hears frames of other ports.
+    pub hears: bool,
+    /// Other ports hear its polls.
+    pub is_heard: bool,
+    /// How much longer it is held down after a failure, ms; absent if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_ms: Option<f64>,
+}
+
+impl FailoverReport {
+    /// The state of a port that is not the active one, as a phrase.
+    fn standby(&self) -> &'static str {
+        match (self.held_ms.is_some(), self.hears, self.is_heard) {
+            (true, ..) => "held down after a failure",
+            (false, true, true) => "stands by",
+            (false, true, false) => "stands by; no other port hears it",
+            (false, false, true) => "stands by; it hears no other port",
+            (false, false, false) => "stands by; no poll came or went yet",
         }
     }
 }

@@ -372,6 +372,7 @@ impl Join for Adapters {
         let aggregate = match &segment.aggregate {
             Some(name) => {
                 let made = aggregate::make(name, self.model.queues, count, sut, drivers)?;
+                made.set_addresses(aggregate::addresses(segment));
                 // packets of the host take any of the links
                 let all = self.model.rate.map(|rate| BitRate(rate.0 * count as f64));
                 self.datagrams.limit(sut, name, law, all)?;

@@ -16,8 +16,10 @@ struct Ends {
 impl Ends {
     fn new(mode: AggregateMode, links: usize) -> Self {
         let knobs = AggregateKnobs { mode, aggregate: links as u32, ..AggregateKnobs::default() };
-        let end = |last| Membership::new(MacAddress([2, 0, 0, 0, last, 0]), knobs.clone());
-        let mut ends = Self { ends: [end(1), end(2)], now: Duration::from_secs(5) };
+        let end =
+            |role, last| Membership::new(role, MacAddress([2, 0, 0, 0, last, 0]), knobs.clone());
+        let mut ends =
+            Self { ends: [end(Role::Host, 1), end(Role::Switch, 2)], now: Duration::from_secs(5) };
         (0..links).for_each(|link| ends.set_link(link, UP));
         ends
     }
@@ -72,7 +74,8 @@ fn a_port_whose_link_comes_back_carries_traffic_again() {
         ends.run(WAIT_TO_RESTORE / 2);
         assert_eq!(ends.distributing(), [&[0, 2]; 2], "{mode}");
         ends.run(Duration::from_secs(5));
-        let status = ends.ends.each_ref().map(|end| end.status(1));
+        let end_now = ends.now;
+        let status = ends.ends.each_ref().map(|end| end.state(end_now, 1).lacp);
         assert_eq!(ends.distributing(), [&[0, 1, 2]; 2], "{mode}: {status:#?}");
     }
 }
@@ -126,10 +129,10 @@ fn the_mode_changes_under_way() {
     assert_eq!(ends.distributing(), [&[] as &[usize]; 2]);
     ends.run(Duration::from_secs(4));
     assert_eq!(ends.distributing(), [&[0, 1]; 2]);
-    assert!(ends.ends[0].status(0).is_some());
+    assert!(ends.ends[0].state(ends.now, 0).lacp.is_some());
     set(&mut ends, AggregateMode::Manual);
     assert_eq!(ends.distributing(), [&[0, 1]; 2]);
-    assert!(ends.ends[0].status(0).is_none());
+    assert!(ends.ends[0].state(ends.now, 0).lacp.is_none());
 }
 
 #[test]
@@ -137,6 +140,6 @@ fn a_flow_is_quiet_when_its_frames_have_left_the_slowest_port() {
     let mut ends = Ends::new(AggregateMode::Manual, 2);
     ends.set_link(1, PortLink { rate: Some(BitRate(1e8)), ..UP });
     assert_eq!(ends.ends[0].quiet_ps(1250), MARGIN_PS + 100_000_000);
-    let none = Membership::new(MacAddress([2; 6]), AggregateKnobs::default());
+    let none = Membership::new(Role::Host, MacAddress([2; 6]), AggregateKnobs::default());
     assert_eq!(none.quiet_ps(1250), MARGIN_PS);
 }

@@ -68,6 +68,7 @@ impl End {
                 tx: tx_device,
                 rx: rx_device,
                 steering,
+                control: None,
                 shared: Arc::clone(&queue),
             }));
             tx.push(tx_here);
