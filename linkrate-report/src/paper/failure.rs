@@ -1,6 +1,6 @@
 //! What a failure cost: the table, and the rates over time with the event drawn in.
 
-use linkrate_study::analysis::failure::{FailureFigures, typical};
+use linkrate_study::analysis::failure::typical;
 use linkrate_study::analysis::measures::RunsByCell;
 use linkrate_study::names;
 use linkrate_study::quantity::Unit;
@@ -39,9 +39,8 @@ pub fn table(results: &StudyResults) -> Option<Table> {
         let name = Field { text: name, small: event(of) };
         TableRow { id: String::new(), fields: std::iter::once(name).chain(figures).collect() }
     });
-    let of: Vec<&FailureFigures> = cells.iter().map(|(_, of)| *of).collect();
     let rows = rows.collect();
-    Some(Table { title: "What a failure costs".to_owned(), columns, rows, note: note(&of) })
+    Some(Table { title: "What a failure costs".to_owned(), columns, rows, note: note(&cells) })
 }
 
 /// The rates over time of one run of each cell with an event.
