@@ -12,7 +12,7 @@ use super::tables::{Field, Table, TableRow, column};
 use crate::ReportError;
 use crate::charts::timeline::{self, Curve, Moment};
 use crate::number::{self, Scale};
-use crate::words::failure::{COLUMNS, cells, event, note};
+use crate::words::failure::{COLUMNS, cells, note};
 use crate::words::{capitalised, listed_or};
 
 /// Most ports with a curve of their own.
@@ -36,7 +36,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
             let (text, margin) = pick(of);
             Field { text, small: margin.unwrap_or_default() }
         });
-        let name = Field { text: name, small: event(of) };
+        let name = Field { text: name, small: String::new() };
         TableRow { id: String::new(), fields: std::iter::once(name).chain(figures).collect() }
     });
     let rows = rows.collect();

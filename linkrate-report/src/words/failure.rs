@@ -33,14 +33,16 @@ pub fn cells(results: &StudyResults) -> Vec<(&CellResult, &FailureFigures)> {
     cells.filter_map(|cell| Some((cell, cell.failure.as_ref()?))).collect()
 }
 
-/// When and where the failure was, as a sentence without its full stop.
-pub fn event(of: &FailureFigures) -> String {
-    let at = number::duration(of.at_seconds * 1e9);
-    let back = match of.recover_seconds {
-        Some(seconds) => format!(", back after {}", number::duration(seconds * 1e9)),
-        None => ", not back within the run".to_owned(),
-    };
-    format!("{}: {} after {at}{back}", of.port, of.fault.phrase())
+/// When the faults of all cells come, as a sentence.
+fn moments(cells: &[(&CellResult, &FailureFigures)]) -> String {
+    let mut moments: Vec<String> = Vec::new();
+    for (_, of) in cells {
+        let at = number::duration(of.at_seconds * 1e9);
+        if !moments.contains(&at) {
+            moments.push(at);
+        }
+    }
+    format!("Faults come {} after the opening of the window.", moments.join(" or "))
 }
 
 /// How to read the figures, in sentences.
@@ -60,9 +62,10 @@ pub fn note(cells: &[(&CellResult, &FailureFigures)]) -> String {
         false => format!("Frames that were overtaken, per run: {}.", overtaken.join("; ")),
     };
     format!(
-        "Times are from the fault. A gap is a time without a received byte: the longest one of all \
+        "{} Times are from the fault. A gap is a time without a received byte: the longest one of all \
          flows together, of the flow that was hit worst, and of a flow before the fault. Every byte \
          arrived once and in its place: {} were compared. {order}",
+        moments(cells),
         number::amount(bytes as f64)
     )
 }

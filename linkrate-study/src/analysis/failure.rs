@@ -13,8 +13,6 @@ use crate::stats::interval::of_mean;
 pub struct FailureFigures {
     /// What failed.
     pub fault: Fault,
-    /// The interface of the port that failed.
-    pub port: String,
     /// When it was to fail, from the opening of the window.
     pub at_seconds: f64,
     /// When it was to recover; absent if it was not to recover within the window.
@@ -65,7 +63,9 @@ pub fn of_runs<'r>(
     // the switch of a failover group only learns where addresses are
     let by_switch = by_host && aggregate.mode != Some(AggregateMode::Failover);
     let runs: Vec<&Failure> = runs.filter_map(|run| run.failure.as_deref()).collect();
-    let first = runs.first()?;
+    if runs.is_empty() {
+        return None;
+    }
     let quantity = |unit: Unit, values: Vec<f64>| {
         let mut interval = of_mean(&values, confidence)?;
         // none of these figures can be below zero
@@ -83,7 +83,6 @@ pub fn of_runs<'r>(
     let worst = |run: &Failure| run.flows.iter().map(|flow| flow.gap_ns).max().unwrap_or(0);
     Some(FailureFigures {
         fault: event.fault,
-        port: first.port.clone(),
         at_seconds: event.at.as_secs_f64(),
         recover_seconds: event.recover.map(|recover| recover.as_secs_f64()),
         runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
