@@ -68,6 +68,7 @@ struct Page<'a> {
 }
 
 /// One column of a table of cells, before it is laid out.
+#[derive(Clone)]
 struct Column {
     header: &'static str,
     right: bool,

@@ -1,7 +1,6 @@
 //! What a failure cost: the table, and the rates over time with the event drawn in.
 
 use linkrate_study::analysis::failure::typical;
-use linkrate_study::analysis::measures::RunsByCell;
 use linkrate_study::names;
 use linkrate_study::quantity::Unit;
 use linkrate_study::results::StudyResults;
@@ -48,12 +47,11 @@ pub fn table(results: &StudyResults) -> Option<Table> {
 /// # Errors
 /// [`ReportError::Chart`] if a chart cannot be drawn.
 pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
-    let Some(plan) = results.plan.as_deref() else { return Ok(Vec::new()) };
-    let runs = RunsByCell::of(&plan.study, &results.runs);
     let mut all = Vec::new();
     for (index, cell) in results.cells.iter().enumerate() {
-        let of_cell = runs.cell(index).iter().filter_map(|run| run.measurement());
-        let Some(run) = typical(of_cell) else { continue };
+        let number = u32::try_from(index).ok();
+        let of_cell = results.runs.iter().filter(|run| run.cell == number && number.is_some());
+        let Some(run) = typical(of_cell.filter_map(|run| run.measurement())) else { continue };
         all.push(figure(&names::cell(&cell.levels), run)?);
     }
     Ok(all)
