@@ -11,6 +11,7 @@ use crate::fabric::vlans::Vlans;
 use crate::fabric::{Fabric, Flight, GroupSpec};
 use crate::frame::Burst;
 use crate::link::{Link, LinkShared};
+use crate::order::{OrderCount, OrderWatch};
 
 /// Frames that a device takes from a link in one turn. The last burst is taken whole.
 const BUDGET: usize = 256;
@@ -31,12 +32,14 @@ pub(crate) struct Segment {
     faults: FaultInjector,
     /// By number; a device that was detached leaves its place.
     stations: Vec<Option<Station>>,
+    /// Watches the order of frames while somebody wants to know.
+    order: Option<OrderWatch>,
 }
 
 impl Segment {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
         let faults = FaultInjector::new(Faults::default());
-        Self { fabric, faults, stations: Vec::new() }
+        Self { fabric, faults, stations: Vec::new(), order: None }
     }
 
     /// Adds a device, whose links lead to these ports of the fabric.
@@ -64,6 +67,10 @@ impl Segment {
         self.faults = FaultInjector::new(faults);
     }
 
+    pub(crate) fn watch_order(&mut self, count: OrderCount) {
+        self.order = Some(OrderWatch::new(count));
+    }
+
     pub(crate) fn set_vlans(&mut self, port: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
         self.fabric.set_vlans(port, vlans, counters);
     }
@@ -88,7 +95,8 @@ impl Segment {
     /// Does everything that is due by `now_ps`, and adds the payload that arrived to
     /// `carried_bytes`. False when there was nothing.
     pub(crate) fn turn(&mut self, now_ps: u64, carried_bytes: &mut usize) -> bool {
-        let Self { fabric, faults, stations } = self;
+        let Self { fabric, faults, stations, order } = self;
+        order.take_if(|watch| !watch.is_wanted());
         let mut any = false;
         for Station { device, ports, links } in stations.iter_mut().flatten() {
             device.refresh(&mut |link, state: &Link| {
@@ -110,6 +118,9 @@ impl Segment {
                         links[link].counters.rx_lost.add(burst.frames() as u64);
                         any = true;
                         continue;
+                    }
+                    if let Some(watch) = order {
+                        watch.arrived(&burst);
                     }
                     *carried_bytes += burst.tail().len();
                     device.receive(link, burst, at_ps, now_ps);

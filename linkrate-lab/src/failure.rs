@@ -61,7 +61,7 @@ pub(crate) fn of_reports<'a>(
             .map(|slot| (slot as u64 * slot_ns).saturating_sub(at_ns)),
         rate_before,
         frames_lost: seen.frames_lost,
-        frames_reordered: 0,
+        frames_reordered: seen.frames_reordered,
         resent_bytes,
         verified_bytes: sum(|flow| flow.verified_bytes),
         wrong_bytes: sum(|flow| flow.wrong_bytes),

@@ -68,6 +68,7 @@ struct Page<'a> {
 }
 
 /// One column of a table of cells, before it is laid out.
+#[derive(Clone)]
 struct Column {
     header: &'static str,
     right: bool,
@@ -246,8 +247,7 @@ impl Page<'_> {
         }
         let failures = words::failure::cells(results);
         if !failures.is_empty() {
-            let of: Vec<_> = failures.iter().map(|(_, of)| *of).collect();
-            table.add_row(["failure".to_owned(), words::failure::note(&of)]);
+            table.add_row(["failure".to_owned(), clean(&words::failure::note(&failures))]);
         }
         if let Some(background) = &results.background_cpu {
             let figure = number::with_margin(background);

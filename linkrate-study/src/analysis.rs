@@ -146,8 +146,7 @@ fn cell_result(
         evidence: measures::evidence(of_cell),
         attribution: attribution::of_runs(of_cell.iter().filter_map(|run| run.measurement())),
         failure: failure::of_runs(
-            cell.spec.event,
-            cell.spec.interface.aggregate.aggregate.is_some(),
+            &cell.spec,
             of_cell.iter().filter_map(|run| run.measurement()),
             level,
         ),

@@ -30,6 +30,7 @@ use crate::interface::rings::QueueShared;
 use crate::interface::waker::Waker;
 use crate::interface::{ControlEnds, Ends, Interface, Queue, RingSizes};
 use crate::link::LinkSpec;
+use crate::order::OrderCount;
 
 /// Places for changes of the steering table between a driver and its device.
 const STEERING_UPDATES: usize = 256;
@@ -216,6 +217,15 @@ impl Segment {
     #[must_use]
     pub fn decisions(&self) -> &DecisionLog {
         &self.decisions
+    }
+
+    /// Counts frames that come after later ones of their connection into `count` from now on, until
+    /// every other copy of it is dropped.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn watch_order(&self, count: &OrderCount) -> Result<(), AdapterError> {
+        self.thread.tell(Command::WatchOrder(self.number, count.clone()))
     }
 
     /// Sets the faults of the segment's links.

@@ -15,6 +15,7 @@ use linkrate_terms::{Event, RunSpec};
 use crate::connection::AgentError;
 use crate::error::LabError;
 use crate::ground::Adapters;
+use crate::ground::adapters::Failing;
 
 /// Time between two looks at the ports, and the length of a slot of the timeline, ns.
 pub(crate) const STEP_NS: u64 = 10_000_000;
@@ -53,6 +54,7 @@ pub(crate) struct Seen {
     pub(crate) host_detected_ns: Option<u64>,
     pub(crate) switch_detected_ns: Option<u64>,
     pub(crate) frames_lost: u64,
+    pub(crate) frames_reordered: u64,
     /// Length of a slot of the ports.
     pub(crate) step_ns: u64,
     pub(crate) ports: Vec<PortTimeline>,
@@ -87,7 +89,9 @@ pub(super) fn through(
     (start_ns, end_ns): (u64, u64),
     sleep_until: impl Fn(u64) -> Result<(), AgentError>,
 ) -> Result<(AdapterEvidence, Seen), Missed> {
-    let failing = adapters.failing(event.fault)?;
+    let prepared = adapters.prepare(event.fault)?;
+    let order = adapters.watch_order()?;
+    let mut failing: Option<Failing<'_>> = None;
     let moment = |after: std::time::Duration| start_ns + after.as_nanos() as u64;
     // what is due, in the order of time: the last is next
     let mut due: Vec<(u64, bool)> = vec![(moment(event.at), true)];
@@ -101,7 +105,9 @@ pub(super) fn through(
     sleep_until(start_ns)?;
     let opened = adapters.read();
     let lost_before = adapters.lost();
-    let mut before: Vec<u64> = adapters.octets(ports).map(|(_, octets)| octets).collect();
+    let first: Vec<u64> = adapters.octets(ports).map(|(_, octets)| octets).collect();
+    let late_before = order.late();
+    let mut before = first.clone();
     for (name, _) in adapters.octets(ports) {
         timelines.push(PortTimeline { port: name.to_owned(), octets: Vec::new() });
     }
@@ -109,12 +115,16 @@ pub(super) fn through(
         let next_ns = start_ns + step * step_ns;
         while let Some((when_ns, fails)) = due.pop_if(|(when_ns, _)| *when_ns <= next_ns) {
             sleep_until(when_ns)?;
+            let octets = adapters.octets(ports).zip(&first);
+            let carried: Vec<u64> =
+                octets.map(|((_, now), first)| now.wrapping_sub(*first)).collect();
             let now_ns = monotonic_ns();
             if fails {
-                failing.fail()?;
+                failing = prepared.choose(&carried);
+                failing.as_ref().map_or(Ok(()), Failing::fail)?;
                 at_ns = now_ns;
             } else {
-                failing.recover()?;
+                failing.as_ref().map_or(Ok(()), Failing::recover)?;
                 recovered_ns = Some(now_ns);
             }
         }
@@ -128,6 +138,11 @@ pub(super) fn through(
     sleep_until(end_ns)?;
     let closed = adapters.read();
     let frames_lost = adapters.lost().wrapping_sub(lost_before);
+    let frames_reordered = order.late().saturating_sub(late_before);
+    let failing = failing.ok_or_else(|| LabError::Invalid {
+        what: format!("event {}: no port could fail", event.fault.word()),
+        hint: "give the testbed a port, or an aggregate of two".to_owned(),
+    })?;
     let decisions = failing.decisions(at_ns);
     if recovered_ns.is_none() {
         failing.recover()?;
@@ -148,6 +163,7 @@ pub(super) fn through(
         host_detected_ns: detected(&host),
         switch_detected_ns: detected(&switch),
         frames_lost,
+        frames_reordered,
         step_ns,
         ports: timelines,
     };

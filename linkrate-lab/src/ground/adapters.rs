@@ -34,6 +34,7 @@ use crate::host::{Client, Host};
 use crate::placement::{Placement, strayed};
 use datagrams::Datagrams;
 
+pub(crate) use failing::Failing;
 pub use linkrate_adapter::fabric::vlans::{VlanSet, parse_vlan};
 pub use linkrate_adapter::{Faults, Vlans};
 pub(crate) use ports::PortOnSegment;

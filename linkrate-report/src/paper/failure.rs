@@ -1,7 +1,6 @@
 //! What a failure cost: the table, and the rates over time with the event drawn in.
 
-use linkrate_study::analysis::failure::{FailureFigures, typical};
-use linkrate_study::analysis::measures::RunsByCell;
+use linkrate_study::analysis::failure::typical;
 use linkrate_study::names;
 use linkrate_study::quantity::Unit;
 use linkrate_study::results::StudyResults;
@@ -12,7 +11,7 @@ use super::tables::{Field, Table, TableRow, column};
 use crate::ReportError;
 use crate::charts::timeline::{self, Curve, Moment};
 use crate::number::{self, Scale};
-use crate::words::failure::{COLUMNS, cells, event, note};
+use crate::words::failure::{COLUMNS, cells, note};
 use crate::words::{capitalised, listed_or};
 
 /// Most ports with a curve of their own.
@@ -36,12 +35,11 @@ pub fn table(results: &StudyResults) -> Option<Table> {
             let (text, margin) = pick(of);
             Field { text, small: margin.unwrap_or_default() }
         });
-        let name = Field { text: name, small: event(of) };
+        let name = Field { text: name, small: String::new() };
         TableRow { id: String::new(), fields: std::iter::once(name).chain(figures).collect() }
     });
-    let of: Vec<&FailureFigures> = cells.iter().map(|(_, of)| *of).collect();
     let rows = rows.collect();
-    Some(Table { title: "What a failure costs".to_owned(), columns, rows, note: note(&of) })
+    Some(Table { title: "What a failure costs".to_owned(), columns, rows, note: note(&cells) })
 }
 
 /// The rates over time of one run of each cell with an event.
@@ -49,12 +47,11 @@ pub fn table(results: &StudyResults) -> Option<Table> {
 /// # Errors
 /// [`ReportError::Chart`] if a chart cannot be drawn.
 pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
-    let Some(plan) = results.plan.as_deref() else { return Ok(Vec::new()) };
-    let runs = RunsByCell::of(&plan.study, &results.runs);
     let mut all = Vec::new();
     for (index, cell) in results.cells.iter().enumerate() {
-        let of_cell = runs.cell(index).iter().filter_map(|run| run.measurement());
-        let Some(run) = typical(of_cell) else { continue };
+        let number = u32::try_from(index).ok();
+        let of_cell = results.runs.iter().filter(|run| run.cell == number && number.is_some());
+        let Some(run) = typical(of_cell.filter_map(|run| run.measurement())) else { continue };
         all.push(figure(&names::cell(&cell.levels), run)?);
     }
     Ok(all)

@@ -1,11 +1,11 @@
 //! What a failure cost, for a person at a terminal.
 
-use super::{Column, Page, clean, total};
+use super::{Column, GAP, Page, clean, total};
 use crate::words::failure::{COLUMNS, Figure, cells};
 
 impl Page<'_> {
     /// A row for each cell with an event; `None` where no cell has one. Where it is too wide,
-    /// intervals stand below their figures.
+    /// intervals stand below their figures, and in a narrow terminal there are several tables.
     pub(super) fn failure(&self) -> Option<String> {
         let cells = cells(self.results);
         if cells.is_empty() {
@@ -32,10 +32,23 @@ impl Page<'_> {
         };
         let beside = columns(" ");
         let room = usize::from(self.paper.width);
-        Some(match total(&beside) <= room {
-            true => self.lay_out(beside, false),
-            false => self.lay_out(columns("\n"), true),
-        })
+        if total(&beside) <= room + GAP {
+            return Some(self.lay_out(beside, false));
+        }
+        let mut rest = columns("\n").into_iter();
+        let named = rest.next()?;
+        // as many figures beside the names as fit, the others in tables below
+        let mut tables: Vec<Vec<Column>> = Vec::new();
+        for column in rest {
+            let fits = |table: &Vec<Column>| total(table) + column.width() <= room;
+            match tables.last_mut().filter(|table| fits(table)) {
+                Some(table) => table.push(column),
+                None => tables.push(vec![named.clone(), column]),
+            }
+        }
+        let tables: Vec<String> =
+            tables.into_iter().map(|columns| self.lay_out(columns, true)).collect();
+        Some(tables.join("\n\n"))
     }
 }
 

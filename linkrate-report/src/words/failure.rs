@@ -1,6 +1,7 @@
 //! What a failure cost, in words.
 
 use linkrate_study::analysis::failure::{FailureFigures, Moment};
+use linkrate_study::names;
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, StudyResults};
 
@@ -15,14 +16,15 @@ const NOT_RESTORED: &str = "not within the run";
 pub type Figure = (String, Option<String>);
 
 /// Heads of the figures of a failure, and the figures of one cell.
-pub const COLUMNS: [(&str, fn(&FailureFigures) -> Figure); 7] = [
-    ("detected by host", |of| detection(of, &of.host_detection)),
-    ("by switch", |of| detection(of, &of.switch_detection)),
+pub const COLUMNS: [(&str, fn(&FailureFigures) -> Figure); 8] = [
+    ("detected by host", |of| detection(of.host_detection.as_ref(), of.runs)),
+    ("by switch", |of| detection(of.switch_detection.as_ref(), of.runs)),
     ("longest gap", |of| figure(of.gap)),
-    ("of one flow", |of| figure(of.flow_gap)),
+    ("of a flow", |of| figure(of.flow_gap)),
+    ("before", |of| figure(of.gap_before)),
     ("frames lost", |of| figure(of.frames_lost)),
     ("sent again", |of| figure(of.resent)),
-    ("95 % of the rate", |of| moment(&of.restored, of.runs, NOT_RESTORED)),
+    ("95 % again", |of| moment(&of.restored, of.runs, NOT_RESTORED)),
 ];
 
 /// The cells that have an event and figures of it.
@@ -31,29 +33,39 @@ pub fn cells(results: &StudyResults) -> Vec<(&CellResult, &FailureFigures)> {
     cells.filter_map(|cell| Some((cell, cell.failure.as_ref()?))).collect()
 }
 
-/// When and where the failure was, as a sentence without its full stop.
-pub fn event(of: &FailureFigures) -> String {
-    let at = number::duration(of.at_seconds * 1e9);
-    let back = match of.recover_seconds {
-        Some(seconds) => format!(", back after {}", number::duration(seconds * 1e9)),
-        None => ", not back within the run".to_owned(),
-    };
-    format!("{}: {} after {at}{back}", of.port, of.fault.phrase())
+/// When the faults of all cells come, as a sentence.
+fn moments(cells: &[(&CellResult, &FailureFigures)]) -> String {
+    let mut moments: Vec<String> = Vec::new();
+    for (_, of) in cells {
+        let at = number::duration(of.at_seconds * 1e9);
+        if !moments.contains(&at) {
+            moments.push(at);
+        }
+    }
+    format!("Faults come {} after the opening of the window.", moments.join(" or "))
 }
 
 /// How to read the figures, in sentences.
-pub fn note(of: &[&FailureFigures]) -> String {
-    let bytes: u64 = of.iter().fold(0, |sum, of| sum.saturating_add(of.verified_bytes));
-    let reordered: f64 =
-        of.iter().filter_map(|of| of.frames_reordered).map(|count| count.interval.mean).sum();
-    let order = match reordered > 0.0 {
-        true => "",
-        false => " No frame overtook another of its connection.",
+pub fn note(cells: &[(&CellResult, &FailureFigures)]) -> String {
+    let bytes = cells.iter().fold(0_u64, |sum, (_, of)| sum.saturating_add(of.verified_bytes));
+    let overtaken = cells.iter().filter_map(|(cell, of)| {
+        let mean = of.frames_reordered?.interval.mean;
+        let name = match cell.levels.0.is_empty() {
+            true => "the only cell".to_owned(),
+            false => names::cell(&cell.levels),
+        };
+        (mean > 0.0).then(|| format!("{name}: {}", number::significant(mean, 3)))
+    });
+    let overtaken: Vec<String> = overtaken.collect();
+    let order = match overtaken.is_empty() {
+        true => "No frame overtook another of its connection.".to_owned(),
+        false => format!("Frames that were overtaken, per run: {}.", overtaken.join("; ")),
     };
     format!(
-        "Times are from the fault. The gap is the longest time without a received byte, of all flows \
-         together and of the flow that was hit worst. Every byte arrived once and in its place: {} \
-         were compared.{order}",
+        "{} Times are from the fault. A gap is a time without a received byte: the longest one of all \
+         flows together, of the flow that was hit worst, and of a flow before the fault. Every byte \
+         arrived once and in its place: {} were compared. {order}",
+        moments(cells),
         number::amount(bytes as f64)
     )
 }
@@ -63,12 +75,9 @@ fn figure(quantity: Option<Quantity>) -> Figure {
     (number::plain(&quantity), number::margin(&quantity))
 }
 
-fn detection(of: &FailureFigures, detection: &Moment) -> Figure {
-    match of.aggregated {
-        true => moment(detection, of.runs, NOT_DETECTED),
-        // nothing could take over
-        false => (ABSENT.to_owned(), None),
-    }
+/// `None` for an end that could not have detected anything: nothing could take over.
+fn detection(detection: Option<&Moment>, runs: u32) -> Figure {
+    detection.map_or((ABSENT.to_owned(), None), |of| moment(of, runs, NOT_DETECTED))
 }
 
 fn moment(moment: &Moment, runs: u32, never: &str) -> Figure {

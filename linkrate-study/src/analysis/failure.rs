@@ -1,8 +1,8 @@
 //! What the event of a cell cost: detection, gaps, losses, and the way back, over its runs.
 
-use linkrate_terms::Measurement;
-use linkrate_terms::event::{Event, Fault};
 use linkrate_terms::failure::Failure;
+use linkrate_terms::knobs::AggregateMode;
+use linkrate_terms::{Fault, Measurement, RunSpec};
 use serde::Serialize;
 
 use crate::quantity::{Quantity, Unit};
@@ -13,20 +13,17 @@ use crate::stats::interval::of_mean;
 pub struct FailureFigures {
     /// What failed.
     pub fault: Fault,
-    /// The interface of the port that failed.
-    pub port: String,
     /// When it was to fail, from the opening of the window.
     pub at_seconds: f64,
     /// When it was to recover; absent if it was not to recover within the window.
     pub recover_seconds: Option<f64>,
     /// Runs behind the figures.
     pub runs: u32,
-    /// Whether the ports act as one, so that other ports can take over when the failure is detected.
-    pub aggregated: bool,
-    /// From the fault until the host sent nothing by the port any more.
-    pub host_detection: Moment,
-    /// The same at the switch.
-    pub switch_detection: Moment,
+    /// From the fault until the host sent nothing by the port any more; absent without an aggregate,
+    /// which has other ports.
+    pub host_detection: Option<Moment>,
+    /// The same at the switch; absent also where the switch has no part in the aggregate.
+    pub switch_detection: Option<Moment>,
     /// The longest time without a received byte, over all flows together, that ended after the fault.
     pub gap: Option<Quantity>,
     /// The same of the flow that was hit worst.
@@ -56,14 +53,19 @@ pub struct Moment {
 
 /// The figures of the believed runs of a cell; `None` for a cell without an event, or without a run.
 pub fn of_runs<'r>(
-    event: Option<Event>,
-    aggregated: bool,
+    spec: &RunSpec,
     runs: impl Iterator<Item = &'r Measurement>,
     confidence: f64,
 ) -> Option<FailureFigures> {
-    let event = event?;
+    let event = spec.event?;
+    let aggregate = &spec.interface.aggregate;
+    let by_host = aggregate.aggregate.is_some();
+    // the switch of a failover group only learns where addresses are
+    let by_switch = by_host && aggregate.mode != Some(AggregateMode::Failover);
     let runs: Vec<&Failure> = runs.filter_map(|run| run.failure.as_deref()).collect();
-    let first = runs.first()?;
+    if runs.is_empty() {
+        return None;
+    }
     let quantity = |unit: Unit, values: Vec<f64>| {
         let mut interval = of_mean(&values, confidence)?;
         // none of these figures can be below zero
@@ -81,13 +83,11 @@ pub fn of_runs<'r>(
     let worst = |run: &Failure| run.flows.iter().map(|flow| flow.gap_ns).max().unwrap_or(0);
     Some(FailureFigures {
         fault: event.fault,
-        port: first.port.clone(),
         at_seconds: event.at.as_secs_f64(),
         recover_seconds: event.recover.map(|recover| recover.as_secs_f64()),
         runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
-        aggregated,
-        host_detection: moment(|run| run.host_detected_ns),
-        switch_detection: moment(|run| run.switch_detected_ns),
+        host_detection: by_host.then(|| moment(|run| run.host_detected_ns)),
+        switch_detection: by_switch.then(|| moment(|run| run.switch_detected_ns)),
         gap: figure(Unit::Nanoseconds, |run| run.gap_ns),
         flow_gap: figure(Unit::Nanoseconds, worst),
         gap_before: figure(Unit::Nanoseconds, |run| run.gap_before_ns),
@@ -126,21 +126,36 @@ mod tests {
     }
 
     fn figures(runs: &[Measurement]) -> Option<FailureFigures> {
-        let event = fixture::failure().event;
-        of_runs(Some(event), true, runs.iter(), 0.95)
+        of_runs(&spec(AggregateMode::Lacp), runs.iter(), 0.95)
+    }
+
+    fn spec(mode: AggregateMode) -> RunSpec {
+        let mut spec = fixture::ladder().cells[0].spec.clone();
+        spec.event = Some(fixture::failure().event);
+        spec.interface.aggregate.aggregate = Some(2);
+        spec.interface.aggregate.mode = Some(mode);
+        spec
     }
 
     #[test]
     fn a_failure_that_some_runs_detected_says_how_many() {
         let runs = [run(Some(3), &[5, 9]), run(None, &[5, 700]), run(Some(5), &[5, 9])];
         let found = figures(&runs).unwrap();
-        assert_eq!((found.runs, found.host_detection.runs), (3, 2));
-        assert_eq!(found.host_detection.after.unwrap().interval.mean, 4e6);
-        assert_eq!(found.switch_detection, Moment { after: None, runs: 0 });
+        let host = found.host_detection.unwrap();
+        assert_eq!((found.runs, host.runs, host.after.unwrap().interval.mean), (3, 2, 4e6));
+        assert_eq!(found.switch_detection, Some(Moment { after: None, runs: 0 }));
         let worst = found.flow_gap.unwrap().interval;
         assert_eq!((worst.mean.round(), worst.low), (239_333_333.0, Some(0.0)));
         assert_eq!(figures(&[]), None);
-        assert_eq!(of_runs(None, true, runs.iter(), 0.95), None);
+        let without = RunSpec { event: None, ..spec(AggregateMode::Lacp) };
+        assert_eq!(of_runs(&without, runs.iter(), 0.95), None);
+    }
+
+    #[test]
+    fn the_switch_of_a_failover_group_has_no_part_in_it() {
+        let runs = [run(Some(3), &[5])];
+        let found = of_runs(&spec(AggregateMode::Failover), runs.iter(), 0.95).unwrap();
+        assert_eq!((found.host_detection.unwrap().runs, found.switch_detection), (1, None));
     }
 
     #[test]

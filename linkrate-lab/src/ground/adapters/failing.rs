@@ -1,6 +1,8 @@
 //! The port that fails in a run with an event, and what was lost on the way.
 
-use linkrate_adapter::{Decision, Port};
+use std::cmp::Reverse;
+
+use linkrate_adapter::{Decision, OrderCount, Port};
 use linkrate_terms::{AggregateKnobs, Fault};
 
 use super::{Adapters, Segment};
@@ -35,27 +37,16 @@ pub(crate) struct Failing<'a> {
 }
 
 impl Adapters {
-    /// The port that `fault` is about: the first one, or the last one of an aggregate for a fault that
-    /// takes a port away.
+    /// Prepares for `fault`: reads the settings of each aggregate while all is well.
     ///
     /// # Errors
-    /// There is no such port, or the drivers of its aggregate do not answer.
-    pub(crate) fn failing(&self, fault: Fault) -> Result<Failing<'_>, LabError> {
-        let none = || LabError::Invalid {
-            what: format!("event {}: no port", fault.word()),
-            hint: "add a port to the testbed".to_owned(),
-        };
-        let segment = self.segments().first().ok_or_else(none)?;
-        let knobs = match &segment.aggregate {
-            Some(aggregate) => Some(aggregate.applied_knobs()?),
-            None => None,
-        };
-        let place = match (fault, &knobs) {
-            (Fault::Removed, Some(knobs)) => (knobs.aggregate as usize).saturating_sub(1),
-            _ => 0,
-        };
-        let port = &segment.ports.get(place).ok_or_else(none)?.port;
-        Ok(Failing { segment, port, place, fault, knobs })
+    /// The drivers of an aggregate do not answer.
+    pub(crate) fn prepare(&self, fault: Fault) -> Result<Prepared<'_>, LabError> {
+        let knobs = self.segments().iter().map(|segment| match &segment.aggregate {
+            Some(aggregate) => Ok(Some(aggregate.applied_knobs()?)),
+            None => Ok(None),
+        });
+        Ok(Prepared { adapters: self, fault, knobs: knobs.collect::<Result<_, LabError>>()? })
     }
 
     /// The ports of the system under test that take part, with the octets on their links so far.
@@ -64,6 +55,18 @@ impl Adapters {
             let octets = port.port.links().map(|link| link.shared().octets());
             (port.name(), octets.fold(0, u64::wrapping_add))
         })
+    }
+
+    /// Counts frames that overtake others of their connection from now on, until the count is dropped.
+    ///
+    /// # Errors
+    /// A device thread has ended.
+    pub(crate) fn watch_order(&self) -> Result<OrderCount, LabError> {
+        let count = OrderCount::default();
+        for segment in self.segments() {
+            segment.joined.watch_order(&count)?;
+        }
+        Ok(count)
     }
 
     /// Frames that were lost between the devices so far.
@@ -76,6 +79,37 @@ impl Adapters {
             named.fold(0_u64, |sum, count| sum.wrapping_add(*count))
         });
         counts.fold(0, u64::wrapping_add)
+    }
+}
+
+/// Everything that a fault needs, so that it takes no time when its moment comes.
+#[derive(Debug)]
+pub(crate) struct Prepared<'a> {
+    adapters: &'a Adapters,
+    fault: Fault,
+    /// The settings of the aggregate of each segment.
+    knobs: Vec<Option<AggregateKnobs>>,
+}
+
+impl<'a> Prepared<'a> {
+    /// The port that fails: the one that carried the most octets so far, in `octets` by the order of the
+    /// ports. A fault that takes a port away takes the last one of the first aggregate.
+    pub(crate) fn choose(&self, octets: &[u64]) -> Option<Failing<'a>> {
+        let busiest = octets.iter().enumerate().max_by_key(|(at, octets)| (**octets, Reverse(*at)));
+        let busiest = busiest.map_or(0, |(at, _)| at);
+        let segments = self.adapters.segments().iter().zip(&self.knobs);
+        let mut ports = segments.flat_map(|(segment, knobs)| {
+            let ports = segment.ports.iter().enumerate();
+            ports.map(move |(place, port)| (segment, knobs, place, &port.port))
+        });
+        let (segment, knobs, place, port) = match self.fault {
+            Fault::Removed => ports.find(|(_, knobs, place, _)| {
+                let last = knobs.as_ref().map(|knobs| knobs.aggregate as usize);
+                last == Some(place + 1)
+            }),
+            _ => ports.nth(busiest),
+        }?;
+        Some(Failing { segment, port, place, fault: self.fault, knobs: knobs.clone() })
     }
 }
 
