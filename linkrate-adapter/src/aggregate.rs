@@ -5,11 +5,14 @@
 //! counters. The driver of the first queue also decides which ports carry traffic (`control`).
 
 pub(crate) mod control;
+mod counters;
+pub mod decisions;
 pub(crate) mod membership;
 mod report;
 pub(crate) mod team;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +23,6 @@ use linkrate_terms::model::LARGEST_SUPERFRAME;
 use linkrate_terms::{AggregateKnobs, Balance, PortKnobs};
 use linkrate_wire::balance::{Balancer, PortIndex};
 use linkrate_wire::frame::MacAddress;
-use linkrate_wire::machine::lacp::PortStatus;
 
 use crate::AdapterError;
 use crate::counters::Snapshot;
@@ -32,7 +34,9 @@ use crate::interface::waker::Waker;
 use crate::link::LinkShared;
 use crate::settings::Settings;
 use control::Control;
-use membership::Membership;
+use counters::{AggregateCounters, Totals};
+use decisions::DecisionLog;
+use membership::{Address, Membership, PortState};
 use team::Team;
 
 /// Packets that may wait before one port. More than the connections of a run have in flight.
@@ -91,15 +95,25 @@ pub struct AggregateShared {
     collecting: AtomicU64,
     /// Grows with every decision.
     sharing: AtomicU64,
-    /// The state of each port in LACP, by number.
-    status: Mutex<Vec<Option<PortStatus>>>,
+    /// Ports that no frame to a group of stations is taken from: it comes by another port too.
+    copies: AtomicU64,
+    /// The state of each port in the protocols, by number, and how often it was asked for and told.
+    states: Mutex<Vec<PortState>>,
+    asked: AtomicU64,
+    answered: AtomicU64,
+    /// The addresses of the host, and how often they changed.
+    addresses: Mutex<(u64, Vec<Address>)>,
+    /// What ports that have left had carried.
+    departed: Mutex<Totals>,
     /// A port came or went, a link changed its state, or settings were requested.
     news: AtomicBool,
     /// Messages of the ports for the control.
     messages: Mutex<VecDeque<(usize, Vec<u8>)>>,
-    /// Of the driver that decides.
-    interrupt: Arc<Waker>,
+    /// Of the drivers; the first one decides.
+    interrupts: Vec<Arc<Waker>>,
     pub(crate) counters: AggregateCounters,
+    /// What the control decided, and when.
+    decisions: DecisionLog,
 }
 
 #[derive(Debug, Clone)]
@@ -108,19 +122,6 @@ struct Decision {
     active: Vec<PortIndex>,
     /// A flow that was silent for so long may change its port.
     quiet_ps: u64,
-}
-
-/// Counters of an aggregate. Several drivers count.
-#[derive(Debug, Default)]
-pub(crate) struct AggregateCounters {
-    /// Packets of the host that no port could take: none carries traffic.
-    pub(crate) no_port: AtomicU64,
-    /// Packets of the host that found the queue before their port full.
-    pub(crate) full: AtomicU64,
-    /// Frames that came by a port that the aggregate does not collect from.
-    uncollected: AtomicU64,
-    /// Messages that were dropped: the ports sent more than the control takes.
-    messages_dropped: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -140,9 +141,9 @@ impl Aggregate {
         let taps: std::io::Result<Vec<_>> = queues.iter().map(OwnedFd::try_clone).collect();
         let taps = taps.map_err(failed)?;
         let places: Vec<_> = queues.iter().map(|_| threads.next()).collect();
-        let (_, interrupt) = places.first().ok_or_else(|| {
-            failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "no queue"))
-        })?;
+        if places.is_empty() {
+            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "no queue")));
+        }
         let interface =
             InterfaceShared::new(name.clone(), &PortKnobs::default(), queues.len(), taps);
         let shared = Arc::new(AggregateShared {
@@ -158,11 +159,17 @@ impl Aggregate {
             distributing: AtomicU64::new(0),
             collecting: AtomicU64::new(0),
             sharing: AtomicU64::new(1),
-            status: Mutex::default(),
+            copies: AtomicU64::new(0),
+            states: Mutex::default(),
+            asked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            addresses: Mutex::default(),
+            departed: Mutex::default(),
             news: AtomicBool::new(true),
             messages: Mutex::default(),
-            interrupt: Arc::clone(interrupt),
+            interrupts: places.iter().map(|(_, interrupt)| Arc::clone(interrupt)).collect(),
             counters: AggregateCounters::default(),
+            decisions: DecisionLog::default(),
         });
         let mut drivers = Vec::new();
         for (number, (tap, (thread, _))) in queues.into_iter().zip(places).enumerate() {
@@ -179,6 +186,12 @@ impl Aggregate {
     #[must_use]
     pub fn name(&self) -> &str {
         self.shared.interface.name()
+    }
+
+    /// The decisions of the host's end about its ports.
+    #[must_use]
+    pub fn decisions(&self) -> &DecisionLog {
+        &self.shared.decisions
     }
 
     /// The host's side.
@@ -220,16 +233,17 @@ impl Aggregate {
     /// Its counters.
     #[must_use]
     pub fn counters(&self) -> Snapshot {
-        let AggregateCounters { no_port, full, uncollected, messages_dropped } =
-            &self.shared.counters;
-        [
-            ("aggDropNoPort", no_port),
-            ("aggDropQueueFull", full),
-            ("aggDropNotCollecting", uncollected),
-            ("aggDropMessages", messages_dropped),
-        ]
-        .map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed)))
-        .into()
+        let counters = &self.shared.counters;
+        let own = [
+            ("aggDropNoPort", &counters.no_port),
+            ("aggDropQueueFull", &counters.full),
+            ("aggDropNotCollecting", &counters.uncollected),
+            ("aggDropMessages", &counters.messages_dropped),
+            ("aggDropControl", &counters.control_full),
+            ("aggMoves", &counters.moves),
+        ];
+        let own = own.map(|(name, count)| (name.to_owned(), count.load(Ordering::Relaxed)));
+        own.into_iter().chain(self.shared.totals().named(counters)).collect()
     }
 
     /// The interrupts of its queues, which wake their drivers.
@@ -254,8 +268,9 @@ impl Aggregate {
     /// Lets port `number` go. No packet goes to it any more, what was posted leaves by it, and what it
     /// receives is taken until the other end has stopped.
     pub(crate) fn remove(&self, number: usize) {
-        if let Some(member) = lock(&self.shared.members).get_mut(number) {
-            *member = None;
+        let gone = lock(&self.shared.members).get_mut(number).and_then(Option::take);
+        if let Some(member) = gone {
+            lock(&self.shared.departed).add(&member.link.counters);
         }
         self.shared.notify();
         let deadline = Instant::now() + PATIENCE;
@@ -271,6 +286,16 @@ impl Aggregate {
         }
     }
 
+    /// Sets the addresses of its interface, each with its VLAN or 0, which a failover group announces
+    /// after a move.
+    pub fn set_addresses(&self, addresses: impl IntoIterator<Item = (IpAddr, u16)>) {
+        let addresses = addresses.into_iter().map(|(ip, vlan)| Address { ip, vlan });
+        let mut known = lock(&self.shared.addresses);
+        *known = (known.0 + 1, addresses.collect());
+        drop(known);
+        self.shared.notify();
+    }
+
     /// Lets the drivers look at the links.
     pub(crate) fn notify(&self) {
         self.shared.notify();
@@ -279,8 +304,15 @@ impl Aggregate {
 
 impl AggregateShared {
     fn notify(&self) {
+        self.has_news_now();
+        if let Some(interrupt) = self.interrupts.first() {
+            interrupt.wake();
+        }
+    }
+
+    /// The control must look, and its driver is awake.
+    fn has_news_now(&self) {
         self.news.store(true, Ordering::Release);
-        self.interrupt.wake();
     }
 
     /// Whether packets of the host go to port `number`.
@@ -291,6 +323,11 @@ impl AggregateShared {
     /// Whether packets are taken from port `number`.
     pub(crate) fn collects(&self, number: usize) -> bool {
         self.collecting.load(Ordering::Relaxed) & bit(number) != 0
+    }
+
+    /// Whether frames to groups of stations on port `number` are copies of those on another port.
+    pub(crate) fn has_copies(&self, number: usize) -> bool {
+        self.copies.load(Ordering::Relaxed) & bit(number) != 0
     }
 
     /// Whether something happened that the control must look at.
@@ -320,13 +357,21 @@ impl AggregateShared {
         *lock(&self.decision) = Decision { balance, active, quiet_ps };
         self.collecting.store(set(membership.collecting()), Ordering::Relaxed);
         self.distributing.store(set(membership.distributing()), Ordering::Relaxed);
+        self.copies.store(set(&membership.copies()), Ordering::Relaxed);
+        self.counters.moves.store(membership.moves(), Ordering::Relaxed);
         self.sharing.fetch_add(1, Ordering::Release);
+        // packets that wait before a port without traffic go to another one at once
+        self.interrupts.iter().skip(1).for_each(|interrupt| _ = interrupt.wake());
     }
 
-    /// Publishes the state of each port in LACP.
-    fn publish(&self, of: impl Fn(usize) -> Option<PortStatus>) {
-        let count = lock(&self.members).len();
-        *lock(&self.status) = (0..count).map(of).collect();
+    /// Tells the state of each port in the protocols, if somebody asks.
+    fn answer(&self, of: impl Fn(usize) -> PortState) {
+        let asked = self.asked.load(Ordering::Acquire);
+        if asked != self.answered.load(Ordering::Relaxed) {
+            let count = lock(&self.members).len();
+            *lock(&self.states) = (0..count).map(of).collect();
+            self.answered.store(asked, Ordering::Release);
+        }
     }
 
     /// The balancer of queue `queue`, before the first decision.
@@ -346,13 +391,18 @@ impl AggregateShared {
         let _ = balancer.set_active(now_ns * 1000, &active);
     }
 
-    /// Keeps a message of port `number` for the control.
-    pub(crate) fn message(&self, number: usize, message: Vec<u8>) {
+    /// Keeps a message of port `number` for the control. `is_awake` says that the control's own driver
+    /// calls.
+    pub(crate) fn message(&self, number: usize, message: Vec<u8>, is_awake: bool) {
+        self.counters.control_in.count(message.len());
         let mut messages = lock(&self.messages);
         if messages.len() < MOST_MESSAGES {
             messages.push_back((number, message));
             drop(messages);
-            self.notify();
+            match is_awake {
+                true => self.has_news_now(),
+                false => self.notify(),
+            }
         } else {
             self.counters.messages_dropped.fetch_add(1, Ordering::Relaxed);
         }

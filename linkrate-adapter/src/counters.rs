@@ -112,6 +112,10 @@ counters! {
         tx_drop_link_down = "txDropLinkDown",
         /// Frames to the port that were dropped: the memory for frames under way was full.
         rx_drop_in_flight = "rxDropInFlight",
+        /// Frames from the port that a silent fault of its link lost.
+        tx_lost = "txLostSilently",
+        /// Frames to the port that a silent fault of its link lost.
+        rx_lost = "rxLostSilently",
     }
 }
 

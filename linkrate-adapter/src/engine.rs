@@ -21,6 +21,7 @@ use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
 use crate::fabric::{Fabric, GroupSpec};
 use crate::interface::waker::Waker;
+use crate::order::OrderCount;
 use crate::segment::{Segment, earlier};
 
 /// A wait shorter than this is not worth a system call.
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Detach(Place, SyncSender<()>),
     /// The faults of a segment from now on.
     Faults(usize, Box<Faults>),
+    /// Where a segment counts frames that come after later ones from now on.
+    WatchOrder(usize, OrderCount),
     /// The VLANs of a port of a segment's switch, and where it counts.
     Vlans(usize, usize, Vlans, Arc<SwitchCounters>),
     /// A group of the ports of a segment's switch.
@@ -154,6 +157,11 @@ impl Engine {
                 Ok(Command::Faults(segment, faults)) => {
                     if let Some(segment) = self.segment(segment) {
                         segment.set_faults(*faults);
+                    }
+                }
+                Ok(Command::WatchOrder(segment, count)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        segment.watch_order(count);
                     }
                 }
                 Ok(Command::Vlans(segment, port, vlans, counters)) => {

@@ -147,10 +147,18 @@ pub(crate) enum Ends {
         tx: Consumer<TxDescriptor>,
         rx: Producer<RxDescriptor>,
         steering: Consumer<SteeringUpdate>,
+        control: Option<ControlEnds>,
         shared: Arc<QueueShared>,
     },
     /// Through the TAP, by the device thread.
     Polled(Polled),
+}
+
+/// The device's ends of the rings for frames of the protocols of an aggregate.
+#[derive(Debug)]
+pub(crate) struct ControlEnds {
+    pub(crate) tx: Consumer<TxDescriptor>,
+    pub(crate) rx: Producer<RxDescriptor>,
 }
 
 /// The device's side of one queue pair.
@@ -191,8 +199,17 @@ impl Queue {
 
     fn has_posted(&self) -> bool {
         match &self.ends {
-            Ends::Driver { tx, .. } => !tx.is_empty(),
+            Ends::Driver { tx, control, .. } => {
+                !tx.is_empty() || control.as_ref().is_some_and(|control| !control.tx.is_empty())
+            }
             Ends::Polled(polled) => polled.has_posted(),
+        }
+    }
+
+    fn control(&mut self) -> Option<&mut ControlEnds> {
+        match &mut self.ends {
+            Ends::Driver { control, .. } => control.as_mut(),
+            Ends::Polled(_) => None,
         }
     }
 
@@ -260,6 +277,29 @@ impl Interface {
             }
         }
         None
+    }
+
+    /// The next frame of the protocols of an aggregate.
+    pub(crate) fn next_control(&mut self) -> Option<TxDescriptor> {
+        self.queues.iter_mut().find_map(|queue| queue.control()?.tx.pop().ok())
+    }
+
+    /// Whether frames of the protocols of an aggregate go past the packets.
+    pub(crate) fn has_control(&mut self) -> bool {
+        self.queues.first_mut().is_some_and(|queue| queue.control().is_some())
+    }
+
+    /// Puts a frame of the protocols of an aggregate before the packets of its host. It waits for the
+    /// next interrupt as they do. False when there is no room, and the frame lost.
+    pub(crate) fn push_control(&mut self, descriptor: RxDescriptor, at_ps: u64) -> bool {
+        let Some(queue) = self.queues.first_mut() else { return false };
+        let Some(control) = queue.control() else { return false };
+        let pushed = control.rx.push(descriptor).is_ok();
+        if queue.waiting == 0 {
+            queue.waiting_since_ps = at_ps;
+        }
+        queue.waiting += 1;
+        pushed
     }
 
     /// Whether a packet waits for transmission.

@@ -39,6 +39,9 @@ impl LinkSpec {
 pub struct LinkShared {
     law: LinkLaw,
     up: AtomicBool,
+    /// Frames that leave the device, and frames to it, are lost without a trace.
+    silent_out: AtomicBool,
+    silent_in: AtomicBool,
     rate: Mutex<Option<BitRate>>,
     /// Grows with every change of the rate or the state.
     changes: AtomicU64,
@@ -51,6 +54,8 @@ impl LinkShared {
         Self {
             law: spec.law,
             up: AtomicBool::new(true),
+            silent_out: AtomicBool::new(false),
+            silent_in: AtomicBool::new(false),
             rate: Mutex::new(spec.rate),
             changes: AtomicU64::new(0),
             counters: LinkCounters::default(),
@@ -73,6 +78,29 @@ impl LinkShared {
     pub(crate) fn set_up(&self, up: bool) {
         self.up.store(up, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Lets the link lose every frame that leaves its device (`out`), and every frame to it (`into`),
+    /// from now on or no longer. It keeps its carrier, and no end can tell.
+    pub fn set_silent(&self, out: bool, into: bool) {
+        self.silent_out.store(out, Ordering::Relaxed);
+        self.silent_in.store(into, Ordering::Relaxed);
+    }
+
+    /// Whether frames that leave the device are lost.
+    pub(crate) fn is_silent_out(&self) -> bool {
+        self.silent_out.load(Ordering::Relaxed)
+    }
+
+    /// Whether frames to the device are lost.
+    pub(crate) fn is_silent_in(&self) -> bool {
+        self.silent_in.load(Ordering::Relaxed)
+    }
+
+    /// Octets on the link so far, both ways.
+    #[must_use]
+    pub fn octets(&self) -> u64 {
+        self.counters.out_octets.get().wrapping_add(self.counters.in_octets.get())
     }
 
     /// Bits per second of the link; `None` where nothing takes any time.
@@ -133,6 +161,11 @@ impl Link {
     #[inline]
     pub(crate) fn occupy(&mut self, ready_ps: u64, unit: usize) -> Occupied {
         self.line.occupy(ready_ps, unit)
+    }
+
+    /// The same for a unit that goes before those that wait.
+    pub(crate) fn occupy_first(&mut self, ready_ps: u64, unit: usize) -> Occupied {
+        self.line.occupy_first(ready_ps, unit)
     }
 
     /// Octets that counters show for a unit of `unit` octets.

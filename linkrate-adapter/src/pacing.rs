@@ -9,6 +9,9 @@
 use linkrate_terms::BitRate;
 use linkrate_wire::link::{LinkLaw, Pace};
 
+/// A full Ethernet frame without jumbo frames, without FCS.
+const ORDINARY: usize = 1514;
+
 /// The time that a unit occupies a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupied {
@@ -47,6 +50,16 @@ impl Line {
         self.free_at_ps = start_ps + time_ps;
         self.busy_ps += time_ps;
         Occupied { start_ps, end_ps: self.free_at_ps }
+    }
+
+    /// The same for a unit that goes before those that wait: behind the longest ordinary unit, which may
+    /// be on the line already. Units that are on the line keep their times, and later ones wait for its
+    /// time, so that the rate holds.
+    pub fn occupy_first(&mut self, ready_ps: u64, unit: usize) -> Occupied {
+        let in_turn = self.occupy(ready_ps, unit);
+        let time_ps = in_turn.end_ps - in_turn.start_ps;
+        let start_ps = in_turn.start_ps.min(ready_ps + self.unit_ps(ORDINARY));
+        Occupied { start_ps, end_ps: start_ps + time_ps }
     }
 
     /// How long a unit of `unit` octets occupies the line.
@@ -99,6 +112,19 @@ mod tests {
         assert_eq!(line.unit_ps(42), line.unit_ps(60));
         assert_eq!(line.unit_ps(60), line.time_ps(84));
         assert_eq!(line.counted_octets(1514), 1518);
+    }
+
+    #[test]
+    fn a_unit_that_goes_first_waits_for_one_unit_alone_and_takes_its_time() {
+        let mut line = Line::new(LinkLaw::Ethernet, Some(BitRate(1e9)));
+        (0..100).for_each(|_| _ = line.occupy(0, 1514));
+        let first = line.occupy_first(1_000_000, 110);
+        assert_eq!(first.start_ps, 1_000_000 + 12_304_000);
+        assert_eq!(first.end_ps - first.start_ps, line.unit_ps(110));
+        // the rate holds: what comes next is later by its time
+        assert_eq!(line.occupy(0, 1514).start_ps, 100 * 12_304_000 + line.unit_ps(110));
+        let mut idle = Line::new(LinkLaw::Ethernet, Some(BitRate(1e9)));
+        assert_eq!(idle.occupy_first(5, 110).start_ps, 5);
     }
 
     /// 9188 octets of Classical IP are 192 cells of 2.831 µs.

@@ -10,7 +10,8 @@ use crate::fabric::faults::{FaultInjector, Faults};
 use crate::fabric::vlans::Vlans;
 use crate::fabric::{Fabric, Flight, GroupSpec};
 use crate::frame::Burst;
-use crate::link::Link;
+use crate::link::{Link, LinkShared};
+use crate::order::{OrderCount, OrderWatch};
 
 /// Frames that a device takes from a link in one turn. The last burst is taken whole.
 const BUDGET: usize = 256;
@@ -20,6 +21,8 @@ const BUDGET: usize = 256;
 struct Station {
     device: Box<dyn Device>,
     ports: Vec<usize>,
+    /// What its links lose is theirs to know.
+    links: Vec<Arc<LinkShared>>,
 }
 
 /// A fabric and its devices.
@@ -29,12 +32,14 @@ pub(crate) struct Segment {
     faults: FaultInjector,
     /// By number; a device that was detached leaves its place.
     stations: Vec<Option<Station>>,
+    /// Watches the order of frames while somebody wants to know.
+    order: Option<OrderWatch>,
 }
 
 impl Segment {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
         let faults = FaultInjector::new(Faults::default());
-        Self { fabric, faults, stations: Vec::new() }
+        Self { fabric, faults, stations: Vec::new(), order: None }
     }
 
     /// Adds a device, whose links lead to these ports of the fabric.
@@ -45,7 +50,8 @@ impl Segment {
         if self.stations.len() <= number {
             self.stations.resize_with(number + 1, || None);
         }
-        self.stations[number] = Some(Station { device, ports });
+        let links = device.links().iter().map(|link| Arc::clone(&link.shared)).collect();
+        self.stations[number] = Some(Station { device, ports, links });
     }
 
     /// Removes a device and gives it back.
@@ -59,6 +65,10 @@ impl Segment {
 
     pub(crate) fn set_faults(&mut self, faults: Faults) {
         self.faults = FaultInjector::new(faults);
+    }
+
+    pub(crate) fn watch_order(&mut self, count: OrderCount) {
+        self.order = Some(OrderWatch::new(count));
     }
 
     pub(crate) fn set_vlans(&mut self, port: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
@@ -85,29 +95,39 @@ impl Segment {
     /// Does everything that is due by `now_ps`, and adds the payload that arrived to
     /// `carried_bytes`. False when there was nothing.
     pub(crate) fn turn(&mut self, now_ps: u64, carried_bytes: &mut usize) -> bool {
-        let Self { fabric, faults, stations } = self;
+        let Self { fabric, faults, stations, order } = self;
+        order.take_if(|watch| !watch.is_wanted());
         let mut any = false;
-        for Station { device, ports } in stations.iter_mut().flatten() {
+        for Station { device, ports, links } in stations.iter_mut().flatten() {
             device.refresh(&mut |link, state: &Link| {
                 fabric.set_link(ports[link], state.rate(), state.shared.is_up());
             });
-            any |= device.transmit(now_ps, &mut into(fabric.as_mut(), faults, ports));
+            any |= device.transmit(now_ps, &mut into(fabric.as_mut(), faults, ports, links));
         }
         any |= fabric.forward(now_ps);
-        for Station { device, ports } in stations.iter_mut().flatten() {
+        for Station { device, ports, links } in stations.iter_mut().flatten() {
             for (link, port) in ports.iter().enumerate() {
                 let Some(flight) = fabric.to(*port) else { continue };
+                let silent = links[link].is_silent_in();
                 count_dropped(flight, &device.links()[link]);
                 let mut frames = 0;
                 while frames < BUDGET {
                     let Some((at_ps, burst)) = flight.arrived(now_ps) else { break };
                     frames += burst.frames();
+                    if silent {
+                        links[link].counters.rx_lost.add(burst.frames() as u64);
+                        any = true;
+                        continue;
+                    }
+                    if let Some(watch) = order {
+                        watch.arrived(&burst);
+                    }
                     *carried_bytes += burst.tail().len();
                     device.receive(link, burst, at_ps, now_ps);
                     any = true;
                 }
             }
-            any |= device.poll(now_ps, &mut into(fabric.as_mut(), faults, ports));
+            any |= device.poll(now_ps, &mut into(fabric.as_mut(), faults, ports, links));
         }
         any
     }
@@ -117,7 +137,7 @@ impl Segment {
         let Self { fabric, stations, .. } = self;
         let mut due_ps = None;
         let mut sooner = |other: Option<u64>| due_ps = earlier(due_ps, other);
-        for Station { device, ports } in stations.iter_mut().flatten() {
+        for Station { device, ports, .. } in stations.iter_mut().flatten() {
             sooner(device.due_ps(now_ps));
             for (link, port) in ports.iter().enumerate() {
                 if let Some(flight) = fabric.to(*port) {
@@ -128,7 +148,7 @@ impl Segment {
         // a host sees forwarded frames with its next interrupt, and not before
         sooner(fabric.due_ps(&|flight| {
             let stations = stations.iter().flatten();
-            let links = stations.flat_map(|Station { device, ports }| {
+            let links = stations.flat_map(|Station { device, ports, .. }| {
                 (0..ports.len()).filter_map(|link| device.arrival_due_ps(link, flight))
             });
             links.min()
@@ -158,8 +178,13 @@ fn into<'a>(
     fabric: &'a mut dyn Fabric,
     faults: &'a mut FaultInjector,
     ports: &'a [usize],
+    links: &'a [Arc<LinkShared>],
 ) -> impl FnMut(usize, Burst, u64) + 'a {
     move |link, burst, at_ps| {
+        if links[link].is_silent_out() {
+            links[link].counters.tx_lost.add(burst.frames() as u64);
+            return;
+        }
         faults.pass(burst, |burst, later_ps| fabric.enter(ports[link], burst, at_ps + later_ps));
     }
 }

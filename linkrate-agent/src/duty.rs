@@ -132,6 +132,7 @@ mod tests {
             nonce: 1,
             seed: 1,
             shared_cpus: false,
+            record: None,
         };
         let listen = ListenSpec {
             workload: Workload::default(),
@@ -141,6 +142,7 @@ mod tests {
             nonce: 1,
             seed: 1,
             shared_cpus: false,
+            record: None,
         };
         let cpus = linkrate_terms::CpuSet::default();
         for request in [

@@ -5,6 +5,8 @@
 //! when it is told to stop. A flow that ends for another reason is broken, and reports the reason.
 //!
 //! - [`stream`]: TCP bulk data, sending and receiving
+//! - [`verified`], [`record`]: the same for a run with an event: every byte is verified, and every
+//!   gap is seen
 //! - [`transact`]: request/response on connections that stay open
 //! - [`single`]: one connection for each transaction
 //! - [`datagram`]: UDP streams and transactions
@@ -16,12 +18,14 @@
 pub mod arrivals;
 pub mod datagram;
 pub mod preamble;
+pub mod record;
 pub mod send_path;
 pub mod single;
 pub mod sizes;
 pub mod strangers;
 pub mod stream;
 pub mod transact;
+pub mod verified;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -44,6 +48,8 @@ pub struct Control {
     stop: AtomicBool,
     recording: AtomicBool,
     window_closed: AtomicBool,
+    /// When the window opens and its event comes, for records.
+    pub moments: record::Moments,
 }
 
 impl Control {
@@ -173,6 +179,8 @@ pub struct Flow {
     pub socket: Option<Arc<OwnedFd>>,
     /// Whether it sends bulk data, so that the sender times of TCP_INFO are meaningful.
     pub sends: bool,
+    /// What it receives over time, in a run with an event.
+    pub record: Option<Arc<record::Record>>,
     thread: JoinHandle<(io::Result<()>, Histogram<u64>)>,
 }
 
@@ -207,7 +215,7 @@ impl Flow {
             (ended, context.latency)
         })?;
         let thread_id = id_receiver.recv().map_err(io::Error::other)?;
-        Ok(Self { name, counters, thread_id, socket, sends, thread })
+        Ok(Self { name, counters, thread_id, socket, sends, record: None, thread })
     }
 
     /// Whether the flow has ended; before the end of the run this means that it is broken.

@@ -175,6 +175,7 @@ impl<'a> Meters<'a> {
             zerocopy_copied: after.zerocopy_copied - before.zerocopy_copied,
             zerocopy_completed: after.zerocopy_completed - before.zerocopy_completed,
             profile: None,
+            record: None,
             broken,
         }
     }
@@ -239,6 +240,7 @@ fn sender_times(
             rwnd_limited_unqueued_us: Some(if queued { 0 } else { rwnd_limited_us }),
             sndbuf_limited_us: b.sndbuf_limited_us.saturating_sub(a.sndbuf_limited_us),
             retransmits: u64::from(b.total_retrans.saturating_sub(a.total_retrans)),
+            resent_bytes: b.resent_bytes.saturating_sub(a.resent_bytes),
             ..SenderTimes::default()
         })
     })

@@ -20,13 +20,14 @@ use linkrate_terms::profile::Profile;
 use linkrate_terms::{BitRate, CpuMeter, CpuSet, InterfaceKnobs, SocketKnobs, Workload};
 use serde::{Deserialize, Serialize};
 
+use crate::flow::record::{RecordReport, RecordSpec};
 use crate::framing::write_frame;
 
 pub use decode::{DecodeError, bounds, decode_reply, decode_request};
 pub use text::cleaned;
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// The number of [`Request::Hello`] and its reply, which are sent without a number: two versions
 /// can so refuse each other whatever their other messages look like.
@@ -247,6 +248,9 @@ pub struct ListenSpec {
     pub seed: u64,
     /// Whether both ends run on the same CPUs, so that streams take turns.
     pub shared_cpus: bool,
+    /// For a run with an event: every byte is verified, and receivers keep records.
+    #[serde(default)]
+    pub record: Option<RecordSpec>,
 }
 
 fn one() -> u32 {
@@ -274,6 +278,9 @@ pub struct ConnectSpec {
     pub seed: u64,
     /// As in [`ListenSpec`].
     pub shared_cpus: bool,
+    /// As in [`ListenSpec`].
+    #[serde(default)]
+    pub record: Option<RecordSpec>,
 }
 
 /// A measurement between two times.
@@ -294,6 +301,9 @@ pub struct MeasureSpec {
     /// Process ids of the agents of this run on this machine, which are not other programs.
     #[serde(default)]
     pub agents: Vec<u32>,
+    /// When the event of the run comes, ns; records tell gaps before it from those after it.
+    #[serde(default)]
+    pub event_ns: Option<u64>,
 }
 
 /// A reply of an agent.
@@ -473,6 +483,9 @@ pub struct WindowReport {
     /// The profile of the CPUs, if it was requested.
     #[serde(default)]
     pub profile: Option<Box<Profile>>,
+    /// The records of the flows, in a run with an event.
+    #[serde(default)]
+    pub record: Option<Box<RecordReport>>,
     /// Why a flow broke, if one did before the window closed.
     pub broken: Option<String>,
 }

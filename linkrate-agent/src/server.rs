@@ -353,6 +353,9 @@ impl Agent<'_> {
             (None, true) => return Err(refusal("profile requested before prepare-profile")),
             (_, false) => None,
         };
+        if let (Some(control), Some(event_ns)) = (control, spec.event_ns) {
+            control.moments.set(spec.start_ns, event_ns);
+        }
         self.sleep_until(spec.start_ns)?;
         let opened = meters.open()?;
         if let Some(control) = control {
@@ -370,6 +373,8 @@ impl Agent<'_> {
         }
         let closed = meters.close()?;
         let mut report = meters.report(&opened, &closed, broken);
+        let session = self.session.as_ref().filter(|_| spec.event_ns.is_some());
+        report.record = session.map(|session| Box::new(session.record(spec.end_ns)));
         report.senders.buffer_looks = buffers.looks;
         report.senders.buffer_full_looks = buffers.full;
         if let Some(sampling) = sampling {

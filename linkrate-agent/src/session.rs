@@ -14,9 +14,11 @@ use linkrate_terms::{Direction, MessageSize, Protocol, Workload};
 
 use crate::flow::arrivals::{Connection, accept_all};
 use crate::flow::preamble::{ClientRole, Preamble};
+use crate::flow::record::{Record, RecordReport, RecordSpec};
 use crate::flow::sizes::{ConnectionSizes, Sizes};
 use crate::flow::strangers::Guard;
 use crate::flow::transact::Exchange;
+use crate::flow::verified::{self, Pattern};
 use crate::flow::{Control, Flow, GLANCE, datagram, latency_histogram, single, stream, transact};
 use crate::protocol::{ConnectSpec, Ends, Finished, FlowFacts, ListenSpec};
 use crate::sockets;
@@ -38,6 +40,8 @@ pub struct Session {
     expected: usize,
     guard: Guard,
     arrivals: Option<Receiver<io::Result<Connection>>>,
+    /// What verified streams carry; computed with the first of them.
+    pattern: Option<Arc<Pattern>>,
 }
 
 /// Parameters of all flows of a run.
@@ -45,6 +49,13 @@ pub struct Session {
 struct Run {
     seed: u64,
     shared_cpus: bool,
+    record: Option<RecordSpec>,
+}
+
+/// One end of a verified stream.
+enum Verified {
+    Sends(Sizes),
+    Receives(RecordSpec, stream::Taking),
 }
 
 /// The roles of clients in a workload; bidirectional streams have one connection for each
@@ -78,6 +89,7 @@ impl Session {
             expected,
             guard: Guard::default(),
             arrivals: None,
+            pattern: None,
         }
     }
 
@@ -167,7 +179,7 @@ impl Session {
     /// `TimedOut` with the number of flows that arrived, or the error of a connection.
     pub fn await_flows(&mut self, spec: &ListenSpec) -> io::Result<FlowFacts> {
         let Some(arrivals) = self.arrivals.take() else { return Ok(self.facts.clone()) };
-        let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus };
+        let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus, record: spec.record };
         let deadline = Instant::now() + ARRIVAL;
         while self.flows.len() < self.expected {
             let patience = deadline.saturating_duration_since(Instant::now());
@@ -191,7 +203,7 @@ impl Session {
     /// ten seconds.
     pub fn connect(spec: &ConnectSpec) -> io::Result<Self> {
         let workload = &spec.workload;
-        let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus };
+        let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus, record: spec.record };
         let mut session = Self::new(workload.flows(1) as usize);
         let deadline = Instant::now() + ARRIVAL;
         let from = source(spec);
@@ -291,6 +303,15 @@ impl Session {
             ClientRole::Receives => !client,
         };
         let sizes = |size: MessageSize| Sizes::new(size, seed);
+        if let Some(record) = run.record.filter(|_| workload.kind == Protocol::Stream) {
+            let role = match sends {
+                true => Verified::Sends(sizes(workload.message)),
+                false => Verified::Receives(record, stream::Taking::of(client, shared_cpus)),
+            };
+            let flow = self.verified_flow(&number, socket, role)?;
+            self.flows.push(flow);
+            return Ok(());
+        }
         let flow = match (preamble.role, udp) {
             (ClientRole::Requests, false) if client => {
                 let exchange = exchange(&workload, seed);
@@ -339,6 +360,46 @@ impl Session {
         };
         self.flows.push(flow?);
         Ok(())
+    }
+
+    /// Creates a flow whose payload is verified at its receiver.
+    fn verified_flow(
+        &mut self,
+        number: &str,
+        socket: Arc<OwnedFd>,
+        role: Verified,
+    ) -> io::Result<Flow> {
+        let pattern = Arc::clone(self.pattern.get_or_insert_with(Arc::default));
+        let (control, shared) = (&self.control, Some(Arc::clone(&socket)));
+        match role {
+            Verified::Sends(sizes) => {
+                Flow::spawn(format!("send {number}"), control, shared, true, move |flow| {
+                    verified::transmit(flow, &socket, &pattern, sizes)
+                })
+            }
+            Verified::Receives(spec, taking) => {
+                let record = Arc::new(Record::new(spec));
+                let kept = Some(Arc::clone(&record));
+                let name = format!("receive {number}");
+                let mut flow = Flow::spawn(name, control, shared, false, move |flow| {
+                    verified::receive(flow, &socket, &pattern, &record, taking)
+                })?;
+                flow.record = kept;
+                Ok(flow)
+            }
+        }
+    }
+
+    /// What the records of the flows say of a window that closed at `closes_ns`.
+    pub fn record(&self, closes_ns: u64) -> RecordReport {
+        let mut report = RecordReport::default();
+        for flow in &self.flows {
+            let Some(record) = &flow.record else { continue };
+            record.add_to(&mut report.received);
+            report.slot_us = record.slot_us();
+            report.flows.push(record.report(&flow.name, &self.control.moments, closes_ns));
+        }
+        report
     }
 
     /// The reason why a flow broke, if one ended before it was told to.

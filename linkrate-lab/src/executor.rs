@@ -1,6 +1,7 @@
 //! Runs on hosts: knobs are set, flows connect, all hosts count over one window, and the checks
 //! after it decide whether the run counts.
 
+pub(crate) mod event;
 mod facts;
 #[cfg(any(test, fuzzing))]
 pub mod scripted;
@@ -26,6 +27,7 @@ use crate::profile::{self, Crew};
 use crate::recheck::{self, Begun};
 use crate::testbed::{Host, Testbed};
 
+use event::Missed;
 use window::Windows;
 
 /// A lab: a testbed that is built anew when a run has lost it.
@@ -186,8 +188,11 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             host.order(&Request::Begin).map_err(measured)?;
         }
     }
-    let Windows { sut, clients: far_ends, adapter, unsteady_flows, seen: windows } =
-        window::measure(testbed, spec, clients).map_err(measured)?;
+    let Windows { sut, clients: far_ends, adapter, event, unsteady_flows, seen: windows } =
+        window::measure(testbed, spec, clients).map_err(|missed| match missed {
+            Missed::Agent(error) => measured(error),
+            Missed::Fault(error) => failure(Stage::Measure, error),
+        })?;
     let (mut latency, mut strangers) = (Vec::new(), Strangers::default());
     let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
     if workload.is_some() {
@@ -221,6 +226,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         flows,
         interface: begun.knobs,
         adapter,
+        event: spec.event.zip(event),
         links: begun.links,
         unsteady_flows,
         shared_cpus: testbed.placement.is_shared(),

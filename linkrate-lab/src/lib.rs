@@ -25,6 +25,7 @@ pub mod connection;
 pub mod control;
 mod error;
 pub mod executor;
+mod failure;
 pub mod far_end;
 pub mod ground;
 pub mod host;

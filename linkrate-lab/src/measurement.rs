@@ -6,8 +6,10 @@ use linkrate_terms::measurement::{
     AdapterEvidence, CpuUse, Effective, Evidence, Latency, LinkEvidence, SenderTimes, ThreadTime,
     Traffic,
 };
-use linkrate_terms::{InterfaceKnobs, Measurement, SocketKnobs, Workload};
+use linkrate_terms::{Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
+use crate::executor::event::Seen;
+use crate::failure;
 use crate::far_end::{FarEndReport, TrafficReport, agents};
 
 /// All reports of one run.
@@ -25,6 +27,8 @@ pub struct Reports {
     pub interface: InterfaceKnobs,
     /// Counters of virtual adapters.
     pub adapter: Option<AdapterEvidence>,
+    /// The event of the run, and what the controller saw of it.
+    pub(crate) event: Option<(Event, Seen)>,
     /// The links of existing interfaces.
     pub links: Vec<LinkEvidence>,
     /// Flows that did not move steadily when the window opened.
@@ -54,6 +58,9 @@ pub fn of_reports(
     sut_cpu.shared = reports.shared_cpus;
     client_cpu.shared = reports.shared_cpus;
     let remarks = remarks(workload, &reports);
+    let failure = reports.event.clone().map(|(event, seen)| {
+        Box::new(failure::of_reports(event, seen, agents(&reports.sut, &reports.clients)))
+    });
     let facts = reports.flows.clone().unwrap_or_default();
     let known: Vec<_> = reports.clients.iter().map(FarEndReport::everything).collect();
     let client_senders =
@@ -85,6 +92,7 @@ pub fn of_reports(
             unsteady_flows: reports.unsteady_flows,
         },
         profile: reports.sut.profile,
+        failure,
         remarks,
     }
 }
@@ -231,6 +239,7 @@ mod tests {
             zerocopy_copied: 0,
             zerocopy_completed: 0,
             profile: None,
+            record: None,
             broken: None,
         }
     }
@@ -250,6 +259,7 @@ mod tests {
             flows: None,
             interface: InterfaceKnobs::default(),
             adapter: None,
+            event: None,
             links: Vec::new(),
             unsteady_flows: 2,
             shared_cpus: false,

@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("request-response", fixture::request_response()),
         ("single", fixture::single()),
         ("adapter", fixture::adapter()),
+        ("failed", fixture::failed()),
         ("hostile", fixture::hostile()),
     ] {
         let to = directory.join(name);

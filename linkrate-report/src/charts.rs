@@ -5,6 +5,7 @@
 //! - [`rows`]: charts of rows: names on the left, figures on the right
 //! - [`changes`]: effects and published figures as points with intervals, one row each
 //! - [`stacks`]: shares of a whole, one bar a row
+//! - [`timeline`]: rates over time, with moments
 //! - [`scale`]: ticks at round values, on linear and logarithmic axes
 //! - [`ink`]: colours, patterns, markers and text
 //!
@@ -22,6 +23,7 @@ pub mod panel;
 pub mod rows;
 pub mod scale;
 pub mod stacks;
+pub mod timeline;
 
 /// A drawing: the SVG element and its size in pixels.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use linkrate_study::analysis::adapter;
 use linkrate_study::keys::kind_name;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_terms::failure::Failure;
 use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, ThreadTime};
 use linkrate_terms::{Direction, Measurement, RunSpec, Task, Workload};
@@ -293,6 +294,31 @@ const INTERFACE: &[Column<Measurement>] = &[
     ("remarks", |run| Some(run.remarks.join(" ")).filter(|remarks| !remarks.is_empty())),
 ];
 
+/// What the event showed; empty for runs without an event. Times are from the fault, except `event_at_ns`
+/// and `event_recovered_ns`, which are from the opening of the window.
+const FAILURE: &[Column<Measurement>] = &[
+    ("event", |run| failed(run).map(|of| of.event.fault.word().to_owned())),
+    ("event_port", |run| failed(run).map(|of| of.port.clone())),
+    ("event_at_ns", |run| failed(run).and_then(|of| text(of.at_ns))),
+    ("event_recovered_ns", |run| failed(run)?.recovered_ns.and_then(text)),
+    ("host_detected_ns", |run| failed(run)?.host_detected_ns.and_then(text)),
+    ("switch_detected_ns", |run| failed(run)?.switch_detected_ns.and_then(text)),
+    ("gap_ns", |run| text(failed(run)?.gap_ns)),
+    ("flow_gap_ns", |run| failed(run)?.flows.iter().map(|flow| flow.gap_ns).max().and_then(text)),
+    ("gap_before_ns", |run| text(failed(run)?.gap_before_ns)),
+    ("restored_ns", |run| failed(run)?.restored_ns.and_then(text)),
+    ("rate_before_bit_per_s", |run| figure(failed(run)?.rate_before)),
+    ("frames_lost", |run| text(failed(run)?.frames_lost)),
+    ("frames_reordered", |run| text(failed(run)?.frames_reordered)),
+    ("resent_bytes", |run| text(failed(run)?.resent_bytes)),
+    ("verified_bytes", |run| text(failed(run)?.verified_bytes)),
+    ("wrong_bytes", |run| text(failed(run)?.wrong_bytes)),
+];
+
+fn failed(run: &Measurement) -> Option<&Failure> {
+    run.failure.as_deref()
+}
+
 /// What a measured run must be for a group of columns to mean something.
 type Applies = fn(&Task) -> bool;
 
@@ -331,6 +357,7 @@ const MEASURED: &[(Group, Applies)] = &[
     (Group::Knobs, |_| true),
     (Group::Measured(ADAPTER), |_| true),
     (Group::Measured(SOCKETS), |task| matches!(task, Task::Workload(_))),
+    (Group::Measured(FAILURE), |_| true),
     (Group::Measured(INTERFACE), |_| true),
 ];
 

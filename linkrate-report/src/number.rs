@@ -91,6 +91,13 @@ impl Scale {
             Unit::TransactionsPerSecond => scale(1.0, "transactions/s"),
             Unit::Percent => scale(1.0, "%"),
             Unit::Nanoseconds => scale(1.0, "ns"),
+            Unit::Frames => scale(1.0, "frames"),
+            Unit::Bytes => match largest.abs() {
+                bytes if bytes >= 999.5e6 => scale(1e9, "GB"),
+                bytes if bytes >= 999.5e3 => scale(1e6, "MB"),
+                bytes if bytes >= 999.5 => scale(1e3, "kB"),
+                _ => scale(1.0, "B"),
+            },
             Unit::Ratio => scale(1.0, ""),
         }
     }
@@ -185,6 +192,22 @@ pub fn ends(quantity: &Quantity) -> Option<String> {
     let places = places(quantity.unit, quantity.interval.mean / scale.divisor, digits);
     let end = |value: f64| fixed(value / scale.divisor, places, digits);
     Some(format!("{} to {} {}", end(low), end(high), scale.unit))
+}
+
+/// The mean with the unit that suits it, and counts as whole numbers: `1.98 s`, `1,204`, `3.1 MB`.
+pub fn plain(quantity: &Quantity) -> String {
+    match quantity.unit {
+        Unit::Nanoseconds => duration(quantity.interval.mean),
+        Unit::Frames => grouped(quantity.interval.mean.round()),
+        Unit::Bytes => amount(quantity.interval.mean),
+        _ => mean(quantity),
+    }
+}
+
+/// Bytes in the unit that suits them: `3.10 MB`.
+pub fn amount(bytes: f64) -> String {
+    let scale = Scale::of(Unit::Bytes, bytes);
+    format!("{} {}", significant(bytes / scale.divisor, 3), scale.unit)
 }
 
 /// Nanoseconds in the unit that suits them: `21.3 µs`.

@@ -5,6 +5,7 @@
 //! - [`steps`]: effects of one step put into words, for both
 //! - [`cell_figures`]: figures of cells: bars, scaling, sweeps, latency
 //! - [`effect_figures`]: figures of effects, published figures and CPU time
+//! - [`failure`]: what a failure cost, and rates over time
 //! - [`tables`]: the tables
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
@@ -23,6 +24,7 @@ use crate::{ReportError, number, words};
 pub mod advice;
 pub mod cell_figures;
 pub mod effect_figures;
+pub mod failure;
 pub mod figure;
 pub mod highlights;
 pub mod method;
@@ -128,6 +130,10 @@ pub struct Paper<'a> {
     pub published_figures: Vec<Figure>,
     /// The same as a table.
     pub published: Option<Numbered>,
+    /// Rates over time, with the events.
+    pub failure_figures: Vec<Figure>,
+    /// What failures cost.
+    pub failure: Option<Numbered>,
     /// Where the CPU time went.
     pub attribution_figure: Option<Figure>,
     /// The same as a table.
@@ -201,6 +207,8 @@ impl<'a> Paper<'a> {
             claimed: tables::effects(results, true).map(numbered),
             published_figures: effect_figures::published(results)?,
             published: tables::published(results).map(numbered),
+            failure_figures: failure::figures(results)?,
+            failure: failure::table(results).map(numbered),
             attribution_figure: effect_figures::attribution(results)?,
             attribution: tables::attribution(results).into_iter().map(numbered).collect(),
             cells: tables::cells(results).into_iter().map(numbered).collect(),
@@ -230,6 +238,7 @@ impl<'a> Paper<'a> {
             .iter_mut()
             .chain(&mut self.effect_figures)
             .chain(&mut self.published_figures)
+            .chain(&mut self.failure_figures)
             .chain(&mut self.attribution_figure)
             .chain(&mut self.testbed)
     }
@@ -238,6 +247,7 @@ impl<'a> Paper<'a> {
         self.claimed
             .iter_mut()
             .chain(&mut self.published)
+            .chain(&mut self.failure)
             .chain(&mut self.attribution)
             .chain(&mut self.cells)
             .chain(&mut self.not_shown)

@@ -12,6 +12,7 @@ use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
 use crate::{number, words};
 
 mod attribution;
+mod failure;
 
 pub use crate::layout::Style;
 
@@ -38,6 +39,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     if !transactional.is_empty() {
         sections.push(page.cells(&transactional, true));
     }
+    sections.extend(page.failure());
     if !results.effects.is_empty() {
         sections.push(page.effects());
     }
@@ -66,6 +68,7 @@ struct Page<'a> {
 }
 
 /// One column of a table of cells, before it is laid out.
+#[derive(Clone)]
 struct Column {
     header: &'static str,
     right: bool,
@@ -241,6 +244,10 @@ impl Page<'_> {
         if results.cells.iter().any(|cell| cell.attribution.is_some()) {
             let text = "shares of the SUT's CPUs in per cent, by samples";
             table.add_row(["profile".to_owned(), text.to_owned()]);
+        }
+        let failures = words::failure::cells(results);
+        if !failures.is_empty() {
+            table.add_row(["failure".to_owned(), clean(&words::failure::note(&failures))]);
         }
         if let Some(background) = &results.background_cpu {
             let figure = number::with_margin(background);

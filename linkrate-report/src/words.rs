@@ -1,5 +1,7 @@
 //! Effects, reasons and counts in words.
 
+pub mod failure;
+
 use linkrate_study::levels::Level;
 use linkrate_study::names;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
@@ -185,6 +187,14 @@ pub fn has_intervals(results: &StudyResults) -> bool {
 /// `1 run`, `5 runs`.
 pub fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+/// Items one after the other, or `none` where there are none.
+pub fn listed_or(items: Vec<String>, none: &str) -> String {
+    match items.is_empty() {
+        true => none.to_owned(),
+        false => items.join(", "),
+    }
 }
 
 /// The text with its first letter as a capital.

@@ -9,6 +9,7 @@
 //! - [`measures`]: the figures of one run, and of the runs of one cell
 //! - [`shares`]: the evidence behind a cell's verdict
 //! - [`effects`]: which levels are compared, and how they compare
+//! - [`failure`]: what the event of a cell cost
 //! - [`watched`]: the figures of the stop rule
 //! - [`warnings`]: facts that limit the trust in figures
 
@@ -24,6 +25,7 @@ use crate::verdict;
 
 pub mod adapter;
 pub mod effects;
+pub mod failure;
 pub mod limit;
 pub mod measures;
 pub mod published;
@@ -143,6 +145,11 @@ fn cell_result(
         latency: measures::latency(of_cell),
         evidence: measures::evidence(of_cell),
         attribution: attribution::of_runs(of_cell.iter().filter_map(|run| run.measurement())),
+        failure: failure::of_runs(
+            &cell.spec,
+            of_cell.iter().filter_map(|run| run.measurement()),
+            level,
+        ),
         verdict: verdict::judge(&shares::of_runs(of_cell.iter().copied(), study.testbed.scale)),
     }
 }

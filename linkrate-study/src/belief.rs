@@ -7,6 +7,7 @@
 //!
 //! - [`programs`]: other programs on the CPUs
 //! - [`observed`]: threads, knobs, link rates, clocks and windows beside the expected ones
+//! - `event`: the event of a run at its moment, and every byte of the streams in its place
 //! - `sockets`: socket options beside the requested ones
 //! - [`counters`]: the run's counters against each other
 //! - [`merging`]: LRO that was on and merged nothing
@@ -18,6 +19,7 @@ use crate::executor::{RunFailure, Stage};
 
 pub mod contradictions;
 pub mod counters;
+mod event;
 pub mod merging;
 pub mod observed;
 pub mod programs;
@@ -83,6 +85,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     observed.check(spec.window)?;
     sockets::check(spec, measured)?;
     traffic(spec, measured)?;
+    event::check(spec, measured)?;
     programs::check(&measured.sut_cpu)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use linkrate_terms::failure::{Failure, Timeline};
 use linkrate_terms::measurement::{
     AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts,
     PortEvidence, SenderTimes, ThreadTime, Traffic,
 };
 use linkrate_terms::spec::Task;
 use linkrate_terms::{
-    CpuSet, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, TestbedSpec, Workload,
+    CpuSet, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, TestbedSpec,
+    Workload,
 };
 
 use crate::executor::{RunFailure, Stage};
@@ -32,6 +34,7 @@ pub(crate) fn ladder() -> Study {
             warm_up: Duration::from_millis(300),
             window: Duration::from_secs(2),
             profile: false,
+            event: None,
             seed: 0,
         },
     });
@@ -77,6 +80,34 @@ pub(crate) fn stream(bits_per_second: f64, busy: f64) -> Measurement {
         ..Traffic::default()
     };
     measurement(traffic, busy)
+}
+
+/// What a silent fault of a second showed.
+pub(crate) fn failure() -> Failure {
+    const MS: u64 = 1_000_000;
+    Failure {
+        event: Event {
+            fault: Fault::Silent,
+            at: Duration::from_millis(500),
+            recover: Some(Duration::from_millis(1500)),
+        },
+        port: "eth0".to_owned(),
+        at_ns: 501 * MS,
+        recovered_ns: Some(1500 * MS),
+        host_detected_ns: None,
+        switch_detected_ns: None,
+        gap_ns: 0,
+        flows: Vec::new(),
+        gap_before_ns: 0,
+        restored_ns: None,
+        rate_before: 1e9,
+        frames_lost: 900,
+        frames_reordered: 0,
+        resent_bytes: 1 << 20,
+        verified_bytes: 1 << 30,
+        wrong_bytes: 0,
+        timeline: Timeline::default(),
+    }
 }
 
 /// Nothing flowed.
@@ -139,6 +170,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             unsteady_flows: 0,
         },
         profile: None,
+        failure: None,
         remarks: Vec::new(),
     }
 }

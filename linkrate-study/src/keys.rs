@@ -6,19 +6,22 @@
 //! keys that an adapter does not have.
 
 mod combination;
+mod event;
 mod port;
 mod table;
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use linkrate_terms::knobs::{self, Knob, Unit};
 use linkrate_terms::nearest::nearest;
-use linkrate_terms::units::UnitError;
+use linkrate_terms::units::{UnitError, format_duration, parse_duration};
 use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
 
 use crate::levels::Level;
 
 pub use combination::{Combination, check, is_used, kind_name};
+pub use event::EventRequest;
 pub use port::{MAX_CLIENTS, misplaced};
 pub use table::KEYS;
 
@@ -39,6 +42,8 @@ pub struct Setup {
     pub clients: u32,
     /// Ports that take part; `None` on veth, and before [`settle`](Self::settle).
     pub ports: Option<u32>,
+    /// What fails inside the window.
+    pub event: EventRequest,
     /// A name that changes nothing, so that two cells may have the same settings.
     pub repeat: Option<String>,
 }
@@ -51,6 +56,7 @@ impl Default for Setup {
             socket: SocketKnobs::default(),
             clients: 1,
             ports: None,
+            event: EventRequest::default(),
             repeat: None,
         }
     }
@@ -93,6 +99,15 @@ pub enum Values {
         /// Sets one; `None` for the absent word.
         set: fn(&mut Setup, Option<ByteSize>),
     },
+    /// A length of time in a range (`500 ms`).
+    Time {
+        /// Smallest and largest value.
+        range: (Duration, Duration),
+        /// The word that stands for "no such time" (`never`), if there is one.
+        absent: Option<&'static str>,
+        /// Sets one; `None` for the absent word.
+        set: fn(&mut Setup, Option<Duration>),
+    },
     /// A number of bytes, or a uniform range of them (`128 B to 4 KiB`).
     Message {
         /// Smallest and largest value in bytes.
@@ -115,7 +130,9 @@ impl Values {
             Self::Word(words) => words.iter().map(|(word, _)| *word).collect(),
             Self::Switch(_) => knobs::Values::Switch.words(),
             Self::Knob(knob) => knob.values.words(),
-            Self::Size { absent, .. } => absent.iter().copied().collect(),
+            Self::Size { absent, .. } | Self::Time { absent, .. } => {
+                absent.iter().copied().collect()
+            }
             Self::Count { .. } | Self::Message { .. } | Self::Congestion(_) | Self::Label(_) => {
                 Vec::new()
             }
@@ -134,6 +151,11 @@ impl Values {
             Self::Size { range, absent, .. } => {
                 let size = format!("a size from {}", span(*range));
                 absent.map_or(size.clone(), |word| format!("{size}, or \"{word}\""))
+            }
+            Self::Time { range: (low, high), absent, .. } => {
+                let (low, high) = (format_duration(*low), format_duration(*high));
+                let time = format!("a time such as \"500 ms\", from {low} to {high}");
+                absent.map_or(time.clone(), |word| format!("{time}, or \"{word}\""))
             }
             Self::Message { range, .. } => format!(
                 "a size such as \"32 KiB\" or a range such as \"128 B to 4 KiB\", from {}",
@@ -155,6 +177,8 @@ impl Values {
             Self::Word(_) | Self::Switch(_) => words(),
             Self::Count { .. } => "NUMBER".to_owned(),
             Self::Size { absent: Some(_), .. } => format!("SIZE|{}", words()),
+            Self::Time { absent: Some(_), .. } => format!("TIME|{}", words()),
+            Self::Time { .. } => "TIME".to_owned(),
             Self::Size { .. } | Self::Message { .. } => "SIZE".to_owned(),
             Self::Congestion(_) | Self::Label(_) => "NAME".to_owned(),
         }
@@ -304,6 +328,10 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
             Level::Text(text) if *absent == Some(text.as_str()) => set(setup, None),
             _ => set(setup, Some(size(level, *range, values)?)),
         },
+        Values::Time { range, absent, set } => match level {
+            Level::Text(text) if *absent == Some(text.as_str()) => set(setup, None),
+            _ => set(setup, Some(time(level, *range, values)?)),
+        },
         Values::Message { range, set } => set(setup, message(level, *range, values)?),
         Values::Congestion(set) => {
             let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
@@ -410,6 +438,23 @@ fn size(level: &Level, range: (u64, u64), values: &Values) -> Result<ByteSize, K
     };
     within(size.0, &(range.0..=range.1), || size.to_string(), values)?;
     Ok(size)
+}
+
+fn time(
+    level: &Level,
+    (low, high): (Duration, Duration),
+    values: &Values,
+) -> Result<Duration, KeyError> {
+    let time = match level {
+        Level::Text(text) if text.len() <= LONGEST_TEXT => parse_duration(text)?,
+        _ => return Err(wrong_kind(level, values)),
+    };
+    match (low..=high).contains(&time) {
+        true => Ok(time),
+        false => {
+            Err(KeyError::OutOfRange { given: format_duration(time), expected: values.expected() })
+        }
+    }
 }
 
 fn message(level: &Level, range: (u64, u64), values: &Values) -> Result<MessageSize, KeyError> {

@@ -37,6 +37,12 @@ pub enum Unit {
     /// `ns`, of latencies.
     #[serde(rename = "ns")]
     Nanoseconds,
+    /// `frame`.
+    #[serde(rename = "frame")]
+    Frames,
+    /// `byte`.
+    #[serde(rename = "byte")]
+    Bytes,
     /// `ratio`: one figure over another.
     #[serde(rename = "ratio")]
     Ratio,

@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
+use linkrate_terms::Event;
 use linkrate_terms::units::format_duration;
 use serde::{Deserialize, Serialize};
 
 use crate::levels::Level;
-use crate::schedule::RUN_OVERHEAD;
+use crate::schedule::{RUN_OVERHEAD, after_events};
 use crate::stats::paired::FEWEST_TO_CLAIM;
-use crate::study::{Factor, Method, PART, Study};
+use crate::study::{Cell, Factor, Method, PART, Study};
 
 /// Time for the blocks of a quick run. Building the testbed and writing the report take the rest of
 /// a minute.
@@ -70,22 +71,23 @@ impl Quick {
     }
 
     /// The time of one block, set-up and end of each run included.
-    fn block(&self, method: &Method) -> Duration {
+    fn block(&self, method: &Method, all: &[Cell]) -> Duration {
         let run = self.run.saturating_add(self.warm_up).saturating_add(RUN_OVERHEAD);
         let cells = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
         let idle = match method.idle.is_zero() {
             true => Duration::ZERO,
             false => method.idle.min(IDLE) + RUN_OVERHEAD,
         };
-        run.saturating_mul(cells).saturating_add(idle)
+        let own = self.cells.iter().filter_map(|index| all.get(*index as usize));
+        run.saturating_mul(cells).saturating_add(idle).saturating_add(after_events(own))
     }
 
-    /// Whole blocks that fit the time of a quick run.
+    /// Whole blocks that fit the time of a quick run. `all` are the cells of the study.
     ///
     /// # Errors
     /// [`TooLong`] when they are too few to claim anything.
-    pub fn blocks(&self, method: &Method) -> Result<u32, TooLong> {
-        let block = self.block(method);
+    pub fn blocks(&self, method: &Method, all: &[Cell]) -> Result<u32, TooLong> {
+        let block = self.block(method, all);
         let fitting = QUICK_TIME.as_nanos() / block.as_nanos().max(1);
         let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
         if fitting < FEWEST_TO_CLAIM {
@@ -104,7 +106,7 @@ impl Quick {
 /// [`TooLong`] if the file does not name cells and all of them take too long.
 pub fn form(study: Study) -> Result<Study, TooLong> {
     let quick = study.quick.clone().unwrap_or_else(|| Quick::of_all(&study));
-    let blocks = quick.blocks(&study.method)?;
+    let blocks = quick.blocks(&study.method, &study.cells)?;
     let mut kept = study.clone();
     kept.quick = None;
     kept.method = Method {
@@ -119,6 +121,9 @@ pub fn form(study: Study) -> Result<Study, TooLong> {
     kept.cells =
         quick.cells.iter().filter_map(|index| study.cells.get(*index as usize).cloned()).collect();
     for cell in &mut kept.cells {
+        // at the same part of the window
+        let rescaled = |event: Event| event.rescaled(cell.spec.window, quick.run);
+        cell.spec.event = cell.spec.event.map(rescaled);
         (cell.spec.window, cell.spec.warm_up) = (quick.run, quick.warm_up);
     }
     let has = |factor: &str, level: &Level, part: Option<&str>| {

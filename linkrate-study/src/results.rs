@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use linkrate_terms::measurement::Latency;
 use serde::Serialize;
 
+use crate::analysis::failure::FailureFigures;
 use crate::executor::Facts;
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Quantity, Unit};
@@ -114,6 +115,9 @@ pub struct CellResult {
     /// Where the SUT's CPU time went; absent unless the runs were profiled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
+    /// What the event inside the window cost; absent without an event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureFigures>,
     /// What bound the cell, by direction.
     #[serde(flatten)]
     pub verdict: Verdict,

@@ -329,6 +329,7 @@ impl<'a> Session<'a> {
                     warm_up: Duration::ZERO,
                     window: self.study.method.idle,
                     profile: self.study.method.profile,
+                    event: None,
                     seed: slot.seed,
                 },
             ),

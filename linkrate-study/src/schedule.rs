@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::stats::stop::Rule;
-use crate::study::Study;
+use crate::study::{Cell, Study};
 
 /// One run of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,15 @@ fn below(rng: &mut ChaCha8Rng, bound: u64) -> u64 {
 /// them back, connecting, collecting evidence.
 pub const RUN_OVERHEAD: Duration = Duration::from_millis(200);
 
+/// What a run with an event takes beside that: a port that failed is not used again at once.
+pub const EVENT_OVERHEAD: Duration = Duration::from_millis(800);
+
+/// The time after the runs of cells with an event, all of one block.
+pub(crate) fn after_events<'c>(cells: impl Iterator<Item = &'c Cell>) -> Duration {
+    let events = cells.filter(|cell| cell.spec.event.is_some()).count();
+    EVENT_OVERHEAD.saturating_mul(u32::try_from(events).unwrap_or(u32::MAX))
+}
+
 /// How long a study takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
@@ -108,7 +117,7 @@ pub fn estimate(study: &Study, overhead_per_run: Duration) -> Estimate {
     let cells = u32::try_from(study.cells.len()).unwrap_or(u32::MAX);
     let idle = if method.idle.is_zero() { 0 } else { 1 };
     let run = method.run.saturating_add(method.warm_up).saturating_add(overhead_per_run);
-    let mut block = run.saturating_mul(cells);
+    let mut block = run.saturating_mul(cells).saturating_add(after_events(study.cells.iter()));
     if idle == 1 {
         block = block.saturating_add(method.idle).saturating_add(overhead_per_run);
     }

@@ -23,6 +23,8 @@ pub struct TcpInfo {
     pub rwnd_limited_us: u64,
     /// Part of that time limited by the send buffer, µs.
     pub sndbuf_limited_us: u64,
+    /// Payload that was sent again, bytes; zero before Linux 4.19, which does not tell.
+    pub resent_bytes: u64,
 }
 
 /// Path information of TCP for a connection of any process, in the kernel's units.
@@ -75,7 +77,7 @@ impl PathInfo {
     }
 }
 
-/// `struct tcp_info` of include/uapi/linux/tcp.h up to `tcpi_sndbuf_limited`. Older kernels fill
+/// `struct tcp_info` of include/uapi/linux/tcp.h up to `tcpi_bytes_retrans`. Older kernels fill
 /// a shorter prefix and the rest stays zero; fields of newer kernels are cut off.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -126,6 +128,10 @@ struct RawTcpInfo {
     busy_time: u64,
     rwnd_limited: u64,
     sndbuf_limited: u64,
+    delivered: u32,
+    delivered_ce: u32,
+    bytes_sent: u64,
+    bytes_retrans: u64,
 }
 
 /// Reads TCP_INFO of a TCP socket, tcp(7).
@@ -159,6 +165,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         busy_time_us: raw.busy_time,
         rwnd_limited_us: raw.rwnd_limited,
         sndbuf_limited_us: raw.sndbuf_limited,
+        resent_bytes: raw.bytes_retrans,
     })
 }
 

@@ -42,6 +42,10 @@ const fn microseconds(low: u32, high: u32) -> Values {
     Values::Number { low, high, unit: Unit::Microseconds }
 }
 
+const fn milliseconds(low: u32, high: u32) -> Values {
+    Values::Number { low, high, unit: Unit::Milliseconds }
+}
+
 const fn frames(low: u32, high: u32) -> Values {
     Values::Number { low, high, unit: Unit::Frames }
 }
@@ -133,8 +137,8 @@ knobs! {
         "aggregate" aggregate: u32 = 1;
         Aggregate, number(1, MOST_PORTS), Live, One, "ports of the aggregate";
 
-        /// Which ports of an aggregate carry traffic: those whose link is up, or those that the
-        /// partner has agreed to
+        /// Which ports of an aggregate carry traffic: those whose link is up, those that the
+        /// partner has agreed to, or one alone
         "mode" mode: AggregateMode = AggregateMode::Manual;
         Aggregate, Values::Words(AggregateMode::WORDS), Live, One, "mode";
 
@@ -149,6 +153,36 @@ knobs! {
         /// How often the partner is to send LACPDUs: each second, or every 30 seconds
         "lacp-rate" lacp_rate: LacpRate = LacpRate::Fast;
         Aggregate, Values::Words(LacpRate::WORDS), Live, One, "LACP rate";
+
+        // 802.1AX-2020, 6.3.2: the lower value has the higher priority
+        /// Priority of the host in LACP; the end with the lower value chooses the active ports
+        "system-priority" system_priority: u16 = 0x8000;
+        Aggregate, number(0, 65_535), Live, One, "system priority";
+
+        /// Most ports that carry traffic with LACP, others stand by; 0 is all
+        "most-active" most_active: u32 = 0;
+        Aggregate, number(0, MOST_PORTS), Live, One, "most active ports";
+
+        /// The port that LACP with most-active and failover choose before the others, by number
+        "preferred-port" preferred_port: u32 = 0;
+        Aggregate, number(0, MOST_PORTS - 1), Live, One, "preferred port";
+
+        /// Failover returns to the preferred port when it works again
+        "revert" revert: bool = false;
+        Aggregate, Values::Switch, Live, One, "return to the preferred port";
+
+        // HP Auto Port Aggregation: a poll each 10 s, dead count 3
+        /// Time between two polls of a failover group, in milliseconds
+        "poll-interval" poll_interval: u32 = 10_000;
+        Aggregate, milliseconds(10, 60_000), Live, One, "poll interval";
+
+        /// Polls that a port of a failover group may miss before another one takes its place
+        "dead-count" dead_count: u32 = 3;
+        Aggregate, number(1, 100), Live, One, "dead count";
+
+        /// BFD on each link of an aggregate (RFC 7130), which finds silent failures within 150 ms
+        "bfd" bfd: bool = false;
+        Aggregate, Values::Switch, Live, One, "BFD";
 
         /// TSO on an aggregate, which switches it off by itself otherwise
         "aggregate-tso" aggregate_tso: bool = false;

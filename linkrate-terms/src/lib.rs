@@ -25,6 +25,8 @@
 pub mod aggregate;
 pub mod clean;
 pub mod cpus;
+pub mod event;
+pub mod failure;
 pub mod interfaces;
 pub mod knobs;
 pub mod lab;
@@ -38,6 +40,7 @@ pub mod units;
 pub mod workload;
 
 pub use cpus::CpuSet;
+pub use event::{Event, Fault};
 pub use interfaces::{FarEnd, Interfaces};
 pub use knobs::{
     AggregateKnobs, Balance, InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering,

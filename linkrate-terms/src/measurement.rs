@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
+use crate::failure::Failure;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
 use crate::units::BitRate;
@@ -34,6 +35,9 @@ pub struct Measurement {
     /// The profile of the SUT's CPUs; absent unless the run was profiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Box<Profile>>,
+    /// What the event of the run showed; absent without an event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Box<Failure>>,
     /// Remarks that a reader of the result needs, as full sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
@@ -506,6 +510,9 @@ pub struct SenderTimes {
     pub sndbuf_limited_us: u64,
     /// Retransmitted segments.
     pub retransmits: u64,
+    /// Payload that was sent again, bytes; zero in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resent_bytes: u64,
     /// Looks at the send buffers within the window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_looks: u64,
@@ -541,6 +548,7 @@ impl SenderTimes {
             rwnd_limited_unqueued_us: unqueued,
             sndbuf_limited_us: times(self.sndbuf_limited_us, other.sndbuf_limited_us),
             retransmits: times(self.retransmits, other.retransmits),
+            resent_bytes: times(self.resent_bytes, other.resent_bytes),
             buffer_looks: times(self.buffer_looks, other.buffer_looks),
             buffer_full_looks: times(self.buffer_full_looks, other.buffer_full_looks),
         }

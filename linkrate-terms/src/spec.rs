@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
+use crate::event::Event;
 use crate::interfaces::Interfaces;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::model::Model;
@@ -43,6 +44,9 @@ pub struct RunSpec {
     /// Whether the SUT's CPUs are sampled for a profile, which costs CPU time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub profile: bool,
+    /// What fails inside the window, and when; the run then keeps a record over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<Event>,
     /// Seed for random choices inside the run (message sizes); each run has its own.
     pub seed: u64,
 }

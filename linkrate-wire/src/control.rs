@@ -66,12 +66,29 @@ impl<'a> Control<'a> {
     }
 }
 
+/// Whether a frame is a message about the link itself, by its first bytes: a slow protocol, or
+/// micro-BFD. It is for the other end of the link, has no tag, and no switch passes it on.
+#[must_use]
+pub fn is_of_the_link(head: &[u8]) -> bool {
+    matches!(destination(head), Some(slow::GROUP | bfd::GROUP))
+}
+
 /// Whether a frame is a message about the link itself or about the aggregate that the link belongs to,
-/// by its first bytes: a slow protocol, or micro-BFD. Such a frame is for the other end of the link, and never for
-/// the programs of a host.
+/// by its first bytes: [one of the link](is_of_the_link), or a poll of a failover group. Such a frame
+/// is never for the programs of a host.
 #[must_use]
 pub fn is_of_aggregates(head: &[u8]) -> bool {
-    matches!(destination(head), Some(slow::GROUP | bfd::GROUP))
+    matches!(destination(head), Some(slow::GROUP | bfd::GROUP | lan_monitor::GROUP))
+}
+
+/// Whether a frame asks its receiver whether the frames before it have arrived (IEEE 802.1AX, 6.5). It
+/// must overtake none of them.
+#[must_use]
+pub fn is_marker(frame: &[u8]) -> bool {
+    let control = Headers::parse(frame).and_then(|headers| Control::of(frame, &headers));
+    let Ok(Some(Control::Slow(slow))) = control else { return false };
+    let marker = (slow.subtype == slow::Subtype::Marker).then(|| Marker::parse(slow.data));
+    marker.is_some_and(|one| one.is_ok_and(|one| one.kind == marker::Kind::Information))
 }
 
 /// A frame with `message` behind an Ethernet II header, without padding and FCS, which the line

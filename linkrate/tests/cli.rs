@@ -386,6 +386,7 @@ fn an_agent_refuses_invalid_requests_and_continues() {
         cpus: Default::default(),
         profile: false,
         agents: Vec::new(),
+        event_ns: None,
     };
     for (message, reason) in [
         (json!("no-such-request"), "message is not understood: unknown variant"),
@@ -457,6 +458,7 @@ fn an_agent_ends_at_a_signal_in_the_middle_of_a_window() {
         cpus: Default::default(),
         profile: false,
         agents: Vec::new(),
+        event_ns: None,
     };
     agent.post(&Request::Measure(window));
     std::thread::sleep(std::time::Duration::from_millis(300));

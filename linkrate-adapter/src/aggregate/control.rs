@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::membership::{Membership, Message, PortLink};
+use super::membership::{Membership, Message, PortLink, Role};
 use super::{AggregateShared, lock};
 
 /// The control of an aggregate.
@@ -15,8 +15,12 @@ pub(crate) struct Control {
     request: u64,
     /// The decision that was published last.
     published: u64,
+    /// The addresses that were taken up last.
+    addresses: u64,
     /// The ports as they were seen last.
     seen: Vec<Option<PortLink>>,
+    /// The frames of users that each port had received at the last look.
+    received: Vec<u64>,
     /// The interface has a carrier.
     carrier: bool,
 }
@@ -24,8 +28,17 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn new(shared: &AggregateShared) -> Self {
         let (_, knobs) = shared.settings.requested();
-        let membership = Membership::new(shared.address, knobs);
-        Self { membership, request: 0, published: 0, seen: Vec::new(), carrier: true }
+        let mut membership = Membership::new(Role::Host, shared.address, knobs);
+        membership.log_to(shared.decisions.clone());
+        Self {
+            membership,
+            request: 0,
+            published: 0,
+            addresses: 0,
+            seen: Vec::new(),
+            received: Vec::new(),
+            carrier: true,
+        }
     }
 
     /// When it must be called even if nothing happens, CLOCK_MONOTONIC.
@@ -46,10 +59,15 @@ impl Control {
         if request != self.request {
             self.membership.set_knobs(now, knobs, messages);
         }
+        self.take_addresses(shared, now);
         self.look_at_links(shared, now, messages);
+        // before the work that is due: a partner is not silent whose frames only waited for this thread
         let received: Vec<_> = lock(&shared.messages).drain(..).collect();
         for (port, frame) in received {
             self.membership.receive(now, port, &frame, messages);
+        }
+        if self.membership.asks_for_heard(now) {
+            self.look_at_counters(shared, now);
         }
         self.membership.poll(now, messages);
         if self.membership.changes() != self.published || request != self.request {
@@ -61,7 +79,31 @@ impl Control {
             self.request = request;
             shared.settings.acknowledge(request, self.membership.knobs().clone());
         }
-        shared.publish(|port| self.membership.status(port));
+        shared.answer(|port| self.membership.state(now, port));
+    }
+
+    /// Takes up the addresses of the host.
+    fn take_addresses(&mut self, shared: &AggregateShared, now: Duration) {
+        let (changes, addresses) = &*lock(&shared.addresses);
+        if *changes != self.addresses {
+            self.addresses = *changes;
+            self.membership.set_addresses(now, addresses.clone());
+        }
+    }
+
+    /// Tells which ports received frames of users since the last look. Polls go to a group of stations.
+    fn look_at_counters(&mut self, shared: &AggregateShared, now: Duration) {
+        let members = lock(&shared.members).clone();
+        self.received.resize(members.len(), 0);
+        for (number, member) in members.iter().enumerate() {
+            let Some(counters) = member.as_ref().map(|member| &member.link.counters) else {
+                continue;
+            };
+            let received = counters.in_unicast.get() + counters.in_broadcast.get();
+            if std::mem::replace(&mut self.received[number], received) != received {
+                self.membership.heard(now, number);
+            }
+        }
     }
 
     /// Compares the links with their state at the last look.

@@ -1,19 +1,31 @@
 //! Which ports of an aggregate carry traffic, as one of its two ends decides: the host, or the switch.
 //!
 //! Without a protocol these are the ports whose link is up. With LACP they are the ports that both
-//! ends have agreed on. The ports have numbers from 0.
+//! ends have agreed on. With failover it is one port, which the host chooses alone. BFD comes on top:
+//! a link whose session is not up carries nothing, and one whose session went down counts as a link
+//! that is down. The ports have numbers from 0.
+
+mod detection;
+mod failover;
+mod status;
 
 use std::time::Duration;
 
 use linkrate_terms::BitRate;
 use linkrate_terms::knobs::{AggregateKnobs, AggregateMode, LacpRate};
 use linkrate_wire::balance::PortIndex;
+use linkrate_wire::control::Control;
 use linkrate_wire::control::lacp::SystemId;
-use linkrate_wire::frame::MacAddress;
+use linkrate_wire::frame::{Headers, MacAddress};
 use linkrate_wire::machine::Machine;
-use linkrate_wire::machine::lacp::{
-    Action, Event, GroupSettings, Link, PortSettings, PortStatus, System,
-};
+use linkrate_wire::machine::lacp::{Action, Event, GroupSettings, Link, PortSettings, System};
+pub(crate) use linkrate_wire::machine::lan_monitor::Address;
+
+use detection::Detection;
+use failover::Group as FailoverGroup;
+pub(crate) use status::{BfdState, FailoverState, PortState};
+
+use super::decisions::DecisionLog;
 
 /// How long a link that failed must be up before its port carries traffic again, while others do: a
 /// link that flaps must not make the aggregate flap.
@@ -29,6 +41,20 @@ const MARGIN_PS: u64 = 2_000_000_000;
 /// The administrative key of the ports: an end has one aggregate.
 const KEY: u16 = 1;
 
+/// Priorities of a system and of its ports in LACP, if nobody set another (802.1AX-2020, 6.3.4).
+const PRIORITY: u16 = 0x8000;
+/// The priority of the preferred port.
+const PREFERRED: u16 = 0x4000;
+
+/// The two ends of an aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The host, which may limit the active ports, and which alone has a failover group.
+    Host,
+    /// The switch.
+    Switch,
+}
+
 /// A port, as its owner describes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PortLink {
@@ -42,16 +68,27 @@ pub(crate) struct PortLink {
 #[derive(Debug, Clone, Copy)]
 struct Watched {
     link: PortLink,
-    /// When it may carry traffic again, after a failure. LACP has a time of its own.
+    /// The link is up, and its BFD session if there is one.
+    usable: bool,
+    /// It was usable before and then not, or came without a link.
+    failed: bool,
+    /// When it may carry traffic again, after a failure. LACP and failover have times of their own.
     restored_at: Option<Duration>,
+    /// The link as the protocol of the mode was told last.
+    told: Option<PortLink>,
 }
 
 /// The decisions of one end.
 #[derive(Debug)]
 pub(crate) struct Membership {
+    role: Role,
     knobs: AggregateKnobs,
     lacp: System,
+    failover: Option<FailoverGroup>,
+    detection: Detection,
     address: MacAddress,
+    /// The addresses of the host that are announced after a move.
+    addresses: Vec<Address>,
     /// By number; `None` is no port.
     ports: Vec<Option<Watched>>,
     /// Ports that were told to leave, and until when frames are taken from them.
@@ -60,6 +97,9 @@ pub(crate) struct Membership {
     distributing: Vec<usize>,
     /// Grows when one of the two changes.
     changes: u64,
+    due: Option<Duration>,
+    /// Where each change is written down with its time.
+    log: DecisionLog,
 }
 
 /// A frame to be sent by a port.
@@ -75,20 +115,31 @@ fn port(number: u16) -> usize {
 
 impl Membership {
     /// The decisions of the end with this address.
-    pub(crate) fn new(address: MacAddress, knobs: AggregateKnobs) -> Self {
-        let lacp = System::new(SystemId { priority: 0x8000, address });
+    pub(crate) fn new(role: Role, address: MacAddress, knobs: AggregateKnobs) -> Self {
+        let lacp = System::new(SystemId { priority: PRIORITY, address });
         let mut membership = Self {
+            role,
             knobs,
             lacp,
+            failover: None,
+            detection: Detection::new(role, address),
             address,
+            addresses: Vec::new(),
             ports: Vec::new(),
             leaving: Vec::new(),
             collecting: Vec::new(),
             distributing: Vec::new(),
             changes: 1,
+            due: None,
+            log: DecisionLog::default(),
         };
-        membership.begin_lacp(Duration::ZERO);
+        membership.begin(Duration::ZERO, &mut Vec::new());
         membership
+    }
+
+    /// Writes its decisions to `log` from now on.
+    pub(crate) fn log_to(&mut self, log: DecisionLog) {
+        self.log = log;
     }
 
     fn speaks_lacp(&self) -> bool {
@@ -115,6 +166,18 @@ impl Membership {
         &self.distributing
     }
 
+    /// Ports that no frame to a group of stations is taken from: each port of a failover group gets a
+    /// copy of its own.
+    pub(crate) fn copies(&self) -> Vec<usize> {
+        match self.knobs.mode {
+            AggregateMode::Failover => {
+                let others = (0..self.ports.len()).filter(|at| !self.distributing.contains(at));
+                others.collect()
+            }
+            AggregateMode::Manual | AggregateMode::Lacp => Vec::new(),
+        }
+    }
+
     /// The same for a balancer.
     pub(crate) fn active(&self) -> Vec<PortIndex> {
         let places = self.distributing.iter().filter_map(|port| u8::try_from(*port).ok());
@@ -134,9 +197,9 @@ impl Membership {
         self.changes
     }
 
-    /// The state of a port in LACP; `None` without LACP.
-    pub(crate) fn status(&self, port: usize) -> Option<PortStatus> {
-        self.speaks_lacp().then(|| self.lacp.port(number(port)))?
+    /// How often a failover group moved to another port.
+    pub(crate) fn moves(&self) -> u64 {
+        self.failover.as_ref().map_or(0, FailoverGroup::moves)
     }
 
     /// Changes the settings.
@@ -147,36 +210,86 @@ impl Membership {
         messages: &mut Vec<Message>,
     ) {
         let other_mode = knobs.mode != self.knobs.mode;
+        let other_bfd = knobs.bfd != self.knobs.bfd;
         self.knobs = knobs;
+        if other_bfd {
+            self.begin_detection(now, messages);
+        }
         if other_mode {
-            self.ports.iter_mut().flatten().for_each(|port| port.restored_at = None);
-            messages.extend(self.begin_lacp(now));
+            self.begin(now, messages);
         } else if self.speaks_lacp() {
             let mut actions = Vec::new();
+            self.set_system(now, &mut actions);
             for at in (0..self.ports.len()).filter(|at| self.ports[*at].is_some()) {
                 self.lacp.handle(now, self.settings(at), &mut actions);
             }
             messages.extend(to_send(actions));
+        } else if let Some(failover) = &mut self.failover {
+            failover.set_knobs(now, &self.knobs, messages);
         }
-        self.share(now);
+        self.settle(now, messages);
     }
 
-    /// Begins LACP anew, if the mode has it.
-    fn begin_lacp(&mut self, now: Duration) -> Vec<Message> {
-        self.lacp = System::new(self.lacp.id());
-        if !self.speaks_lacp() {
-            return Vec::new();
+    /// Sets the addresses that a failover group announces after a move.
+    pub(crate) fn set_addresses(&mut self, now: Duration, addresses: Vec<Address>) {
+        if let Some(failover) = &mut self.failover {
+            failover.set_addresses(now, addresses.clone());
         }
-        let mut actions = Vec::new();
-        let settings =
-            GroupSettings { wait_to_restore: WAIT_TO_RESTORE, ..GroupSettings::default() };
-        self.lacp.handle(now, Event::SetGroup { key: KEY, settings }, &mut actions);
-        for (at, port) in self.ports.clone().into_iter().enumerate() {
+        self.addresses = addresses;
+    }
+
+    /// Begins the protocol of the mode anew.
+    fn begin(&mut self, now: Duration, messages: &mut Vec<Message>) {
+        self.lacp = System::new(SystemId { priority: PRIORITY, address: self.address });
+        self.failover = None;
+        self.leaving.clear();
+        for port in self.ports.iter_mut().flatten() {
+            (port.restored_at, port.failed, port.told) = (None, false, None);
+        }
+        match self.knobs.mode {
+            AggregateMode::Manual => {}
+            AggregateMode::Lacp => {
+                let mut actions = Vec::new();
+                self.set_system(now, &mut actions);
+                messages.extend(to_send(actions));
+            }
+            AggregateMode::Failover if self.role == Role::Host => {
+                let mut group = FailoverGroup::new(self.address, &self.knobs);
+                group.set_addresses(now, self.addresses.clone());
+                self.failover = Some(group);
+            }
+            // the ports of a switch are single ports then
+            AggregateMode::Failover => {}
+        }
+    }
+
+    /// Begins or ends BFD on all ports. Sessions that come up now are no recovery.
+    fn begin_detection(&mut self, now: Duration, messages: &mut Vec<Message>) {
+        self.detection.end(now, messages);
+        for (at, port) in self.ports.iter_mut().enumerate() {
             let Some(port) = port else { continue };
-            self.lacp.handle(now, self.settings(at), &mut actions);
-            self.lacp.handle(now, link_event(at, port.link), &mut actions);
+            (port.usable, port.failed, port.restored_at) = (false, !port.link.up, None);
+            if self.knobs.bfd {
+                self.detection.set_carrier(now, at, port.link.up, messages);
+            }
         }
-        to_send(actions).collect()
+    }
+
+    /// Sets the priority of the system, and how many of its ports are active at most. Both are the
+    /// host's to choose.
+    fn set_system(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        let (priority, most_active) = match (self.role, self.knobs.most_active) {
+            (Role::Host, 0) => (self.knobs.system_priority, u16::MAX),
+            (Role::Host, most) => (self.knobs.system_priority, most as u16),
+            (Role::Switch, _) => (PRIORITY, u16::MAX),
+        };
+        if self.lacp.id().priority != priority {
+            self.lacp.handle(now, Event::SetSystemPriority { priority }, actions);
+        }
+        let settings = GroupSettings { wait_to_restore: WAIT_TO_RESTORE, most_active };
+        if self.lacp.group(KEY).is_none_or(|group| group.settings != settings) {
+            self.lacp.handle(now, Event::SetGroup { key: KEY, settings }, actions);
+        }
     }
 
     /// A port came, or its link has changed.
@@ -191,22 +304,17 @@ impl Membership {
             self.ports.resize(at + 1, None);
         }
         self.leaving.retain(|(port, _)| *port != at);
-        let had = self.ports[at].map(|port| port.link.up);
-        let restored_at = match (had, link.up) {
-            (Some(false), true) => Some(now + WAIT_TO_RESTORE),
-            (Some(true), true) => self.ports[at].and_then(|port| port.restored_at),
-            (None, _) | (_, false) => None,
-        };
-        self.ports[at] = Some(Watched { link, restored_at });
-        if self.speaks_lacp() {
-            let mut actions = Vec::new();
-            if had.is_none() {
-                self.lacp.handle(now, self.settings(at), &mut actions);
+        match &mut self.ports[at] {
+            Some(port) => port.link = link,
+            place => {
+                let (usable, failed) = (false, !link.up);
+                *place = Some(Watched { link, usable, failed, restored_at: None, told: None });
             }
-            self.lacp.handle(now, link_event(at, link), &mut actions);
-            messages.extend(to_send(actions));
         }
-        self.share(now);
+        if self.knobs.bfd {
+            self.detection.set_carrier(now, at, link.up, messages);
+        }
+        self.settle(now, messages);
     }
 
     /// A port is gone.
@@ -218,10 +326,14 @@ impl Membership {
         let mut actions = Vec::new();
         self.lacp.handle(now, Event::RemovePort { port: number(at) }, &mut actions);
         messages.extend(to_send(actions));
-        self.share(now);
+        self.detection.remove(now, at, messages);
+        if let Some(failover) = &mut self.failover {
+            failover.remove(now, at, messages);
+        }
+        self.settle(now, messages);
     }
 
-    /// Takes a frame that came by a port and is about the link.
+    /// Takes a frame that came by a port and is about the link, or about the failover group.
     pub(crate) fn receive(
         &mut self,
         now: Duration,
@@ -229,84 +341,209 @@ impl Membership {
         frame: &[u8],
         messages: &mut Vec<Message>,
     ) {
-        if self.speaks_lacp() {
-            let mut actions = Vec::new();
-            self.lacp.receive(now, number(at), frame, &mut actions);
-            messages.extend(to_send(actions));
-            self.share(now);
+        let control = Headers::parse(frame).ok().map(|headers| Control::of(frame, &headers));
+        match control {
+            Some(Ok(Some(Control::Bfd(packet)))) => {
+                if self.knobs.bfd && self.detection.receive(now, at, packet, messages) {
+                    self.settle(now, messages);
+                } else {
+                    self.plan();
+                }
+            }
+            Some(Ok(Some(Control::Poll(poll)))) => {
+                if let Some(failover) = &mut self.failover {
+                    failover.polled(now, at, poll, messages);
+                    self.plan();
+                }
+            }
+            _ if self.speaks_lacp() => {
+                let mut actions = Vec::new();
+                self.lacp.receive(now, number(at), frame, &mut actions);
+                messages.extend(to_send(actions));
+                self.settle(now, messages);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether [`heard`](Self::heard) is worth a look at the counters now: a round of polls ends.
+    pub(crate) fn asks_for_heard(&self, now: Duration) -> bool {
+        self.failover.as_ref().and_then(FailoverGroup::due).is_some_and(|due| due <= now)
+    }
+
+    /// Frames of users came by a port since the last look.
+    pub(crate) fn heard(&mut self, now: Duration, at: usize) {
+        if let Some(failover) = &mut self.failover {
+            failover.heard(now, at);
         }
     }
 
     /// When [`poll`](Self::poll) has something to do.
     pub(crate) fn due(&self) -> Option<Duration> {
-        let restored = self.ports.iter().flatten().filter_map(|port| port.restored_at).min();
-        let lacp = self.lacp.due().filter(|_| self.speaks_lacp());
-        let left = self.leaving.iter().map(|(_, until)| *until).min();
-        [restored, lacp, left].into_iter().flatten().min()
+        self.due
     }
 
     /// Does the work that is due.
     pub(crate) fn poll(&mut self, now: Duration, messages: &mut Vec<Message>) {
-        for port in self.ports.iter_mut().flatten() {
-            port.restored_at.take_if(|at| *at <= now);
+        if self.due.is_none_or(|due| due > now) {
+            return;
         }
-        if self.speaks_lacp() {
+        let mut changed = self.knobs.bfd && self.detection.poll(now, messages);
+        for port in self.ports.iter_mut().flatten() {
+            changed |= port.restored_at.take_if(|at| *at <= now).is_some();
+        }
+        changed |= self.leaving.iter().any(|(_, until)| *until <= now);
+        if self.speaks_lacp() && self.lacp.due().is_some_and(|due| due <= now) {
             let mut actions = Vec::new();
             self.lacp.poll(now, &mut actions);
             messages.extend(to_send(actions));
+            changed = true;
         }
-        self.share(now);
+        if let Some(failover) = &mut self.failover {
+            changed |= failover.poll(now, messages);
+        }
+        match changed || self.detection.due().is_some_and(|due| due <= now) {
+            true => self.settle(now, messages),
+            false => self.plan(),
+        }
     }
 
-    fn settings(&self, port: usize) -> Event {
-        let mut address = self.address;
-        // each port has an address of its own, beside that of the aggregate
-        address.0[5] = address.0[5].wrapping_add(number(port) as u8);
-        address.0[2] |= 1;
+    /// The address of a port of this end, beside that of the aggregate.
+    fn port_address(&self, port: usize) -> MacAddress {
+        port_address(self.address, port)
+    }
+
+    fn settings(&self, at: usize) -> Event {
+        let is_preferred = self.role == Role::Host && self.knobs.preferred_port as usize == at;
         let settings = PortSettings {
             short_timeout: self.knobs.lacp_rate == LacpRate::Fast,
-            ..PortSettings::new(address, KEY)
+            priority: if is_preferred { PREFERRED } else { PRIORITY },
+            ..PortSettings::new(self.port_address(at), KEY)
         };
-        Event::SetPort { port: number(port), settings }
+        Event::SetPort { port: number(at), settings }
+    }
+
+    /// Tells the protocol of the mode how the links are, and decides which ports carry traffic.
+    fn settle(&mut self, now: Duration, messages: &mut Vec<Message>) {
+        for at in 0..self.ports.len() {
+            self.observe(now, at, messages);
+        }
+        self.share(now);
+        self.plan();
+    }
+
+    /// Follows the link of a port and its session.
+    fn observe(&mut self, now: Duration, at: usize, messages: &mut Vec<Message>) {
+        let Some(Some(mut port)) = self.ports.get(at).copied() else { return };
+        let (is_up, was_lost) = match self.knobs.bfd {
+            true => (self.detection.is_up(at), self.detection.has_failed(at)),
+            false => (true, false),
+        };
+        let usable = port.link.up && is_up;
+        match (port.usable, usable) {
+            (false, true) if port.failed => port.restored_at = Some(now + WAIT_TO_RESTORE),
+            (true, false) => (port.failed, port.restored_at) = (true, None),
+            _ => {}
+        }
+        port.usable = usable;
+        // a partner may begin with BFD only once LACP is done: a session that was never up is no
+        // failure (RFC 7130, 2.2)
+        let up = match self.knobs.mode {
+            AggregateMode::Failover => usable,
+            AggregateMode::Lacp | AggregateMode::Manual => port.link.up && !was_lost,
+        };
+        let link = PortLink { up, ..port.link };
+        if port.told.replace(link) != Some(link) {
+            let is_new = self.speaks_lacp() && self.lacp.port(number(at)).is_none();
+            if self.speaks_lacp() {
+                let mut actions = Vec::new();
+                if is_new {
+                    self.lacp.handle(now, self.settings(at), &mut actions);
+                }
+                self.lacp.handle(now, link_event(at, link), &mut actions);
+                messages.extend(to_send(actions));
+            }
+            let address = self.port_address(at);
+            if let Some(failover) = &mut self.failover {
+                failover.set_link(now, at, address, up, messages);
+            }
+        }
+        self.ports[at] = Some(port);
     }
 
     /// Decides which ports carry traffic.
     fn share(&mut self, now: Duration) {
         self.leaving.retain(|(_, until)| *until > now);
-        let (mut collecting, distributing) = match self.knobs.mode {
+        let all = 0..self.ports.len();
+        let hears = |at: &usize| !self.knobs.bfd || self.detection.hears(*at, now);
+        let is_up = |at: &usize| self.ports[*at].is_some_and(|port| port.link.up);
+        let (mut collecting, distributing): (Vec<usize>, Vec<usize>) = match self.knobs.mode {
             AggregateMode::Lacp => {
                 let group = self.lacp.group(KEY);
                 group.map_or_else(Default::default, |group| {
-                    let ports = |numbers: Vec<u16>| numbers.into_iter().map(port).collect();
-                    (ports(group.collecting), ports(group.distributing))
+                    let collecting = group.collecting.into_iter().map(port).filter(hears);
+                    let distributing = group.distributing.into_iter().map(port).collect();
+                    (collecting.collect(), self.in_order(now, distributing))
                 })
             }
             AggregateMode::Manual => {
-                let up = self.up(now);
-                (up.clone(), up)
+                // the other end may use a link again a little earlier than this one
+                let collecting = all.clone().filter(is_up).filter(hears).collect();
+                (collecting, self.in_order(now, all.collect()))
+            }
+            AggregateMode::Failover => {
+                let active = self.failover.as_ref().and_then(FailoverGroup::active);
+                let active: Vec<usize> = active.into_iter().collect();
+                (active.clone(), active)
             }
         };
+        if self.knobs.mode == AggregateMode::Failover {
+            // frames that are on their way to the port before
+            let before = self.distributing.iter().filter(|at| !distributing.contains(at));
+            let before = before.filter(|at| self.ports.get(**at).is_some_and(Option::is_some));
+            self.leaving.extend(before.filter(|at| is_up(at)).map(|at| (*at, now + GRACE)));
+            self.leaving.retain(|(at, _)| !distributing.contains(at));
+        }
         collecting.extend(self.leaving.iter().map(|(port, _)| *port));
         collecting.sort_unstable();
         collecting.dedup();
         if (&self.collecting, &self.distributing) != (&collecting, &distributing) {
             (self.collecting, self.distributing) = (collecting, distributing);
             self.changes += 1;
+            self.log.add(&self.collecting, &self.distributing);
         }
     }
 
-    /// The ports whose link is up, and has been so for long enough if it failed before. If there are
-    /// none, those whose link came back first.
-    fn up(&self, now: Duration) -> Vec<usize> {
-        let ports = self.ports.iter().enumerate();
-        let up = ports.filter_map(|(number, port)| Some((number, (*port)?)));
-        let up: Vec<(usize, Watched)> = up.filter(|(_, port)| port.link.up).collect();
-        let in_order = |port: &Watched| port.restored_at.is_none_or(|at| at <= now);
-        let first = up.iter().filter_map(|(_, port)| port.restored_at).min();
-        let any = up.iter().any(|(_, port)| in_order(port));
-        let is_used = |port: &Watched| if any { in_order(port) } else { port.restored_at == first };
-        up.iter().filter(|(_, port)| is_used(port)).map(|(number, _)| *number).collect()
+    /// Those of these ports that are usable, and have been so for long enough if they failed before.
+    /// If there are none, those that came back first.
+    fn in_order(&self, now: Duration, mut ports: Vec<usize>) -> Vec<usize> {
+        let watched = |at: usize| self.ports.get(at).copied().flatten();
+        let restored = |at: usize| watched(at).and_then(|port| port.restored_at);
+        ports.retain(|at| watched(*at).is_some_and(|port| port.usable));
+        let in_order = |at: usize| restored(at).is_none_or(|at| at <= now);
+        let first = ports.iter().filter_map(|at| restored(*at)).min();
+        match ports.iter().any(|at| in_order(*at)) {
+            true => ports.retain(|at| in_order(*at)),
+            false => ports.retain(|at| restored(*at) == first),
+        }
+        ports
     }
+
+    fn plan(&mut self) {
+        let restored = self.ports.iter().flatten().filter_map(|port| port.restored_at).min();
+        let lacp = self.lacp.due().filter(|_| self.speaks_lacp());
+        let left = self.leaving.iter().map(|(_, until)| *until).min();
+        let failover = self.failover.as_ref().and_then(FailoverGroup::due);
+        let detection = self.detection.due();
+        self.due = [restored, lacp, left, failover, detection].into_iter().flatten().min();
+    }
+}
+
+/// The address of a port of the end with `address`.
+fn port_address(mut address: MacAddress, port: usize) -> MacAddress {
+    address.0[5] = address.0[5].wrapping_add(number(port) as u8);
+    address.0[2] |= 1;
+    address
 }
 
 /// The event of a link in its present state.

@@ -1,11 +1,15 @@
 //! The state of an aggregate, for people.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use linkrate_terms::aggregate::{AggregateReport, LacpReport, MemberReport};
+use linkrate_terms::aggregate::{
+    AggregateReport, BfdReport, FailoverReport, LacpReport, MemberReport,
+};
 use linkrate_wire::control::lacp::Information;
 use linkrate_wire::machine::lacp::{End, PortStatus};
 
+use super::membership::{BfdState, FailoverState, PortState};
 use super::{Aggregate, lock};
 use crate::AdapterError;
 
@@ -16,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(12);
 /// Time between two looks at the ports.
 const GLANCE: Duration = Duration::from_millis(5);
 
+/// How long the drivers may take to tell the state of the ports, and the time between two looks.
+const ANSWER: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_micros(100);
+
 impl Aggregate {
     /// Its state.
     ///
@@ -25,25 +33,45 @@ impl Aggregate {
         let knobs = self.applied_knobs()?;
         let shared = &self.shared;
         let members = lock(&shared.members).clone();
-        let status = lock(&shared.status).clone();
+        let states = self.states();
         let members = members.into_iter().take(knobs.aggregate as usize).enumerate();
         let members = members.filter_map(|(number, member)| {
             let member = member?;
+            let state = states.get(number).cloned().unwrap_or_default();
             Some(MemberReport {
                 port: member.name,
                 link_up: member.link.is_up(),
                 collecting: shared.collects(number),
                 distributing: shared.distributes(number),
-                lacp: status.get(number).cloned().flatten().as_ref().map(lacp),
+                lacp: state.lacp.as_ref().map(lacp),
+                bfd: state.bfd.map(bfd),
+                failover: state.failover.map(failover),
             })
         });
         Ok(AggregateReport {
             name: self.name().to_owned(),
             address: shared.address.to_string(),
+            quiet_ms: Some(lock(&shared.decision).quiet_ps as f64 / 1e9),
             members: members.collect(),
             counters: self.counters(),
             knobs,
         })
+    }
+
+    /// The state of each port in the protocols, by number. The last one known, if the drivers do not
+    /// answer.
+    fn states(&self) -> Vec<PortState> {
+        let shared = &self.shared;
+        let asked = shared.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        shared.notify();
+        let deadline = Instant::now() + ANSWER;
+        while shared.answered.load(Ordering::Acquire) < asked
+            && Instant::now() < deadline
+            && self.broken().is_none()
+        {
+            std::thread::sleep(LOOK);
+        }
+        lock(&shared.states).clone()
     }
 
     /// Waits until all ports in use whose link is up carry traffic.
@@ -84,6 +112,31 @@ fn lacp(status: &PortStatus) -> LacpReport {
         actor: end(&status.actor),
         partner: status.partner.as_ref().map(end),
         counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
+    }
+}
+
+fn bfd(state: BfdState) -> BfdReport {
+    let BfdState { state, diagnostic, interval, detection_time, sent, received, losses } = state;
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    BfdReport {
+        state: state.to_string(),
+        diagnostic: diagnostic.to_string(),
+        interval_ms: ms(interval),
+        detection_ms: detection_time.map(ms),
+        sent,
+        received,
+        losses,
+    }
+}
+
+fn failover(state: FailoverState) -> FailoverReport {
+    let FailoverState { active, hears, is_heard, held } = state;
+    FailoverReport {
+        active: active.is_some(),
+        cause: active.map(|reason| reason.to_string()),
+        hears,
+        is_heard,
+        held_ms: held.map(|held| held.as_secs_f64() * 1e3),
     }
 }
 

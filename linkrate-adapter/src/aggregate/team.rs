@@ -15,6 +15,8 @@ use std::time::Duration;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_wire::balance::Balancer;
 use linkrate_wire::control::is_of_aggregates;
+use linkrate_wire::frame::Cast;
+use linkrate_wire::frame::link::destination;
 use linkrate_wire::lro::{Delivery, Parts};
 
 use super::control::Control;
@@ -98,6 +100,7 @@ impl Team {
 
     /// Moves at most NAPI's weight of packets in each direction. Says how many.
     pub(crate) fn poll(&mut self, host: &mut HostEnd) -> io::Result<usize> {
+        self.take_control();
         let decided = self.decide(host);
         let received = self.receive(host)?;
         let sent = self.transmit(host)?;
@@ -122,6 +125,17 @@ impl Team {
     pub(crate) fn due_ns(&self) -> Option<u64> {
         let due = self.control.as_ref()?.due()?;
         Some(u64::try_from(due.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Takes the frames of the protocols, before any packet.
+    fn take_control(&mut self) {
+        let Self { members, shared, control, .. } = self;
+        for (number, member) in members.iter_mut().enumerate() {
+            let Some(member) = member else { continue };
+            while let Some(descriptor) = member.lane.pop_control() {
+                shared.message(number, whole(&descriptor), control.is_some());
+            }
+        }
     }
 
     /// Lets the control look at ports and messages, and carries out its decisions.
@@ -156,11 +170,11 @@ impl Team {
         });
         let Ok((block, length)) = filled;
         let descriptor = TxDescriptor { block, length, posted_ns: monotonic_ns() };
-        if port.lane.has_room() {
-            port.lane.post(descriptor);
-            port.lane.posted(1);
-        } else {
-            port.waiting.push_front(descriptor);
+        if is_of_aggregates(frame) {
+            self.shared.counters.control_out.count(frame.len());
+        }
+        if !port.lane.post_control(descriptor) {
+            self.shared.counters.control_full.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -173,13 +187,17 @@ impl Team {
             let number = (first + step) % ports;
             let Some(member) = &mut self.members[number] else { continue };
             let collects = self.shared.collects(number);
+            let has_copies = self.shared.has_copies(number);
             while count < WEIGHT {
                 let Some(descriptor) = member.lane.pop() else { break };
                 count += 1;
                 member.received += 1;
-                if let Some(message) = control_message(&descriptor) {
+                if is_of_the_aggregate(&descriptor) {
                     member.lane.taken(&descriptor);
-                    self.shared.message(number, message);
+                    let is_awake = self.control.is_some();
+                    self.shared.message(number, whole(&descriptor), is_awake);
+                } else if has_copies && is_for_a_group(&descriptor) {
+                    member.lane.taken(&descriptor);
                 } else if collects {
                     member.lane.hand_up(&host.tap, &descriptor)?;
                 } else {
@@ -290,12 +308,20 @@ impl Team {
     }
 }
 
-/// The frame of a received packet, if it is a message for the aggregate itself.
-fn control_message(descriptor: &RxDescriptor) -> Option<Vec<u8>> {
-    match &descriptor.delivery {
-        Delivery::Frame { frame, .. } if is_of_aggregates(frame.head()) => {
-            Some([frame.head(), frame.tail()].concat())
-        }
-        Delivery::Frame { .. } | Delivery::Superframe { .. } => None,
-    }
+/// Whether a received packet is a message for the aggregate itself.
+fn is_of_the_aggregate(descriptor: &RxDescriptor) -> bool {
+    matches!(&descriptor.delivery, Delivery::Frame { frame, .. } if is_of_aggregates(frame.head()))
+}
+
+/// Whether a received packet is for a group of stations.
+fn is_for_a_group(descriptor: &RxDescriptor) -> bool {
+    let Delivery::Frame { frame, .. } = &descriptor.delivery else { return false };
+    destination(frame.head()).is_some_and(|destination| destination.cast() != Cast::Unicast)
+}
+
+/// The bytes of a received packet.
+fn whole(descriptor: &RxDescriptor) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    descriptor.for_each_piece(|piece| bytes.extend_from_slice(piece));
+    bytes
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use linkrate_terms::BitRate;
+use linkrate_wire::control::is_of_the_link;
 use linkrate_wire::frame::link::{Addresses, TagControl, retagged};
 use linkrate_wire::frame::{Cast, MacAddress};
 use linkrate_wire::lro::{Parts, Row};
@@ -148,9 +149,7 @@ impl Fabric for Switch {
     /// Forwards in the order of arrival at any port.
     fn forward(&mut self, now_ps: u64) -> bool {
         self.now_ps = self.now_ps.max(now_ps);
-        let mut out = Vec::new();
-        let mut any = self.groups.poll(now_ps, &mut out);
-        self.send_messages(out, now_ps);
+        let mut any = false;
         while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
             let Some(Some(port)) = self.ports.get_mut(from) else { break };
             let Some((_, burst)) = port.inwards.arrived(now_ps) else { break };
@@ -162,6 +161,10 @@ impl Fabric for Switch {
             }
             any = true;
         }
+        // behind what came: a partner is not silent whose frames only waited for this thread
+        let mut out = Vec::new();
+        any |= self.groups.poll(now_ps, &mut out);
+        self.send_messages(out, now_ps);
         any
     }
 
@@ -188,11 +191,12 @@ impl Switch {
         self.send_messages(out, self.now_ps);
     }
 
-    /// Sends frames of the switch itself. They wait for the line, and for no other limit.
+    /// Sends frames of the switch itself, before the frames that wait for the line. No queue is full for
+    /// them.
     fn send_messages(&mut self, messages: Vec<Message>, at_ps: u64) {
         for (to, frame) in messages {
             let Some(Some(port)) = self.ports.get_mut(to) else { continue };
-            let out = port.line.occupy(at_ps, frame.len());
+            let out = port.line.occupy_first(at_ps, frame.len());
             port.outwards.add(out.end_ps, WireFrame::copied(frame).into());
         }
     }
@@ -208,8 +212,10 @@ impl Switch {
             port.counters.malformed.add(1);
             return;
         };
-        if addresses.destination.is_link_local() {
-            // for this end of the link: no bridge forwards it (802.1Q, table 8-1)
+        let is_of_the_link = addresses.destination.is_link_local()
+            || self.groups.has(from) && is_of_the_link(frame.head());
+        if is_of_the_link {
+            // for this end of the link: no bridge forwards it (802.1Q, table 8-1; RFC 7130, 2.3)
             let mut out = Vec::new();
             self.groups.receive(from, &frame.to_vec(), at_ps, &mut out);
             self.send_messages(out, at_ps);

@@ -37,6 +37,15 @@ pub(crate) struct DriverRings {
     pub(crate) tx: Producer<TxDescriptor>,
     pub(crate) rx: Consumer<RxDescriptor>,
     pub(crate) steering: Producer<SteeringUpdate>,
+    /// Of a port of an aggregate: frames of its protocols, which wait behind no packet.
+    pub(crate) control: Option<ControlRings>,
+}
+
+/// A driver's ends of the rings for frames of the protocols of an aggregate.
+#[derive(Debug)]
+pub(crate) struct ControlRings {
+    pub(crate) tx: Producer<TxDescriptor>,
+    pub(crate) rx: Consumer<RxDescriptor>,
 }
 
 /// The driver's end of one queue pair of a port.
@@ -74,6 +83,21 @@ impl Lane {
     /// Takes the next packet of the device.
     pub(crate) fn pop(&mut self) -> Option<RxDescriptor> {
         self.rings.rx.pop().ok()
+    }
+
+    /// Takes the next frame of the protocols of an aggregate.
+    pub(crate) fn pop_control(&mut self) -> Option<RxDescriptor> {
+        self.rings.control.as_mut()?.rx.pop().ok()
+    }
+
+    /// Posts a frame of the protocols of an aggregate, before all packets. False if there is no room.
+    pub(crate) fn post_control(&mut self, descriptor: TxDescriptor) -> bool {
+        let Some(control) = &mut self.rings.control else { return false };
+        let posted = control.tx.push(descriptor).is_ok();
+        // as after a batch of packets
+        fence(Ordering::SeqCst);
+        self.ring_doorbell();
+        posted
     }
 
     /// Hands a packet of the device to the host.
@@ -156,7 +180,8 @@ impl Lane {
 
     /// Whether there is still nothing to do, after the thread has said that it will sleep.
     pub(crate) fn is_idle(&self) -> bool {
-        self.rings.rx.is_empty() && (self.had_room || !self.has_room())
+        let no_control = self.rings.control.as_ref().is_none_or(|control| control.rx.is_empty());
+        no_control && self.rings.rx.is_empty() && (self.had_room || !self.has_room())
     }
 
     /// The driver thread is awake again.

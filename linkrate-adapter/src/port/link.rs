@@ -68,6 +68,9 @@ impl<'a> PortLink<'a> {
     pub fn set_rate(&self, rate: BitRate) {
         self.shared().set_rate(rate);
         self.port.thread.doorbell.wake();
+        if let Some((aggregate, _)) = &self.port.member_of {
+            aggregate.notify();
+        }
     }
 
     /// The VLANs of the switch's port that it leads to; `None` on a cable.

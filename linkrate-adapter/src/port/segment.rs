@@ -13,6 +13,7 @@ use super::link::SwitchEnd;
 use super::{Port, PortShared};
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
+use crate::aggregate::decisions::DecisionLog;
 use crate::bus::Bus;
 use crate::counters::DriverCounters;
 use crate::device::{Device, DeviceSpec, Mount};
@@ -23,15 +24,20 @@ use crate::fabric::vlans::Vlans;
 use crate::fabric::{self, GroupSpec};
 use crate::interface::driver::{Driver, Outlet};
 use crate::interface::driver_threads::DriverThreads;
-use crate::interface::lane::{DriverRings, Lane};
+use crate::interface::lane::{ControlRings, DriverRings, Lane};
 use crate::interface::polled::Polled;
 use crate::interface::rings::QueueShared;
 use crate::interface::waker::Waker;
-use crate::interface::{Ends, Interface, Queue, RingSizes};
+use crate::interface::{ControlEnds, Ends, Interface, Queue, RingSizes};
 use crate::link::LinkSpec;
+use crate::order::OrderCount;
 
 /// Places for changes of the steering table between a driver and its device.
 const STEERING_UPDATES: usize = 256;
+
+/// Frames of the protocols of an aggregate that may wait in each direction: more than three protocols
+/// send in a second.
+const CONTROL_FRAMES: usize = 64;
 
 /// What moves packets between a port's TAP and its device.
 #[derive(Debug, Clone)]
@@ -82,11 +88,13 @@ pub struct Segment {
     stations: usize,
     /// Ports of the fabric that links were led to so far.
     ports: usize,
+    /// The decisions of its switch about the ports of groups.
+    decisions: DecisionLog,
 }
 
 impl Segment {
     pub(crate) fn new(fabric: Fabric, number: usize, thread: Arc<DeviceThread>) -> Self {
-        Self { fabric, number, thread, stations: 0, ports: 0 }
+        Self { fabric, number, thread, stations: 0, ports: 0, decisions: DecisionLog::default() }
     }
 
     /// Attaches a port, while others carry traffic, and starts its drivers.
@@ -146,7 +154,7 @@ impl Segment {
             HostSide::Drivers(threads) => {
                 for (number, tap) in end.queues.into_iter().enumerate() {
                     let (thread, interrupt) = threads.next();
-                    let (ends, lane) = port.driven(number as u16, end.rings, interrupt);
+                    let (ends, lane) = port.driven(number as u16, end.rings, interrupt, false);
                     queues.push(Queue::new(ends));
                     let outlet = Outlet::Port(lane);
                     drivers.push((thread, Driver::new(tap, outlet, Arc::clone(&shared.interface))));
@@ -155,7 +163,7 @@ impl Segment {
             HostSide::Aggregate(aggregate, _) => {
                 for (number, interrupt) in aggregate.interrupts().enumerate() {
                     let interrupt = Arc::clone(interrupt);
-                    let (ends, lane) = port.driven(number as u16, end.rings, interrupt);
+                    let (ends, lane) = port.driven(number as u16, end.rings, interrupt, true);
                     queues.push(Queue::new(ends));
                     lanes.push(lane);
                 }
@@ -200,8 +208,24 @@ impl Segment {
         knobs: AggregateKnobs,
     ) -> Result<(), AdapterError> {
         let ends = members.into_iter().flat_map(|port| &port.switch);
-        let spec = GroupSpec { ports: ends.map(|end| end.number).collect(), knobs };
+        let ports = ends.map(|end| end.number).collect();
+        let spec = GroupSpec { ports, knobs, decisions: self.decisions.clone() };
         self.thread.tell(Command::Group(self.number, number, Box::new(spec)))
+    }
+
+    /// The decisions of its switch about the ports of its groups.
+    #[must_use]
+    pub fn decisions(&self) -> &DecisionLog {
+        &self.decisions
+    }
+
+    /// Counts frames that come after later ones of their connection into `count` from now on, until
+    /// every other copy of it is dropped.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn watch_order(&self, count: &OrderCount) -> Result<(), AdapterError> {
+        self.thread.tell(Command::WatchOrder(self.number, count.clone()))
     }
 
     /// Sets the faults of the segment's links.
@@ -229,22 +253,39 @@ impl Port {
         Ends::Polled(Polled::new(tap, self.thread.next_tap(), counters))
     }
 
-    /// A queue with a driver, and the driver's lane. The device wakes the driver by `interrupt`.
-    fn driven(&mut self, number: u16, rings: RingSizes, interrupt: Arc<Waker>) -> (Ends, Lane) {
+    /// A queue with a driver, and the driver's lane. The device wakes the driver by `interrupt`. Frames
+    /// of the protocols have rings of their own in an aggregate.
+    fn driven(
+        &mut self,
+        number: u16,
+        rings: RingSizes,
+        interrupt: Arc<Waker>,
+        in_aggregate: bool,
+    ) -> (Ends, Lane) {
         let (tx, tx_device) = RingBuffer::new(rings.transmit);
         let (rx_device, rx) = RingBuffer::new(rings.receive);
         let (steering, steering_device) = RingBuffer::new(STEERING_UPDATES);
+        let (control, control_device) = match in_aggregate {
+            true => {
+                let (tx, tx_device) = RingBuffer::new(CONTROL_FRAMES);
+                let (rx_device, rx) = RingBuffer::new(CONTROL_FRAMES);
+                let device = ControlEnds { tx: tx_device, rx: rx_device };
+                (Some(ControlRings { tx, rx }), Some(device))
+            }
+            false => (None, None),
+        };
         let queue = Arc::new(QueueShared::new(interrupt));
         self.counters.push(Arc::clone(&queue.counters));
         let ends = Ends::Driver {
             tx: tx_device,
             rx: rx_device,
             steering: steering_device,
+            control: control_device,
             shared: Arc::clone(&queue),
         };
         let (doorbell, interface) =
             (Arc::clone(&self.thread.doorbell), Arc::clone(&self.shared.interface));
-        let rings = DriverRings { tx, rx, steering };
+        let rings = DriverRings { tx, rx, steering, control };
         (ends, Lane::new(number, rings, queue, doorbell, interface))
     }
 }

@@ -89,6 +89,21 @@ impl Taking {
         }
     }
 
+    /// Prepares the thread of a receiver.
+    pub(super) fn prepare(self) -> io::Result<()> {
+        match self {
+            Self::AtOnce => Ok(()),
+            // otherwise every arriving segment would take the CPU from the sender
+            Self::InTurn => Ok(sched::become_batch()?),
+            Self::Gathered => {
+                // otherwise it would take the CPU from the kernel thread that processes segments
+                sched::become_batch()?;
+                // otherwise a sleep would last 50 µs longer
+                Ok(sched::set_timer_slack_ns(1)?)
+            }
+        }
+    }
+
     fn most_bytes(self) -> usize {
         match self {
             Self::AtOnce | Self::InTurn => RECEIVE_BYTES,
@@ -111,17 +126,7 @@ pub fn receive(
     path: ReceivePath,
     taking: Taking,
 ) -> io::Result<()> {
-    match taking {
-        Taking::AtOnce => {}
-        // otherwise every arriving segment would take the CPU from the sender
-        Taking::InTurn => sched::become_batch()?,
-        Taking::Gathered => {
-            // otherwise it would take the CPU from the kernel thread that processes segments
-            sched::become_batch()?;
-            // otherwise a sleep would last 50 µs longer
-            sched::set_timer_slack_ns(1)?;
-        }
-    }
+    taking.prepare()?;
     let most = taking.most_bytes();
     let mut region = PageBuffer::zeroed(region_bytes(most))?;
     while !flow.control.stopped() {

@@ -10,6 +10,8 @@ use linkrate_terms::{SocketKnobs, Workload};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::flow::record::RecordSpec;
+
 use super::{HELLO_NUMBER, Hello, InterfaceFacts, Reply, Request, WindowReport, text};
 
 /// Bounds on the messages of the far end; each is far above the need of any testbed.
@@ -50,6 +52,10 @@ pub mod bounds {
     pub const SYMBOL_BYTES: usize = 640;
     /// Threads named in a profile.
     pub const TASKS: usize = 256;
+    /// Slots of the record of a flow, and of the records of all flows.
+    pub const SLOTS: u64 = 1 << 16;
+    /// The same of all flows of an agent together: 64 MiB.
+    pub const ALL_SLOTS: u64 = 1 << 24;
     /// CPUs in a profile.
     pub const SAMPLED_CPUS: usize = 8192;
 }
@@ -205,6 +211,10 @@ fn check_window(report: &WindowReport) -> Result<(), DecodeError> {
     // each flow is a thread, beside that of the agent
     at_most("threads", report.cpu.threads.len() as u64, MAX_FLOWS + 1)?;
     at_most("other programs", report.cpu.others.len() as u64, bounds::TASKS as u64)?;
+    if let Some(record) = &report.record {
+        at_most("slots of a record", record.received.len() as u64, bounds::SLOTS)?;
+        at_most("recorded flows", record.flows.len() as u64, MAX_FLOWS)?;
+    }
     report.profile.as_deref().map_or(Ok(()), check_profile)
 }
 
@@ -283,6 +293,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             check_workload(&spec.workload, spec.clients.len() as u32)?;
             at_least("listeners", u64::from(spec.listeners), 1)?;
             at_most("listeners", u64::from(spec.listeners), u64::from(bounds::LISTENERS))?;
+            check_record(spec.record.as_ref(), spec.workload.flows(spec.clients.len() as u32))?;
             check_socket(&spec.socket)
         }
         Request::Connect(spec) => {
@@ -290,6 +301,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             check_workload(&spec.workload, 1)?;
             at_most("ports", spec.ports.len() as u64, MAX_FLOWS)?;
             at_least("ports", spec.ports.len() as u64, 1)?;
+            check_record(spec.record.as_ref(), spec.workload.flows(1))?;
             check_socket(&spec.socket)
         }
         Request::Measure(spec) => {
@@ -298,6 +310,14 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             at_least("end-ns", spec.end_ns, spec.start_ns)
         }
     }
+}
+
+/// Records are memory of this host.
+fn check_record(record: Option<&RecordSpec>, flows: u64) -> Result<(), DecodeError> {
+    let Some(record) = record else { return Ok(()) };
+    at_least("slot-us", u64::from(record.slot_us), 1)?;
+    at_most("slots of a record", u64::from(record.slots), bounds::SLOTS)?;
+    at_most("slots of all records", flows.saturating_mul(record.slots.into()), bounds::ALL_SLOTS)
 }
 
 fn check_profile(profile: &Profile) -> Result<(), DecodeError> {
@@ -436,6 +456,7 @@ mod tests {
             nonce: 1,
             seed: 1,
             shared_cpus: false,
+            record: None,
         })
     }
 
@@ -563,6 +584,7 @@ mod tests {
                 cpus: CpuSet::default(),
                 profile: false,
                 agents: Vec::new(),
+                event_ns: None,
             }))
         };
         assert!(measure(&["p0", "p1"]).is_ok());

@@ -75,6 +75,7 @@ pub fn run(sut: &[u8], client: &[u8], kind: Option<Protocol>) -> Ended {
         warm_up: Duration::ZERO,
         window: Duration::from_millis(100),
         profile: false,
+        event: None,
         seed: 1,
     };
     let mut facts = None;

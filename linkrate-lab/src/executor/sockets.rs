@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use linkrate_agent::protocol::{ConnectSpec, Ends, FlowFacts, ListenSpec, Reply, Request};
 use linkrate_terms::{RunSpec, Workload};
 
+use super::event;
 use crate::connection::{AgentError, expect_reply};
 use crate::testbed::{Client, Testbed};
 
@@ -18,6 +19,7 @@ pub(super) fn connect(
     // a number that no other program guesses: the hasher has random keys
     let nonce = RandomState::new().hash_one(spec.seed);
     let shared_cpus = testbed.placement.is_shared();
+    let record = event::record(spec, workload.flows(clients as u32));
     let listeners = testbed.ground.listeners(spec, workload.flows(clients as u32));
     let listen = Request::Listen(ListenSpec {
         workload: workload.clone(),
@@ -27,6 +29,7 @@ pub(super) fn connect(
         nonce,
         seed: spec.seed,
         shared_cpus,
+        record,
     });
     let ports = expect_reply!(
         testbed.sut.connection, listen, Reply::Listening { ports } => ports
@@ -45,6 +48,7 @@ pub(super) fn connect(
             nonce,
             seed: spec.seed,
             shared_cpus,
+            record,
         });
         expect_reply!(client.host.connection, connect, Reply::Flows(_) => ())?;
     }

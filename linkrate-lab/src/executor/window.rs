@@ -9,6 +9,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::measurement::AdapterEvidence;
 use linkrate_terms::{CpuSet, RunSpec, Task};
 
+use super::event::{self, Missed};
 use super::{participants, steady};
 use crate::connection::{AgentError, PATIENCE};
 use crate::far_end::FarEndReport;
@@ -28,6 +29,8 @@ pub(super) struct Windows {
     pub(super) clients: Vec<FarEndReport>,
     /// Counters of virtual adapters.
     pub(super) adapter: Option<AdapterEvidence>,
+    /// What happened at the event of the run.
+    pub(super) event: Option<event::Seen>,
     /// Flows that did not move steadily when the window opened.
     pub(super) unsteady_flows: u32,
     /// The window of every host beside the common one.
@@ -39,7 +42,7 @@ pub(super) fn measure(
     testbed: &mut Testbed,
     spec: &RunSpec,
     clients: usize,
-) -> Result<Windows, AgentError> {
+) -> Result<Windows, Missed> {
     let lead = lead(testbed, clients);
     let begun_ns = monotonic_ns();
     // the controller sleeps through the warm-up; the agents get their request just before the window
@@ -75,12 +78,18 @@ pub(super) fn measure(
             profile: spec.profile && number == 0,
             cpus,
             agents: agents.get(&host.hello.boot_id).cloned().unwrap_or_default(),
+            event_ns: spec.event.map(|event| start_ns + event.at.as_nanos() as u64),
         }))?;
     }
     let connection = &testbed.sut.connection;
-    let adapter = testbed
-        .ground
-        .evidence(ports, (start_ns, end_ns), |at_ns| connection.sleep_until(at_ns))?;
+    let (window_ns, sleep_until) = ((start_ns, end_ns), |at_ns| connection.sleep_until(at_ns));
+    let (adapter, event) = match (spec.event, testbed.ground.adapters()) {
+        (Some(event), Some(adapters)) => {
+            let (evidence, seen) = event::through(adapters, event, ports, window_ns, sleep_until)?;
+            (Some(evidence), Some(seen))
+        }
+        _ => (testbed.ground.evidence(ports, window_ns, sleep_until)?, None),
+    };
     let patience = spec.window + PATIENCE;
     let mut seen = Vec::new();
     let mut reports = participants(testbed, clients)
@@ -95,13 +104,13 @@ pub(super) fn measure(
             }
             _ => Err(host.connection.unexpected("measure")),
         })
-        .collect::<Result<Vec<_>, _>>()?
+        .collect::<Result<Vec<_>, AgentError>>()?
         .into_iter();
     let Some(sut) = reports.next() else {
-        return Err(testbed.sut.connection.unexpected("measure"));
+        return Err(testbed.sut.connection.unexpected("measure").into());
     };
     let clients = reports.map(FarEndReport::from).collect();
-    Ok(Windows { sut, clients, adapter, unsteady_flows, seen })
+    Ok(Windows { sut, clients, adapter, event, unsteady_flows, seen })
 }
 
 /// Time between the request to measure and the window. Between machines the request may queue behind

@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod datagrams;
+mod failing;
 mod ports;
 mod segment;
 
@@ -33,6 +34,7 @@ use crate::host::{Client, Host};
 use crate::placement::{Placement, strayed};
 use datagrams::Datagrams;
 
+pub(crate) use failing::Failing;
 pub use linkrate_adapter::fabric::vlans::{VlanSet, parse_vlan};
 pub use linkrate_adapter::{Faults, Vlans};
 pub(crate) use ports::PortOnSegment;
@@ -370,6 +372,7 @@ impl Join for Adapters {
         let aggregate = match &segment.aggregate {
             Some(name) => {
                 let made = aggregate::make(name, self.model.queues, count, sut, drivers)?;
+                made.set_addresses(aggregate::addresses(segment));
                 // packets of the host take any of the links
                 let all = self.model.rate.map(|rate| BitRate(rate.0 * count as f64));
                 self.datagrams.limit(sut, name, law, all)?;

@@ -31,6 +31,10 @@ fn one(report: &AdapterReport, aggregate: &AggregateReport, style: Style) -> Str
         // writing to a String does not fail
         let _ = write!(text, "\n  {:<NAMES$}{part}", if index == 0 { "settings" } else { "" });
     }
+    if let Some(ms) = aggregate.quiet_ms {
+        // writing to a String does not fail
+        let _ = write!(text, "\n  {:<NAMES$}after {ms:.0} ms without a packet", "flows move");
+    }
     let octets = |name: &str, port: &str| {
         report.port(port).and_then(|port| port.counters.get(name)).copied().unwrap_or(0)
     };
@@ -45,6 +49,8 @@ fn one(report: &AdapterReport, aggregate: &AggregateReport, style: Style) -> Str
         let (out, into) = (share(out, all_out), share(into, all_in));
         let _ = write!(text, "\n  {:<NAMES$}{out:>5} {into:>5}  {}", member.port, member.reason());
         lacp(&mut text, member);
+        bfd(&mut text, member);
+        failover(&mut text, member);
     }
     for (name, value) in aggregate.counters.iter().filter(|(_, value)| **value > 0) {
         let _ = write!(text, "\n  {name:<30}{:>24}", grouped(*value as f64));
@@ -68,6 +74,46 @@ fn lacp(text: &mut String, member: &MemberReport) {
     let _ = write!(text, "\n{indent}partner {partner}");
     for (name, value) in lacp.counters.iter().filter(|(_, value)| **value > 0) {
         let _ = write!(text, "\n{indent}{name:<46}{:>8}", grouped(*value as f64));
+    }
+}
+
+/// The BFD session of a port.
+fn bfd(text: &mut String, member: &MemberReport) {
+    let Some(bfd) = &member.bfd else { return };
+    let indent = " ".repeat(NAMES + 2);
+    let detection = bfd
+        .detection_ms
+        .map_or_else(|| "other end not heard".to_owned(), |ms| format!("detection {ms:.0} ms"));
+    // writing to a String does not fail
+    let _ = write!(
+        text,
+        "\n{indent}BFD {} ({}), every {:.0} ms, {detection}",
+        bfd.state, bfd.diagnostic, bfd.interval_ms
+    );
+    let (sent, received) = (grouped(bfd.sent as f64), grouped(bfd.received as f64));
+    let _ = write!(text, "; {sent} sent, {received} received, down {}", count_times(bfd.losses));
+}
+
+fn count_times(times: u64) -> String {
+    match times {
+        1 => "once".to_owned(),
+        _ => format!("{} times", grouped(times as f64)),
+    }
+}
+
+/// The state of a port in a failover group.
+fn failover(text: &mut String, member: &MemberReport) {
+    let Some(failover) = &member.failover else { return };
+    let indent = " ".repeat(NAMES + 2);
+    let word = |works: bool| if works { "yes" } else { "no" };
+    let (hears, is_heard) = (word(failover.hears), word(failover.is_heard));
+    // writing to a String does not fail
+    let _ = write!(text, "\n{indent}polls: hears others {hears}, is heard {is_heard}");
+    if let Some(cause) = &failover.cause {
+        let _ = write!(text, "; active because {cause}");
+    }
+    if let Some(ms) = failover.held_ms {
+        let _ = write!(text, "; held down for {:.1} s", ms / 1e3);
     }
 }
 

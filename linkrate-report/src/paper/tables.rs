@@ -68,7 +68,7 @@ impl Field {
     }
 }
 
-fn column(title: &str, kind: &'static str) -> Column {
+pub(super) fn column(title: &str, kind: &'static str) -> Column {
     Column { title: title.to_owned(), kind }
 }
 

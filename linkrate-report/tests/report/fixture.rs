@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use linkrate_study::analysis::failure::{FailureFigures, Moment};
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
@@ -12,12 +13,14 @@ use linkrate_study::results::{
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
+use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Timeline};
 use linkrate_terms::measurement::{
     CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
     Traffic,
 };
 use linkrate_terms::{
-    Direction, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task, Workload,
+    Direction, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, Task,
+    Workload,
 };
 
 fn quantity(mean: f64, half: f64, unit: Unit) -> Quantity {
@@ -147,6 +150,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             unsteady_flows: 0,
         },
         profile: None,
+        failure: None,
         remarks: Vec::new(),
     }
 }
@@ -166,6 +170,7 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
             warm_up: Duration::from_millis(500),
             window: Duration::from_secs(2),
             profile: false,
+            event: None,
             seed: 1000 + u64::from(sequence),
         },
         outcome,
@@ -212,6 +217,7 @@ pub fn stream() -> StudyResults {
                 _ => verdict(&[(Some(OneWay::Transmit), bound), (Some(OneWay::Receive), bound)]),
             },
             attribution: None,
+            failure: None,
         });
     }
     let effect = |to: &str, at: &str, measure, [mean, low, high]: [f64; 3], claimed| Effect {
@@ -327,6 +333,7 @@ pub fn request_response() -> StudyResults {
             shared_cpus: false,
             verdict: verdict(&[(None, bound)]),
             attribution: None,
+            failure: None,
         };
     let cells = vec![
         cell(
@@ -406,6 +413,81 @@ pub fn single() -> StudyResults {
         facts: Facts::default(),
         runs: vec![only],
         ..results
+    }
+}
+
+/// Two events: a lost carrier that both ends detect, and silent loss that nothing detects. Each has a
+/// run with a timeline.
+pub fn failed() -> StudyResults {
+    const MS: f64 = 1e6;
+    let mut results = stream();
+    let found =
+        |ms: f64| Moment { after: Some(relative(ms * MS, 0.1, Unit::Nanoseconds)), runs: 5 };
+    let never = Moment { after: None, runs: 0 };
+    let ms = |ms: f64| Some(relative(ms * MS, 0.05, Unit::Nanoseconds));
+    let figures = |fault, detected: &Moment, gap: f64| FailureFigures {
+        fault,
+        at_seconds: 0.5,
+        recover_seconds: None,
+        runs: 5,
+        host_detection: Some(detected.clone()),
+        switch_detection: Some(detected.clone()),
+        gap: ms(gap),
+        flow_gap: ms(gap * 1.2),
+        gap_before: ms(2.1),
+        restored: detected.clone(),
+        frames_lost: Some(relative(212.0, 0.07, Unit::Frames)),
+        frames_reordered: Some(quantity(0.0, 0.0, Unit::Frames)),
+        resent: Some(relative(341e3, 0.07, Unit::Bytes)),
+        verified_bytes: 807_000_000,
+    };
+    results.cells.truncate(2);
+    for (cell, (name, failure)) in results.cells.iter_mut().zip([
+        ("carrier", figures(Fault::Carrier, &found(0.07), 5.0)),
+        ("silent", figures(Fault::Silent, &never, 1500.0)),
+    ]) {
+        cell.levels = levels(&[("event", text(name))]);
+        cell.failure = Some(failure);
+    }
+    results.runs.retain(|run| run.cell.is_some_and(|cell| cell < 2));
+    for run in &mut results.runs {
+        let fault = if run.cell == Some(0) { Fault::Carrier } else { Fault::Silent };
+        let event = Event { fault, at: Duration::from_millis(500), recover: None };
+        run.spec.event = Some(event);
+        if let Outcome::Measured(measured) = &mut run.outcome {
+            measured.failure = Some(Box::new(failure_of(event)));
+        }
+    }
+    StudyResults { effects: Vec::new(), failures: Vec::new(), ..results }
+}
+
+fn failure_of(event: Event) -> Failure {
+    let port = |port: &str, before: u64, after: u64| PortTimeline {
+        port: port.to_owned(),
+        octets: (0..200).map(|slot| if slot < 50 { before } else { after }).collect(),
+    };
+    Failure {
+        event,
+        port: "eth0".to_owned(),
+        at_ns: 500_040_000,
+        recovered_ns: None,
+        host_detected_ns: (event.fault == Fault::Carrier).then_some(70_000),
+        switch_detected_ns: None,
+        gap_ns: 5_000_000,
+        flows: vec![FlowGap { flow: "receive 0.0".to_owned(), gap_ns: 6_000_000 }],
+        gap_before_ns: 2_100_000,
+        restored_ns: None,
+        rate_before: 188e6,
+        frames_lost: 212,
+        frames_reordered: 3,
+        resent_bytes: 341_000,
+        verified_bytes: 80_700_000,
+        wrong_bytes: 0,
+        timeline: Timeline {
+            slot_ns: 10_000_000,
+            received: vec![235_000; 200],
+            ports: vec![port("eth0", 250_000, 0), port("eth1", 0, 250_000)],
+        },
     }
 }
 

@@ -30,6 +30,7 @@ fn every_fixture() -> Vec<StudyResults> {
         fixture::request_response(),
         fixture::single(),
         fixture::adapter(),
+        fixture::failed(),
         fixture::hostile(),
         profiled,
     ]
@@ -59,7 +60,9 @@ fn the_schema_refuses_unknown_keys_at_every_level() {
     let whole = fixture::stream();
     let results =
         StudyResults { effects: whole.effects, failures: whole.failures, ..fixture::adapter() };
-    let good: Value = serde_json::from_str(&document(&results)).unwrap();
+    let mut good: Value = serde_json::from_str(&document(&results)).unwrap();
+    let failed: Value = serde_json::from_str(&document(&fixture::failed())).unwrap();
+    good["cells"][0]["failure"] = failed["cells"][0]["failure"].clone();
     for place in [
         "",
         "/cells/0",
@@ -68,6 +71,8 @@ fn the_schema_refuses_unknown_keys_at_every_level() {
         "/effects/0",
         "/effects/0/ratio",
         "/cells/0/throughput",
+        "/cells/0/failure",
+        "/cells/0/failure/restored",
         "/published/0",
         "/facts",
         "/failures/0",
@@ -115,7 +120,11 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
             let required: BTreeSet<&str> =
                 object["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
             for (key, of) in object["properties"].as_object().unwrap() {
-                assert!(required.contains(key.as_str()) || key == "attribution", "{key}");
+                assert!(
+                    required.contains(key.as_str())
+                        || ["attribution", "failure"].contains(&key.as_str()),
+                    "{key}"
+                );
                 assert!(
                     of.get("description").is_some() || of.get("$ref").is_some(),
                     "{key} says nothing"

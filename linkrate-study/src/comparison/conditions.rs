@@ -307,14 +307,31 @@ fn specs(baseline: &Study, candidate: &Study) -> Vec<Difference> {
 /// so that a field that is added is not forgotten here.
 fn run(spec: &RunSpec) -> Values {
     // each run has another seed, so that runs are replicates
-    let RunSpec { task, interface, socket, clients, ports, warm_up, window, profile, seed: _ } =
-        spec;
+    let RunSpec {
+        task,
+        interface,
+        socket,
+        clients,
+        ports,
+        warm_up,
+        window,
+        profile,
+        event,
+        seed: _,
+    } = spec;
     let mut values = Values::new();
     let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
     set("run", format_duration(*window));
     set("warm-up", format_duration(*warm_up));
     // sampling costs CPU time itself
     set("profile", profile.to_string());
+    // an event that was never asked for is no condition of older results either
+    if let Some(event) = event {
+        set("event", event.fault.word().to_owned());
+        set("event-at", format_duration(event.at));
+        let recover = event.recover.map_or_else(|| "never".to_owned(), format_duration);
+        set("event-recover", recover);
+    }
     set("clients", clients.to_string());
     set("ports", ports.map_or_else(|| UNSET.to_owned(), |ports| ports.to_string()));
     let SocketKnobs { buffer, congestion, nodelay } = socket;

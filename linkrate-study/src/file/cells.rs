@@ -1,5 +1,7 @@
 //! Every combination of levels, each checked.
 
+use std::time::Duration;
+
 use linkrate_terms::{Protocol, RunSpec, Task, TestbedSpec};
 
 use super::question::{self, Choice, Question, Setting};
@@ -53,7 +55,7 @@ pub(super) fn read(
         for (_, setup) in choices.iter_mut() {
             setup.settle(testbed);
         }
-        sound = sound && check_cells(reader, question, &whens, choices, testbed);
+        sound = sound && check_cells(reader, question, &whens, choices, (testbed, method.run));
     }
     sound = sound && check_used(reader, &common, &questions, &choices);
     if !sound {
@@ -71,6 +73,7 @@ pub(super) fn read(
                 warm_up: method.warm_up,
                 window: method.run,
                 profile: method.profile,
+                event: setup.event.of_window(method.run),
                 seed: 0,
             },
         })
@@ -118,11 +121,12 @@ fn check_cells(
     question: &Question,
     whens: &[When],
     choices: &[Choice],
-    testbed: &TestbedSpec,
+    (testbed, window): (&TestbedSpec, Duration),
 ) -> bool {
     let mut causes: Vec<(Combination, &Vec<usize>, usize)> = Vec::new();
     for (choice, setup) in choices {
-        if let Err(refused) = keys::check(setup, testbed) {
+        let checked = keys::check(setup, testbed).and_then(|()| setup.event.check(window));
+        if let Err(refused) = checked {
             match causes.iter_mut().find(|(cause, _, _)| *cause == refused) {
                 Some((_, _, cells)) => *cells += 1,
                 None => causes.push((refused, choice, 1)),

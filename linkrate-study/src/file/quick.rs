@@ -47,14 +47,14 @@ pub(super) fn read(
         };
         wanted.iter().all(matches)
     });
-    let cells: Vec<u32> = all.map(|(index, _)| index).collect();
-    if cells.is_empty() {
+    let chosen: Vec<u32> = all.map(|(index, _)| index).collect();
+    if chosen.is_empty() {
         let hint = "name levels that occur together".to_owned();
         reader.error(at_place, "quick.at", "no cell has all of these levels".into(), Some(hint));
         return None;
     }
-    let quick = Quick { cells, run, warm_up };
-    if let Err(error) = quick.blocks(method) {
+    let quick = Quick { cells: chosen, run, warm_up };
+    if let Err(error) = quick.blocks(method, &cells.cells) {
         let runs = format_duration(run + warm_up);
         let message = format!("{error} (runs of {runs} with warm-up)");
         reader.error(at_place, "quick", message, Some(TooLong::HINT.to_owned()));

@@ -4,7 +4,7 @@ use linkrate_terms::spec::Adapter;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
 use linkrate_terms::{ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, TestbedSpec};
 
-use super::{MAX_DATAGRAM, Setup, port};
+use super::{MAX_DATAGRAM, Setup, event, port};
 
 /// The MTU a testbed makes its links with when none is set.
 pub(super) const DEFAULT_MTU: u32 = 1500;
@@ -35,6 +35,7 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
         "request" | "response" => kind.is_transactional(),
         "burst" => matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse),
         "send-path" | "receive-path" => kind == Protocol::Stream,
+        "event" | "event-at" | "event-recover" => kind == Protocol::Stream,
         "udp-segment" | "udp-gro" => kind == Protocol::UdpStream,
         // reassembly is of TCP segments
         "congestion" | "nodelay" | "lro" => !kind.is_udp(),
@@ -51,6 +52,7 @@ pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     against_kind(setup)?;
     datagrams(setup)?;
     interface(setup)?;
+    event::check(setup, testbed)?;
     match &testbed.adapter {
         Adapter::Model(model) => port::check(setup, model, testbed)?,
         Adapter::Interfaces(interfaces) => port::check_interfaces(setup, interfaces)?,

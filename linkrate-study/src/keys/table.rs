@@ -1,12 +1,18 @@
 //! The table of keys.
 
+use std::time::Duration;
+
+use linkrate_terms::event::SHORTEST_PART;
 use linkrate_terms::knobs::KNOBS;
-use linkrate_terms::{Direction, Protocol, ReceivePath, SendPath};
+use linkrate_terms::{Direction, Fault, Protocol, ReceivePath, SendPath};
 
 use super::{Key, MAX_CLIENTS, MAX_DATAGRAM, Values};
 
 /// One byte to 64 MiB.
 const MESSAGE: (u64, u64) = (1, 64 << 20);
+
+/// The moments that an event may have: those of the longest window.
+const MOMENTS: (Duration, Duration) = (SHORTEST_PART, Duration::from_secs(3600));
 
 /// Every key: the workload, the knobs of the interface, the sockets.
 pub const KEYS: &[Key] = &ALL;
@@ -118,6 +124,34 @@ const WORKLOAD: &[Key] = &[
         name: "udp-gro",
         help: "UDP_GRO: the receiver takes coalesced datagrams",
         values: Values::Switch(|s, on| s.workload.udp_gro = on),
+    },
+    Key {
+        name: "event",
+        help: "What fails inside the window: the link, silently or not, a switch, or the last port of \
+               an aggregate is removed",
+        values: Values::Word(&[
+            ("none", |s| s.event.fault = None),
+            ("carrier", |s| s.event.fault = Some(Fault::Carrier)),
+            ("silent", |s| s.event.fault = Some(Fault::Silent)),
+            ("silent-transmit", |s| s.event.fault = Some(Fault::SilentTransmit)),
+            ("silent-receive", |s| s.event.fault = Some(Fault::SilentReceive)),
+            ("switch", |s| s.event.fault = Some(Fault::Switch)),
+            ("removed", |s| s.event.fault = Some(Fault::Removed)),
+        ]),
+    },
+    Key {
+        name: "event-at",
+        help: "When it fails, from the opening of the window; a quarter of the window if not given",
+        values: Values::Time { range: MOMENTS, absent: None, set: |s, at| s.event.at = at },
+    },
+    Key {
+        name: "event-recover",
+        help: "When it recovers, from the opening of the window; never if not given",
+        values: Values::Time {
+            range: MOMENTS,
+            absent: Some("never"),
+            set: |s, recover| s.event.recover = recover,
+        },
     },
 ];
 

@@ -14,7 +14,7 @@ use linkrate_terms::{Interfaces, RunSpec, Task, TestbedSpec};
 
 use super::{Factor, Method, Study};
 use crate::file::{MAX_CELLS, MAX_FILE_BYTES, MAX_LEVELS, PAPERS, SCALES};
-use crate::keys::{self, MAX_CLIENTS, Setup};
+use crate::keys::{self, EventRequest, MAX_CLIENTS, Setup};
 use crate::levels::{Level, Levels};
 use crate::published::PublishedFigure;
 
@@ -224,9 +224,11 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
         socket: spec.socket.clone(),
         clients: spec.clients,
         ports: spec.ports,
+        event: spec.event.map(EventRequest::from).unwrap_or_default(),
         repeat: None,
     };
     keys::check_values(&setup)?;
+    setup.event.check(spec.window).map_err(|error| error.to_string())?;
     keys::check(&setup, testbed).map_err(|error| error.to_string())
 }
 

@@ -37,6 +37,8 @@ pub enum Unit {
     Bytes,
     /// Microseconds.
     Microseconds,
+    /// Milliseconds.
+    Milliseconds,
     /// Frames.
     Frames,
 }
@@ -80,6 +82,7 @@ impl Values {
             Self::Number { low, high, unit } => {
                 let of = match unit {
                     Unit::Microseconds => " of microseconds",
+                    Unit::Milliseconds => " of milliseconds",
                     Unit::Frames => " of frames",
                     Unit::None | Unit::Bytes => "",
                 };

@@ -100,6 +100,8 @@ words! {
         Manual = "manual", "manual aggregation", "manual";
         /// Ports that the partner has agreed to (IEEE 802.1AX).
         Lacp = "lacp", "LACP", "LACP";
+        /// One port; the others stand by (HP LAN Monitor).
+        Failover = "failover", "failover", "failover";
     }
 }
 

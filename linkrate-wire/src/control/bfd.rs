@@ -3,6 +3,7 @@
 //!
 //! Authentication is not supported: a packet with it is refused.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::reader::Reader;
@@ -110,6 +111,35 @@ pub enum Diagnostic {
     ReverseConcatenatedPathDown,
     /// Reserved: 9 to 31.
     Reserved(u8),
+}
+
+/// By the names of RFC 5880.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AdminDown => "AdminDown",
+            Self::Down => "Down",
+            Self::Init => "Init",
+            Self::Up => "Up",
+        })
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "no diagnostic",
+            Self::DetectionTimeExpired => "control detection time expired",
+            Self::EchoFailed => "echo function failed",
+            Self::NeighborDown => "neighbor signaled session down",
+            Self::ForwardingReset => "forwarding plane reset",
+            Self::PathDown => "path down",
+            Self::ConcatenatedPathDown => "concatenated path down",
+            Self::AdministrativelyDown => "administratively down",
+            Self::ReverseConcatenatedPathDown => "reverse concatenated path down",
+            Self::Reserved(bits) => return write!(f, "reserved diagnostic {bits}"),
+        })
+    }
 }
 
 impl Diagnostic {

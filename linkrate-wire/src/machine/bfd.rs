@@ -81,6 +81,9 @@ pub enum Event {
     Disable,
     /// The link has lost its carrier, so nothing comes any more.
     PathDown,
+    /// The owner itself was late by this time, and took no packets meanwhile. That is no silence of
+    /// the other end.
+    Delayed(Duration),
     /// The owner wants other intervals. Those of a session that is up are agreed on by a poll.
     Set(Intervals),
 }
@@ -385,6 +388,9 @@ impl Machine for Session {
                 self.change(now, State::AdminDown, why, actions);
             }
             Event::PathDown => self.lose(now, Diagnostic::PathDown, actions),
+            Event::Delayed(time) => {
+                self.deadline = self.deadline.map(|deadline| deadline.saturating_add(time));
+            }
             Event::Set(intervals) => self.set(now, intervals),
             Event::Enable | Event::Disable => {}
         }

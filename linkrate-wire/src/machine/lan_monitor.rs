@@ -21,6 +21,7 @@
 mod announce;
 mod port;
 
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -54,6 +55,13 @@ pub struct Config {
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Config {
+    const fn bounded(self) -> Self {
+        let too_short = self.interval.as_nanos() < SHORTEST_INTERVAL.as_nanos();
+        let interval = if too_short { SHORTEST_INTERVAL } else { self.interval };
+        let dead_count = if self.dead_count == 0 { 1 } else { self.dead_count };
+        Self { interval, dead_count, ..self }
+    }
+
     /// The defaults of LAN Monitor: polls each 10 s, dead count 3, no return. The first hold-down is
     /// 2 s, the longest 5 min.
     #[must_use]
@@ -109,6 +117,8 @@ pub enum Event {
     },
     /// Another frame came. Once in a poll interval is enough.
     Heard(PortIndex),
+    /// Other settings. The address and the number of the group stay as they are.
+    Configure(Config),
     /// The addresses to announce after the next move.
     Addresses(Vec<Address>),
 }
@@ -147,6 +157,18 @@ pub enum Reason {
     Return,
 }
 
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "the first port with carrier",
+            Self::CarrierLost => "the active port lost its carrier",
+            Self::PortLeft => "the active port left",
+            Self::PollsMissed => "polls were missed at the active port",
+            Self::Return => "the preferred port works again",
+        })
+    }
+}
+
 /// A failover group.
 #[derive(Debug, Clone)]
 pub struct Failover {
@@ -166,13 +188,8 @@ impl Failover {
     /// A group without ports.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let config = Config {
-            interval: config.interval.max(SHORTEST_INTERVAL),
-            dead_count: config.dead_count.max(1),
-            ..config
-        };
         Self {
-            config,
+            config: config.bounded(),
             ports: Vec::new(),
             active: None,
             round: 0,
@@ -371,6 +388,14 @@ impl Machine for Failover {
             Event::Heard(port) => {
                 let port = self.port_mut(port).filter(|port| port.carrier);
                 return port.into_iter().for_each(Port::hear_other);
+            }
+            Event::Configure(config) => {
+                let Config { mac, group, .. } = self.config;
+                self.config = Config { mac, group, ..config.bounded() };
+                // a round that is shorter now ends sooner
+                let soonest = now.saturating_add(self.config.interval);
+                self.next_round = self.next_round.map(|next| next.min(soonest));
+                return;
             }
             Event::Addresses(addresses) => {
                 self.addresses = addresses;

@@ -69,6 +69,7 @@ pub fn run_spec(
         warm_up: Duration::from_millis(500),
         window: Duration::from_secs(seconds),
         profile: false,
+        event: None,
         seed: 1,
     }
 }

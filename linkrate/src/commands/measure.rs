@@ -89,6 +89,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     }
     testbed = with_aggregate(arguments, testbed)?;
     let setup = setup_of(arguments, &testbed)?;
+    setup.event.check(window).map_err(|error| usage(error.to_string()))?;
     arguments.cpus.apply(&mut testbed)?;
     let spec = RunSpec {
         task: Task::Workload(setup.workload),
@@ -99,6 +100,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         warm_up,
         window,
         profile: arguments.profile,
+        event: setup.event.of_window(window),
         seed: 1,
     };
     Ok(Study {

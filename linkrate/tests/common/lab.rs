@@ -47,6 +47,7 @@ pub fn run_spec(task: Task, interface: InterfaceKnobs, window: Duration) -> RunS
         warm_up: Duration::ZERO,
         window,
         profile: false,
+        event: None,
         seed: 1,
     }
 }

@@ -237,6 +237,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         traffic,
         latency: None,
         profile: None,
+        failure: None,
         sut_cpu: cpu(0, busy),
         client_cpu: cpu(1, 0.6),
         effective: Effective {

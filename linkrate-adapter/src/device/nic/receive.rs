@@ -1,5 +1,6 @@
 //! The receive half of a port: frames from the link become packets for the host.
 
+use linkrate_wire::control::{is_marker, is_of_aggregates, is_of_the_link};
 use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
 use linkrate_wire::frame::{ChecksumPlace, Headers, Verification};
 use linkrate_wire::lro::{Delivery, Parts, Reason, Row};
@@ -100,9 +101,14 @@ impl Nic {
             self.link_counters().in_errors.add(1);
             return;
         }
-        if !self.is_of_its_vlan(&frame, &headers) {
+        let is_of_the_link = is_of_the_link(frame.head());
+        if !is_of_the_link && !self.is_of_its_vlan(&frame, &headers) {
             self.shared.counters.rx_drop_vlan.add(1);
             self.link_counters().in_discards.add(1);
+            return;
+        }
+        if self.goes_first(&frame) {
+            self.hand_to_aggregate(frame, at_ps);
             return;
         }
         let verified = self.knobs.rx_checksum && self.verify(&frame, &headers);
@@ -125,6 +131,25 @@ impl Nic {
         while let Some(delivery) = flushed.next() {
             let held = offered.kept || flushed.peek().is_some();
             self.deliver(queue, delivery, held || verified, at_ps);
+        }
+    }
+
+    /// Whether a frame is of the protocols of an aggregate and waits for no packet. A marker asks whether
+    /// the packets before it have arrived.
+    fn goes_first(&mut self, frame: &WireFrame) -> bool {
+        is_of_aggregates(frame.head())
+            && self.interface.has_control()
+            && !is_marker(&frame.to_vec())
+    }
+
+    /// Hands a frame of the protocols to the aggregate, as it came.
+    fn hand_to_aggregate(&mut self, frame: WireFrame, at_ps: u64) {
+        let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
+        let vnet = VnetHeader::default();
+        let descriptor = RxDescriptor { vnet, delivery, replaced: None, unmade: None };
+        if !self.interface.push_control(descriptor, at_ps) {
+            self.shared.counters.rx_drop_ring.add(1);
+            self.link_counters().in_discards.add(1);
         }
     }
 

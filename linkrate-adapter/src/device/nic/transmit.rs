@@ -5,6 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use linkrate_sys::prefetch::prefetch;
 use linkrate_terms::PortKnobs;
+use linkrate_wire::control::is_of_the_link;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
 use linkrate_wire::frame::{ChecksumPlace, FrameError, Headers, link};
 use linkrate_wire::link::LinkLaw;
@@ -57,7 +58,12 @@ impl Nic {
     /// Sends posted packets, as far ahead as the FIFO reaches. Frames go to `wire` with the time at
     /// which their last bit is on the link. Says whether anything was sent.
     pub(super) fn send_posted(&mut self, now_ps: u64, wire: &mut impl FnMut(Burst, u64)) -> bool {
+        // frames of the protocols of an aggregate wait for no packet, and for no room in the FIFO
         let mut sent = false;
+        while let Some(descriptor) = self.interface.next_control() {
+            sent = true;
+            self.send(&descriptor, Turn::First, wire);
+        }
         let full_ps = now_ps + self.link().time_ps(FIFO_BYTES);
         let mut bytes = 0;
         self.interface.fetch(self.fetch_bytes());
@@ -69,7 +75,7 @@ impl Nic {
             sent = true;
             self.active_ps = now_ps;
             bytes += descriptor.length as u64;
-            let end_ps = self.send(&descriptor, wire);
+            let end_ps = self.send(&descriptor, Turn::InOrder, wire);
             self.interface.sent(queue, end_ps);
         }
         sent
@@ -115,7 +121,12 @@ impl Nic {
     }
 
     /// Sends one packet of the host. Returns the time at which its last bit has left.
-    fn send(&mut self, descriptor: &TxDescriptor, wire: &mut impl FnMut(Burst, u64)) -> u64 {
+    fn send(
+        &mut self,
+        descriptor: &TxDescriptor,
+        turn: Turn,
+        wire: &mut impl FnMut(Burst, u64),
+    ) -> u64 {
         let shared = Arc::clone(&self.shared);
         let counters = &shared.counters;
         let ready_ps = self.clock.at_ps(descriptor.posted_ns);
@@ -134,7 +145,16 @@ impl Nic {
             link.out_discards.add(1);
             return ready_ps;
         }
-        let (block, limits, knobs) = (&descriptor.block, &self.limits, &self.knobs);
+        let (block, limits) = (&descriptor.block, &self.limits);
+        let plain;
+        let knobs = match turn {
+            Turn::First if is_of_the_link(block.bytes(VNET_BYTES..descriptor.length)) => {
+                // the far end of the link may be in no VLAN
+                plain = PortKnobs { vlan: 0, snap: false, ..self.knobs.clone() };
+                &plain
+            }
+            Turn::First | Turn::InOrder => &self.knobs,
+        };
         let cut =
             self.trains.with_free(|train| cut(train, block, descriptor.length, limits, knobs));
         let (train, kind) = match cut {
@@ -171,7 +191,10 @@ impl Nic {
                 None => 0,
             };
             descriptor_bytes = 0;
-            let at = self.links[0].occupy(ready_ps + on_bus_ps, length);
+            let at = match turn {
+                Turn::First => self.links[0].occupy_first(ready_ps + on_bus_ps, length),
+                Turn::InOrder => self.links[0].occupy(ready_ps + on_bus_ps, length),
+            };
             octets += self.links[0].counted_octets(length);
             if captured {
                 let frame = Burst::of(&train, index..index + 1).first();
@@ -190,6 +213,15 @@ impl Nic {
         wire(last, end_ps);
         end_ps
     }
+}
+
+/// The turn of a packet on the line.
+#[derive(Debug, Clone, Copy)]
+enum Turn {
+    /// Before those that wait.
+    First,
+    /// Behind them.
+    InOrder,
 }
 
 /// The work on a packet.

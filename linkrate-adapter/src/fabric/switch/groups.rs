@@ -1,18 +1,21 @@
 //! Groups of a switch's ports that lead to one aggregate (IEEE 802.1AX).
 //!
 //! An address behind a group has one entry in the forwarding table. The switch balances the frames to
-//! a group by the same choices as the host.
+//! a group by the same choices as the host. The ports of a failover group are single ports: the switch
+//! learns behind which of them the host is, and answers BFD on each.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use linkrate_terms::AggregateKnobs;
+use linkrate_terms::knobs::AggregateMode;
 use linkrate_wire::balance::Balancer;
 use linkrate_wire::frame::MacAddress;
 
 use super::QUEUE_BYTES;
+use crate::aggregate::decisions::DecisionLog;
 use crate::aggregate::fresh_balancer;
-use crate::aggregate::membership::{Membership, Message, PortLink};
+use crate::aggregate::membership::{Membership, Message, PortLink, Role};
 
 /// A group to be made.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +24,8 @@ pub struct GroupSpec {
     pub ports: Vec<usize>,
     /// Mode, balancing, and the number of ports in use, from the first. The others forward nothing.
     pub knobs: AggregateKnobs,
+    /// Where the switch writes its decisions about these ports.
+    pub decisions: DecisionLog,
 }
 
 /// A group. Its ports have places, from 0; a port that has left keeps its place.
@@ -58,7 +63,7 @@ impl Groups {
     pub(super) fn set(
         &mut self,
         number: usize,
-        GroupSpec { ports, knobs }: GroupSpec,
+        GroupSpec { ports, knobs, decisions }: GroupSpec,
         at_ps: u64,
         out: &mut Vec<Message>,
     ) {
@@ -72,10 +77,11 @@ impl Groups {
         // ports that stay keep their places and their state
         let mut group = self.groups[number].take().unwrap_or_else(|| Group {
             ports: Vec::new(),
-            membership: Membership::new(address(number), knobs.clone()),
+            membership: Membership::new(Role::Switch, address(number), knobs.clone()),
             balancer: fresh_balancer(knobs.switch_balance, 0, 0),
             follows: 0,
         });
+        group.membership.log_to(decisions);
         group.membership.set_knobs(now, knobs.clone(), &mut messages);
         for (place, port) in group.ports.iter().enumerate() {
             if !ports.contains(port) {
@@ -104,9 +110,16 @@ impl Groups {
         self.groups[number] = Some(group);
     }
 
-    /// The group of a port.
+    /// The group of a port that frames to the group leave by; `None` for a single port, as each port of
+    /// a failover group is.
     pub(super) fn of(&self, port: usize) -> Option<usize> {
-        Some(self.place(port)?.0)
+        let (number, _) = self.place(port)?;
+        self.groups.get(number)?.as_ref().filter(|group| group.is_one()).map(|_| number)
+    }
+
+    /// Whether a port leads to an aggregate.
+    pub(super) fn has(&self, port: usize) -> bool {
+        self.place(port).is_some()
     }
 
     /// The group of a port and its place there.
@@ -114,11 +127,13 @@ impl Groups {
         self.of.get(port).copied().flatten()
     }
 
-    /// The numbers of the groups.
+    /// The numbers of the groups that frames go to.
     pub(super) fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
         let groups = self.groups.iter().enumerate();
-        let numbers: Vec<usize> =
-            groups.filter_map(|(number, group)| group.is_some().then_some(number)).collect();
+        let numbers: Vec<usize> = groups
+            .filter(|(_, group)| group.as_ref().is_some_and(Group::is_one))
+            .map(|(number, _)| number)
+            .collect();
         numbers.into_iter()
     }
 
@@ -211,6 +226,11 @@ impl Groups {
 }
 
 impl Group {
+    /// Whether its ports act as one.
+    fn is_one(&self) -> bool {
+        self.membership.knobs().mode != AggregateMode::Failover
+    }
+
     /// The place of a port, a new one if it has none.
     fn place(&mut self, port: usize) -> usize {
         self.ports.iter().position(|other| *other == port).unwrap_or_else(|| {

@@ -1,12 +1,14 @@
 //! The aggregate of a segment: its interface, its ports, and the group of the switch's ports that
 //! they lead to.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads};
 use linkrate_terms::aggregate::AggregateReport;
 use linkrate_terms::knobs::AggregateRequest;
-use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Offload};
+use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Offload, topology};
 
 use super::{Adapters, Segment, address, tap};
 use crate::error::LabError;
@@ -31,6 +33,13 @@ pub(super) fn make(
         knobs: fresh(ports),
     };
     Ok(Arc::new(Aggregate::new(spec, threads)?))
+}
+
+/// The addresses of the interface of an aggregate, which have no VLAN in the host: the ports put their
+/// own on.
+pub(super) fn addresses(segment: &topology::Segment) -> BTreeSet<(IpAddr, u16)> {
+    let clients = 0..segment.clients.len();
+    clients.map(|client| (segment.port_address(segment.port_of(client)).into(), 0)).collect()
 }
 
 /// The settings of a new aggregate.

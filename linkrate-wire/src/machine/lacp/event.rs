@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use super::selection::Selection;
 use crate::control::lacp::{Information, SystemId};
-use crate::control::marker::Kind;
-use crate::control::slow::Subtype;
-use crate::control::{Control, Lacpdu, Marker};
-use crate::frame::{Headers, MacAddress};
+use crate::control::{Lacpdu, Marker, is_marker};
+use crate::frame::MacAddress;
 
 /// An input of a [`System`](super::System).
 ///
@@ -200,11 +198,7 @@ impl Action {
     /// marker, which asks whether they have arrived.
     #[must_use]
     pub fn is_in_order(&self) -> bool {
-        let Self::Send { frame, .. } = self else { return false };
-        let control = Headers::parse(frame).and_then(|headers| Control::of(frame, &headers));
-        let Ok(Some(Control::Slow(slow))) = control else { return false };
-        let marker = (slow.subtype == Subtype::Marker).then(|| Marker::parse(slow.data));
-        marker.is_some_and(|marker| marker.is_ok_and(|one| one.kind == Kind::Information))
+        matches!(self, Self::Send { frame, .. } if is_marker(frame))
     }
 }
 

@@ -1,0 +1,74 @@
+//! The decisions of one end of an aggregate, with their times: when it learned that a port failed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use linkrate_sys::clock::monotonic_ns;
+
+/// The most decisions that are kept. Of more, the oldest go.
+const MOST: usize = 1024;
+
+/// Which ports of an aggregate carried traffic from a moment on, as one end decided. Ports are numbers
+/// within the aggregate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// When, CLOCK_MONOTONIC in ns.
+    pub at_ns: u64,
+    /// The ports that frames were taken from, ascending.
+    pub collecting: Vec<usize>,
+    /// The ports that frames went to, ascending.
+    pub distributing: Vec<usize>,
+}
+
+/// The latest decisions of one end. Copies are the same log.
+#[derive(Debug, Clone, Default)]
+pub struct DecisionLog(Arc<Mutex<VecDeque<Decision>>>);
+
+impl DecisionLog {
+    /// Adds the decision of this moment.
+    pub(crate) fn add(&self, collecting: &[usize], distributing: &[usize]) {
+        let decision = Decision {
+            at_ns: monotonic_ns(),
+            collecting: collecting.to_vec(),
+            distributing: distributing.to_vec(),
+        };
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MOST {
+            kept.pop_front();
+        }
+        kept.push_back(decision);
+    }
+
+    /// The decisions since `from_ns`, in their order.
+    #[must_use]
+    pub fn since(&self, from_ns: u64) -> Vec<Decision> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().filter(|decision| decision.at_ns >= from_ns).cloned().collect()
+    }
+}
+
+/// Two logs are equal if they are the same one.
+impl PartialEq for DecisionLog {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_decisions_are_kept_with_their_times() {
+        let log = DecisionLog::default();
+        let before = monotonic_ns();
+        for port in 0..MOST + 5 {
+            log.clone().add(&[port], &[]);
+        }
+        let kept = log.since(before);
+        assert_eq!((kept.len(), kept[0].collecting[0]), (MOST, 5));
+        assert!(kept.is_sorted_by_key(|decision| decision.at_ns));
+        assert!(log.since(monotonic_ns() + 1).is_empty());
+        assert_ne!(log, DecisionLog::default());
+    }
+}

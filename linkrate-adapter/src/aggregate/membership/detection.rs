@@ -1,0 +1,229 @@
+//! BFD on each link of an aggregate (RFC 7130): a session for each port, at the host and at the
+//! switch.
+
+use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use linkrate_wire::control::Bfd;
+use linkrate_wire::control::bfd::{LOWEST_SOURCE_PORT, State};
+use linkrate_wire::frame::{IpEnds, MacAddress};
+use linkrate_wire::machine::Machine;
+use linkrate_wire::machine::bfd::{Action, Config, Event, Intervals, Session};
+
+use super::{GRACE, Message, Role, number, port_address};
+
+/// Three packets in 40 ms each: a failure is found after 120 ms, and within 150 ms with the turns of
+/// the threads.
+const INTERVAL_US: u32 = 40_000;
+const MULTIPLIER: u8 = 3;
+
+/// The time that a poll may be late before it counts as the delay of this end: a fifth of the
+/// interval.
+const LATE: Duration = Duration::from_micros(INTERVAL_US as u64 / 5);
+
+/// Addresses of the packets. An aggregate need not have any, so the ends have addresses that no router
+/// passes on (RFC 3927).
+const HOST: Ipv4Addr = Ipv4Addr::new(169, 254, 71, 1);
+const SWITCH: Ipv4Addr = Ipv4Addr::new(169, 254, 71, 2);
+
+/// The session of a port.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) session: Session,
+    /// The link is up.
+    carrier: bool,
+    /// It was up since the link came.
+    was_up: bool,
+    /// When it went down.
+    lost: Option<Duration>,
+    /// Packets sent and received, and times that it went down.
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) losses: u64,
+}
+
+/// The sessions of one end.
+#[derive(Debug)]
+pub(super) struct Detection {
+    role: Role,
+    address: MacAddress,
+    /// By port.
+    watches: Vec<Option<Watch>>,
+}
+
+impl Detection {
+    pub(super) fn new(role: Role, address: MacAddress) -> Self {
+        Self { role, address, watches: Vec::new() }
+    }
+
+    pub(super) fn watch(&self, at: usize) -> Option<&Watch> {
+        self.watches.get(at)?.as_ref()
+    }
+
+    /// Whether the session of a port is up.
+    pub(super) fn is_up(&self, at: usize) -> bool {
+        self.watch(at).is_some_and(|watch| watch.session.state() == State::Up)
+    }
+
+    /// Whether the session of a port was up and is not any more.
+    pub(super) fn has_failed(&self, at: usize) -> bool {
+        self.watch(at).is_some_and(|watch| watch.was_up) && !self.is_up(at)
+    }
+
+    /// Whether the other end may send on a port: it is heard, and its session may be up before this
+    /// one is; or this one went down a moment ago, and the other end does not know it yet.
+    pub(super) fn hears(&self, at: usize, now: Duration) -> bool {
+        self.watch(at).is_some_and(|watch| {
+            matches!(watch.session.state(), State::Init | State::Up)
+                || watch.lost.is_some_and(|lost| now < lost + GRACE)
+        })
+    }
+
+    /// Ends all sessions, and tells the other end.
+    pub(super) fn end(&mut self, now: Duration, messages: &mut Vec<Message>) {
+        for at in 0..self.watches.len() {
+            self.handle(now, at, Event::Disable, messages);
+        }
+        self.watches.clear();
+    }
+
+    /// The link of a port came or went.
+    pub(super) fn set_carrier(
+        &mut self,
+        now: Duration,
+        at: usize,
+        up: bool,
+        messages: &mut Vec<Message>,
+    ) {
+        if self.watches.len() <= at {
+            self.watches.resize_with(at + 1, || None);
+        }
+        let begun = self.begin(at);
+        let watch = self.watches[at].get_or_insert(begun);
+        watch.carrier = up;
+        if !up {
+            self.handle(now, at, Event::PathDown, messages);
+            if let Some(Some(watch)) = self.watches.get_mut(at) {
+                // a link without carrier is down by itself
+                watch.was_up = false;
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, now: Duration, at: usize, messages: &mut Vec<Message>) {
+        self.handle(now, at, Event::Disable, messages);
+        if let Some(place) = self.watches.get_mut(at) {
+            *place = None;
+        }
+    }
+
+    /// Takes a packet. Says whether the session changed its state.
+    pub(super) fn receive(
+        &mut self,
+        now: Duration,
+        at: usize,
+        packet: Bfd,
+        messages: &mut Vec<Message>,
+    ) -> bool {
+        let Some(Some(watch)) = self.watches.get_mut(at) else { return false };
+        watch.received += 1;
+        let before = watch.session.state();
+        self.handle(now, at, Event::Received(packet), messages);
+        self.watch(at).is_some_and(|watch| watch.session.state() != before)
+    }
+
+    /// When [`poll`](Self::poll) has something to do.
+    pub(super) fn due(&self) -> Option<Duration> {
+        let ends = |watch: &Watch| watch.lost.map(|lost| lost + GRACE);
+        let sessions = self.watches.iter().flatten().filter(|watch| watch.carrier);
+        let due = sessions.clone().filter_map(|watch| watch.session.due());
+        due.chain(self.watches.iter().flatten().filter_map(ends)).min()
+    }
+
+    /// Does the work that is due. Says whether a session changed its state, or the time after its end
+    /// is over.
+    pub(super) fn poll(&mut self, now: Duration, messages: &mut Vec<Message>) -> bool {
+        let mut changed = false;
+        for at in 0..self.watches.len() {
+            let Some(Some(watch)) = self.watches.get_mut(at) else { continue };
+            changed |= watch.lost.take_if(|lost| *lost + GRACE <= now).is_some();
+            let Some(due) = watch.session.due().filter(|due| *due <= now) else { continue };
+            if !watch.carrier {
+                continue;
+            }
+            let before = watch.session.state();
+            let late = now - due;
+            if late > LATE {
+                // the thread did not run: that is no silence of the other end
+                self.handle(now, at, Event::Delayed(late), messages);
+            }
+            let Some(Some(watch)) = self.watches.get_mut(at) else { continue };
+            let mut actions = Vec::new();
+            watch.session.poll(now, &mut actions);
+            self.carry_out(now, at, actions, messages);
+            changed |= self.watch(at).is_some_and(|watch| watch.session.state() != before);
+        }
+        changed
+    }
+
+    fn begin(&self, at: usize) -> Watch {
+        let number = u32::from(number(at));
+        let config = Config {
+            discriminator: NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN),
+            intervals: Intervals::both(INTERVAL_US),
+            detect_multiplier: MULTIPLIER,
+        };
+        let seed = self.address.0.iter().fold(number.into(), |seed: u64, byte| {
+            seed.wrapping_mul(257).wrapping_add((*byte).into())
+        });
+        Watch {
+            session: Session::new(config, seed),
+            carrier: true,
+            was_up: false,
+            lost: None,
+            sent: 0,
+            received: 0,
+            losses: 0,
+        }
+    }
+
+    fn handle(&mut self, now: Duration, at: usize, event: Event, messages: &mut Vec<Message>) {
+        let Some(Some(watch)) = self.watches.get_mut(at) else { return };
+        let mut actions = Vec::new();
+        watch.session.handle(now, event, &mut actions);
+        self.carry_out(now, at, actions, messages);
+    }
+
+    fn carry_out(
+        &mut self,
+        now: Duration,
+        at: usize,
+        actions: Vec<Action>,
+        messages: &mut Vec<Message>,
+    ) {
+        let source = port_address(self.address, at);
+        let ip = match self.role {
+            Role::Host => IpEnds::V4 { source: HOST, destination: SWITCH },
+            Role::Switch => IpEnds::V4 { source: SWITCH, destination: HOST },
+        };
+        let Some(Some(watch)) = self.watches.get_mut(at) else { return };
+        for action in actions {
+            match action {
+                Action::Send(packet) if watch.carrier => {
+                    watch.sent += 1;
+                    let source_port = LOWEST_SOURCE_PORT + number(at) % 0x4000;
+                    messages.push((at, packet.frame(source, ip, source_port)));
+                }
+                Action::Changed { to: State::Up, .. } => {
+                    (watch.was_up, watch.lost) = (true, None);
+                }
+                Action::Changed { from: State::Up, .. } => {
+                    watch.lost = Some(now);
+                    watch.losses += 1;
+                }
+                Action::Send(_) | Action::Changed { .. } => {}
+            }
+        }
+    }
+}

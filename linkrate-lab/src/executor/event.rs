@@ -1,0 +1,208 @@
+//! The event of a run: a port fails at its moment while all hosts measure, and recovers.
+//!
+//! The controller sleeps through the window anyway, on the CPUs of the clients. It injects the fault
+//! when its moment has come, writes down the true moment, and reads the octets of the ports in equal
+//! steps.
+
+use linkrate_adapter::Decision;
+use linkrate_agent::flow::record::RecordSpec;
+use linkrate_agent::protocol::bounds;
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_terms::failure::PortTimeline;
+use linkrate_terms::measurement::AdapterEvidence;
+use linkrate_terms::{Event, RunSpec};
+
+use crate::connection::AgentError;
+use crate::error::LabError;
+use crate::ground::Adapters;
+use crate::ground::adapters::Failing;
+
+/// Time between two looks at the ports, and the length of a slot of the timeline, ns.
+pub(crate) const STEP_NS: u64 = 10_000_000;
+
+/// Most steps in a window.
+const MOST_STEPS: u64 = 2000;
+
+/// Length of the slots in which receivers count bytes, and the longest time between two bytes that is
+/// not seen as a gap, µs.
+const SLOT_US: u64 = 250;
+
+/// Most slots of a flow.
+const MOST_SLOTS: u64 = 40_000;
+
+/// The slots of the records of a run with that many flows.
+pub(super) fn record(spec: &RunSpec, flows: u64) -> Option<RecordSpec> {
+    spec.event?;
+    let window_us = u64::try_from(spec.window.as_micros()).unwrap_or(u64::MAX);
+    let most = MOST_SLOTS.min(bounds::ALL_SLOTS / flows.max(1)).max(1);
+    let slot_us = SLOT_US.max(window_us.div_ceil(most));
+    let slots = window_us.div_ceil(slot_us);
+    Some(RecordSpec {
+        slots: u32::try_from(slots).unwrap_or(u32::MAX),
+        slot_us: u32::try_from(slot_us).unwrap_or(u32::MAX),
+    })
+}
+
+/// What the controller saw of an event. Times are CLOCK_MONOTONIC in ns.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) port: String,
+    /// When the window opened and closed.
+    pub(crate) window_ns: (u64, u64),
+    pub(crate) at_ns: u64,
+    pub(crate) recovered_ns: Option<u64>,
+    pub(crate) host_detected_ns: Option<u64>,
+    pub(crate) switch_detected_ns: Option<u64>,
+    pub(crate) frames_lost: u64,
+    pub(crate) frames_reordered: u64,
+    /// Length of a slot of the ports.
+    pub(crate) step_ns: u64,
+    pub(crate) ports: Vec<PortTimeline>,
+}
+
+/// Why an event did not come to its end.
+pub(super) enum Missed {
+    /// The user interrupted, or an agent is lost.
+    Agent(AgentError),
+    /// The fault could not be injected.
+    Fault(LabError),
+}
+
+impl From<AgentError> for Missed {
+    fn from(error: AgentError) -> Self {
+        Self::Agent(error)
+    }
+}
+
+impl From<LabError> for Missed {
+    fn from(error: LabError) -> Self {
+        Self::Fault(error)
+    }
+}
+
+/// Carries out `event` in the window, with the first `ports` ports, and waits with `sleep_until`. In the
+/// end the port works again.
+pub(super) fn through(
+    adapters: &Adapters,
+    event: Event,
+    ports: usize,
+    (start_ns, end_ns): (u64, u64),
+    sleep_until: impl Fn(u64) -> Result<(), AgentError>,
+) -> Result<(AdapterEvidence, Seen), Missed> {
+    let prepared = adapters.prepare(event.fault)?;
+    let order = adapters.watch_order()?;
+    let mut failing: Option<Failing<'_>> = None;
+    let moment = |after: std::time::Duration| start_ns + after.as_nanos() as u64;
+    // what is due, in the order of time: the last is next
+    let mut due: Vec<(u64, bool)> = vec![(moment(event.at), true)];
+    due.extend(event.recover.map(|recover| (moment(recover), false)));
+    due.reverse();
+    let window_ns = end_ns.saturating_sub(start_ns);
+    let step_ns = STEP_NS.max(window_ns.div_ceil(MOST_STEPS));
+    let mut timelines: Vec<PortTimeline> = Vec::new();
+    let (mut at_ns, mut recovered_ns) = (0, None);
+
+    sleep_until(start_ns)?;
+    let opened = adapters.read();
+    let lost_before = adapters.lost();
+    let first: Vec<u64> = adapters.octets(ports).map(|(_, octets)| octets).collect();
+    let late_before = order.late();
+    let mut before = first.clone();
+    for (name, _) in adapters.octets(ports) {
+        timelines.push(PortTimeline { port: name.to_owned(), octets: Vec::new() });
+    }
+    for step in 1..=window_ns / step_ns {
+        let next_ns = start_ns + step * step_ns;
+        while let Some((when_ns, fails)) = due.pop_if(|(when_ns, _)| *when_ns <= next_ns) {
+            sleep_until(when_ns)?;
+            let octets = adapters.octets(ports).zip(&first);
+            let carried: Vec<u64> =
+                octets.map(|((_, now), first)| now.wrapping_sub(*first)).collect();
+            let now_ns = monotonic_ns();
+            if fails {
+                failing = prepared.choose(&carried);
+                failing.as_ref().map_or(Ok(()), Failing::fail)?;
+                at_ns = now_ns;
+            } else {
+                failing.as_ref().map_or(Ok(()), Failing::recover)?;
+                recovered_ns = Some(now_ns);
+            }
+        }
+        sleep_until(next_ns)?;
+        for (timeline, (before, (_, now))) in
+            timelines.iter_mut().zip(before.iter_mut().zip(adapters.octets(ports)))
+        {
+            timeline.octets.push(now.wrapping_sub(std::mem::replace(before, now)));
+        }
+    }
+    sleep_until(end_ns)?;
+    let closed = adapters.read();
+    let frames_lost = adapters.lost().wrapping_sub(lost_before);
+    let frames_reordered = order.late().saturating_sub(late_before);
+    let failing = failing.ok_or_else(|| LabError::Invalid {
+        what: format!("event {}: no port could fail", event.fault.word()),
+        hint: "give the testbed a port, or an aggregate of two".to_owned(),
+    })?;
+    let decisions = failing.decisions(at_ns);
+    if recovered_ns.is_none() {
+        failing.recover()?;
+    }
+    let until_ns = recovered_ns.unwrap_or(end_ns);
+    let detected = |decisions: &[Decision]| {
+        let without = |decision: &&Decision| {
+            decision.at_ns <= until_ns && !decision.distributing.contains(&failing.place())
+        };
+        Some(decisions.iter().find(without)?.at_ns)
+    };
+    let [host, switch] = decisions.unwrap_or_default();
+    let seen = Seen {
+        port: failing.name().to_owned(),
+        window_ns: (start_ns, end_ns),
+        at_ns,
+        recovered_ns,
+        host_detected_ns: detected(&host),
+        switch_detected_ns: detected(&switch),
+        frames_lost,
+        frames_reordered,
+        step_ns,
+        ports: timelines,
+    };
+    Ok((adapters.evidence(&opened, &closed, ports), seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use linkrate_terms::{Fault, InterfaceKnobs, SocketKnobs, Task};
+
+    use super::*;
+
+    fn run(window: Duration) -> RunSpec {
+        RunSpec {
+            task: Task::Idle,
+            interface: InterfaceKnobs::default(),
+            socket: SocketKnobs::default(),
+            clients: 1,
+            ports: Some(1),
+            warm_up: Duration::ZERO,
+            window,
+            profile: false,
+            event: Some(Event { fault: Fault::Carrier, at: window / 4, recover: None }),
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn records_are_fine_and_bounded() {
+        let of = |seconds, flows| {
+            let spec = record(&run(Duration::from_secs(seconds)), flows).unwrap();
+            (spec.slots, spec.slot_us)
+        };
+        assert_eq!(of(4, 8), (16_000, 250));
+        assert_eq!(of(3600, 1), (40_000, 90_000));
+        let (slots, slot_us) = of(10, 4096);
+        assert!(u64::from(slots) * 4096 <= bounds::ALL_SLOTS && slot_us > 250);
+        assert_eq!(record(&RunSpec { event: None, ..run(Duration::from_secs(1)) }, 1), None);
+    }
+}

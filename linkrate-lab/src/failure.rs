@@ -1,0 +1,152 @@
+//! What a run with an event showed, out of the records of all receivers and the log of the controller.
+
+use linkrate_agent::flow::record::RecordReport;
+use linkrate_agent::protocol::WindowReport;
+use linkrate_terms::Event;
+use linkrate_terms::failure::{Failure, FlowGap, RESTORED, Timeline};
+
+use crate::executor::event::Seen;
+
+/// The rate is that of so much time: less would be the rate of single bursts.
+const RATE_OVER_NS: u64 = 50_000_000;
+
+/// Makes one failure of the reports of all agents, the system under test's first.
+pub(crate) fn of_reports<'a>(
+    event: Event,
+    seen: Seen,
+    reports: impl Iterator<Item = &'a WindowReport>,
+) -> Failure {
+    let mut resent_bytes = 0_u64;
+    let mut records: Vec<&RecordReport> = Vec::new();
+    for report in reports {
+        resent_bytes = resent_bytes.saturating_add(report.senders.resent_bytes);
+        records.extend(report.record.as_deref());
+    }
+    let slot_us = records.iter().map(|record| record.slot_us).max().unwrap_or(0);
+    let slot_ns = u64::from(slot_us.max(1)) * 1000;
+    let mut slots: Vec<u64> = Vec::new();
+    for record in &records {
+        if slots.len() < record.received.len() {
+            slots.resize(record.received.len(), 0);
+        }
+        for (sum, bytes) in slots.iter_mut().zip(&record.received) {
+            *sum = sum.saturating_add(*bytes);
+        }
+    }
+    let flows = || records.iter().flat_map(|record| &record.flows);
+    let since_opening = |at_ns: u64| at_ns.saturating_sub(seen.window_ns.0);
+    let at_ns = since_opening(seen.at_ns);
+    let at = (at_ns / slot_ns) as usize;
+    let before = &slots[..at.min(slots.len())];
+    let rate_before = rate(before, slot_ns);
+    let single = (flows().count() == 1).then(|| flows().map(|flow| flow.gap_ns).max()).flatten();
+    let sum = |pick: fn(&linkrate_agent::flow::record::FlowRecord) -> u64| {
+        flows().map(pick).fold(0, u64::saturating_add)
+    };
+    let after = |then_ns: Option<u64>| then_ns.map(|then_ns| then_ns.saturating_sub(seen.at_ns));
+    Failure {
+        event,
+        port: seen.port,
+        at_ns,
+        recovered_ns: seen.recovered_ns.map(since_opening),
+        host_detected_ns: after(seen.host_detected_ns),
+        switch_detected_ns: after(seen.switch_detected_ns),
+        // of one flow it is known exactly
+        gap_ns: single.unwrap_or_else(|| longest_gap(&slots, at) as u64 * slot_ns),
+        flows: flows()
+            .map(|flow| FlowGap { flow: flow.flow.clone(), gap_ns: flow.gap_ns })
+            .collect(),
+        gap_before_ns: flows().map(|flow| flow.gap_before_ns).max().unwrap_or(0),
+        restored_ns: restored(&slots, slot_ns, at, rate_before)
+            .map(|slot| (slot as u64 * slot_ns).saturating_sub(at_ns)),
+        rate_before,
+        frames_lost: seen.frames_lost,
+        frames_reordered: seen.frames_reordered,
+        resent_bytes,
+        verified_bytes: sum(|flow| flow.verified_bytes),
+        wrong_bytes: sum(|flow| flow.wrong_bytes),
+        timeline: Timeline {
+            slot_ns: seen.step_ns,
+            received: coarser(&slots, slot_ns, seen.step_ns),
+            ports: seen.ports,
+        },
+    }
+}
+
+/// Bit/s over slots.
+fn rate(slots: &[u64], slot_ns: u64) -> f64 {
+    let bytes = slots.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    bytes as f64 * 8e9 / (slots.len().max(1) as f64 * slot_ns as f64)
+}
+
+/// The most slots in a row without a byte that do not end before slot `at`.
+fn longest_gap(slots: &[u64], at: usize) -> usize {
+    let (mut longest, mut empty) = (0, 0);
+    for (slot, bytes) in slots.iter().enumerate() {
+        empty = if *bytes == 0 { empty + 1 } else { 0 };
+        if slot >= at {
+            longest = longest.max(empty);
+        }
+    }
+    longest
+}
+
+/// The first slot from `at` on that begins a time with 95 % of the rate before; `None` if there is
+/// none, or nothing flowed before.
+fn restored(slots: &[u64], slot_ns: u64, at: usize, rate_before: f64) -> Option<usize> {
+    let length = usize::try_from(RATE_OVER_NS.div_ceil(slot_ns)).unwrap_or(usize::MAX).max(1);
+    let later = slots.get(at..)?;
+    let mut times = later.windows(length);
+    let first = times.position(|time| rate(time, slot_ns) >= rate_before * RESTORED)?;
+    (rate_before > 0.0).then_some(at + first)
+}
+
+/// The same bytes in longer slots.
+fn coarser(slots: &[u64], slot_ns: u64, step_ns: u64) -> Vec<u64> {
+    let mut sums: Vec<u64> = Vec::new();
+    for (slot, bytes) in slots.iter().enumerate() {
+        let step = usize::try_from(slot as u64 * slot_ns / step_ns.max(1)).unwrap_or(usize::MAX);
+        if sums.len() <= step {
+            sums.resize(step + 1, 0);
+        }
+        sums[step] = sums[step].saturating_add(*bytes);
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_over_all_flows_is_the_longest_after_the_fault() {
+        let slots = [5, 0, 0, 0, 0, 5, 5, 0, 0, 5, 0];
+        assert_eq!(longest_gap(&slots, 6), 2);
+        // the fault came within a gap
+        assert_eq!(longest_gap(&slots, 4), 4);
+        assert_eq!(longest_gap(&[5, 5, 0, 0, 0], 1), 3);
+        assert_eq!(longest_gap(&[], 1), 0);
+    }
+
+    #[test]
+    fn the_rate_is_restored_when_a_whole_time_has_it() {
+        // 50 slots of 1 ms are one time
+        let mut slots = vec![100; 100];
+        slots.extend(vec![0; 40]);
+        slots.extend(vec![60; 60]);
+        slots.extend(vec![100; 100]);
+        let before = rate(&slots[..100], 1_000_000);
+        let at = restored(&slots, 1_000_000, 100, before).unwrap();
+        // 2.5 of 50 bytes may still be missing
+        assert!((194..=200).contains(&at), "{at}");
+        assert_eq!(restored(&slots[..200], 1_000_000, 100, before), None);
+        assert_eq!(restored(&[0; 300], 1_000_000, 100, 0.0), None);
+    }
+
+    #[test]
+    fn longer_slots_have_the_same_bytes() {
+        let slots: Vec<u64> = (0..103).collect();
+        let sums = coarser(&slots, 250_000, 10_000_000);
+        assert_eq!((sums.len(), sums.iter().sum::<u64>()), (3, slots.iter().sum()));
+    }
+}

@@ -1,0 +1,175 @@
+//! The port that fails in a run with an event, and what was lost on the way.
+
+use std::cmp::Reverse;
+
+use linkrate_adapter::{Decision, OrderCount, Port};
+use linkrate_terms::{AggregateKnobs, Fault};
+
+use super::{Adapters, Segment};
+use crate::error::LabError;
+
+/// Counters of frames that were lost between two devices.
+const LOST: [&str; 12] = [
+    "txLostSilently",
+    "rxLostSilently",
+    "txDropLinkDown",
+    "ifInDiscards",
+    "rxDropInFlight",
+    "switchDropVlan",
+    "switchDropMalformed",
+    "switchDropFcs",
+    "switchDropNotCollecting",
+    "switchDropQueueFull",
+    "switchDropInFlight",
+    "aggDropNotCollecting",
+];
+
+/// The port that fails. Dropping it changes nothing.
+#[derive(Debug)]
+pub(crate) struct Failing<'a> {
+    segment: &'a Segment,
+    port: &'a Port,
+    /// Its number in its aggregate.
+    place: usize,
+    fault: Fault,
+    /// The settings of its aggregate while all is well.
+    knobs: Option<AggregateKnobs>,
+}
+
+impl Adapters {
+    /// Prepares for `fault`: reads the settings of each aggregate while all is well.
+    ///
+    /// # Errors
+    /// The drivers of an aggregate do not answer.
+    pub(crate) fn prepare(&self, fault: Fault) -> Result<Prepared<'_>, LabError> {
+        let knobs = self.segments().iter().map(|segment| match &segment.aggregate {
+            Some(aggregate) => Ok(Some(aggregate.applied_knobs()?)),
+            None => Ok(None),
+        });
+        Ok(Prepared { adapters: self, fault, knobs: knobs.collect::<Result<_, LabError>>()? })
+    }
+
+    /// The ports of the system under test that take part, with the octets on their links so far.
+    pub(crate) fn octets(&self, ports: usize) -> impl Iterator<Item = (&str, u64)> {
+        self.sut_ports().take(ports).map(|port| {
+            let octets = port.port.links().map(|link| link.shared().octets());
+            (port.name(), octets.fold(0, u64::wrapping_add))
+        })
+    }
+
+    /// Counts frames that overtake others of their connection from now on, until the count is dropped.
+    ///
+    /// # Errors
+    /// A device thread has ended.
+    pub(crate) fn watch_order(&self) -> Result<OrderCount, LabError> {
+        let count = OrderCount::default();
+        for segment in self.segments() {
+            segment.joined.watch_order(&count)?;
+        }
+        Ok(count)
+    }
+
+    /// Frames that were lost between the devices so far.
+    pub(crate) fn lost(&self) -> u64 {
+        let ports = self.segments().iter().flat_map(Segment::all_ports).map(Port::counters);
+        let aggregates = self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
+        let aggregates = aggregates.map(|aggregate| aggregate.counters());
+        let counts = ports.chain(aggregates).map(|counters| {
+            let named = LOST.iter().filter_map(|name| counters.get(*name));
+            named.fold(0_u64, |sum, count| sum.wrapping_add(*count))
+        });
+        counts.fold(0, u64::wrapping_add)
+    }
+}
+
+/// Everything that a fault needs, so that it takes no time when its moment comes.
+#[derive(Debug)]
+pub(crate) struct Prepared<'a> {
+    adapters: &'a Adapters,
+    fault: Fault,
+    /// The settings of the aggregate of each segment.
+    knobs: Vec<Option<AggregateKnobs>>,
+}
+
+impl<'a> Prepared<'a> {
+    /// The port that fails: the one that carried the most octets so far, in `octets` by the order of the
+    /// ports. A fault that takes a port away takes the last one of the first aggregate.
+    pub(crate) fn choose(&self, octets: &[u64]) -> Option<Failing<'a>> {
+        let busiest = octets.iter().enumerate().max_by_key(|(at, octets)| (**octets, Reverse(*at)));
+        let busiest = busiest.map_or(0, |(at, _)| at);
+        let segments = self.adapters.segments().iter().zip(&self.knobs);
+        let mut ports = segments.flat_map(|(segment, knobs)| {
+            let ports = segment.ports.iter().enumerate();
+            ports.map(move |(place, port)| (segment, knobs, place, &port.port))
+        });
+        let (segment, knobs, place, port) = match self.fault {
+            Fault::Removed => ports.find(|(_, knobs, place, _)| {
+                let last = knobs.as_ref().map(|knobs| knobs.aggregate as usize);
+                last == Some(place + 1)
+            }),
+            _ => ports.nth(busiest),
+        }?;
+        Some(Failing { segment, port, place, fault: self.fault, knobs: knobs.clone() })
+    }
+}
+
+impl Failing<'_> {
+    /// The interface of the port.
+    pub(crate) fn name(&self) -> &str {
+        self.port.name()
+    }
+
+    /// Its number in its aggregate.
+    pub(crate) fn place(&self) -> usize {
+        self.place
+    }
+
+    /// Lets it fail.
+    ///
+    /// # Errors
+    /// Its interface or its aggregate is gone.
+    pub(crate) fn fail(&self) -> Result<(), LabError> {
+        self.set(true)
+    }
+
+    /// Lets it recover.
+    ///
+    /// # Errors
+    /// As [`fail`](Self::fail).
+    pub(crate) fn recover(&self) -> Result<(), LabError> {
+        self.set(false)
+    }
+
+    fn set(&self, failed: bool) -> Result<(), LabError> {
+        let silent = |out: bool, into: bool| {
+            self.port.links().for_each(|link| link.shared().set_silent(out, into));
+        };
+        match self.fault {
+            Fault::Carrier => self.port.links().try_for_each(|link| link.set_up(!failed))?,
+            // a switch that is dead takes and sends nothing by the port either
+            Fault::Silent | Fault::Switch => silent(failed, failed),
+            Fault::SilentTransmit => silent(failed, false),
+            Fault::SilentReceive => silent(false, failed),
+            Fault::Removed => self.set_ports(failed)?,
+        }
+        Ok(())
+    }
+
+    /// Takes the last port of the aggregate away, or adds it again.
+    fn set_ports(&self, failed: bool) -> Result<(), LabError> {
+        let (Some(aggregate), Some(knobs)) = (&self.segment.aggregate, &self.knobs) else {
+            return Ok(());
+        };
+        let ports = knobs.aggregate.saturating_sub(u32::from(failed));
+        let knobs = AggregateKnobs { aggregate: ports, ..knobs.clone() };
+        aggregate.set_knobs(knobs.clone())?;
+        self.segment.follow(&knobs)
+    }
+
+    /// What the host's end decided since `from_ns`, and the switch's; `None` without an aggregate.
+    pub(crate) fn decisions(&self, from_ns: u64) -> Option<[Vec<Decision>; 2]> {
+        let aggregate = self.segment.aggregate.as_ref()?;
+        let switch = self.segment.joined.decisions();
+        Some([aggregate.decisions().since(from_ns), switch.since(from_ns)])
+    }
+}

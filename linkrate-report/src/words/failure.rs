@@ -1,0 +1,115 @@
+//! What a failure cost, in words.
+
+use linkrate_study::analysis::failure::{FailureFigures, Moment};
+use linkrate_study::names;
+use linkrate_study::quantity::Quantity;
+use linkrate_study::results::{CellResult, StudyResults};
+
+use crate::number::{self, ABSENT};
+
+/// What stands for a failure that no end of the aggregate noticed.
+const NOT_DETECTED: &str = "not detected within the run";
+/// What stands for a rate that did not come back.
+const NOT_RESTORED: &str = "not within the run";
+
+/// A figure of a failure and the half-width of its interval.
+pub type Figure = (String, Option<String>);
+
+/// Heads of the figures of a failure, and the figures of one cell.
+pub const COLUMNS: [(&str, fn(&FailureFigures) -> Figure); 8] = [
+    ("detected by host", |of| detection(of.host_detection.as_ref(), of.runs)),
+    ("by switch", |of| detection(of.switch_detection.as_ref(), of.runs)),
+    ("longest gap", |of| figure(of.gap)),
+    ("of a flow", |of| figure(of.flow_gap)),
+    ("before", |of| figure(of.gap_before)),
+    ("frames lost", |of| figure(of.frames_lost)),
+    ("sent again", |of| figure(of.resent)),
+    ("95 % again", |of| moment(&of.restored, of.runs, NOT_RESTORED)),
+];
+
+/// The cells that have an event and figures of it.
+pub fn cells(results: &StudyResults) -> Vec<(&CellResult, &FailureFigures)> {
+    let cells = results.cells.iter();
+    cells.filter_map(|cell| Some((cell, cell.failure.as_ref()?))).collect()
+}
+
+/// When the faults of all cells come, as a sentence.
+fn moments(cells: &[(&CellResult, &FailureFigures)]) -> String {
+    let mut moments: Vec<String> = Vec::new();
+    for (_, of) in cells {
+        let at = number::duration(of.at_seconds * 1e9);
+        if !moments.contains(&at) {
+            moments.push(at);
+        }
+    }
+    format!("Faults come {} after the opening of the window.", moments.join(" or "))
+}
+
+/// How to read the figures, in sentences.
+pub fn note(cells: &[(&CellResult, &FailureFigures)]) -> String {
+    let bytes = cells.iter().fold(0_u64, |sum, (_, of)| sum.saturating_add(of.verified_bytes));
+    let overtaken = cells.iter().filter_map(|(cell, of)| {
+        let mean = of.frames_reordered?.interval.mean;
+        let name = match cell.levels.0.is_empty() {
+            true => "the only cell".to_owned(),
+            false => names::cell(&cell.levels),
+        };
+        (mean > 0.0).then(|| format!("{name}: {}", number::significant(mean, 3)))
+    });
+    let overtaken: Vec<String> = overtaken.collect();
+    let order = match overtaken.is_empty() {
+        true => "No frame overtook another of its connection.".to_owned(),
+        false => format!("Frames that were overtaken, per run: {}.", overtaken.join("; ")),
+    };
+    format!(
+        "{} Times are from the fault. A gap is a time without a received byte: the longest one of all \
+         flows together, of the flow that was hit worst, and of a flow before the fault. Every byte \
+         arrived once and in its place: {} were compared. {order}",
+        moments(cells),
+        number::amount(bytes as f64)
+    )
+}
+
+fn figure(quantity: Option<Quantity>) -> Figure {
+    let Some(quantity) = quantity else { return (ABSENT.to_owned(), None) };
+    (number::plain(&quantity), number::margin(&quantity))
+}
+
+/// `None` for an end that could not have detected anything: nothing could take over.
+fn detection(detection: Option<&Moment>, runs: u32) -> Figure {
+    detection.map_or((ABSENT.to_owned(), None), |of| moment(of, runs, NOT_DETECTED))
+}
+
+fn moment(moment: &Moment, runs: u32, never: &str) -> Figure {
+    match moment.after {
+        None => (never.to_owned(), None),
+        Some(_) if moment.runs < runs => {
+            let (text, _) = figure(moment.after);
+            (format!("{text} in {} of {runs} runs", moment.runs), None)
+        }
+        after => figure(after),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_study::quantity::{Interval, Unit};
+
+    use super::*;
+
+    fn after(mean: f64) -> Option<Quantity> {
+        let interval = Interval { mean, low: Some(mean * 0.9), high: Some(mean * 1.1) };
+        Some(Quantity { interval, unit: Unit::Nanoseconds })
+    }
+
+    #[test]
+    fn what_did_not_happen_is_said_and_is_no_number() {
+        let figure = |mean: Option<f64>, of_runs| {
+            let moment = Moment { after: mean.and_then(after), runs: of_runs };
+            super::moment(&moment, 5, NOT_DETECTED)
+        };
+        assert_eq!(figure(None, 0), (NOT_DETECTED.to_owned(), None));
+        assert_eq!(figure(Some(3.1e6), 2), ("3.10 ms in 2 of 5 runs".to_owned(), None));
+        assert_eq!(figure(Some(3.1e6), 5), ("3.10 ms".to_owned(), Some("±10 %".to_owned())));
+    }
+}

@@ -1,0 +1,172 @@
+//! What the event of a cell cost: detection, gaps, losses, and the way back, over its runs.
+
+use linkrate_terms::failure::Failure;
+use linkrate_terms::knobs::AggregateMode;
+use linkrate_terms::{Fault, Measurement, RunSpec};
+use serde::Serialize;
+
+use crate::quantity::{Quantity, Unit};
+use crate::stats::interval::of_mean;
+
+/// What the event of one cell showed, over its runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FailureFigures {
+    /// What failed.
+    pub fault: Fault,
+    /// When it was to fail, from the opening of the window.
+    pub at_seconds: f64,
+    /// When it was to recover; absent if it was not to recover within the window.
+    pub recover_seconds: Option<f64>,
+    /// Runs behind the figures.
+    pub runs: u32,
+    /// From the fault until the host sent nothing by the port any more; absent without an aggregate,
+    /// which has other ports.
+    pub host_detection: Option<Moment>,
+    /// The same at the switch; absent also where the switch has no part in the aggregate.
+    pub switch_detection: Option<Moment>,
+    /// The longest time without a received byte, over all flows together, that ended after the fault.
+    pub gap: Option<Quantity>,
+    /// The same of the flow that was hit worst.
+    pub flow_gap: Option<Quantity>,
+    /// The longest time without a received byte of a flow before the fault.
+    pub gap_before: Option<Quantity>,
+    /// From the fault until the rate was at least 95 % of that before.
+    pub restored: Moment,
+    /// Frames that were lost between the devices.
+    pub frames_lost: Option<Quantity>,
+    /// Frames that arrived after a later frame of the same connection.
+    pub frames_reordered: Option<Quantity>,
+    /// Payload that TCP sent again.
+    pub resent: Option<Quantity>,
+    /// Received bytes of all runs. Each was the one that was sent at its place.
+    pub verified_bytes: u64,
+}
+
+/// A moment that not every run has reached.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Moment {
+    /// When it was, from the fault, in the runs that reached it; absent if no run did.
+    pub after: Option<Quantity>,
+    /// Runs that reached it before the recovery, or before the window closed.
+    pub runs: u32,
+}
+
+/// The figures of the believed runs of a cell; `None` for a cell without an event, or without a run.
+pub fn of_runs<'r>(
+    spec: &RunSpec,
+    runs: impl Iterator<Item = &'r Measurement>,
+    confidence: f64,
+) -> Option<FailureFigures> {
+    let event = spec.event?;
+    let aggregate = &spec.interface.aggregate;
+    let by_host = aggregate.aggregate.is_some();
+    // the switch of a failover group only learns where addresses are
+    let by_switch = by_host && aggregate.mode != Some(AggregateMode::Failover);
+    let runs: Vec<&Failure> = runs.filter_map(|run| run.failure.as_deref()).collect();
+    if runs.is_empty() {
+        return None;
+    }
+    let quantity = |unit: Unit, values: Vec<f64>| {
+        let mut interval = of_mean(&values, confidence)?;
+        // none of these figures can be below zero
+        interval.low = interval.low.map(|low| low.max(0.0));
+        Some(Quantity { interval, unit })
+    };
+    let figure = |unit: Unit, pick: fn(&Failure) -> u64| {
+        quantity(unit, runs.iter().map(|run| pick(run) as f64).collect())
+    };
+    let moment = |pick: fn(&Failure) -> Option<u64>| {
+        let reached: Vec<f64> = runs.iter().filter_map(|run| Some(pick(run)? as f64)).collect();
+        let runs = u32::try_from(reached.len()).unwrap_or(u32::MAX);
+        Moment { after: quantity(Unit::Nanoseconds, reached), runs }
+    };
+    let worst = |run: &Failure| run.flows.iter().map(|flow| flow.gap_ns).max().unwrap_or(0);
+    Some(FailureFigures {
+        fault: event.fault,
+        at_seconds: event.at.as_secs_f64(),
+        recover_seconds: event.recover.map(|recover| recover.as_secs_f64()),
+        runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
+        host_detection: by_host.then(|| moment(|run| run.host_detected_ns)),
+        switch_detection: by_switch.then(|| moment(|run| run.switch_detected_ns)),
+        gap: figure(Unit::Nanoseconds, |run| run.gap_ns),
+        flow_gap: figure(Unit::Nanoseconds, worst),
+        gap_before: figure(Unit::Nanoseconds, |run| run.gap_before_ns),
+        restored: moment(|run| run.restored_ns),
+        frames_lost: figure(Unit::Frames, |run| run.frames_lost),
+        frames_reordered: figure(Unit::Frames, |run| run.frames_reordered),
+        resent: figure(Unit::Bytes, |run| run.resent_bytes),
+        verified_bytes: runs.iter().fold(0, |sum, run| sum.saturating_add(run.verified_bytes)),
+    })
+}
+
+/// The run that is drawn: of the believed runs with a timeline, the one whose worst gap is the median.
+pub fn typical<'r>(runs: impl Iterator<Item = &'r Measurement>) -> Option<&'r Failure> {
+    let runs = runs.filter_map(|run| run.failure.as_deref());
+    let mut drawn: Vec<&Failure> =
+        runs.filter(|run| !run.timeline.received.is_empty() && run.timeline.slot_ns > 0).collect();
+    drawn.sort_by_key(|run| run.flows.iter().map(|flow| flow.gap_ns).max());
+    drawn.get(drawn.len().saturating_sub(1) / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use linkrate_terms::failure::FlowGap;
+
+    use super::*;
+    use crate::fixture;
+
+    fn run(detected_ms: Option<u64>, gaps_ms: &[u64]) -> Measurement {
+        let mut failure = fixture::failure();
+        failure.host_detected_ns = detected_ms.map(|ms| ms * 1_000_000);
+        let gap = |ms: &u64| FlowGap { flow: "receive 0.0".to_owned(), gap_ns: ms * 1_000_000 };
+        failure.flows = gaps_ms.iter().map(gap).collect();
+        Measurement { failure: Some(Box::new(failure)), ..fixture::stream(1e9, 0.5) }
+    }
+
+    fn figures(runs: &[Measurement]) -> Option<FailureFigures> {
+        of_runs(&spec(AggregateMode::Lacp), runs.iter(), 0.95)
+    }
+
+    fn spec(mode: AggregateMode) -> RunSpec {
+        let mut spec = fixture::ladder().cells[0].spec.clone();
+        spec.event = Some(fixture::failure().event);
+        spec.interface.aggregate.aggregate = Some(2);
+        spec.interface.aggregate.mode = Some(mode);
+        spec
+    }
+
+    #[test]
+    fn a_failure_that_some_runs_detected_says_how_many() {
+        let runs = [run(Some(3), &[5, 9]), run(None, &[5, 700]), run(Some(5), &[5, 9])];
+        let found = figures(&runs).unwrap();
+        let host = found.host_detection.unwrap();
+        assert_eq!((found.runs, host.runs, host.after.unwrap().interval.mean), (3, 2, 4e6));
+        assert_eq!(found.switch_detection, Some(Moment { after: None, runs: 0 }));
+        let worst = found.flow_gap.unwrap().interval;
+        assert_eq!((worst.mean.round(), worst.low), (239_333_333.0, Some(0.0)));
+        assert_eq!(figures(&[]), None);
+        let without = RunSpec { event: None, ..spec(AggregateMode::Lacp) };
+        assert_eq!(of_runs(&without, runs.iter(), 0.95), None);
+    }
+
+    #[test]
+    fn the_switch_of_a_failover_group_has_no_part_in_it() {
+        let runs = [run(Some(3), &[5])];
+        let found = of_runs(&spec(AggregateMode::Failover), runs.iter(), 0.95).unwrap();
+        assert_eq!((found.host_detection.unwrap().runs, found.switch_detection), (1, None));
+    }
+
+    #[test]
+    fn the_run_that_is_drawn_has_the_median_gap() {
+        let mut runs = [run(None, &[30]), run(None, &[10]), run(None, &[20])];
+        assert_eq!(typical(runs.iter()), None, "runs without a timeline");
+        for run in &mut runs {
+            let failure = run.failure.as_mut().unwrap();
+            failure.timeline.received = vec![1];
+            failure.timeline.slot_ns = Duration::from_millis(10).as_nanos() as u64;
+        }
+        assert_eq!(typical(runs.iter()).unwrap().flows[0].gap_ns, 20_000_000);
+    }
+}

@@ -1,0 +1,193 @@
+//! The event of a cell: what fails inside the window, and whether the testbed can do it.
+
+use std::time::Duration;
+
+use linkrate_terms::event::{Event, Fault};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{ReceivePath, SendPath, TestbedSpec};
+
+use super::Setup;
+use super::combination::{Combination, refuse};
+
+/// The part of the window before an event whose moment is not named.
+const BEFORE: u32 = 4;
+
+/// An event as a person asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventRequest {
+    /// What fails; `None` for nothing.
+    pub fault: Option<Fault>,
+    /// When; a quarter of the window if `None`.
+    pub at: Option<Duration>,
+    /// When it recovers; not within the window if `None`.
+    pub recover: Option<Duration>,
+}
+
+impl EventRequest {
+    /// The event in a window of that length.
+    #[must_use]
+    pub fn of_window(&self, window: Duration) -> Option<Event> {
+        let at = self.at.unwrap_or(window / BEFORE);
+        Some(Event { fault: self.fault?, at, recover: self.recover })
+    }
+
+    /// Checks the moments against the window.
+    ///
+    /// # Errors
+    /// The moment that is not inside the window.
+    pub fn check(&self, window: Duration) -> Result<(), Combination> {
+        let checked = self.of_window(window).map_or(Ok(()), |event| event.check(window));
+        checked.map_err(|outside| Combination {
+            key: outside.moment,
+            other: "event",
+            sentence: format!("{outside}; move it, or lengthen the window"),
+        })
+    }
+}
+
+impl From<Event> for EventRequest {
+    fn from(Event { fault, at, recover }: Event) -> Self {
+        Self { fault: Some(fault), at: Some(at), recover }
+    }
+}
+
+/// Refuses an event that the testbed cannot cause, or whose run could not prove that every byte
+/// arrived.
+pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
+    let Some(fault) = setup.event.fault else { return Ok(()) };
+    let word = fault.word();
+    if !matches!(testbed.adapter, Adapter::Model(_)) {
+        let sentence = format!(
+            "event {word} needs virtual adapters, whose links linkrate makes; set adapter to a model \
+             such as \"gigabit\""
+        );
+        return refuse("event", "adapter", sentence);
+    }
+    if !super::is_used("event", setup.workload.kind) {
+        let sentence = format!(
+            "event {word} cannot be combined with kind {}; every byte of a TCP stream is followed, so \
+             use kind stream",
+            super::kind_name(setup.workload.kind)
+        );
+        return refuse("event", "kind", sentence);
+    }
+    if setup.workload.send_path != SendPath::Plain {
+        let sentence = format!(
+            "event {word} needs send-path plain: the payload changes from byte to byte, so that the \
+             receiver can verify it"
+        );
+        return refuse("event", "send-path", sentence);
+    }
+    if setup.workload.receive_path != ReceivePath::Plain {
+        let sentence = format!(
+            "event {word} needs receive-path plain: the receiver looks at every byte, and MSG_TRUNC \
+             discards them"
+        );
+        return refuse("event", "receive-path", sentence);
+    }
+    if fault == Fault::Switch {
+        let sentence = "event switch needs two switches, and the topology has one at most; its \
+                        failure would leave no way to the clients, so use event silent for a port"
+            .to_owned();
+        return refuse("event", "testbed", sentence);
+    }
+    let ports = setup.interface.aggregate.aggregate.unwrap_or(0);
+    if fault == Fault::Removed && ports < 2 {
+        let sentence = format!(
+            "event removed takes one of the ports of an aggregate away, and there are {ports}; set \
+             aggregate to at least 2"
+        );
+        return refuse("event", "aggregate", sentence);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::Protocol;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::keys::{self, apply};
+    use crate::levels::Level;
+
+    fn on_model(aggregate: u32) -> TestbedSpec {
+        let model = linkrate_terms::model::find("gigabit").unwrap();
+        TestbedSpec {
+            adapter: Adapter::Model(Box::new(model)),
+            aggregate,
+            ..TestbedSpec::default()
+        }
+    }
+
+    fn asked(fault: Fault) -> Setup {
+        let event = EventRequest { fault: Some(fault), ..EventRequest::default() };
+        Setup { event, ..Setup::default() }
+    }
+
+    fn refused(setup: &Setup, testbed: &TestbedSpec) -> String {
+        check(setup, testbed).unwrap_err().sentence
+    }
+
+    #[test]
+    fn an_event_that_the_testbed_cannot_cause_is_refused_with_the_remedy() {
+        let model = on_model(0);
+        assert_eq!(check(&asked(Fault::Carrier), &model), Ok(()));
+        assert!(refused(&asked(Fault::Carrier), &TestbedSpec::default()).contains("gigabit"));
+        assert!(refused(&asked(Fault::Switch), &model).contains("needs two switches"));
+        assert!(refused(&asked(Fault::Removed), &model).contains("aggregate to at least 2"));
+        let mut setup = asked(Fault::Silent);
+        setup.workload.send_path = SendPath::Splice;
+        assert!(refused(&setup, &model).contains("send-path plain"));
+        setup = asked(Fault::Silent);
+        setup.workload.receive_path = ReceivePath::Truncate;
+        assert!(refused(&setup, &model).contains("receive-path plain"));
+        setup = asked(Fault::Silent);
+        setup.workload.kind = Protocol::RequestResponse;
+        assert!(refused(&setup, &model).contains("kind stream"));
+    }
+
+    #[test]
+    fn an_event_without_a_moment_is_at_a_quarter_of_the_window() {
+        let window = Duration::from_secs(2);
+        let event = asked(Fault::Carrier).event.of_window(window).unwrap();
+        assert_eq!((event.at, event.recover), (Duration::from_millis(500), None));
+        assert_eq!(EventRequest::default().of_window(window), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_moments_are_inside_the_window_or_refused(
+            at in ".{0,12}", recover in "([0-9]{1,6} ?(ms|s|us)|never|.{0,8})", window in 100_u64..10_000,
+        ) {
+            let mut setup = asked(Fault::Carrier);
+            for (key, text) in [("event-at", at), ("event-recover", recover)] {
+                let before = setup.clone();
+                if apply(&mut setup, key, &Level::Text(text)).is_err() {
+                    prop_assert_eq!(&setup, &before);
+                }
+            }
+            let window = Duration::from_millis(window);
+            if setup.event.check(window).is_ok() {
+                let event = setup.event.of_window(window).unwrap();
+                prop_assert!(event.at < window);
+                prop_assert!(event.recover.is_none_or(|recover| event.at < recover && recover < window));
+            }
+        }
+
+        #[test]
+        fn every_moment_in_milliseconds_is_read(ms in 50_u64..3_600_000) {
+            let mut setup = Setup::default();
+            apply(&mut setup, "event-at", &Level::Text(format!("{ms} ms"))).unwrap();
+            prop_assert_eq!(setup.event.at, Some(Duration::from_millis(ms)));
+        }
+    }
+
+    #[test]
+    fn words_of_faults_are_those_of_the_key() {
+        let words = keys::find("event").unwrap().values.words();
+        let faults: Vec<&str> = Fault::ALL.iter().map(|fault| fault.word()).collect();
+        assert_eq!(words[0], "none");
+        assert_eq!(words[1..], faults);
+    }
+}
