@@ -95,8 +95,8 @@ pub struct AggregateShared {
     collecting: AtomicU64,
     /// Grows with every decision.
     sharing: AtomicU64,
-    /// Ports that only frames to this host alone are taken from.
-    draining: AtomicU64,
+    /// Ports that no frame to a group of stations is taken from: it comes by another port too.
+    copies: AtomicU64,
     /// The state of each port in the protocols, by number, and how often it was asked for and told.
     states: Mutex<Vec<PortState>>,
     asked: AtomicU64,
@@ -159,7 +159,7 @@ impl Aggregate {
             distributing: AtomicU64::new(0),
             collecting: AtomicU64::new(0),
             sharing: AtomicU64::new(1),
-            draining: AtomicU64::new(0),
+            copies: AtomicU64::new(0),
             states: Mutex::default(),
             asked: AtomicU64::new(0),
             answered: AtomicU64::new(0),
@@ -268,10 +268,9 @@ impl Aggregate {
     /// Lets port `number` go. No packet goes to it any more, what was posted leaves by it, and what it
     /// receives is taken until the other end has stopped.
     pub(crate) fn remove(&self, number: usize) {
-        if let Some(member) = lock(&self.shared.members).get_mut(number) {
-            if let Some(member) = member.take() {
-                lock(&self.shared.departed).add(&member.link.counters);
-            }
+        let gone = lock(&self.shared.members).get_mut(number).and_then(Option::take);
+        if let Some(member) = gone {
+            lock(&self.shared.departed).add(&member.link.counters);
         }
         self.shared.notify();
         let deadline = Instant::now() + PATIENCE;
@@ -326,9 +325,9 @@ impl AggregateShared {
         self.collecting.load(Ordering::Relaxed) & bit(number) != 0
     }
 
-    /// Whether frames to groups of stations are not taken from port `number`, while others are.
-    pub(crate) fn drains(&self, number: usize) -> bool {
-        self.draining.load(Ordering::Relaxed) & bit(number) != 0
+    /// Whether frames to groups of stations on port `number` are copies of those on another port.
+    pub(crate) fn has_copies(&self, number: usize) -> bool {
+        self.copies.load(Ordering::Relaxed) & bit(number) != 0
     }
 
     /// Whether something happened that the control must look at.
@@ -358,7 +357,7 @@ impl AggregateShared {
         *lock(&self.decision) = Decision { balance, active, quiet_ps };
         self.collecting.store(set(membership.collecting()), Ordering::Relaxed);
         self.distributing.store(set(membership.distributing()), Ordering::Relaxed);
-        self.draining.store(set(&membership.draining()), Ordering::Relaxed);
+        self.copies.store(set(&membership.copies()), Ordering::Relaxed);
         self.counters.moves.store(membership.moves(), Ordering::Relaxed);
         self.sharing.fetch_add(1, Ordering::Release);
         // packets that wait before a port without traffic go to another one at once

@@ -15,6 +15,10 @@ pub struct AggregateReport {
     pub address: String,
     /// Its effective settings.
     pub knobs: AggregateKnobs,
+    /// How long a flow must be silent before it may change its port, ms: no marker proves that its frames
+    /// have arrived. Absent in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet_ms: Option<f64>,
     /// Its ports in use, by their numbers.
     pub members: Vec<MemberReport>,
     /// Its counters by name.
@@ -164,4 +168,80 @@ pub struct LacpReport {
     pub partner: Option<String>,
     /// Counters by the names of IEEE8023-LAG-MIB.
     pub counters: BTreeMap<String, u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(change: impl FnOnce(&mut MemberReport)) -> MemberReport {
+        let mut member = MemberReport {
+            port: "eth0".to_owned(),
+            link_up: true,
+            collecting: false,
+            distributing: false,
+            lacp: None,
+            bfd: None,
+            failover: None,
+        };
+        change(&mut member);
+        member
+    }
+
+    fn bfd(state: &str) -> Option<BfdReport> {
+        let (state, diagnostic) = (state.to_owned(), "path down".to_owned());
+        let (interval_ms, detection_ms) = (40.0, None);
+        Some(BfdReport {
+            state,
+            diagnostic,
+            interval_ms,
+            detection_ms,
+            sent: 1,
+            received: 0,
+            losses: 0,
+        })
+    }
+
+    #[test]
+    fn a_port_says_why_it_carries_nothing() {
+        let standby = FailoverReport {
+            active: false,
+            cause: None,
+            hears: true,
+            is_heard: true,
+            held_ms: None,
+        };
+        let held = FailoverReport { held_ms: Some(3.0), ..standby.clone() };
+        let by = |failover: &FailoverReport| member(|it| it.failover = Some(failover.clone()));
+        for (member, stands_by, reason) in [
+            (by(&standby), true, "stands by"),
+            (by(&held), true, "held down after a failure"),
+            (
+                MemberReport { bfd: bfd("Down"), ..by(&standby) },
+                false,
+                "BFD session Down: path down",
+            ),
+            (MemberReport { link_up: false, ..by(&standby) }, false, "link down"),
+            (member(|it| it.bfd = bfd("Init")), false, "BFD session Init: path down"),
+            (
+                member(|it| it.bfd = bfd("Up")),
+                false,
+                "waits until its link has been up for long enough",
+            ),
+            (member(|it| it.distributing = true), false, "carries traffic"),
+        ] {
+            assert_eq!(member.reason(), reason);
+            assert_eq!(member.stands_by(), stands_by, "{reason}");
+        }
+    }
+
+    #[test]
+    fn the_state_of_the_previous_version_is_read() {
+        let text = r#"{"name":"agg0","address":"02:00:00:00:00:01","knobs":{"aggregate":1},
+            "members":[{"port":"eth0","link_up":true,"collecting":true,"distributing":true}],
+            "counters":{}}"#;
+        let report: AggregateReport = serde_json::from_str(text).unwrap();
+        assert_eq!((report.quiet_ms, report.members[0].bfd.clone()), (None, None));
+        assert_eq!(report.knobs.poll_interval, 10_000);
+    }
 }

@@ -178,6 +178,23 @@ fn a_link_that_works_again_comes_up_again() {
 }
 
 #[test]
+fn the_delay_of_the_owner_is_no_silence_of_the_other_end() {
+    let pair = up_for_a_while(Wire::good(MS));
+    let deadline = |session: &Session| {
+        let mut probe = session.clone();
+        let mut now = 5 * SECOND;
+        while probe.state() == State::Up {
+            now = probe.due().expect("a session that is up has a deadline").max(now);
+            probe.poll(now, &mut Vec::new());
+        }
+        now
+    };
+    let mut delayed = pair.a.clone();
+    delayed.handle(5 * SECOND, Event::Delayed(70 * MS), &mut Vec::new());
+    assert_eq!(deadline(&delayed), deadline(&pair.a) + 70 * MS);
+}
+
+#[test]
 fn lost_carrier_is_known_at_once() {
     let mut pair = up_for_a_while(Wire::good(MS));
     pair.handle_a(Event::PathDown);

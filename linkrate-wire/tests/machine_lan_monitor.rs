@@ -206,6 +206,26 @@ fn silent_loss_moves_the_group_after_the_dead_count() {
     }
 }
 
+#[test]
+fn other_settings_hold_at_once_and_move_nothing() {
+    let slow = Config { interval: 10 * SECOND, ..config() };
+    let mut lan = Lan::new(slow.clone(), 3);
+    lan.run(15 * SECOND);
+    // a shorter interval does not wait for the end of the long round
+    lan.handle(Event::Configure(Config { mac: mac(9), group: 9, ..config() }));
+    lan.set(0, SILENT);
+    lan.run(100 * MS);
+    assert_ne!(lan.active(), Some(0));
+    // the address and the number of the group are still those that its ports know
+    lan.set(0, GOOD);
+    lan.run(SECOND);
+    assert_eq!(lan.group.health(PortIndex(1)), Some((true, true)));
+    let moves = lan.group.moves();
+    lan.handle(Event::Configure(slow));
+    lan.run(60 * SECOND);
+    assert_eq!(lan.group.moves(), moves);
+}
+
 /// Of two ports, the one that stands by is broken: the active one still has traffic.
 #[test]
 fn a_broken_standby_port_moves_nothing() {

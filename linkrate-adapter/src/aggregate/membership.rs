@@ -97,9 +97,9 @@ pub(crate) struct Membership {
     distributing: Vec<usize>,
     /// Grows when one of the two changes.
     changes: u64,
+    due: Option<Duration>,
     /// Where each change is written down with its time.
     log: DecisionLog,
-    due: Option<Duration>,
 }
 
 /// A frame to be sent by a port.
@@ -130,8 +130,8 @@ impl Membership {
             collecting: Vec::new(),
             distributing: Vec::new(),
             changes: 1,
-            log: DecisionLog::default(),
             due: None,
+            log: DecisionLog::default(),
         };
         membership.begin(Duration::ZERO, &mut Vec::new());
         membership
@@ -166,11 +166,14 @@ impl Membership {
         &self.distributing
     }
 
-    /// Ports that only frames to this host alone are taken from: each port of a failover group gets
-    /// its own copy of the others.
-    pub(crate) fn draining(&self) -> Vec<usize> {
+    /// Ports that no frame to a group of stations is taken from: each port of a failover group gets a
+    /// copy of its own.
+    pub(crate) fn copies(&self) -> Vec<usize> {
         match self.knobs.mode {
-            AggregateMode::Failover => self.leaving.iter().map(|(port, _)| *port).collect(),
+            AggregateMode::Failover => {
+                let others = (0..self.ports.len()).filter(|at| !self.distributing.contains(at));
+                others.collect()
+            }
             AggregateMode::Manual | AggregateMode::Lacp => Vec::new(),
         }
     }

@@ -51,6 +51,7 @@ impl Aggregate {
         Ok(AggregateReport {
             name: self.name().to_owned(),
             address: shared.address.to_string(),
+            quiet_ms: Some(lock(&shared.decision).quiet_ps as f64 / 1e9),
             members: members.collect(),
             counters: self.counters(),
             knobs,

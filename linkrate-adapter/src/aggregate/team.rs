@@ -187,7 +187,7 @@ impl Team {
             let number = (first + step) % ports;
             let Some(member) = &mut self.members[number] else { continue };
             let collects = self.shared.collects(number);
-            let drains = self.shared.drains(number);
+            let has_copies = self.shared.has_copies(number);
             while count < WEIGHT {
                 let Some(descriptor) = member.lane.pop() else { break };
                 count += 1;
@@ -196,7 +196,9 @@ impl Team {
                     member.lane.taken(&descriptor);
                     let is_awake = self.control.is_some();
                     self.shared.message(number, whole(&descriptor), is_awake);
-                } else if collects && !(drains && is_for_a_group(&descriptor)) {
+                } else if has_copies && is_for_a_group(&descriptor) {
+                    member.lane.taken(&descriptor);
+                } else if collects {
                     member.lane.hand_up(&host.tap, &descriptor)?;
                 } else {
                     // a port that the partner has not been told of (802.1AX, Frame Collection)

@@ -31,6 +31,10 @@ fn one(report: &AdapterReport, aggregate: &AggregateReport, style: Style) -> Str
         // writing to a String does not fail
         let _ = write!(text, "\n  {:<NAMES$}{part}", if index == 0 { "settings" } else { "" });
     }
+    if let Some(ms) = aggregate.quiet_ms {
+        // writing to a String does not fail
+        let _ = write!(text, "\n  {:<NAMES$}after {ms:.0} ms without a packet", "flows move");
+    }
     let octets = |name: &str, port: &str| {
         report.port(port).and_then(|port| port.counters.get(name)).copied().unwrap_or(0)
     };

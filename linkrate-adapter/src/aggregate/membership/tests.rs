@@ -1,6 +1,9 @@
 //! Both ends of an aggregate in virtual time.
 
+mod lossy;
+
 use linkrate_terms::Balance;
+use linkrate_wire::control::lan_monitor;
 
 use super::*;
 
@@ -142,4 +145,102 @@ fn a_flow_is_quiet_when_its_frames_have_left_the_slowest_port() {
     assert_eq!(ends.ends[0].quiet_ps(1250), MARGIN_PS + 100_000_000);
     let none = Membership::new(Role::Host, MacAddress([2; 6]), AggregateKnobs::default());
     assert_eq!(none.quiet_ps(1250), MARGIN_PS);
+}
+
+/// The host's end alone, in LACP with three links, with other settings.
+fn lacp(change: impl FnOnce(&mut AggregateKnobs)) -> Ends {
+    let mut ends = Ends::new(AggregateMode::Lacp, 3);
+    ends.run(Duration::from_secs(5));
+    assert_eq!(ends.distributing(), [&[0, 1, 2]; 2]);
+    let mut knobs = ends.ends[0].knobs().clone();
+    change(&mut knobs);
+    for end in [0, 1] {
+        let mut messages = Vec::new();
+        ends.ends[end].set_knobs(ends.now, knobs.clone(), &mut messages);
+        ends.deliver(end, messages);
+    }
+    ends.run(Duration::from_secs(8));
+    ends
+}
+
+#[test]
+fn of_most_active_ports_the_preferred_one_is_active_and_others_stand_by() {
+    let mut ends = lacp(|knobs| (knobs.most_active, knobs.preferred_port) = (1, 2));
+    assert_eq!(ends.distributing(), [&[2]; 2]);
+    let selection = |ends: &Ends, at| {
+        ends.ends[0].state(ends.now, at).lacp.map(|lacp| lacp.selection.to_string())
+    };
+    assert_eq!(selection(&ends, 0).as_deref(), Some("standby"));
+    ends.set_link(2, DOWN);
+    ends.run(Duration::from_secs(3));
+    assert_eq!(ends.distributing(), [&[0]; 2]);
+    ends.set_link(2, UP);
+    ends.run(Duration::from_secs(8));
+    assert_eq!(ends.distributing(), [&[2]; 2], "the preferred port takes its place again");
+    // and all of them with the knob lifted
+    let knobs = AggregateKnobs { most_active: 0, ..ends.ends[0].knobs().clone() };
+    let mut messages = Vec::new();
+    ends.ends[0].set_knobs(ends.now, knobs, &mut messages);
+    ends.deliver(0, messages);
+    ends.run(Duration::from_secs(8));
+    assert_eq!(ends.distributing(), [&[0, 1, 2]; 2]);
+}
+
+#[test]
+fn the_priority_of_the_system_is_told_to_the_partner() {
+    let ends = lacp(|knobs| knobs.system_priority = 7);
+    assert_eq!(ends.distributing(), [&[0, 1, 2]; 2]);
+    let seen = ends.ends[1].state(ends.now, 0).lacp.and_then(|lacp| lacp.partner);
+    assert_eq!(seen.map(|partner| partner.system.priority), Some(7));
+    let own = ends.ends[1].state(ends.now, 0).lacp.map(|lacp| lacp.actor.system.priority);
+    assert_eq!(own, Some(PRIORITY), "the switch keeps its own");
+}
+
+#[test]
+fn a_link_of_another_speed_stays_out_and_says_so() {
+    let mut ends = Ends::new(AggregateMode::Lacp, 3);
+    ends.set_link(2, PortLink { rate: Some(BitRate(1e8)), ..UP });
+    ends.run(Duration::from_secs(8));
+    assert_eq!(ends.distributing(), [&[0, 1]; 2]);
+    let selection = ends.ends[0].state(ends.now, 2).lacp.map(|lacp| lacp.selection.to_string());
+    assert!(selection.as_ref().is_some_and(|why| why.contains("speed")), "{selection:?}");
+}
+
+#[test]
+fn a_failover_group_moves_at_once_announces_and_returns_if_told() {
+    for revert in [false, true] {
+        let knobs = AggregateKnobs {
+            mode: AggregateMode::Failover,
+            revert,
+            poll_interval: 100,
+            ..AggregateKnobs::default()
+        };
+        let mut host = Membership::new(Role::Host, MacAddress([2, 0, 0, 0, 1, 0]), knobs);
+        let address = Address { ip: [198, 18, 0, 1].into(), vlan: 0 };
+        let mut now = Duration::from_secs(5);
+        host.set_addresses(now, vec![address]);
+        let mut messages = Vec::new();
+        (0..2).for_each(|at| host.set_link(now, at, UP, &mut messages));
+        assert_eq!((host.collecting(), host.distributing()), (&[0][..], &[0][..]));
+        messages.clear();
+        host.set_link(now, 0, DOWN, &mut messages);
+        assert_eq!((host.collecting(), host.distributing()), (&[1][..], &[1][..]));
+        // to all stations, from the address of the aggregate, by the new port
+        let announced = |(at, frame): &Message| *at == 1 && frame.starts_with(&[255; 6]);
+        assert!(messages.iter().any(announced), "{messages:x?}");
+        // the link works again, and all ports hear each other
+        host.set_link(now, 0, UP, &mut messages);
+        for _ in 0..400 {
+            now += Duration::from_millis(10);
+            let mut sent = Vec::new();
+            host.poll(now, &mut sent);
+            for (from, frame) in sent {
+                let mut none = Vec::new();
+                host.receive(now, 1 - from, &frame, &mut none);
+            }
+        }
+        let expected: &[usize] = if revert { &[0] } else { &[1] };
+        assert_eq!(host.distributing(), expected, "revert {revert}");
+        assert_eq!(host.moves(), 1 + u64::from(revert));
+    }
 }

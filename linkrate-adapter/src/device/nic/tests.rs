@@ -1,5 +1,7 @@
 //! Two ports back to back, without a TAP and without threads: packets go in, packets come out.
 
+mod control;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,9 +20,10 @@ use crate::bus::Bus;
 use crate::clock::DeviceClock;
 use crate::device::Device;
 use crate::frame::{Block, Burst, VNET_BYTES, WireFrame};
+use crate::interface::lane::ControlRings;
 use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
 use crate::interface::waker::Waker;
-use crate::interface::{Ends, Interface, Queue};
+use crate::interface::{ControlEnds, Ends, Interface, Queue};
 use crate::port::PortShared;
 
 const HEADERS: usize = 14 + 20 + 32;
@@ -45,8 +48,10 @@ fn quiet() -> PortKnobs {
     PortKnobs { rx_usecs: 10, rx_frames: 0, ..PortKnobs::default() }
 }
 
+/// A port of an aggregate.
 struct End {
     device: Nic,
+    control: Vec<ControlRings>,
     tx: Vec<Producer<TxDescriptor>>,
     rx: Vec<Consumer<RxDescriptor>>,
     queues: Vec<Arc<QueueShared>>,
@@ -59,16 +64,20 @@ impl End {
         let shared =
             Arc::new(PortShared::new("eth0".to_owned(), &[limits.link], knobs, queues, Vec::new()));
         let (mut tx, mut rx, mut all, mut device) = (vec![], vec![], vec![], vec![]);
+        let mut control = vec![];
         for _ in 0..queues {
             let (tx_here, tx_device) = RingBuffer::new(limits.rings.transmit);
             let (rx_device, rx_here) = RingBuffer::new(limits.rings.receive);
             let (_, steering) = RingBuffer::new(1);
+            let (control_tx, control_tx_device) = RingBuffer::new(4);
+            let (control_rx_device, control_rx) = RingBuffer::new(4);
+            control.push(ControlRings { tx: control_tx, rx: control_rx });
             let queue = Arc::new(QueueShared::new(Arc::new(Waker::new().unwrap())));
             device.push(Queue::new(Ends::Driver {
                 tx: tx_device,
                 rx: rx_device,
                 steering,
-                control: None,
+                control: Some(ControlEnds { tx: control_tx_device, rx: control_rx_device }),
                 shared: Arc::clone(&queue),
             }));
             tx.push(tx_here);
@@ -79,7 +88,7 @@ impl End {
         let clock = DeviceClock::start();
         let mut device = Nic::new(limits, Mount { shared, interface, bus, clock });
         device.refresh(&mut |_, _| {});
-        Self { device, tx, rx, queues: all, posted_ns: monotonic_ns() }
+        Self { device, control, tx, rx, queues: all, posted_ns: monotonic_ns() }
     }
 
     fn post(&mut self, vnet: VnetHeader, packet: &[u8]) {
@@ -89,10 +98,15 @@ impl End {
     }
 
     fn post_raw(&mut self, bytes: &[u8]) {
+        let descriptor = self.descriptor(bytes);
+        self.tx[0].push(descriptor).unwrap();
+    }
+
+    fn descriptor(&self, bytes: &[u8]) -> TxDescriptor {
         let mut block = Block::new();
         block.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         let (block, posted_ns) = (Arc::new(block), self.posted_ns);
-        self.tx[0].push(TxDescriptor { block, length: bytes.len(), posted_ns }).unwrap();
+        TxDescriptor { block, length: bytes.len(), posted_ns }
     }
 
     /// Everything it has to send, with the times at which it is sent.

@@ -109,7 +109,12 @@ proptest::proptest! {
 
 /// Where frames are by now.
 fn out(switch: &mut Switch) -> Vec<usize> {
-    switch.forward(u64::MAX);
+    out_by(switch, u64::MAX)
+}
+
+/// Where frames are that came by `now_ps`.
+fn out_by(switch: &mut Switch, now_ps: u64) -> Vec<usize> {
+    switch.forward(now_ps);
     let mut counts = Vec::new();
     for port in 0..switch.ports.len() {
         let flight = switch.to(port);
@@ -269,4 +274,83 @@ fn frames_about_the_link_are_not_forwarded() {
     slow[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 2]);
     switch.enter(0, WireFrame::copied(slow).into(), 0);
     assert_eq!(out(&mut switch), [0, 0, 0]);
+}
+
+/// The switch with ports 0 and 1 to a failover group, with BFD.
+fn failover() -> Switch {
+    let mut switch = switch(5, Some(BitRate(1e9)));
+    let mode = linkrate_terms::knobs::AggregateMode::Failover;
+    let knobs = AggregateKnobs { aggregate: 2, mode, bfd: true, ..AggregateKnobs::default() };
+    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
+    switch
+}
+
+/// A frame to this group of stations, long enough for any protocol.
+fn to_group(group: MacAddress, from: u8) -> Burst {
+    let mut bytes = [&group.0[..], &[2, 0, 0, 0, 0, from], &[0x88, 0xb5]].concat();
+    bytes.resize(100, 0);
+    WireFrame::copied(bytes).into()
+}
+
+#[test]
+fn the_ports_of_a_failover_group_are_single_ports() {
+    let mut switch = failover();
+    out_by(&mut switch, 1000);
+    // the host is where it sent last
+    switch.enter(0, frame(9, 1, None), 10);
+    assert_eq!(out_by(&mut switch, 1000), [0, 1, 1, 1, 1]);
+    switch.enter(3, frame(1, 4, None), 20);
+    assert_eq!(out_by(&mut switch, 1000), [1, 0, 0, 0, 0]);
+    switch.enter(1, frame(4, 1, None), 30);
+    assert_eq!(out_by(&mut switch, 1000), [0, 0, 0, 1, 0]);
+    switch.enter(3, frame(1, 4, None), 40);
+    assert_eq!(out_by(&mut switch, 1000), [0, 1, 0, 0, 0]);
+    // polls go from port to port
+    switch.enter(0, to_group(linkrate_wire::control::lan_monitor::GROUP, 7), 50);
+    assert_eq!(out_by(&mut switch, 1000), [0, 1, 1, 1, 1]);
+}
+
+#[test]
+fn bfd_is_spoken_on_the_links_of_an_aggregate_alone() {
+    let mut switch = failover();
+    // each port sends its first packet by itself
+    assert_eq!(out_by(&mut switch, 1000)[..2], [1, 1]);
+    switch.enter(0, to_group(linkrate_wire::control::bfd::GROUP, 7), 10);
+    assert_eq!(out_by(&mut switch, 1000)[1..], [0; 4], "a packet about the link goes no further");
+    // another port has a group of stations there
+    switch.enter(3, to_group(linkrate_wire::control::bfd::GROUP, 8), 20);
+    assert_eq!(out_by(&mut switch, 1000)[4], 1);
+}
+
+#[test]
+fn frames_of_the_protocols_pass_the_queue_before_a_port() {
+    let mut switch = failover();
+    switch.forward(1_000);
+    let drain = |switch: &mut Switch| {
+        let flight = switch.to(0).unwrap();
+        let mut frames = Vec::new();
+        while let Some((at_ps, burst)) = flight.arrived(u64::MAX) {
+            frames.push((at_ps, burst.head()[0]));
+        }
+        frames
+    };
+    drain(&mut switch);
+    // the address is behind port 0, and 500 frames to it fill the queue before the port for 0.5 ms
+    switch.enter(0, frame(9, 1, None), 2_000);
+    for number in 0..500 {
+        switch.enter(3, frame(1, 4, None), 3_000 + number);
+    }
+    let session_ps = 200_000_000;
+    switch.forward(session_ps / 2);
+    let due_ps = switch.groups.due_ps().expect("a packet of BFD each second");
+    assert!(due_ps > session_ps);
+    let last_ps = drain(&mut switch).last().unwrap().0;
+    for number in 0..500 {
+        switch.enter(3, frame(1, 4, None), due_ps - 1000 + number);
+    }
+    switch.forward(due_ps);
+    let frames = drain(&mut switch);
+    let (at_ps, _) = frames.iter().find(|(_, first)| *first == 1).expect("a packet of BFD");
+    assert!(*at_ps < due_ps + 20_000_000, "{at_ps} after {due_ps}");
+    assert!(frames.last().unwrap().0 > due_ps + 400_000_000, "{last_ps}");
 }
