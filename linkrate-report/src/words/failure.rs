@@ -15,8 +15,11 @@ const NOT_RESTORED: &str = "not within the run";
 /// A figure of a failure and the half-width of its interval.
 pub type Figure = (String, Option<String>);
 
+/// A head, and the figure of a cell below it.
+pub type Column = (&'static str, fn(&FailureFigures) -> Figure);
+
 /// Heads of the figures of a failure, and the figures of one cell.
-pub const COLUMNS: [(&str, fn(&FailureFigures) -> Figure); 8] = [
+pub const COLUMNS: [Column; 8] = [
     ("detected by host", |of| detection(of.host_detection.as_ref(), of.runs)),
     ("by switch", |of| detection(of.switch_detection.as_ref(), of.runs)),
     ("longest gap", |of| figure(of.gap)),
