@@ -72,7 +72,7 @@ fn first(interface: &str) -> Result<Option<(String, String)>, SysError> {
         return found("routes of MPLS".to_owned(), removal);
     }
     if let Some(what) = netfilter_on(interface) {
-        return found(what, "nft delete".to_owned());
+        return found(what, "nft list ruleset shows it".to_owned());
     }
     let tables = MULTICAST_ROUTING.iter().map(|path| fs::read_to_string(path).unwrap_or_default());
     if tables.into_iter().any(|table| is_listed(&table, interface)) {
