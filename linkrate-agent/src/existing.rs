@@ -9,6 +9,7 @@ mod obstacle;
 mod record;
 mod settings;
 
+use linkrate_sys::bonding;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Driver, Ethtool};
 use linkrate_sys::netlink::RouteSocket;
@@ -52,6 +53,7 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
     carries.dedup();
     Ok(InterfaceFacts {
         name: name.to_owned(),
+        aggregate: bonding::aggregate(&Tree::of_this_host(), name, kind.as_deref()),
         carries,
         kind,
         belongs_to,

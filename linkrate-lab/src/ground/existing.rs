@@ -186,6 +186,10 @@ impl Existing {
                 ("driver", driver(port)),
                 ("firmware", port.firmware.clone()),
                 ("rate", rate),
+                (
+                    "aggregate",
+                    port.aggregate.as_ref().map_or_else(String::new, ToString::to_string),
+                ),
             ] {
                 facts.push((format!("port-{number}-{what}"), value));
             }
@@ -227,7 +231,8 @@ pub(super) fn links(hosts: &mut Participants<'_>) -> Result<Vec<LinkEvidence>, L
                 hint: "connect the cable, or choose another interface".to_owned(),
             });
         }
-        links.push(LinkEvidence { interface, rate: facts.rate });
+        let aggregate = facts.aggregate.map(Box::new);
+        links.push(LinkEvidence { interface, rate: facts.rate, aggregate });
     }
     Ok(links)
 }
