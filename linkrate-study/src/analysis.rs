@@ -26,6 +26,7 @@ pub mod adapter;
 pub mod effects;
 pub mod limit;
 pub mod measures;
+pub mod members;
 pub mod published;
 pub mod shares;
 pub mod warnings;
