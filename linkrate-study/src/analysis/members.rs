@@ -94,7 +94,7 @@ mod tests {
         LinkEvidence { interface: "bond0".to_owned(), rate: None, aggregate }
     }
 
-    fn run(mode: &str, sent: [u64; 2]) -> StoredRun {
+    fn stored(mode: &str, sent: [u64; 2]) -> StoredRun {
         let mut run = fixture::run(0, 0, Some(0), fixture::stream(100e6, 50.0));
         if let Outcome::Measured(measured) = &mut run.outcome {
             measured.evidence.links = vec![link(mode, sent)];
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn shares_are_means_over_the_runs() {
-        let runs = [run("802.3ad", [90, 10]), run("802.3ad", [70, 30])];
+        let runs = [stored("802.3ad", [90, 10]), stored("802.3ad", [70, 30])];
         let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
         let figures = figures(&good);
         let seen: Vec<_> =
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn even_shares_and_one_active_member_are_no_warning() {
-        for one in [run("802.3ad", [60, 40]), run("active-backup", [100, 0])] {
+        for one in [stored("802.3ad", [60, 40]), stored("active-backup", [100, 0])] {
             assert!(uneven("cell", &[&one]).is_empty());
         }
         assert!(figures(&[]).is_empty());
