@@ -108,17 +108,23 @@ pub fn lost_in_a_move(machine: &Machine) -> String {
          done
          ip address show | sed -n '/inet.*nodad/p' | sort
          ip -4 route show table all | sed 's/ *linkdown//' | sort
-         ip -6 route show table all | sed '/multicast/d; /^local fe80::[^1]/d' | sort
+         ip -6 route show table all | sed '/multicast/d; /^local fe80::.*ff:fe/d' | sort
          grep . /proc/sys/net/ipv6/conf/eth[12]/forwarding")
 }
 
 /// The lines that are only in one of two texts.
 pub fn difference(before: &str, after: &str) -> String {
     let only = |a: &str, b: &str| {
-        let lines = a.lines().filter(|line| !b.lines().any(|other| other == *line));
+        // a line that stands there twice must stand there twice
+        let count = |text: &str, line: &str| text.lines().filter(|other| *other == line).count();
+        let lines = a.lines().filter(|line| count(a, line) > count(b, line));
         lines.map(str::to_owned).collect::<Vec<_>>().join("\n  ")
     };
-    format!("before:\n  {}\nafter:\n  {}", only(before, after), only(after, before))
+    let (gone, new) = (only(before, after), only(after, before));
+    if gone.is_empty() && new.is_empty() && before != after {
+        return format!("in another order: {before}\nafter:\n{after}");
+    }
+    format!("before:\n  {gone}\nafter:\n  {new}")
 }
 
 /// A machine with a cable from its interface eth1 to its interface eth2. Both have settings that no
