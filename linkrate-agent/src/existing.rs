@@ -5,9 +5,11 @@
 //! restores what a process that was killed could not.
 
 mod holdings;
+mod obstacle;
 mod record;
 mod settings;
 
+use linkrate_sys::bonding;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Driver, Ethtool};
 use linkrate_sys::netlink::RouteSocket;
@@ -42,9 +44,17 @@ pub fn describe(name: &str) -> Result<InterfaceFacts, SysError> {
     let has_rate = matches!(kind.as_deref(), None | Some("bond" | "team"));
     let speed = modes.speed_mbps.filter(|_| has_rate);
     let addresses = route.ipv4_addresses()?;
+    let mut carries = carried_by(&Tree::of_this_host(), name);
+    // some that stand on it are no upper interfaces for the kernel, such as tunnels
+    let on_it = entries.iter().filter(|entry| entry.lower == Some(link.index));
+    let on_it = on_it.filter(|entry| entry.kind.as_deref() != Some("veth"));
+    carries.extend(on_it.map(|entry| entry.name.clone()));
+    carries.sort();
+    carries.dedup();
     Ok(InterfaceFacts {
         name: name.to_owned(),
-        carries: carried_by(&Tree::of_this_host(), name),
+        aggregate: bonding::aggregate(&Tree::of_this_host(), name, kind.as_deref()),
+        carries,
         kind,
         belongs_to,
         driver: driver.name,

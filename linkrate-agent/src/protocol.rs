@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
+use linkrate_terms::existing_aggregate::ExistingAggregate;
 use linkrate_terms::interfaces::InterfaceAddress;
 use linkrate_terms::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
 use linkrate_terms::profile::Profile;
@@ -419,6 +420,9 @@ pub struct InterfaceFacts {
     pub running: bool,
     /// Its IPv4 addresses.
     pub addresses: Vec<InterfaceAddress>,
+    /// What a bond or a team tells of itself; absent for other interfaces.
+    #[serde(default)]
+    pub aggregate: Option<ExistingAggregate>,
 }
 
 /// How receive processing was confined to its CPUs.

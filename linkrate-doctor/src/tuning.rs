@@ -11,6 +11,7 @@
 //! | `congestion` | congestion control and queueing discipline |
 //! | `offloads` | offloads that are off and could be on |
 //! | `mtu` | MTUs that differ along the path; jumbo frames |
+//! | `aggregate` | bonds and teams: members, partner, shares |
 //! | `link`, `pcie` | a link or a bus that is slower than the card |
 //! | `queues`, `interrupts`, `processes` | the CPUs that do the work |
 //! | `rings`, `pause`, `softnet` | where packets are lost |
@@ -18,6 +19,7 @@
 //! | `unseen` | facts that this host does not reveal |
 
 mod advice;
+mod aggregate;
 mod coalescing;
 mod congestion;
 pub mod facts;
@@ -91,6 +93,7 @@ pub fn advise(host: &Host, question: &Question) -> Result<Vec<Advice>, NoSuchInt
         all.extend(offloads::advice(host, interface));
         all.extend(mtu::advice(host, interface));
         all.extend(link::advice(interface));
+        all.extend(aggregate::advice(interface));
         all.extend(pcie::advice(host, interface));
         all.extend(queues::advice(host, interface));
         all.extend(interrupts::advice(host, interface));

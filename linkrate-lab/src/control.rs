@@ -14,6 +14,8 @@ pub mod client;
 pub mod faults;
 mod listener;
 pub mod messages;
+#[cfg(test)]
+mod other_user;
 mod ports;
 pub mod server;
 pub mod settings;

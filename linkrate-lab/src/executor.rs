@@ -214,8 +214,8 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
     if let Some(reason) = broken {
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
-    let begun = Begun { knobs: interface, links };
-    let observed = recheck::observe(testbed, &begun, &sut, &far_ends, windows)?;
+    let mut begun = Begun { knobs: interface, links };
+    let observed = recheck::observe(testbed, &mut begun, &sut, &far_ends, windows)?;
     if let Some(reason) = testbed.ground.broken() {
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
     }

@@ -30,14 +30,14 @@ pub struct Begun {
 /// When an agent does not answer, and when an existing link is down.
 pub fn observe(
     testbed: &mut Testbed,
-    begun: &Begun,
+    begun: &mut Begun,
     sut: &WindowReport,
     far_ends: &[FarEndReport],
     windows: Vec<WindowSeen>,
 ) -> Result<Observed, RunFailure> {
     let clients = far_ends.len();
     let mut rates = model_rates(testbed, clients);
-    rates.extend(existing_rates(testbed, &begun.links, clients)?);
+    rates.extend(existing_rates(testbed, &mut begun.links, clients)?);
     let steered = testbed.receive_steering == ReceiveSteering::Rps;
     let reports = far_ends
         .iter()
@@ -80,17 +80,21 @@ pub fn links(testbed: &mut Testbed, clients: usize) -> Result<Vec<LinkEvidence>,
     ground.links(&mut hosts).map_err(|error| failure(Stage::Testbed, error))
 }
 
-/// Existing links beside the rates at which the run began.
+/// Existing links beside the rates at which the run began. Members of bonds and teams keep what they
+/// counted since then.
 fn existing_rates(
     testbed: &mut Testbed,
-    begun: &[LinkEvidence],
+    begun: &mut [LinkEvidence],
     clients: usize,
 ) -> Result<Vec<RateSeen>, RunFailure> {
     let now = links(testbed, clients)?;
-    let seen = begun.iter().zip(now).map(|(was, is)| RateSeen {
-        interface: was.interface.clone(),
-        expected: was.rate,
-        seen: is.rate,
+    let seen = begun.iter_mut().zip(now).map(|(was, is)| {
+        let earlier = was.aggregate.take();
+        was.aggregate = is.aggregate.map(|now| match earlier {
+            Some(earlier) => Box::new(now.since(&earlier)),
+            None => now,
+        });
+        RateSeen { interface: was.interface.clone(), expected: was.rate, seen: is.rate }
     });
     Ok(seen.collect())
 }

@@ -28,6 +28,7 @@ pub mod effects;
 pub mod failure;
 pub mod limit;
 pub mod measures;
+pub mod members;
 pub mod published;
 pub mod shares;
 pub mod warnings;

@@ -184,6 +184,23 @@ pub struct CellEvidence {
     pub idle_source: Option<linkrate_terms::measurement::IdleSource>,
     /// What the SUT's virtual adapters counted; absent on other adapters.
     pub adapter: Option<AdapterFigures>,
+    /// The shares of the members of bonds and teams of the host; empty without one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberFigures>,
+}
+
+/// What one member of a bond or team of the host carried of its aggregate's bytes, in per cent; absent
+/// where nothing moved.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct MemberFigures {
+    /// The bond or team (`bond0`).
+    pub aggregate: String,
+    /// The member (`eth2`).
+    pub member: String,
+    /// Its share of the bytes that were sent.
+    pub tx_percent: Option<f64>,
+    /// Its share of the bytes that were received.
+    pub rx_percent: Option<f64>,
 }
 
 /// The counters of the virtual adapters in one cell's runs; means over the runs.

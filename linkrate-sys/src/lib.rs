@@ -26,6 +26,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod awake;
+pub mod bonding;
 mod bpf;
 pub mod clock;
 pub mod cpus;

@@ -20,15 +20,20 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use crate::error::{SysError, SysResult};
 
 mod address;
+mod dependents;
 mod discipline;
 mod dump;
 pub(crate) mod exchange;
 mod link;
+mod neighbour;
+mod raw;
 mod relocation;
 
-pub use discipline::DatagramLimit;
+pub use dependents::netfilter_on;
+pub use discipline::{DatagramLimit, Disciplines};
 pub use dump::{LinkEntry, RouteEntry};
 pub use link::Link;
+pub use neighbour::Neighbours;
 pub use relocation::Addressing;
 
 use exchange::{Exchange, Refusal};

@@ -26,6 +26,7 @@ pub mod aggregate;
 pub mod clean;
 pub mod cpus;
 pub mod event;
+pub mod existing_aggregate;
 pub mod failure;
 pub mod interfaces;
 pub mod knobs;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
+use crate::existing_aggregate::ExistingAggregate;
 use crate::failure::Failure;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
@@ -330,6 +331,10 @@ pub struct LinkEvidence {
     /// Its rate; absent where it has none of its own, as a veth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
+    /// The bond or team that it is, with what its members counted from before the run until after
+    /// it; absent for other interfaces and in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<Box<ExistingAggregate>>,
 }
 
 /// What the SUT's virtual adapters counted over the window.

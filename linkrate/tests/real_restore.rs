@@ -8,7 +8,10 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::machines::{Machine, measure_the_loop, two_cpus, with_a_loop};
+use common::machines::{
+    Machine, difference, lost_in_a_move, measure_the_loop, two_cpus, with_a_furnished_loop,
+    with_a_loop,
+};
 use common::processes::OwnCopy;
 use common::up::ready;
 use common::{Finished, Running, command, has_or_skips, kill, skip, wait_until};
@@ -44,6 +47,20 @@ fn expect_restored(machine: &Machine, before: &[String; 2], when: &str) {
     assert!(wait_until(RESTORED, both), "{when}: {}", machine.sh("ip -o link show"));
     let restored = wait_until(RESTORED, || settings(machine) == *before);
     assert!(restored, "{when}: {:#?} instead of {before:#?}", settings(machine));
+}
+
+/// Everything that is set on both interfaces, and everything that a move removes.
+#[track_caller]
+fn everything(machine: &Machine) -> String {
+    settings(machine).join("\n") + "\n" + &lost_in_a_move(machine)
+}
+
+#[track_caller]
+fn expect_everything(machine: &Machine, before: &str, when: &str) {
+    let both = || machine.sh("ip -o link show").contains("eth2@eth1");
+    assert!(wait_until(RESTORED, both), "{when}: {}", machine.sh("ip -o link show"));
+    let restored = wait_until(RESTORED, || everything(machine) == before);
+    assert!(restored, "{when}\n{}", difference(before, &everything(machine)));
 }
 
 #[track_caller]
@@ -264,5 +281,85 @@ fn a_second_instance_on_an_interface_is_refused() {
     first.signal(Signal::INT);
     first.wait();
     assert_eq!(settings(&machine), before);
+    own.expect_nothing_left();
+}
+
+#[test]
+fn what_the_kernel_removes_from_an_interface_that_moves_comes_back() {
+    let test = "what_the_kernel_removes_from_an_interface_that_moves_comes_back";
+    if !needs(test) {
+        return;
+    }
+    for killed in [false, true] {
+        let (machine, own) = (with_a_furnished_loop(), OwnCopy::new());
+        let before = everything(&machine);
+        // below 1280 the kernel removes IPv6, whose settings must come back too
+        let changes = "--time 300ms --offload none --mtu 1200";
+        let runs = if killed { 100 } else { 1 };
+        let words = format!("--runs {runs} {changes}");
+        let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
+        let said = match killed {
+            // the machine may be too busy for the run itself
+            false => running.wait().stderr,
+            true => {
+                for agent in own.await_traffic(2) {
+                    kill(agent, Signal::KILL);
+                }
+                running.signal(Signal::KILL);
+                running.wait();
+                own.expect_no_process();
+                doctor_restores(&machine, &own).stderr
+            }
+        };
+        assert!(!said.contains("not restored"), "{said}");
+        expect_everything(&machine, &before, &format!("killed {killed}: {said}"));
+        own.expect_nothing_left();
+    }
+}
+
+#[test]
+fn an_interface_that_would_lose_something_is_not_lent() {
+    let test = "an_interface_that_would_lose_something_is_not_lent";
+    if !needs(test) {
+        return;
+    }
+    let own = OwnCopy::new();
+    for (script, reason) in [
+        ("tc qdisc add dev eth2 root handle 1: htb", "the queueing discipline htb 1:"),
+        (
+            "tc qdisc add dev eth2 handle 7: root tbf rate 1gbit burst 1mb latency 50ms
+          tc qdisc add dev eth2 parent 7:1 pfifo",
+            "a queueing discipline in another, pfifo",
+        ),
+        (
+            "tc qdisc add dev eth2 clsact
+          tc filter add dev eth2 ingress protocol ip u32 match ip src 10.0.0.0/8 classid 1:1",
+            "a tc filter on ingress",
+        ),
+        (
+            "tc qdisc add dev eth2 clsact
+          tc filter add dev eth2 egress protocol ip u32 match ip src 10.0.0.0/8 classid 1:1",
+            "a tc filter on egress",
+        ),
+        ("ip nexthop add id 5 via 198.51.100.1 dev eth2", "the nexthop object 5"),
+        ("ip token set ::1234 dev eth2", "the IPv6 token ::1234"),
+        (
+            "ip address add 198.51.100.9/24 dev eth2 valid_lft 999 preferred_lft 999",
+            "the leased address 198.51.100.9",
+        ),
+        ("ip link add link eth2 name mv0 type macvlan", "it carries mv0"),
+        ("ip link add br0 type bridge; ip link set eth2 master br0", "it is part of br0"),
+    ] {
+        let machine = with_a_loop();
+        machine.sh(script);
+        let before = everything(&machine);
+        let running = Running::start(&mut measure_the_loop(&machine, &own.program(), "--runs 1"));
+        let refused = running.wait();
+        assert!(matches!(refused.code(), Some(1 | 2)), "{reason}: {}", refused.stderr);
+        for part in [reason, "eth2", "hint:"] {
+            assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+        }
+        expect_everything(&machine, &before, reason);
+    }
     own.expect_nothing_left();
 }

@@ -9,7 +9,9 @@ mod common;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::machines::{Machine, study_of_the_loop, two_cpus, with_a_loop};
+use common::machines::{
+    Machine, difference, lost_in_a_move, study_of_the_loop, two_cpus, with_a_furnished_loop,
+};
 use common::processes::OwnCopy;
 use common::up::ready;
 use common::{Running, command, has_or_skips, kill, skip, wait_until};
@@ -106,15 +108,8 @@ fn settings(machine: &Machine) -> String {
          ip -4 route show table all | sort
          ip -6 route show table all | grep -v fe80 | grep -v multicast | sort");
     // a kernel writes the stable secret of addresses only
-    everything.lines().filter(|line| !line.contains("stable_secret")).collect::<Vec<_>>().join("\n")
-}
-
-fn difference(before: &str, after: &str) -> String {
-    let only = |a: &str, b: &str| {
-        let lines = a.lines().filter(|line| !b.lines().any(|other| other == *line));
-        lines.map(str::to_owned).collect::<Vec<_>>().join("\n  ")
-    };
-    format!("before:\n  {}\nafter:\n  {}", only(before, after), only(after, before))
+    let settings = everything.lines().filter(|line| !line.contains("stable_secret"));
+    settings.collect::<Vec<_>>().join("\n") + "\n" + &lost_in_a_move(machine)
 }
 
 /// Ends the input of a process whose standard input is a socket.
@@ -190,7 +185,7 @@ fn settings_come_back_whatever_happens_to_a_controller_or_an_agent() {
         for _ in 0..LANES {
             scope.spawn(|| {
                 let own = OwnCopy::new();
-                let mut machine = with_a_loop();
+                let mut machine = with_a_furnished_loop();
                 let mut before = settings(&machine);
                 loop {
                     let mut events = waiting.lock().expect("no panic while it is locked");
@@ -206,7 +201,7 @@ fn settings_come_back_whatever_happens_to_a_controller_or_an_agent() {
                         let mut failures = failures.lock().expect("no panic while it is locked");
                         failures.push(format!("{event:?}: {reason}"));
                         // the next event must not fail for the same reason
-                        machine = with_a_loop();
+                        machine = with_a_furnished_loop();
                         before = settings(&machine);
                     }
                 }

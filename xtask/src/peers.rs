@@ -17,7 +17,7 @@ pub const OF_TESTS: &[Peer] = &[
     // libFuzzer is C++
     Peer { package: "g++", programs: &["c++"] },
     Peer { package: "iperf3", programs: &["iperf3"] },
-    Peer { package: "iproute2", programs: &["ip"] },
+    Peer { package: "iproute2", programs: &["bridge", "ip", "tc"] },
     Peer { package: "iputils-ping", programs: &["ping"] },
     Peer { package: "nginx", programs: &["nginx"] },
     Peer { package: "openssh-client", programs: &["ssh", "ssh-keygen"] },

@@ -12,6 +12,7 @@ use linkrate_sys::error::SysError;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::{host, network_namespace, tell};
 
+use super::obstacle;
 use super::record::{self, Found, Record, Unlocked};
 use super::settings::Settings;
 use crate::protocol::Refusal;
@@ -69,7 +70,12 @@ impl Holdings {
         let mut record = Record::lock(interface).map_err(|error| in_use(interface, error))?;
         let lent = record.lent();
         if let Some(found) = record.found() {
-            let refused = restore(&found.interface, &found.settings, &lent);
+            let mut refused = restore(&found.interface, &found.settings, &lent);
+            if refused.iter().any(|error| !error.is_missing_device()) {
+                // what it lacks may need another interface, such as a route over both
+                restore_all()?;
+                refused = restore(&found.interface, &found.settings, &lent);
+            }
             if let Some(error) = refused.into_iter().find(|error| !error.is_missing_device()) {
                 return Err(Refusal {
                     reason: format!("{interface} has settings of {}: {error}", found.holder),
@@ -96,8 +102,8 @@ impl Holdings {
     /// Moves a held interface to the network namespace of process `pid`, with its addresses.
     ///
     /// # Errors
-    /// When it is not held, has no IPv4 address or cannot move, or the caller may not enter the
-    /// namespace.
+    /// When it is not held, has no IPv4 address, cannot move or would lose something that cannot be
+    /// restored, or the caller may not enter the namespace.
     pub fn lend(&self, interface: &str, pid: u32) -> Result<(), Refusal> {
         let held = self.held();
         let Some(Held { record, settings }) = held.get(interface) else {
@@ -110,6 +116,7 @@ impl Holdings {
                 hint: Some(format!("add one: ip address add ADDRESS/LENGTH dev {interface}")),
             });
         }
+        obstacle::check(interface)?;
         let theirs = host::network_namespace_of(pid)?;
         let addressing = settings.addressing()?;
         // it lives on under this name even if its processes are killed, and the interface in it
@@ -149,8 +156,16 @@ impl Holdings {
             **ended = true;
         }
         let mut held = self.held();
-        while let Some((interface, Held { record, settings })) = held.pop_last() {
-            let mut refused = restore(&interface, &settings, &record.lent());
+        let mut again = Vec::new();
+        while let Some((interface, one)) = held.pop_last() {
+            let refused = restore(&interface, &one.settings, &one.record.lent());
+            again.push((interface, one, refused));
+        }
+        for (interface, Held { record, settings }, mut refused) in again {
+            if !refused.is_empty() {
+                // what it lacks may need another interface, such as a route over both
+                refused = restore(&interface, &settings, &record.lent());
+            }
             if refused.is_empty() {
                 refused.extend(record.remove().err());
             }
@@ -257,22 +272,30 @@ pub fn restore_all() -> Result<Vec<Left>, SysError> {
         names.extend(interface.filter(|name| !name.ends_with(record::LENT)).map(str::to_owned));
     }
     names.sort();
-    let mut all = Vec::new();
-    for interface in names {
-        let path = directory.join(format!("{prefix}{interface}"));
-        let outcome = match Record::lock_file(&path, Duration::ZERO) {
-            Err(Unlocked::InUse(holder)) => Outcome::InUse(holder.to_string()),
-            Err(Unlocked::Refused(error)) => Outcome::Refused(vec![error]),
-            Ok(record) => match record.found() {
-                Some(found) => restore_one(record, &found),
-                None => {
-                    record.remove()?;
-                    continue;
-                }
-            },
-        };
-        all.push(Left { interface, outcome });
+    let mut all: Vec<Left> = Vec::new();
+    // the second time for what needs another interface, such as a route over both
+    for _ in 0..2 {
+        for interface in std::mem::take(&mut names) {
+            let path = directory.join(format!("{prefix}{interface}"));
+            let outcome = match Record::lock_file(&path, Duration::ZERO) {
+                Err(Unlocked::InUse(holder)) => Outcome::InUse(holder.to_string()),
+                Err(Unlocked::Refused(error)) => Outcome::Refused(vec![error]),
+                Ok(record) => match record.found() {
+                    Some(found) => restore_one(record, &found),
+                    None => {
+                        record.remove()?;
+                        continue;
+                    }
+                },
+            };
+            if matches!(outcome, Outcome::Refused(_)) {
+                names.push(interface.clone());
+            }
+            all.retain(|left| left.interface != interface);
+            all.push(Left { interface, outcome });
+        }
     }
+    all.sort_by(|one, other| one.interface.cmp(&other.interface));
     Ok(all)
 }
 

@@ -10,14 +10,14 @@ use std::fs;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Ethtool, Features};
 use linkrate_sys::irq_affinity;
-use linkrate_sys::netlink::{Addressing, Link, RouteSocket};
+use linkrate_sys::netlink::{Addressing, Disciplines, Link, Neighbours, RouteSocket};
 use linkrate_sys::sysfs;
 use linkrate_sys::tree::Tree;
 use linkrate_terms::CpuSet;
 use serde::{Deserialize, Serialize};
 
 /// The sysctls of an interface: these directories below `/proc/sys/net`.
-const SYSCTLS: [&str; 4] = ["ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh"];
+const SYSCTLS: [&str; 5] = ["ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh", "mpls/conf"];
 
 /// The settings of one interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +40,15 @@ pub struct Settings {
     addressing: [Vec<Vec<u8>>; 2],
     /// By path below `/proc/sys/net`.
     sysctls: BTreeMap<String, String>,
+    /// The index of the interface; zero in records of earlier versions.
+    #[serde(default)]
+    index: u32,
+    /// Static neighbours and proxies as rtnetlink messages.
+    #[serde(default)]
+    neighbours: Vec<Vec<u8>>,
+    /// Configured queueing disciplines as rtnetlink messages.
+    #[serde(default)]
+    disciplines: Vec<Vec<u8>>,
 }
 
 impl Settings {
@@ -81,6 +90,9 @@ impl Settings {
             up: addressing.was_up(),
             addressing: addressing.to_messages(),
             sysctls: sysctls(interface),
+            index: addressing.index(),
+            neighbours: route.static_neighbours(interface)?.to_messages(),
+            disciplines: route.configured_disciplines(interface)?.to_messages(),
         })
     }
 
@@ -94,13 +106,12 @@ impl Settings {
     /// # Errors
     /// When a file had no such messages.
     pub fn addressing(&self) -> Result<Addressing, SysError> {
-        Addressing::of_messages(&self.addressing, self.up)
+        Addressing::of_messages(&self.addressing, self.up, self.index)
             .map_err(|error| SysError::new("read the addresses of a record", "", error))
     }
 
     /// Restores the settings that differ. `moved` says that the interface was in another network
-    /// namespace, so that the kernel has removed its sysctls. Continues after a refusal, and returns
-    /// all refusals.
+    /// namespace. Continues after a refusal, and returns all refusals.
     pub fn restore(&self, interface: &str, moved: bool) -> Vec<SysError> {
         let mut refused = Vec::new();
         let mut note = |result: Result<(), SysError>| refused.extend(result.err());
@@ -142,11 +153,42 @@ impl Settings {
                 note(irq_affinity::set_affinity(*number, cpus));
             }
         }
-        if moved {
-            restore_sysctls(&self.sysctls, &mut note);
-        }
+        restore_sysctls(&self.sysctls, &mut note);
         note(self.restore_addressing(&mut route, name, moved));
+        note(self.restore_neighbours(&mut route, name));
+        if moved {
+            note(self.restore_disciplines(&mut route, name));
+            note(self.check_addressing(&mut route, name));
+        }
         refused
+    }
+
+    /// Restores the neighbours that a move, or an MTU below that of IPv6, has removed.
+    fn restore_neighbours(&self, route: &mut RouteSocket, name: &str) -> Result<(), SysError> {
+        let was = Neighbours::of_messages(&self.neighbours)
+            .map_err(|error| SysError::new("read the neighbours of a record", "", error))?;
+        route.restore_static_neighbours(name, &was)
+    }
+
+    fn restore_disciplines(&self, route: &mut RouteSocket, name: &str) -> Result<(), SysError> {
+        let was = Disciplines::of_messages(&self.disciplines)
+            .map_err(|error| SysError::new("read the disciplines of a record", "", error))?;
+        match was.is_empty() {
+            true => Ok(()),
+            false => route.restore_disciplines(name, &was),
+        }
+    }
+
+    /// Reads addresses and routes back: the kernel may have accepted a request without effect.
+    fn check_addressing(&self, route: &mut RouteSocket, name: &str) -> Result<(), SysError> {
+        let missing = self.addressing()?.missing_from(&route.addressing(name)?);
+        match missing.first() {
+            None => Ok(()),
+            Some(what) => {
+                let cause = std::io::Error::other(format!("{what} is missing after all steps"));
+                Err(SysError::new("restore the addresses and routes of", name, cause))
+            }
+        }
     }
 
     fn restore_superframes(

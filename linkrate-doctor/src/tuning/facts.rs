@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use linkrate_sys::ethtool::{Channels, Coalescing, Features, LinkModes, Pause, Rings};
 use linkrate_sys::netlink::RouteEntry;
 use linkrate_sys::sock_diag::Connection;
+use linkrate_terms::existing_aggregate::ExistingAggregate;
 use linkrate_terms::{BitRate, CpuSet};
 use linkrate_wire::limits::PcieLink;
 
@@ -146,6 +147,8 @@ pub struct Interface {
     pub max_mtu: Option<u32>,
     /// Name of the bridge, bond or team it is a member of.
     pub controller: Option<String>,
+    /// What a bond or a team tells of itself.
+    pub aggregate: Option<ExistingAggregate>,
     /// Name of its lower interface, or of its veth peer.
     pub lower: Option<String>,
     /// The root queueing discipline.

@@ -555,3 +555,107 @@ proptest! {
         }
     }
 }
+
+/// A bond of two members, as the files of its driver tell, without `/proc/net/bonding`.
+fn bonded(changes: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
+    let root = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.path().join("sys/class/net").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+    };
+    let gib = (1u64 << 30).to_string();
+    for (name, index) in [("bond0", "2"), ("eth2", "3"), ("eth3", "4")] {
+        write(&format!("{name}/ifindex"), index);
+        write(&format!("{name}/flags"), "0x1003");
+        write(&format!("{name}/type"), "1");
+    }
+    for (file, text) in [
+        ("mode", "802.3ad 4"),
+        ("xmit_hash_policy", "layer2 0"),
+        ("lacp_rate", "slow 0"),
+        ("slaves", "eth2 eth3"),
+        ("ad_aggregator", "1"),
+        ("ad_partner_mac", "02:00:00:00:00:01"),
+    ] {
+        write(&format!("bond0/bonding/{file}"), text);
+    }
+    for name in ["eth2", "eth3"] {
+        for (file, text) in [
+            ("bonding_slave/mii_status", "up"),
+            ("bonding_slave/ad_aggregator_id", "1"),
+            ("speed", "10000"),
+            ("statistics/tx_bytes", gib.as_str()),
+        ] {
+            write(&format!("{name}/{file}"), text);
+        }
+    }
+    for (path, text) in changes {
+        write(path, text);
+    }
+    let host = from_files(&Tree::below(root.path()));
+    (root, host)
+}
+
+#[test]
+fn an_aggregate_that_is_whole_is_good() {
+    let (_root, host) = bonded(&[]);
+    let all = advice_of(&host);
+    let good = find(&all, "aggregate");
+    assert_eq!((good.state, good.interface.as_deref()), (Tuning::Good, Some("bond0")));
+    assert!(good.evidence[0].value.starts_with("bond, 802.3ad, hash layer2"), "{good:?}");
+    let names = ["aggregate-member", "aggregate-partner", "aggregate-rates", "aggregate-shares"];
+    assert!(names.iter().all(|name| all.iter().all(|advice| advice.name != *name)));
+}
+
+#[test]
+fn what_is_wrong_with_an_aggregate_is_told() {
+    let zero = "00:00:00:00:00:00";
+    for (changes, name, part, lost) in [
+        (
+            &[("eth3/bonding_slave/mii_status", "down")][..],
+            "aggregate-member",
+            "the link of eth3 is down",
+            Some(0.5),
+        ),
+        (
+            &[("bond0/bonding/ad_partner_mac", zero)],
+            "aggregate-partner",
+            "no LACP partner answers",
+            Some(0.5),
+        ),
+        (
+            &[("eth3/bonding_slave/ad_aggregator_id", "2")],
+            "aggregate-partner",
+            "another aggregator than the active one: eth3",
+            Some(0.5),
+        ),
+        (&[("eth3/speed", "1000")], "aggregate-rates", "rates from 1.000 Gb/s to 10.00 Gb/s", None),
+        (
+            &[("eth3/statistics/tx_bytes", "0")],
+            "aggregate-shares",
+            "eth2 sent 100 % of all bytes",
+            Some(0.5),
+        ),
+        (&[("bond0/bonding/slaves", "")], "aggregate", "no members", None),
+    ] {
+        let (_root, host) = bonded(changes);
+        let all = advice_of(&host);
+        let told = find(&all, name);
+        assert!(told.detail.contains(part), "{part}: {told:?}");
+        assert_ne!(told.state, Tuning::Good);
+        assert_eq!(told.cost.as_ref().unwrap().lost_share, lost, "{told:?}");
+        assert!(told.note.is_some() || !told.commands.is_empty());
+        assert!(name == "aggregate" || all.iter().all(|advice| advice.name != "aggregate"));
+    }
+    let (_root, host) = bonded(&[("eth3/statistics/tx_bytes", "0")]);
+    let command = "echo layer3+4 > /sys/class/net/bond0/bonding/xmit_hash_policy";
+    assert_eq!(find(&advice_of(&host), "aggregate-shares").commands, [command]);
+    // one active member is what that mode is for
+    let backup = [("bond0/bonding/mode", "active-backup 1"), ("eth3/statistics/tx_bytes", "0")];
+    let (_root, host) = bonded(&backup);
+    assert_eq!(find(&advice_of(&host), "aggregate").state, Tuning::Good);
+    // too little was sent to tell
+    let little = [("eth2/statistics/tx_bytes", "1000"), ("eth3/statistics/tx_bytes", "0")];
+    assert_eq!(find(&advice_of(&bonded(&little).1), "aggregate").state, Tuning::Good);
+}

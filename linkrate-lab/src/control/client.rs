@@ -191,3 +191,24 @@ impl LabClient {
         ControlError::Lost { name: self.name.to_string(), reason: reason.to_string() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::super::other_user::{NOBODY, Public, as_nobody};
+    use super::*;
+
+    #[test]
+    fn a_lab_that_another_user_serves_gets_no_request() {
+        let public = Public::new("client");
+        let socket = public.socket();
+        let Some(listener) = as_nobody(|| UnixListener::bind(&socket).unwrap()) else { return };
+        let client = LabClient { name: "theirs".parse().unwrap(), socket };
+        let error = client.ask(Request::Lab).unwrap_err().to_string();
+        let expected = format!("lab theirs is served by user {NOBODY}, expected user {}", user());
+        assert_eq!(error, expected);
+        let (mut stream, _) = listener.accept().unwrap();
+        assert_eq!(read_frame(&mut stream).unwrap(), None, "nothing was sent");
+    }
+}

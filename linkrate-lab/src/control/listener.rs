@@ -140,3 +140,53 @@ fn pass_on(call: Call, news: &SyncSender<News>) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    use linkrate_agent::framing::{read_frame, write_frame};
+
+    use super::super::messages::{CONTROL_VERSION, Envelope, decode_reply};
+    use super::super::other_user::{NOBODY, Public, as_nobody, connect};
+    use super::*;
+
+    /// Accepts a connection and passes the request on that is sent over it.
+    fn pass(
+        listener: &UnixListener,
+        mut theirs: &UnixStream,
+        request: Request,
+    ) -> (bool, Receiver<News>) {
+        write_frame(&mut theirs, &Envelope { version: CONTROL_VERSION, request }).unwrap();
+        let (ours, _) = listener.accept().unwrap();
+        let Heard::Call(call) = Caller::new(ours).unwrap().hear(true) else { panic!("no call") };
+        let (news, told) = sync_channel(1);
+        (pass_on(call, &news), told)
+    }
+
+    fn reply_to(mut theirs: UnixStream) -> Reply {
+        decode_reply(&read_frame(&mut theirs).unwrap().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_request_of_another_user_is_refused_whatever_it_asks() {
+        let public = Public::new("listener");
+        let listener = public.listen();
+        for request in [Request::Down, Request::Lab] {
+            let Some(theirs) = as_nobody(|| connect(&public.socket())) else { return };
+            let (down, told) = pass(&listener, &theirs, request.clone());
+            assert!(!down && told.try_recv().is_err(), "{request:?} is carried out");
+            let Reply::Refused(refused) = reply_to(theirs) else { panic!("not refused") };
+            let reason =
+                format!("user {NOBODY} may not control this lab; expected user {}", user());
+            assert_eq!(refused.reason, reason);
+        }
+        let theirs = connect(&public.socket());
+        assert!(pass(&listener, &theirs, Request::Down).0, "of this user");
+        assert_eq!(reply_to(theirs), Reply::Done);
+        let theirs = connect(&public.socket());
+        let (down, told) = pass(&listener, &theirs, Request::Lab);
+        assert!(!down && matches!(told.try_recv(), Ok(News::Call(_))));
+    }
+}

@@ -117,6 +117,7 @@ pub(crate) fn join(
                  assume full duplex"
             ));
         }
+        existing.warnings.extend(limping(&facts));
         existing.sut.push(facts);
     }
     for client in &mut clients {
@@ -186,6 +187,10 @@ impl Existing {
                 ("driver", driver(port)),
                 ("firmware", port.firmware.clone()),
                 ("rate", rate),
+                (
+                    "aggregate",
+                    port.aggregate.as_ref().map_or_else(String::new, ToString::to_string),
+                ),
             ] {
                 facts.push((format!("port-{number}-{what}"), value));
             }
@@ -227,7 +232,8 @@ pub(super) fn links(hosts: &mut Participants<'_>) -> Result<Vec<LinkEvidence>, L
                 hint: "connect the cable, or choose another interface".to_owned(),
             });
         }
-        links.push(LinkEvidence { interface, rate: facts.rate });
+        let aggregate = facts.aggregate.map(Box::new);
+        links.push(LinkEvidence { interface, rate: facts.rate, aggregate });
     }
     Ok(links)
 }
@@ -288,6 +294,27 @@ fn may_move(facts: &InterfaceFacts) -> Result<(), LabError> {
     Ok(())
 }
 
+/// What limits a bond or a team beside its links, as sentences.
+fn limping(facts: &InterfaceFacts) -> Vec<String> {
+    let Some(aggregate) = &facts.aggregate else { return Vec::new() };
+    let name = &facts.name;
+    let mut found = Vec::new();
+    let down = aggregate.down();
+    if !down.is_empty() {
+        found.push(format!("aggregate {name} lacks members: {} is down", down.join(", ")));
+    }
+    if aggregate.lacks_partner() {
+        found.push(format!("aggregate {name} has no LACP partner, so one member carries all"));
+    }
+    for member in aggregate.outside() {
+        found.push(format!(
+            "{} is in another aggregator than {name} uses, so it carries nothing",
+            member.name
+        ));
+    }
+    found
+}
+
 fn driver(facts: &InterfaceFacts) -> String {
     format!("{} {}", facts.driver, facts.driver_version).trim().to_owned()
 }
@@ -295,6 +322,39 @@ fn driver(facts: &InterfaceFacts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_aggregate_that_limps_is_a_warning() {
+        use linkrate_terms::existing_aggregate::{ExistingAggregate, ExistingMember};
+
+        let member = |name: &str, up, aggregator| ExistingMember {
+            name: name.to_owned(),
+            up,
+            aggregator: Some(aggregator),
+            ..ExistingMember::default()
+        };
+        let aggregate = ExistingAggregate {
+            mode: Some("802.3ad".to_owned()),
+            aggregator: Some(1),
+            partner: Some("02:00:00:00:00:01".to_owned()),
+            members: vec![member("eth2", true, 1)],
+            ..ExistingAggregate::default()
+        };
+        let mut facts = InterfaceFacts {
+            name: "bond0".to_owned(),
+            aggregate: Some(aggregate),
+            ..InterfaceFacts::default()
+        };
+        assert!(limping(&facts).is_empty() && limping(&InterfaceFacts::default()).is_empty());
+        let bond = facts.aggregate.as_mut().unwrap();
+        bond.members.extend([member("eth3", false, 1), member("eth4", true, 2)]);
+        bond.partner = Some("00:00:00:00:00:00".to_owned());
+        let told = limping(&facts);
+        for (sentence, part) in told.iter().zip(["eth3 is down", "no LACP partner", "eth4 is in"]) {
+            assert!(sentence.contains(part), "{sentence}");
+        }
+        assert_eq!(told.len(), 3);
+    }
 
     #[test]
     fn an_interface_with_a_controller_or_upper_interfaces_is_not_moved() {

@@ -371,10 +371,11 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
         ("frames merged into one", |cell| counted(cell)?.merges_per_superframe.map(plain)),
         ("MSS", |cell| cell.evidence.mss_bytes.map(|mss| format!("{mss} B"))),
     ];
-    let links: [Proof; 7] = [
+    let links: [Proof; 8] = [
         ("links occupied outwards", |cell| counted(cell)?.tx_link_percent.map(percentage)),
         ("links occupied inwards", |cell| counted(cell)?.rx_link_percent.map(percentage)),
         ("by port, out and in", |cell| by_port(counted(cell)?)),
+        ("by member, sent and received", by_member),
         ("bus occupied", |cell| counted(cell)?.bus_percent.map(percentage)),
         ("limit of links and bus", |cell| cell.limit.as_ref().map(number::mean)),
         ("device CPU", |cell| counted(cell)?.device_cpus.map(|cpus| percentage(cpus * 100.0))),
@@ -456,6 +457,17 @@ fn by_port(adapter: &AdapterFigures) -> Option<String> {
         })
         .collect();
     (ports.len() > 1).then(|| ports.join(", "))
+}
+
+/// `eth2 70.0/51.2 %, eth3 30.0/48.8 %`: what the members of bonds and teams carried.
+fn by_member(cell: &CellResult) -> Option<String> {
+    let share = |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{share:.1}"));
+    let members =
+        cell.evidence.members.iter().map(|one| {
+            format!("{} {}/{} %", one.member, share(one.tx_percent), share(one.rx_percent))
+        });
+    let members: Vec<String> = members.collect();
+    (!members.is_empty()).then(|| members.join(", "))
 }
 
 fn bytes(value: f64) -> String {

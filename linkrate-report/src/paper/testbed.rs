@@ -187,6 +187,12 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
             interfaces.collect::<Vec<_>>().join(", "),
             ends.join(", ")
         ));
+        for (number, name) in (1..).zip(&existing.names) {
+            let aggregate = fact(&format!("port-{number}-aggregate"));
+            if !aggregate.is_empty() {
+                told.push(format!("{name} is an aggregate of the host: {aggregate}."));
+            }
+        }
     }
     if let Adapter::Model(model) = &testbed.adapter {
         told.extend(model.bus.map(|bus| {

@@ -8,8 +8,8 @@ use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, PortFigures, PublishedKind,
-    PublishedResult, RESULTS_FORMAT, StudyResults,
+    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, MemberFigures, PortFigures,
+    PublishedKind, PublishedResult, RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
@@ -75,6 +75,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         mss_bytes: Some(1448),
         idle_source: Some(IdleSource::TimerList),
         adapter: None,
+        members: Vec::new(),
     }
 }
 
@@ -396,6 +397,14 @@ pub fn single() -> StudyResults {
         figure.interval.low = None;
         figure.interval.high = None;
     }
+    cell.evidence.members = [("eth2", 70.0, 51.2), ("eth3", 30.0, 48.8)]
+        .map(|(member, sent, received)| MemberFigures {
+            aggregate: "bond0".to_owned(),
+            member: member.to_owned(),
+            tx_percent: Some(sent),
+            rx_percent: Some(received),
+        })
+        .into();
     let mut only = results.runs.swap_remove(1);
     only.cell = Some(0);
     StudyResults {

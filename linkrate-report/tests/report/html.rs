@@ -128,6 +128,7 @@ fn a_single_run_has_a_page_without_charts_and_effects() {
     let html = page(&fixture::single()).unwrap();
     assert!(html.contains("24.8 Gb/s") && html.contains("Figures and verdicts"));
     assert!(!html.contains("<svg") && !html.contains("What makes a difference"));
+    assert!(html.contains("eth2 70.0/51.2 %, eth3 30.0/48.8 %"), "members of an aggregate");
 }
 
 #[test]

@@ -183,6 +183,7 @@ mod tests {
                 let link = |name: &str| LinkEvidence {
                     interface: name.to_owned(),
                     rate: rate.map(BitRate),
+                    aggregate: None,
                 };
                 measured.evidence.links = vec![link("e1"), link("e2")];
             }

@@ -14,7 +14,7 @@ use linkrate_terms::{CpuSet, Measurement};
 use linkrate_wire::link::LinkLaw;
 
 use crate::analysis::measures::{RunsByCell, drops, lost_percent};
-use crate::analysis::{adapter, limit, shares};
+use crate::analysis::{adapter, limit, members, shares};
 use crate::attribution;
 use crate::belief;
 use crate::names;
@@ -76,6 +76,7 @@ pub fn warnings(
         found.extend(lost(&name, runs.cell(index)));
         found.extend(unsteady(&name, runs.cell(index)));
         found.extend(attributed(&name, runs.cell(index)));
+        found.extend(members::uneven(&name, runs.cell(index)));
         found.extend(clients_disturbed(&name, runs.cell(index)));
         let limit = {
             let testbed = &stored.plan.study.testbed;

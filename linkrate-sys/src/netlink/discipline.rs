@@ -1,5 +1,6 @@
 //! Queue disciplines (rtnetlink(7), tc(8)).
 
+mod configured;
 mod datagrams;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
@@ -9,6 +10,7 @@ use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use super::{RouteSocket, check_name, quoted};
 use crate::error::SysResult;
 
+pub use configured::Disciplines;
 pub use datagrams::DatagramLimit;
 
 /// The discipline without a queue: packets go to the driver at once.

@@ -85,11 +85,46 @@ impl Machine {
             "ip -details link show dev {interface} | sed 's/^[0-9]*: //; s/qlen.*//'
              ip -4 address show dev {interface} | grep inet
              ip -4 route show table all dev {interface}
+             tc qdisc show dev {interface}
+             ip neighbour show dev {interface} nud permanent
+             ip neighbour show proxy dev {interface}
              ethtool -k {interface}
              ethtool -l {interface} || true
              cat /sys/class/net/{interface}/queues/rx-*/rps_cpus"
         ))
     }
+}
+
+/// Everything that the kernel removes from an interface that moves, on eth1 and eth2.
+#[track_caller]
+pub fn lost_in_a_move(machine: &Machine) -> String {
+    machine.sh("for name in eth1 eth2; do
+             [ -e /proc/sys/net/ipv4/conf/$name ] || continue
+             tc qdisc show dev $name
+             ip neighbour show dev $name nud permanent | sort
+             ip neighbour show proxy dev $name; ip -6 neighbour show proxy dev $name
+             bridge fdb show dev $name | sed '/^33:33/d; /^01:00/d'
+             sed -n \"s/^[0-9]* *$name  *[0-9]* *[1-9][0-9]* */group /p\" /proc/net/dev_mcast
+         done
+         ip address show | sed -n '/inet.*nodad/p' | sort
+         ip -4 route show table all | sed 's/ *linkdown//' | sort
+         ip -6 route show table all | sed '/multicast/d; /^local fe80::.*ff:fe/d' | sort
+         grep . /proc/sys/net/ipv6/conf/eth[12]/forwarding")
+}
+
+/// The lines that are only in one of two texts.
+pub fn difference(before: &str, after: &str) -> String {
+    let only = |a: &str, b: &str| {
+        // a line that stands there twice must stand there twice
+        let count = |text: &str, line: &str| text.lines().filter(|other| *other == line).count();
+        let lines = a.lines().filter(|line| count(a, line) > count(b, line));
+        lines.map(str::to_owned).collect::<Vec<_>>().join("\n  ")
+    };
+    let (gone, new) = (only(before, after), only(after, before));
+    if gone.is_empty() && new.is_empty() && before != after {
+        return format!("in another order: {before}\nafter:\n{after}");
+    }
+    format!("before:\n  {gone}\nafter:\n  {new}")
 }
 
 /// A machine with a cable from its interface eth1 to its interface eth2. Both have settings that no
@@ -106,6 +141,29 @@ pub fn with_a_loop() -> Machine {
          ip link set eth2 mtu 1400 gso_max_segs 4000 up
          ip route add 192.0.2.0/24 via 203.0.113.2 dev eth2
          ethtool -K eth2 gro off");
+    machine
+}
+
+/// [`with_a_loop`], with static neighbours, forwarding entries, groups, routes and disciplines.
+#[track_caller]
+pub fn with_a_furnished_loop() -> Machine {
+    let machine = with_a_loop();
+    machine.sh("for name in eth1 eth2; do
+             ip address add 2001:db8:${name#eth}::1/64 dev $name nodad
+             ip address add fe80::1:${name#eth}/64 dev $name nodad
+             ip neighbour add 198.51.100.77 lladdr 02:00:00:00:00:77 dev $name nud permanent
+             ip neighbour add 2001:db8::77 lladdr 02:00:00:00:00:77 dev $name nud permanent router
+             ip neighbour add proxy 198.51.100.88 dev $name
+             ip neighbour add proxy 2001:db8::88 dev $name
+             bridge fdb add 02:00:00:00:00:99 dev $name self
+             ip maddress add 01:00:5e:00:00:99 dev $name
+             echo 1 > /proc/sys/net/ipv6/conf/$name/forwarding
+         done
+         ip route add 10.1.0.0/16 dev eth1 src 198.51.100.2
+         ip route add 10.2.0.0/16 nexthop via 198.51.100.1 dev eth1 nexthop via 203.0.113.2 dev eth2
+         ip -6 route add 2001:db8:6::/64 nexthop via fe80::99 dev eth1 nexthop via fe80::98 dev eth2
+         tc qdisc add dev eth2 root handle 7: tbf rate 8gbit burst 2mb latency 50ms
+         tc qdisc add dev eth2 clsact");
     machine
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use linkrate_sys::bonding;
 use linkrate_sys::irq_affinity::{self, pci_function};
 use linkrate_sys::tree::Tree;
 use linkrate_wire::limits::PcieLink;
@@ -81,6 +82,7 @@ fn interface(tree: &Tree, name: String, table: &InterruptTable) -> Interface {
         tx_queues: count("tx-"),
         statistics,
         kind: kind(tree, &base),
+        aggregate: bonding::aggregate(tree, &name, kind(tree, &base).as_deref()),
         name,
         ..Interface::default()
     }

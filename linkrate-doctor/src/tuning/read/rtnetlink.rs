@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_sys::bonding;
 use linkrate_sys::netlink::{LinkEntry, RouteSocket};
+use linkrate_sys::tree::Tree;
 
 use crate::tuning::facts::{Host, Interface};
 
@@ -59,6 +61,10 @@ fn interfaces(host: &mut Host, links: &[LinkEntry]) {
         interface.up = entry.link.up;
         interface.mtu = entry.link.mtu;
         interface.kind.clone_from(&entry.kind);
+        if interface.aggregate.is_none() {
+            let tree = Tree::of_this_host();
+            interface.aggregate = bonding::aggregate(&tree, &entry.name, entry.kind.as_deref());
+        }
         interface.max_mtu = (entry.max_mtu > 0).then_some(entry.max_mtu);
         interface.controller = name_of(entry.controller);
         interface.lower = name_of(entry.lower);
