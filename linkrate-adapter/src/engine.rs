@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Vlans(usize, usize, Vlans, Arc<SwitchCounters>),
     /// A group of the ports of a segment's switch.
     Group(usize, usize, Box<GroupSpec>),
+    /// Whether a switch of a segment's fabric is alive.
+    SwitchAlive(usize, usize, bool),
     /// The end.
     End,
 }
@@ -164,6 +166,11 @@ impl Engine {
                 Ok(Command::Group(segment, number, group)) => {
                     if let Some(segment) = self.segment(segment) {
                         segment.set_group(number, *group);
+                    }
+                }
+                Ok(Command::SwitchAlive(segment, switch, alive)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        segment.set_switch_alive(switch, alive);
                     }
                 }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return Ok(false),

@@ -37,6 +37,14 @@ pub(crate) fn most_ports(kind: topology::Fabric) -> usize {
     }
 }
 
+/// The number of switches in a fabric of this kind.
+pub(crate) fn switches(kind: topology::Fabric) -> usize {
+    match kind {
+        topology::Fabric::Cable => 0,
+        topology::Fabric::Switch => 1,
+    }
+}
+
 /// What carries frames from port to port. Ports have numbers; a port that is gone leaves its
 /// number free.
 pub(crate) trait Fabric: fmt::Debug + Send {
@@ -56,6 +64,10 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     /// Makes a port a member of other VLANs, and lets it count there. A fabric without VLANs
     /// ignores it.
     fn set_vlans(&mut self, _port: usize, _vlans: Vlans, _counters: Arc<SwitchCounters>) {}
+
+    /// Lets switch number `switch` of the fabric go silent, or begin anew with what it was told of
+    /// ports, VLANs and groups. A fabric without that switch ignores it.
+    fn set_switch_alive(&mut self, _switch: usize, _alive: bool) {}
 
     /// Takes frames that have left port `from` by `at_ps`.
     fn enter(&mut self, from: usize, burst: Burst, at_ps: u64);

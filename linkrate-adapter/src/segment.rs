@@ -69,6 +69,10 @@ impl Segment {
         self.fabric.set_group(number, group);
     }
 
+    pub(crate) fn set_switch_alive(&mut self, switch: usize, alive: bool) {
+        self.fabric.set_switch_alive(switch, alive);
+    }
+
     /// The device of that number.
     pub(crate) fn device(&mut self, number: usize) -> Option<&mut dyn Device> {
         match self.stations.get_mut(number) {

@@ -3,7 +3,7 @@
 
 pub(crate) mod groups;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use linkrate_terms::BitRate;
@@ -70,6 +70,10 @@ pub(crate) struct Switch {
     /// Way and time by VLAN and address.
     table: HashMap<(u16, MacAddress), (Way, u64)>,
     groups: Groups,
+    /// What the groups were told to be, by number.
+    specs: BTreeMap<usize, GroupSpec>,
+    /// It forwards, sends and takes nothing.
+    dead: bool,
     /// The latest time that the switch was called at.
     now_ps: u64,
     /// Grows when an address comes, moves or goes, and when a port changes.
@@ -116,6 +120,7 @@ impl Fabric for Switch {
 
     fn set_group(&mut self, number: usize, spec: GroupSpec) {
         self.changes += 1;
+        self.specs.insert(number, spec.clone());
         self.forget(Way::Group(number));
         for port in &spec.ports {
             self.forget(Way::Port(*port));
@@ -135,8 +140,18 @@ impl Fabric for Switch {
         }
     }
 
+    fn set_switch_alive(&mut self, switch: usize, alive: bool) {
+        if switch == 0 && alive == self.dead {
+            self.set_alive(alive);
+        }
+    }
+
     fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(Some(port)) = self.ports.get_mut(from) {
+            if self.dead {
+                port.counters.dead.add(burst.frames() as u64);
+                return;
+            }
             port.inwards.add(at_ps, burst);
             match port.inwards.take_dropped() {
                 0 => {}
@@ -148,6 +163,9 @@ impl Fabric for Switch {
     /// Forwards in the order of arrival at any port.
     fn forward(&mut self, now_ps: u64) -> bool {
         self.now_ps = self.now_ps.max(now_ps);
+        if self.dead {
+            return false;
+        }
         let mut out = Vec::new();
         let mut any = self.groups.poll(now_ps, &mut out);
         self.send_messages(out, now_ps);
@@ -166,6 +184,9 @@ impl Fabric for Switch {
     }
 
     fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+        if self.dead {
+            return None;
+        }
         let frames = self.ports.iter().flatten().filter_map(|port| when(&port.inwards)).min();
         earlier(frames, self.groups.due_ps())
     }
@@ -182,6 +203,22 @@ impl Switch {
         ports.filter_map(|(number, port)| Some((port.as_ref()?.inwards.first_ps()?, number))).min()
     }
 
+    /// Ends or begins the switch's life. What it learnt and held is lost, and its groups begin anew.
+    fn set_alive(&mut self, alive: bool) {
+        self.dead = !alive;
+        self.changes += 1;
+        self.table.clear();
+        for port in self.ports.iter_mut().flatten() {
+            (port.inwards, port.outwards) = (Flight::default(), Flight::default());
+        }
+        if alive {
+            for (number, spec) in std::mem::take(&mut self.specs) {
+                self.groups.forget(number);
+                self.set_group(number, spec);
+            }
+        }
+    }
+
     fn link_changed(&mut self, number: usize, link: PortLink) {
         let mut out = Vec::new();
         self.groups.set_link(number, link, self.now_ps, &mut out);
@@ -190,6 +227,9 @@ impl Switch {
 
     /// Sends frames of the switch itself. They wait for the line, and for no other limit.
     fn send_messages(&mut self, messages: Vec<Message>, at_ps: u64) {
+        if self.dead {
+            return;
+        }
         for (to, frame) in messages {
             let Some(Some(port)) = self.ports.get_mut(to) else { continue };
             let out = port.line.occupy(at_ps, frame.len());

@@ -204,6 +204,20 @@ impl Segment {
         self.thread.tell(Command::Group(self.number, number, Box::new(spec)))
     }
 
+    /// Lets switch number `switch` of the fabric, from 0, die or live again. A dead switch takes and
+    /// sends nothing, while the links to it stay up: all its ports are silent. One that lives again
+    /// begins anew, without the addresses that it had learnt and without partners.
+    ///
+    /// # Errors
+    /// The fabric has no such switch, or the device thread has ended.
+    pub fn set_switch_alive(&self, switch: usize, alive: bool) -> Result<(), AdapterError> {
+        let switches = fabric::switches(self.fabric);
+        if switch >= switches {
+            return Err(AdapterError::NoSuchSwitch { switch, switches });
+        }
+        self.thread.tell(Command::SwitchAlive(self.number, switch, alive))
+    }
+
     /// Sets the faults of the segment's links.
     ///
     /// # Errors

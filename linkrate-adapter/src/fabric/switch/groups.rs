@@ -104,6 +104,16 @@ impl Groups {
         self.groups[number] = Some(group);
     }
 
+    /// Forgets a group and everything that it agreed on.
+    pub(super) fn forget(&mut self, number: usize) {
+        if let Some(group) = self.groups.get_mut(number) {
+            *group = None;
+        }
+        for of in &mut self.of {
+            of.take_if(|(group, _)| *group == number);
+        }
+    }
+
     /// The group of a port.
     pub(super) fn of(&self, port: usize) -> Option<usize> {
         Some(self.place(port)?.0)

@@ -109,7 +109,12 @@ proptest::proptest! {
 
 /// Where frames are by now.
 fn out(switch: &mut Switch) -> Vec<usize> {
-    switch.forward(u64::MAX);
+    out_by(switch, u64::MAX)
+}
+
+/// The same of frames that came by a time.
+fn out_by(switch: &mut Switch, now_ps: u64) -> Vec<usize> {
+    switch.forward(now_ps);
     let mut counts = Vec::new();
     for port in 0..switch.ports.len() {
         let flight = switch.to(port);
@@ -269,4 +274,36 @@ fn frames_about_the_link_are_not_forwarded() {
     slow[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 2]);
     switch.enter(0, WireFrame::copied(slow).into(), 0);
     assert_eq!(out(&mut switch), [0, 0, 0]);
+}
+
+#[test]
+fn a_dead_switch_is_silent_and_begins_anew() {
+    let (mut switch, mut now) = (grouped(), 1_000_000);
+    let knobs = AggregateKnobs {
+        aggregate: 2,
+        mode: linkrate_terms::knobs::AggregateMode::Lacp,
+        ..AggregateKnobs::default()
+    };
+    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs });
+    switch.enter(2, frame(9, 3, None), 10);
+    assert!(out_by(&mut switch, now)[4] == 1);
+    // held by it when it dies, and what comes and falls due afterwards
+    switch.enter(2, frame(9, 3, None), 20);
+    switch.set_switch_alive(0, false);
+    switch.enter(4, frame(3, 5, None), 30);
+    switch.set_link(0, Some(BitRate(1e9)), false);
+    switch.set_link(0, Some(BitRate(1e9)), true);
+    assert_eq!(switch.due_ps(&|flight| flight.first_ps()), None);
+    assert_eq!((out_by(&mut switch, now), total(&switch, "switchDropDead")), (vec![0; 5], 1));
+    now += 2_000_000_000_000;
+    switch.forward(now);
+    switch.set_switch_alive(0, true);
+    // it asks for partners again, and has forgotten station 3
+    let mut lacp = out_by(&mut switch, now);
+    assert!(lacp[0] > 0 && lacp[1] > 0, "{lacp:?}");
+    lacp.drain(..2);
+    assert_eq!(lacp, [0; 3]);
+    now += 1_000_000;
+    switch.enter(4, frame(3, 5, None), now);
+    assert_eq!(out_by(&mut switch, now)[2..], [1, 1, 0]);
 }
