@@ -181,6 +181,12 @@ impl Aggregate {
         self.shared.interface.name()
     }
 
+    /// The Ethernet address of its interface.
+    #[must_use]
+    pub fn address(&self) -> MacAddress {
+        self.shared.address
+    }
+
     /// The host's side.
     #[must_use]
     pub fn interface(&self) -> &InterfaceShared {

@@ -25,6 +25,7 @@
 pub mod aggregate;
 pub mod clean;
 pub mod cpus;
+pub mod flow;
 pub mod interfaces;
 pub mod knobs;
 pub mod lab;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
+use crate::flow::FlowEnds;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
 use crate::units::BitRate;
@@ -316,7 +317,14 @@ pub struct Evidence {
     /// in runs of earlier versions, which did not look.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsteady_flows: u32,
+    /// The flows by their addresses, in the order in which they were connected. Kept of runs on an
+    /// aggregate, at most [`MOST_FLOWS`]; empty in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowEnds>,
 }
+
+/// The most flows of a run whose addresses are kept.
+pub const MOST_FLOWS: usize = 4096;
 
 /// The link of an existing interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -33,6 +33,11 @@ pub(super) fn make(
     Ok(Arc::new(Aggregate::new(spec, threads)?))
 }
 
+/// An Ethernet address as people write it.
+fn written(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}
+
 /// The settings of a new aggregate.
 fn fresh(ports: usize) -> AggregateKnobs {
     AggregateKnobs { aggregate: ports as u32, ..AggregateKnobs::default() }
@@ -74,6 +79,22 @@ impl Adapters {
         let mut aggregates =
             self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
         aggregates.try_for_each(|aggregate| Ok(aggregate.await_ports()?))
+    }
+
+    /// The Ethernet addresses of the SUT and of the far end in the frames of client `client`'s flows;
+    /// `None` unless an aggregate leads to it. Clients are counted through all segments.
+    pub(crate) fn flow_macs(&self, client: usize) -> Option<(String, String)> {
+        let mut number = client;
+        for segment in self.segments() {
+            let Some(beyond) = number.checked_sub(segment.clients.len()) else {
+                let aggregate = segment.aggregate.as_ref()?;
+                let first = segment.ports.first()?.number;
+                let far_end = written(address(first, 1 + number as u8));
+                return Some((aggregate.address().to_string(), far_end));
+            };
+            number = beyond;
+        }
+        None
     }
 
     /// The state of every aggregate.
