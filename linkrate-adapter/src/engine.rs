@@ -21,7 +21,7 @@ use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
 use crate::fabric::{Fabric, GroupSpec};
 use crate::interface::waker::Waker;
-use crate::segment::{Segment, earlier};
+use crate::segment::{LeadsTo, Segment, earlier};
 
 /// A wait shorter than this is not worth a system call.
 const SPIN_NS: u64 = 3_000;
@@ -44,7 +44,7 @@ pub(crate) enum Command {
     /// The segment is gone.
     RemoveSegment(usize),
     /// A device, and the ports of the fabric that its links lead to.
-    Attach(Place, Box<dyn Device>, Vec<usize>),
+    Attach(Place, Box<dyn Device>, LeadsTo),
     /// The device is gone; the answer says that the thread holds nothing of it any more.
     Detach(Place, SyncSender<()>),
     /// The faults of a segment from now on.
@@ -187,7 +187,7 @@ impl Engine {
         &mut self,
         place: Place,
         mut device: Box<dyn Device>,
-        ports: Vec<usize>,
+        ports: LeadsTo,
     ) -> io::Result<()> {
         for polled in device.interface().polled() {
             polled.watch(&self.epoll).map_err(io::Error::other)?;

@@ -1,8 +1,10 @@
-//! What joins ports: a cable or a switch.
+//! What joins ports: a cable, a switch, or two switches.
 
 mod cable;
 pub(crate) mod faults;
 mod flight;
+mod joined;
+mod router;
 mod switch;
 pub mod vlans;
 
@@ -13,6 +15,7 @@ use linkrate_terms::{BitRate, topology};
 
 pub(crate) use cable::Cable;
 pub(crate) use flight::Flight;
+pub(crate) use joined::Joined;
 pub(crate) use switch::Switch;
 pub use switch::groups::GroupSpec;
 
@@ -26,6 +29,8 @@ pub(crate) fn build(kind: topology::Fabric) -> Box<dyn Fabric> {
     match kind {
         topology::Fabric::Cable => Box::new(Cable::default()),
         topology::Fabric::Switch => Box::new(Switch::default()),
+        topology::Fabric::Switches => Box::new(Joined::by_a_link()),
+        topology::Fabric::Router(gateways) => Box::new(Joined::by_a_router(gateways)),
     }
 }
 
@@ -33,7 +38,9 @@ pub(crate) fn build(kind: topology::Fabric) -> Box<dyn Fabric> {
 pub(crate) fn most_ports(kind: topology::Fabric) -> usize {
     match kind {
         topology::Fabric::Cable => 2,
-        topology::Fabric::Switch => usize::MAX,
+        topology::Fabric::Switch | topology::Fabric::Switches | topology::Fabric::Router(_) => {
+            usize::MAX
+        }
     }
 }
 
@@ -42,14 +49,15 @@ pub(crate) fn switches(kind: topology::Fabric) -> usize {
     match kind {
         topology::Fabric::Cable => 0,
         topology::Fabric::Switch => 1,
+        topology::Fabric::Switches | topology::Fabric::Router(_) => 2,
     }
 }
 
 /// What carries frames from port to port. Ports have numbers; a port that is gone leaves its
 /// number free.
 pub(crate) trait Fabric: fmt::Debug + Send {
-    /// Adds a port, which a link of this kind leads to.
-    fn attach(&mut self, port: usize, link: LinkSpec);
+    /// Adds a port, which a link of this kind leads to, at switch number `switch` of the fabric.
+    fn attach(&mut self, port: usize, link: LinkSpec, switch: usize);
 
     /// Removes a port and everything on its way to it.
     fn detach(&mut self, port: usize);

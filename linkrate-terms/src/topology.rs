@@ -49,6 +49,24 @@ pub enum Fabric {
     Cable,
     /// A switch.
     Switch,
+    /// Two switches with a link between them that is as fast as all ports together.
+    Switches,
+    /// A switch with the SUT's ports, one with the clients, and a router between them.
+    Router(Gateways),
+}
+
+/// The addresses of a router in the networks of the SUT and of the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gateways {
+    /// Towards the SUT, and towards the clients.
+    pub addresses: [Ipv4Addr; 2],
+    /// Prefix length of both networks.
+    pub prefix_length: u8,
+}
+
+impl Gateways {
+    /// Its Ethernet addresses, towards the SUT and towards the clients.
+    pub const MACS: [[u8; 6]; 2] = [[0x02, 0, 0xff, 0xfe, 0, 0], [0x02, 0, 0xff, 0xfe, 0, 1]];
 }
 
 impl Fabric {
@@ -64,6 +82,8 @@ impl Fabric {
         match self {
             Self::Cable => "cable",
             Self::Switch => "switch",
+            Self::Switches => "pair of switches",
+            Self::Router(_) => "router",
         }
     }
 }

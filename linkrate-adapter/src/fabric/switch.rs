@@ -81,7 +81,7 @@ pub(crate) struct Switch {
 }
 
 impl Fabric for Switch {
-    fn attach(&mut self, number: usize, link: LinkSpec) {
+    fn attach(&mut self, number: usize, link: LinkSpec, _switch: usize) {
         self.changes += 1;
         let line = link.line();
         let queue_ps = line.time_ps(QUEUE_BYTES);
@@ -197,6 +197,16 @@ impl Fabric for Switch {
 }
 
 impl Switch {
+    /// A switch among several of a fabric: each is another system to its partners.
+    pub(super) fn numbered(number: u8) -> Self {
+        Self { groups: Groups::of_switch(number), ..Self::default() }
+    }
+
+    /// Frames on their way out of a port.
+    pub(super) fn outwards(&self, port: usize) -> Option<&Flight> {
+        self.ports.get(port)?.as_ref().map(|port| &port.outwards)
+    }
+
     /// The earliest frame of all ports, as time and port.
     fn first(&self) -> Option<(u64, usize)> {
         let ports = self.ports.iter().enumerate();

@@ -29,6 +29,7 @@ use crate::interface::rings::QueueShared;
 use crate::interface::waker::Waker;
 use crate::interface::{Ends, Interface, Queue, RingSizes};
 use crate::link::LinkSpec;
+use crate::segment::LeadsTo;
 
 /// Places for changes of the steering table between a driver and its device.
 const STEERING_UPDATES: usize = 256;
@@ -59,6 +60,8 @@ pub struct PortSpec {
     pub bus: Option<Arc<Bus>>,
     /// What moves packets between the TAP and the device.
     pub host: HostSide,
+    /// The switch of the fabric that its links lead to, from 0; 0 on a cable.
+    pub switch: usize,
 }
 
 /// The host's side of a port to be attached.
@@ -70,6 +73,7 @@ pub(crate) struct HostEnd {
     pub(crate) knobs: PortKnobs,
     pub(crate) bus: Option<Arc<Bus>>,
     pub(crate) host: HostSide,
+    pub(crate) switch: usize,
 }
 
 /// A part of a testbed: a fabric and the ports on it. Dropping it removes the fabric.
@@ -94,8 +98,8 @@ impl Segment {
     /// # Errors
     /// The fabric is full, the device thread has ended, or a thread cannot be started.
     pub fn attach(&mut self, spec: PortSpec) -> Result<Port, AdapterError> {
-        let PortSpec { name, queues, device, knobs, bus, host } = spec;
-        let end = HostEnd { name, queues, rings: device.rings(), knobs, bus, host };
+        let PortSpec { name, queues, device, knobs, bus, host, switch } = spec;
+        let end = HostEnd { name, queues, rings: device.rings(), knobs, bus, host, switch };
         self.attach_device(end, &device.links(), |mount| device.build(mount))
     }
 
@@ -130,7 +134,9 @@ impl Segment {
             place,
             counters: Vec::new(),
             switch: match self.fabric {
-                Fabric::Switch => leads_to.iter().copied().map(SwitchEnd::new).collect(),
+                Fabric::Switch | Fabric::Switches | Fabric::Router(_) => {
+                    leads_to.iter().copied().map(SwitchEnd::new).collect()
+                }
                 Fabric::Cable => Vec::new(),
             },
             drivers: Vec::new(),
@@ -164,6 +170,7 @@ impl Segment {
         let interface = Interface::new(Arc::clone(&shared.interface), queues);
         let clock = self.thread.clock;
         let device = build(Mount { shared, interface, bus: end.bus, clock });
+        let leads_to = LeadsTo { ports: leads_to, switch: end.switch };
         self.thread.tell(Command::Attach(place, device, leads_to))?;
         self.stations += 1;
         self.ports += links.len();

@@ -36,6 +36,8 @@ struct Group {
 /// The groups of a switch.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
+    /// The number of the switch among those of its fabric.
+    switch: u8,
     /// By number.
     groups: Vec<Option<Group>>,
     /// The group of each port and its place there, by the port's number.
@@ -44,9 +46,9 @@ pub(super) struct Groups {
     links: HashMap<usize, PortLink>,
 }
 
-/// The address of the switch in the group of that number.
-fn address(group: usize) -> MacAddress {
-    MacAddress([0x02, 0, 0xff, 0xff, group as u8, 0])
+/// The address of a switch in the group of that number.
+fn address(switch: u8, group: usize) -> MacAddress {
+    MacAddress([0x02, 0, 0xff, 0xff, group as u8, switch])
 }
 
 fn time(at_ps: u64) -> Duration {
@@ -54,6 +56,11 @@ fn time(at_ps: u64) -> Duration {
 }
 
 impl Groups {
+    /// The groups of a switch with that number in its fabric.
+    pub(super) fn of_switch(switch: u8) -> Self {
+        Self { switch, ..Self::default() }
+    }
+
     /// Makes or changes a group.
     pub(super) fn set(
         &mut self,
@@ -68,11 +75,11 @@ impl Groups {
         if self.groups.len() <= number {
             self.groups.resize_with(number + 1, || None);
         }
-        let (now, mut messages) = (time(at_ps), Vec::new());
+        let (now, mut messages, switch) = (time(at_ps), Vec::new(), self.switch);
         // ports that stay keep their places and their state
         let mut group = self.groups[number].take().unwrap_or_else(|| Group {
             ports: Vec::new(),
-            membership: Membership::new(address(number), knobs.clone()),
+            membership: Membership::new(address(switch, number), knobs.clone()),
             balancer: fresh_balancer(knobs.switch_balance, 0, 0),
             follows: 0,
         });

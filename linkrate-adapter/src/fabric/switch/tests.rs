@@ -19,7 +19,7 @@ fn frame(to: u8, from: u8, vlan: Option<u16>) -> Burst {
 fn switch(ports: usize, rate: Option<BitRate>) -> Switch {
     let mut switch = Switch::default();
     let link = LinkSpec { law: LinkLaw::Ethernet, rate };
-    (0..ports).for_each(|number| switch.attach(number, link));
+    (0..ports).for_each(|number| switch.attach(number, link, 0));
     switch
 }
 

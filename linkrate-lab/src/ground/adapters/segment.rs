@@ -117,7 +117,7 @@ impl Segment {
     pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
         let set = |port: &Port| port.links().for_each(|link| link.set_rate(rate));
         match self.topology.fabric {
-            Fabric::Switch => set(port),
+            Fabric::Switch | Fabric::Switches | Fabric::Router(_) => set(port),
             Fabric::Cable => self.all_ports().for_each(set),
         }
     }
