@@ -214,6 +214,9 @@ pub struct InterfaceSetup {
     /// Congestion control of the route to that network, for programs that cannot choose it before
     /// they connect. It overrides the choice of a test socket, so runs leave it out.
     pub route_congestion: Option<String>,
+    /// The router that all other networks are reached by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Ipv4Addr>,
 }
 
 /// The two addresses between which a client and the listening host exchange packets.

@@ -177,6 +177,7 @@ impl OpenLab {
             pid: std::process::id(),
             adapter: self.spec.adapter.name().to_owned(),
             scale: self.spec.scale,
+            fabric: testbed.topology.segments.iter().flat_map(|segment| segment.drawn()).collect(),
             congestion: self.options.route_congestion.clone().unwrap_or_default(),
             hosts,
         }

@@ -395,6 +395,7 @@ impl Join for Adapters {
                 knobs: self.model.defaults.clone(),
                 bus,
                 host,
+                switch: segment.switch_of_port(index),
             })?;
             ports.push(SutPort { number: *number, port });
         }
@@ -410,6 +411,7 @@ impl Join for Adapters {
                 bus: None,
                 // nothing is measured on a client
                 host: HostSide::Device,
+                switch: segment.switch_of_client(index),
             })?);
         }
         let topology = segment.clone();

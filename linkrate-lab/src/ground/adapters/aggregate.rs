@@ -6,6 +6,7 @@ use std::sync::Arc;
 use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads};
 use linkrate_terms::aggregate::AggregateReport;
 use linkrate_terms::knobs::AggregateRequest;
+use linkrate_terms::topology::Gateways;
 use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Offload};
 
 use super::{Adapters, Segment, address, tap};
@@ -89,7 +90,10 @@ impl Adapters {
             let Some(beyond) = number.checked_sub(segment.clients.len()) else {
                 let aggregate = segment.aggregate.as_ref()?;
                 let first = segment.ports.first()?.number;
-                let far_end = written(address(first, 1 + number as u8));
+                let far_end = match segment.topology.gateways() {
+                    Some(_) => written(Gateways::MACS[0]),
+                    None => written(address(first, 1 + number as u8)),
+                };
                 return Some((aggregate.address().to_string(), far_end));
             };
             number = beyond;
