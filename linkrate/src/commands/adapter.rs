@@ -3,7 +3,7 @@
 mod change;
 mod look;
 
-use crate::args::adapter::AdapterCommand;
+use crate::args::adapter::{AdapterCommand, AggregateCommand};
 use crate::exit::{Exit, Failure};
 
 /// Carries out an adapter command.
@@ -11,7 +11,15 @@ pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
     match command {
         AdapterCommand::Models { model, json } => look::models(model.as_deref(), json),
         AdapterCommand::Show { port, common } => look::show(port.as_deref(), &common),
-        AdapterCommand::Aggregate { aggregate, common } => {
+        AdapterCommand::Aggregate {
+            command: Some(AggregateCommand::Set { aggregate, settings, common }),
+            ..
+        } => change::set(aggregate, settings, &common),
+        AdapterCommand::Aggregate {
+            command: Some(AggregateCommand::Show { aggregate, common }),
+            ..
+        }
+        | AdapterCommand::Aggregate { command: None, aggregate, common } => {
             look::aggregate(aggregate.as_deref(), &common)
         }
         AdapterCommand::Top(arguments) => look::top(&arguments),
