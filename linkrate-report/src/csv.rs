@@ -295,10 +295,13 @@ const INTERFACE: &[Column<Measurement>] = &[
     ("remarks", |run| Some(run.remarks.join(" ")).filter(|remarks| !remarks.is_empty())),
 ];
 
+/// A column of one run among the results.
+type OfRun = (&'static str, fn(&StudyResults, &StoredRun) -> Field);
+
 /// How balancing spreads a run's flows over the ports of an aggregate; empty where it does not tell.
 /// Values of several ports are in one field, separated by blanks: predicted ones in the order in which
 /// ports take turns, measured ones in the order of the ports.
-const PREDICTED: &[(&str, fn(&StudyResults, &StoredRun) -> Field)] = &[
+const PREDICTED: &[OfRun] = &[
     ("predicted_transmit_flows", |_, run| predicted_flows(run, OneWay::Transmit)),
     ("predicted_transmit_percent", |_, run| predicted_percent(run, OneWay::Transmit)),
     ("predicted_transmit_limit_bit_per_s", |all, run| predicted_limit(all, run, OneWay::Transmit)),

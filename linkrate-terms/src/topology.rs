@@ -4,9 +4,13 @@
 //! Computed once from the [`TestbedSpec`] by [`Topology::of`]. Ports and clients have numbers that
 //! are unique in the testbed; interface names, host names and addresses follow from the numbers.
 
+mod regroup;
+
 use std::net::Ipv4Addr;
 
 use crate::spec::{Adapter, TestbedSpec};
+
+pub use regroup::RegroupError;
 
 /// The last byte of a router's addresses.
 const LAST: u8 = 254;

@@ -99,3 +99,49 @@ fn ports_on_two_switches_have_two_partners() {
     assert!(shown.contains("switch 0: eth0, eth2\n"), "{shown}");
     assert!(shown.contains("switch 1: eth1, eth3, client-0, client-1\n"), "{shown}");
 }
+
+#[test]
+fn an_aggregate_is_taken_apart_and_made_again() {
+    let test = "an_aggregate_is_taken_apart_and_made_again";
+    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
+        return;
+    }
+    let lab = Up::start("--aggregate 2 --clients 2");
+    let reaches = |address: &str| {
+        let ping = format!("ping -c 1 -W 1 {address}");
+        wait_until(Duration::from_secs(10), || lab.run("sut", &ping).code() == Some(0))
+    };
+    assert!(reaches("198.18.0.3"));
+    let member = lab.tried("adapter aggregate create eth0 eth1");
+    assert!(member.stderr.contains("port eth0 is a port of agg0 already"), "{}", member.stderr);
+    lab.linkrate("adapter aggregate remove agg0");
+    let interfaces = || {
+        let names = lab.run("sut", "ls /sys/class/net").stdout;
+        names.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(interfaces(), ["eth0", "eth1", "lo"]);
+    // each port leads to its share of the clients
+    assert!(reaches("198.18.0.2") && reaches("198.18.1.3"));
+    let frames = lab.counter("eth1", "ifHCOutUcastPkts");
+    assert!(frames > 0, "{frames}");
+    for (ports, said) in [
+        ("eth0", "port eth1 is on the same switch and not named"),
+        ("eth0 eth0", "port eth0 is named twice"),
+        ("eth0 eth9", "no port \"eth9\""),
+    ] {
+        let refused = lab.tried(&format!("adapter aggregate create {ports}"));
+        assert!(refused.code() != Some(0) && refused.stderr.contains(said), "{}", refused.stderr);
+    }
+    lab.linkrate("adapter link eth1 100M");
+    let slower = lab.tried("adapter aggregate create eth0 eth1");
+    assert!(slower.stderr.contains("expected one rate"), "{}", slower.stderr);
+    lab.linkrate("adapter link eth1 1G");
+    let created = lab.linkrate("adapter aggregate create eth1 eth0 --json").json();
+    assert_eq!(created["created"]["aggregate"], "agg0", "{created}");
+    assert_eq!(interfaces(), ["agg0", "lo"]);
+    assert!(reaches("198.18.0.2") && reaches("198.18.0.3"));
+    lab.linkrate("adapter aggregate set agg0 mode=lacp");
+    let settled = || members(&lab).iter().all(|member| member["distributing"] == true);
+    assert!(wait_until(Duration::from_secs(15), settled), "{:?}", members(&lab));
+    assert!(reaches("198.18.0.3"));
+}

@@ -126,11 +126,10 @@ impl Fabric for Joined {
                 ports.iter().take(knobs.aggregate as usize).filter(|port| here(port)).count();
             let ports: Vec<usize> =
                 ports.iter().filter(|port| here(port)).map(|port| at_switch(*port)).collect();
-            if !ports.is_empty() {
-                let aggregate = u32::try_from(used).unwrap_or(u32::MAX);
-                let knobs = linkrate_terms::AggregateKnobs { aggregate, ..knobs.clone() };
-                self.switches[switch].set_group(number, GroupSpec { ports, knobs });
-            }
+            // a switch without a port of it forgets the group
+            let aggregate = u32::try_from(used).unwrap_or(u32::MAX);
+            let knobs = linkrate_terms::AggregateKnobs { aggregate, ..knobs.clone() };
+            self.switches[switch].set_group(number, GroupSpec { ports, knobs });
         }
     }
 

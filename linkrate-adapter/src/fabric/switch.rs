@@ -120,8 +120,14 @@ impl Fabric for Switch {
 
     fn set_group(&mut self, number: usize, spec: GroupSpec) {
         self.changes += 1;
-        self.specs.insert(number, spec.clone());
         self.forget(Way::Group(number));
+        if spec.ports.is_empty() {
+            // its ports are ports like others again
+            self.specs.remove(&number);
+            self.groups.forget(number);
+            return;
+        }
+        self.specs.insert(number, spec.clone());
         for port in &spec.ports {
             self.forget(Way::Port(*port));
         }

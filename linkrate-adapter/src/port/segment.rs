@@ -196,7 +196,8 @@ impl Segment {
         Ok(port)
     }
 
-    /// Makes the ports of the switch that `members` lead to a group, in this order.
+    /// Makes the ports of the switch that `members` lead to a group, in this order. Without members, the
+    /// group is no more.
     ///
     /// # Errors
     /// The device thread has ended.

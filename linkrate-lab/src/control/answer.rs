@@ -54,6 +54,8 @@ impl OpenLab {
         let reply = match request {
             Request::StopCapture { port } => return self.stop_capture(port),
             Request::Remove { port } => return self.remove_port(&port),
+            Request::MakeAggregate { ports } => return self.make_aggregate(&ports),
+            Request::TakeApart { aggregate } => return self.take_apart(&aggregate),
             Request::StartCapture { port, file: name } => self.start_capture(port, name, file),
             Request::Lab => Ok(Reply::Lab(self.report())),
             Request::Down => Ok(Reply::Done),

@@ -7,6 +7,7 @@
 mod aggregate;
 mod datagrams;
 mod ports;
+mod regroup;
 mod segment;
 
 use std::collections::BTreeMap;

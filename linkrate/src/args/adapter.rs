@@ -118,6 +118,26 @@ pub enum AdapterCommand {
 /// `linkrate adapter aggregate ...`
 #[derive(Debug, Subcommand)]
 pub enum AggregateCommand {
+    /// Make ports of one switch an aggregate, with one interface for all
+    ///
+    /// Their interfaces go, and programs on them lose their connections.
+    Create {
+        /// All ports of the system under test on one switch, for example eth0 eth1
+        #[arg(required = true)]
+        ports: Vec<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Take an aggregate apart: each of its ports is an interface again
+    ///
+    /// The interface of the aggregate goes. Each port has the clients that are its share, in a network
+    /// of its own.
+    Remove {
+        /// Aggregate: agg0
+        aggregate: String,
+        #[command(flatten)]
+        common: Common,
+    },
     /// Show aggregates and their ports, as without a command
     Show {
         /// Aggregate: agg0 [default: all aggregates of the lab]

@@ -307,3 +307,16 @@ fn a_dead_switch_is_silent_and_begins_anew() {
     switch.enter(4, frame(3, 5, None), now);
     assert_eq!(out_by(&mut switch, now)[2..], [1, 1, 0]);
 }
+
+#[test]
+fn a_group_without_ports_is_no_more() {
+    let mut switch = grouped();
+    switch.enter(1, frame(9, 1, None), 0);
+    out(&mut switch);
+    switch.set_group(0, GroupSpec { ports: Vec::new(), knobs: AggregateKnobs::default() });
+    // both ports are ports like others, and what was learnt of the group is forgotten
+    switch.enter(2, frame(1, 3, None), 10);
+    assert_eq!(out(&mut switch), [1, 1, 0, 1, 1]);
+    switch.enter(0, frame(9, 1, None), 20);
+    assert_eq!(out(&mut switch), [0, 1, 1, 1, 1]);
+}

@@ -14,7 +14,7 @@ use crate::error::LabError;
 use crate::host::Host;
 
 /// The number of the group that leads to the system under test, at its switch.
-const GROUP: usize = 0;
+pub(super) const GROUP: usize = 0;
 
 /// Makes the aggregate of a segment, without ports yet.
 pub(super) fn make(
