@@ -194,6 +194,12 @@ impl Aggregate {
         &self.shared.decisions
     }
 
+    /// The Ethernet address of its interface.
+    #[must_use]
+    pub fn address(&self) -> MacAddress {
+        self.shared.address
+    }
+
     /// The host's side.
     #[must_use]
     pub fn interface(&self) -> &InterfaceShared {

@@ -66,6 +66,8 @@ counters! {
         fcs = "switchDropFcs",
         /// Frames from the port that its group does not collect.
         uncollected = "switchDropNotCollecting",
+        /// Frames from the port that the switch was dead for.
+        dead = "switchDropDead",
         /// Frames to the port for which its queue had no room.
         full = "switchDropQueueFull",
         /// Frames from the port that were dropped: the memory for frames under way was full.

@@ -164,7 +164,7 @@ pub(crate) mod tests {
     pub(crate) struct Broken;
 
     impl fabric::Fabric for Broken {
-        fn attach(&mut self, _port: usize, _link: LinkSpec) {}
+        fn attach(&mut self, _port: usize, _link: LinkSpec, _switch: usize) {}
         fn detach(&mut self, _port: usize) {}
         fn set_link(&mut self, _port: usize, _rate: Option<BitRate>, _up: bool) {}
         fn enter(&mut self, _from: usize, _burst: Burst, _at_ps: u64) {}

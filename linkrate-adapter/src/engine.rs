@@ -22,7 +22,7 @@ use crate::fabric::vlans::Vlans;
 use crate::fabric::{Fabric, GroupSpec};
 use crate::interface::waker::Waker;
 use crate::order::OrderCount;
-use crate::segment::{Segment, earlier};
+use crate::segment::{LeadsTo, Segment, earlier};
 
 /// A wait shorter than this is not worth a system call.
 const SPIN_NS: u64 = 3_000;
@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// The segment is gone.
     RemoveSegment(usize),
     /// A device, and the ports of the fabric that its links lead to.
-    Attach(Place, Box<dyn Device>, Vec<usize>),
+    Attach(Place, Box<dyn Device>, LeadsTo),
     /// The device is gone; the answer says that the thread holds nothing of it any more.
     Detach(Place, SyncSender<()>),
     /// The faults of a segment from now on.
@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Vlans(usize, usize, Vlans, Arc<SwitchCounters>),
     /// A group of the ports of a segment's switch.
     Group(usize, usize, Box<GroupSpec>),
+    /// Whether a switch of a segment's fabric is alive.
+    SwitchAlive(usize, usize, bool),
     /// The end.
     End,
 }
@@ -174,6 +176,11 @@ impl Engine {
                         segment.set_group(number, *group);
                     }
                 }
+                Ok(Command::SwitchAlive(segment, switch, alive)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        segment.set_switch_alive(switch, alive);
+                    }
+                }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return Ok(false),
                 Err(TryRecvError::Empty) => return Ok(true),
             }
@@ -188,7 +195,7 @@ impl Engine {
         &mut self,
         place: Place,
         mut device: Box<dyn Device>,
-        ports: Vec<usize>,
+        ports: LeadsTo,
     ) -> io::Result<()> {
         for polled in device.interface().polled() {
             polled.watch(&self.epoll).map_err(io::Error::other)?;

@@ -42,6 +42,14 @@ pub enum AdapterError {
         /// The port.
         name: String,
     },
+    /// The fabric has no switch of that number.
+    #[error("switch {switch} of a fabric with {switches} switches, expected less than {switches}")]
+    NoSuchSwitch {
+        /// The number, from 0.
+        switch: usize,
+        /// How many it has.
+        switches: usize,
+    },
     /// The device thread has ended.
     #[error("{why}")]
     Ended {

@@ -1,8 +1,10 @@
-//! What joins ports: a cable or a switch.
+//! What joins ports: a cable, a switch, or two switches.
 
 mod cable;
 pub(crate) mod faults;
 mod flight;
+mod joined;
+mod router;
 mod switch;
 pub mod vlans;
 
@@ -13,6 +15,7 @@ use linkrate_terms::{BitRate, topology};
 
 pub(crate) use cable::Cable;
 pub(crate) use flight::Flight;
+pub(crate) use joined::Joined;
 pub(crate) use switch::Switch;
 pub use switch::groups::GroupSpec;
 
@@ -26,6 +29,8 @@ pub(crate) fn build(kind: topology::Fabric) -> Box<dyn Fabric> {
     match kind {
         topology::Fabric::Cable => Box::new(Cable::default()),
         topology::Fabric::Switch => Box::new(Switch::default()),
+        topology::Fabric::Switches => Box::new(Joined::by_a_link()),
+        topology::Fabric::Router(gateways) => Box::new(Joined::by_a_router(gateways)),
     }
 }
 
@@ -33,15 +38,26 @@ pub(crate) fn build(kind: topology::Fabric) -> Box<dyn Fabric> {
 pub(crate) fn most_ports(kind: topology::Fabric) -> usize {
     match kind {
         topology::Fabric::Cable => 2,
-        topology::Fabric::Switch => usize::MAX,
+        topology::Fabric::Switch | topology::Fabric::Switches | topology::Fabric::Router(_) => {
+            usize::MAX
+        }
+    }
+}
+
+/// The number of switches in a fabric of this kind.
+pub(crate) fn switches(kind: topology::Fabric) -> usize {
+    match kind {
+        topology::Fabric::Cable => 0,
+        topology::Fabric::Switch => 1,
+        topology::Fabric::Switches | topology::Fabric::Router(_) => 2,
     }
 }
 
 /// What carries frames from port to port. Ports have numbers; a port that is gone leaves its
 /// number free.
 pub(crate) trait Fabric: fmt::Debug + Send {
-    /// Adds a port, which a link of this kind leads to.
-    fn attach(&mut self, port: usize, link: LinkSpec);
+    /// Adds a port, which a link of this kind leads to, at switch number `switch` of the fabric.
+    fn attach(&mut self, port: usize, link: LinkSpec, switch: usize);
 
     /// Removes a port and everything on its way to it.
     fn detach(&mut self, port: usize);
@@ -56,6 +72,10 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     /// Makes a port a member of other VLANs, and lets it count there. A fabric without VLANs
     /// ignores it.
     fn set_vlans(&mut self, _port: usize, _vlans: Vlans, _counters: Arc<SwitchCounters>) {}
+
+    /// Lets switch number `switch` of the fabric go silent, or begin anew with what it was told of
+    /// ports, VLANs and groups. A fabric without that switch ignores it.
+    fn set_switch_alive(&mut self, _switch: usize, _alive: bool) {}
 
     /// Takes frames that have left port `from` by `at_ps`.
     fn enter(&mut self, from: usize, burst: Burst, at_ps: u64);

@@ -260,6 +260,7 @@ mod tests {
                 knobs: PortKnobs::default(),
                 bus: None,
                 host: HostSide::Device,
+                switch: 0,
             })
             .unwrap();
         let (reader, writer) = std::io::pipe().unwrap();

@@ -16,6 +16,15 @@ use crate::order::{OrderCount, OrderWatch};
 /// Frames that a device takes from a link in one turn. The last burst is taken whole.
 const BUDGET: usize = 256;
 
+/// Where the links of a device lead to.
+#[derive(Debug)]
+pub(crate) struct LeadsTo {
+    /// The port of the fabric for each link.
+    pub(crate) ports: Vec<usize>,
+    /// The number of their switch in the fabric.
+    pub(crate) switch: usize,
+}
+
 /// A device, with the port of the fabric that each of its links leads to.
 #[derive(Debug)]
 struct Station {
@@ -43,9 +52,14 @@ impl Segment {
     }
 
     /// Adds a device, whose links lead to these ports of the fabric.
-    pub(crate) fn attach(&mut self, number: usize, device: Box<dyn Device>, ports: Vec<usize>) {
+    pub(crate) fn attach(
+        &mut self,
+        number: usize,
+        device: Box<dyn Device>,
+        LeadsTo { ports, switch }: LeadsTo,
+    ) {
         for (port, link) in ports.iter().zip(device.links()) {
-            self.fabric.attach(*port, link.spec());
+            self.fabric.attach(*port, link.spec(), switch);
         }
         if self.stations.len() <= number {
             self.stations.resize_with(number + 1, || None);
@@ -77,6 +91,10 @@ impl Segment {
 
     pub(crate) fn set_group(&mut self, number: usize, group: GroupSpec) {
         self.fabric.set_group(number, group);
+    }
+
+    pub(crate) fn set_switch_alive(&mut self, switch: usize, alive: bool) {
+        self.fabric.set_switch_alive(switch, alive);
     }
 
     /// The device of that number.

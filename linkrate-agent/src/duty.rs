@@ -121,6 +121,7 @@ mod tests {
             address: Ipv4Addr::LOCALHOST,
             prefix_length: 8,
             route_congestion: None,
+            gateway: None,
         };
         let ends = Ends { client: Ipv4Addr::LOCALHOST, listener: Ipv4Addr::LOCALHOST };
         let connect = ConnectSpec {

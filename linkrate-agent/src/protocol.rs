@@ -18,7 +18,7 @@ use linkrate_terms::existing_aggregate::ExistingAggregate;
 use linkrate_terms::interfaces::InterfaceAddress;
 use linkrate_terms::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
 use linkrate_terms::profile::Profile;
-use linkrate_terms::{BitRate, CpuMeter, CpuSet, InterfaceKnobs, SocketKnobs, Workload};
+use linkrate_terms::{BitRate, CpuMeter, CpuSet, Direction, InterfaceKnobs, SocketKnobs, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::flow::record::{RecordReport, RecordSpec};
@@ -216,6 +216,9 @@ pub struct InterfaceSetup {
     /// Congestion control of the route to that network, for programs that cannot choose it before
     /// they connect. It overrides the choice of a test socket, so runs leave it out.
     pub route_congestion: Option<String>,
+    /// The router that all other networks are reached by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Ipv4Addr>,
 }
 
 /// The two addresses between which a client and the listening host exchange packets.
@@ -452,6 +455,23 @@ pub struct FlowFacts {
     pub nodelay: bool,
     /// Sending maximum segment size, bytes; zero for UDP and while there is no connection.
     pub mss_bytes: u32,
+    /// The ports of the flows of a client that has connected, in their order: so many as a run keeps
+    /// ([`MOST_FLOWS`](linkrate_terms::measurement::MOST_FLOWS)). Empty where each transaction is a
+    /// connection.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<FlowPorts>,
+}
+
+/// The ports of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FlowPorts {
+    /// The listening host's.
+    pub listener: u16,
+    /// The client's.
+    pub client: u16,
+    /// Who sends payload, seen from the listening host.
+    pub direction: Direction,
 }
 
 /// The counts of one agent over the window.

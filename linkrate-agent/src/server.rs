@@ -456,6 +456,9 @@ fn configure_interface(setup: &InterfaceSetup) -> Result<Reply, Refusal> {
             congestion,
         )?;
     }
+    if let Some(gateway) = setup.gateway {
+        route.set_default_route(&setup.name, gateway, setup.route_congestion.as_deref())?;
+    }
     Ok(Reply::Done)
 }
 

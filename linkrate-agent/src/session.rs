@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::socket;
+use linkrate_terms::measurement::MOST_FLOWS;
 use linkrate_terms::{Direction, MessageSize, Protocol, Workload};
 
 use crate::flow::arrivals::{Connection, accept_all};
@@ -20,7 +21,7 @@ use crate::flow::strangers::Guard;
 use crate::flow::transact::Exchange;
 use crate::flow::verified::{self, Pattern};
 use crate::flow::{Control, Flow, GLANCE, datagram, latency_histogram, single, stream, transact};
-use crate::protocol::{ConnectSpec, Ends, Finished, FlowFacts, ListenSpec};
+use crate::protocol::{ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, ListenSpec};
 use crate::sockets;
 
 /// How long flows may take to arrive.
@@ -236,10 +237,30 @@ impl Session {
                     connection.write_all(&preamble.to_bytes())?;
                     connection.into()
                 };
+                session.keep_ports(&socket, far_end, *role)?;
                 session.add_flow(Connection { preamble, socket }, workload, run, true)?;
             }
         }
         Ok(session)
+    }
+
+    /// Keeps the ports of a flow for those who ask which of an aggregate's ports it takes.
+    fn keep_ports(
+        &mut self,
+        socket: &OwnedFd,
+        far_end: SocketAddrV4,
+        role: ClientRole,
+    ) -> io::Result<()> {
+        if self.facts.ports.len() < MOST_FLOWS {
+            let direction = match role {
+                ClientRole::Requests => Direction::Bidirectional,
+                ClientRole::Receives => Direction::Transmit,
+                ClientRole::Sends => Direction::Receive,
+            };
+            let client = socket::local_port(socket)?;
+            self.facts.ports.push(FlowPorts { listener: far_end.port(), client, direction });
+        }
+        Ok(())
     }
 
     /// The port for the next flow of a client: for UDP its own; for TCP the flows of all clients are

@@ -72,6 +72,7 @@ impl Host {
             address: Ipv4Addr::new(10, 9, 0, 1),
             prefix_length: 24,
             route_congestion: None,
+            gateway: None,
         };
         assert_eq!(self.ask(&Request::ConfigureInterface(setup)), Ok(Reply::Done));
         assert_eq!(self.ask(&Request::AwaitLink { name: NAME.to_owned() }), Ok(Reply::Done));

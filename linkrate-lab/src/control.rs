@@ -7,6 +7,7 @@
 //! [`server`] answers on the thread that owns the connections to the agents; [`client`] sends
 //! requests. [`settings`], [`faults`] and [`vlans`] read the words that people type.
 
+mod aggregates;
 mod answer;
 mod caller;
 mod captures;

@@ -172,12 +172,12 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             host.read_clock().map_err(|error| failure(Stage::Measure, error))?;
         }
     }
-    let (workload, flows) = match &spec.task {
-        Task::Idle => (None, None),
+    let (workload, flows, by_address) = match &spec.task {
+        Task::Idle => (None, None, Vec::new()),
         Task::Workload(workload) => {
-            let flows = sockets::connect(testbed, workload, spec, clients)
+            let (flows, by_address) = sockets::connect(testbed, workload, spec, clients)
                 .map_err(|error| failure(Stage::Connect, error))?;
-            (Some(workload), Some(flows))
+            (Some(workload), Some(flows), by_address)
         }
     };
     let measured = |error| failure(Stage::Measure, error);
@@ -224,6 +224,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         clients: far_ends,
         latency,
         flows,
+        by_address,
         interface: begun.knobs,
         adapter,
         event: spec.event.zip(event),

@@ -170,6 +170,12 @@ impl Ground {
         self.adapters().map_or(Ok(()), Adapters::await_ports)
     }
 
+    /// The Ethernet addresses of the SUT and of the far end in the frames of client `client`'s flows;
+    /// `None` unless an aggregate leads to it.
+    pub(crate) fn flow_macs(&self, client: usize) -> Option<(String, String)> {
+        self.adapters()?.flow_macs(client)
+    }
+
     /// The number of destination ports for a run's connections: an adapter that steers by destination
     /// port treats connections to one port alike.
     pub(crate) fn listeners(&self, run: &RunSpec, flows: u64) -> u32 {

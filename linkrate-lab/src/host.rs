@@ -199,18 +199,21 @@ impl Host {
         self.order(&Request::AwaitLink { name: interface.to_owned() })
     }
 
-    /// Gives an interface its address in a network of 24 bits, and brings it up.
+    /// Gives an interface its address in a network of 24 bits, and brings it up. Other networks are
+    /// reached by `gateway`.
     pub(crate) fn configure(
         &mut self,
         interface: &str,
         address: Ipv4Addr,
         route_congestion: Option<&str>,
+        gateway: Option<Ipv4Addr>,
     ) -> Result<(), AgentError> {
         self.order(&Request::ConfigureInterface(InterfaceSetup {
             name: interface.to_owned(),
             address,
             prefix_length: PREFIX_LENGTH,
             route_congestion: route_congestion.map(str::to_owned),
+            gateway,
         }))
     }
 

@@ -2,6 +2,7 @@
 
 use linkrate_agent::flow::latency_histogram;
 use linkrate_agent::protocol::{FlowFacts, WindowReport};
+use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::measurement::{
     AdapterEvidence, CpuUse, Effective, Evidence, Latency, LinkEvidence, SenderTimes, ThreadTime,
     Traffic,
@@ -23,6 +24,8 @@ pub struct Reports {
     pub latency: Vec<(u64, u64)>,
     /// Sockets of the system under test; `None` in an idle run.
     pub flows: Option<FlowFacts>,
+    /// The flows by their addresses; empty unless the run was on an aggregate.
+    pub by_address: Vec<FlowEnds>,
     /// Interface knobs as read back.
     pub interface: InterfaceKnobs,
     /// Counters of virtual adapters.
@@ -90,6 +93,7 @@ pub fn of_reports(
             adapter: reports.adapter.map(Box::new),
             links: reports.links,
             unsteady_flows: reports.unsteady_flows,
+            flows: reports.by_address,
         },
         profile: reports.sut.profile,
         failure,
@@ -257,6 +261,7 @@ mod tests {
             clients: vec![window(600, 1_000).into(), FarEndReport::Traffic(foreign)],
             latency: Vec::new(),
             flows: None,
+            by_address: Vec::new(),
             interface: InterfaceKnobs::default(),
             adapter: None,
             event: None,

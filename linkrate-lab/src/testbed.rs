@@ -190,6 +190,48 @@ impl Testbed {
         }
     }
 
+    /// Attaches the SUT's ports of a segment anew, as `wanted` describes them, and gives both ends their
+    /// addresses. Clients keep addresses that they had. Returns the captures that were on.
+    ///
+    /// # Errors
+    /// The step that failed.
+    pub(crate) fn regroup(
+        &mut self,
+        wanted: Segment,
+        congestion: Option<&str>,
+    ) -> Result<Vec<CaptureEnding>, LabError> {
+        let Ground::Adapters(adapters) = &mut self.ground else { return Ok(Vec::new()) };
+        let Some(before) =
+            self.topology.segments.iter_mut().find(|segment| segment.number == wanted.number)
+        else {
+            return Ok(Vec::new());
+        };
+        let captures = adapters.regroup(&wanted, &mut self.sut)?;
+        let had = std::mem::replace(before, wanted.clone());
+        let ends = match &wanted.aggregate {
+            Some(aggregate) => vec![aggregate.clone()],
+            None => wanted.ports.iter().map(|port| port.interface.clone()).collect(),
+        };
+        for (index, interface) in ends.iter().enumerate() {
+            self.sut.configure(interface, wanted.port_address(index), congestion, None)?;
+        }
+        let behind = |client: &&mut Client| had.has_interface(&client.sut_interface);
+        for (index, client) in self.clients.iter_mut().filter(behind).enumerate() {
+            let address = wanted.client_address(index);
+            // the address of the first port's network is that of the aggregate's
+            if wanted.aggregate.is_none() && address != client.address {
+                client.host.configure(&client.interface, address, congestion, None)?;
+            }
+            client.address = address;
+            client.sut_address = wanted.port_address(wanted.port_of(index));
+            client.sut_interface = wanted.interface_of(index).to_owned();
+        }
+        for interface in &ends {
+            self.sut.await_link(interface)?;
+        }
+        Ok(captures)
+    }
+
     /// Removes the segment of virtual adapters with that port. Returns its clients and its captures,
     /// which take longer to end.
     pub(crate) fn remove(&mut self, interface: &str) -> Removed {

@@ -4,10 +4,12 @@
 //! figures of a failed run, traffic of an idle run, transactions of a stream. An idle run has no
 //! cell and `idle` as its kind.
 
-use linkrate_study::analysis::adapter;
+use linkrate_study::analysis::predicted::{self, RunPrediction};
+use linkrate_study::analysis::{adapter, limit};
 use linkrate_study::keys::kind_name;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_study::verdict::OneWay;
 use linkrate_terms::failure::Failure;
 use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, ThreadTime};
@@ -319,6 +321,53 @@ fn failed(run: &Measurement) -> Option<&Failure> {
     run.failure.as_deref()
 }
 
+/// A column of one run among the results.
+type OfRun = (&'static str, fn(&StudyResults, &StoredRun) -> Field);
+
+/// How balancing spreads a run's flows over the ports of an aggregate; empty where it does not tell.
+/// Values of several ports are in one field, separated by blanks: predicted ones in the order in which
+/// ports take turns, measured ones in the order of the ports.
+const PREDICTED: &[OfRun] = &[
+    ("predicted_transmit_flows", |_, run| predicted_flows(run, OneWay::Transmit)),
+    ("predicted_transmit_percent", |_, run| predicted_percent(run, OneWay::Transmit)),
+    ("predicted_transmit_limit_bit_per_s", |all, run| predicted_limit(all, run, OneWay::Transmit)),
+    ("measured_transmit_percent", |_, run| measured_percent(run, OneWay::Transmit)),
+    ("predicted_receive_flows", |_, run| predicted_flows(run, OneWay::Receive)),
+    ("predicted_receive_percent", |_, run| predicted_percent(run, OneWay::Receive)),
+    ("predicted_receive_limit_bit_per_s", |all, run| predicted_limit(all, run, OneWay::Receive)),
+    ("measured_receive_percent", |_, run| measured_percent(run, OneWay::Receive)),
+];
+
+fn prediction(run: &StoredRun, direction: OneWay) -> Option<RunPrediction> {
+    predicted::of_run(run.measurement()?, direction)?.ok()
+}
+
+fn predicted_flows(run: &StoredRun, direction: OneWay) -> Field {
+    Some(separated(&prediction(run, direction)?.flows))
+}
+
+fn predicted_percent(run: &StoredRun, direction: OneWay) -> Field {
+    Some(separated(&prediction(run, direction)?.shares))
+}
+
+fn predicted_limit(results: &StudyResults, run: &StoredRun, direction: OneWay) -> Field {
+    let testbed = &results.plan.as_ref()?.study.testbed;
+    let full = prediction(run, direction)?.ports_full as f64;
+    figure(limit::of_port(&run.spec, testbed)? * full)
+}
+
+fn measured_percent(run: &StoredRun, direction: OneWay) -> Field {
+    let good = run.measurement()?;
+    // with the reason why a share is not predicted, the measured one stands alone
+    let shares =
+        predicted::of_run(good, direction).and(predicted::measured_shares(good, direction));
+    shares.map(|shares| separated(&shares))
+}
+
+fn separated(values: &[impl ToString]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
 /// What a measured run must be for a group of columns to mean something.
 type Applies = fn(&Task) -> bool;
 
@@ -367,7 +416,9 @@ fn header(factors: &[&str]) -> Vec<String> {
     let requested = REQUESTED.iter().map(|(name, _)| *name);
     let outcome = OUTCOME.iter().map(|(name, _)| *name).chain(testbed).chain(requested);
     let outcome = outcome.map(str::to_owned);
-    let measured: Vec<String> = MEASURED.iter().flat_map(|(group, _)| group.names()).collect();
+    let predicted = PREDICTED.iter().map(|(name, _)| (*name).to_owned());
+    let measured = MEASURED.iter().flat_map(|(group, _)| group.names());
+    let measured: Vec<String> = measured.chain(predicted).collect();
     let taken: Vec<String> = run.clone().chain(outcome.clone()).chain(measured.clone()).collect();
     let factors = factors.iter().map(|factor| {
         // a factor `clients` stands beside the column of that name
@@ -395,6 +446,7 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
         };
         fields.extend(group.fields(measured));
     }
+    fields.extend(PREDICTED.iter().map(|(_, value)| value(results, run)));
     fields.into_iter().map(Option::unwrap_or_default).collect()
 }
 

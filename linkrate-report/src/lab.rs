@@ -50,6 +50,10 @@ pub fn text(lab: &LabReport) -> String {
     let header = ["host", "process", "CPU", "interface", "address"];
     text.push_str(&lay_out(&header, rows, header.len()));
     text.push('\n');
+    if !lab.fabric.is_empty() {
+        // writing to a String does not fail
+        let _ = writeln!(text, "\n{}", lab.fabric.join("\n"));
+    }
     text
 }
 

@@ -37,6 +37,7 @@ pub mod limit;
 pub mod markdown;
 pub mod number;
 pub mod paper;
+pub mod predicted;
 pub mod preview;
 pub mod terminal;
 pub mod watch;

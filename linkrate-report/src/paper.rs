@@ -217,7 +217,11 @@ impl<'a> Paper<'a> {
             failures: failures(results),
             not_shown: tables::effects(results, false).map(numbered),
             common,
-            evidence: evidence.into_iter().map(numbered).collect(),
+            evidence: tables::predicted(results)
+                .into_iter()
+                .chain(evidence)
+                .map(numbered)
+                .collect(),
             facts: results.facts.facts.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
             source: plan.map(|plan| plan.study.source.trim_end()).filter(|text| !text.is_empty()),
             runs: tables::runs(results),

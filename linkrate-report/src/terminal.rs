@@ -9,7 +9,7 @@ use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
-use crate::{number, words};
+use crate::{number, predicted, words};
 
 mod attribution;
 mod failure;
@@ -40,6 +40,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
         sections.push(page.cells(&transactional, true));
     }
     sections.extend(page.failure());
+    sections.extend(page.predicted());
     if !results.effects.is_empty() {
         sections.push(page.effects());
     }
@@ -197,6 +198,25 @@ impl Page<'_> {
         self.paper.print(&table)
     }
 
+    /// How balancing spreads the flows of each cell over the ports of an aggregate.
+    fn predicted(&self) -> Option<String> {
+        let mut table = self.paper.new_table();
+        let titles = ["ports of the aggregate"].into_iter().chain(predicted::TITLES);
+        table.set_header(titles);
+        let mut last = None;
+        for (cell, one) in predicted::all(self.results) {
+            let name = clean(&cell.levels.to_string());
+            // a cell in both directions is named once
+            let shown = if last.as_ref() == Some(&name) { String::new() } else { name.clone() };
+            last = Some(name);
+            table.add_row([shown].into_iter().chain(predicted::fields(one)));
+        }
+        for column in 0..=predicted::TITLES.len() {
+            shape(&mut table, column, (2..5).contains(&column), column > 4);
+        }
+        (!table.is_empty()).then(|| self.paper.print(&table))
+    }
+
     /// Published figures beside the measured ones, under the name of their measure.
     fn published(&self) -> String {
         let mut table = self.paper.new_table();
@@ -209,6 +229,9 @@ impl Page<'_> {
             }
             let name = format!("  {}", clean(&words::published_at(published)));
             table.add_row([name].into_iter().chain(words::beside(published)));
+            if let Some(shares) = predicted::of_limits(published) {
+                table.add_row(["    of its limit".to_owned()].into_iter().chain(shares));
+            }
         }
         shape(&mut table, 0, false, false);
         for column in 1..4 {
@@ -240,6 +263,12 @@ impl Page<'_> {
         }
         if !results.published.is_empty() {
             table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);
+        }
+        if predicted::all(results).next().is_some() {
+            table.add_row(["ports".to_owned(), predicted::NOTE.to_owned()]);
+        }
+        for reason in predicted::reasons(results) {
+            table.add_row(["ports".to_owned(), reason]);
         }
         if results.cells.iter().any(|cell| cell.attribution.is_some()) {
             let text = "shares of the SUT's CPUs in per cent, by samples";

@@ -30,6 +30,7 @@ fn hosts() -> LabReport {
         pid: 4711,
         adapter: "gigabit".to_owned(),
         scale: 0.1,
+        fabric: Vec::new(),
         congestion: "cubic".to_owned(),
         hosts: vec![
             host("sut", 4712, "0", vec![interface("eth0", [0, 1]), interface("eth1", [1, 1])]),
@@ -122,4 +123,12 @@ fn names_the_other_ports_that_a_change_applies_to() {
         settings_text(&report),
         "eth0: mtu 9000\nclient-0, client-1: the same mtu, as at both ends of the link\n"
     );
+}
+
+#[test]
+fn two_switches_are_drawn_below_the_hosts() {
+    let fabric = ["switch 0: eth0", "  │ link", "switch 1: eth1, client-0"].map(str::to_owned);
+    let lab = LabReport { fabric: fabric.to_vec(), ..hosts() };
+    let text = linkrate_report::lab::text(&lab);
+    assert!(text.ends_with("\n\nswitch 0: eth0\n  │ link\nswitch 1: eth1, client-0\n"), "{text}");
 }

@@ -5,6 +5,7 @@
 //!
 //! - [`adapter`]: counters of virtual adapters
 //! - [`limit`]: the limit of a cell's links
+//! - [`predicted`]: how balancing spreads a cell's flows over the ports of an aggregate
 //! - [`published`]: published figures beside the measured ones
 //! - [`measures`]: the figures of one run, and of the runs of one cell
 //! - [`shares`]: the evidence behind a cell's verdict
@@ -29,6 +30,7 @@ pub mod failure;
 pub mod limit;
 pub mod measures;
 pub mod members;
+pub mod predicted;
 pub mod published;
 pub mod shares;
 pub mod warnings;
@@ -132,6 +134,7 @@ fn cell_result(
             .filter_map(|run| run.measurement())
             .any(|measurement| measurement.sut_cpu.shared),
         throughput: quantity(|run, _| measures::throughput(run), Measure::Throughput),
+        predicted: predicted::of_cell(of_cell, &study.testbed),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },
             unit: Unit::BitsPerSecond,

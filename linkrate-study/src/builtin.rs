@@ -44,6 +44,7 @@ pub fn all() -> &'static [Builtin] {
         Builtin { name: "tso", text: include_str!("../../studies/tso.toml") },
         Builtin { name: "ten-gigabit", text: include_str!("../../studies/ten-gigabit.toml") },
         Builtin { name: "apa", text: include_str!("../../studies/apa.toml") },
+        Builtin { name: "apa-router", text: include_str!("../../studies/apa-router.toml") },
         Builtin { name: "failover", text: include_str!("../../studies/failover.toml") },
         Builtin { name: "offload-ladder", text: include_str!("../../studies/offload-ladder.toml") },
         Builtin { name: "message-size", text: include_str!("../../studies/message-size.toml") },

@@ -168,6 +168,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             adapter: None,
             links: Vec::new(),
             unsteady_flows: 0,
+            flows: Vec::new(),
         },
         profile: None,
         failure: None,

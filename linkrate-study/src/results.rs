@@ -11,7 +11,7 @@ use crate::executor::Facts;
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::store::{StoredPlan, StoredRun};
-use crate::verdict::Verdict;
+use crate::verdict::{OneWay, Verdict};
 
 /// Version of the JSON document.
 pub const RESULTS_FORMAT: u32 = 1;
@@ -102,6 +102,10 @@ pub struct CellResult {
     /// Payload that the cell's links and buses can carry at most, without an interval; absent on
     /// adapters without a rate, and for transactions.
     pub limit: Option<Quantity>,
+    /// How balancing spreads the flows over the ports of an aggregate, by direction; empty without an
+    /// aggregate of several ports, and in runs of earlier versions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub predicted: Vec<Predicted>,
     /// Transactions per second; absent for streams.
     pub transactions: Option<Quantity>,
     /// SUT CPU time per KB, or per transaction for request/response.
@@ -121,6 +125,33 @@ pub struct CellResult {
     /// What bound the cell, by direction.
     #[serde(flatten)]
     pub verdict: Verdict,
+}
+
+/// How balancing spreads the flows of a cell over the ports of an aggregate in one direction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Predicted {
+    /// The direction, which decides who chooses: the host, or the switch.
+    pub direction: OneWay,
+    /// The balancing that chooses: `mac`, `ip`, `port`, ...
+    pub balance: String,
+    /// The ports, from the fullest to the emptiest; means over the runs.
+    pub ports: Vec<PredictedPort>,
+    /// Throughput at most, without an interval: each port with a flow at its limit, as far as the
+    /// links of the clients allow. Absent without a rate, and where nothing is predicted.
+    pub limit: Option<Quantity>,
+    /// Why nothing is predicted: the balancing is no hash of a flow's addresses.
+    pub unpredictable: Option<String>,
+}
+
+/// One port of [`Predicted`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PredictedPort {
+    /// Flows that the hash gives it.
+    pub flows: Option<f64>,
+    /// The part of the throughput that it has, in per cent, if greedy flows share links evenly.
+    pub share_percent: Option<f64>,
+    /// The part of the octets that it had, in per cent.
+    pub measured_percent: Option<f64>,
 }
 
 /// Where the CPU time of the SUT went in one cell; means over its profiled runs.
@@ -294,6 +325,11 @@ pub struct PublishedResult {
     pub measured: Option<Interval>,
     /// Unit of both.
     pub unit: Unit,
+    /// The published figure in per cent of the limit of links and buses at full rate; absent unless
+    /// it is the throughput of one cell that has a limit.
+    pub published_percent_of_limit: Option<f64>,
+    /// The measured one in per cent of its limit, at the rate of its links.
+    pub measured_percent_of_limit: Option<Interval>,
 }
 
 /// What a published figure is.

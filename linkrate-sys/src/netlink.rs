@@ -311,6 +311,25 @@ impl RouteSocket {
         )
     }
 
+    /// Reaches all other networks by `gateway`, over an interface that is up and has an address in
+    /// the gateway's network. TCP sockets of all programs use `congestion` there, as with
+    /// [`set_route_congestion`](Self::set_route_congestion).
+    ///
+    /// # Errors
+    /// `ENETUNREACH` for a gateway in no network of the interface, `ENETDOWN` when it is down.
+    pub fn set_default_route(
+        &mut self,
+        name: &str,
+        gateway: Ipv4Addr,
+        congestion: Option<&str>,
+    ) -> SysResult<()> {
+        let index = self.link(name)?.index;
+        let message = default_route(index, gateway, congestion);
+        self.act(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE).map_err(
+            |refusal| refusal.during("set default route", format!("{gateway} on \"{name}\"")),
+        )
+    }
+
     fn set(
         &mut self,
         operation: &str,
@@ -365,6 +384,23 @@ pub(crate) fn check_name(operation: &str, name: &str) -> SysResult<()> {
 fn link_message(attributes: Vec<LinkAttribute>) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.attributes = attributes;
+    message
+}
+
+fn default_route(index: u32, gateway: Ipv4Addr, congestion: Option<&str>) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header = RouteHeader {
+        address_family: AddressFamily::Inet,
+        table: RouteHeader::RT_TABLE_MAIN,
+        protocol: RouteProtocol::Static,
+        scope: RouteScope::Universe,
+        kind: RouteType::Unicast,
+        ..RouteHeader::default()
+    };
+    let metrics = |name: &str| RouteAttribute::Metrics(vec![RouteMetric::CcAlgo(name.to_owned())]);
+    message.attributes =
+        vec![RouteAttribute::Gateway(RouteAddress::Inet(gateway)), RouteAttribute::Oif(index)];
+    message.attributes.extend(congestion.map(metrics));
     message
 }
 

@@ -31,6 +31,9 @@ pub struct LabReport {
     pub scale: f64,
     /// Congestion control of programs that choose none.
     pub congestion: String,
+    /// Two switches and what is between them, as lines of text; empty with other fabrics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fabric: Vec<String>,
     /// The system under test, and its clients.
     pub hosts: Vec<HostReport>,
 }

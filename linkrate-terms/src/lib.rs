@@ -28,6 +28,7 @@ pub mod cpus;
 pub mod event;
 pub mod existing_aggregate;
 pub mod failure;
+pub mod flow;
 pub mod interfaces;
 pub mod knobs;
 pub mod lab;

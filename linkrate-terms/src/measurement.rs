@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cpus::CpuSet;
 use crate::existing_aggregate::ExistingAggregate;
 use crate::failure::Failure;
+use crate::flow::FlowEnds;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
 use crate::units::BitRate;
@@ -321,7 +322,14 @@ pub struct Evidence {
     /// in runs of earlier versions, which did not look.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsteady_flows: u32,
+    /// The flows by their addresses, in the order in which they were connected. Kept of runs on an
+    /// aggregate, at most [`MOST_FLOWS`]; empty in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowEnds>,
 }
+
+/// The most flows of a run whose addresses are kept.
+pub const MOST_FLOWS: usize = 4096;
 
 /// The link of an existing interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -144,6 +144,16 @@ pub struct TestbedSpec {
     /// through one switch; 0 where each port has an interface of its own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub aggregate: u32,
+    /// Switches before the ports of an aggregate: 1, or 2 with a link between them, of which the first
+    /// has ports 0, 2, ... and the second ports 1, 3, ...
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub switches: u32,
+    /// With two switches, clients are on both in turn; otherwise all are on the second.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub spread_clients: bool,
+    /// The clients of an aggregate are behind a router, in a network of their own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub router: bool,
     /// Links and buses run at this share of their rates: 1, or less on a machine that is too
     /// small for the model.
     #[serde(default = "whole")]
@@ -179,6 +189,10 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
 fn one() -> u32 {
     1
 }
@@ -195,6 +209,9 @@ impl Default for TestbedSpec {
             ports: 1,
             clients_per_port: 1,
             aggregate: 0,
+            switches: 1,
+            spread_clients: false,
+            router: false,
             scale: 1.0,
             queues: 1,
             sut_cpus: None,

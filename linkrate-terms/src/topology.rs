@@ -4,9 +4,16 @@
 //! Computed once from the [`TestbedSpec`] by [`Topology::of`]. Ports and clients have numbers that
 //! are unique in the testbed; interface names, host names and addresses follow from the numbers.
 
+mod regroup;
+
 use std::net::Ipv4Addr;
 
 use crate::spec::{Adapter, TestbedSpec};
+
+pub use regroup::RegroupError;
+
+/// The last byte of a router's addresses.
+const LAST: u8 = 254;
 
 /// The SUT's interface of an aggregate.
 const AGGREGATE: &str = "agg0";
@@ -31,6 +38,8 @@ pub struct Segment {
     pub clients: Vec<u32>,
     /// The SUT's interface that all of these ports act as; `None` where each has its own.
     pub aggregate: Option<String>,
+    /// With two switches, whether clients are on both in turn.
+    pub spread_clients: bool,
 }
 
 /// A port of the SUT on a segment.
@@ -49,6 +58,24 @@ pub enum Fabric {
     Cable,
     /// A switch.
     Switch,
+    /// Two switches with a link between them that is as fast as all ports together.
+    Switches,
+    /// A switch with the SUT's ports, one with the clients, and a router between them.
+    Router(Gateways),
+}
+
+/// The addresses of a router in the networks of the SUT and of the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gateways {
+    /// Towards the SUT, and towards the clients.
+    pub addresses: [Ipv4Addr; 2],
+    /// Prefix length of both networks.
+    pub prefix_length: u8,
+}
+
+impl Gateways {
+    /// Its Ethernet addresses, towards the SUT and towards the clients.
+    pub const MACS: [[u8; 6]; 2] = [[0x02, 0, 0xff, 0xfe, 0, 0], [0x02, 0, 0xff, 0xfe, 0, 1]];
 }
 
 impl Fabric {
@@ -58,12 +85,26 @@ impl Fabric {
         if ends > 2 { Self::Switch } else { Self::Cable }
     }
 
+    /// The fabric between the ports of an aggregate and the clients.
+    fn of_an_aggregate(spec: &TestbedSpec) -> Self {
+        match (spec.router, spec.switches) {
+            (true, _) => Self::Router(Gateways {
+                addresses: [[198, 18, 0, LAST], [198, 19, 255, LAST]].map(Ipv4Addr::from),
+                prefix_length: 24,
+            }),
+            (false, 2..) => Self::Switches,
+            (false, _) => Self::Switch,
+        }
+    }
+
     /// The word for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Cable => "cable",
             Self::Switch => "switch",
+            Self::Switches => "pair of switches",
+            Self::Router(_) => "router",
         }
     }
 }
@@ -78,10 +119,11 @@ impl Topology {
             return Self {
                 segments: vec![Segment {
                     number: 0,
-                    fabric: Fabric::Switch,
+                    fabric: Fabric::of_an_aggregate(spec),
                     ports: (0..spec.aggregate).map(port).collect(),
                     clients: (0..spec.clients.max(1)).collect(),
                     aggregate: Some(AGGREGATE.to_owned()),
+                    spread_clients: spec.spread_clients,
                 }],
             };
         }
@@ -131,7 +173,8 @@ impl Topology {
 impl Segment {
     fn new(number: u32, port: PortEnd, clients: Vec<u32>) -> Self {
         let fabric = Fabric::between(1 + clients.len());
-        Self { number, fabric, ports: vec![port], clients, aggregate: None }
+        let (aggregate, spread_clients) = (None, false);
+        Self { number, fabric, ports: vec![port], clients, aggregate, spread_clients }
     }
 
     /// Whether it has the SUT's port or aggregate of that name.
@@ -151,6 +194,55 @@ impl Segment {
         }
     }
 
+    /// The switch of the fabric that the SUT's port `index` leads to, from 0.
+    #[must_use]
+    pub fn switch_of_port(&self, index: usize) -> usize {
+        if self.fabric == Fabric::Switches { index % 2 } else { 0 }
+    }
+
+    /// The switch of the fabric that client `index` leads to, from 0.
+    #[must_use]
+    pub fn switch_of_client(&self, index: usize) -> usize {
+        match self.fabric {
+            Fabric::Switches if self.spread_clients => index % 2,
+            Fabric::Switches | Fabric::Router(_) => 1,
+            Fabric::Cable | Fabric::Switch => 0,
+        }
+    }
+
+    /// The router between the SUT and the clients, if there is one.
+    #[must_use]
+    pub fn gateways(&self) -> Option<Gateways> {
+        match self.fabric {
+            Fabric::Router(gateways) => Some(gateways),
+            Fabric::Cable | Fabric::Switch | Fabric::Switches => None,
+        }
+    }
+
+    /// Two switches, a line each, with what is between them; empty with another fabric.
+    #[must_use]
+    pub fn drawn(&self) -> Vec<String> {
+        let between = match self.fabric {
+            Fabric::Cable | Fabric::Switch => return Vec::new(),
+            Fabric::Switches => "link as fast as all ports together".to_owned(),
+            Fabric::Router(Gateways { addresses: [sut, clients], .. }) => {
+                format!("router, {sut} to the sut and {clients} to the clients")
+            }
+        };
+        let switch = |number: usize| {
+            let ports = self.ports.iter().enumerate();
+            let ports = ports.filter(|(index, _)| self.switch_of_port(*index) == number);
+            let clients = self.clients.iter().enumerate();
+            let clients = clients.filter(|(index, _)| self.switch_of_client(*index) == number);
+            let names: Vec<String> = ports
+                .map(|(_, port)| port.interface.clone())
+                .chain(clients.map(|(_, client)| format!("client-{client}")))
+                .collect();
+            format!("switch {number}: {}", names.join(", "))
+        };
+        vec![switch(0), format!("  │ {between}"), switch(1)]
+    }
+
     /// The interface of the SUT that leads to client `index`.
     #[must_use]
     pub fn interface_of(&self, index: usize) -> &str {
@@ -166,10 +258,17 @@ impl Segment {
         self.address(index, 0)
     }
 
-    /// The address of its client `index`, in the network of the port that leads to it.
+    /// The address of its client `index`, in the network of the port that leads to it, or behind the
+    /// router.
     #[must_use]
     pub fn client_address(&self, index: usize) -> Ipv4Addr {
-        self.address(self.port_of(index), 1 + index)
+        match self.gateways() {
+            Some(Gateways { addresses: [_, gateway], .. }) => {
+                let [a, b, c, _] = gateway.octets();
+                Ipv4Addr::new(a, b, c, 2 + index as u8)
+            }
+            None => self.address(self.port_of(index), 1 + index),
+        }
     }
 
     fn address(&self, port: usize, end: usize) -> Ipv4Addr {
@@ -264,6 +363,36 @@ mod tests {
     }
 
     #[test]
+    fn ports_of_an_aggregate_take_two_switches_in_turn() {
+        let spec = TestbedSpec { aggregate: 3, ports: 3, switches: 2, ..on_model(2, 1) };
+        let segment = Topology::of(&spec).segments.remove(0);
+        assert_eq!([0, 1, 2].map(|port| segment.switch_of_port(port)), [0, 1, 0]);
+        assert_eq!([0, 1].map(|client| segment.switch_of_client(client)), [1, 1]);
+        let drawn = [
+            "switch 0: eth0, eth2",
+            "  │ link as fast as all ports together",
+            "switch 1: eth1, client-0, client-1",
+        ];
+        assert_eq!(segment.drawn(), drawn);
+        let spread = Topology::of(&TestbedSpec { spread_clients: true, ..spec }).segments.remove(0);
+        assert_eq!([0, 1].map(|client| spread.switch_of_client(client)), [0, 1]);
+        // the addresses are those of one switch
+        assert_eq!(spread.client_address(1).to_string(), "198.18.0.3");
+    }
+
+    #[test]
+    fn clients_behind_a_router_have_a_network_of_their_own() {
+        let spec = TestbedSpec { aggregate: 2, ports: 2, router: true, ..on_model(2, 1) };
+        let segment = Topology::of(&spec).segments.remove(0);
+        assert_eq!(segment.port_address(0).to_string(), "198.18.0.1");
+        assert_eq!(segment.client_address(1).to_string(), "198.19.255.3");
+        let gateways = segment.gateways().expect("a router");
+        assert_eq!(gateways.addresses.map(|a| a.to_string()), ["198.18.0.254", "198.19.255.254"]);
+        assert_eq!(segment.switch_of_client(0), 1);
+        assert_eq!(Topology::of(&on_model(2, 2)).segments[0].drawn(), [""; 0]);
+    }
+
+    #[test]
     fn addresses_are_unique_in_the_benchmarking_network() {
         let segment = Segment {
             number: 3,
@@ -273,6 +402,7 @@ mod tests {
                 .to_vec(),
             clients: vec![7, 8, 9],
             aggregate: None,
+            spread_clients: false,
         };
         let text = |address: Ipv4Addr| address.to_string();
         assert_eq!(

@@ -11,6 +11,7 @@
 mod address;
 mod emit;
 mod error;
+pub mod hop;
 pub mod ipv4;
 pub mod ipv6;
 pub mod link;

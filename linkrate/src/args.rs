@@ -6,6 +6,7 @@ pub mod adapter;
 pub mod cpus;
 pub mod doctor;
 pub mod existing;
+pub mod fabric;
 pub mod lab;
 pub mod limit;
 pub mod measure;

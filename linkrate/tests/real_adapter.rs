@@ -169,6 +169,7 @@ fn ports_of_one_segment_serve_their_own_clients() {
     let segment = Segment {
         number: 0,
         fabric: Fabric::Switch,
+        spread_clients: false,
         ports,
         clients: vec![0, 1, 2],
         aggregate: None,

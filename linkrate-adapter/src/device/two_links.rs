@@ -177,6 +177,7 @@ impl Host {
             knobs: PortKnobs::default(),
             bus: None,
             host: HostSide::Device,
+            switch: 0,
         };
         (Self(here), end)
     }
@@ -231,6 +232,7 @@ fn attach_peer(segment: &mut Segment) -> Result<(Port, Host), AdapterError> {
         knobs: PortKnobs::default(),
         bus: None,
         host: HostSide::Device,
+        switch: 0,
     })?;
     Ok((port, host))
 }
@@ -300,7 +302,11 @@ fn a_segment_is_due_when_its_device_is() {
     let clock = DeviceClock::start();
     let mount = Mount { shared: Arc::clone(&shared), interface, bus: None, clock };
     let mut segment = segment::Segment::new(fabric::build(Fabric::Cable));
-    segment.attach(0, Box::new(Pair::new(mount, PERIOD_PS)), vec![1, 0]);
+    segment.attach(
+        0,
+        Box::new(Pair::new(mount, PERIOD_PS)),
+        segment::LeadsTo { ports: vec![1, 0], switch: 0 },
+    );
     assert_eq!(segment.due_ps(0), Some(PERIOD_PS));
     let mut carried = 0;
     assert!(!segment.turn(PERIOD_PS - 1, &mut carried));

@@ -13,7 +13,7 @@ pub(crate) struct Cable {
 }
 
 impl Fabric for Cable {
-    fn attach(&mut self, _port: usize, _link: LinkSpec) {}
+    fn attach(&mut self, _port: usize, _link: LinkSpec, _switch: usize) {}
 
     fn detach(&mut self, port: usize) {
         if let Some(flight) = self.to.get_mut(port) {

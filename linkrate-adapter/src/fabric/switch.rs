@@ -3,7 +3,7 @@
 
 pub(crate) mod groups;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use linkrate_terms::BitRate;
@@ -71,6 +71,10 @@ pub(crate) struct Switch {
     /// Way and time by VLAN and address.
     table: HashMap<(u16, MacAddress), (Way, u64)>,
     groups: Groups,
+    /// What the groups were told to be, by number.
+    specs: BTreeMap<usize, GroupSpec>,
+    /// It forwards, sends and takes nothing.
+    dead: bool,
     /// The latest time that the switch was called at.
     now_ps: u64,
     /// Grows when an address comes, moves or goes, and when a port changes.
@@ -78,7 +82,7 @@ pub(crate) struct Switch {
 }
 
 impl Fabric for Switch {
-    fn attach(&mut self, number: usize, link: LinkSpec) {
+    fn attach(&mut self, number: usize, link: LinkSpec, _switch: usize) {
         self.changes += 1;
         let line = link.line();
         let queue_ps = line.time_ps(QUEUE_BYTES);
@@ -118,6 +122,13 @@ impl Fabric for Switch {
     fn set_group(&mut self, number: usize, spec: GroupSpec) {
         self.changes += 1;
         self.forget(Way::Group(number));
+        if spec.ports.is_empty() {
+            // its ports are ports like others again
+            self.specs.remove(&number);
+            self.groups.forget(number);
+            return;
+        }
+        self.specs.insert(number, spec.clone());
         for port in &spec.ports {
             self.forget(Way::Port(*port));
         }
@@ -136,8 +147,18 @@ impl Fabric for Switch {
         }
     }
 
+    fn set_switch_alive(&mut self, switch: usize, alive: bool) {
+        if switch == 0 && alive == self.dead {
+            self.set_alive(alive);
+        }
+    }
+
     fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(Some(port)) = self.ports.get_mut(from) {
+            if self.dead {
+                port.counters.dead.add(burst.frames() as u64);
+                return;
+            }
             port.inwards.add(at_ps, burst);
             match port.inwards.take_dropped() {
                 0 => {}
@@ -149,6 +170,9 @@ impl Fabric for Switch {
     /// Forwards in the order of arrival at any port.
     fn forward(&mut self, now_ps: u64) -> bool {
         self.now_ps = self.now_ps.max(now_ps);
+        if self.dead {
+            return false;
+        }
         let mut any = false;
         while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
             let Some(Some(port)) = self.ports.get_mut(from) else { break };
@@ -169,6 +193,9 @@ impl Fabric for Switch {
     }
 
     fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+        if self.dead {
+            return None;
+        }
         let frames = self.ports.iter().flatten().filter_map(|port| when(&port.inwards)).min();
         earlier(frames, self.groups.due_ps())
     }
@@ -179,10 +206,36 @@ impl Fabric for Switch {
 }
 
 impl Switch {
+    /// A switch among several of a fabric: each is another system to its partners.
+    pub(super) fn numbered(number: u8) -> Self {
+        Self { groups: Groups::of_switch(number), ..Self::default() }
+    }
+
+    /// Frames on their way out of a port.
+    pub(super) fn outwards(&self, port: usize) -> Option<&Flight> {
+        self.ports.get(port)?.as_ref().map(|port| &port.outwards)
+    }
+
     /// The earliest frame of all ports, as time and port.
     fn first(&self) -> Option<(u64, usize)> {
         let ports = self.ports.iter().enumerate();
         ports.filter_map(|(number, port)| Some((port.as_ref()?.inwards.first_ps()?, number))).min()
+    }
+
+    /// Ends or begins the switch's life. What it learnt and held is lost, and its groups begin anew.
+    fn set_alive(&mut self, alive: bool) {
+        self.dead = !alive;
+        self.changes += 1;
+        self.table.clear();
+        for port in self.ports.iter_mut().flatten() {
+            (port.inwards, port.outwards) = (Flight::default(), Flight::default());
+        }
+        if alive {
+            for (number, spec) in std::mem::take(&mut self.specs) {
+                self.groups.forget(number);
+                self.set_group(number, spec);
+            }
+        }
     }
 
     fn link_changed(&mut self, number: usize, link: PortLink) {
@@ -194,6 +247,9 @@ impl Switch {
     /// Sends frames of the switch itself, before the frames that wait for the line. No queue is full for
     /// them.
     fn send_messages(&mut self, messages: Vec<Message>, at_ps: u64) {
+        if self.dead {
+            return;
+        }
         for (to, frame) in messages {
             let Some(Some(port)) = self.ports.get_mut(to) else { continue };
             let out = port.line.occupy_first(at_ps, frame.len());

@@ -31,6 +31,7 @@ use crate::interface::waker::Waker;
 use crate::interface::{ControlEnds, Ends, Interface, Queue, RingSizes};
 use crate::link::LinkSpec;
 use crate::order::OrderCount;
+use crate::segment::LeadsTo;
 
 /// Places for changes of the steering table between a driver and its device.
 const STEERING_UPDATES: usize = 256;
@@ -65,6 +66,8 @@ pub struct PortSpec {
     pub bus: Option<Arc<Bus>>,
     /// What moves packets between the TAP and the device.
     pub host: HostSide,
+    /// The switch of the fabric that its links lead to, from 0; 0 on a cable.
+    pub switch: usize,
 }
 
 /// The host's side of a port to be attached.
@@ -76,6 +79,7 @@ pub(crate) struct HostEnd {
     pub(crate) knobs: PortKnobs,
     pub(crate) bus: Option<Arc<Bus>>,
     pub(crate) host: HostSide,
+    pub(crate) switch: usize,
 }
 
 /// A part of a testbed: a fabric and the ports on it. Dropping it removes the fabric.
@@ -102,8 +106,8 @@ impl Segment {
     /// # Errors
     /// The fabric is full, the device thread has ended, or a thread cannot be started.
     pub fn attach(&mut self, spec: PortSpec) -> Result<Port, AdapterError> {
-        let PortSpec { name, queues, device, knobs, bus, host } = spec;
-        let end = HostEnd { name, queues, rings: device.rings(), knobs, bus, host };
+        let PortSpec { name, queues, device, knobs, bus, host, switch } = spec;
+        let end = HostEnd { name, queues, rings: device.rings(), knobs, bus, host, switch };
         self.attach_device(end, &device.links(), |mount| device.build(mount))
     }
 
@@ -138,7 +142,9 @@ impl Segment {
             place,
             counters: Vec::new(),
             switch: match self.fabric {
-                Fabric::Switch => leads_to.iter().copied().map(SwitchEnd::new).collect(),
+                Fabric::Switch | Fabric::Switches | Fabric::Router(_) => {
+                    leads_to.iter().copied().map(SwitchEnd::new).collect()
+                }
                 Fabric::Cable => Vec::new(),
             },
             drivers: Vec::new(),
@@ -172,6 +178,7 @@ impl Segment {
         let interface = Interface::new(Arc::clone(&shared.interface), queues);
         let clock = self.thread.clock;
         let device = build(Mount { shared, interface, bus: end.bus, clock });
+        let leads_to = LeadsTo { ports: leads_to, switch: end.switch };
         self.thread.tell(Command::Attach(place, device, leads_to))?;
         self.stations += 1;
         self.ports += links.len();
@@ -197,7 +204,8 @@ impl Segment {
         Ok(port)
     }
 
-    /// Makes the ports of the switch that `members` lead to a group, in this order.
+    /// Makes the ports of the switch that `members` lead to a group, in this order. Without members, the
+    /// group is no more.
     ///
     /// # Errors
     /// The device thread has ended.
@@ -226,6 +234,20 @@ impl Segment {
     /// The device thread has ended.
     pub fn watch_order(&self, count: &OrderCount) -> Result<(), AdapterError> {
         self.thread.tell(Command::WatchOrder(self.number, count.clone()))
+    }
+
+    /// Lets switch number `switch` of the fabric, from 0, die or live again. A dead switch takes and
+    /// sends nothing, while the links to it stay up: all its ports are silent. One that lives again
+    /// begins anew, without the addresses that it had learnt and without partners.
+    ///
+    /// # Errors
+    /// The fabric has no such switch, or the device thread has ended.
+    pub fn set_switch_alive(&self, switch: usize, alive: bool) -> Result<(), AdapterError> {
+        let switches = fabric::switches(self.fabric);
+        if switch >= switches {
+            return Err(AdapterError::NoSuchSwitch { switch, switches });
+        }
+        self.thread.tell(Command::SwitchAlive(self.number, switch, alive))
     }
 
     /// Sets the faults of the segment's links.

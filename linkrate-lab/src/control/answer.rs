@@ -54,6 +54,8 @@ impl OpenLab {
         let reply = match request {
             Request::StopCapture { port } => return self.stop_capture(port),
             Request::Remove { port } => return self.remove_port(&port),
+            Request::MakeAggregate { ports } => return self.make_aggregate(&ports),
+            Request::TakeApart { aggregate } => return self.take_apart(&aggregate),
             Request::StartCapture { port, file: name } => self.start_capture(port, name, file),
             Request::Lab => Ok(Reply::Lab(self.report())),
             Request::Down => Ok(Reply::Done),
@@ -177,6 +179,7 @@ impl OpenLab {
             pid: std::process::id(),
             adapter: self.spec.adapter.name().to_owned(),
             scale: self.spec.scale,
+            fabric: testbed.topology.segments.iter().flat_map(|segment| segment.drawn()).collect(),
             congestion: self.options.route_congestion.clone().unwrap_or_default(),
             hosts,
         }

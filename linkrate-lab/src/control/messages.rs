@@ -92,6 +92,16 @@ pub enum Request {
         /// The port.
         port: String,
     },
+    /// Make all ports of a segment an aggregate.
+    MakeAggregate {
+        /// The ports.
+        ports: Vec<String>,
+    },
+    /// Give the ports of an aggregate interfaces of their own.
+    TakeApart {
+        /// The aggregate.
+        aggregate: String,
+    },
     /// Begin to capture a port's packets to the file whose descriptor comes with the request. The
     /// lab opens no path.
     StartCapture {
@@ -243,6 +253,11 @@ fn check(request: &Request) -> Result<(), Refused> {
         | Request::SetLinkRate { port, .. }
         | Request::Remove { port }
         | Request::StopCapture { port } => at_most("port", port.len(), LONGEST_WORD),
+        Request::MakeAggregate { ports } => {
+            at_most("ports", ports.len(), MOST_PORTS as usize)?;
+            ports.iter().try_for_each(|port| at_most("port", port.len(), LONGEST_WORD))
+        }
+        Request::TakeApart { aggregate } => at_most("aggregate", aggregate.len(), LONGEST_WORD),
         Request::StartCapture { port, file } => {
             at_most("port", port.len(), LONGEST_WORD)?;
             at_most("path", file.len(), LONGEST_PATH)?;
@@ -294,6 +309,8 @@ mod tests {
             Request::SetLinkRate { port: port(), bits_per_second: 100_000_000 },
             Request::Add { ports: 2 },
             Request::Remove { port: port() },
+            Request::MakeAggregate { ports: vec![port()] },
+            Request::TakeApart { aggregate: "agg0".to_owned() },
             Request::StartCapture { port: port(), file: "/tmp/a.pcapng".to_owned() },
             Request::StopCapture { port: port() },
         ] {

@@ -44,6 +44,12 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
         ]
         .map(|(name, value)| (name.to_owned(), value)),
     );
+    let segments = testbed.topology.segments.iter();
+    let drawn: Vec<String> = segments.flat_map(|segment| segment.drawn()).collect();
+    if !drawn.is_empty() {
+        let drawn: Vec<&str> = drawn.iter().map(|line| line.trim_matches([' ', '│'])).collect();
+        facts.insert("fabric".to_owned(), drawn.join("; "));
+    }
     facts.extend(testbed.ground.facts(&testbed.clients));
     let mut warnings = testbed.placement.warnings();
     warnings.extend(testbed.ground.warnings());

@@ -8,6 +8,7 @@ mod aggregate;
 mod datagrams;
 mod failing;
 mod ports;
+mod regroup;
 mod segment;
 
 use std::collections::BTreeMap;
@@ -398,6 +399,7 @@ impl Join for Adapters {
                 knobs: self.model.defaults.clone(),
                 bus,
                 host,
+                switch: segment.switch_of_port(index),
             })?;
             ports.push(SutPort { number: *number, port });
         }
@@ -413,6 +415,7 @@ impl Join for Adapters {
                 bus: None,
                 // nothing is measured on a client
                 host: HostSide::Device,
+                switch: segment.switch_of_client(index),
             })?);
         }
         let topology = segment.clone();

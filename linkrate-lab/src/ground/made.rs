@@ -89,14 +89,19 @@ pub(crate) fn add(
     let mut steering = made.receive_steering(placement);
     let route_congestion = options.route_congestion.as_deref();
     let mut configured = BTreeSet::new();
-    for client in &mut clients {
-        for (host, interface, address, cpus) in [
-            (&mut *sut, &client.sut_interface, client.sut_address, &placement.sut),
-            (&mut client.host, &client.interface, client.address, &placement.clients),
+    let gateways = segments.iter().flat_map(|segment| {
+        let both = segment.gateways().map(|gateways| gateways.addresses);
+        segment.clients.iter().map(move |_| both.map_or([None; 2], |both| both.map(Some)))
+    });
+    for (client, [to_clients, to_sut]) in clients.iter_mut().zip(gateways) {
+        for (host, interface, address, gateway, cpus) in [
+            (&mut *sut, &client.sut_interface, client.sut_address, to_clients, &placement.sut),
+            (&mut client.host, &client.interface, client.address, to_sut, &placement.clients),
         ] {
             if configured.insert((host.pid(), interface.clone())) {
                 let steered = (steering == ReceiveSteering::Rps).then_some(cpus);
-                let refused = configure(host, interface, address, route_congestion, steered)?;
+                let route = Route { congestion: route_congestion, gateway };
+                let refused = configure(host, interface, address, route, steered)?;
                 steering = refused.map_or(steering, ReceiveSteering::Unavailable);
             }
         }
@@ -108,15 +113,22 @@ pub(crate) fn add(
     Ok((clients, steering))
 }
 
+/// The routes of one end of a segment.
+#[derive(Debug, Clone, Copy)]
+struct Route<'a> {
+    congestion: Option<&'a str>,
+    gateway: Option<Ipv4Addr>,
+}
+
 /// Configures one end of a segment. Returns why receive processing could not be steered, if so.
 fn configure(
     host: &mut Host,
     interface: &str,
     address: Ipv4Addr,
-    route_congestion: Option<&str>,
+    route: Route<'_>,
     receive_cpus: Option<&CpuSet>,
 ) -> Result<Option<String>, LabError> {
-    host.configure(interface, address, route_congestion)?;
+    host.configure(interface, address, route.congestion, route.gateway)?;
     let Some(cpus) = receive_cpus else { return Ok(None) };
     let request = Request::SteerReceive { name: interface.to_owned(), cpus: cpus.clone() };
     match host.order(&request) {

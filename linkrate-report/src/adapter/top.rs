@@ -22,9 +22,12 @@ pub struct Rates {
     pub device_cpu_percent: f64,
     /// The ports of the system under test that were there both times.
     pub ports: Vec<PortRates>,
+    /// The aggregates of these ports, each with its ports together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aggregates: Vec<PortRates>,
 }
 
-/// One port.
+/// One port, or the ports of an aggregate together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PortRates {
     /// Its name.
@@ -48,6 +51,15 @@ pub struct PortRates {
     pub merges_per_superframe: Option<f64>,
     /// Packets and frames dropped per second.
     pub drops_per_second: f64,
+    /// The aggregate that the port belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregate: Option<String>,
+    /// Its part of the octets that the aggregate sent, per cent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_share_percent: Option<f64>,
+    /// The same received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_share_percent: Option<f64>,
 }
 
 /// What happened from one look to a later one.
@@ -55,17 +67,33 @@ pub fn rates(from: &AdapterReport, to: &AdapterReport) -> Rates {
     let window_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
     let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
     let ports = to.ports.iter().filter(|port| port.adapter.is_some());
+    let counted: Vec<PortEvidence> =
+        ports.filter_map(|port| Some(counted(from.port(&port.name)?, port))).collect();
+    let has_rate = to.model.rate.is_some();
+    let of = |name: &str, ports: &[PortEvidence]| port_rates(name, ports, window_ns, has_rate);
+    let mut ports: Vec<PortRates> =
+        counted.iter().map(|port| of(&port.name, std::slice::from_ref(port))).collect();
+    let mut aggregates = Vec::new();
+    for aggregate in &to.aggregates {
+        let has = |name: &str| aggregate.members.iter().any(|member| member.port == name);
+        let members: Vec<PortEvidence> =
+            counted.iter().filter(|port| has(&port.name)).cloned().collect();
+        let all = of(&aggregate.name, &members);
+        for port in ports.iter_mut().filter(|port| has(&port.port)) {
+            let share = |part: f64, all: f64| (all > 0.0).then(|| part * 100.0 / all);
+            port.aggregate = Some(aggregate.name.clone());
+            port.out_share_percent = share(port.out_bits_per_second, all.out_bits_per_second);
+            port.in_share_percent = share(port.in_bits_per_second, all.in_bits_per_second);
+        }
+        aggregates.push(all);
+    }
     Rates {
         seconds: window_ns as f64 / 1e9,
         bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from), window_ns)).collect(),
         driver_cpu_percent: cpu_percent(&to.drivers, &from.drivers, window_ns),
         device_cpu_percent: cpu_percent(&to.devices, &from.devices, window_ns),
-        ports: ports
-            .filter_map(|port| {
-                let has_rate = to.model.rate.is_some();
-                Some(port_rates(from.port(&port.name)?, port, window_ns, has_rate))
-            })
-            .collect(),
+        ports,
+        aggregates,
     }
 }
 
@@ -81,7 +109,8 @@ fn cpu_percent(to: &[ThreadTime], from: &[ThreadTime], window_ns: u64) -> f64 {
     percent(sum(to).saturating_sub(sum(from)), window_ns)
 }
 
-fn port_rates(from: &PortReport, to: &PortReport, window_ns: u64, has_rate: bool) -> PortRates {
+/// What a port counted between two looks.
+fn counted(from: &PortReport, to: &PortReport) -> PortEvidence {
     let counters: BTreeMap<String, u64> = to
         .counters
         .iter()
@@ -91,15 +120,21 @@ fn port_rates(from: &PortReport, to: &PortReport, window_ns: u64, has_rate: bool
             (name.clone(), value.checked_sub(before).unwrap_or(*value))
         })
         .collect();
-    let port = PortEvidence { name: to.name.clone(), counters, ..PortEvidence::default() };
-    let evidence = AdapterEvidence { window_ns, ports: vec![port], ..AdapterEvidence::default() };
+    PortEvidence { name: to.name.clone(), counters, ..PortEvidence::default() }
+}
+
+/// The rates of these ports together; link shares are their means.
+fn port_rates(name: &str, ports: &[PortEvidence], window_ns: u64, has_rate: bool) -> PortRates {
+    let links = ports.len().max(1) as f64;
+    let ports = ports.to_vec();
+    let evidence = AdapterEvidence { window_ns, ports, ..AdapterEvidence::default() };
     let per_second = |count: u64| count as f64 * 1e9 / window_ns as f64;
     let frames = |way: &str| {
         let kinds = ["Ucast", "Multicast", "Broadcast"];
         let frames = kinds.map(|kind| evidence.total(&format!("ifHC{way}{kind}Pkts")));
         per_second(frames.into_iter().fold(0, u64::saturating_add))
     };
-    let link = |name: &str| has_rate.then(|| percent(evidence.total(name), window_ns));
+    let link = |name: &str| has_rate.then(|| percent(evidence.total(name), window_ns) / links);
     PortRates {
         out_bits_per_second: per_second(evidence.total("ifHCOutOctets")) * 8.0,
         in_bits_per_second: per_second(evidence.total("ifHCInOctets")) * 8.0,
@@ -110,9 +145,15 @@ fn port_rates(from: &PortReport, to: &PortReport, window_ns: u64, has_rate: bool
         segments_per_superframe: evidence.segments_per_superframe(),
         merges_per_superframe: evidence.merges_per_superframe(),
         drops_per_second: per_second(evidence.drops().values().sum()),
-        port: to.name.clone(),
+        port: name.to_owned(),
+        aggregate: None,
+        out_share_percent: None,
+        in_share_percent: None,
     }
 }
+
+/// Heads and widths of the columns behind these where there is an aggregate.
+const SHARES: [(&str, usize); 2] = [("out of", 7), ("in of", 7)];
 
 /// Heads and widths: fixed, so that lines that are appended one by one make columns.
 const COLUMNS: [(&str, usize); 10] = [
@@ -131,6 +172,7 @@ const COLUMNS: [(&str, usize); 10] = [
 /// What the heads mean.
 pub const LEGEND: &str = "\
 cut, merged     frames from a superframe sent, to a superframe received
+out of, in of   the port's part of what its aggregate sent and received
 driver, device  CPU time of all their threads, in per cent of one CPU";
 
 /// The lab, with the busy shares of its buses.
@@ -143,16 +185,31 @@ pub fn title(report: &AdapterReport, rates: &Rates) -> String {
 }
 
 /// The line of heads.
-pub fn heads() -> String {
-    line(COLUMNS.map(|(head, _)| head.to_owned()))
+pub fn heads(rates: &Rates) -> String {
+    let shares = has_shares(rates).then(|| SHARES.map(|(head, _)| head.to_owned()));
+    line(COLUMNS.map(|(head, _)| head.to_owned()), shares)
 }
 
-/// A line for each port.
+/// A line for each aggregate with a line for each of its ports below, then one for each other port.
 pub fn lines(rates: &Rates) -> String {
-    rates.ports.iter().map(port_line).collect()
+    let mut text = String::new();
+    let shares = has_shares(rates);
+    for aggregate in &rates.aggregates {
+        text += &port_line(aggregate, "", shares);
+        let members =
+            rates.ports.iter().filter(|port| port.aggregate.as_ref() == Some(&aggregate.port));
+        members.for_each(|port| text += &port_line(port, " ", shares));
+    }
+    let others = rates.ports.iter().filter(|port| port.aggregate.is_none());
+    others.for_each(|port| text += &port_line(port, "", shares));
+    text
 }
 
-fn port_line(port: &PortRates) -> String {
+fn has_shares(rates: &Rates) -> bool {
+    !rates.aggregates.is_empty()
+}
+
+fn port_line(port: &PortRates, indent: &str, shares: bool) -> String {
     let bits = |rate: f64| {
         let scale = Scale::of(Unit::BitsPerSecond, rate);
         format!("{} {}", significant(rate / scale.divisor, 3), scale.unit)
@@ -160,8 +217,9 @@ fn port_line(port: &PortRates) -> String {
     let share =
         |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{share:.1} %"));
     let mean = |mean: Option<f64>| mean.map_or(ABSENT.to_owned(), |mean| significant(mean, 3));
-    line([
-        port.port.clone(),
+    let shares = shares.then(|| [share(port.out_share_percent), share(port.in_share_percent)]);
+    let fields = [
+        format!("{indent}{}", port.port),
         bits(port.out_bits_per_second),
         grouped(port.out_frames_per_second),
         share(port.out_link_percent),
@@ -171,12 +229,15 @@ fn port_line(port: &PortRates) -> String {
         mean(port.segments_per_superframe),
         mean(port.merges_per_superframe),
         grouped(port.drops_per_second),
-    ])
+    ];
+    line(fields, shares)
 }
 
 /// The first column to the left, figures to the right.
-fn line(fields: [String; COLUMNS.len()]) -> String {
-    let padded = fields.iter().zip(COLUMNS).enumerate().map(|(index, (field, (_, width)))| {
+fn line(fields: [String; COLUMNS.len()], shares: Option<[String; SHARES.len()]>) -> String {
+    let columns = COLUMNS.into_iter().chain(SHARES);
+    let fields = fields.into_iter().chain(shares.into_iter().flatten());
+    let padded = fields.zip(columns).enumerate().map(|(index, (field, (_, width)))| {
         if index == 0 { format!("{field:<width$}") } else { format!(" {field:>width$}") }
     });
     format!("{}\n", padded.collect::<String>().trim_end())
@@ -184,6 +245,7 @@ fn line(fields: [String; COLUMNS.len()]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use linkrate_terms::aggregate::{AggregateReport, MemberReport};
     use linkrate_terms::{BitRate, model};
 
     use super::*;
@@ -238,9 +300,53 @@ mod tests {
         assert_eq!((rates.driver_cpu_percent, rates.device_cpu_percent), (30.0, 50.0));
         let title = title(&report(7, 1), &rates);
         assert_eq!(title, "lab lab, gigabit, driver 30 %, device 50 %, bus of adapter 0 25.0 %\n");
-        let text = format!("{}{}", heads(), lines(&rates));
+        let text = format!("{}{}", heads(&rates), lines(&rates));
         let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
         assert_eq!(widths[0], widths[1], "{text}");
+    }
+
+    #[test]
+    fn an_aggregate_has_a_line_with_its_ports_below() {
+        let two = |at_ns, scale| {
+            let mut report = report(at_ns, scale);
+            let mut second = report.ports[0].clone();
+            second.name = "eth1".to_owned();
+            second.counters.insert("ifHCOutOctets".to_owned(), 375_000_000 * scale);
+            let single = PortReport { name: "eth9".to_owned(), ..second.clone() };
+            report.ports.extend([second, single]);
+            let member = |port: &str| MemberReport {
+                port: port.to_owned(),
+                link_up: true,
+                collecting: true,
+                distributing: true,
+                lacp: None,
+                bfd: None,
+                failover: None,
+            };
+            report.aggregates = vec![AggregateReport {
+                name: "agg0".to_owned(),
+                address: String::new(),
+                knobs: Default::default(),
+                quiet_ms: None,
+                members: ["eth0", "eth1"].map(member).to_vec(),
+                counters: BTreeMap::new(),
+            }];
+            report
+        };
+        let rates = rates(&two(7, 1), &two(1_000_000_007, 2));
+        insta::assert_snapshot!(format!("{}{}", heads(&rates), lines(&rates)), @r"
+        port          out   frames/s    link         in   frames/s    link    cut  merged  drops/s  out of   in of
+        agg0    4.00 Gb/s    162,000  99.0 %      0 b/s          0   0.0 %   22.0       –       10       –       –
+         eth0   1.00 Gb/s     81,000  99.0 %      0 b/s          0   0.0 %   22.0       –        5  25.0 %       –
+         eth1   3.00 Gb/s     81,000  99.0 %      0 b/s          0   0.0 %   22.0       –        5  75.0 %       –
+        eth9    3.00 Gb/s     81,000  99.0 %      0 b/s          0   0.0 %   22.0       –        5       –       –
+        ");
+        assert_eq!(rates.aggregates[0].out_bits_per_second, 4e9);
+        assert_eq!(rates.ports[1].out_share_percent, Some(75.0));
+        assert_eq!(
+            (rates.ports[2].aggregate.as_deref(), rates.ports[0].in_share_percent),
+            (None, None)
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::effect_figures::{published_at, step};
 use crate::number::{self, ABSENT};
-use crate::words;
+use crate::{predicted, words};
 
 /// A table: names of columns and rows of fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -259,9 +259,14 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     }
     let row = |one: &linkrate_study::results::PublishedResult| {
         let [published, measured, ends] = words::beside(one);
-        let fields =
-            [words::measure(one.measure).to_owned(), published_at(one), published, measured, ends];
-        TableRow { id: String::new(), fields: fields.map(Field::of).into() }
+        let names = [words::measure(one.measure).to_owned(), published_at(one)].map(Field::of);
+        let of_limits = predicted::of_limits(one).unwrap_or_default();
+        let figures = [published, measured, ends].into_iter().zip(of_limits);
+        let figures = figures.map(|(text, share)| match share.as_str() {
+            "" | ABSENT => Field::of(text),
+            _ => Field { text, small: format!("{share} of its limit") },
+        });
+        TableRow { id: String::new(), fields: names.into_iter().chain(figures).collect() }
     };
     Some(Table {
         title: "Published beside measured".to_owned(),
@@ -277,6 +282,30 @@ pub fn published(results: &StudyResults) -> Option<Table> {
             "{}, not the figures. Intervals are those of this measurement.",
             words::capitalised(words::OF_ANOTHER_MACHINE)
         ),
+    })
+}
+
+/// How balancing spreads the flows over the ports of an aggregate, beside the measured shares.
+pub fn predicted(results: &StudyResults) -> Option<Table> {
+    let row = |(cell, one): (&CellResult, &linkrate_study::results::Predicted)| {
+        let fields = [names::cell(&cell.levels)].into_iter().chain(predicted::fields(one));
+        TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
+    };
+    let rows: Vec<TableRow> = predicted::all(results).map(row).collect();
+    let titles = predicted::TITLES.map(|title| match title {
+        "chosen" | "predicted" => column(&words::capitalised(title), "step"),
+        title => column(&words::capitalised(title), "number"),
+    });
+    (!rows.is_empty()).then(|| Table {
+        title: "Ports of the aggregate".to_owned(),
+        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
+        rows,
+        note: [predicted::NOTE.to_owned()]
+            .into_iter()
+            .chain(predicted::reasons(results))
+            .map(|sentence| format!("{}.", words::capitalised(&sentence)))
+            .collect::<Vec<_>>()
+            .join(" "),
     })
 }
 

@@ -9,7 +9,7 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
     AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, MemberFigures, PortFigures,
-    PublishedKind, PublishedResult, RESULTS_FORMAT, StudyResults,
+    Predicted, PredictedPort, PublishedKind, PublishedResult, RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
@@ -149,6 +149,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             adapter: None,
             links: Vec::new(),
             unsteady_flows: 0,
+            flows: Vec::new(),
         },
         profile: None,
         failure: None,
@@ -203,6 +204,7 @@ pub fn stream() -> StudyResults {
             failed: u32::from(index == 5),
             throughput: Some(relative(gigabits * 1e9, wobble, Unit::BitsPerSecond)),
             limit: None,
+            predicted: Vec::new(),
             transactions: None,
             service_demand: Some(relative(demand, wobble * 1.2, Unit::MicrosecondsPerKb)),
             cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, Unit::Percent)),
@@ -326,6 +328,7 @@ pub fn request_response() -> StudyResults {
             failed: 0,
             throughput: Some(relative(rate * 16.0, 0.012, Unit::BitsPerSecond)),
             limit: None,
+            predicted: Vec::new(),
             transactions: Some(relative(rate, 0.012, Unit::TransactionsPerSecond)),
             service_demand: Some(relative(demand, 0.019, Unit::MicrosecondsPerTransaction)),
             cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
@@ -549,6 +552,8 @@ pub fn adapter() -> StudyResults {
             high: Some(measured[2]),
         }),
         unit,
+        published_percent_of_limit: None,
+        measured_percent_of_limit: None,
     };
     let value = PublishedResult {
         at: results.cells[0].levels.clone(),
@@ -563,6 +568,18 @@ pub fn adapter() -> StudyResults {
             [0.0; 3],
             Unit::MicrosecondsPerKb,
         )
+    };
+    let rate = PublishedResult {
+        kind: PublishedKind::Value,
+        published_percent_of_limit: Some(97.8),
+        measured_percent_of_limit: Some(Interval { mean: 98.9, low: Some(98.6), high: Some(99.2) }),
+        measured: Some(Interval { mean: 744.6e6, low: Some(742.1e6), high: Some(747.1e6) }),
+        ..PublishedResult {
+            measure: Measure::Throughput,
+            unit: Unit::BitsPerSecond,
+            published: 3682e6,
+            ..value.clone()
+        }
     };
     let difference = [118.1e6, 117.2e6, 119.0e6];
     results.published = vec![
@@ -581,6 +598,32 @@ pub fn adapter() -> StudyResults {
             difference,
             Unit::BitsPerSecond,
         ),
+        rate,
+    ];
+    let port = |flows, share, measured| PredictedPort {
+        flows: Some(flows),
+        share_percent: Some(share),
+        measured_percent: Some(measured),
+    };
+    let none = PredictedPort { flows: None, share_percent: None, measured_percent: Some(50.0) };
+    results.cells[0].predicted = vec![
+        Predicted {
+            direction: OneWay::Transmit,
+            balance: "port".to_owned(),
+            ports: vec![port(5.4, 61.0, 58.5), port(2.6, 39.0, 41.5)],
+            limit: Some(Quantity {
+                interval: Interval { mean: 376.6e6, low: None, high: None },
+                unit: Unit::BitsPerSecond,
+            }),
+            unpredictable: None,
+        },
+        Predicted {
+            direction: OneWay::Receive,
+            balance: "round-robin".to_owned(),
+            ports: vec![none.clone(), none],
+            limit: None,
+            unpredictable: Some("each frame takes the next port".to_owned()),
+        },
     ];
     StudyResults {
         adapter: "gigabit".to_owned(),

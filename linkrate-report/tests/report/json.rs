@@ -59,9 +59,21 @@ fn adapters_and_published_figures_have_their_shape() {
             "from": "none", "to": "tso", "kind": "effect", "combinations": 3,
             "published": 0.53,
             "measured": {"mean": 0.167, "low": 0.162, "high": 0.172}, "unit": "ratio",
+            "published_percent_of_limit": null, "measured_percent_of_limit": null,
         })
     );
     assert!(value["published"][1]["measured"].is_null());
+    let of_limit = &value["published"][3];
+    assert_eq!(of_limit["published_percent_of_limit"], 97.8);
+    assert_eq!(of_limit["measured_percent_of_limit"]["mean"], 98.9);
+    let predicted = &value["cells"][0]["predicted"];
+    assert_eq!(
+        (&predicted[0]["direction"], &predicted[0]["balance"]),
+        (&json!("transmit"), &json!("port"))
+    );
+    assert_eq!(predicted[0]["ports"][0]["share_percent"], 61.0);
+    assert_eq!(predicted[1]["unpredictable"], "each frame takes the next port");
+    assert!(cell["predicted"].is_null(), "without an aggregate");
     assert!(parsed(&document(&fixture::stream()))["cells"][0]["evidence"]["adapter"].is_null());
 }
 

@@ -30,14 +30,22 @@ pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Op
     }
 }
 
-fn of_model(spec: &RunSpec, model: &Model, testbed: &TestbedSpec) -> Option<f64> {
+/// Payload in bit/s that one port of a virtual adapter can carry at most in one direction. `None` on
+/// other adapters, and where [`of_cell`] has no limit.
+pub fn of_port(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
+    let Adapter::Model(model) = &testbed.adapter else { return None };
     let rates = model.clone().scaled(testbed.scale);
     let knobs = &spec.interface;
     let port = knobs.port.over(&model.defaults, knobs.rx_checksum);
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU.min(model.max_mtu));
     let link = Link { line_rate: rates.rate?, framing: Framing::of(model, &port) };
+    Some(link.limit(&traffic(spec, mtu)?).ok()?.payload_rate().0)
+}
+
+fn of_model(spec: &RunSpec, model: &Model, testbed: &TestbedSpec) -> Option<f64> {
+    let rates = model.clone().scaled(testbed.scale);
     let ports = spec.ports.unwrap_or(1);
-    let payload = link.limit(&traffic(spec, mtu)?).ok()?.payload_rate().0;
+    let payload = of_port(spec, testbed)?;
     // each client of an aggregate has a link of its own
     let links = if testbed.aggregate > 0 { ports.min(spec.clients) } else { ports };
     let links = payload * f64::from(links) * ways(spec);
@@ -149,7 +157,9 @@ mod tests {
             let mut spec = fixture::run(0, 0, Some(0), fixture::stream(1e6, 50.0)).spec;
             spec.interface.mtu = Some(9000);
             spec.ports = Some(1);
-            of_model(&spec, &model, &TestbedSpec::default()).unwrap()
+            let adapter = Adapter::Model(Box::new(model.clone()));
+            let testbed = TestbedSpec { adapter, ..TestbedSpec::default() };
+            of_model(&spec, &model, &testbed).unwrap()
         };
         let expected = |link: Link| link.limit(&Traffic::tcp(9000)).unwrap().payload_rate().0;
         assert_eq!(run(OC3C, LinkKind::Atm), expected(Link::classical_ip(OC3C)));

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linkrate_terms::TestbedSpec;
+
+use crate::analysis::limit;
 use crate::analysis::measures::RunsByCell;
 use crate::published::{Published, PublishedFigure};
 use crate::quantity::{Interval, Measure, Unit};
@@ -62,6 +65,10 @@ fn one(
             (PublishedKind::Difference, *difference, measured, unit)
         }
     };
+    let limits = match (&published.figure, measure, &cells[..]) {
+        (PublishedFigure::Value(_), Measure::Throughput, [cell, ..]) => limits(study, *cell, runs),
+        _ => None,
+    };
     let step = published.step();
     let combinations = if step.is_some() { published.pairs(&levels).len() } else { cells.len() };
     PublishedResult {
@@ -75,7 +82,24 @@ fn one(
         published: figure,
         measured,
         unit,
+        published_percent_of_limit: limits.map(|(at_full_rate, _)| figure * 100.0 / at_full_rate),
+        measured_percent_of_limit: limits.zip(measured).map(|((_, limit), measured)| {
+            let percent = |rate: f64| rate * 100.0 / limit;
+            Interval {
+                mean: percent(measured.mean),
+                low: measured.low.map(percent),
+                high: measured.high.map(percent),
+            }
+        }),
     }
+}
+
+/// The limits of a cell in bit/s: at the full rate of its links, and at the rate of the testbed.
+fn limits(study: &Study, cell: usize, runs: &RunsByCell<'_>) -> Option<(f64, f64)> {
+    let spec = &study.cells.get(cell)?.spec;
+    let of = |testbed: &TestbedSpec| limit::of_cell(spec, testbed, runs.cell(cell));
+    let at_full_rate = TestbedSpec { scale: 1.0, ..study.testbed.clone() };
+    Some((of(&at_full_rate)?, of(&study.testbed)?))
 }
 
 /// The ratio over all pairs of cells together: the geometric mean of a block's cells before and

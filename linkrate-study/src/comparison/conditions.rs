@@ -411,6 +411,9 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         clients_per_port,
         // the number of ports in use is a knob of each cell
         aggregate: _,
+        switches,
+        spread_clients,
+        router,
         scale,
         queues: _,
         sut_cpus: _,
@@ -421,6 +424,9 @@ fn testbed(testbed: &TestbedSpec) -> Values {
     values.insert("adapter".to_owned(), adapter.name().to_owned());
     values.insert("clients-per-port".to_owned(), clients_per_port.to_string());
     values.insert("scale".to_owned(), scale.to_string());
+    values.insert("switches".to_owned(), switches.to_string());
+    values.insert("spread-clients".to_owned(), spread_clients.to_string());
+    values.insert("router".to_owned(), router.to_string());
     if let Adapter::Model(model) = adapter {
         // author and source of the model change nothing on the wire
         let Model {

@@ -11,8 +11,19 @@ use crate::keys::MAX_CLIENTS;
 use crate::study::check::MOST_PORTS;
 
 /// Keys that choose the testbed's ground.
-const OF_AN_ADAPTER: [&str; 8] =
-    ["adapter", "interface", "clients", "agent", "ports", "clients-per-port", "aggregate", "scale"];
+const OF_AN_ADAPTER: [&str; 11] = [
+    "adapter",
+    "interface",
+    "clients",
+    "agent",
+    "ports",
+    "clients-per-port",
+    "aggregate",
+    "switches",
+    "spread-clients",
+    "router",
+    "scale",
+];
 
 /// What [`TestbedSpec::scale`] may be.
 pub const SCALES: std::ops::RangeInclusive<f64> = 0.001..=1.0;
@@ -89,6 +100,7 @@ fn adapter_and_clients(
     }
     let on_model = matches!(testbed.adapter, Adapter::Model(_));
     aggregate(reader, table, known, testbed);
+    fabric(reader, table, testbed);
     for (key, of_model, high) in [
         ("clients", false, MAX_CLIENTS),
         ("ports", true, MOST_PORTS),
@@ -144,6 +156,44 @@ fn aggregate(
         testbed.aggregate = u32::try_from(number).unwrap_or(MOST_PORTS);
         testbed.clients = testbed.aggregate;
         testbed.ports = testbed.aggregate;
+    }
+}
+
+/// What is between the ports of an aggregate and its clients.
+fn fabric(reader: &mut Reader<'_>, table: &mut Table<'_>, testbed: &mut TestbedSpec) {
+    let mut of_an_aggregate = |reader: &mut Reader<'_>, name: &'static str| {
+        let entry = table.take(name)?;
+        if testbed.aggregate > 0 {
+            return Some(entry);
+        }
+        let message = format!("{name} is of the fabric of an aggregate");
+        let hint = "set aggregate, the number of ports that act as one, or leave it out".to_owned();
+        reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+        None
+    };
+    let switches = of_an_aggregate(reader, "switches");
+    let spread = of_an_aggregate(reader, "spread-clients");
+    let router = of_an_aggregate(reader, "router");
+    if let Some(number) = switches.and_then(|entry| reader.number(&entry, 1, 2)) {
+        testbed.switches = u32::try_from(number).unwrap_or(1);
+    }
+    if let Some(entry) = spread
+        && let Some(spread) = reader.switch(&entry)
+    {
+        testbed.spread_clients = spread;
+        if spread && testbed.switches < 2 {
+            let message = "clients are spread over two switches".to_owned();
+            reader.refuse(&entry, message, "set switches = 2, or leave it out");
+        }
+    }
+    if let Some(entry) = router
+        && let Some(router) = reader.switch(&entry)
+    {
+        testbed.router = router;
+        if router && testbed.switches > 1 {
+            let message = "a router and two switches".to_owned();
+            reader.refuse(&entry, message, "set one of router and switches = 2");
+        }
     }
 }
 

@@ -172,6 +172,11 @@ impl CheckPlan for TestbedSpec {
             "aggregate of {} ports, expected at most {MAX_CLIENTS}",
             self.aggregate
         );
+        ensure!((1..=2).contains(&self.switches), "{} switches, expected 1 or 2", self.switches);
+        ensure!(
+            !self.router || self.switches == 1,
+            "two switches and a router, expected one of both"
+        );
         ensure!(SCALES.contains(&self.scale), "scale {}, expected 0.001 to 1", self.scale);
         match &self.adapter {
             Adapter::Veth => {}

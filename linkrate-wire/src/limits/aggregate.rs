@@ -11,6 +11,7 @@
 //! which take each entry of the table with the same probability, both figures have a distribution.
 
 mod random;
+mod sharing;
 
 pub use random::{Distribution, Random, SAMPLED_FLOWS};
 
@@ -85,6 +86,9 @@ pub struct Flow {
     pub destination: SocketAddr,
     /// The Ethernet address that the frames go to: the receiver's, or the router's.
     pub mac: Option<MacAddress>,
+    /// The Ethernet address that they come from. A host has one alone, so that it does not tell flows
+    /// apart; to a switch it does.
+    pub source_mac: Option<MacAddress>,
 }
 
 /// The ports of flows that are named.
@@ -152,7 +156,8 @@ impl Aggregate {
         };
         let ends = (flow.source, flow.destination);
         let frame = IpEnds::new(ends.0.ip(), ends.1.ip()).and_then(|ip| {
-            let route = Route { source: MacAddress::UNKNOWN, destination, ip, hops: 64, class: 0 };
+            let source = flow.source_mac.unwrap_or(MacAddress::UNKNOWN);
+            let route = Route { source, destination, ip, hops: 64, class: 0 };
             // UDP and TCP have their ports at the same place
             route.udp(ends.0.port(), ends.1.port(), &[])
         });
@@ -211,7 +216,12 @@ mod tests {
     fn flow(number: u8, mac: Option<u8>) -> Flow {
         let end = |last: u8, port: u16| SocketAddr::from(([10, 0, 0, last], port));
         let mac = mac.map(|last| MacAddress([2, 0, 0, 0, 0, last]));
-        Flow { source: end(1, 40_000 + u16::from(number)), destination: end(2, 5201), mac }
+        Flow {
+            source: end(1, 40_000 + u16::from(number)),
+            destination: end(2, 5201),
+            mac,
+            source_mac: None,
+        }
     }
 
     fn aggregate(balance: Balance) -> Aggregate {
@@ -231,6 +241,21 @@ mod tests {
         assert_eq!(named.slowest(), 0.125);
         let named = aggregate(Balance::Port).named(&routed).expect("eight flows");
         assert_eq!(named.busy(), 4);
+    }
+
+    /// To a switch, frames of eight clients to one host differ by their source alone.
+    #[test]
+    fn a_switch_tells_flows_apart_by_their_source() {
+        let from = |client: u8| Flow {
+            source_mac: Some(MacAddress([2, 0, 0, 0, 0, client])),
+            ..flow(client, Some(1))
+        };
+        let flows: Vec<Flow> = (2..10).map(from).collect();
+        let named = aggregate(Balance::Mac).named(&flows).expect("eight flows");
+        assert_eq!(named.per_port, [2; 4]);
+        let behind_a_router: Vec<Flow> = (2..10).map(|_| from(9)).collect();
+        let named = aggregate(Balance::Mac).named(&behind_a_router).expect("eight flows");
+        assert_eq!(named.per_port, [8, 0, 0, 0]);
     }
 
     #[test]

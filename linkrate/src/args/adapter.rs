@@ -29,7 +29,10 @@ pub enum AdapterCommand {
         common: Common,
     },
     /// Show the ports of aggregates: which carry traffic, and why; LACP and its partner
+    #[command(args_conflicts_with_subcommands = true)]
     Aggregate {
+        #[command(subcommand)]
+        command: Option<AggregateCommand>,
         /// Aggregate: agg0 [default: all aggregates of the lab]
         aggregate: Option<String>,
         #[command(flatten)]
@@ -107,6 +110,48 @@ pub enum AdapterCommand {
         /// VLANs, for example access=10 or trunk=10,20-29 native=1, or all
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = vlan)]
         vlans: Vec<Option<Setting>>,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// `linkrate adapter aggregate ...`
+#[derive(Debug, Subcommand)]
+pub enum AggregateCommand {
+    /// Make ports of one switch an aggregate, with one interface for all
+    ///
+    /// Their interfaces go, and programs on them lose their connections.
+    Create {
+        /// All ports of the system under test on one switch, for example eth0 eth1
+        #[arg(required = true)]
+        ports: Vec<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Take an aggregate apart: each of its ports is an interface again
+    ///
+    /// The interface of the aggregate goes. Each port has the clients that are its share, in a network
+    /// of its own.
+    Remove {
+        /// Aggregate: agg0
+        aggregate: String,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show aggregates and their ports, as without a command
+    Show {
+        /// Aggregate: agg0 [default: all aggregates of the lab]
+        aggregate: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Change knobs of an aggregate while traffic flows, as `adapter set` does
+    Set {
+        /// Aggregate: agg0
+        aggregate: String,
+        /// Knobs, for example mode=lacp balance=port aggregate=3
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = setting)]
+        settings: Vec<Setting>,
         #[command(flatten)]
         common: Common,
     },

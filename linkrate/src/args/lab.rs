@@ -8,6 +8,8 @@ use linkrate_lab::control::client::{ControlError, LabClient};
 use linkrate_study::adapter;
 use linkrate_terms::lab::LAB_VARIABLE;
 
+use super::fabric::FabricArgs;
+
 /// `linkrate lab ...`
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
@@ -77,6 +79,8 @@ pub struct UpArgs {
     /// Clients of an aggregate [default: one for each port]
     #[arg(long, value_name = "NUMBER", requires = "aggregate", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub clients: Option<u32>,
+    #[command(flatten)]
+    pub fabric: FabricArgs,
     /// Share of the model's rates at which links and bus run [default: 1]
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,

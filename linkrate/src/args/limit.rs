@@ -61,6 +61,15 @@ pub struct EthernetArgs {
     /// Largest IP packets in bytes [default: 1500,9000; with --snap 1492,9000]
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = mtu)]
     pub mtu: Vec<u32>,
+    #[command(flatten)]
+    pub framing: EthernetFramingArgs,
+    #[command(flatten)]
+    pub traffic: TrafficArgs,
+}
+
+/// What is around an IP packet on Ethernet.
+#[derive(Debug, Args)]
+pub struct EthernetFramingArgs {
     /// VLAN tags on each frame, which come on top of the MTU
     #[arg(
         long, value_name = "TAGS", default_value_t = 0, num_args = 0..=1,
@@ -70,8 +79,6 @@ pub struct EthernetArgs {
     /// LLC and SNAP headers (RFC 1042) instead of the type field
     #[arg(long)]
     pub snap: bool,
-    #[command(flatten)]
-    pub traffic: TrafficArgs,
 }
 
 #[derive(Debug, Args)]

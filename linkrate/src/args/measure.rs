@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::cpus::CpuArgs;
 use super::existing::ExistingArgs;
+use super::fabric::FabricArgs;
 use super::settings::Settings;
 
 /// `linkrate measure`
@@ -19,6 +20,8 @@ pub struct MeasureArgs {
     /// Share of the model's rates at which links and bus run [default: 1]
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
+    #[command(flatten)]
+    pub fabric: FabricArgs,
     #[command(flatten)]
     pub cpus: CpuArgs,
     /// Send by splice and receive with MSG_TRUNC: no copy at either end

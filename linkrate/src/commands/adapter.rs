@@ -3,7 +3,7 @@
 mod change;
 mod look;
 
-use crate::args::adapter::AdapterCommand;
+use crate::args::adapter::{AdapterCommand, AggregateCommand};
 use crate::exit::{Exit, Failure};
 
 /// Carries out an adapter command.
@@ -11,7 +11,8 @@ pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
     match command {
         AdapterCommand::Models { model, json } => look::models(model.as_deref(), json),
         AdapterCommand::Show { port, common } => look::show(port.as_deref(), &common),
-        AdapterCommand::Aggregate { aggregate, common } => {
+        AdapterCommand::Aggregate { command: Some(command), .. } => aggregate(command),
+        AdapterCommand::Aggregate { command: None, aggregate, common } => {
             look::aggregate(aggregate.as_deref(), &common)
         }
         AdapterCommand::Top(arguments) => look::top(&arguments),
@@ -22,5 +23,18 @@ pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
         AdapterCommand::Link { port, state, common } => change::link(port, state, &common),
         AdapterCommand::Faults { port, faults, common } => change::faults(port, faults, &common),
         AdapterCommand::Vlan { port, vlans, common } => change::vlan(port, vlans, &common),
+    }
+}
+
+fn aggregate(command: AggregateCommand) -> Result<Exit, Failure> {
+    match command {
+        AggregateCommand::Create { ports, common } => change::make_aggregate(ports, &common),
+        AggregateCommand::Show { aggregate, common } => {
+            look::aggregate(aggregate.as_deref(), &common)
+        }
+        AggregateCommand::Set { aggregate, settings, common } => {
+            change::set(aggregate, settings, &common)
+        }
+        AggregateCommand::Remove { aggregate, common } => change::take_apart(aggregate, &common),
     }
 }

@@ -11,7 +11,9 @@ use linkrate_wire::limits::{Cut, IpVersion, LimitError, Traffic, Transport};
 use linkrate_wire::link::atm::{OC3C, OC12C};
 use linkrate_wire::link::{Framing, Link};
 
-use crate::args::limit::{AtmArgs, EthernetArgs, LimitArgs, LinkCommand, TrafficArgs};
+use crate::args::limit::{
+    AtmArgs, EthernetArgs, EthernetFramingArgs, LimitArgs, LinkCommand, TrafficArgs,
+};
 use crate::exit::{Exit, Failure};
 use crate::output::{print, terminal_style};
 
@@ -38,10 +40,15 @@ pub fn run(arguments: &LimitArgs) -> Result<Exit, Failure> {
 }
 
 fn ethernet(arguments: &EthernetArgs) -> Result<Exit, Failure> {
-    let framing = Framing::Ethernet { vlan_tags: arguments.vlan, snap: arguments.snap };
-    let mtus = if arguments.snap { SNAP_MTUS } else { ETHERNET_MTUS };
+    let (framing, mtus) = ethernet_framing(&arguments.framing);
     let rates = or(&arguments.rate, &ETHERNET_RATES);
     show(&arguments.traffic, rates, or(&arguments.mtu, &mtus), framing)
+}
+
+/// The framing of these arguments, and its usual MTUs.
+fn ethernet_framing(arguments: &EthernetFramingArgs) -> (Framing, [u32; 2]) {
+    let framing = Framing::Ethernet { vlan_tags: arguments.vlan, snap: arguments.snap };
+    (framing, if arguments.snap { SNAP_MTUS } else { ETHERNET_MTUS })
 }
 
 fn atm(arguments: &AtmArgs) -> Result<Exit, Failure> {

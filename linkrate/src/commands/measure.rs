@@ -178,7 +178,7 @@ fn with_aggregate(arguments: &MeasureArgs, testbed: TestbedSpec) -> Result<Testb
             setup.clients
         }
     };
-    Ok(TestbedSpec { aggregate, ports: aggregate, clients, ..testbed })
+    arguments.fabric.apply(TestbedSpec { aggregate, ports: aggregate, clients, ..testbed })
 }
 
 /// The settings of the one cell.

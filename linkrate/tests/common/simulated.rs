@@ -266,6 +266,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
             adapter: on_adapter.then(|| Box::new(adapter)),
             links: Vec::new(),
             unsteady_flows: 0,
+            flows: Vec::new(),
         },
         remarks: Vec::new(),
     }

@@ -41,6 +41,8 @@ struct Group {
 /// The groups of a switch.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
+    /// The number of the switch among those of its fabric.
+    switch: u8,
     /// By number.
     groups: Vec<Option<Group>>,
     /// The group of each port and its place there, by the port's number.
@@ -49,9 +51,9 @@ pub(super) struct Groups {
     links: HashMap<usize, PortLink>,
 }
 
-/// The address of the switch in the group of that number.
-fn address(group: usize) -> MacAddress {
-    MacAddress([0x02, 0, 0xff, 0xff, group as u8, 0])
+/// The address of a switch in the group of that number.
+fn address(switch: u8, group: usize) -> MacAddress {
+    MacAddress([0x02, 0, 0xff, 0xff, group as u8, switch])
 }
 
 fn time(at_ps: u64) -> Duration {
@@ -59,6 +61,11 @@ fn time(at_ps: u64) -> Duration {
 }
 
 impl Groups {
+    /// The groups of a switch with that number in its fabric.
+    pub(super) fn of_switch(switch: u8) -> Self {
+        Self { switch, ..Self::default() }
+    }
+
     /// Makes or changes a group.
     pub(super) fn set(
         &mut self,
@@ -73,11 +80,11 @@ impl Groups {
         if self.groups.len() <= number {
             self.groups.resize_with(number + 1, || None);
         }
-        let (now, mut messages) = (time(at_ps), Vec::new());
+        let (now, mut messages, switch) = (time(at_ps), Vec::new(), self.switch);
         // ports that stay keep their places and their state
         let mut group = self.groups[number].take().unwrap_or_else(|| Group {
             ports: Vec::new(),
-            membership: Membership::new(Role::Switch, address(number), knobs.clone()),
+            membership: Membership::new(Role::Switch, address(switch, number), knobs.clone()),
             balancer: fresh_balancer(knobs.switch_balance, 0, 0),
             follows: 0,
         });
@@ -108,6 +115,16 @@ impl Groups {
         }
         group.settle(at_ps, messages, out);
         self.groups[number] = Some(group);
+    }
+
+    /// Forgets a group and everything that it agreed on.
+    pub(super) fn forget(&mut self, number: usize) {
+        if let Some(group) = self.groups.get_mut(number) {
+            *group = None;
+        }
+        for of in &mut self.of {
+            of.take_if(|(group, _)| *group == number);
+        }
     }
 
     /// The group of a port that frames to the group leave by; `None` for a single port, as each port of

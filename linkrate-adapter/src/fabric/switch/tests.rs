@@ -19,7 +19,7 @@ fn frame(to: u8, from: u8, vlan: Option<u16>) -> Burst {
 fn switch(ports: usize, rate: Option<BitRate>) -> Switch {
     let mut switch = Switch::default();
     let link = LinkSpec { law: LinkLaw::Ethernet, rate };
-    (0..ports).for_each(|number| switch.attach(number, link));
+    (0..ports).for_each(|number| switch.attach(number, link, 0));
     switch
 }
 
@@ -353,4 +353,56 @@ fn frames_of_the_protocols_pass_the_queue_before_a_port() {
     let (at_ps, _) = frames.iter().find(|(_, first)| *first == 1).expect("a packet of BFD");
     assert!(*at_ps < due_ps + 20_000_000, "{at_ps} after {due_ps}");
     assert!(frames.last().unwrap().0 > due_ps + 400_000_000, "{last_ps}");
+}
+
+#[test]
+fn a_dead_switch_is_silent_and_begins_anew() {
+    let (mut switch, mut now) = (grouped(), 1_000_000);
+    let knobs = AggregateKnobs {
+        aggregate: 2,
+        mode: linkrate_terms::knobs::AggregateMode::Lacp,
+        ..AggregateKnobs::default()
+    };
+    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
+    switch.enter(2, frame(9, 3, None), 10);
+    assert!(out_by(&mut switch, now)[4] == 1);
+    // held by it when it dies, and what comes and falls due afterwards
+    switch.enter(2, frame(9, 3, None), 20);
+    switch.set_switch_alive(0, false);
+    switch.enter(4, frame(3, 5, None), 30);
+    switch.set_link(0, Some(BitRate(1e9)), false);
+    switch.set_link(0, Some(BitRate(1e9)), true);
+    assert_eq!(switch.due_ps(&|flight| flight.first_ps()), None);
+    assert_eq!((out_by(&mut switch, now), total(&switch, "switchDropDead")), (vec![0; 5], 1));
+    now += 2_000_000_000_000;
+    switch.forward(now);
+    switch.set_switch_alive(0, true);
+    // it asks for partners again, and has forgotten station 3
+    let mut lacp = out_by(&mut switch, now);
+    assert!(lacp[0] > 0 && lacp[1] > 0, "{lacp:?}");
+    lacp.drain(..2);
+    assert_eq!(lacp, [0; 3]);
+    now += 1_000_000;
+    switch.enter(4, frame(3, 5, None), now);
+    assert_eq!(out_by(&mut switch, now)[2..], [1, 1, 0]);
+}
+
+#[test]
+fn a_group_without_ports_is_no_more() {
+    let mut switch = grouped();
+    switch.enter(1, frame(9, 1, None), 0);
+    out(&mut switch);
+    switch.set_group(
+        0,
+        GroupSpec {
+            ports: Vec::new(),
+            knobs: AggregateKnobs::default(),
+            decisions: Default::default(),
+        },
+    );
+    // both ports are ports like others, and what was learnt of the group is forgotten
+    switch.enter(2, frame(1, 3, None), 10);
+    assert_eq!(out(&mut switch), [1, 1, 0, 1, 1]);
+    switch.enter(0, frame(9, 1, None), 20);
+    assert_eq!(out(&mut switch), [0, 1, 1, 1, 1]);
 }

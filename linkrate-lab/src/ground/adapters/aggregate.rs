@@ -8,6 +8,7 @@ use std::sync::Arc;
 use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads};
 use linkrate_terms::aggregate::AggregateReport;
 use linkrate_terms::knobs::AggregateRequest;
+use linkrate_terms::topology::Gateways;
 use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Offload, topology};
 
 use super::{Adapters, Segment, address, tap};
@@ -15,7 +16,7 @@ use crate::error::LabError;
 use crate::host::Host;
 
 /// The number of the group that leads to the system under test, at its switch.
-const GROUP: usize = 0;
+pub(super) const GROUP: usize = 0;
 
 /// Makes the aggregate of a segment, without ports yet.
 pub(super) fn make(
@@ -40,6 +41,11 @@ pub(super) fn make(
 pub(super) fn addresses(segment: &topology::Segment) -> BTreeSet<(IpAddr, u16)> {
     let clients = 0..segment.clients.len();
     clients.map(|client| (segment.port_address(segment.port_of(client)).into(), 0)).collect()
+}
+
+/// An Ethernet address as people write it.
+fn written(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// The settings of a new aggregate.
@@ -83,6 +89,25 @@ impl Adapters {
         let mut aggregates =
             self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
         aggregates.try_for_each(|aggregate| Ok(aggregate.await_ports()?))
+    }
+
+    /// The Ethernet addresses of the SUT and of the far end in the frames of client `client`'s flows;
+    /// `None` unless an aggregate leads to it. Clients are counted through all segments.
+    pub(crate) fn flow_macs(&self, client: usize) -> Option<(String, String)> {
+        let mut number = client;
+        for segment in self.segments() {
+            let Some(beyond) = number.checked_sub(segment.clients.len()) else {
+                let aggregate = segment.aggregate.as_ref()?;
+                let first = segment.ports.first()?.number;
+                let far_end = match segment.topology.gateways() {
+                    Some(_) => written(Gateways::MACS[0]),
+                    None => written(address(first, 1 + number as u8)),
+                };
+                return Some((aggregate.address().to_string(), far_end));
+            };
+            number = beyond;
+        }
+        None
     }
 
     /// The state of every aggregate.

@@ -107,6 +107,15 @@ impl Segment {
         Ok(())
     }
 
+    /// Makes each port a member of all VLANs, as the ports of an aggregate and their clients are.
+    pub(super) fn undivide(&self) -> Result<(), LabError> {
+        let all = self.all_ports().flat_map(|port| port.links().collect::<Vec<_>>());
+        for link in all.filter(|link| link.vlans().is_some()) {
+            link.set_vlans(Vlans::All)?;
+        }
+        Ok(())
+    }
+
     /// Every port, those of the system under test first.
     pub(super) fn all_ports(&self) -> impl Iterator<Item = &Port> {
         self.ports.iter().map(|port| &port.port).chain(&self.clients)
@@ -117,7 +126,7 @@ impl Segment {
     pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
         let set = |port: &Port| port.links().for_each(|link| link.set_rate(rate));
         match self.topology.fabric {
-            Fabric::Switch => set(port),
+            Fabric::Switch | Fabric::Switches | Fabric::Router(_) => set(port),
             Fabric::Cable => self.all_ports().for_each(set),
         }
     }

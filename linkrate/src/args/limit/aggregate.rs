@@ -7,7 +7,7 @@ use clap::Args;
 use linkrate_terms::{Balance, BitRate};
 use linkrate_wire::limits::aggregate::Flow;
 
-use super::{TrafficArgs, ethernet_rate, mtu};
+use super::{EthernetFramingArgs, TrafficArgs, ethernet_rate, mtu};
 
 pub const EXAMPLES: &str = "Examples:
   linkrate limit aggregate                         2, 4 and 8 ports, 8 flows
@@ -51,15 +51,8 @@ pub struct AggregateArgs {
     /// Largest IP packet in bytes [default: 1500; with --snap 1492]
     #[arg(long, value_name = "BYTES", value_parser = mtu)]
     pub mtu: Option<u32>,
-    /// VLAN tags on each frame, which come on top of the MTU
-    #[arg(
-        long, value_name = "TAGS", default_value_t = 0, num_args = 0..=1,
-        default_missing_value = "1", value_parser = clap::value_parser!(u8).range(0..=2)
-    )]
-    pub vlan: u8,
-    /// LLC and SNAP headers (RFC 1042) instead of the type field
-    #[arg(long)]
-    pub snap: bool,
+    #[command(flatten)]
+    pub framing: EthernetFramingArgs,
     /// Seed of the samples that the slowest flow comes from
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
@@ -91,6 +84,7 @@ fn flow(given: &str) -> Result<Flow, String> {
         source: end("source", source, source_port)?,
         destination: end("destination", destination, destination_port)?,
         mac: mac.map(|mac| mac.parse().map_err(told)).transpose()?,
+        source_mac: None,
     })
 }
 

@@ -142,6 +142,38 @@ pub fn remove(port: String, common: &Common) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+/// `adapter aggregate create`
+pub fn make_aggregate(ports: Vec<String>, common: &Common) -> Result<Exit, Failure> {
+    let said = ports.join(", ");
+    let made = interfaces(Request::MakeAggregate { ports }, common)?;
+    if common.json {
+        print(&done_document("created", json!({ "aggregate": made.join(", ") })))?;
+    } else {
+        print(&format!("created {} of {said}\n", made.join(", ")))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// `adapter aggregate remove`
+pub fn take_apart(aggregate: String, common: &Common) -> Result<Exit, Failure> {
+    let ports = interfaces(Request::TakeApart { aggregate: aggregate.clone() }, common)?;
+    if common.json {
+        print(&done_document("removed", json!({ "aggregate": aggregate, "ports": ports })))?;
+    } else {
+        print(&format!("removed {aggregate}; its ports are {}\n", ports.join(", ")))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// The interfaces that there are after a request.
+fn interfaces(request: Request, common: &Common) -> Result<Vec<String>, Failure> {
+    let lab = common.which.find()?;
+    match lab.ask(request)? {
+        Reply::Added { ports, .. } => Ok(ports),
+        _ => Err(lab.unexpected().into()),
+    }
+}
+
 /// `adapter capture`
 pub fn capture(arguments: CaptureArgs) -> Result<Exit, Failure> {
     let CaptureArgs { port, file, seconds, common, .. } = arguments;

@@ -130,10 +130,10 @@ pub fn top(arguments: &TopArgs) -> Result<Exit, Failure> {
         let text = if arguments.common.json {
             tables::done_document("rates", &rates)
         } else if redraws {
-            let (title, heads) = (top::title(&now, &rates), top::heads());
+            let (title, heads) = (top::title(&now, &rates), top::heads(&rates));
             format!("{REDRAW}{title}\n{heads}{}\n{}\n", top::lines(&rates), top::LEGEND)
         } else if looks == 0 {
-            format!("{}{}", top::heads(), top::lines(&rates))
+            format!("{}{}", top::heads(&rates), top::lines(&rates))
         } else {
             top::lines(&rates)
         };

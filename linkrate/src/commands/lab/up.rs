@@ -88,6 +88,7 @@ fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
         );
         return Err(Failure::new(Exit::Usage, message));
     }
+    let spec = arguments.fabric.apply(spec)?;
     Ok(TestbedSpec {
         clients,
         ports,

@@ -3,17 +3,16 @@
 use linkrate_report::limit::{AggregateCase, aggregate_document, aggregate_text};
 use linkrate_wire::limits::Cut;
 use linkrate_wire::limits::aggregate::{Aggregate, AggregateError};
-use linkrate_wire::link::{Framing, Link};
+use linkrate_wire::link::Link;
 
-use super::{ETHERNET_MTUS, SNAP_MTUS, refused, traffic};
+use super::{ethernet_framing, refused, traffic};
 use crate::args::limit::aggregate::AggregateArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{print, terminal_style};
 
 /// Prints every combination of balancing, ports and flows.
 pub fn run(arguments: &AggregateArgs) -> Result<Exit, Failure> {
-    let framing = Framing::Ethernet { vlan_tags: arguments.vlan, snap: arguments.snap };
-    let mtus = if arguments.snap { SNAP_MTUS } else { ETHERNET_MTUS };
+    let (framing, mtus) = ethernet_framing(&arguments.framing);
     let cut = match arguments.traffic.message[..] {
         [] => Cut::Full,
         [size] => Cut::Message(size),

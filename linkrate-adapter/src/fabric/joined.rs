@@ -1,0 +1,184 @@
+//! Two switches with a link between them, or with a router on that link.
+//!
+//! The link has the rate of all ports together, so that it limits nothing. There is one link, and so no
+//! loop.
+
+use std::sync::Arc;
+
+use linkrate_terms::BitRate;
+use linkrate_terms::topology::Gateways;
+use linkrate_wire::link::LinkLaw;
+
+use super::router::Router;
+use super::vlans::Vlans;
+use super::{Fabric, Flight, GroupSpec, Switch};
+use crate::counters::SwitchCounters;
+use crate::frame::Burst;
+use crate::link::LinkSpec;
+use crate::segment::earlier;
+
+/// The port of both switches that leads to the other one.
+const BETWEEN: usize = 0;
+
+/// A port of the fabric.
+#[derive(Debug, Clone, Copy)]
+struct Port {
+    switch: usize,
+    rate: Option<BitRate>,
+}
+
+/// Two switches, and what is between them.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    switches: [Switch; 2],
+    router: Option<Router>,
+    /// By number; a port that was removed leaves its place.
+    ports: Vec<Option<Port>>,
+    /// Whether the link between the switches is there.
+    linked: bool,
+}
+
+/// The number of a port of the fabric at its switch.
+fn at_switch(port: usize) -> usize {
+    BETWEEN + 1 + port
+}
+
+impl Joined {
+    /// Two switches with a link between them.
+    pub(crate) fn by_a_link() -> Self {
+        let switches = [Switch::numbered(0), Switch::numbered(1)];
+        Self { switches, router: None, ports: Vec::new(), linked: false }
+    }
+
+    /// Two switches with a router on the link between them.
+    pub(crate) fn by_a_router(gateways: Gateways) -> Self {
+        Self { router: Some(Router::new(gateways)), ..Self::by_a_link() }
+    }
+
+    fn port(&self, number: usize) -> Option<Port> {
+        self.ports.get(number).copied().flatten()
+    }
+
+    /// Gives the link between the switches the rate of all ports together.
+    fn set_rate_between(&mut self, law: Option<LinkLaw>) {
+        let rates = self.ports.iter().flatten().map(|port| port.rate.map(|rate| rate.0));
+        let rate = rates.sum::<Option<f64>>().filter(|rate| *rate > 0.0).map(BitRate);
+        for switch in &mut self.switches {
+            match law.filter(|_| !self.linked) {
+                Some(law) => switch.attach(BETWEEN, LinkSpec { law, rate }, 0),
+                None => switch.set_link(BETWEEN, rate, true),
+            }
+        }
+        self.linked |= law.is_some();
+    }
+
+    /// Carries the frames that leave a switch for the other one by `now_ps`.
+    fn carry(&mut self, from: usize, now_ps: u64) -> bool {
+        let mut any = false;
+        let mut out = Vec::new();
+        while let Some((at_ps, burst)) =
+            self.switches[from].to(BETWEEN).and_then(|flight| flight.arrived(now_ps))
+        {
+            any = true;
+            let Some(router) = &mut self.router else {
+                self.switches[1 - from].enter(BETWEEN, burst, at_ps);
+                continue;
+            };
+            burst.each().for_each(|frame| router.take(from, frame, at_ps, &mut out));
+            for (to, frame) in out.drain(..) {
+                self.switches[to].enter(BETWEEN, frame.into(), at_ps);
+            }
+        }
+        any
+    }
+}
+
+impl Fabric for Joined {
+    fn attach(&mut self, number: usize, link: LinkSpec, switch: usize) {
+        let switch = switch.min(1);
+        if self.ports.len() <= number {
+            self.ports.resize(number + 1, None);
+        }
+        self.ports[number] = Some(Port { switch, rate: link.rate });
+        self.switches[switch].attach(at_switch(number), link, 0);
+        self.set_rate_between(Some(link.law));
+    }
+
+    fn detach(&mut self, number: usize) {
+        if let Some(port) = self.ports.get_mut(number).and_then(Option::take) {
+            self.switches[port.switch].detach(at_switch(number));
+            self.set_rate_between(None);
+        }
+    }
+
+    fn set_link(&mut self, number: usize, rate: Option<BitRate>, up: bool) {
+        let Some(Some(port)) = self.ports.get_mut(number) else { return };
+        port.rate = rate;
+        self.switches[port.switch].set_link(at_switch(number), rate, up);
+        self.set_rate_between(None);
+    }
+
+    /// Each switch has the part of the group that is on it: it is a partner of its own.
+    fn set_group(&mut self, number: usize, GroupSpec { ports, knobs, decisions }: GroupSpec) {
+        for switch in 0..self.switches.len() {
+            let here = |port: &usize| self.port(*port).is_some_and(|port| port.switch == switch);
+            let used =
+                ports.iter().take(knobs.aggregate as usize).filter(|port| here(port)).count();
+            let ports: Vec<usize> =
+                ports.iter().filter(|port| here(port)).map(|port| at_switch(*port)).collect();
+            // a switch without a port of it forgets the group
+            let aggregate = u32::try_from(used).unwrap_or(u32::MAX);
+            let knobs = linkrate_terms::AggregateKnobs { aggregate, ..knobs.clone() };
+            let decisions = decisions.clone();
+            self.switches[switch].set_group(number, GroupSpec { ports, knobs, decisions });
+        }
+    }
+
+    fn set_vlans(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
+        if let Some(port) = self.port(number) {
+            self.switches[port.switch].set_vlans(at_switch(number), vlans, counters);
+        }
+    }
+
+    fn set_switch_alive(&mut self, switch: usize, alive: bool) {
+        if let Some(switch) = self.switches.get_mut(switch) {
+            switch.set_switch_alive(0, alive);
+        }
+    }
+
+    fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
+        if let Some(port) = self.port(from) {
+            self.switches[port.switch].enter(at_switch(from), burst, at_ps);
+        }
+    }
+
+    fn forward(&mut self, now_ps: u64) -> bool {
+        let mut any = false;
+        loop {
+            let mut moved = false;
+            for from in 0..self.switches.len() {
+                moved |= self.switches[from].forward(now_ps);
+                moved |= self.carry(from, now_ps);
+            }
+            if !moved {
+                return any;
+            }
+            any = true;
+        }
+    }
+
+    fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+        let of =
+            |switch: &Switch| earlier(switch.due_ps(when), switch.outwards(BETWEEN).and_then(when));
+        let [one, other] = &self.switches;
+        earlier(of(one), of(other))
+    }
+
+    fn to(&mut self, to: usize) -> Option<&mut Flight> {
+        let switch = self.port(to)?.switch;
+        self.switches[switch].to(at_switch(to))
+    }
+}
+
+#[cfg(test)]
+mod tests;

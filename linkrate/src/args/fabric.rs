@@ -1,0 +1,34 @@
+//! What is between the ports of an aggregate and its clients.
+
+use clap::Args;
+use linkrate_terms::TestbedSpec;
+
+use crate::exit::{Exit, Failure};
+
+/// The fabric of an aggregate.
+#[derive(Debug, Args)]
+pub struct FabricArgs {
+    /// Switches before an aggregate: with 2, ports eth0, eth2, ... are on the first, and eth1, eth3,
+    /// ... and the clients on the second; a link joins the switches
+    #[arg(long, value_name = "NUMBER", requires = "aggregate", value_parser = clap::value_parser!(u32).range(1..=2))]
+    pub switches: Option<u32>,
+    /// Put clients on both switches in turn
+    #[arg(long, requires = "switches")]
+    pub spread_clients: bool,
+    /// Put the clients of an aggregate behind a router, in a network of their own
+    #[arg(long, requires = "aggregate", conflicts_with = "switches")]
+    pub router: bool,
+}
+
+impl FabricArgs {
+    /// The testbed with this fabric.
+    pub fn apply(&self, testbed: TestbedSpec) -> Result<TestbedSpec, Failure> {
+        let switches = self.switches.unwrap_or(1);
+        if self.spread_clients && switches < 2 {
+            let message = "--spread-clients: one switch, expected --switches 2";
+            return Err(Failure::new(Exit::Usage, message.to_owned()));
+        }
+        let (spread_clients, router) = (self.spread_clients, self.router);
+        Ok(TestbedSpec { switches, spread_clients, router, ..testbed })
+    }
+}
