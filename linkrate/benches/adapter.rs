@@ -4,10 +4,10 @@
 //! Run by `cargo xtask bench`.
 
 mod common;
+#[path = "../tests/common/open_vswitch.rs"]
+mod open_vswitch;
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command};
 
 use linkrate_lab::Lab;
 use linkrate_study::executor::Executor;
@@ -18,6 +18,7 @@ use linkrate_terms::{
 };
 
 use common::{Failed, Iperf3, iperf3, print_row};
+use open_vswitch::{OpenVSwitch, output};
 
 /// Rounds of every contestant, in turn.
 const ROUNDS: usize = 7;
@@ -71,7 +72,7 @@ fn unpaced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
         lab_stream(&mut lab)
     };
     let open_vswitch = if common::has("Open vSwitch", "ovs-vswitchd") {
-        Some(OpenVSwitch::start()?)
+        Some(SwitchedTaps::start()?)
     } else {
         None
     };
@@ -138,93 +139,33 @@ fn paced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
 }
 
 /// Open vSwitch's userspace datapath with TSO, and two TAPs of it in namespaces of their own.
-struct OpenVSwitch {
-    directory: tempfile::TempDir,
+struct SwitchedTaps {
     hosts: [Child; 2],
-    daemons: Vec<u32>,
+    switch: OpenVSwitch,
 }
 
 const TAPS: [(&str, &str); 2] = [("tap-a", "10.9.0.1"), ("tap-b", "10.9.0.2")];
 
-impl OpenVSwitch {
+impl SwitchedTaps {
     fn start() -> Result<Self, Failed> {
-        let directory = tempfile::tempdir()?;
-        let host = || Command::new("unshare").args(["-n", "sleep", "600"]).spawn();
-        let hosts = [host()?, host()?];
-        let mut switch = Self { directory, hosts, daemons: Vec::new() };
-        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
-        let (database, socket) = (switch.path("conf.db"), switch.socket());
-        switch.run("ovsdb-tool", &["create", &database, schema])?;
-        switch.daemon("ovsdb-server", &[&database, &format!("--remote=p{socket}")])?;
-        switch.configure(&["--no-wait", "init"])?;
-        let tso = "other_config:userspace-tso-enable=true";
-        switch.configure(&["--no-wait", "set", "Open_vSwitch", ".", tso])?;
-        switch.daemon("ovs-vswitchd", &[&socket])?;
+        let switch = OpenVSwitch::start(&["other_config:userspace-tso-enable=true"])?;
         let bridge = ["add-br", "bridge", "--", "set", "bridge", "bridge", "datapath_type=netdev"];
         switch.configure(&bridge)?;
-        let namespaces: Vec<u32> = switch.hosts.iter().map(Child::id).collect();
-        for ((tap, address), pid) in TAPS.iter().zip(namespaces) {
-            switch.configure(&[
-                "add-port",
-                "bridge",
-                tap,
-                "--",
-                "set",
-                "interface",
-                tap,
-                "type=internal",
-            ])?;
-            switch.run("ip", &["link", "set", tap, "netns", &pid.to_string()])?;
-            let ip = |arguments: &str| {
-                let namespace = format!("--net=/proc/{pid}/ns/net");
-                let words: Vec<&str> =
-                    [&*namespace, "ip"].into_iter().chain(arguments.split(' ')).collect();
-                run(Command::new("nsenter").args(words))
-            };
-            ip("link set lo up")?;
-            ip(&format!("addr add {address}/24 dev {tap}"))?;
-            ip(&format!("link set {tap} up"))?;
-            ip(&format!("route change 10.9.0.0/24 dev {tap} src {address} congctl cubic"))?;
+        let host = || Command::new("unshare").args(["-n", "sleep", "600"]).spawn();
+        let taps = Self { hosts: [host()?, host()?], switch };
+        for ((tap, address), host) in TAPS.iter().zip(&taps.hosts) {
+            let pid = host.id();
+            let port = ["add-port", "bridge", tap, "--", "set", "interface", tap, "type=internal"];
+            taps.switch.configure(&port)?;
+            ip(None, &format!("link set {tap} netns {pid}"))?;
+            let inside = Some(pid);
+            ip(inside, "link set lo up")?;
+            ip(inside, &format!("addr add {address}/24 dev {tap}"))?;
+            ip(inside, &format!("link set {tap} up"))?;
+            let route = format!("route change 10.9.0.0/24 dev {tap} src {address} congctl cubic");
+            ip(inside, &route)?;
         }
-        Ok(switch)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.directory.path().join(name).display().to_string()
-    }
-
-    fn socket(&self) -> String {
-        format!("unix:{}", self.path("db.sock"))
-    }
-
-    fn configure(&self, arguments: &[&str]) -> Result<(), Failed> {
-        let database = format!("--db={}", self.socket());
-        let all: Vec<&str> = [&*database].into_iter().chain(arguments.iter().copied()).collect();
-        self.run("ovs-vsctl", &all)
-    }
-
-    fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
-            command.env(variable, self.directory.path());
-        }
-        command.args(arguments);
-        command
-    }
-
-    fn run(&self, program: &str, arguments: &[&str]) -> Result<(), Failed> {
-        run(&mut self.command(program, arguments))
-    }
-
-    fn daemon(&mut self, program: &str, arguments: &[&str]) -> Result<(), Failed> {
-        let pid_file = PathBuf::from(self.path(&format!("{program}.pid")));
-        let log = format!("--log-file={}", self.path(&format!("{program}.log")));
-        let pid = format!("--pidfile={}", pid_file.display());
-        let mut all = arguments.to_vec();
-        all.extend([&*pid, &*log, "--detach", "-vconsole:off"]);
-        self.run(program, &all)?;
-        self.daemons.push(read_pid(&pid_file)?);
-        Ok(())
+        Ok(taps)
     }
 
     fn stream(&self, sender: &CpuSet, receiver: &CpuSet) -> Result<f64, Failed> {
@@ -239,12 +180,8 @@ impl OpenVSwitch {
     }
 }
 
-impl Drop for OpenVSwitch {
+impl Drop for SwitchedTaps {
     fn drop(&mut self) {
-        // the switch before its database; both are this benchmark's own
-        for daemon in self.daemons.iter().rev() {
-            let _ = Command::new("kill").arg(daemon.to_string()).status();
-        }
         for host in &mut self.hosts {
             let _ = host.kill();
             let _ = host.wait();
@@ -252,23 +189,16 @@ impl Drop for OpenVSwitch {
     }
 }
 
-fn run(command: &mut Command) -> Result<(), Failed> {
-    let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()).into())
-}
-
-fn read_pid(file: &Path) -> Result<u32, Failed> {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        match std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()) {
-            Some(pid) => return Ok(pid),
-            None if Instant::now() > deadline => {
-                return Err(format!("no {}", file.display()).into());
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
+/// Runs ip(8), in the network namespace of a process if one is named.
+fn ip(namespace: Option<u32>, words: &str) -> Result<(), Failed> {
+    let mut command = match namespace {
+        Some(pid) => {
+            let mut command = Command::new("nsenter");
+            command.args([&format!("--net=/proc/{pid}/ns/net"), "ip"]);
+            command
         }
-    }
+        None => Command::new("ip"),
+    };
+    command.args(words.split(' '));
+    output(command).map(drop)
 }

@@ -16,6 +16,8 @@
 //!   `tcp_gso_segment`, which refuses it: the kernel loses it. Here it goes out as the one frame
 //!   that it is.
 
+#[path = "common/own_host.rs"]
+mod own_host;
 #[path = "../../linkrate-wire/tests/common/mod.rs"]
 mod packets;
 #[path = "common/tap_host.rs"]
@@ -28,9 +30,10 @@ use linkrate_wire::frame::{Headers, TCP, Transport, UDP};
 use linkrate_wire::segment::Request;
 use linkrate_wire::vnet::{Checksum, Gso, GsoKind, VnetHeader};
 use linkrate_wire::{tso, uso};
+use own_host::in_a_host;
 use packets::{Packet, timestamps};
 use proptest::prelude::*;
-use tap_host::{Bridge, Tally, in_a_host};
+use tap_host::{Bridge, Tally};
 
 /// Most frames that one superframe is cut into here, which the TAP must hold.
 const MOST_SEGMENTS: usize = 600;

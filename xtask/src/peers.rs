@@ -22,17 +22,22 @@ pub const OF_TESTS: &[Peer] = &[
     Peer { package: "nginx", programs: &["nginx"] },
     Peer { package: "openssh-client", programs: &["ssh", "ssh-keygen"] },
     Peer { package: "openssh-server", programs: &["sshd"] },
+    OPEN_VSWITCH,
+    Peer { package: "procps", programs: &["kill"] },
     Peer { package: "tshark", programs: &["tshark"] },
 ];
+
+/// The switch with its tools, which come in a package of their own that this one needs.
+const OPEN_VSWITCH: Peer = Peer {
+    package: "openvswitch-switch",
+    programs: &["ovs-appctl", "ovs-vswitchd", "ovs-vsctl", "ovsdb-server", "ovsdb-tool"],
+};
 
 /// Programs that benchmarks start, by Debian package.
 pub const OF_BENCHMARKS: &[Peer] = &[
     Peer { package: "iperf3", programs: &["iperf3"] },
     Peer { package: "iproute2", programs: &["ip"] },
-    Peer {
-        package: "openvswitch-switch",
-        programs: &["ovs-vswitchd", "ovs-vsctl", "ovsdb-server", "ovsdb-tool"],
-    },
+    OPEN_VSWITCH,
     Peer { package: "procps", programs: &["kill"] },
 ];
 

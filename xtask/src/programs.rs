@@ -39,7 +39,7 @@ const EVERYWHERE: &[&str] = &[
 /// Programs that run another, and their options that take a value of their own.
 const WRAPPERS: &[(&str, &[&str])] = &[
     ("nsenter", &["--target"]),
-    ("setpriv", &["--reuid", "--regid"]),
+    ("setpriv", &["--pdeathsig", "--regid", "--reuid"]),
     ("taskset", &["-c"]),
     ("unshare", &["--propagation"]),
 ];
@@ -537,8 +537,8 @@ mod tests {
 
     #[test]
     fn benchmarks_have_a_list_of_their_own() {
-        let source = Source::read("fn a() { Command::new(\"ovs-vsctl\"); }", false);
-        assert_eq!(check(Path::new("a/benches/b.rs"), &source, OF_BENCHMARKS).wrong.len(), 0);
-        assert_eq!(check(Path::new("a/tests/b.rs"), &source, OF_TESTS).wrong.len(), 1);
+        let source = Source::read("fn a() { Command::new(\"nginx\"); }", false);
+        assert_eq!(check(Path::new("a/benches/b.rs"), &source, OF_BENCHMARKS).wrong.len(), 1);
+        assert_eq!(check(Path::new("a/tests/b.rs"), &source, OF_TESTS).wrong.len(), 0);
     }
 }
