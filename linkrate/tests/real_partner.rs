@@ -171,6 +171,7 @@ impl Bonded {
                     knobs: gigabit().defaults,
                     bus: None,
                     host: HostSide::Aggregate(Arc::clone(&aggregate), number),
+                    switch: 0,
                 },
             ));
             far_ends.push(attach(
@@ -182,6 +183,7 @@ impl Bonded {
                     knobs: far.clone(),
                     bus: None,
                     host: HostSide::Device,
+                    switch: 0,
                 },
             ));
             up(member);
