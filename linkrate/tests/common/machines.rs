@@ -104,7 +104,7 @@ pub fn lost_in_a_move(machine: &Machine) -> String {
              ip neighbour show dev $name nud permanent | sort
              ip neighbour show proxy dev $name; ip -6 neighbour show proxy dev $name
              bridge fdb show dev $name | sed '/^33:33/d; /^01:00/d'
-             sed -n \"s/^[0-9]* *$name  *[0-9]* *[1-9][0-9]* */group /p\" /proc/net/dev_mcast
+             sed -n \"s/^[0-9]* *$name  *[0-9][0-9]*  *[1-9][0-9]*  */group /p\" /proc/net/dev_mcast
          done
          ip address show | sed -n '/inet.*nodad/p' | sort
          ip -4 route show table all | sed 's/ *linkdown//' | sort
