@@ -3,6 +3,7 @@
 //! A *unit* is the service data unit of AAL5 (ITU-T I.363.5): a packet behind the header of its
 //! encapsulation. AAL5 pads it, adds a trailer with a CRC-32, and cuts it into the payload of cells.
 //!
+//! - [`address`]: addresses of end systems
 //! - [`cell`]: the header of a cell (ITU-T I.361)
 //! - [`hec`]: the header error control, which corrects one bit (ITU-T I.432.1)
 //! - [`aal5`]: the trailer and its CRC
@@ -11,12 +12,14 @@
 //! - [`rate`]: the peak rate of a connection (GCRA, ITU-T I.371)
 
 pub mod aal5;
+pub mod address;
 pub mod cell;
 pub mod hec;
 pub mod rate;
 pub mod reassembly;
 pub mod segmentation;
 
+pub use address::AtmAddress;
 pub use cell::{Connection, Header, PayloadType};
 pub use reassembly::{Defect, Reassembler};
 pub use segmentation::Segmenter;

@@ -6,6 +6,7 @@
 //! a protocol is a [`Machine`](crate::machine::Machine).
 //!
 //! - [`arp`]: the Ethernet address of an IPv4 address
+//! - [`atmarp`]: the ATM address of an IPv4 address
 //! - [`bfd`]: whether a member link of an aggregate carries frames both ways
 //! - [`lan_monitor`]: polls between the ports of a failover group
 //! - [`nd`]: the Ethernet address of an IPv6 address, after a move
@@ -14,6 +15,7 @@
 //! - [`marker`]: proof that a link is empty of earlier frames
 
 pub mod arp;
+pub mod atmarp;
 pub mod bfd;
 pub mod lacp;
 pub mod lan_monitor;
@@ -23,6 +25,7 @@ mod reader;
 pub mod slow;
 
 pub use arp::Arp;
+pub use atmarp::AtmArp;
 pub use bfd::Bfd;
 pub use lacp::Lacpdu;
 pub use lan_monitor::Poll;

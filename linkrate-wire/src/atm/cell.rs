@@ -104,6 +104,36 @@ impl Header {
     }
 }
 
+/// The headers of the user data of a connection, with their header error control. They are computed
+/// once, at both ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Headers {
+    pub(super) data: [u8; HEADER],
+    pub(super) last: [u8; HEADER],
+}
+
+impl Headers {
+    /// Of a connection.
+    #[must_use]
+    pub const fn of(connection: Connection) -> Self {
+        let data = Header::data(connection, PayloadType::DATA).emit();
+        let last = Header::data(connection, PayloadType::LAST).emit();
+        Self { data, last }
+    }
+
+    /// The payload type of a cell of this connection whose header is right; `None` of another cell,
+    /// whose header must be read.
+    #[inline]
+    #[must_use]
+    pub fn payload_type(&self, header: [u8; HEADER]) -> Option<PayloadType> {
+        match header {
+            _ if header == self.data => Some(PayloadType::DATA),
+            _ if header == self.last => Some(PayloadType::LAST),
+            _ => None,
+        }
+    }
+}
+
 /// The header of a cell.
 #[must_use]
 pub const fn header(cell: &Cell) -> [u8; HEADER] {

@@ -1,14 +1,13 @@
 //! A unit becomes cells.
 
 use super::aal5::{self, Crc, Trailer};
-use super::cell::{Cell, Connection, Header, PayloadType};
+use super::cell::{Cell, Connection, Headers};
 use super::{CELL, HEADER, PAYLOAD};
 
 /// Cuts the units of a connection into cells. The headers of its cells are computed once.
 #[derive(Debug, Clone, Copy)]
 pub struct Segmenter {
-    data: [u8; HEADER],
-    last: [u8; HEADER],
+    headers: Headers,
 }
 
 /// A unit that AAL5 cannot carry.
@@ -23,9 +22,7 @@ impl Segmenter {
     /// Of a connection.
     #[must_use]
     pub const fn new(connection: Connection) -> Self {
-        let data = Header::data(connection, PayloadType::DATA).emit();
-        let last = Header::data(connection, PayloadType::LAST).emit();
-        Self { data, last }
+        Self { headers: Headers::of(connection) }
     }
 
     /// Appends the cells of a unit, which lies in pieces, to `cells`. Returns how many there are.
@@ -48,58 +45,54 @@ impl Segmenter {
         let mut crc = Crc::default();
         unit.iter().for_each(|piece| crc.update(piece));
         let (end, end_length) = aal5::end(crc, Trailer { user_to_user, length }, padding);
-        cells.reserve(count);
         let first = cells.len();
-        let mut filling = Filling { header: self.data, cells, cell: [0; CELL], filled: 0 };
+        cells.resize(first + count, [0; CELL]);
+        let mut filling = Filling { cells: &mut cells[first..], at: 0 };
         unit.iter().for_each(|piece| filling.add(piece));
         filling.add(&end[..end_length]);
-        if let Some(cell) = cells[first..].last_mut() {
-            cell[..HEADER].copy_from_slice(&self.last);
+        for cell in &mut cells[first..] {
+            cell[..HEADER].copy_from_slice(&self.headers.data);
+        }
+        if let Some(cell) = cells.last_mut() {
+            cell[..HEADER].copy_from_slice(&self.headers.last);
         }
         Ok(count)
     }
 }
 
-/// Cells that are being filled.
+/// Cells that are being filled with payload.
 struct Filling<'a> {
-    header: [u8; HEADER],
-    cells: &'a mut Vec<Cell>,
-    /// The next cell, with so many octets of payload.
-    cell: Cell,
-    filled: usize,
+    cells: &'a mut [Cell],
+    /// Octets of payload so far.
+    at: usize,
 }
 
 impl Filling<'_> {
+    /// Adds octets, which fit.
     fn add(&mut self, mut octets: &[u8]) {
-        if self.filled > 0 {
-            let (now, later) = octets.split_at(octets.len().min(PAYLOAD - self.filled));
-            self.cell[HEADER + self.filled..][..now.len()].copy_from_slice(now);
-            self.filled += now.len();
+        let begun = self.at % PAYLOAD;
+        if begun > 0 {
+            let (now, later) = octets.split_at(octets.len().min(PAYLOAD - begun));
+            self.cells[self.at / PAYLOAD][HEADER + begun..][..now.len()].copy_from_slice(now);
+            self.at += now.len();
             octets = later;
-            if self.filled < PAYLOAD {
-                return;
-            }
-            self.cells.push(self.cell);
-            self.filled = 0;
         }
         let (whole, rest) = octets.as_chunks::<PAYLOAD>();
-        let header = self.header;
-        self.cells.extend(whole.iter().map(|payload| {
-            let mut cell = [0; CELL];
-            cell[..HEADER].copy_from_slice(&header);
+        let cells = &mut self.cells[self.at.div_ceil(PAYLOAD)..];
+        for (cell, payload) in cells.iter_mut().zip(whole) {
             cell[HEADER..].copy_from_slice(payload);
-            cell
-        }));
-        self.cell[..HEADER].copy_from_slice(&header);
-        self.cell[HEADER..][..rest.len()].copy_from_slice(rest);
-        self.filled = rest.len();
+        }
+        if let Some(cell) = cells.get_mut(whole.len()) {
+            cell[HEADER..][..rest.len()].copy_from_slice(rest);
+        }
+        self.at += octets.len();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atm::cell::{header, payload};
+    use crate::atm::cell::{Header, PayloadType, header, payload};
 
     const CONNECTION: Connection = Connection { vpi: 0, vci: 100 };
 
