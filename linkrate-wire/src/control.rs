@@ -9,6 +9,7 @@
 //! - [`atmarp`]: the ATM address of an IPv4 address
 //! - [`bfd`]: whether a member link of an aggregate carries frames both ways
 //! - [`lan_monitor`]: polls between the ports of a failover group
+//! - [`lane`]: LAN Emulation over ATM
 //! - [`nd`]: the Ethernet address of an IPv6 address, after a move
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
 //! - [`lacp`]: link aggregation control
@@ -19,6 +20,7 @@ pub mod atmarp;
 pub mod bfd;
 pub mod lacp;
 pub mod lan_monitor;
+pub mod lane;
 pub mod marker;
 pub mod nd;
 mod reader;
@@ -29,6 +31,7 @@ pub use atmarp::AtmArp;
 pub use bfd::Bfd;
 pub use lacp::Lacpdu;
 pub use lan_monitor::Poll;
+pub use lane::Lane;
 pub use marker::Marker;
 pub use slow::Slow;
 
