@@ -4,6 +4,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use linkrate_wire::atm::cell::{self, Headers as CellHeaders};
+use linkrate_wire::atm::{Connection, Reassembler, Segmenter, hec, reassembly::Completed};
 use linkrate_wire::balance::{Balance, Balancer, PortIndex};
 use linkrate_wire::checksum::Sum;
 use linkrate_wire::frame::{Headers, Verification};
@@ -45,6 +47,7 @@ fn main() {
     }
     hashes();
     balancing();
+    aal5();
 }
 
 /// Runs `work` over and over and prints a line.
@@ -230,4 +233,36 @@ fn balancing() {
         assert!(balancer.shares().iter().all(|share| share.frames > 0), "{balance}");
         assert_eq!(balancer.active().first(), Some(&PortIndex(0)));
     }
+}
+
+/// Units of Classical IP with the usual MTU, and their cells: CRC and header error control are made,
+/// and verified.
+fn aal5() {
+    let connection = Connection { vpi: 0, vci: 100 };
+    let unit: Vec<u8> = (0..9188).map(|at| (at * 7) as u8).collect();
+    let segmenter = Segmenter::new(connection);
+    let mut cells = Vec::new();
+    measure("AAL5 segmentation, 9188 octets", || {
+        cells.clear();
+        let count = segmenter.cut(&[black_box(&unit)], 0, &mut cells).expect("a unit");
+        black_box(&cells);
+        Done { bytes: unit.len(), pieces: count }
+    });
+    let headers = CellHeaders::of(connection);
+    let mut line = hec::Receiver::default();
+    let mut reassembler = Reassembler::new(9188, Duration::from_secs(1));
+    measure("AAL5 reassembly, 9188 octets", || {
+        let mut bytes = 0;
+        for octets in black_box(&cells) {
+            let kind =
+                headers.payload_type(cell::header(octets)).expect("a cell of the connection");
+            line.right();
+            let completed = reassembler.take(Duration::ZERO, kind, cell::payload(octets));
+            if let Some(Completed::Unit { octets, .. }) = completed {
+                bytes += black_box(octets).len();
+            }
+        }
+        assert_eq!(bytes, unit.len());
+        Done { bytes, pieces: cells.len() }
+    });
 }

@@ -6,26 +6,32 @@
 //! a protocol is a [`Machine`](crate::machine::Machine).
 //!
 //! - [`arp`]: the Ethernet address of an IPv4 address
+//! - [`atmarp`]: the ATM address of an IPv4 address
 //! - [`bfd`]: whether a member link of an aggregate carries frames both ways
 //! - [`lan_monitor`]: polls between the ports of a failover group
+//! - [`lane`]: LAN Emulation over ATM
 //! - [`nd`]: the Ethernet address of an IPv6 address, after a move
 //! - [`slow`]: the header of the slow protocols, link aggregation among them
 //! - [`lacp`]: link aggregation control
 //! - [`marker`]: proof that a link is empty of earlier frames
 
 pub mod arp;
+pub mod atmarp;
 pub mod bfd;
 pub mod lacp;
 pub mod lan_monitor;
+pub mod lane;
 pub mod marker;
 pub mod nd;
 mod reader;
 pub mod slow;
 
 pub use arp::Arp;
+pub use atmarp::AtmArp;
 pub use bfd::Bfd;
 pub use lacp::Lacpdu;
 pub use lan_monitor::Poll;
+pub use lane::Lane;
 pub use marker::Marker;
 pub use slow::Slow;
 

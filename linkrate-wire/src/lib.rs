@@ -22,6 +22,7 @@
 //!
 //! On the line:
 //! - [`link`]: the law of the link, what a packet becomes on a line and how long that takes
+//! - [`atm`]: cells with their header check, AAL5
 //!
 //! Control protocols:
 //! - [`control`]: messages of control protocols, decoded and emitted
@@ -37,6 +38,7 @@
 // printing panics when nobody reads: lines to the person go through linkrate_sys::tell
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod atm;
 pub mod balance;
 pub mod checksum;
 pub mod control;

@@ -12,9 +12,11 @@
 //! ```
 //!
 //! - [`lacp`]: link aggregation control
+//! - [`atmarp`]: the ATM addresses of an IP subnet
 //! - [`bfd`]: failures of a link that nothing else shows
 //! - [`lan_monitor`]: one active port of several, and a move when it fails
 
+pub mod atmarp;
 pub mod bfd;
 pub mod lacp;
 pub mod lan_monitor;

@@ -20,6 +20,11 @@ impl<'a> Reader<'a> {
         Self { bytes, at, lacks }
     }
 
+    /// The place of the next byte.
+    pub(super) const fn at(&self) -> usize {
+        self.at
+    }
+
     /// The next `N` bytes.
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], FrameError> {
         let rest = self.rest();

@@ -1,0 +1,138 @@
+//! The common part of AAL5 (ITU-T I.363.5): a unit, padding, and a trailer of eight octets, together
+//! a multiple of 48.
+//!
+//! ```text
+//!  unit                     1 to 65,535 octets
+//!  padding                  0 to 47, zero
+//!  user-to-user indication  1
+//!  common part indicator    1, zero
+//!  length of the unit       2; 0 aborts the unit
+//!  CRC-32                   4, over all before it
+//! ```
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+use super::PAYLOAD;
+use crate::link::LinkLaw;
+
+/// Octets of the trailer.
+pub const TRAILER: usize = crate::link::atm::AAL5_TRAILER as usize;
+
+/// Octets of the longest unit.
+pub const LONGEST_UNIT: usize = crate::link::atm::LARGEST_SDU as usize;
+
+/// Octets of the CRC at the end of the trailer.
+const CRC: usize = 4;
+
+/// Cells of a unit of `octets` octets.
+#[must_use]
+pub fn cells(octets: usize) -> usize {
+    LinkLaw::Atm.cells(octets as u64).unwrap_or_default() as usize
+}
+
+/// A CRC-32 as AAL5 has it: polynomial 0x04C11DB7, the highest bit first, all ones before the first
+/// octet and exclusive or with all ones at the end.
+#[derive(Debug, Clone, Copy)]
+pub struct Crc(Digest);
+
+impl Default for Crc {
+    fn default() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc32Bzip2))
+    }
+}
+
+impl Crc {
+    /// Takes the next octets.
+    pub fn update(&mut self, octets: &[u8]) {
+        self.0.update(octets);
+    }
+
+    /// The CRC of all octets so far.
+    #[must_use]
+    pub fn finish(self) -> u32 {
+        // an algorithm of 32 bits has no more
+        self.0.finalize() as u32
+    }
+}
+
+/// The CRC of octets.
+#[must_use]
+pub fn crc(octets: &[u8]) -> u32 {
+    crc_fast::checksum(CrcAlgorithm::Crc32Bzip2, octets) as u32
+}
+
+/// The trailer, without its CRC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trailer {
+    /// User-to-user indication: carried from user to user.
+    pub user_to_user: u8,
+    /// Octets of the unit.
+    pub length: u16,
+}
+
+impl Trailer {
+    /// The octets before the CRC.
+    #[must_use]
+    pub const fn emit(&self) -> [u8; TRAILER - CRC] {
+        let [high, low] = self.length.to_be_bytes();
+        [self.user_to_user, 0, high, low]
+    }
+}
+
+/// The end of a unit: padding and trailer. `before` is the CRC of the unit.
+pub(super) fn end(mut before: Crc, trailer: Trailer, padding: usize) -> ([u8; 2 * PAYLOAD], usize) {
+    let mut octets = [0; 2 * PAYLOAD];
+    let length = padding + TRAILER;
+    octets[padding..][..TRAILER - CRC].copy_from_slice(&trailer.emit());
+    before.update(&octets[..length - CRC]);
+    octets[length - CRC..length].copy_from_slice(&before.finish().to_be_bytes());
+    (octets, length)
+}
+
+/// The trailer of a complete unit with padding, and the CRC in it.
+pub(super) fn read(octets: &[u8]) -> Option<(Trailer, u32)> {
+    let [user_to_user, _, high, low, a, b, c, d] = *octets.last_chunk::<TRAILER>()?;
+    let length = u16::from_be_bytes([high, low]);
+    Some((Trailer { user_to_user, length }, u32::from_be_bytes([a, b, c, d])))
+}
+
+/// Whether the octets before a CRC have it.
+pub(super) fn is_right(octets: &[u8], found: u32) -> bool {
+    octets.len() >= CRC && crc(&octets[..octets.len() - CRC]) == found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_crcs() {
+        // CRC-32/BZIP2
+        assert_eq!(crc(b"123456789"), 0xfc89_1918);
+        // I.363.5 and the documents of Bellcore: 40 octets of zero, of ones, and 1 to 40, with their
+        // trailers
+        for (unit, expected) in [
+            ([0; 40], 0x864d_7f99),
+            ([0xff; 40], 0xc55e_457a),
+            (std::array::from_fn(|at| at as u8 + 1), 0xbf67_1ed0),
+        ] {
+            let mut crc = Crc::default();
+            crc.update(&unit);
+            let trailer = Trailer { user_to_user: 0, length: 40 };
+            let (octets, length) = end(crc, trailer, 0);
+            assert_eq!(length, TRAILER);
+            assert_eq!(read(&octets[..length]), Some((trailer, expected)));
+        }
+    }
+
+    #[test]
+    fn pieces_have_the_crc_of_the_whole() {
+        let octets: Vec<u8> = (0..1000).map(|at| (at * 7) as u8).collect();
+        for cut in [0, 1, 47, 500, 999, 1000] {
+            let mut pieces = Crc::default();
+            pieces.update(&octets[..cut]);
+            pieces.update(&octets[cut..]);
+            assert_eq!(pieces.finish(), crc(&octets));
+        }
+    }
+}
