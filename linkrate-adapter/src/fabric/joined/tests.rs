@@ -84,7 +84,7 @@ fn each_switch_is_a_partner_of_its_own() {
     let mut joined = joined();
     let knobs =
         AggregateKnobs { aggregate: 2, mode: AggregateMode::Lacp, ..AggregateKnobs::default() };
-    joined.set_group(0, GroupSpec { ports: vec![0, 1], knobs });
+    joined.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
     joined.forward(2_000_000_000_000);
     let mut systems = Vec::new();
     for port in [0, 1] {
