@@ -26,7 +26,7 @@ pub const COLUMNS: [Column; 8] = [
     ("of a flow", |of| figure(of.flow_gap)),
     ("before", |of| figure(of.gap_before)),
     ("frames lost", |of| figure(of.frames_lost)),
-    ("sent again", |of| figure(of.resent)),
+    ("resent", |of| figure(of.resent)),
     ("95 % again", |of| moment(&of.restored, of.runs, NOT_RESTORED)),
 ];
 
