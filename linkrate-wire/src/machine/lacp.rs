@@ -276,8 +276,7 @@ impl System {
             let ports = self.ports.values_mut().filter(|port| port.actor.key == *key);
             for (number, selection) in group.select(now, ports) {
                 if let Some(port) = self.ports.get_mut(&number) {
-                    changed |= port.selection != selection;
-                    port.follow_selection(selection);
+                    changed |= port.follow_selection(selection);
                 }
             }
         }

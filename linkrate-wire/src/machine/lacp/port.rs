@@ -150,13 +150,15 @@ impl Port {
         self.settle_mux(now, false, actions);
     }
 
-    /// Takes what the selection logic decided.
-    pub(super) fn follow_selection(&mut self, selection: Selection) {
+    /// Takes what the selection logic decided. Says whether that changes what it would decide next.
+    pub(super) fn follow_selection(&mut self, selection: Selection) -> bool {
+        let before = (self.selection, self.failed);
         self.selection = selection;
         let selected = !matches!(selection, Selection::Unselected(_));
         if selected && self.receive.state == receive::State::Current {
             (self.failed, self.restored_at) = (false, None);
         }
+        before != (self.selection, self.failed)
     }
 
     /// Runs the machines that follow the Mux machine, and tells what changed.
