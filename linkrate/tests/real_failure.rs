@@ -87,6 +87,20 @@ fn a_silent_loss_that_nothing_watches_is_said_to_be_undetected() {
     assert!(ms(&watched["gap"]) < ms(&failure["gap"]), "{watched}");
 }
 
+#[test]
+fn a_failover_group_survives_one_of_two_switches() {
+    if !is_root_or_skips("a_failover_group_survives_one_of_two_switches") {
+        return;
+    }
+    let options = "--switches 2 --mode failover --bfd on --event switch --event-recover 1500ms";
+    let failure = failure_of(options);
+    assert_eq!(failure["fault"], "switch");
+    assert_eq!(failure["host_detection"]["runs"], 1, "{failure}");
+    assert!(ms(&failure["host_detection"]["after"]) < 400.0, "{failure}");
+    assert!(ms(&failure["gap"]) < 1000.0, "{failure}");
+    assert_eq!(failure["restored"]["runs"], 1, "{failure}");
+}
+
 /// A run over a cable whose carrier is lost for a while.
 fn cable(lab: &mut Lab) -> Failure {
     let event = Event {
@@ -142,6 +156,10 @@ fn an_event_that_the_testbed_cannot_have_is_refused_with_the_remedy() {
     for (options, said) in [
         ("--adapter veth --event carrier", "adapter"),
         ("--event switch", "two switches"),
+        (
+            "--aggregate 2 --clients 2 --switches 2 --spread-clients --event switch",
+            "spread-clients",
+        ),
         ("--event removed", "aggregate"),
         ("--event carrier --kind request-response", "no effect on kind request-response"),
         ("--event carrier --event-at 3s", "not inside the window"),

@@ -476,10 +476,10 @@ mod tests {
     #[test]
     fn programs_are_found_wherever_helpers_take_them() {
         for (text, expected) in [
-            ("lab.run(\"sut\", &format!(\"tc -s {X}\"))", &["tc"][..]),
+            ("lab.run(\"sut\", &format!(\"tipc -s {X}\"))", &["tipc"][..]),
             ("self.exec(host, \"netserver -D\")", &["netserver"]),
             ("machine.sh(\"ss -t | wc -l\")", &["ss", "wc"]),
-            ("Namespace::with(test, \"bridge link\")", &["bridge"]),
+            ("Namespace::with(test, \"devlink dev\")", &["devlink"]),
             ("inside(pid, \"bpftool\")", &["bpftool"]),
             (
                 "command(\"setpriv\", \"--reuid 1 --clear-groups strace -f\")",

@@ -85,10 +85,17 @@ pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combinat
         );
         return refuse("event", "receive-path", sentence);
     }
-    if fault == Fault::Switch {
+    if fault == Fault::Switch && testbed.switches < 2 {
         let sentence = "event switch needs two switches, and the topology has one at most; its \
-                        failure would leave no way to the clients, so use event silent for a port"
+                        failure would leave no way to the clients, so set switches to 2"
             .to_owned();
+        return refuse("event", "testbed", sentence);
+    }
+    if fault == Fault::Switch && testbed.spread_clients {
+        let sentence =
+            "event switch needs all clients on the switch that lives; clients on the other \
+                        one would have no way to the system under test, so leave spread-clients out"
+                .to_owned();
         return refuse("event", "testbed", sentence);
     }
     let ports = setup.interface.aggregate.aggregate.unwrap_or(0);
@@ -135,6 +142,10 @@ mod tests {
         assert_eq!(check(&asked(Fault::Carrier), &model), Ok(()));
         assert!(refused(&asked(Fault::Carrier), &TestbedSpec::default()).contains("gigabit"));
         assert!(refused(&asked(Fault::Switch), &model).contains("needs two switches"));
+        let two = TestbedSpec { switches: 2, ..on_model(2) };
+        assert_eq!(check(&asked(Fault::Switch), &two), Ok(()));
+        let spread = TestbedSpec { spread_clients: true, ..two };
+        assert!(refused(&asked(Fault::Switch), &spread).contains("spread-clients"));
         assert!(refused(&asked(Fault::Removed), &model).contains("aggregate to at least 2"));
         let mut setup = asked(Fault::Silent);
         setup.workload.send_path = SendPath::Splice;

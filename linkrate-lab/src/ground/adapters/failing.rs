@@ -9,7 +9,7 @@ use super::{Adapters, Segment};
 use crate::error::LabError;
 
 /// Counters of frames that were lost between two devices.
-const LOST: [&str; 12] = [
+const LOST: [&str; 13] = [
     "txLostSilently",
     "rxLostSilently",
     "txDropLinkDown",
@@ -21,8 +21,12 @@ const LOST: [&str; 12] = [
     "switchDropNotCollecting",
     "switchDropQueueFull",
     "switchDropInFlight",
+    "switchDropDead",
     "aggDropNotCollecting",
 ];
+
+/// The switch that fails, of two. The first port leads to it, and no client is on it.
+const FAILING_SWITCH: usize = 0;
 
 /// The port that fails. Dropping it changes nothing.
 #[derive(Debug)]
@@ -93,7 +97,8 @@ pub(crate) struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     /// The port that fails: the one that carried the most octets so far, in `octets` by the order of the
-    /// ports. A fault that takes a port away takes the last one of the first aggregate.
+    /// ports. A fault that takes a port away takes the last one of the first aggregate. The first port leads
+    /// to the switch that fails.
     pub(crate) fn choose(&self, octets: &[u64]) -> Option<Failing<'a>> {
         let busiest = octets.iter().enumerate().max_by_key(|(at, octets)| (**octets, Reverse(*at)));
         let busiest = busiest.map_or(0, |(at, _)| at);
@@ -107,6 +112,8 @@ impl<'a> Prepared<'a> {
                 let last = knobs.as_ref().map(|knobs| knobs.aggregate as usize);
                 last == Some(place + 1)
             }),
+            // the clients are on the other switch
+            Fault::Switch => ports.next(),
             _ => ports.nth(busiest),
         }?;
         Some(Failing { segment, port, place, fault: self.fault, knobs: knobs.clone() })
@@ -146,8 +153,8 @@ impl Failing<'_> {
         };
         match self.fault {
             Fault::Carrier => self.port.links().try_for_each(|link| link.set_up(!failed))?,
-            // a switch that is dead takes and sends nothing by the port either
-            Fault::Silent | Fault::Switch => silent(failed, failed),
+            Fault::Silent => silent(failed, failed),
+            Fault::Switch => self.segment.joined.set_switch_alive(FAILING_SWITCH, !failed)?,
             Fault::SilentTransmit => silent(failed, false),
             Fault::SilentReceive => silent(false, failed),
             Fault::Removed => self.set_ports(failed)?,
