@@ -386,6 +386,21 @@ impl AggregateShared {
         fresh_balancer(balance, quiet_ps, queue)
     }
 
+    /// Whether flows on any port may come to another one by the decision: a port joins, or packets are
+    /// balanced otherwise.
+    pub(crate) fn shares_otherwise(&self, balancer: &Balancer) -> bool {
+        let decision = lock(&self.decision);
+        let joins = |port: &PortIndex| !balancer.active().contains(port);
+        decision.balance != balancer.balance() || decision.active.iter().any(joins)
+    }
+
+    /// Whether the link of port `number` is up.
+    pub(crate) fn has_carrier(&self, number: usize) -> bool {
+        let members = lock(&self.members);
+        let member = members.get(number).and_then(Option::as_ref);
+        member.is_some_and(|member| member.link.is_up())
+    }
+
     /// Lets a balancer follow the decision.
     pub(crate) fn follow(&self, balancer: &mut Balancer, now_ns: u64, queue: usize) {
         let Decision { balance, active, quiet_ps } = lock(&self.decision).clone();

@@ -167,6 +167,7 @@ pub(crate) mod tests {
         fn attach(&mut self, _port: usize, _link: LinkSpec, _switch: usize) {}
         fn detach(&mut self, _port: usize) {}
         fn set_link(&mut self, _port: usize, _rate: Option<BitRate>, _up: bool) {}
+        fn cut(&mut self, _port: usize, _now_ps: u64) {}
         fn enter(&mut self, _from: usize, _burst: Burst, _at_ps: u64) {}
         fn forward(&mut self, _now_ps: u64) -> bool {
             panic!("this fabric is broken")

@@ -65,6 +65,10 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     /// The link to a port runs at another rate, or has got or lost its carrier.
     fn set_link(&mut self, port: usize, rate: Option<BitRate>, up: bool);
 
+    /// The link to a port has no carrier from `now_ps` on: frames that have not arrived at either of its
+    /// ends are lost.
+    fn cut(&mut self, port: usize, now_ps: u64);
+
     /// Makes ports a group that leads to one aggregate, or changes the group. A fabric without groups
     /// ignores it.
     fn set_group(&mut self, _number: usize, _group: GroupSpec) {}

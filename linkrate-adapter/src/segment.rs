@@ -119,6 +119,9 @@ impl Segment {
         for Station { device, ports, links } in stations.iter_mut().flatten() {
             device.refresh(&mut |link, state: &Link| {
                 fabric.set_link(ports[link], state.rate(), state.shared.is_up());
+                if !state.shared.is_up() {
+                    fabric.cut(ports[link], now_ps);
+                }
             });
             any |= device.transmit(now_ps, &mut into(fabric.as_mut(), faults, ports, links));
         }

@@ -245,8 +245,8 @@ impl Balancer {
         self.active.ports()
     }
 
-    /// A marker that was sent on `port` at `sent_ps` was answered: all frames that were given to
-    /// the port before have arrived. Entries without a later frame may change their port at once.
+    /// A marker that was sent on `port` at `sent_ps` was answered, or the port has drained: all frames
+    /// that were given to the port before have arrived. Entries without a later frame may change their port at once.
     pub fn marker_answered(&mut self, port: PortIndex, sent_ps: u64) {
         self.table.arrived(port, sent_ps);
     }

@@ -157,3 +157,31 @@ fn eight_clients_use_every_port_in_each_direction() {
         assert!((0.6 * limit..=1.01 * limit).contains(&rate), "{direction}: {rate}");
     }
 }
+
+/// The frames of the protocols are not behind the packets: a session lives on one LACPDU in three
+/// seconds, which has to come through while every CPU is busy.
+#[test]
+fn sixty_four_ports_keep_their_sessions_while_traffic_fills_the_cpus() {
+    let test = "sixty_four_ports_keep_their_sessions_while_traffic_fills_the_cpus";
+    if !ready(test, &["iperf3"]) {
+        return;
+    }
+    let lab = Up::start("--aggregate 64 --clients 1");
+    lab.linkrate("adapter set agg0 mode=lacp balance=port switch-balance=port");
+    assert!(comes(&lab, &[true; 64]), "{:?}", distributing(&lab));
+    let (server, client) = lab.iperf3("-t 8 -i 1 -P 16 --bidir");
+    for _ in 0..7 {
+        std::thread::sleep(Duration::from_secs(1));
+        for member in members(&lab) {
+            assert_eq!(member["distributing"], true, "{member}");
+            assert_eq!(member["lacp"]["receive"], "CURRENT", "{member}");
+        }
+    }
+    client.wait().expect_code(0);
+    server.wait();
+    for member in members(&lab) {
+        // it was never renewed in between
+        let counters = &member["lacp"]["counters"];
+        assert_eq!(counters["dot3adAggPortDebugActorSyncTransitionCount"], 1, "{counters}");
+    }
+}

@@ -88,6 +88,19 @@ fn a_silent_loss_that_nothing_watches_is_said_to_be_undetected() {
 }
 
 #[test]
+fn a_port_that_leaves_in_good_order_costs_no_frame_and_no_flow_overtakes_itself() {
+    let test = "a_port_that_leaves_in_good_order_costs_no_frame_and_no_flow_overtakes_itself";
+    if !is_root_or_skips(test) {
+        return;
+    }
+    for mode in ["manual", "lacp"] {
+        let failure = failure_of(&format!("--mode {mode} --event removed --event-recover 1s"));
+        assert_eq!(failure["frames_lost"]["mean"].as_f64(), Some(0.0), "{mode}: {failure}");
+        assert_eq!(failure["frames_reordered"]["mean"].as_f64(), Some(0.0), "{mode}: {failure}");
+    }
+}
+
+#[test]
 fn a_failover_group_survives_one_of_two_switches() {
     if !is_root_or_skips("a_failover_group_survives_one_of_two_switches") {
         return;

@@ -33,7 +33,7 @@ const WAIT_TO_RESTORE: Duration = Duration::from_secs(1);
 
 /// How long frames are still taken from a port that was told to leave: until the other end knows it,
 /// and what it has sent before has come. Nothing is lost then.
-const GRACE: Duration = Duration::from_millis(100);
+pub(super) const GRACE: Duration = Duration::from_millis(100);
 
 /// What is added to the time for which frames wait: an interrupt and the turns of the threads.
 const MARGIN_PS: u64 = 2_000_000_000;

@@ -13,19 +13,21 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_wire::balance::Balancer;
+use linkrate_wire::balance::{Balancer, PortIndex};
 use linkrate_wire::control::is_of_aggregates;
 use linkrate_wire::frame::Cast;
 use linkrate_wire::frame::link::destination;
 use linkrate_wire::lro::{Delivery, Parts};
 
 use super::control::Control;
+use super::membership::GRACE;
 use super::{AggregateShared, LONGEST_QUEUE};
 use crate::frame::VNET_BYTES;
 use crate::interface::driver::{HostEnd, WEIGHT};
 use crate::interface::lane::Lane;
 use crate::interface::rings::{RxDescriptor, TxDescriptor};
 use crate::interface::tap_io;
+use crate::segment::earlier;
 
 /// Bytes of a packet that have all headers.
 const HEADERS: usize = 256;
@@ -56,7 +58,25 @@ pub(crate) struct Team {
     balancer: Balancer,
     /// The decision that the balancer follows.
     sharing: u64,
+    /// While packets of the host wait for the ports to drain, so that flows can change them in order.
+    draining: Option<Draining>,
 }
+
+/// A wait for ports to drain.
+#[derive(Debug, Clone, Copy)]
+struct Draining {
+    /// When the wait ends in any case.
+    until_ns: u64,
+    /// When to look again.
+    look_ns: u64,
+}
+
+/// How long packets of the host wait at most for ports to drain: shorter than the other end takes
+/// frames from a port that leaves.
+const MOST_DRAINING_NS: u64 = GRACE.as_nanos() as u64 * 4 / 5;
+
+/// The time between two looks.
+const LOOK_NS: u64 = 50_000;
 
 impl Team {
     /// The ports in queue `queue`. With `control`, its driver decides which ports carry traffic.
@@ -66,7 +86,16 @@ impl Team {
         control: Option<Box<Control>>,
     ) -> Self {
         let balancer = shared.balancer(queue);
-        Self { queue, shared, members: Vec::new(), control, turn: 0, balancer, sharing: 0 }
+        Self {
+            queue,
+            shared,
+            members: Vec::new(),
+            control,
+            turn: 0,
+            balancer,
+            sharing: 0,
+            draining: None,
+        }
     }
 
     /// Adds a port.
@@ -123,8 +152,9 @@ impl Team {
 
     /// When the decisions about ports must be looked at, CLOCK_MONOTONIC ns.
     pub(crate) fn due_ns(&self) -> Option<u64> {
-        let due = self.control.as_ref()?.due()?;
-        Some(u64::try_from(due.as_nanos()).unwrap_or(u64::MAX))
+        let due = self.control.as_ref().and_then(|control| control.due());
+        let decision_ns = due.map(|due| u64::try_from(due.as_nanos()).unwrap_or(u64::MAX));
+        earlier(decision_ns, self.draining.map(|draining| draining.look_ns))
     }
 
     /// Takes the frames of the protocols, before any packet.
@@ -227,7 +257,7 @@ impl Team {
     /// Takes packets of the host and posts them to the ports. Says how many.
     fn transmit(&mut self, host: &mut HostEnd) -> io::Result<usize> {
         let mut count = self.send_waiting();
-        while host.may_have && count < WEIGHT {
+        while host.may_have && count < WEIGHT && self.draining.is_none() {
             let Some(descriptor) = tap_io::read(&host.tap, &mut host.pool)? else {
                 host.may_have = false;
                 break;
@@ -244,9 +274,15 @@ impl Team {
     fn send_waiting(&mut self) -> usize {
         let mut count = 0;
         let sharing = self.shared.sharing();
-        if sharing != self.sharing {
+        if sharing != self.sharing && self.has_drained() {
             self.sharing = sharing;
-            self.shared.follow(&mut self.balancer, monotonic_ns(), self.queue);
+            let now_ns = monotonic_ns();
+            self.shared.follow(&mut self.balancer, now_ns, self.queue);
+            for number in 0..self.members.len() {
+                if let (true, Ok(port)) = (self.is_drained(number), u8::try_from(number)) {
+                    self.balancer.marker_answered(PortIndex(port), now_ns * 1000);
+                }
+            }
             let gone = |number: &usize| !self.shared.distributes(*number);
             let mut moved = Vec::new();
             for number in (0..self.members.len()).filter(gone) {
@@ -266,6 +302,25 @@ impl Team {
             }
         }
         count
+    }
+
+    /// Whether flows can change their ports now without overtaking themselves: everything has left
+    /// that was posted to the ports that they leave. A port without a carrier is left at once. When
+    /// ports join, flows leave any of the others.
+    fn has_drained(&mut self) -> bool {
+        let has_others = self.shared.shares_otherwise(&self.balancer);
+        let leaves = |port: &PortIndex| has_others || !self.shared.distributes(port.at());
+        let holds = |port: &PortIndex| self.shared.has_carrier(port.at());
+        let mut left = self.balancer.active().iter().filter(|port| leaves(port) && holds(port));
+        if left.all(|port| self.is_drained(port.at())) {
+            self.draining = None;
+            return true;
+        }
+        let now_ns = monotonic_ns();
+        let until_ns = self.draining.map_or(now_ns + MOST_DRAINING_NS, |wait| wait.until_ns);
+        let waits = now_ns < until_ns;
+        self.draining = waits.then_some(Draining { until_ns, look_ns: now_ns + LOOK_NS });
+        !waits
     }
 
     /// Posts a packet to the port that balancing chooses.

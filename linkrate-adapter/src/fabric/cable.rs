@@ -23,6 +23,11 @@ impl Fabric for Cable {
 
     fn set_link(&mut self, _port: usize, _rate: Option<BitRate>, _up: bool) {}
 
+    /// Both directions are of one cable.
+    fn cut(&mut self, _port: usize, now_ps: u64) {
+        self.to.iter_mut().for_each(|flight| flight.cut(now_ps));
+    }
+
     fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
         if let Some(flight) = self.to.get_mut(1 - from.min(1)) {
             flight.add(at_ps, burst);

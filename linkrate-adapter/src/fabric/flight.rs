@@ -55,6 +55,15 @@ impl Flight {
         }
     }
 
+    /// The line is cut at `now_ps`: frames whose last bit has not arrived are dropped.
+    pub(crate) fn cut(&mut self, now_ps: u64) {
+        let arrived = self.entries.partition_point(|entry| entry.at_ps <= now_ps);
+        for Entry { burst, bytes, .. } in self.entries.drain(arrived..) {
+            self.bytes -= bytes;
+            self.dropped += burst.frames() as u64;
+        }
+    }
+
     /// The number of frames that were dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
@@ -121,6 +130,18 @@ mod tests {
             flight.add(0, in_block(54, payload));
             assert_eq!(flight.take_dropped(), 0);
         }
+    }
+
+    #[test]
+    fn a_line_that_is_cut_loses_what_has_not_arrived() {
+        let mut flight = Flight::default();
+        for (at_ps, name) in [(5, b'a'), (7, b'b'), (9, b'c')] {
+            flight.add(at_ps, WireFrame::copied(vec![name]).into());
+        }
+        flight.cut(7);
+        assert_eq!(flight.take_dropped(), 1);
+        let rest = std::iter::from_fn(|| flight.arrived(u64::MAX)).count();
+        assert_eq!((rest, flight.bytes), (2, 0));
     }
 
     #[test]

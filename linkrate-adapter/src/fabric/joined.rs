@@ -118,6 +118,12 @@ impl Fabric for Joined {
         self.set_rate_between(None);
     }
 
+    fn cut(&mut self, number: usize, now_ps: u64) {
+        if let Some(port) = self.port(number) {
+            self.switches[port.switch].cut(at_switch(number), now_ps);
+        }
+    }
+
     /// Each switch has the part of the group that is on it: it is a partner of its own.
     fn set_group(&mut self, number: usize, GroupSpec { ports, knobs, decisions }: GroupSpec) {
         for switch in 0..self.switches.len() {

@@ -119,6 +119,14 @@ impl Fabric for Switch {
         }
     }
 
+    fn cut(&mut self, number: usize, now_ps: u64) {
+        if let Some(Some(port)) = self.ports.get_mut(number) {
+            port.inwards.cut(now_ps);
+            port.counters.in_flight.add(port.inwards.take_dropped());
+            port.outwards.cut(now_ps);
+        }
+    }
+
     fn set_group(&mut self, number: usize, spec: GroupSpec) {
         self.changes += 1;
         self.forget(Way::Group(number));
