@@ -186,6 +186,8 @@ impl Bonded {
                     switch: 0,
                 },
             ));
+            // the kernel would answer for the bridge's IP address with that of the member
+            ip(&format!("link set {member} arp off"));
             up(member);
             segments.push(segment);
         }
@@ -198,7 +200,12 @@ impl Bonded {
             let words: Vec<&str> = words.split(' ').collect();
             switch.configure(&words).expect("the configuration");
         };
-        configure("add-br bridge -- set bridge bridge datapath_type=netdev");
+        // by itself the bridge takes the address of a member, and the kernel would receive at the member
+        // what is for the bridge
+        let mac = address(9).map(|byte| format!("{byte:02x}")).join(":");
+        configure(&format!(
+            "add-br bridge -- set bridge bridge datapath_type=netdev other-config:hwaddr=\"{mac}\""
+        ));
         configure(&format!(
             "add-bond bridge bond {} {} -- set port bond lacp=active bond_mode=balance-tcp \
              other_config:lacp-time={time}",
