@@ -19,6 +19,7 @@ use linkrate_terms::BitRate;
 use crate::protocol::InterfaceFacts;
 
 pub use holdings::{Change, Holdings, Left, Outcome, restore_all};
+pub use record::PATIENCE;
 
 /// Describes interface `name`.
 ///

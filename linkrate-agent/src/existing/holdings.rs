@@ -73,7 +73,7 @@ impl Holdings {
             let mut refused = restore(&found.interface, &found.settings, &lent);
             if refused.iter().any(|error| !error.is_missing_device()) {
                 // what it lacks may need another interface, such as a route over both
-                restore_all()?;
+                restore_all(Duration::ZERO)?;
                 refused = restore(&found.interface, &found.settings, &lent);
             }
             if let Some(error) = refused.into_iter().find(|error| !error.is_missing_device()) {
@@ -258,11 +258,12 @@ pub enum Outcome {
     Refused(Vec<SysError>),
 }
 
-/// Restores the interfaces of this network namespace that ended processes have left changed.
+/// Restores the interfaces of this network namespace that ended processes have left changed. Waits
+/// `patience` for a process that is about to end.
 ///
 /// # Errors
 /// When the run-time directory cannot be read.
-pub fn restore_all() -> Result<Vec<Left>, SysError> {
+pub fn restore_all(patience: Duration) -> Result<Vec<Left>, SysError> {
     let (directory, prefix) = record::directory()?;
     let failed = |error| SysError::new("read", directory.display().to_string(), error);
     let mut names: Vec<String> = Vec::new();
@@ -277,7 +278,7 @@ pub fn restore_all() -> Result<Vec<Left>, SysError> {
     for _ in 0..2 {
         for interface in std::mem::take(&mut names) {
             let path = directory.join(format!("{prefix}{interface}"));
-            let outcome = match Record::lock_file(&path, Duration::ZERO) {
+            let outcome = match Record::lock_file(&path, patience) {
                 Err(Unlocked::InUse(holder)) => Outcome::InUse(holder.to_string()),
                 Err(Unlocked::Refused(error)) => Outcome::Refused(vec![error]),
                 Ok(record) => match record.found() {
@@ -299,10 +300,16 @@ pub fn restore_all() -> Result<Vec<Left>, SysError> {
     Ok(all)
 }
 
+fn is_missing(interface: &str) -> bool {
+    let link = RouteSocket::open().and_then(|mut route| route.link(interface));
+    link.is_err_and(|error| error.is_missing_device())
+}
+
 fn restore_one(record: Record, found: &Found) -> Outcome {
     let lent = record.lent();
     let refused = restore(&found.interface, &found.settings, &lent);
-    let is_gone = refused.iter().any(SysError::is_missing_device);
+    // a route may lack another interface, which comes home later
+    let is_gone = refused.iter().any(SysError::is_missing_device) && is_missing(&found.interface);
     if !refused.is_empty() && !is_gone {
         return Outcome::Refused(refused);
     }

@@ -17,8 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
 
-/// How long to wait for a process whose controller has ended, and which is restoring.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long to wait for a process whose controller has ended: it is restoring, or the kernel still
+/// closes its files after a SIGKILL.
+pub const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The longest record, bytes: an interface with thousands of routes stays below.
 const LONGEST: u64 = 16 << 20;

@@ -22,6 +22,9 @@ pub const SSHD: &str = "/usr/sbin/sshd";
 /// The address of each machine on the cable.
 pub const ADDRESSES: [&str; 2] = ["198.51.100.1", "198.51.100.2"];
 
+/// Removes what counts frames from the settings of a queueing discipline.
+const NO_COUNTERS: &str = "sed 's/direct_packets_stat [0-9]*//'";
+
 /// A machine: namespaces that live as long as this does.
 #[derive(Debug)]
 pub struct Machine(HostProcess);
@@ -85,7 +88,7 @@ impl Machine {
             "ip -details link show dev {interface} | sed 's/^[0-9]*: //; s/qlen.*//'
              ip -4 address show dev {interface} | grep inet
              ip -4 route show table all dev {interface}
-             tc qdisc show dev {interface}
+             tc qdisc show dev {interface} | {NO_COUNTERS}
              ip neighbour show dev {interface} nud permanent
              ip neighbour show proxy dev {interface}
              ethtool -k {interface}
@@ -98,9 +101,10 @@ impl Machine {
 /// Everything that the kernel removes from an interface that moves, on eth1 and eth2.
 #[track_caller]
 pub fn lost_in_a_move(machine: &Machine) -> String {
-    machine.sh("for name in eth1 eth2; do
+    machine.sh(&format!(
+        "for name in eth1 eth2; do
              [ -e /proc/sys/net/ipv4/conf/$name ] || continue
-             tc qdisc show dev $name
+             tc qdisc show dev $name | {NO_COUNTERS}
              ip neighbour show dev $name nud permanent | sort
              ip neighbour show proxy dev $name; ip -6 neighbour show proxy dev $name
              bridge fdb show dev $name | sed '/^33:33/d; /^01:00/d'
@@ -109,7 +113,8 @@ pub fn lost_in_a_move(machine: &Machine) -> String {
          ip address show | sed -n '/inet.*nodad/p' | sort
          ip -4 route show table all | sed 's/ *linkdown//' | sort
          ip -6 route show table all | sed '/multicast/d; /^local fe80::.*ff:fe/d' | sort
-         grep . /proc/sys/net/ipv6/conf/eth[12]/forwarding")
+         grep . /proc/sys/net/ipv6/conf/eth[12]/forwarding"
+    ))
 }
 
 /// The lines that are only in one of two texts.
