@@ -29,6 +29,7 @@ use crate::counters::Snapshot;
 use crate::interface::InterfaceShared;
 use crate::interface::driver::{Driver, Outlet};
 use crate::interface::driver_threads::{self, DriverThreads};
+use crate::interface::lane::LONGEST_QUEUE;
 use crate::interface::lane::Lane;
 use crate::interface::waker::Waker;
 use crate::link::LinkShared;
@@ -38,9 +39,6 @@ use counters::{AggregateCounters, Totals};
 use decisions::DecisionLog;
 use membership::{Address, Membership, PortState};
 use team::Team;
-
-/// Packets that may wait before one port. More than the connections of a run have in flight.
-const LONGEST_QUEUE: usize = 2048;
 
 /// The longest frame of the models, with its header.
 const LARGEST_FRAME: u32 = 9018;

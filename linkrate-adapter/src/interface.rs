@@ -8,6 +8,7 @@
 
 pub(crate) mod driver;
 pub(crate) mod driver_threads;
+pub(crate) mod flow_queue;
 pub(crate) mod lane;
 pub(crate) mod moderation;
 pub(crate) mod napi;
@@ -19,10 +20,10 @@ pub mod waker;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use linkrate_sys::tap::{self, Offloads};
-use linkrate_terms::PortKnobs;
+use linkrate_terms::{BitRate, PortKnobs};
 use linkrate_wire::steering::Progress;
 use rtrb::{Consumer, Producer};
 
@@ -43,6 +44,8 @@ pub struct InterfaceShared {
     steers: AtomicBool,
     /// The device would send a packet at once: the driver must ring the doorbell.
     pub(crate) wants_doorbell: AtomicBool,
+    /// Bytes that a driver posts ahead of the link.
+    pub(crate) byte_limit: AtomicU64,
     /// A TAP that the device thread serves is gone.
     broken: AtomicBool,
     /// Handles of the TAP's queues, for carrier and attachment.
@@ -57,6 +60,7 @@ impl InterfaceShared {
             in_use: AtomicUsize::new(queues),
             steers: AtomicBool::new(learns(knobs.steering, queues)),
             wants_doorbell: AtomicBool::new(true),
+            byte_limit: AtomicU64::new(u64::MAX),
             broken: AtomicBool::new(false),
             taps,
         }
@@ -78,8 +82,10 @@ impl InterfaceShared {
         self.steers.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn obey(&self, knobs: &PortKnobs) {
+    /// Takes up the settings of the port, and the rate of its link.
+    pub(crate) fn obey(&self, knobs: &PortKnobs, rate: Option<BitRate>) {
         self.steers.store(learns(knobs.steering, self.queues), Ordering::Relaxed);
+        self.byte_limit.store(byte_limit(rate, knobs.tx_usecs), Ordering::Relaxed);
     }
 
     /// Sets the carrier of the host's interface.
@@ -130,6 +136,19 @@ impl InterfaceShared {
     }
 }
 
+/// The time for which a driver fills a transmit ring at least, µs.
+const LEAST_AHEAD_US: u32 = 1000;
+
+/// Bytes that a driver posts ahead of a link: for four completion interrupts, so that the link does not
+/// run dry if one comes late. Everything else waits before the ring, where a packet of another
+/// flow can pass it. Linux finds such a limit by trial (lib/dynamic_queue_limits.c); here it follows
+/// from the settings, so that it is the same in every run.
+fn byte_limit(rate: Option<BitRate>, tx_usecs: u32) -> u64 {
+    let Some(rate) = rate else { return u64::MAX };
+    let ahead_us = tx_usecs.saturating_mul(4).max(LEAST_AHEAD_US);
+    (rate.0 / 8e6 * f64::from(ahead_us)) as u64
+}
+
 /// Descriptors of each queue of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingSizes {
@@ -161,12 +180,21 @@ pub(crate) struct ControlEnds {
     pub(crate) rx: Producer<RxDescriptor>,
 }
 
+/// A descriptor whose packet is on its way.
+#[derive(Debug, Clone, Copy)]
+struct Completion {
+    /// When its last bit leaves.
+    end_ps: u64,
+    /// Bytes of the packet.
+    bytes: u32,
+}
+
 /// The device's side of one queue pair.
 #[derive(Debug)]
 pub(crate) struct Queue {
     ends: Ends,
-    /// When the last bit of each outstanding descriptor leaves.
-    completions: VecDeque<u64>,
+    /// The outstanding descriptors.
+    completions: VecDeque<Completion>,
     /// The time of the first completion that the driver does not know of.
     completed_since_ps: Option<u64>,
     /// Frames that were ever steered here, and those of them that were dropped later.
@@ -307,11 +335,11 @@ impl Interface {
         self.queues.iter().any(Queue::has_posted)
     }
 
-    /// The last bit of a queue's oldest uncompleted packet leaves at `end_ps`.
-    pub(crate) fn sent(&mut self, queue: usize, end_ps: u64) {
+    /// The last bit of a packet of `bytes` bytes, the next of a queue, leaves at `end_ps`.
+    pub(crate) fn sent(&mut self, queue: usize, bytes: usize, end_ps: u64) {
         let queue = &mut self.queues[queue];
         if let Ends::Driver { .. } = queue.ends {
-            queue.completions.push_back(end_ps);
+            queue.completions.push_back(Completion { end_ps, bytes: bytes as u32 });
         }
     }
 

@@ -31,6 +31,7 @@ mod key;
 mod loads;
 mod table;
 
+pub use key::FlowHash;
 pub use linkrate_terms::Balance;
 
 use crate::frame::{Cast, link};

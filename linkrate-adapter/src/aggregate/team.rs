@@ -5,7 +5,6 @@
 //! of the port. The other ports go on. The host chooses the port, so that balancing runs on the CPUs
 //! of the host and is a part of its service demand.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -19,27 +18,21 @@ use linkrate_wire::frame::Cast;
 use linkrate_wire::frame::link::destination;
 use linkrate_wire::lro::{Delivery, Parts};
 
+use super::AggregateShared;
 use super::control::Control;
 use super::membership::GRACE;
-use super::{AggregateShared, LONGEST_QUEUE};
 use crate::frame::VNET_BYTES;
 use crate::interface::driver::{HostEnd, WEIGHT};
+use crate::interface::flow_queue::HEADERS;
 use crate::interface::lane::Lane;
 use crate::interface::rings::{RxDescriptor, TxDescriptor};
 use crate::interface::tap_io;
 use crate::segment::earlier;
 
-/// Bytes of a packet that have all headers.
-const HEADERS: usize = 256;
-
 /// A port of the aggregate, in one of its queues.
 #[derive(Debug)]
 struct Member {
     lane: Lane,
-    /// Packets that the port had no room for.
-    waiting: VecDeque<TxDescriptor>,
-    /// Packets posted in this batch.
-    sent: usize,
     /// Packets handed up in this batch.
     received: usize,
 }
@@ -103,23 +96,20 @@ impl Team {
         if self.members.len() <= member {
             self.members.resize_with(member + 1, || None);
         }
-        let waiting = VecDeque::new();
-        self.members[member] = Some(Member { lane, waiting, sent: 0, received: 0 });
+        self.members[member] = Some(Member { lane, received: 0 });
     }
 
     /// Removes a port. Packets that wait for it go to the others.
     pub(crate) fn remove(&mut self, member: usize) {
-        let Some(gone) = self.members.get_mut(member).and_then(Option::take) else { return };
-        for descriptor in gone.waiting {
-            self.send(descriptor);
-        }
+        let Some(mut gone) = self.members.get_mut(member).and_then(Option::take) else { return };
+        gone.lane.take_waiting().for_each(|descriptor| self.send(descriptor));
         self.end_batch();
     }
 
     /// Whether everything that was posted to a port has left, and nothing waits for it.
     pub(crate) fn is_drained(&self, member: usize) -> bool {
         let port = self.members.get(member).and_then(Option::as_ref);
-        port.is_none_or(|port| port.waiting.is_empty() && port.lane.is_drained())
+        port.is_none_or(|port| port.lane.is_drained())
     }
 
     /// The lanes of the ports.
@@ -139,7 +129,7 @@ impl Team {
     /// The driver thread is about to sleep. Says whether a packet of the host can be taken.
     pub(crate) fn will_sleep(&mut self) -> bool {
         for member in self.members.iter_mut().flatten() {
-            member.lane.will_sleep(!member.waiting.is_empty());
+            member.lane.will_sleep();
         }
         true
     }
@@ -287,19 +277,13 @@ impl Team {
             let mut moved = Vec::new();
             for number in (0..self.members.len()).filter(gone) {
                 if let Some(member) = &mut self.members[number] {
-                    moved.extend(member.waiting.drain(..));
+                    moved.extend(member.lane.take_waiting());
                 }
             }
             moved.into_iter().for_each(|descriptor| self.send(descriptor));
         }
         for member in self.members.iter_mut().flatten() {
-            while member.lane.has_room()
-                && let Some(descriptor) = member.waiting.pop_front()
-            {
-                member.lane.post(descriptor);
-                member.sent += 1;
-                count += 1;
-            }
+            count += member.lane.post_waiting();
         }
         count
     }
@@ -339,12 +323,7 @@ impl Team {
             true => member.lane.steering(&descriptor),
             false => None,
         };
-        if member.waiting.is_empty() && member.lane.has_room() {
-            member.lane.post(descriptor);
-            member.sent += 1;
-        } else if member.waiting.len() < LONGEST_QUEUE {
-            member.waiting.push_back(descriptor);
-        } else {
+        if !member.lane.send(descriptor) {
             self.shared.counters.full.fetch_add(1, Ordering::Relaxed);
         }
         // the other direction of the flow may come by any port
@@ -354,12 +333,7 @@ impl Team {
     }
 
     fn end_batch(&mut self) {
-        for member in self.members.iter_mut().flatten() {
-            match std::mem::take(&mut member.sent) {
-                0 => {}
-                sent => member.lane.posted(sent),
-            }
-        }
+        self.members.iter_mut().flatten().for_each(|member| member.lane.end_batch());
     }
 }
 

@@ -136,7 +136,7 @@ impl Nic {
         if !self.shared.is_stuck() {
             self.knobs = knobs;
         }
-        self.shared.interface.obey(&self.knobs);
+        self.shared.interface.obey(&self.knobs, self.link().rate());
         self.shared.settings.acknowledge(request, self.knobs.clone());
     }
 
@@ -172,6 +172,7 @@ impl Device for Nic {
             self.obey();
         }
         if self.links[0].refresh() {
+            self.shared.interface.obey(&self.knobs, self.link().rate());
             other_rate(0, &self.links[0]);
         }
         self.learn();

@@ -100,7 +100,7 @@ impl Device for Pair {
             let ready_ps = self.clock.at_ps(descriptor.posted_ns);
             let end_ps = self.send(self.turn, ready_ps, frame, out);
             self.turn = (self.turn + 1) % self.links.len();
-            self.interface.sent(queue, end_ps);
+            self.interface.sent(queue, descriptor.length, end_ps);
             any = true;
         }
         any

@@ -99,7 +99,7 @@ impl Driver {
     /// The driver thread is about to sleep.
     pub(crate) fn will_sleep(&mut self) {
         self.had_room = match &mut self.outlet {
-            Outlet::Port(lane) => lane.will_sleep(true),
+            Outlet::Port(lane) => lane.will_sleep(),
             Outlet::Aggregate(team) => team.will_sleep(),
         };
     }
@@ -152,8 +152,9 @@ fn poll_port(host: &mut HostEnd, lane: &mut Lane) -> io::Result<usize> {
         // what the host sends in return, acknowledgements above all, is in the TAP by now
         host.may_have = true;
     }
+    let waited = lane.post_waiting();
     let mut sent = 0;
-    while host.may_have && sent < WEIGHT && lane.has_room() {
+    while host.may_have && sent < WEIGHT && lane.takes() {
         let Some(descriptor) = tap_io::read(&host.tap, &mut host.pool)? else {
             host.may_have = false;
             break;
@@ -163,11 +164,9 @@ fn poll_port(host: &mut HostEnd, lane: &mut Lane) -> io::Result<usize> {
         {
             lane.steer(update);
         }
-        lane.post(descriptor);
+        lane.send(descriptor);
         sent += 1;
     }
-    if sent > 0 {
-        lane.posted(sent);
-    }
-    Ok(received + sent)
+    lane.end_batch();
+    Ok(received + waited + sent)
 }

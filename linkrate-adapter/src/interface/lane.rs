@@ -8,11 +8,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::Steering;
 use linkrate_wire::frame::{Headers, tcp};
 use rtrb::{Consumer, Producer};
 
 use super::InterfaceShared;
+use super::flow_queue::{FlowQueue, HEADERS};
 use super::rings::{QueueShared, RxDescriptor, TxDescriptor};
 use super::tap_io;
 use super::waker::Waker;
@@ -21,6 +23,9 @@ use crate::frame::VNET_BYTES;
 /// The driver tells the adapter the queue of a flow at each SYN, and with every packet of this
 /// number on a queue.
 const STEERING_SAMPLE: u64 = 20;
+
+/// Packets that may wait before one port. More than the connections of a run have in flight.
+pub(crate) const LONGEST_QUEUE: usize = 2048;
 
 /// A flow's port and the queue that its received frames go to.
 #[derive(Debug, Clone, Copy)]
@@ -63,8 +68,14 @@ pub(crate) struct Lane {
     /// Packets posted so far, and how many may be outstanding.
     posted: u64,
     ring: u64,
-    /// There was room in the transmit ring when the driver looked before its sleep.
-    had_room: bool,
+    /// Bytes of the packets posted so far.
+    posted_bytes: u64,
+    /// Packets that the ring had no room for.
+    waiting: FlowQueue,
+    /// Packets posted in this batch.
+    batch: usize,
+    /// Packets waited for room in the ring when the driver looked before its sleep.
+    waited: bool,
 }
 
 impl Lane {
@@ -77,7 +88,19 @@ impl Lane {
         interface: Arc<InterfaceShared>,
     ) -> Self {
         let ring = rings.tx.slots() as u64;
-        Self { number, rings, queue, doorbell, interface, posted: 0, ring, had_room: true }
+        Self {
+            number,
+            rings,
+            queue,
+            doorbell,
+            interface,
+            posted: 0,
+            ring,
+            posted_bytes: 0,
+            waiting: FlowQueue::new(LONGEST_QUEUE),
+            batch: 0,
+            waited: false,
+        }
     }
 
     /// Takes the next packet of the device.
@@ -125,28 +148,77 @@ impl Lane {
     }
 
     /// Whether a packet can be posted.
-    pub(crate) fn has_room(&self) -> bool {
-        self.posted - self.queue.completed.load(Ordering::Acquire) < self.ring
-            && self.rings.tx.slots() > 0
+    fn has_room(&self) -> bool {
+        let outstanding = self.posted - self.queue.completed.load(Ordering::Acquire);
+        let bytes = self.posted_bytes - self.queue.completed_bytes.load(Ordering::Relaxed);
+        // on a slow link one packet may be more than the limit, and the next must be ready behind it
+        let within_limit = bytes < self.interface.byte_limit.load(Ordering::Relaxed);
+        outstanding < self.ring && (within_limit || outstanding < 2) && self.rings.tx.slots() > 0
     }
 
-    /// Posts a packet of the host. There must be [room](Self::has_room). The device begins at once,
-    /// while the rest of the batch is fetched.
-    pub(crate) fn post(&mut self, descriptor: TxDescriptor) {
+    /// Whether it takes a packet of the host.
+    pub(crate) fn takes(&self) -> bool {
+        self.waiting.has_room()
+    }
+
+    /// Posts a packet of the host, or lets it wait for room. A packet that the lane does not
+    /// [take](Self::takes) is lost; false then.
+    pub(crate) fn send(&mut self, descriptor: TxDescriptor) -> bool {
+        if self.waiting.is_empty() && self.has_room() {
+            self.post(descriptor);
+            return true;
+        }
+        let takes = self.takes();
+        if takes {
+            self.waiting.push(descriptor);
+        }
+        takes
+    }
+
+    /// Posts a packet of the host, for which there is room. The device begins at once, while the rest
+    /// of the batch is fetched.
+    fn post(&mut self, descriptor: TxDescriptor) {
         // the ring has as many places as descriptors may be outstanding
+        let bytes = descriptor.length as u64;
         if self.rings.tx.push(descriptor).is_ok() {
             self.posted += 1;
+            self.posted_bytes += bytes;
+            self.batch += 1;
             self.ring_doorbell();
         }
     }
 
-    /// Ends a batch of `count` packets. The device may have begun to want the doorbell since. Either
-    /// it sees what was posted, or this sees what it wants: both have a fence between their two
-    /// steps.
-    pub(crate) fn posted(&self, count: usize) {
-        fence(Ordering::SeqCst);
-        self.ring_doorbell();
-        self.queue.counters.tx_packets.add(count as u64);
+    /// Posts packets that waited, as many as there is room for. Says how many.
+    pub(crate) fn post_waiting(&mut self) -> usize {
+        let mut count = 0;
+        let mut now_ns = None;
+        while !self.waiting.is_empty()
+            && self.has_room()
+            && let Some(descriptor) = self.waiting.pop()
+        {
+            // its time on the link begins now, not when the host sent it
+            let posted_ns = *now_ns.get_or_insert_with(monotonic_ns);
+            self.post(TxDescriptor { posted_ns, ..descriptor });
+            count += 1;
+        }
+        count
+    }
+
+    /// Ends a batch of packets, after those that wait and have room now. The device may have begun to
+    /// want the doorbell since. Either it sees what was posted, or this sees what it wants: both have
+    /// a fence between their two steps.
+    pub(crate) fn end_batch(&mut self) {
+        self.post_waiting();
+        if self.batch > 0 {
+            fence(Ordering::SeqCst);
+            self.ring_doorbell();
+            self.queue.counters.tx_packets.add(std::mem::take(&mut self.batch) as u64);
+        }
+    }
+
+    /// Takes back the packets that wait.
+    pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = TxDescriptor> + use<> {
+        self.waiting.take_all()
     }
 
     fn ring_doorbell(&self) {
@@ -155,9 +227,9 @@ impl Lane {
         }
     }
 
-    /// Whether everything that was posted has left.
+    /// Whether everything that was sent has left.
     pub(crate) fn is_drained(&self) -> bool {
-        self.posted == self.queue.completed.load(Ordering::Acquire)
+        self.waiting.is_empty() && self.posted == self.queue.completed.load(Ordering::Acquire)
     }
 
     /// The driver thread spent its budget.
@@ -165,23 +237,24 @@ impl Lane {
         self.queue.counters.budgets.add(1);
     }
 
-    /// The driver thread is about to sleep. `waits` says that a packet would be posted if there were
-    /// room. Says whether there is room, or nobody waits for it.
-    pub(crate) fn will_sleep(&mut self, waits: bool) -> bool {
-        self.had_room = !waits || self.has_room();
-        self.queue.starved.store(!self.had_room, Ordering::Release);
-        if !self.had_room {
-            // the device must know that this driver waits for completions
-            self.doorbell.wake();
+    /// The driver thread is about to sleep. Says whether no packet waits for room.
+    pub(crate) fn will_sleep(&mut self) -> bool {
+        self.waited = !self.waiting.is_empty();
+        self.queue.starved.store(self.waited, Ordering::Release);
+        if self.waited {
+            // A device that sleeps until somebody rings must know that this driver waits for
+            // completions. One that wakes by itself, as while its link is busy, will see it.
+            fence(Ordering::SeqCst);
+            self.ring_doorbell();
         }
         self.queue.counters.sleeps.add(1);
-        self.had_room
+        !self.waited
     }
 
     /// Whether there is still nothing to do, after the thread has said that it will sleep.
     pub(crate) fn is_idle(&self) -> bool {
         let no_control = self.rings.control.as_ref().is_none_or(|control| control.rx.is_empty());
-        no_control && self.rings.rx.is_empty() && (self.had_room || !self.has_room())
+        no_control && self.rings.rx.is_empty() && (!self.waited || !self.has_room())
     }
 
     /// The driver thread is awake again.
@@ -199,7 +272,7 @@ impl Lane {
     pub(crate) fn steering(&self, descriptor: &TxDescriptor) -> Option<SteeringUpdate> {
         // short packets and the first bytes of long ones have all headers
         let length = descriptor.length;
-        let head = descriptor.block.bytes(VNET_BYTES..length.min(VNET_BYTES + 256));
+        let head = descriptor.block.bytes(VNET_BYTES..length.min(VNET_BYTES + HEADERS));
         let tail = length.saturating_sub(VNET_BYTES + head.len());
         let headers = Headers::parse_parts(head, tail).ok()?;
         let flags = headers.tcp_flags(head)?;
@@ -220,4 +293,85 @@ impl Lane {
 /// Whether drivers tell the device the queues of their flows.
 pub(crate) fn learns(steering: Steering, queues: usize) -> bool {
     steering == Steering::DestinationPort && queues > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::{BitRate, PortKnobs};
+    use rtrb::RingBuffer;
+
+    use super::*;
+    use crate::interface::flow_queue::tests::packet;
+
+    /// A lane whose port has a link of this rate, with the device's end of the transmit ring.
+    fn lane(rate: Option<BitRate>) -> (Lane, Consumer<TxDescriptor>) {
+        let (tx, device) = RingBuffer::new(256);
+        let (_, rx) = RingBuffer::new(1);
+        let (steering, _) = RingBuffer::new(1);
+        let rings = DriverRings { tx, rx, steering, control: None };
+        let waker = || Arc::new(Waker::new().unwrap());
+        let knobs = PortKnobs { tx_usecs: 250, ..PortKnobs::default() };
+        let interface = InterfaceShared::new("eth0".to_owned(), &knobs, 1, Vec::new());
+        interface.obey(&knobs, rate);
+        let queue = Arc::new(QueueShared::new(waker()));
+        (Lane::new(0, rings, queue, waker(), Arc::new(interface)), device)
+    }
+
+    fn complete(lane: &Lane, device: &mut Consumer<TxDescriptor>) -> usize {
+        let done = device.pop().unwrap().length;
+        lane.queue.completed_bytes.fetch_add(done as u64, Ordering::Relaxed);
+        lane.queue.completed.fetch_add(1, Ordering::Release);
+        done
+    }
+
+    #[test]
+    fn the_ring_holds_four_interrupts_of_the_link() {
+        // 1 ms of 1 Gb/s are 125,000 bytes
+        let (mut lane, mut device) = lane(Some(BitRate(1e9)));
+        for _ in 0..20 {
+            assert!(lane.send(packet(1, 30_000)));
+        }
+        lane.end_batch();
+        assert_eq!(device.slots(), 5);
+        assert!(!lane.will_sleep() && lane.is_idle() && !lane.is_drained());
+        complete(&lane, &mut device);
+        assert!(!lane.is_idle());
+        assert_eq!((lane.post_waiting(), device.slots()), (1, 5));
+    }
+
+    #[test]
+    fn a_second_packet_is_always_ready_on_a_slow_link() {
+        let (mut lane, device) = lane(Some(BitRate(1e6)));
+        (0..5).for_each(|_| assert!(lane.send(packet(1, 1500))));
+        assert_eq!(device.slots(), 2);
+    }
+
+    #[test]
+    fn without_a_rate_the_ring_is_the_limit() {
+        let (mut lane, device) = lane(None);
+        (0..300).for_each(|_| assert!(lane.send(packet(1, 60_000))));
+        assert_eq!(device.slots(), 256);
+    }
+
+    #[test]
+    fn a_flow_with_little_to_send_passes_those_that_wait() {
+        let (mut lane, mut device) = lane(Some(BitRate(1e9)));
+        (0..20).for_each(|_| assert!(lane.send(packet(1, 30_000))));
+        assert!(lane.send(packet(2, 100)));
+        (0..3).for_each(|_| assert_eq!(complete(&lane, &mut device), 30_000));
+        lane.post_waiting();
+        // the first turn of the busy flow was under way; then comes the other
+        let next: Vec<usize> = std::iter::from_fn(|| device.pop().ok()).map(|d| d.length).collect();
+        assert_eq!(next, [30_000, 30_000, 30_000, 30_000, 100, 30_000]);
+    }
+
+    #[test]
+    fn a_packet_too_many_is_lost_and_said_to_be() {
+        let (mut lane, _device) = lane(Some(BitRate(1e6)));
+        let sent = (0..LONGEST_QUEUE + 10).filter(|_| lane.send(packet(1, 1500))).count();
+        assert_eq!(sent, LONGEST_QUEUE + 2);
+        assert!(!lane.takes());
+        assert_eq!(lane.take_waiting().count(), LONGEST_QUEUE);
+        assert!(lane.takes());
+    }
 }

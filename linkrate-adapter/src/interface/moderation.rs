@@ -160,13 +160,14 @@ impl Interface {
     ) -> Completed {
         let queue = &mut self.queues[queue];
         let Ends::Driver { shared, .. } = &queue.ends else { return Completed::default() };
-        let mut done = 0;
-        while queue.completions.front().is_some_and(|end_ps| *end_ps <= now_ps) {
-            let end_ps = queue.completions.pop_front();
-            queue.completed_since_ps = queue.completed_since_ps.or(end_ps);
+        let (mut done, mut bytes) = (0, 0);
+        while let Some(next) = queue.completions.pop_front_if(|next| next.end_ps <= now_ps) {
+            queue.completed_since_ps = queue.completed_since_ps.or(Some(next.end_ps));
             done += 1;
+            bytes += u64::from(next.bytes);
         }
         if done > 0 {
+            shared.completed_bytes.fetch_add(bytes, Ordering::Relaxed);
             shared.completed.fetch_add(done, Ordering::Release);
         }
         if !queue.is_starved() {
@@ -197,7 +198,8 @@ impl Queue {
         if !self.is_starved() {
             return None;
         }
-        let first_ps = self.completed_since_ps.or(self.completions.front().copied())?;
+        let first_ps =
+            self.completed_since_ps.or(self.completions.front().map(|first| first.end_ps))?;
         Some(first_ps + moderation.tx_wait_ps)
     }
 }

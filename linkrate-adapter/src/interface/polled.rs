@@ -5,13 +5,14 @@
 //! returns: the next read finds it without a wake-up. Only what a program of the client sends by
 //! itself must end the device thread's sleep, and only while the link has nothing to send.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use linkrate_sys::epoll::{Epoll, Watch};
 use linkrate_sys::error::SysResult;
 
+use super::flow_queue::FlowQueue;
+use super::lane::LONGEST_QUEUE;
 use super::rings::{RxDescriptor, TxDescriptor};
 use super::tap_io;
 use crate::counters::DriverCounters;
@@ -29,8 +30,7 @@ pub(crate) struct Polled {
     number: u64,
     pool: Pool<Block>,
     /// Read and not sent yet.
-    tx: VecDeque<TxDescriptor>,
-    tx_bytes: usize,
+    tx: FlowQueue,
     /// For the host, at its next interrupt.
     rx: Vec<RxDescriptor>,
     /// Frames handed to the host.
@@ -50,8 +50,7 @@ impl Polled {
             tap,
             number,
             pool: tap_io::blocks(),
-            tx: VecDeque::new(),
-            tx_bytes: 0,
+            tx: FlowQueue::new(LONGEST_QUEUE),
             rx: Vec::new(),
             consumed: 0,
             may_have: true,
@@ -62,9 +61,7 @@ impl Polled {
     }
 
     pub(super) fn pop(&mut self) -> Option<TxDescriptor> {
-        let descriptor = self.tx.pop_front()?;
-        self.tx_bytes -= descriptor.length;
-        Some(descriptor)
+        self.tx.pop()
     }
 
     pub(super) fn has_posted(&self) -> bool {
@@ -82,11 +79,15 @@ impl Polled {
     /// Reads what the host transmits, until `bytes` wait to be sent.
     pub(super) fn fetch(&mut self, bytes: usize) {
         let mut count = 0;
-        while self.may_have && !self.broken && self.tx_bytes < bytes && count < BUDGET {
+        while self.may_have
+            && !self.broken
+            && self.tx.has_room()
+            && self.tx.bytes() < bytes
+            && count < BUDGET
+        {
             match tap_io::read(&self.tap, &mut self.pool) {
                 Ok(Some(descriptor)) => {
-                    self.tx_bytes += descriptor.length;
-                    self.tx.push_back(descriptor);
+                    self.tx.push(descriptor);
                     count += 1;
                 }
                 Ok(None) => self.may_have = false,

@@ -126,6 +126,8 @@ impl<'a> Payloads<'a> {
 pub struct QueueShared {
     /// Transmit descriptors whose last bit has left the port, since the beginning.
     pub completed: AtomicU64,
+    /// Bytes of their packets.
+    pub completed_bytes: AtomicU64,
     /// Received frames that the driver has handed to the host, since the beginning. A superframe
     /// counts as the frames that it was merged of.
     pub consumed: AtomicU64,
@@ -142,6 +144,7 @@ impl QueueShared {
     pub(crate) fn new(interrupt: Arc<Waker>) -> Self {
         Self {
             completed: AtomicU64::new(0),
+            completed_bytes: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
             starved: AtomicBool::new(false),
             interrupt,

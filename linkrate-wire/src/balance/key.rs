@@ -45,12 +45,36 @@ impl Key {
                 .and_then(|headers| toeplitz.hash_frame(head, &headers)),
         };
         match hash {
-            Some(hash) => mixed(hash),
+            Some(hash) => mixed(hash).to_be_bytes()[0],
             // A host sends by its own address alone, so that this is the low byte of the destination
             // with another number: LB_MAC. A switch tells the stations that send to one host apart.
             None => Addresses::of(head)
                 .map_or(0, |Addresses { destination, source, .. }| destination.0[5] ^ source.0[5]),
         }
+    }
+}
+
+/// Tells flows apart by the hash of their IP addresses and ports.
+#[derive(Debug, Clone)]
+pub struct FlowHash(Toeplitz);
+
+impl FlowHash {
+    /// The numbers that flows have.
+    pub const FLOWS: usize = 1024;
+
+    /// The number of the flow of a frame of `length` bytes, which begins with `head`, in which all
+    /// its headers are. Frames without IP addresses are of flow 0.
+    #[inline]
+    #[must_use]
+    pub fn flow(&self, head: &[u8], length: usize) -> usize {
+        let hash = headers(head, length).and_then(|headers| self.0.hash_frame(head, &headers));
+        hash.map_or(0, |hash| mixed(hash) as usize / ((1 << 32) / Self::FLOWS))
+    }
+}
+
+impl Default for FlowHash {
+    fn default() -> Self {
+        Self(Toeplitz::new(&MICROSOFT_KEY))
     }
 }
 
@@ -62,9 +86,9 @@ fn headers(head: &[u8], length: usize) -> Option<Headers> {
 /// The entry of a Toeplitz hash, which is linear: few of its bits alone would give flows with
 /// addresses and ports in sequence few entries. Receive-side scaling takes its lower bits: with them
 /// as the entry, the frames of a port would all be for the same queues of the far end.
-fn mixed(hash: u32) -> u8 {
+fn mixed(hash: u32) -> u32 {
     // the golden ratio (Knuth, The Art of Computer Programming 3, 6.4)
-    hash.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]
+    hash.wrapping_mul(0x9e37_79b1)
 }
 
 /// The entry of a queue.

@@ -28,9 +28,6 @@ use crate::segment::earlier;
 const FIFO_BYTES: u64 = 64 << 10;
 const FIFO_LOW_BYTES: u64 = 12 << 10;
 
-/// How far ahead of the link the device thread fetches from a TAP that it serves itself, seconds.
-const FETCH_AHEAD_S: f64 = 0.004;
-
 /// Packets of the host in one turn of the device.
 const BUDGET: usize = 64;
 
@@ -76,17 +73,17 @@ impl Nic {
             self.active_ps = now_ps;
             bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, Turn::InOrder, wire);
-            self.interface.sent(queue, end_ps);
+            self.interface.sent(queue, descriptor.length, end_ps);
         }
         sent
     }
 
-    /// How far ahead of the link packets are fetched where the device thread serves the TAP. A
-    /// thread that comes late must find enough to keep the link full in the meantime; without a
-    /// link rate payload must still be in the cache when it is received.
+    /// How far ahead of the link packets are fetched where the device thread serves the TAP: all that
+    /// wait, so that a flow with little to send can pass the others. Without a link rate no packet
+    /// waits for long, and payload must still be in the cache when it is received.
     fn fetch_bytes(&self) -> usize {
         match self.link().rate() {
-            Some(rate) => ((rate.0 / 8.0 * FETCH_AHEAD_S) as u64).max(FIFO_BYTES) as usize,
+            Some(_) => usize::MAX,
             None => FIFO_BYTES as usize,
         }
     }
