@@ -21,7 +21,6 @@ const MOST: usize = 1 << 14;
 #[derive(Debug, Clone, Default)]
 pub struct OrderCount {
     late: Arc<AtomicU64>,
-    wanted: Arc<()>,
 }
 
 impl OrderCount {
@@ -38,21 +37,20 @@ type Connection = (MacAddress, MacAddress, u16, u16);
 /// Watches the frames that arrive at the devices of a segment.
 #[derive(Debug)]
 pub(crate) struct OrderWatch {
-    late: Arc<AtomicU64>,
-    wanted: Weak<()>,
+    /// The count of those who want to know.
+    late: Weak<AtomicU64>,
     /// The highest identification of each connection, modulo 2^16.
     latest: HashMap<Connection, u16>,
 }
 
 impl OrderWatch {
-    pub(crate) fn new(count: OrderCount) -> Self {
-        let OrderCount { late, wanted } = count;
-        Self { late, wanted: Arc::downgrade(&wanted), latest: HashMap::new() }
+    pub(crate) fn new(count: &OrderCount) -> Self {
+        Self { late: Arc::downgrade(&count.late), latest: HashMap::new() }
     }
 
     /// Whether anybody still wants to know.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.strong_count() > 0
+        self.late.strong_count() > 0
     }
 
     /// Looks at frames that arrived. The frames of a burst are in order.
@@ -68,7 +66,9 @@ impl OrderWatch {
         match self.latest.get_mut(&connection) {
             // half of all identifications are behind
             Some(latest) if is_before(first, *latest) => {
-                self.late.fetch_add(u64::from(count), Ordering::Relaxed);
+                if let Some(late) = self.late.upgrade() {
+                    late.fetch_add(u64::from(count), Ordering::Relaxed);
+                }
                 if is_before(*latest, last) {
                     *latest = last;
                 }
@@ -107,7 +107,7 @@ mod tests {
     fn a_watch_ends_with_the_last_copy_of_its_count() {
         let count = OrderCount::default();
         let copy = count.clone();
-        let watch = OrderWatch::new(count.clone());
+        let watch = OrderWatch::new(&count);
         drop(count);
         assert!(watch.is_wanted());
         drop(copy);

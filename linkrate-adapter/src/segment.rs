@@ -82,7 +82,7 @@ impl Segment {
     }
 
     pub(crate) fn watch_order(&mut self, count: OrderCount) {
-        self.order = Some(OrderWatch::new(count));
+        self.order = Some(OrderWatch::new(&count));
     }
 
     pub(crate) fn set_vlans(&mut self, port: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
