@@ -59,6 +59,7 @@ pub use fabric::faults::Faults;
 pub use fabric::vlans::Vlans;
 pub use interface::{DriverThreads, Priority, RingSizes};
 pub use link::LinkSpec;
+pub use linkrate_wire::frame::MacAddress;
 pub use linkrate_wire::link::LinkLaw;
 pub use order::OrderCount;
 pub use port::{CAPTURE_PATIENCE, HostSide, Port, PortLink, PortShared, PortSpec, Segment};

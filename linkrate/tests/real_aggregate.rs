@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::up::{CLIENT, Up, rates, ready};
-use common::{has_or_skips, linkrate, wait_until};
+use common::{has_or_skips, linkrate, tshark, wait_until};
 use serde_json::Value;
 
 /// The ports of the aggregate of a lab.
@@ -87,14 +87,7 @@ fn tshark_reads_what_both_partners_send() {
     lab.linkrate("adapter set agg0 mode=lacp");
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
     lab.linkrate(&format!("adapter capture eth0 {} --seconds 4", file.display()));
-    let read = |filter: &str| {
-        let mut tshark = std::process::Command::new("tshark");
-        tshark.arg("-r").arg(&file).args(["-Y", filter, "-T", "fields"]);
-        tshark.args(["-e", "eth.src", "-e", "lacp.actor.state.distributing"]);
-        let output = tshark.output().expect("tshark");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
+    let read = |filter: &str| tshark(&file, filter, &["eth.src", "lacp.actor.state.distributing"]);
     let all = read("lacp");
     let senders: std::collections::BTreeSet<&str> =
         all.lines().filter_map(|line| line.split('\t').next()).collect();
