@@ -313,6 +313,8 @@ const FAILURE: &[Column<Measurement>] = &[
     ("frames_lost", |run| text(failed(run)?.frames_lost)),
     ("frames_reordered", |run| text(failed(run)?.frames_reordered)),
     ("resent_bytes", |run| text(failed(run)?.resent_bytes)),
+    ("resent_after_bytes", |run| text(failed(run)?.resent_after?.bytes)),
+    ("resent_after_segments", |run| text(failed(run)?.resent_after?.segments)),
     ("verified_bytes", |run| text(failed(run)?.verified_bytes)),
     ("wrong_bytes", |run| text(failed(run)?.wrong_bytes)),
 ];

@@ -104,6 +104,7 @@ pub(crate) fn failure() -> Failure {
         frames_lost: 900,
         frames_reordered: 0,
         resent_bytes: 1 << 20,
+        resent_after: None,
         verified_bytes: 1 << 30,
         wrong_bytes: 0,
         timeline: Timeline::default(),

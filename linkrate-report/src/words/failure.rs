@@ -19,7 +19,7 @@ pub type Figure = (String, Option<String>);
 pub type Column = (&'static str, fn(&FailureFigures) -> Figure);
 
 /// Heads of the figures of a failure, and the figures of one cell.
-pub const COLUMNS: [Column; 8] = [
+pub const COLUMNS: [Column; 9] = [
     ("detected by host", |of| detection(of.host_detection.as_ref(), of.runs)),
     ("by switch", |of| detection(of.switch_detection.as_ref(), of.runs)),
     ("longest gap", |of| figure(of.gap)),
@@ -27,6 +27,7 @@ pub const COLUMNS: [Column; 8] = [
     ("before", |of| figure(of.gap_before)),
     ("frames lost", |of| figure(of.frames_lost)),
     ("resent", |of| figure(of.resent)),
+    ("after fault", |of| figure(of.resent_after)),
     ("95 % again", |of| moment(&of.restored, of.runs, NOT_RESTORED)),
 ];
 

@@ -13,7 +13,7 @@ use linkrate_study::results::{
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
-use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Timeline};
+use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Resent, Timeline};
 use linkrate_terms::measurement::{
     CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
     Traffic,
@@ -451,6 +451,8 @@ pub fn failed() -> StudyResults {
         frames_lost: Some(relative(212.0, 0.07, Unit::Frames)),
         frames_reordered: Some(quantity(0.0, 0.0, Unit::Frames)),
         resent: Some(relative(341e3, 0.07, Unit::Bytes)),
+        resent_after: Some(relative(338e3, 0.07, Unit::Bytes)),
+        segments_after: Some(relative(233.0, 0.07, Unit::Frames)),
         verified_bytes: 807_000_000,
     };
     results.cells.truncate(2);
@@ -493,6 +495,7 @@ fn failure_of(event: Event) -> Failure {
         frames_lost: 212,
         frames_reordered: 3,
         resent_bytes: 341_000,
+        resent_after: Some(Resent { bytes: 338_000, segments: 233 }),
         verified_bytes: 80_700_000,
         wrong_bytes: 0,
         timeline: Timeline {
