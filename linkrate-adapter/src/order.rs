@@ -15,7 +15,7 @@ use linkrate_wire::lro::{Parts, Row};
 use crate::frame::Burst;
 
 /// Most connections that are watched. Those beyond are not.
-const MOST: usize = 1 << 14;
+pub(crate) const MOST: usize = 1 << 14;
 
 /// How many frames were overtaken. Frames are watched as long as a copy of it exists.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +32,7 @@ impl OrderCount {
 }
 
 /// One direction of a connection. Each host has one Ethernet address.
-type Connection = (MacAddress, MacAddress, u16, u16);
+pub(crate) type Connection = (MacAddress, MacAddress, u16, u16);
 
 /// Watches the frames that arrive at the devices of a segment.
 #[derive(Debug)]
@@ -81,6 +81,11 @@ impl OrderWatch {
 
 fn is_before(one: u16, other: u16) -> bool {
     (one.wrapping_sub(other) as i16) < 0
+}
+
+/// The connection of a TCP frame over IPv4.
+pub(crate) fn connection(head: &[u8], tail: usize) -> Option<Connection> {
+    identified(head, tail).map(|(connection, _)| connection)
 }
 
 /// The connection and the identification of a TCP frame over IPv4.

@@ -55,6 +55,8 @@ pub(crate) fn of_reports<'a>(
         recovered_ns: seen.recovered_ns.map(since_opening),
         host_detected_ns: after(seen.host_detected_ns),
         switch_detected_ns: after(seen.switch_detected_ns),
+        host_moved_ns: after(seen.host_moved_ns),
+        switch_moved_ns: after(seen.switch_moved_ns),
         // of one flow it is known exactly
         gap_ns: single.unwrap_or_else(|| longest_gap(&slots, at) as u64 * slot_ns),
         flows: flows()

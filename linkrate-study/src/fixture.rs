@@ -96,6 +96,8 @@ pub(crate) fn failure() -> Failure {
         recovered_ns: Some(1500 * MS),
         host_detected_ns: None,
         switch_detected_ns: None,
+        host_moved_ns: None,
+        switch_moved_ns: None,
         gap_ns: 0,
         flows: Vec::new(),
         gap_before_ns: 0,

@@ -24,6 +24,14 @@ pub struct Failure {
     /// The same at the switch's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_detected_ns: Option<u64>,
+    /// From the fault until the first frame of a connection that the port had carried left the host by
+    /// another port; absent if there was none before the recovery, without an aggregate, or in runs of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_moved_ns: Option<u64>,
+    /// The same of frames that came to the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_moved_ns: Option<u64>,
     /// The longest time without a received byte, over all flows together, that ended after the fault.
     pub gap_ns: u64,
     /// The same for each flow.

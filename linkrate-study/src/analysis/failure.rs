@@ -24,6 +24,11 @@ pub struct FailureFigures {
     pub host_detection: Option<Moment>,
     /// The same at the switch; absent also where the switch has no part in the aggregate.
     pub switch_detection: Option<Moment>,
+    /// From the fault until the first frame of a connection of the port left the host by another port;
+    /// absent without an aggregate.
+    pub host_move: Option<Moment>,
+    /// The same of frames to the host.
+    pub switch_move: Option<Moment>,
     /// The longest time without a received byte, over all flows together, that ended after the fault.
     pub gap: Option<Quantity>,
     /// The same of the flow that was hit worst.
@@ -96,6 +101,8 @@ pub fn of_runs<'r>(
         runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
         host_detection: by_host.then(|| moment(|run| run.host_detected_ns)),
         switch_detection: by_switch.then(|| moment(|run| run.switch_detected_ns)),
+        host_move: by_host.then(|| moment(|run| run.host_moved_ns)),
+        switch_move: by_host.then(|| moment(|run| run.switch_moved_ns)),
         gap: figure(Unit::Nanoseconds, |run| run.gap_ns),
         flow_gap: figure(Unit::Nanoseconds, worst),
         gap_before: figure(Unit::Nanoseconds, |run| run.gap_before_ns),
