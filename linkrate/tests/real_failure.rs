@@ -187,6 +187,7 @@ fn an_event_that_the_testbed_cannot_have_is_refused_with_the_remedy() {
             "--aggregate 2 --clients 2 --switches 2 --spread-clients --event switch",
             "spread-clients",
         ),
+        ("--aggregate 2 --clients 1 --switches 2 --mode lacp --event switch", "partner of its own"),
         ("--event removed", "aggregate"),
         ("--event carrier --kind request-response", "no effect on kind request-response"),
         ("--event carrier --event-at 3s", "not inside the window"),
