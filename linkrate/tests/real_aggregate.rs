@@ -151,6 +151,90 @@ fn eight_clients_use_every_port_in_each_direction() {
     }
 }
 
+/// Both ends put the tag on their packets. Frames of the protocols have none, and pass.
+#[test]
+fn an_aggregate_in_a_vlan_carries_traffic_and_keeps_its_partner() {
+    let test = "an_aggregate_in_a_vlan_carries_traffic_and_keeps_its_partner";
+    if !ready(test, &["iperf3", "tshark"]) || !has_or_skips(test, "ping", "iputils-ping") {
+        return;
+    }
+    let lab = Up::start("--aggregate 2 --clients 2");
+    lab.linkrate("adapter set agg0 mode=lacp balance=port switch-balance=port vlan=100");
+    assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
+    for port in ["eth0", "eth1", "client-0", "client-1"] {
+        assert_eq!(lab.port(port)["knobs"]["port"]["vlan"], 100, "{port}");
+    }
+    let reaches = |address: &str| {
+        let ping = format!("ping -c 1 -W 1 {address}");
+        wait_until(Duration::from_secs(10), || lab.run("sut", &ping).code() == Some(0))
+    };
+    assert!(reaches(CLIENT) && reaches("198.18.0.3"));
+    let directory = tempfile::tempdir().unwrap();
+    let files = ["eth0", "eth1"].map(|port| (port, directory.path().join(port)));
+    for (port, file) in &files {
+        lab.linkrate(&format!("adapter capture {port} {}", file.display()));
+    }
+    let (server, client) = lab.iperf3("-t 3 -i 1 -P 6 -b 20M");
+    let (_, intervals) = rates(client.wait());
+    server.wait();
+    assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
+    for (port, file) in &files {
+        lab.linkrate(&format!("adapter capture {port} --stop"));
+        let on_link = "!(frame.interface_name contains \"host\")";
+        let tags = tshark(file, &format!("tcp && {on_link}"), &["vlan.id"]);
+        assert!(tags.lines().count() > 100, "{port} carries its part");
+        assert!(tags.lines().all(|tag| tag == "100"), "{port}: {tags}");
+        let lacp = tshark(file, "lacp", &["vlan.id"]);
+        assert!(lacp.lines().count() > 1 && lacp.lines().all(str::is_empty), "{port}: {lacp}");
+    }
+    // the ports of the switch are members of that VLAN, and one of another
+    for port in ["eth0", "eth1", "client-0"] {
+        lab.linkrate(&format!("adapter vlan {port} trunk=100"));
+    }
+    lab.linkrate("adapter vlan client-1 trunk=200");
+    assert!(reaches(CLIENT));
+    let other = lab.run("sut", "ping -c 1 -W 1 198.18.0.3");
+    assert_ne!(other.code(), Some(0), "across VLANs: {}", other.stdout);
+    assert_eq!(distributing(&lab), [true; 2]);
+    // a failover group announces itself in its VLAN
+    lab.linkrate("adapter set agg0 mode=failover");
+    assert!(comes(&lab, &[true, false]), "{:?}", members(&lab));
+    lab.linkrate("adapter link eth0 down");
+    assert!(comes(&lab, &[false, true]), "{:?}", members(&lab));
+    assert!(reaches(CLIENT));
+}
+
+/// Drivers on several CPUs have a queue each, and the first one decides for all.
+#[test]
+fn drivers_on_several_cpus_follow_one_decision() {
+    let test = "drivers_on_several_cpus_follow_one_decision";
+    if !ready(test, &["iperf3"]) {
+        return;
+    }
+    let lab = Up::start(
+        "--adapter ten-gigabit --aggregate 3 --clients 1 --scale 0.05 --sut-cpu 0-1 --client-cpu 0-1",
+    );
+    lab.linkrate("adapter set agg0 mode=lacp balance=port switch-balance=port");
+    assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
+    let queues = lab.run("sut", "ls /sys/class/net/agg0/queues").stdout;
+    assert!(queues.matches("tx-").count() > 1, "one queue: {queues}");
+    let (server, client) = lab.iperf3("-t 9 -i 1 -P 12 --bidir");
+    std::thread::sleep(Duration::from_secs(2));
+    lab.linkrate("adapter link eth0 down");
+    assert!(comes(&lab, &[false, true, true]), "{:?}", members(&lab));
+    let before = lab.counter("eth0", "txDropLinkDown");
+    std::thread::sleep(Duration::from_millis(500));
+    // every driver has left the port, and not the one alone that decides
+    assert_eq!(lab.counter("eth0", "txDropLinkDown"), before);
+    lab.linkrate("adapter link eth0 up");
+    assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
+    client.wait().expect_code(0);
+    server.wait();
+    for port in ["eth0", "eth1", "eth2"] {
+        assert!(lab.counter(port, "ifHCOutUcastPkts") > 100, "{port}");
+    }
+}
+
 /// The frames of the protocols are not behind the packets: a session lives on one LACPDU in three
 /// seconds, which has to come through while every CPU is busy.
 #[test]

@@ -123,6 +123,16 @@ fn bfd_runs_on_every_link_in_each_mode() {
         all.lines().filter_map(|line| line.split('\t').next()).collect();
     assert_eq!(senders.len(), 2, "{all}");
     assert_eq!(read("bfd && (_ws.malformed || _ws.expert.severity >= 0x400000)"), "");
+    // slower and more patient, while the sessions stay up
+    lab.linkrate("adapter set agg0 bfd-interval=100 bfd-multiplier=5");
+    let slower = "BFD Up (no diagnostic), every 100 ms, detection 500 ms";
+    let is_slower = || lab.linkrate("adapter aggregate").stdout.matches(slower).count() == 2;
+    assert!(wait_until(Duration::from_secs(5), is_slower), "{:#?}", aggregate(&lab));
+    assert!(
+        members(&lab).iter().all(|member| member["bfd"]["losses"] == 0),
+        "{:#?}",
+        members(&lab)
+    );
     lab.linkrate("adapter set agg0 bfd=off mode=manual");
     comes(&lab, &[true, true]);
     assert!(members(&lab)[0]["bfd"].is_null());
