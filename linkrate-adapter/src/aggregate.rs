@@ -35,7 +35,7 @@ use crate::interface::waker::Waker;
 use crate::link::LinkShared;
 use crate::settings::Settings;
 use control::Control;
-use counters::{AggregateCounters, Totals};
+use counters::{AggregateCounters, Departed};
 use decisions::DecisionLog;
 use membership::{Address, Membership, PortState};
 use team::Team;
@@ -101,8 +101,8 @@ pub struct AggregateShared {
     answered: AtomicU64,
     /// The addresses of the host, and how often they changed.
     addresses: Mutex<(u64, Vec<Address>)>,
-    /// What ports that have left had carried.
-    departed: Mutex<Totals>,
+    /// What ports that have left carried.
+    departed: Mutex<Departed>,
     /// A port came or went, a link changed its state, or settings were requested.
     news: AtomicBool,
     /// Messages of the ports for the control.
@@ -272,10 +272,11 @@ impl Aggregate {
     /// Lets port `number` go. No packet goes to it any more, what was posted leaves by it, and what it
     /// receives is taken until the other end has stopped.
     pub(crate) fn remove(&self, number: usize) {
-        let gone = lock(&self.shared.members).get_mut(number).and_then(Option::take);
-        if let Some(member) = gone {
-            lock(&self.shared.departed).add(&member.link.counters);
+        let mut members = lock(&self.shared.members);
+        if let Some(member) = members.get_mut(number).and_then(Option::take) {
+            lock(&self.shared.departed).add(member.link);
         }
+        drop(members);
         self.shared.notify();
         let deadline = Instant::now() + PATIENCE;
         let in_use = || {

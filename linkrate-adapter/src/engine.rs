@@ -21,6 +21,7 @@ use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
 use crate::fabric::{Fabric, GroupSpec};
 use crate::interface::waker::Waker;
+use crate::moves::{FirstMoves, MoveWatch};
 use crate::order::OrderCount;
 use crate::segment::{LeadsTo, Segment, earlier};
 
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Faults(usize, Box<Faults>),
     /// Where a segment counts frames that come after later ones from now on.
     WatchOrder(usize, OrderCount),
+    /// Where a segment notes that connections change between these ports of the fabric.
+    WatchMoves(usize, FirstMoves, Vec<usize>),
     /// The VLANs of a port of a segment's switch, and where it counts.
     Vlans(usize, usize, Vlans, Arc<SwitchCounters>),
     /// A group of the ports of a segment's switch.
@@ -164,6 +167,12 @@ impl Engine {
                 Ok(Command::WatchOrder(segment, count)) => {
                     if let Some(segment) = self.segment(segment) {
                         segment.watch_order(count);
+                    }
+                }
+                Ok(Command::WatchMoves(segment, moves, ports)) => {
+                    let watch = MoveWatch::new(&moves, ports, self.clock);
+                    if let Some(segment) = self.segment(segment) {
+                        segment.watch_moves(watch);
                     }
                 }
                 Ok(Command::Vlans(segment, port, vlans, counters)) => {

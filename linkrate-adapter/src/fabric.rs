@@ -4,7 +4,7 @@ mod cable;
 pub(crate) mod faults;
 mod flight;
 mod joined;
-mod router;
+pub mod router;
 mod switch;
 pub mod vlans;
 

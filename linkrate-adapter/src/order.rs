@@ -15,13 +15,12 @@ use linkrate_wire::lro::{Parts, Row};
 use crate::frame::Burst;
 
 /// Most connections that are watched. Those beyond are not.
-const MOST: usize = 1 << 14;
+pub(crate) const MOST: usize = 1 << 14;
 
 /// How many frames were overtaken. Frames are watched as long as a copy of it exists.
 #[derive(Debug, Clone, Default)]
 pub struct OrderCount {
     late: Arc<AtomicU64>,
-    wanted: Arc<()>,
 }
 
 impl OrderCount {
@@ -33,26 +32,25 @@ impl OrderCount {
 }
 
 /// One direction of a connection. Each host has one Ethernet address.
-type Connection = (MacAddress, MacAddress, u16, u16);
+pub(crate) type Connection = (MacAddress, MacAddress, u16, u16);
 
 /// Watches the frames that arrive at the devices of a segment.
 #[derive(Debug)]
 pub(crate) struct OrderWatch {
-    late: Arc<AtomicU64>,
-    wanted: Weak<()>,
+    /// The count of those who want to know.
+    late: Weak<AtomicU64>,
     /// The highest identification of each connection, modulo 2^16.
     latest: HashMap<Connection, u16>,
 }
 
 impl OrderWatch {
-    pub(crate) fn new(count: OrderCount) -> Self {
-        let OrderCount { late, wanted } = count;
-        Self { late, wanted: Arc::downgrade(&wanted), latest: HashMap::new() }
+    pub(crate) fn new(count: &OrderCount) -> Self {
+        Self { late: Arc::downgrade(&count.late), latest: HashMap::new() }
     }
 
     /// Whether anybody still wants to know.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.strong_count() > 0
+        self.late.strong_count() > 0
     }
 
     /// Looks at frames that arrived. The frames of a burst are in order.
@@ -68,7 +66,9 @@ impl OrderWatch {
         match self.latest.get_mut(&connection) {
             // half of all identifications are behind
             Some(latest) if is_before(first, *latest) => {
-                self.late.fetch_add(u64::from(count), Ordering::Relaxed);
+                if let Some(late) = self.late.upgrade() {
+                    late.fetch_add(u64::from(count), Ordering::Relaxed);
+                }
                 if is_before(*latest, last) {
                     *latest = last;
                 }
@@ -81,6 +81,11 @@ impl OrderWatch {
 
 fn is_before(one: u16, other: u16) -> bool {
     (one.wrapping_sub(other) as i16) < 0
+}
+
+/// The connection of a TCP frame over IPv4.
+pub(crate) fn connection(head: &[u8], tail: usize) -> Option<Connection> {
+    identified(head, tail).map(|(connection, _)| connection)
 }
 
 /// The connection and the identification of a TCP frame over IPv4.
@@ -107,7 +112,7 @@ mod tests {
     fn a_watch_ends_with_the_last_copy_of_its_count() {
         let count = OrderCount::default();
         let copy = count.clone();
-        let watch = OrderWatch::new(count.clone());
+        let watch = OrderWatch::new(&count);
         drop(count);
         assert!(watch.is_wanted());
         drop(copy);

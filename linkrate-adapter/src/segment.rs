@@ -11,6 +11,7 @@ use crate::fabric::vlans::Vlans;
 use crate::fabric::{Fabric, Flight, GroupSpec};
 use crate::frame::Burst;
 use crate::link::{Link, LinkShared};
+use crate::moves::{MoveWatch, Way};
 use crate::order::{OrderCount, OrderWatch};
 
 /// Frames that a device takes from a link in one turn. The last burst is taken whole.
@@ -43,12 +44,14 @@ pub(crate) struct Segment {
     stations: Vec<Option<Station>>,
     /// Watches the order of frames while somebody wants to know.
     order: Option<OrderWatch>,
+    /// Watches the ports of connections while somebody wants to know.
+    moves: Option<MoveWatch>,
 }
 
 impl Segment {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
         let faults = FaultInjector::new(Faults::default());
-        Self { fabric, faults, stations: Vec::new(), order: None }
+        Self { fabric, faults, stations: Vec::new(), order: None, moves: None }
     }
 
     /// Adds a device, whose links lead to these ports of the fabric.
@@ -82,7 +85,11 @@ impl Segment {
     }
 
     pub(crate) fn watch_order(&mut self, count: OrderCount) {
-        self.order = Some(OrderWatch::new(count));
+        self.order = Some(OrderWatch::new(&count));
+    }
+
+    pub(crate) fn watch_moves(&mut self, watch: MoveWatch) {
+        self.moves = Some(watch);
     }
 
     pub(crate) fn set_vlans(&mut self, port: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
@@ -113,8 +120,9 @@ impl Segment {
     /// Does everything that is due by `now_ps`, and adds the payload that arrived to
     /// `carried_bytes`. False when there was nothing.
     pub(crate) fn turn(&mut self, now_ps: u64, carried_bytes: &mut usize) -> bool {
-        let Self { fabric, faults, stations, order } = self;
+        let Self { fabric, faults, stations, order, moves } = self;
         order.take_if(|watch| !watch.is_wanted());
+        moves.take_if(|watch| !watch.is_wanted());
         let mut any = false;
         for Station { device, ports, links } in stations.iter_mut().flatten() {
             device.refresh(&mut |link, state: &Link| {
@@ -123,7 +131,8 @@ impl Segment {
                     fabric.cut(ports[link], now_ps);
                 }
             });
-            any |= device.transmit(now_ps, &mut into(fabric.as_mut(), faults, ports, links));
+            let mut into = into(fabric.as_mut(), faults, moves, ports, links);
+            any |= device.transmit(now_ps, &mut into);
         }
         any |= fabric.forward(now_ps);
         for Station { device, ports, links } in stations.iter_mut().flatten() {
@@ -143,12 +152,15 @@ impl Segment {
                     if let Some(watch) = order {
                         watch.arrived(&burst);
                     }
+                    if let Some(watch) = moves {
+                        watch.passed(*port, Way::In, &burst, at_ps);
+                    }
                     *carried_bytes += burst.tail().len();
                     device.receive(link, burst, at_ps, now_ps);
                     any = true;
                 }
             }
-            any |= device.poll(now_ps, &mut into(fabric.as_mut(), faults, ports, links));
+            any |= device.poll(now_ps, &mut into(fabric.as_mut(), faults, moves, ports, links));
         }
         any
     }
@@ -198,6 +210,7 @@ pub(crate) fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 fn into<'a>(
     fabric: &'a mut dyn Fabric,
     faults: &'a mut FaultInjector,
+    moves: &'a mut Option<MoveWatch>,
     ports: &'a [usize],
     links: &'a [Arc<LinkShared>],
 ) -> impl FnMut(usize, Burst, u64) + 'a {
@@ -205,6 +218,9 @@ fn into<'a>(
         if links[link].is_silent_out() {
             links[link].counters.tx_lost.add(burst.frames() as u64);
             return;
+        }
+        if let Some(watch) = moves {
+            watch.passed(ports[link], Way::Out, &burst, at_ps);
         }
         faults.pass(burst, |burst, later_ps| fabric.enter(ports[link], burst, at_ps + later_ps));
     }

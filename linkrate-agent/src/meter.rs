@@ -14,6 +14,7 @@ use linkrate_sys::other_programs::ProgramTimes;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+use linkrate_terms::failure::Resent;
 use linkrate_terms::measurement::{CpuUse, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime};
 
 use crate::cpu_meter::{CpuMeter, at_least, busy};
@@ -50,8 +51,23 @@ struct Slow {
     interface: InterfaceCounts,
     protocol: BTreeMap<String, u64>,
     receive_packets: BTreeMap<u32, u64>,
-    /// By flow number.
-    senders: BTreeMap<usize, TcpInfo>,
+    senders: Senders,
+}
+
+/// TCP_INFO of the flows that send, by flow number.
+type Senders = BTreeMap<usize, TcpInfo>;
+
+/// The reading at the event of a run.
+#[derive(Debug)]
+pub struct Event(Senders);
+
+impl Event {
+    /// What the flows that send sent again from then on until the window closed.
+    pub fn resent(&self, closed: &Reading) -> Resent {
+        let SenderTimes { resent_bytes, retransmits, .. } =
+            sender_times(&self.0, &closed.slow.senders);
+        Resent { bytes: resent_bytes, segments: retransmits }
+    }
 }
 
 impl Reading {
@@ -137,16 +153,24 @@ impl<'a> Meters<'a> {
         for name in &self.spec.interfaces {
             interface = interface.plus(route.link(name)?.counters);
         }
-        let sending = self.flows.iter().enumerate().filter(|(_, flow)| flow.sends);
-        let senders = sending
-            .filter_map(|(number, flow)| Some((number, tcp_info(flow.socket.as_deref()?).ok()?)))
-            .collect();
         Ok(Slow {
             interface,
             protocol: netstat::protocol_counters()?,
             receive_packets: netstat::receive_packets_by_cpu()?,
-            senders,
+            senders: self.read_senders(),
         })
+    }
+
+    fn read_senders(&self) -> Senders {
+        let sending = self.flows.iter().enumerate().filter(|(_, flow)| flow.sends);
+        sending
+            .filter_map(|(number, flow)| Some((number, tcp_info(flow.socket.as_deref()?).ok()?)))
+            .collect()
+    }
+
+    /// The senders at the event of the run, within the window.
+    pub fn at_event(&self) -> Event {
+        Event(self.read_senders())
     }
 
     /// The counts between two readings.
@@ -225,10 +249,7 @@ fn map_difference<K: Ord + Clone>(a: &BTreeMap<K, u64>, b: &BTreeMap<K, u64>) ->
         .collect()
 }
 
-fn sender_times(
-    before: &BTreeMap<usize, TcpInfo>,
-    after: &BTreeMap<usize, TcpInfo>,
-) -> SenderTimes {
+fn sender_times(before: &Senders, after: &Senders) -> SenderTimes {
     let both = after.iter().filter_map(|(flow, after)| Some((before.get(flow)?, after)));
     both.fold(SenderTimes::default(), |sum, (a, b)| {
         let rwnd_limited_us = b.rwnd_limited_us.saturating_sub(a.rwnd_limited_us);
@@ -280,6 +301,33 @@ mod tests {
         assert_eq!(times([(1100, 2000), (1900, 1000)]), (2, 1200, Some(1200)));
         assert_eq!(times([(1100, 2001), (1100, 1100)]), (2, 1200, Some(600)));
         assert_eq!(times([(9000, 1100), (9000, 9000)]), (2, 1200, Some(0)));
+    }
+
+    #[test]
+    fn what_is_sent_again_after_the_event_is_told_from_what_was_before() {
+        let senders = |resent: [(u64, u32); 2]| {
+            let info = |(resent_bytes, total_retrans)| TcpInfo {
+                resent_bytes,
+                total_retrans,
+                ..TcpInfo::default()
+            };
+            (0..).zip(resent.map(info)).collect::<Senders>()
+        };
+        let closed = Reading {
+            payload: Payload::default(),
+            cpus: Vec::new(),
+            threads: Vec::new(),
+            threads_at_ns: 0,
+            slow: Slow {
+                interface: InterfaceCounts::default(),
+                protocol: BTreeMap::new(),
+                receive_packets: BTreeMap::new(),
+                senders: senders([(5000, 5), (9000, 7)]),
+            },
+            others: Vec::new(),
+        };
+        let at_event = Event(senders([(3000, 3), (9000, 7)]));
+        assert_eq!(at_event.resent(&closed), Resent { bytes: 2000, segments: 2 });
     }
 
     #[test]

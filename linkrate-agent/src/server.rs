@@ -18,9 +18,10 @@ use linkrate_terms::{CpuSet, InterfaceKnobs};
 use crate::cpu_meter::{self, CpuMeter};
 use crate::duty::Duty;
 use crate::existing::{self, Holdings};
+use crate::flow::record::RecordReport;
 use crate::framing::read_frame;
 use crate::knobs;
-use crate::meter::Meters;
+use crate::meter::{self, Meters};
 use crate::profile::{Profiler, Sampling};
 use crate::protocol::{
     Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
@@ -365,7 +366,7 @@ impl Agent<'_> {
             sampling.opened(&opened);
         }
         let mut buffers = SendBuffers::of(flows);
-        self.watch_until(spec.end_ns, sampling.as_mut(), &mut buffers)?;
+        let at_event = self.watch(spec, &meters, sampling.as_mut(), &mut buffers)?;
         self.sleep_until(spec.end_ns)?;
         let broken = self.session.as_ref().and_then(Session::broken);
         if let Some(control) = control {
@@ -374,7 +375,10 @@ impl Agent<'_> {
         let closed = meters.close()?;
         let mut report = meters.report(&opened, &closed, broken);
         let session = self.session.as_ref().filter(|_| spec.event_ns.is_some());
-        report.record = session.map(|session| Box::new(session.record(spec.end_ns)));
+        report.record = session.map(|session| {
+            let resent = at_event.map(|event| event.resent(&closed)).unwrap_or_default();
+            Box::new(RecordReport { resent, ..session.record(spec.end_ns) })
+        });
         report.senders.buffer_looks = buffers.looks;
         report.senders.buffer_full_looks = buffers.full;
         if let Some(sampling) = sampling {
@@ -384,19 +388,26 @@ impl Agent<'_> {
     }
 
     /// Looks at the send buffers while the window is open, and reads samples in a long one; one of a
-    /// minute needs none of that.
-    fn watch_until(
+    /// minute needs none of that. Returns the reading at the event, if there is one.
+    fn watch(
         &self,
-        end_ns: u64,
+        spec: &MeasureSpec,
+        meters: &Meters<'_>,
         mut sampling: Option<&mut Sampling<'_>>,
         buffers: &mut SendBuffers<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<meter::Event>, Refusal> {
         let due_ns = |sampling: &Sampling<'_>| monotonic_ns().saturating_add(sampling.lasts_ns());
         let mut rings_ns = sampling.as_deref().map(due_ns);
+        let (mut event_ns, mut at_event) = (spec.event_ns, None);
         loop {
-            let due = [rings_ns, buffers.next_ns()].into_iter().flatten().min();
-            let Some(next_ns) = due.filter(|next_ns| *next_ns < end_ns) else { return Ok(()) };
+            let due = [event_ns, rings_ns, buffers.next_ns()].into_iter().flatten().min();
+            let Some(next_ns) = due.filter(|next_ns| *next_ns < spec.end_ns) else {
+                return Ok(at_event);
+            };
             self.sleep_until(next_ns)?;
+            if event_ns.take_if(|event_ns| *event_ns == next_ns).is_some() {
+                at_event = Some(meters.at_event());
+            }
             if buffers.next_ns() == Some(next_ns) {
                 buffers.look();
             }

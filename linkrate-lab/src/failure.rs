@@ -3,7 +3,7 @@
 use linkrate_agent::flow::record::RecordReport;
 use linkrate_agent::protocol::WindowReport;
 use linkrate_terms::Event;
-use linkrate_terms::failure::{Failure, FlowGap, RESTORED, Timeline};
+use linkrate_terms::failure::{Failure, FlowGap, RESTORED, Resent, Timeline};
 
 use crate::executor::event::Seen;
 
@@ -17,10 +17,14 @@ pub(crate) fn of_reports<'a>(
     reports: impl Iterator<Item = &'a WindowReport>,
 ) -> Failure {
     let mut resent_bytes = 0_u64;
+    let mut resent_after = Resent::default();
     let mut records: Vec<&RecordReport> = Vec::new();
     for report in reports {
         resent_bytes = resent_bytes.saturating_add(report.senders.resent_bytes);
-        records.extend(report.record.as_deref());
+        if let Some(record) = report.record.as_deref() {
+            resent_after = resent_after.plus(record.resent);
+            records.push(record);
+        }
     }
     let slot_us = records.iter().map(|record| record.slot_us).max().unwrap_or(0);
     let slot_ns = u64::from(slot_us.max(1)) * 1000;
@@ -51,6 +55,8 @@ pub(crate) fn of_reports<'a>(
         recovered_ns: seen.recovered_ns.map(since_opening),
         host_detected_ns: after(seen.host_detected_ns),
         switch_detected_ns: after(seen.switch_detected_ns),
+        host_moved_ns: after(seen.host_moved_ns),
+        switch_moved_ns: after(seen.switch_moved_ns),
         // of one flow it is known exactly
         gap_ns: single.unwrap_or_else(|| longest_gap(&slots, at) as u64 * slot_ns),
         flows: flows()
@@ -63,6 +69,7 @@ pub(crate) fn of_reports<'a>(
         frames_lost: seen.frames_lost,
         frames_reordered: seen.frames_reordered,
         resent_bytes,
+        resent_after: Some(resent_after),
         verified_bytes: sum(|flow| flow.verified_bytes),
         wrong_bytes: sum(|flow| flow.wrong_bytes),
         timeline: Timeline {

@@ -58,3 +58,24 @@ fn on_area(
     }
     Ok(Drawing { svg, width: size.0, height: size.1 })
 }
+
+/// Line and left edge of each entry of a legend: a swatch of width `swatch`, and the name. Entries
+/// that do not fit into `width` begin another line.
+fn legend(
+    names: impl IntoIterator<Item = impl AsRef<str>>,
+    swatch: i32,
+    width: i32,
+) -> Vec<(i32, i32)> {
+    let (mut line, mut x) = (0, 0);
+    let mut placed = Vec::new();
+    for name in names {
+        let entry = swatch + 6 + ink::text_width(name.as_ref(), ink::SMALL) + 14;
+        if x > 0 && x + entry > width {
+            line += 1;
+            x = 0;
+        }
+        placed.push((line, x));
+        x += entry;
+    }
+    placed
+}

@@ -305,6 +305,8 @@ const FAILURE: &[Column<Measurement>] = &[
     ("event_recovered_ns", |run| failed(run)?.recovered_ns.and_then(text)),
     ("host_detected_ns", |run| failed(run)?.host_detected_ns.and_then(text)),
     ("switch_detected_ns", |run| failed(run)?.switch_detected_ns.and_then(text)),
+    ("host_moved_ns", |run| failed(run)?.host_moved_ns.and_then(text)),
+    ("switch_moved_ns", |run| failed(run)?.switch_moved_ns.and_then(text)),
     ("gap_ns", |run| text(failed(run)?.gap_ns)),
     ("flow_gap_ns", |run| failed(run)?.flows.iter().map(|flow| flow.gap_ns).max().and_then(text)),
     ("gap_before_ns", |run| text(failed(run)?.gap_before_ns)),
@@ -313,6 +315,8 @@ const FAILURE: &[Column<Measurement>] = &[
     ("frames_lost", |run| text(failed(run)?.frames_lost)),
     ("frames_reordered", |run| text(failed(run)?.frames_reordered)),
     ("resent_bytes", |run| text(failed(run)?.resent_bytes)),
+    ("resent_after_bytes", |run| text(failed(run)?.resent_after?.bytes)),
+    ("resent_after_segments", |run| text(failed(run)?.resent_after?.segments)),
     ("verified_bytes", |run| text(failed(run)?.verified_bytes)),
     ("wrong_bytes", |run| text(failed(run)?.wrong_bytes)),
 ];

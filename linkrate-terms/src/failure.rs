@@ -24,6 +24,14 @@ pub struct Failure {
     /// The same at the switch's end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_detected_ns: Option<u64>,
+    /// From the fault until the first frame of a connection that the port had carried left the host by
+    /// another port; absent if there was none before the recovery, without an aggregate, or in runs of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_moved_ns: Option<u64>,
+    /// The same of frames that came to the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_moved_ns: Option<u64>,
     /// The longest time without a received byte, over all flows together, that ended after the fault.
     pub gap_ns: u64,
     /// The same for each flow.
@@ -41,14 +49,38 @@ pub struct Failure {
     pub frames_lost: u64,
     /// Frames that arrived after a later frame of the same connection.
     pub frames_reordered: u64,
-    /// Payload that TCP sent again, bytes.
+    /// Payload that TCP sent again over the window, bytes.
     pub resent_bytes: u64,
+    /// The part of it from the fault on. Absent in runs of earlier versions, which did not look at the
+    /// fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resent_after: Option<Resent>,
     /// Received bytes that were compared with those that were sent.
     pub verified_bytes: u64,
     /// Bytes among them that were another than expected at their place.
     pub wrong_bytes: u64,
     /// The rate over time.
     pub timeline: Timeline,
+}
+
+/// What TCP sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Resent {
+    /// Payload, bytes.
+    pub bytes: u64,
+    /// Segments.
+    pub segments: u64,
+}
+
+impl Resent {
+    /// The sum of both. Sums stay at the largest number, whatever a far end reports.
+    #[must_use]
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(more.bytes),
+            segments: self.segments.saturating_add(more.segments),
+        }
+    }
 }
 
 /// The longest time without a received byte of one flow.

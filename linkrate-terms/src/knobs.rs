@@ -180,9 +180,20 @@ knobs! {
         "dead-count" dead_count: u32 = 3;
         Aggregate, number(1, 100), Live, One, "dead count";
 
-        /// BFD on each link of an aggregate (RFC 7130), which finds silent failures within 150 ms
+        /// BFD on each link of an aggregate (RFC 7130), which finds silent failures
         "bfd" bfd: bool = false;
         Aggregate, Values::Switch, Live, One, "BFD";
+
+        // three packets in 40 ms each: a failure is found after 120 ms, and within 150 ms with the
+        // turns of the threads
+        /// Time between two BFD packets, at both ends, in milliseconds
+        "bfd-interval" bfd_interval: u32 = 40;
+        Aggregate, milliseconds(5, 10_000), Live, One, "BFD interval";
+
+        // RFC 5880, 4.1: one octet, and not 0
+        /// BFD packets in sequence that may be missed before a link counts as failed
+        "bfd-multiplier" bfd_multiplier: u32 = 3;
+        Aggregate, number(1, 255), Live, One, "BFD multiplier";
 
         /// TSO on an aggregate, which switches it off by itself otherwise
         "aggregate-tso" aggregate_tso: bool = false;

@@ -248,6 +248,20 @@ fn new_intervals_take_a_poll_and_no_failure() {
     }
 }
 
+/// The other end waits for as many packets as the last packet said.
+#[test]
+fn a_new_multiplier_takes_effect_with_the_next_packet() {
+    let mut pair = up_for_a_while(Wire::good(MS));
+    pair.handle_a(Event::SetMultiplier(10));
+    pair.run_until(pair.now() + SECOND);
+    assert!(pair.told_a.is_empty() && pair.told_b.is_empty());
+    let detection = (pair.a.detection_time(), pair.b.detection_time());
+    assert_eq!(detection, (Some(150 * MS), Some(500 * MS)));
+    pair.handle_a(Event::SetMultiplier(0));
+    pair.run_until(pair.now() + SECOND);
+    assert_eq!(pair.b.detection_time(), Some(50 * MS), "0 would be no packet");
+}
+
 fn packet(state: State, other: u32) -> Bfd {
     Bfd {
         diagnostic: Diagnostic::None,

@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use common::lab::{measured, run_spec};
-use common::{LINKRATE, is_root_or_skips};
+use common::{LINKRATE, enter_namespace, is_root_or_skips};
 use linkrate_adapter::Faults;
 use linkrate_lab::placement::Placement;
 use linkrate_lab::testbed::Testbed;
@@ -25,7 +24,6 @@ use linkrate_terms::{
     Direction, InterfaceKnobs, Measurement, Model, Offload, Protocol, RunSpec, Steering, Task,
     TestbedSpec, Workload, model,
 };
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 fn options() -> LabOptions {
     LabOptions {
@@ -75,12 +73,7 @@ fn in_namespace<T: Send + 'static>(
     act: impl FnOnce() -> T + Send + 'static,
 ) -> std::thread::JoinHandle<T> {
     std::thread::spawn(move || {
-        let namespace = File::open(format!("/proc/{pid}/ns/net")).expect("open the namespace");
-        move_into_link_name_space(
-            std::os::fd::AsFd::as_fd(&namespace),
-            Some(LinkNameSpaceType::Network),
-        )
-        .expect("enter the namespace");
+        enter_namespace(pid);
         act()
     })
 }

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::up::{CLIENT, Up, rates, ready};
-use common::{has_or_skips, linkrate, wait_until};
+use common::{has_or_skips, linkrate, tshark, wait_until};
 use serde_json::Value;
 
 /// The ports of the aggregate of a lab.
@@ -87,14 +87,7 @@ fn tshark_reads_what_both_partners_send() {
     lab.linkrate("adapter set agg0 mode=lacp");
     assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
     lab.linkrate(&format!("adapter capture eth0 {} --seconds 4", file.display()));
-    let read = |filter: &str| {
-        let mut tshark = std::process::Command::new("tshark");
-        tshark.arg("-r").arg(&file).args(["-Y", filter, "-T", "fields"]);
-        tshark.args(["-e", "eth.src", "-e", "lacp.actor.state.distributing"]);
-        let output = tshark.output().expect("tshark");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
+    let read = |filter: &str| tshark(&file, filter, &["eth.src", "lacp.actor.state.distributing"]);
     let all = read("lacp");
     let senders: std::collections::BTreeSet<&str> =
         all.lines().filter_map(|line| line.split('\t').next()).collect();
@@ -155,6 +148,90 @@ fn eight_clients_use_every_port_in_each_direction() {
         let rate = cell["throughput"]["mean"].as_f64().expect("a rate");
         // two clients share each port; a machine that is busy reaches less
         assert!((0.6 * limit..=1.01 * limit).contains(&rate), "{direction}: {rate}");
+    }
+}
+
+/// Both ends put the tag on their packets. Frames of the protocols have none, and pass.
+#[test]
+fn an_aggregate_in_a_vlan_carries_traffic_and_keeps_its_partner() {
+    let test = "an_aggregate_in_a_vlan_carries_traffic_and_keeps_its_partner";
+    if !ready(test, &["iperf3", "tshark"]) || !has_or_skips(test, "ping", "iputils-ping") {
+        return;
+    }
+    let lab = Up::start("--aggregate 2 --clients 2");
+    lab.linkrate("adapter set agg0 mode=lacp balance=port switch-balance=port vlan=100");
+    assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
+    for port in ["eth0", "eth1", "client-0", "client-1"] {
+        assert_eq!(lab.port(port)["knobs"]["port"]["vlan"], 100, "{port}");
+    }
+    let reaches = |address: &str| {
+        let ping = format!("ping -c 1 -W 1 {address}");
+        wait_until(Duration::from_secs(10), || lab.run("sut", &ping).code() == Some(0))
+    };
+    assert!(reaches(CLIENT) && reaches("198.18.0.3"));
+    let directory = tempfile::tempdir().unwrap();
+    let files = ["eth0", "eth1"].map(|port| (port, directory.path().join(port)));
+    for (port, file) in &files {
+        lab.linkrate(&format!("adapter capture {port} {}", file.display()));
+    }
+    let (server, client) = lab.iperf3("-t 3 -i 1 -P 6 -b 20M");
+    let (_, intervals) = rates(client.wait());
+    server.wait();
+    assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
+    for (port, file) in &files {
+        lab.linkrate(&format!("adapter capture {port} --stop"));
+        let on_link = "!(frame.interface_name contains \"host\")";
+        let tags = tshark(file, &format!("tcp && {on_link}"), &["vlan.id"]);
+        assert!(tags.lines().count() > 100, "{port} carries its part");
+        assert!(tags.lines().all(|tag| tag == "100"), "{port}: {tags}");
+        let lacp = tshark(file, "lacp", &["vlan.id"]);
+        assert!(lacp.lines().count() > 1 && lacp.lines().all(str::is_empty), "{port}: {lacp}");
+    }
+    // the ports of the switch are members of that VLAN, and one of another
+    for port in ["eth0", "eth1", "client-0"] {
+        lab.linkrate(&format!("adapter vlan {port} trunk=100"));
+    }
+    lab.linkrate("adapter vlan client-1 trunk=200");
+    assert!(reaches(CLIENT));
+    let other = lab.run("sut", "ping -c 1 -W 1 198.18.0.3");
+    assert_ne!(other.code(), Some(0), "across VLANs: {}", other.stdout);
+    assert_eq!(distributing(&lab), [true; 2]);
+    // a failover group announces itself in its VLAN
+    lab.linkrate("adapter set agg0 mode=failover");
+    assert!(comes(&lab, &[true, false]), "{:?}", members(&lab));
+    lab.linkrate("adapter link eth0 down");
+    assert!(comes(&lab, &[false, true]), "{:?}", members(&lab));
+    assert!(reaches(CLIENT));
+}
+
+/// Drivers on several CPUs have a queue each, and the first one decides for all.
+#[test]
+fn drivers_on_several_cpus_follow_one_decision() {
+    let test = "drivers_on_several_cpus_follow_one_decision";
+    if !ready(test, &["iperf3"]) {
+        return;
+    }
+    let lab = Up::start(
+        "--adapter ten-gigabit --aggregate 3 --clients 1 --scale 0.05 --sut-cpu 0-1 --client-cpu 0-1",
+    );
+    lab.linkrate("adapter set agg0 mode=lacp balance=port switch-balance=port");
+    assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
+    let queues = lab.run("sut", "ls /sys/class/net/agg0/queues").stdout;
+    assert!(queues.matches("tx-").count() > 1, "one queue: {queues}");
+    let (server, client) = lab.iperf3("-t 9 -i 1 -P 12 --bidir");
+    std::thread::sleep(Duration::from_secs(2));
+    lab.linkrate("adapter link eth0 down");
+    assert!(comes(&lab, &[false, true, true]), "{:?}", members(&lab));
+    let before = lab.counter("eth0", "txDropLinkDown");
+    std::thread::sleep(Duration::from_millis(500));
+    // every driver has left the port, and not the one alone that decides
+    assert_eq!(lab.counter("eth0", "txDropLinkDown"), before);
+    lab.linkrate("adapter link eth0 up");
+    assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
+    client.wait().expect_code(0);
+    server.wait();
+    for port in ["eth0", "eth1", "eth2"] {
+        assert!(lab.counter(port, "ifHCOutUcastPkts") > 100, "{port}");
     }
 }
 

@@ -2,15 +2,13 @@
 
 mod common;
 
-use std::fs::File;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use common::lab::run_spec;
-use common::{LINKRATE, is_root_or_skips};
+use common::{LINKRATE, enter_namespace, is_root_or_skips};
 use linkrate_lab::{Lab, LabOptions};
 use linkrate_study::executor::Executor;
 use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
@@ -19,7 +17,6 @@ use linkrate_terms::{
     ByteSize, InterfaceKnobs, Measurement, MessageSize, Protocol, RunSpec, Task, TestbedSpec,
     Workload, model,
 };
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// The port of the lab.
 const SUT_INTERFACE: &str = "eth0";
@@ -45,9 +42,7 @@ fn in_sut<T: Send + 'static>(
 ) -> T {
     let pid = lab.testbed().expect("up").sut.pid();
     let asked = std::thread::spawn(move || {
-        let namespace = File::open(format!("/proc/{pid}/ns/net")).expect("a namespace");
-        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-            .expect("its network");
+        enter_namespace(pid);
         act(&mut RouteSocket::open().expect("a socket"))
     });
     asked.join().expect("an answer")

@@ -5,8 +5,8 @@ mod common;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use common::up::{Up, rates, ready};
-use common::{linkrate, wait_until};
+use common::up::{SUT, Up, rates, ready};
+use common::{linkrate, tshark, wait_until};
 use serde_json::Value;
 
 /// The state of the aggregate of a lab.
@@ -74,6 +74,27 @@ fn a_failover_group_moves_under_traffic_and_returns() {
     assert_eq!(aggregate(&lab)["counters"]["aggMoves"], 2);
 }
 
+/// An aggregate that was made on a running lab knows the addresses that it has to announce.
+#[test]
+fn an_aggregate_made_later_announces_its_address_after_a_move() {
+    if !ready("an_aggregate_made_later_announces_its_address_after_a_move", &["tshark"]) {
+        return;
+    }
+    let lab = Up::start("--aggregate 2");
+    lab.linkrate("adapter aggregate remove agg0");
+    lab.linkrate("adapter aggregate create eth0 eth1");
+    lab.linkrate("adapter set agg0 mode=failover");
+    comes(&lab, &[true, false]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("move.pcapng");
+    lab.linkrate(&format!("adapter capture eth1 {}", file.display()));
+    lab.linkrate("adapter link eth0 down");
+    comes(&lab, &[false, true]);
+    lab.linkrate("adapter capture eth1 --stop");
+    let announced = tshark(&file, "arp.isgratuitous == 1", &["arp.src.proto_ipv4"]);
+    assert!(announced.lines().any(|address| address == SUT), "announced: {announced:?}");
+}
+
 #[test]
 fn bfd_runs_on_every_link_in_each_mode() {
     if !ready("bfd_runs_on_every_link_in_each_mode", &["tshark"]) {
@@ -95,20 +116,23 @@ fn bfd_runs_on_every_link_in_each_mode() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("bfd.pcapng");
     lab.linkrate(&format!("adapter capture eth1 {} --seconds 2", file.display()));
-    let read = |filter: &str| {
-        let mut tshark = std::process::Command::new("tshark");
-        tshark.arg("-r").arg(&file).args(["-Y", filter, "-T", "fields"]);
-        tshark.args(["-e", "eth.src", "-e", "bfd.sta", "-e", "ip.ttl"]);
-        let output = tshark.output().expect("tshark");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
+    let read = |filter: &str| tshark(&file, filter, &["eth.src", "bfd.sta", "ip.ttl"]);
     let all = read("bfd");
     assert!(all.lines().count() > 60, "both ends send at least each 40 ms: {all}");
     let senders: std::collections::BTreeSet<&str> =
         all.lines().filter_map(|line| line.split('\t').next()).collect();
     assert_eq!(senders.len(), 2, "{all}");
     assert_eq!(read("bfd && (_ws.malformed || _ws.expert.severity >= 0x400000)"), "");
+    // slower and more patient, while the sessions stay up
+    lab.linkrate("adapter set agg0 bfd-interval=100 bfd-multiplier=5");
+    let slower = "BFD Up (no diagnostic), every 100 ms, detection 500 ms";
+    let is_slower = || lab.linkrate("adapter aggregate").stdout.matches(slower).count() == 2;
+    assert!(wait_until(Duration::from_secs(5), is_slower), "{:#?}", aggregate(&lab));
+    assert!(
+        members(&lab).iter().all(|member| member["bfd"]["losses"] == 0),
+        "{:#?}",
+        members(&lab)
+    );
     lab.linkrate("adapter set agg0 bfd=off mode=manual");
     comes(&lab, &[true, true]);
     assert!(members(&lab)[0]["bfd"].is_null());

@@ -60,6 +60,17 @@ fn a_lost_carrier_is_detected_before_the_gap_ends_and_every_byte_arrives() {
         assert!(ms(&detection["after"]) < gap, "{failure}");
     }
     assert!(gap > 0.0 && gap < 1000.0, "{failure}");
+    for (detected, moved) in [("host_detection", "host_move"), ("switch_detection", "switch_move")]
+    {
+        let [detected, moved] = [&failure[detected], &failure[moved]];
+        assert_eq!(moved["runs"], 1, "{failure}");
+        let [detected_ms, moved_ms] = [ms(&detected["after"]), ms(&moved["after"])];
+        eprintln!("carrier lost: detected after {detected_ms} ms, moved after {moved_ms} ms");
+        assert!(detected_ms <= moved_ms && moved_ms <= gap, "{failure}");
+    }
+    // what was sent again before the fault is not of the fault
+    let bytes = |key: &str| failure[key]["mean"].as_f64().unwrap_or_else(|| panic!("{failure}"));
+    assert!(bytes("resent_after") <= bytes("resent"), "{failure}");
     assert_eq!(failure["restored"]["runs"], 1, "{failure}");
 }
 
@@ -77,7 +88,10 @@ fn a_silent_loss_that_nothing_watches_is_said_to_be_undetected() {
     // from the fault to the end of the window, but for frames that were on their way
     assert!(ms(&failure["gap"]) > 1300.0, "{failure}");
     assert!(failure["frames_lost"]["mean"].as_f64() > Some(0.0), "{failure}");
-    assert!(failure["resent"]["mean"].as_f64() > Some(0.0), "{failure}");
+    for resent in ["resent", "resent_after", "segments_after"] {
+        assert!(failure[resent]["mean"].as_f64() > Some(0.0), "{resent}: {failure}");
+    }
+    assert_eq!(failure["host_move"]["runs"], 0, "nothing moves: {failure}");
     let text = Running::start(&mut measure(options)).wait().expect_code(0).stdout;
     assert!(text.contains("not detected"), "{text}");
     // BFD watches
@@ -173,6 +187,7 @@ fn an_event_that_the_testbed_cannot_have_is_refused_with_the_remedy() {
             "--aggregate 2 --clients 2 --switches 2 --spread-clients --event switch",
             "spread-clients",
         ),
+        ("--aggregate 2 --clients 1 --switches 2 --mode lacp --event switch", "partner of its own"),
         ("--event removed", "aggregate"),
         ("--event carrier --kind request-response", "no effect on kind request-response"),
         ("--event carrier --event-at 3s", "not inside the window"),

@@ -7,13 +7,12 @@ mod open_vswitch;
 #[path = "common/own_host.rs"]
 mod own_host;
 
-use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{has_or_skips, wait_until};
+use common::{enter_namespace, has_or_skips, wait_until};
 use linkrate_adapter::{
     Aggregate, AggregateSpec, DeviceSpec, DeviceThreads, DriverThreads, Faults, HostSide, Port,
     PortSpec, Segment,
@@ -24,9 +23,9 @@ use linkrate_terms::aggregate::MemberReport;
 use linkrate_terms::knobs::{AggregateMode, LacpRate};
 use linkrate_terms::topology::Fabric;
 use linkrate_terms::{AggregateKnobs, Balance, CpuSet, Model, PortKnobs, model};
+use linkrate_wire::frame::MacAddress;
 use open_vswitch::{OpenVSwitch, output};
 use own_host::{in_a_host, ip, up};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// The address of the aggregate, and that of the bridge behind the bond.
 const SUT: &str = "10.9.0.1";
@@ -69,10 +68,9 @@ impl Namespace {
 
     /// Runs `act` in a thread of this namespace.
     fn within<T: Send + 'static>(&self, act: impl FnOnce() -> T + Send + 'static) -> T {
-        let namespace = File::open(self.path()).expect("open the namespace");
+        let pid = self.0.id();
         let thread = std::thread::spawn(move || {
-            let kind = Some(LinkNameSpaceType::Network);
-            move_into_link_name_space(namespace.as_fd(), kind).expect("enter the namespace");
+            enter_namespace(pid);
             act()
         });
         thread.join().expect("the thread in the namespace")
@@ -140,8 +138,7 @@ impl Bonded {
         };
         let queue = sut.within(|| {
             let queue = tap("agg0");
-            let mac = address(1).map(|byte| format!("{byte:02x}")).join(":");
-            ip(&format!("link set agg0 address {mac}"));
+            ip(&format!("link set agg0 address {}", MacAddress(address(1))));
             ip(&format!("addr add {SUT}/24 dev agg0"));
             ip("link set lo up");
             ip("link set agg0 up");
@@ -202,7 +199,7 @@ impl Bonded {
         };
         // by itself the bridge takes the address of a member, and the kernel would receive at the member
         // what is for the bridge
-        let mac = address(9).map(|byte| format!("{byte:02x}")).join(":");
+        let mac = MacAddress(address(9));
         configure(&format!(
             "add-br bridge -- set bridge bridge datapath_type=netdev other-config:hwaddr=\"{mac}\""
         ));

@@ -98,6 +98,13 @@ fn ports_on_two_switches_have_two_partners() {
     let shown = lab.linkrate("lab show").stdout;
     assert!(shown.contains("switch 0: eth0, eth2\n"), "{shown}");
     assert!(shown.contains("switch 1: eth1, eth3, client-0, client-1\n"), "{shown}");
+    // the same ports are made an aggregate again, over both switches
+    lab.linkrate("adapter aggregate remove agg0");
+    let refused = lab.tried("adapter aggregate create eth0 eth1").expect_code(2).stderr;
+    assert!(refused.contains("port eth2 is on the same segment"), "{refused}");
+    lab.linkrate("adapter aggregate create eth0 eth1 eth2 eth3");
+    lab.linkrate("adapter set agg0 mode=failover preferred-port=1");
+    assert!(wait_until(Duration::from_secs(10), reached));
 }
 
 #[test]
@@ -125,7 +132,7 @@ fn an_aggregate_is_taken_apart_and_made_again() {
     let frames = lab.counter("eth1", "ifHCOutUcastPkts");
     assert!(frames > 0, "{frames}");
     for (ports, said) in [
-        ("eth0", "port eth1 is on the same switch and not named"),
+        ("eth0", "port eth1 is on the same segment and not named"),
         ("eth0 eth0", "port eth0 is named twice"),
         ("eth0 eth9", "no port \"eth9\""),
     ] {

@@ -1,9 +1,11 @@
 //! The counters of an aggregate, by the names of IEEE 802.1AX-2014, 7.3.1.1, where it has one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::{AggregateShared, lock};
 use crate::counters::LinkCounters;
+use crate::link::LinkShared;
 
 /// Counters of an aggregate. Several drivers count.
 #[derive(Debug, Default)]
@@ -109,13 +111,68 @@ impl Totals {
     }
 }
 
+/// What ports that have left carried. A device still sends what was posted to it, and receives what was on
+/// its way, so its link counts until nobody else holds it.
+#[derive(Debug, Default)]
+pub(super) struct Departed {
+    ended: Totals,
+    links: Vec<Arc<LinkShared>>,
+}
+
+impl Departed {
+    /// A port leaves.
+    pub(super) fn add(&mut self, link: Arc<LinkShared>) {
+        self.links.push(link);
+    }
+
+    fn totals(&mut self) -> Totals {
+        for link in self.links.extract_if(.., |link| Arc::strong_count(link) == 1) {
+            // everything that its device counted before it let go
+            fence(Ordering::Acquire);
+            self.ended.add(&link.counters);
+        }
+        let mut totals = self.ended.clone();
+        self.links.iter().for_each(|link| totals.add(&link.counters));
+        totals
+    }
+}
+
 impl AggregateShared {
     /// What its ports have carried, those that have left included.
     pub(super) fn totals(&self) -> Totals {
-        let mut totals = lock(&self.departed).clone();
-        for member in lock(&self.members).iter().flatten() {
+        // a port that leaves is in one of the two
+        let members = lock(&self.members);
+        let mut totals = lock(&self.departed).totals();
+        for member in members.iter().flatten() {
             totals.add(&member.link.counters);
         }
         totals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_wire::link::LinkLaw;
+
+    use super::*;
+    use crate::link::LinkSpec;
+
+    #[test]
+    fn a_port_that_has_left_counts_until_its_device_is_gone() {
+        let mut departed = Departed::default();
+        let link = Arc::new(LinkShared::new(LinkSpec { law: LinkLaw::Ethernet, rate: None }));
+        link.counters.out_octets.add(1000);
+        departed.add(Arc::clone(&link));
+        assert_eq!(departed.totals().octets.out, 1000);
+        // what was posted before it left
+        link.counters.out_octets.add(64);
+        link.counters.in_octets.add(9);
+        assert_eq!((departed.totals().octets.out, departed.links.len()), (1064, 1));
+        drop(link);
+        for _ in 0..2 {
+            let totals = departed.totals();
+            assert_eq!((totals.octets.out, totals.octets.into), (1064, 9));
+            assert!(departed.links.is_empty());
+        }
     }
 }

@@ -15,13 +15,14 @@ use linkrate_terms::BitRate;
 use linkrate_terms::knobs::{AggregateKnobs, AggregateMode, LacpRate};
 use linkrate_wire::balance::PortIndex;
 use linkrate_wire::control::Control;
-use linkrate_wire::control::lacp::SystemId;
+use linkrate_wire::control::lacp::{Lacpdu, SystemId};
+use linkrate_wire::control::slow::{Slow, Subtype};
 use linkrate_wire::frame::{Headers, MacAddress};
 use linkrate_wire::machine::Machine;
 use linkrate_wire::machine::lacp::{Action, Event, GroupSettings, Link, PortSettings, System};
 pub(crate) use linkrate_wire::machine::lan_monitor::Address;
 
-use detection::Detection;
+use detection::{Detection, Timing};
 use failover::Group as FailoverGroup;
 pub(crate) use status::{BfdState, FailoverState, PortState};
 
@@ -119,10 +120,10 @@ impl Membership {
         let lacp = System::new(SystemId { priority: PRIORITY, address });
         let mut membership = Self {
             role,
+            detection: Detection::new(role, address, Timing::of(&knobs)),
             knobs,
             lacp,
             failover: None,
-            detection: Detection::new(role, address),
             address,
             addresses: Vec::new(),
             ports: Vec::new(),
@@ -212,6 +213,7 @@ impl Membership {
         let other_mode = knobs.mode != self.knobs.mode;
         let other_bfd = knobs.bfd != self.knobs.bfd;
         self.knobs = knobs;
+        self.detection.set_timing(now, Timing::of(&self.knobs), messages);
         if other_bfd {
             self.begin_detection(now, messages);
         }
@@ -356,7 +358,11 @@ impl Membership {
                     self.plan();
                 }
             }
-            _ if self.speaks_lacp() => {
+            Some(Ok(Some(Control::Slow(slow)))) if self.speaks_lacp() => {
+                if self.knobs.bfd && self.detection.has_failed(at) && is_from_abandoned(&slow) {
+                    self.detection.forget_failure(at);
+                    self.settle(now, messages);
+                }
                 let mut actions = Vec::new();
                 self.lacp.receive(now, number(at), frame, &mut actions);
                 messages.extend(to_send(actions));
@@ -447,7 +453,7 @@ impl Membership {
         }
         port.usable = usable;
         // a partner may begin with BFD only once LACP is done: a session that was never up is no
-        // failure (RFC 7130, 2.2)
+        // failure (RFC 7130, 3)
         let up = match self.knobs.mode {
             AggregateMode::Failover => usable,
             AggregateMode::Lacp | AggregateMode::Manual => port.link.up && !was_lost,
@@ -554,6 +560,13 @@ fn link_event(at: usize, link: PortLink) -> Event {
         true => Event::LinkUp { port, link: Link { bits_per_second, full_duplex: true } },
         false => Event::LinkDown { port },
     }
+}
+
+/// Whether a partner says that LACP has lost this end. It then has no BFD session for the link, and has
+/// one again once LACP works (RFC 7130, 3), so that LACP cannot wait for the session.
+fn is_from_abandoned(slow: &Slow<'_>) -> bool {
+    let pdu = (slow.subtype == Subtype::Lacp).then(|| Lacpdu::parse(slow.data).ok()).flatten();
+    pdu.is_some_and(|pdu| pdu.actor.state.expired || pdu.actor.state.defaulted)
 }
 
 /// The frames among the actions. The sets of ports are read from the group.

@@ -280,7 +280,10 @@ impl Team {
                     moved.extend(member.lane.take_waiting());
                 }
             }
-            moved.into_iter().for_each(|descriptor| self.send(descriptor));
+            for descriptor in moved {
+                // the other line takes it from now on, and not from the time when it began to wait
+                self.send(TxDescriptor { posted_ns: now_ns, ..descriptor });
+            }
         }
         for member in self.members.iter_mut().flatten() {
             count += member.lane.post_waiting();

@@ -15,7 +15,7 @@ use linkrate_wire::lro::Parts;
 use crate::frame::WireFrame;
 
 /// Frames that wait for one station's address, at most.
-const WAITING: usize = 64;
+pub const WAITING: usize = 64;
 /// Stations that the router asks for or knows, at most.
 const STATIONS: usize = 1024;
 /// The time between two requests for one station (RFC 1122, 2.3.2.1).
@@ -29,11 +29,11 @@ enum Neighbour {
 }
 
 /// A frame, and the side that it leaves by: 0 or 1.
-pub(super) type Sent = (usize, WireFrame);
+pub type Sent = (usize, WireFrame);
 
 /// The router.
 #[derive(Debug)]
-pub(super) struct Router {
+pub struct Router {
     sides: [Station; 2],
     prefix: u8,
     neighbours: HashMap<Ipv4Addr, Neighbour>,
@@ -41,7 +41,8 @@ pub(super) struct Router {
 
 impl Router {
     /// The router with these addresses.
-    pub(super) fn new(gateways: Gateways) -> Self {
+    #[must_use]
+    pub fn new(gateways: Gateways) -> Self {
         let side = |number: usize| Station {
             hardware: MacAddress(Gateways::MACS[number]),
             ip: gateways.addresses[number],
@@ -51,7 +52,7 @@ impl Router {
     }
 
     /// Takes a frame that came in by `side`. Appends those that it sends.
-    pub(super) fn take(&mut self, side: usize, frame: WireFrame, at_ps: u64, out: &mut Vec<Sent>) {
+    pub fn take(&mut self, side: usize, frame: WireFrame, at_ps: u64, out: &mut Vec<Sent>) {
         let own = self.sides[side].hardware;
         let Some(to) = destination(frame.head()) else { return };
         if to == own

@@ -30,6 +30,7 @@ use crate::interface::rings::QueueShared;
 use crate::interface::waker::Waker;
 use crate::interface::{ControlEnds, Ends, Interface, Queue, RingSizes};
 use crate::link::LinkSpec;
+use crate::moves::FirstMoves;
 use crate::order::OrderCount;
 use crate::segment::LeadsTo;
 
@@ -234,6 +235,21 @@ impl Segment {
     /// The device thread has ended.
     pub fn watch_order(&self, count: &OrderCount) -> Result<(), AdapterError> {
         self.thread.tell(Command::WatchOrder(self.number, count.clone()))
+    }
+
+    /// Notes in `moves` when connections change between ports of an aggregate, in the order of `members`,
+    /// until every other copy of it is dropped.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn watch_moves<'a>(
+        &self,
+        moves: &FirstMoves,
+        members: impl IntoIterator<Item = &'a Port>,
+    ) -> Result<(), AdapterError> {
+        let ends = members.into_iter().flat_map(|port| &port.switch);
+        let ports = ends.map(|end| end.number).collect();
+        self.thread.tell(Command::WatchMoves(self.number, moves.clone(), ports))
     }
 
     /// Lets switch number `switch` of the fabric, from 0, die or live again. A dead switch takes and

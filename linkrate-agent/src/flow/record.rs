@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use linkrate_terms::failure::Resent;
 use serde::{Deserialize, Serialize};
 
 /// The slots of a record.
@@ -78,6 +79,9 @@ pub struct RecordReport {
     pub received: Vec<u64>,
     /// Each flow that receives.
     pub flows: Vec<FlowRecord>,
+    /// What the flows that send sent again from the event on.
+    #[serde(default)]
+    pub resent: Resent,
 }
 
 /// Lets a number with one writer grow.

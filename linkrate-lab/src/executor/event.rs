@@ -53,6 +53,8 @@ pub(crate) struct Seen {
     pub(crate) recovered_ns: Option<u64>,
     pub(crate) host_detected_ns: Option<u64>,
     pub(crate) switch_detected_ns: Option<u64>,
+    pub(crate) host_moved_ns: Option<u64>,
+    pub(crate) switch_moved_ns: Option<u64>,
     pub(crate) frames_lost: u64,
     pub(crate) frames_reordered: u64,
     /// Length of a slot of the ports.
@@ -143,7 +145,7 @@ pub(super) fn through(
         what: format!("event {}: no port could fail", event.fault.word()),
         hint: "give the testbed a port, or an aggregate of two".to_owned(),
     })?;
-    let decisions = failing.decisions(at_ns);
+    let (decisions, moved) = (failing.decisions(at_ns), failing.moved());
     if recovered_ns.is_none() {
         failing.recover()?;
     }
@@ -155,6 +157,7 @@ pub(super) fn through(
         Some(decisions.iter().find(without)?.at_ns)
     };
     let [host, switch] = decisions.unwrap_or_default();
+    let [host_moved, switch_moved] = moved.map(|at_ns| at_ns.filter(|at_ns| *at_ns <= until_ns));
     let seen = Seen {
         port: failing.name().to_owned(),
         window_ns: (start_ns, end_ns),
@@ -162,6 +165,8 @@ pub(super) fn through(
         recovered_ns,
         host_detected_ns: detected(&host),
         switch_detected_ns: detected(&switch),
+        host_moved_ns: host_moved,
+        switch_moved_ns: switch_moved,
         frames_lost,
         frames_reordered,
         step_ns,

@@ -5,6 +5,7 @@
 //! module and those below it name types of [`linkrate_adapter`].
 
 mod aggregate;
+mod attach;
 mod datagrams;
 mod failing;
 mod ports;
@@ -24,7 +25,7 @@ use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::Owner;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
-use linkrate_terms::topology::{self, PortEnd};
+use linkrate_terms::topology;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
 use super::made::Join;
@@ -33,6 +34,7 @@ use crate::connection::expect_reply;
 use crate::error::LabError;
 use crate::host::{Client, Host};
 use crate::placement::{Placement, strayed};
+use attach::Making;
 use datagrams::Datagrams;
 
 pub(crate) use failing::Failing;
@@ -368,41 +370,8 @@ impl Join for Adapters {
             return Err(LabError::Io(std::io::Error::other("no threads for adapters")));
         };
         let mut joined = devices.segment(segment.fabric)?;
-        let law = LinkLaw::of(&self.model);
-        let count = segment.ports.len();
-        let aggregate = match &segment.aggregate {
-            Some(name) => {
-                let made = aggregate::make(name, self.model.queues, count, sut, drivers)?;
-                made.set_addresses(aggregate::addresses(segment));
-                // packets of the host take any of the links
-                let all = self.model.rate.map(|rate| BitRate(rate.0 * count as f64));
-                self.datagrams.limit(sut, name, law, all)?;
-                Some(made)
-            }
-            None => None,
-        };
-        let mut ports = Vec::new();
-        for (index, (end, bus)) in segment.ports.iter().zip(buses).enumerate() {
-            let PortEnd { number, interface } = end;
-            let (queues, host) = match &aggregate {
-                Some(aggregate) => (Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), index)),
-                None => {
-                    let queues = tap(sut, interface, self.model.queues, address(*number, 0))?;
-                    self.datagrams.limit(sut, interface, law, self.model.rate)?;
-                    (queues, HostSide::Drivers(drivers.clone()))
-                }
-            };
-            let port = joined.attach(PortSpec {
-                queues,
-                name: interface.clone(),
-                device: device.clone(),
-                knobs: self.model.defaults.clone(),
-                bus,
-                host,
-                switch: segment.switch_of_port(index),
-            })?;
-            ports.push(SutPort { number: *number, port });
-        }
+        let making = Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses };
+        let (aggregate, ports) = making.attach(segment, &mut joined, sut)?;
         let first = ports.first().map_or(0, |port| port.number);
         let mut far_ends = Vec::new();
         for (index, client) in clients.iter_mut().enumerate() {
@@ -420,11 +389,7 @@ impl Join for Adapters {
         }
         let topology = segment.clone();
         let made = Segment { topology, ports, clients: far_ends, aggregate, joined };
-        match (&made.aggregate, &made.ports[..]) {
-            (Some(aggregate), _) => made.follow(&aggregate.applied_knobs()?)?,
-            (None, [_, _, ..]) => made.divide()?,
-            (None, _) => {}
-        }
+        made.group()?;
         let number = |segment: &Segment| segment.ports.first().map_or(0, |port| port.number);
         let at = self.segments.partition_point(|other| number(other) < first);
         self.segments.insert(at, made);

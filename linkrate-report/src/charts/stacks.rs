@@ -38,7 +38,7 @@ pub fn shares(
     size: Size,
 ) -> Result<Drawing, ReportError> {
     let width = size.width();
-    let legend = legend(names, width);
+    let legend = super::legend(names, SWATCH, width);
     let lines = legend.last().map_or(0, |(line, _)| line + 1);
     let top = lines * LEGEND + 10;
     let bottom = top + ROW * stacks.len() as i32;
@@ -87,20 +87,4 @@ fn number(area: &Area<'_>, index: usize, (x, y): (i32, i32)) -> Drawn {
     area.draw(&Circle::new((x, y), 8, ink::CARD.filled()))?;
     let style = ink::text(ink::INK, 11.0, HPos::Center);
     area.draw(&Text::new((index + 1).to_string(), (x, y), style))
-}
-
-/// Line and left edge of each entry.
-fn legend(names: &[String], width: i32) -> Vec<(i32, i32)> {
-    let (mut line, mut x) = (0, 0);
-    let mut placed = Vec::new();
-    for name in names {
-        let entry = SWATCH + 6 + ink::text_width(name, ink::SMALL) + 14;
-        if x > 0 && x + entry > width {
-            line += 1;
-            x = 0;
-        }
-        placed.push((line, x));
-        x += entry;
-    }
-    placed
 }

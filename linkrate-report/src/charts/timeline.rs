@@ -53,7 +53,7 @@ pub fn rates(
     size: Size,
 ) -> Result<Drawing, ReportError> {
     let width = size.width();
-    let legend = legend(curves, width);
+    let legend = super::legend(curves.iter().map(|curve| &curve.name), SWATCH, width);
     let lines = legend.last().map_or(0, |(line, _)| line + 1);
     let top = lines * LEGEND + MOMENTS + 8;
     let values = || curves.iter().flat_map(|curve| &curve.values).copied();
@@ -148,22 +148,6 @@ impl Plot {
         let style = ink::text(ink::LIMIT, ink::SMALL, anchor.0);
         area.draw(&Text::new(moment.name.as_str(), (anchor.1, self.top - 10), style))
     }
-}
-
-/// Line and left edge of each entry.
-fn legend(curves: &[Curve], width: i32) -> Vec<(i32, i32)> {
-    let (mut line, mut x) = (0, 0);
-    let mut placed = Vec::new();
-    for curve in curves {
-        let entry = SWATCH + 6 + ink::text_width(&curve.name, ink::SMALL) + 14;
-        if x > 0 && x + entry > width {
-            line += 1;
-            x = 0;
-        }
-        placed.push((line, x));
-        x += entry;
-    }
-    placed
 }
 
 #[cfg(test)]

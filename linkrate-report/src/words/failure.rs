@@ -9,6 +9,8 @@ use crate::number::{self, ABSENT};
 
 /// What stands for a failure that no end of the aggregate noticed.
 const NOT_DETECTED: &str = "not detected within the run";
+/// What stands for traffic that stayed with the port.
+const NOT_MOVED: &str = "not within the run";
 /// What stands for a rate that did not come back.
 const NOT_RESTORED: &str = "not within the run";
 
@@ -19,14 +21,17 @@ pub type Figure = (String, Option<String>);
 pub type Column = (&'static str, fn(&FailureFigures) -> Figure);
 
 /// Heads of the figures of a failure, and the figures of one cell.
-pub const COLUMNS: [Column; 8] = [
-    ("detected by host", |of| detection(of.host_detection.as_ref(), of.runs)),
-    ("by switch", |of| detection(of.switch_detection.as_ref(), of.runs)),
+pub const COLUMNS: [Column; 11] = [
+    ("detected by host", |of| event(of.host_detection.as_ref(), of.runs, NOT_DETECTED)),
+    ("by switch", |of| event(of.switch_detection.as_ref(), of.runs, NOT_DETECTED)),
+    ("moved by host", |of| event(of.host_move.as_ref(), of.runs, NOT_MOVED)),
+    ("by switch", |of| event(of.switch_move.as_ref(), of.runs, NOT_MOVED)),
     ("longest gap", |of| figure(of.gap)),
     ("of a flow", |of| figure(of.flow_gap)),
     ("before", |of| figure(of.gap_before)),
     ("frames lost", |of| figure(of.frames_lost)),
     ("resent", |of| figure(of.resent)),
+    ("after fault", |of| figure(of.resent_after)),
     ("95 % again", |of| moment(&of.restored, of.runs, NOT_RESTORED)),
 ];
 
@@ -78,9 +83,9 @@ fn figure(quantity: Option<Quantity>) -> Figure {
     (number::plain(&quantity), number::margin(&quantity))
 }
 
-/// `None` for an end that could not have detected anything: nothing could take over.
-fn detection(detection: Option<&Moment>, runs: u32) -> Figure {
-    detection.map_or((ABSENT.to_owned(), None), |of| moment(of, runs, NOT_DETECTED))
+/// `None` where it could not be: nothing could take over.
+fn event(of: Option<&Moment>, runs: u32, never: &str) -> Figure {
+    of.map_or((ABSENT.to_owned(), None), |of| moment(of, runs, never))
 }
 
 fn moment(moment: &Moment, runs: u32, never: &str) -> Figure {

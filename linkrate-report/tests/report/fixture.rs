@@ -13,7 +13,7 @@ use linkrate_study::results::{
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
-use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Timeline};
+use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Resent, Timeline};
 use linkrate_terms::measurement::{
     CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts, Latency, SenderTimes,
     Traffic,
@@ -444,6 +444,8 @@ pub fn failed() -> StudyResults {
         runs: 5,
         host_detection: Some(detected.clone()),
         switch_detection: Some(detected.clone()),
+        host_move: Some(detected.clone()),
+        switch_move: Some(detected.clone()),
         gap: ms(gap),
         flow_gap: ms(gap * 1.2),
         gap_before: ms(2.1),
@@ -451,6 +453,8 @@ pub fn failed() -> StudyResults {
         frames_lost: Some(relative(212.0, 0.07, Unit::Frames)),
         frames_reordered: Some(quantity(0.0, 0.0, Unit::Frames)),
         resent: Some(relative(341e3, 0.07, Unit::Bytes)),
+        resent_after: Some(relative(338e3, 0.07, Unit::Bytes)),
+        segments_after: Some(relative(233.0, 0.07, Unit::Frames)),
         verified_bytes: 807_000_000,
     };
     results.cells.truncate(2);
@@ -485,6 +489,8 @@ fn failure_of(event: Event) -> Failure {
         recovered_ns: None,
         host_detected_ns: (event.fault == Fault::Carrier).then_some(70_000),
         switch_detected_ns: None,
+        host_moved_ns: (event.fault == Fault::Carrier).then_some(110_000),
+        switch_moved_ns: None,
         gap_ns: 5_000_000,
         flows: vec![FlowGap { flow: "receive 0.0".to_owned(), gap_ns: 6_000_000 }],
         gap_before_ns: 2_100_000,
@@ -493,6 +499,7 @@ fn failure_of(event: Event) -> Failure {
         frames_lost: 212,
         frames_reordered: 3,
         resent_bytes: 341_000,
+        resent_after: Some(Resent { bytes: 338_000, segments: 233 }),
         verified_bytes: 80_700_000,
         wrong_bytes: 0,
         timeline: Timeline {

@@ -1,6 +1,6 @@
 //! What the event of a cell cost: detection, gaps, losses, and the way back, over its runs.
 
-use linkrate_terms::failure::Failure;
+use linkrate_terms::failure::{Failure, Resent};
 use linkrate_terms::knobs::AggregateMode;
 use linkrate_terms::{Fault, Measurement, RunSpec};
 use serde::Serialize;
@@ -24,6 +24,11 @@ pub struct FailureFigures {
     pub host_detection: Option<Moment>,
     /// The same at the switch; absent also where the switch has no part in the aggregate.
     pub switch_detection: Option<Moment>,
+    /// From the fault until the first frame of a connection of the port left the host by another port;
+    /// absent without an aggregate.
+    pub host_move: Option<Moment>,
+    /// The same of frames to the host.
+    pub switch_move: Option<Moment>,
     /// The longest time without a received byte, over all flows together, that ended after the fault.
     pub gap: Option<Quantity>,
     /// The same of the flow that was hit worst.
@@ -36,8 +41,12 @@ pub struct FailureFigures {
     pub frames_lost: Option<Quantity>,
     /// Frames that arrived after a later frame of the same connection.
     pub frames_reordered: Option<Quantity>,
-    /// Payload that TCP sent again.
+    /// Payload that TCP sent again over the window.
     pub resent: Option<Quantity>,
+    /// The part of it from the fault on; absent in runs of earlier versions.
+    pub resent_after: Option<Quantity>,
+    /// The same in segments.
+    pub segments_after: Option<Quantity>,
     /// Received bytes of all runs. Each was the one that was sent at its place.
     pub verified_bytes: u64,
 }
@@ -75,6 +84,10 @@ pub fn of_runs<'r>(
     let figure = |unit: Unit, pick: fn(&Failure) -> u64| {
         quantity(unit, runs.iter().map(|run| pick(run) as f64).collect())
     };
+    let after_fault = |unit: Unit, pick: fn(&Resent) -> u64| {
+        let resent = runs.iter().filter_map(|run| run.resent_after.as_ref());
+        quantity(unit, resent.map(|resent| pick(resent) as f64).collect())
+    };
     let moment = |pick: fn(&Failure) -> Option<u64>| {
         let reached: Vec<f64> = runs.iter().filter_map(|run| Some(pick(run)? as f64)).collect();
         let runs = u32::try_from(reached.len()).unwrap_or(u32::MAX);
@@ -88,6 +101,8 @@ pub fn of_runs<'r>(
         runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
         host_detection: by_host.then(|| moment(|run| run.host_detected_ns)),
         switch_detection: by_switch.then(|| moment(|run| run.switch_detected_ns)),
+        host_move: by_host.then(|| moment(|run| run.host_moved_ns)),
+        switch_move: by_host.then(|| moment(|run| run.switch_moved_ns)),
         gap: figure(Unit::Nanoseconds, |run| run.gap_ns),
         flow_gap: figure(Unit::Nanoseconds, worst),
         gap_before: figure(Unit::Nanoseconds, |run| run.gap_before_ns),
@@ -95,6 +110,8 @@ pub fn of_runs<'r>(
         frames_lost: figure(Unit::Frames, |run| run.frames_lost),
         frames_reordered: figure(Unit::Frames, |run| run.frames_reordered),
         resent: figure(Unit::Bytes, |run| run.resent_bytes),
+        resent_after: after_fault(Unit::Bytes, |resent| resent.bytes),
+        segments_after: after_fault(Unit::Frames, |resent| resent.segments),
         verified_bytes: runs.iter().fold(0, |sum, run| sum.saturating_add(run.verified_bytes)),
     })
 }
@@ -149,6 +166,20 @@ mod tests {
         assert_eq!(figures(&[]), None);
         let without = RunSpec { event: None, ..spec(AggregateMode::Lacp) };
         assert_eq!(of_runs(&without, runs.iter(), 0.95), None);
+    }
+
+    #[test]
+    fn what_was_sent_again_after_the_fault_is_known_of_runs_that_looked() {
+        let mut runs = [run(None, &[5]), run(None, &[5])];
+        assert_eq!(figures(&runs).unwrap().resent_after, None, "runs of an earlier version");
+        for (run, segments) in runs.iter_mut().zip([2, 4]) {
+            let resent = Resent { bytes: segments * 1448, segments };
+            run.failure.as_mut().unwrap().resent_after = Some(resent);
+        }
+        let found = figures(&runs).unwrap();
+        let mean = |quantity: Option<Quantity>| quantity.unwrap().interval.mean;
+        assert_eq!((mean(found.resent_after), mean(found.segments_after)), (4344.0, 3.0));
+        assert_eq!(mean(found.resent), f64::from(1 << 20));
     }
 
     #[test]

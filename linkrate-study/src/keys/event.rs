@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use linkrate_terms::event::{Event, Fault};
+use linkrate_terms::knobs::AggregateMode;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{ReceivePath, SendPath, TestbedSpec};
 
@@ -98,6 +99,14 @@ pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combinat
                 .to_owned();
         return refuse("event", "testbed", sentence);
     }
+    if fault == Fault::Switch && setup.interface.aggregate.mode == Some(AggregateMode::Lacp) {
+        let sentence =
+            "event switch cannot be combined with mode lacp; each switch is a partner of its own, \
+                        the aggregate uses the ports of the partner that it agreed with first, and no \
+                        run could tell which switch that is, so use mode failover"
+                .to_owned();
+        return refuse("event", "mode", sentence);
+    }
     let ports = setup.interface.aggregate.aggregate.unwrap_or(0);
     if fault == Fault::Removed && ports < 2 {
         let sentence = format!(
@@ -144,6 +153,11 @@ mod tests {
         assert!(refused(&asked(Fault::Switch), &model).contains("needs two switches"));
         let two = TestbedSpec { switches: 2, ..on_model(2) };
         assert_eq!(check(&asked(Fault::Switch), &two), Ok(()));
+        let mut lacp = asked(Fault::Switch);
+        lacp.interface.aggregate.mode = Some(AggregateMode::Lacp);
+        assert!(refused(&lacp, &two).contains("a partner of its own"));
+        lacp.event.fault = Some(Fault::Carrier);
+        assert_eq!(check(&lacp, &two), Ok(()));
         let spread = TestbedSpec { spread_clients: true, ..two };
         assert!(refused(&asked(Fault::Switch), &spread).contains("spread-clients"));
         assert!(refused(&asked(Fault::Removed), &model).contains("aggregate to at least 2"));

@@ -32,7 +32,9 @@ pub enum RegroupError {
         aggregate: String,
     },
     /// The ports are not on one segment.
-    #[error("ports {one} and {other} are on different segments, expected one switch for all")]
+    #[error(
+        "ports {one} and {other} have no switch in common, expected one that is the partner of all ports"
+    )]
     Apart {
         /// A port.
         one: String,
@@ -40,7 +42,7 @@ pub enum RegroupError {
         other: String,
     },
     /// A port of the segment was left out.
-    #[error("port {port} is on the same switch and not named, expected all of its ports")]
+    #[error("port {port} is on the same segment and not named, expected all of its ports")]
     LeftOut {
         /// The port.
         port: String,
@@ -78,7 +80,9 @@ impl RegroupError {
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Apart { .. } => "linkrate lab up --aggregate 2",
+            Self::Apart { .. } => {
+                "ports come to one switch when the lab starts: linkrate lab up --aggregate 2"
+            }
             Self::LeftOut { .. } => {
                 "name all of them; linkrate adapter set agg0 aggregate=NUMBER then leaves some out of use"
             }
@@ -200,7 +204,7 @@ mod tests {
         assert_eq!(together.interface_of(1), "agg0");
         assert_eq!(
             refused(&topology, &["eth0"]),
-            "port eth1 is on the same switch and not named, expected all of its ports"
+            "port eth1 is on the same segment and not named, expected all of its ports"
         );
     }
 
@@ -214,7 +218,7 @@ mod tests {
         );
         assert_eq!(
             refused(&apart, &["eth0", "eth1"]),
-            "ports eth0 and eth1 are on different segments, expected one switch for all"
+            "ports eth0 and eth1 have no switch in common, expected one that is the partner of all ports"
         );
         assert_eq!(refused(&apart, &["eth7"]), "no port \"eth7\"; the ports are eth0, eth1");
         let together = topology(2, 2);

@@ -143,12 +143,8 @@ pub const fn header(cell: &Cell) -> [u8; HEADER] {
 /// The payload of a cell.
 #[must_use]
 pub fn payload(cell: &Cell) -> &[u8; PAYLOAD] {
-    let payload = cell.last_chunk::<PAYLOAD>();
     const { assert!(PAYLOAD <= CELL) };
-    match payload {
-        Some(payload) => payload,
-        None => &[0; PAYLOAD],
-    }
+    cell.last_chunk().unwrap_or(&[0; PAYLOAD])
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl AtmArp {
         let mut reader = Reader::new(message, 0, "bytes of ATMARP message");
         reader.word("ATMARP hardware type", HARDWARE, HARDWARE)?;
         reader.word("ATMARP protocol type", ipv4::ETHER_TYPE, ipv4::ETHER_TYPE)?;
-        let source = AtmLengths::read(&mut reader)?;
+        let source = has_number(&mut reader)?;
         let at = 6;
         let number = reader.word("ATMARP operation", 1, 10)?;
         let known = OPERATIONS.iter().find(|(_, other)| *other == number);
@@ -102,11 +102,11 @@ impl AtmArp {
                 found,
             });
         };
-        let source_ip = ip_length(&mut reader)?;
-        let target = AtmLengths::read(&mut reader)?;
-        let target_ip = ip_length(&mut reader)?;
-        let mut station = |of: AtmLengths, ip: bool| {
-            let atm = of.address.then(|| reader.array().map(AtmAddress)).transpose()?;
+        let source_ip = has_ip(&mut reader)?;
+        let target = has_number(&mut reader)?;
+        let target_ip = has_ip(&mut reader)?;
+        let mut station = |atm: bool, ip: bool| {
+            let atm = atm.then(|| reader.array().map(AtmAddress)).transpose()?;
             let ip = ip.then(|| reader.array().map(Ipv4Addr::from)).transpose()?;
             Ok(Station { atm, ip })
         };
@@ -136,36 +136,27 @@ impl AtmArp {
     }
 }
 
-/// The lengths of an ATM number and its subaddress.
-#[derive(Debug, Clone, Copy)]
-struct AtmLengths {
-    /// There is an address of an end system. Bit 7 would say that it is an E.164 number.
-    address: bool,
-}
-
-impl AtmLengths {
-    fn read(reader: &mut Reader<'_>) -> Result<Self, FrameError> {
-        let number = reader.byte("type and length of ATM number", 0, ATM_LENGTH)?;
-        if number != 0 && number != ATM_LENGTH {
-            let field = "type and length of ATM number";
-            let (lowest, highest) = (ATM_LENGTH.into(), Some(ATM_LENGTH.into()));
-            let at = reader.at() - 1;
-            return Err(FrameError { field, at, lowest, highest, found: number.into() });
-        }
-        reader.byte("type and length of ATM subaddress", 0, 0)?;
-        Ok(Self { address: number == ATM_LENGTH })
-    }
+/// Whether there is an ATM number. It is an address of an end system, whose subaddress is empty. Bit 7
+/// of its length would say that it is an E.164 number.
+fn has_number(reader: &mut Reader<'_>) -> Result<bool, FrameError> {
+    let number = is_there(reader, "type and length of ATM number", ATM_LENGTH)?;
+    reader.byte("type and length of ATM subaddress", 0, 0)?;
+    Ok(number)
 }
 
 /// Whether there is an IP address.
-fn ip_length(reader: &mut Reader<'_>) -> Result<bool, FrameError> {
+fn has_ip(reader: &mut Reader<'_>) -> Result<bool, FrameError> {
+    is_there(reader, "length of IP address", IP_LENGTH)
+}
+
+/// Reads the length of a field that has `length` octets or is not there.
+fn is_there(reader: &mut Reader<'_>, field: &'static str, length: u8) -> Result<bool, FrameError> {
     let at = reader.at();
-    let length = reader.byte("length of IP address", 0, IP_LENGTH)?;
-    if length != 0 {
-        let (length, expected) = (length.into(), IP_LENGTH.into());
-        FrameError::within("length of IP address", at, length, expected, expected)?;
+    let found = reader.byte(field, 0, length)?;
+    if found != 0 {
+        FrameError::within(field, at, found.into(), length.into(), length.into())?;
     }
-    Ok(length != 0)
+    Ok(found != 0)
 }
 
 #[cfg(test)]

@@ -86,6 +86,8 @@ pub enum Event {
     Delayed(Duration),
     /// The owner wants other intervals. Those of a session that is up are agreed on by a poll.
     Set(Intervals),
+    /// The other end may miss as many packets as this. The next packet tells it (RFC 5880, 6.8.12).
+    SetMultiplier(u8),
 }
 
 /// What a session wants done.
@@ -392,6 +394,7 @@ impl Machine for Session {
                 self.deadline = self.deadline.map(|deadline| deadline.saturating_add(time));
             }
             Event::Set(intervals) => self.set(now, intervals),
+            Event::SetMultiplier(multiplier) => self.config.detect_multiplier = multiplier.max(1),
             Event::Enable | Event::Disable => {}
         }
     }

@@ -2,7 +2,6 @@
 //! controller that knows nothing of the other but how to reach it by `ssh`.
 
 use std::fs;
-use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +13,7 @@ use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
 
 use super::processes::readable_by_all;
-use super::{Running, command, wait_until};
+use super::{Running, command, enter_namespace, wait_until};
 
 /// Where Debian has the server, which is in no user's search path.
 pub const SSHD: &str = "/usr/sbin/sshd";
@@ -55,11 +54,9 @@ impl Machine {
     /// Calls `act` on a thread in the network namespace of the machine.
     #[track_caller]
     pub fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
-        use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-        let namespace = self.0.network_namespace().expect("the machine's network namespace");
+        let pid = self.pid();
         let act = || {
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-                .expect("enter the machine's network namespace");
+            enter_namespace(pid);
             act()
         };
         std::thread::scope(|scope| scope.spawn(act).join().expect("no panic on the machine"))

@@ -13,13 +13,16 @@ pub mod small;
 pub mod up;
 
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use linkrate_sys::host::network_namespace_of;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
 /// The program under test.
@@ -49,6 +52,14 @@ pub fn has_or_skips(test: &str, program: &str, package: &str) -> bool {
         skip(test, &format!("{program} is not installed; apt-get install {package}"));
     }
     found
+}
+
+/// Moves this thread into the network namespace of process `pid`.
+#[track_caller]
+pub fn enter_namespace(pid: u32) {
+    let namespace = network_namespace_of(pid).expect("open the namespace");
+    let kind = Some(LinkNameSpaceType::Network);
+    move_into_link_name_space(namespace.as_fd(), kind).expect("enter the namespace");
 }
 
 /// What a command left.
@@ -201,6 +212,16 @@ pub fn printed(words: &str) -> String {
 #[track_caller]
 pub fn linkrate_with(words: &str, more: &[&str]) -> Finished {
     Running::start(command(LINKRATE, words).args(more)).wait()
+}
+
+/// The given fields of the frames of a capture that match a filter of tshark: a line for each frame,
+/// with tabs between fields.
+#[track_caller]
+pub fn tshark(file: &Path, filter: &str, fields: &[&str]) -> String {
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-r").arg(file).args(["-Y", filter, "-T", "fields"]);
+    fields.iter().for_each(|field| _ = tshark.args(["-e", field]));
+    Running::start(&mut tshark).wait().expect_code(0).stdout
 }
 
 /// Waits until `condition` holds; false when it does not in `limit`.

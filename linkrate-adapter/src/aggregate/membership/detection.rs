@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use linkrate_terms::AggregateKnobs;
 use linkrate_wire::control::Bfd;
 use linkrate_wire::control::bfd::{LOWEST_SOURCE_PORT, State};
 use linkrate_wire::frame::{IpEnds, MacAddress};
@@ -13,14 +14,30 @@ use linkrate_wire::machine::bfd::{Action, Config, Event, Intervals, Session};
 
 use super::{GRACE, Message, Role, number, port_address};
 
-/// Three packets in 40 ms each: a failure is found after 120 ms, and within 150 ms with the turns of
-/// the threads.
-const INTERVAL_US: u32 = 40_000;
-const MULTIPLIER: u8 = 3;
+/// How often packets go out, and how many may be missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Timing {
+    interval_ms: u32,
+    multiplier: u8,
+}
 
-/// The time that a poll may be late before it counts as the delay of this end: a fifth of the
-/// interval.
-const LATE: Duration = Duration::from_micros(INTERVAL_US as u64 / 5);
+impl Timing {
+    pub(super) fn of(knobs: &AggregateKnobs) -> Self {
+        let multiplier = u8::try_from(knobs.bfd_multiplier).unwrap_or(u8::MAX);
+        Self { interval_ms: knobs.bfd_interval, multiplier }
+    }
+
+    /// The same interval both ways.
+    fn intervals(self) -> Intervals {
+        Intervals::both(self.interval_ms.saturating_mul(1000))
+    }
+
+    /// The time that a poll may be late before it counts as the delay of this end: a fifth of the
+    /// interval.
+    fn late(self) -> Duration {
+        Duration::from_millis(self.interval_ms.into()) / 5
+    }
+}
 
 /// Addresses of the packets. An aggregate need not have any, so the ends have addresses that no router
 /// passes on (RFC 3927).
@@ -48,13 +65,31 @@ pub(super) struct Watch {
 pub(super) struct Detection {
     role: Role,
     address: MacAddress,
+    timing: Timing,
     /// By port.
     watches: Vec<Option<Watch>>,
 }
 
 impl Detection {
-    pub(super) fn new(role: Role, address: MacAddress) -> Self {
-        Self { role, address, watches: Vec::new() }
+    pub(super) fn new(role: Role, address: MacAddress, timing: Timing) -> Self {
+        Self { role, address, timing, watches: Vec::new() }
+    }
+
+    /// Lets the sessions go on with another timing, without a failure.
+    pub(super) fn set_timing(
+        &mut self,
+        now: Duration,
+        timing: Timing,
+        messages: &mut Vec<Message>,
+    ) {
+        if timing == self.timing {
+            return;
+        }
+        self.timing = timing;
+        for at in 0..self.watches.len() {
+            self.handle(now, at, Event::SetMultiplier(timing.multiplier), messages);
+            self.handle(now, at, Event::Set(timing.intervals()), messages);
+        }
     }
 
     pub(super) fn watch(&self, at: usize) -> Option<&Watch> {
@@ -69,6 +104,13 @@ impl Detection {
     /// Whether the session of a port was up and is not any more.
     pub(super) fn has_failed(&self, at: usize) -> bool {
         self.watch(at).is_some_and(|watch| watch.was_up) && !self.is_up(at)
+    }
+
+    /// The session of a port counts as one that was never up.
+    pub(super) fn forget_failure(&mut self, at: usize) {
+        if let Some(Some(watch)) = self.watches.get_mut(at) {
+            watch.was_up = false;
+        }
     }
 
     /// Whether the other end may send on a port: it is heard, and its session may be up before this
@@ -154,7 +196,7 @@ impl Detection {
             }
             let before = watch.session.state();
             let late = now - due;
-            if late > LATE {
+            if late > self.timing.late() {
                 // the thread did not run: that is no silence of the other end
                 self.handle(now, at, Event::Delayed(late), messages);
             }
@@ -171,8 +213,8 @@ impl Detection {
         let number = u32::from(number(at));
         let config = Config {
             discriminator: NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN),
-            intervals: Intervals::both(INTERVAL_US),
-            detect_multiplier: MULTIPLIER,
+            intervals: self.timing.intervals(),
+            detect_multiplier: self.timing.multiplier,
         };
         let seed = self.address.0.iter().fold(number.into(), |seed: u64, byte| {
             seed.wrapping_mul(257).wrapping_add((*byte).into())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads};
+use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads, MacAddress};
 use linkrate_terms::aggregate::AggregateReport;
 use linkrate_terms::knobs::AggregateRequest;
 use linkrate_terms::topology::Gateways;
@@ -41,11 +41,6 @@ pub(super) fn make(
 pub(super) fn addresses(segment: &topology::Segment) -> BTreeSet<(IpAddr, u16)> {
     let clients = 0..segment.clients.len();
     clients.map(|client| (segment.port_address(segment.port_of(client)).into(), 0)).collect()
-}
-
-/// An Ethernet address as people write it.
-fn written(address: [u8; 6]) -> String {
-    address.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// The settings of a new aggregate.
@@ -100,10 +95,10 @@ impl Adapters {
                 let aggregate = segment.aggregate.as_ref()?;
                 let first = segment.ports.first()?.number;
                 let far_end = match segment.topology.gateways() {
-                    Some(_) => written(Gateways::MACS[0]),
-                    None => written(address(first, 1 + number as u8)),
+                    Some(_) => MacAddress(Gateways::MACS[0]),
+                    None => MacAddress(address(first, 1 + number as u8)),
                 };
-                return Some((aggregate.address().to_string(), far_end));
+                return Some((aggregate.address().to_string(), far_end.to_string()));
             };
             number = beyond;
         }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use linkrate_adapter::{Decision, OrderCount, Port};
+use linkrate_adapter::{Decision, FirstMoves, OrderCount, Port, Way};
 use linkrate_terms::{AggregateKnobs, Fault};
 
 use super::{Adapters, Segment};
@@ -38,19 +38,23 @@ pub(crate) struct Failing<'a> {
     fault: Fault,
     /// The settings of its aggregate while all is well.
     knobs: Option<AggregateKnobs>,
+    moves: FirstMoves,
 }
 
 impl Adapters {
-    /// Prepares for `fault`: reads the settings of each aggregate while all is well.
+    /// Prepares for `fault`: reads the settings of each aggregate while all is well, and watches its ports.
     ///
     /// # Errors
     /// The drivers of an aggregate do not answer.
     pub(crate) fn prepare(&self, fault: Fault) -> Result<Prepared<'_>, LabError> {
-        let knobs = self.segments().iter().map(|segment| match &segment.aggregate {
-            Some(aggregate) => Ok(Some(aggregate.applied_knobs()?)),
-            None => Ok(None),
+        let prepared = self.segments().iter().map(|segment| {
+            let moves = FirstMoves::default();
+            let Some(aggregate) = &segment.aggregate else { return Ok((None, moves)) };
+            let members = segment.ports.iter().map(|port| &port.port);
+            segment.joined.watch_moves(&moves, members)?;
+            Ok((Some(aggregate.applied_knobs()?), moves))
         });
-        Ok(Prepared { adapters: self, fault, knobs: knobs.collect::<Result<_, LabError>>()? })
+        Ok(Prepared { adapters: self, fault, segments: prepared.collect::<Result<_, LabError>>()? })
     }
 
     /// The ports of the system under test that take part, with the octets on their links so far.
@@ -91,8 +95,8 @@ impl Adapters {
 pub(crate) struct Prepared<'a> {
     adapters: &'a Adapters,
     fault: Fault,
-    /// The settings of the aggregate of each segment.
-    knobs: Vec<Option<AggregateKnobs>>,
+    /// The settings of the aggregate of each segment, and the moves between its ports.
+    segments: Vec<(Option<AggregateKnobs>, FirstMoves)>,
 }
 
 impl<'a> Prepared<'a> {
@@ -102,13 +106,13 @@ impl<'a> Prepared<'a> {
     pub(crate) fn choose(&self, octets: &[u64]) -> Option<Failing<'a>> {
         let busiest = octets.iter().enumerate().max_by_key(|(at, octets)| (**octets, Reverse(*at)));
         let busiest = busiest.map_or(0, |(at, _)| at);
-        let segments = self.adapters.segments().iter().zip(&self.knobs);
-        let mut ports = segments.flat_map(|(segment, knobs)| {
+        let segments = self.adapters.segments().iter().zip(&self.segments);
+        let mut ports = segments.flat_map(|(segment, prepared)| {
             let ports = segment.ports.iter().enumerate();
-            ports.map(move |(place, port)| (segment, knobs, place, &port.port))
+            ports.map(move |(place, port)| (segment, prepared, place, &port.port))
         });
-        let (segment, knobs, place, port) = match self.fault {
-            Fault::Removed => ports.find(|(_, knobs, place, _)| {
+        let (segment, (knobs, moves), place, port) = match self.fault {
+            Fault::Removed => ports.find(|(_, (knobs, _), place, _)| {
                 let last = knobs.as_ref().map(|knobs| knobs.aggregate as usize);
                 last == Some(place + 1)
             }),
@@ -116,7 +120,8 @@ impl<'a> Prepared<'a> {
             Fault::Switch => ports.next(),
             _ => ports.nth(busiest),
         }?;
-        Some(Failing { segment, port, place, fault: self.fault, knobs: knobs.clone() })
+        let (knobs, moves) = (knobs.clone(), moves.clone());
+        Some(Failing { segment, port, place, fault: self.fault, knobs, moves })
     }
 }
 
@@ -136,6 +141,7 @@ impl Failing<'_> {
     /// # Errors
     /// Its interface or its aggregate is gone.
     pub(crate) fn fail(&self) -> Result<(), LabError> {
+        self.moves.begin(self.place);
         self.set(true)
     }
 
@@ -171,6 +177,12 @@ impl Failing<'_> {
         let knobs = AggregateKnobs { aggregate: ports, ..knobs.clone() };
         aggregate.set_knobs(knobs.clone())?;
         self.segment.follow(&knobs)
+    }
+
+    /// When the first frame of a connection of the port passed another port, on each way; `None` if there
+    /// was none.
+    pub(crate) fn moved(&self) -> [Option<u64>; 2] {
+        [Way::Out, Way::In].map(|way| self.moves.first_ns(way))
     }
 
     /// What the host's end decided since `from_ns`, and the switch's; `None` without an aggregate.

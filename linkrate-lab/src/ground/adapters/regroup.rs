@@ -3,13 +3,12 @@
 //! The host's side of a port is decided when the port is attached. So the ports of the system under test
 //! are detached and attached anew; their clients, the fabric and its other ports stay.
 
-use std::sync::Arc;
-
-use linkrate_adapter::{CaptureEnding, DeviceSpec, HostSide, LinkLaw, Port, PortSpec};
+use linkrate_adapter::{CaptureEnding, Port};
 use linkrate_terms::topology::{self, RegroupError};
 use linkrate_terms::{AggregateKnobs, BitRate};
 
-use super::{Adapters, SutPort, address, aggregate, tap};
+use super::attach::Making;
+use super::{Adapters, aggregate};
 use crate::error::LabError;
 use crate::host::Host;
 
@@ -47,8 +46,6 @@ impl Adapters {
         wanted: &topology::Segment,
         sut: &mut Host,
     ) -> Result<Vec<CaptureEnding>, LabError> {
-        let device = DeviceSpec::of(&self.model)?;
-        let law = LinkLaw::of(&self.model);
         let buses: Vec<_> = wanted.ports.iter().map(|port| self.bus(port.number)).collect();
         let of_wanted = |segment: &&mut super::Segment| segment.topology.number == wanted.number;
         let (Some((_, drivers)), Some(segment)) =
@@ -59,44 +56,10 @@ impl Adapters {
         let captures = segment.ports.drain(..).filter_map(|end| Port::remove(end.port)).collect();
         segment.joined.set_group(aggregate::GROUP, [], AggregateKnobs::default())?;
         segment.aggregate = None;
-        let count = wanted.ports.len();
-        if let Some(name) = &wanted.aggregate {
-            let made = aggregate::make(name, self.model.queues, count, sut, drivers)?;
-            let all = self.model.rate.map(|rate| BitRate(rate.0 * count as f64));
-            self.datagrams.limit(sut, name, law, all)?;
-            segment.aggregate = Some(made);
-        }
-        for (index, (end, bus)) in wanted.ports.iter().zip(buses).enumerate() {
-            let (queues, host) = match &segment.aggregate {
-                Some(aggregate) => (Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), index)),
-                None => {
-                    let queues =
-                        tap(sut, &end.interface, self.model.queues, address(end.number, 0))?;
-                    self.datagrams.limit(sut, &end.interface, law, self.model.rate)?;
-                    (queues, HostSide::Drivers(drivers.clone()))
-                }
-            };
-            let port = segment.joined.attach(PortSpec {
-                name: end.interface.clone(),
-                queues,
-                device: device.clone(),
-                knobs: self.model.defaults.clone(),
-                bus,
-                host,
-                switch: wanted.switch_of_port(index),
-            })?;
-            segment.ports.push(SutPort { number: end.number, port });
-        }
+        let making = Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses };
+        (segment.aggregate, segment.ports) = making.attach(wanted, &mut segment.joined, sut)?;
         segment.topology = wanted.clone();
-        match &segment.aggregate {
-            Some(aggregate) => {
-                let knobs = aggregate.applied_knobs()?;
-                segment.undivide()?;
-                segment.follow(&knobs)?;
-            }
-            None if count > 1 => segment.divide()?,
-            None => {}
-        }
+        segment.group()?;
         Ok(captures)
     }
 }

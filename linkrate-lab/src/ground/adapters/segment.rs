@@ -94,9 +94,21 @@ impl Segment {
         self.aggregate.as_deref().map_or(port.name(), Aggregate::name)
     }
 
+    /// Makes the switch's ports what the ports of the SUT are: a group, or each apart from the others.
+    pub(super) fn group(&self) -> Result<(), LabError> {
+        match (&self.aggregate, &self.ports[..]) {
+            (Some(aggregate), _) => {
+                self.undivide()?;
+                self.follow(&aggregate.applied_knobs()?)
+            }
+            (None, [_, _, ..]) => self.divide(),
+            (None, _) => Ok(()),
+        }
+    }
+
     /// Gives each of several ports a VLAN of its own with the clients that it leads to. Otherwise the
     /// SUT would answer ARP requests for the address of one port on the others as well.
-    pub(super) fn divide(&self) -> Result<(), LabError> {
+    fn divide(&self) -> Result<(), LabError> {
         let ports = self.ports.iter().map(|port| &port.port).enumerate();
         let clients = self.clients.iter().enumerate();
         let clients = clients.map(|(index, client)| (self.topology.port_of(index), client));
@@ -108,7 +120,7 @@ impl Segment {
     }
 
     /// Makes each port a member of all VLANs, as the ports of an aggregate and their clients are.
-    pub(super) fn undivide(&self) -> Result<(), LabError> {
+    fn undivide(&self) -> Result<(), LabError> {
         let all = self.all_ports().flat_map(|port| port.links().collect::<Vec<_>>());
         for link in all.filter(|link| link.vlans().is_some()) {
             link.set_vlans(Vlans::All)?;

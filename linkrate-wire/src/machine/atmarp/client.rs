@@ -74,12 +74,29 @@ pub struct Known {
     checking: Option<Question>,
 }
 
+impl Known {
+    /// When there is something to do about it.
+    fn due(&self) -> Duration {
+        self.checking.map_or(self.expires, |question| question.again)
+    }
+}
+
 /// An IP address that is being asked for, or that was not found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unknown {
     Asked(Question),
     /// Not to be asked for before this time.
     HeldDown(Duration),
+}
+
+impl Unknown {
+    /// When there is something to do about it.
+    fn due(&self) -> Duration {
+        match self {
+            Self::Asked(question) => question.again,
+            Self::HeldDown(until) => *until,
+        }
+    }
 }
 
 /// A client.
@@ -281,28 +298,23 @@ impl Machine for Client {
 
     fn due(&self) -> Option<Duration> {
         let questions = self.permanent.values().flatten().map(|question| question.again);
-        let known = self.known.values();
-        let known = known.map(|known| known.checking.map_or(known.expires, |asked| asked.again));
-        let unknown = self.unknown.values().map(|unknown| match unknown {
-            Unknown::Asked(question) => question.again,
-            Unknown::HeldDown(until) => *until,
-        });
+        let known = self.known.values().map(Known::due);
+        let unknown = self.unknown.values().map(Unknown::due);
         questions.chain(known).chain(unknown).min()
     }
 
     fn poll(&mut self, now: Duration, actions: &mut Vec<ClientAction>) {
-        for circuit in self.permanent.keys().copied().collect::<Vec<_>>() {
-            let Some(Some(question)) = self.permanent.get_mut(&circuit) else { continue };
-            if question.again <= now {
-                question.repeat(now);
-                actions.push(self.ask_other_end(circuit));
-            }
+        let asked = self.permanent.iter_mut();
+        let asked = asked.filter_map(|(circuit, question)| Some((*circuit, question.as_mut()?)));
+        let mut again = Vec::new();
+        for (circuit, question) in asked.filter(|(_, question)| question.again <= now) {
+            question.repeat(now);
+            again.push(circuit);
         }
-        for (ip, known) in self.known.clone() {
-            let due = known.checking.map_or(known.expires, |asked| asked.again);
-            if due > now {
-                continue;
-            }
+        actions.extend(again.into_iter().map(|circuit| self.ask_other_end(circuit)));
+        let due: Vec<(Ipv4Addr, Known)> =
+            self.known().filter(|(_, known)| known.due() <= now).collect();
+        for (ip, known) in due {
             let mut question = known.checking.unwrap_or(Question { asked: 0, again: now });
             if question.asked >= MOST_QUESTIONS {
                 self.age(now, ip, known.route, actions);
@@ -315,21 +327,19 @@ impl Machine for Client {
                 Route::EndSystem(_) => actions.extend(self.ask_server(ip)),
             }
         }
-        for (ip, unknown) in self.unknown.clone() {
+        let due = self.unknown.iter().filter(|(_, unknown)| unknown.due() <= now);
+        let due: Vec<(Ipv4Addr, Unknown)> = due.map(|(ip, unknown)| (*ip, *unknown)).collect();
+        for (ip, unknown) in due {
             match unknown {
-                Unknown::HeldDown(until) if until <= now => {
-                    self.unknown.remove(&ip);
+                Unknown::HeldDown(_) => drop(self.unknown.remove(&ip)),
+                Unknown::Asked(question) if question.asked >= MOST_QUESTIONS => {
+                    self.give_up(now, ip, actions);
                 }
-                Unknown::Asked(mut question) if question.again <= now => {
-                    if question.asked >= MOST_QUESTIONS {
-                        self.give_up(now, ip, actions);
-                        continue;
-                    }
+                Unknown::Asked(mut question) => {
                     question.repeat(now);
                     self.unknown.insert(ip, Unknown::Asked(question));
                     actions.extend(self.ask_server(ip));
                 }
-                _ => {}
             }
         }
     }

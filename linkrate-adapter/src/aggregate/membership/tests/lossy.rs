@@ -9,6 +9,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::*;
 
 const HOST: usize = 0;
+const SWITCH: usize = 1;
 const MS: Duration = Duration::from_millis(1);
 
 /// The times that ports began to carry traffic, and what was wrong with that.
@@ -157,6 +158,7 @@ impl Wires {
                 }
             }
         }
+        let alike = self.ends[HOST].knobs().bfd == self.ends[SWITCH].knobs().bfd;
         for end in [0, 1] {
             let distributing = self.ends[end].distributing().to_vec();
             for link in &distributing {
@@ -175,7 +177,12 @@ impl Wires {
                 };
                 let latest = 2 * self.longest + believed;
                 let accepted = partner.is_some_and(|at| *at + latest >= self.now);
-                assert!(!begins || failover || accepted, "end {end}, link {link}: {partner:?}");
+                // an end without BFD does not know that the other one lacks a session
+                let knows = alike || self.ends[end].knobs().bfd;
+                assert!(
+                    !begins || failover || accepted || !knows,
+                    "end {end}, link {link}: {partner:?}"
+                );
             }
             if failover {
                 assert!(distributing.len() <= 1, "end {end}: {distributing:?}");
@@ -324,6 +331,65 @@ fn an_end_that_did_not_run_takes_no_session_for_lost() {
     let down = |end: &Membership| end.state(wires.now, 0).bfd.map(|bfd| bfd.losses);
     assert_eq!(wires.ends.each_ref().map(down), [Some(0); 2], "{}", wires.states());
     assert!(wires.is_in_order());
+}
+
+#[test]
+fn the_intervals_of_bfd_are_knobs_that_change_under_way() {
+    let timed = |bfd_interval, bfd_multiplier| AggregateKnobs {
+        bfd_interval,
+        bfd_multiplier,
+        ..knobs(AggregateMode::Manual, true)
+    };
+    let mut wires = Wires::new(&timed(200, 5), 2, 1);
+    wires.run(Duration::from_secs(10));
+    let session = |wires: &Wires, end: usize| {
+        let bfd = wires.ends[end].state(wires.now, 0).bfd.unwrap();
+        (bfd.interval, bfd.detection_time, bfd.losses)
+    };
+    assert_eq!(session(&wires, HOST), (200 * MS, Some(1000 * MS), 0));
+    for (interval, multiplier) in [(20, 3), (500, 2), (40, 4)] {
+        wires.set_knobs(&timed(interval, multiplier));
+        wires.run(Duration::from_secs(10));
+        let time = Duration::from_millis(interval.into());
+        for end in 0..2 {
+            assert_eq!(session(&wires, end), (time, Some(time * multiplier), 0), "end {end}");
+        }
+        assert!(wires.is_in_order(), "{}", wires.states());
+    }
+    // found after the time that was asked for, and not before
+    wires.silent[0] = [true; 2];
+    wires.run(110 * MS);
+    assert_eq!(wires.ends[HOST].distributing(), [0, 1]);
+    wires.run(60 * MS);
+    assert_eq!(wires.ends[HOST].distributing(), [1]);
+}
+
+/// A partner has a session only for a link that LACP works on (RFC 7130, 3). After a failure both come
+/// back: LACP first, and then the session.
+#[test]
+fn a_partner_that_begins_bfd_after_lacp_is_met_again_after_a_failure() {
+    let (both, lacp_alone) = (knobs(AggregateMode::Lacp, true), knobs(AggregateMode::Lacp, false));
+    let mut wires = Wires::new(&both, 2, 1);
+    wires.run(Duration::from_secs(10));
+    assert!(wires.is_in_order(), "{}", wires.states());
+    wires.silent[0] = [true; 2];
+    wires.run(Duration::from_secs(1));
+    assert_eq!(wires.ends[HOST].distributing(), [1]);
+    // the partner gives the session up, as LACP does not work on the link
+    let mut messages = Vec::new();
+    wires.ends[SWITCH].set_knobs(wires.now, lacp_alone, &mut messages);
+    wires.send(SWITCH, messages);
+    wires.run(Duration::from_secs(6));
+    wires.silent[0] = [false; 2];
+    wires.run(Duration::from_secs(10));
+    let lacp = wires.ends[HOST].state(wires.now, 0).lacp;
+    assert_eq!(wires.ends[SWITCH].distributing(), [0, 1], "LACP of the partner: {lacp:?}");
+    assert_eq!(wires.ends[HOST].distributing(), [] as [usize; 0], "without a session");
+    let mut messages = Vec::new();
+    wires.ends[SWITCH].set_knobs(wires.now, both, &mut messages);
+    wires.send(SWITCH, messages);
+    wires.run(Duration::from_secs(10));
+    assert!(wires.is_in_order(), "{}", wires.states());
 }
 
 #[test]
