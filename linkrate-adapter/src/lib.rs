@@ -60,6 +60,7 @@ pub use device_threads::DeviceThreads;
 pub use error::AdapterError;
 pub use fabric::faults::Faults;
 pub use fabric::vlans::Vlans;
+pub use fabric::{Discard, End};
 pub use interface::{DriverThreads, Priority, RingSizes};
 pub use link::LinkSpec;
 pub use linkrate_wire::link::LinkLaw;

@@ -16,7 +16,9 @@ use linkrate_wire::link::LinkLaw;
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
 use crate::capture::{CaptureEnding, CaptureSlot};
-use crate::counters::{AtmCounters, Counter, DeviceCounters, DriverCounters, Snapshot};
+use crate::counters::{
+    AtmCounters, AtmSwitchCounters, Counter, DeviceCounters, DriverCounters, Snapshot,
+};
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
 use crate::interface::InterfaceShared;
@@ -112,6 +114,8 @@ pub struct Port {
     counters: Vec<Arc<DriverCounters>>,
     /// The switch's ports that its links lead to; empty on a cable.
     switch: Vec<SwitchEnd>,
+    /// The counters of the ATM switch's port that it leads to.
+    cells: Option<Arc<AtmSwitchCounters>>,
     /// Its queues that driver threads serve.
     drivers: Vec<driver_threads::Polled>,
     /// The aggregate whose drivers serve it, and its number there.
@@ -138,6 +142,8 @@ impl Port {
         for (name, value) in self.switch.iter().flat_map(|end| end.counters.values()) {
             *all.entry(name.to_owned()).or_default() += value;
         }
+        let cells = self.cells.iter().flat_map(|cells| cells.values());
+        all.extend(cells.map(|(name, value)| (name.to_owned(), value)));
         all
     }
 
@@ -255,7 +261,7 @@ mod tests {
 
     /// A port whose capture goes to a pipe that is full, and the end of the pipe.
     fn captured(threads: &mut DeviceThreads) -> (Segment, Port, std::io::PipeReader) {
-        let mut segment = threads.segment(Fabric::Cable).unwrap();
+        let mut segment = threads.segment(Fabric::Cable, LinkLaw::Ethernet).unwrap();
         // a socket stands for the TAP
         let (_, tap) = UnixDatagram::pair().unwrap();
         tap.set_nonblocking(true).unwrap();

@@ -47,9 +47,6 @@ pub use segment::{Segment, SutPort};
 /// than the TCP connections of a run can have in flight. Datagrams do not fill it (`datagrams`).
 const TAP_QUEUE: u32 = 16_384;
 
-/// The MTU of Classical IP, unless both ends agree on another one (RFC 2225, 7).
-const CLASSICAL_IP_MTU: u32 = 9180;
-
 /// The knobs that the port itself owns, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
     Ok(port.applied_knobs()?.request())
@@ -371,8 +368,8 @@ impl Join for Adapters {
         let Some((devices, drivers)) = &mut self.threads else {
             return Err(LabError::Io(std::io::Error::other("no threads for adapters")));
         };
-        let mut joined = devices.segment(segment.fabric)?;
         let law = LinkLaw::of(&self.model);
+        let mut joined = devices.segment(segment.fabric, law)?;
         let count = segment.ports.len();
         let aggregate = match &segment.aggregate {
             Some(name) => {
@@ -478,7 +475,7 @@ fn tap(
 ) -> Result<Vec<OwnedFd>, LabError> {
     let (carries, address, mtu) = match model.link {
         LinkKind::Ethernet => (Carries::Frames, Some(address), None),
-        LinkKind::Atm => (Carries::Packets, None, Some(CLASSICAL_IP_MTU.min(model.max_mtu))),
+        LinkKind::Atm => (Carries::Packets, None, Some(model.default_mtu())),
     };
     let create = Request::CreateTap {
         name: name.to_owned(),
