@@ -63,6 +63,7 @@ pub use fabric::vlans::Vlans;
 pub use fabric::{Discard, End};
 pub use interface::{DriverThreads, Priority, RingSizes};
 pub use link::LinkSpec;
+pub use linkrate_wire::atm::{AtmAddress, Connection};
 pub use linkrate_wire::link::LinkLaw;
 pub use order::OrderCount;
 pub use port::{CAPTURE_PATIENCE, HostSide, Port, PortLink, PortShared, PortSpec, Segment};
