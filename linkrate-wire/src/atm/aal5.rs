@@ -80,7 +80,7 @@ impl Trailer {
 }
 
 /// The end of a unit: padding and trailer. `before` is the CRC of the unit.
-pub(super) fn end(mut before: Crc, trailer: Trailer, padding: usize) -> ([u8; 2 * PAYLOAD], usize) {
+pub(crate) fn end(mut before: Crc, trailer: Trailer, padding: usize) -> ([u8; 2 * PAYLOAD], usize) {
     let mut octets = [0; 2 * PAYLOAD];
     let length = padding + TRAILER;
     octets[padding..][..TRAILER - CRC].copy_from_slice(&trailer.emit());
