@@ -43,7 +43,7 @@ pub enum ExchangeEvent {
         /// Its highest VPI and VCI.
         highest: Connection,
     },
-    /// A port is gone, with its parties and their calls.
+    /// A port is gone, with its parties and their calls. Both parties of each call are told.
     RemovePort(u16),
     /// An end system at a port has this address. ILMI would tell it.
     Register {
@@ -52,7 +52,7 @@ pub enum ExchangeEvent {
         /// The address.
         address: AtmAddress,
     },
-    /// An address is gone, with its calls.
+    /// An address is gone, with its calls. Both parties of each are told.
     Unregister(AtmAddress),
     /// A party wants something done.
     Asked {
@@ -237,7 +237,7 @@ impl Exchange {
     fn unregister(&mut self, address: AtmAddress, actions: &mut Vec<ExchangeAction>) {
         self.parties.remove(&address);
         for number in self.calls_of(address).collect::<Vec<_>>() {
-            self.clear(number, Some(address), Cause::OutOfOrder, actions);
+            self.clear(number, None, Cause::OutOfOrder, actions);
         }
     }
 
