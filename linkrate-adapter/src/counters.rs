@@ -76,6 +76,30 @@ counters! {
 }
 
 counters! {
+    /// Counters of a port of an ATM switch, in cells. Written by the device thread.
+    AtmSwitchCounters {
+        /// Sent to the port.
+        out = "switchTxCells",
+        /// From the port, with one wrong bit in the header, which was corrected.
+        hec_corrected = "switchHecCorrected",
+        /// From the port, dropped for a wrong header.
+        hec_dropped = "switchDropHec",
+        /// From the port, on a connection that the switch does not have.
+        unknown = "switchDropNoConnection",
+        /// From the port, while the switch was dead.
+        dead = "switchDropDead",
+        /// To the port, which had no room in its queue.
+        full = "switchDropQueueFull",
+        /// To the port, of units whose first cell found the queue filled (early packet discard).
+        early = "switchDropEarly",
+        /// To the port, of units of which a cell had found no room (partial packet discard).
+        partial = "switchDropPartial",
+        /// From the port: the memory for cells under way was full.
+        in_flight = "switchDropInFlight",
+    }
+}
+
+counters! {
     /// Counters of a link. Written by the device thread.
     LinkCounters {
         /// Octets sent, framing characters and FCS included (RFC 2863).
@@ -182,6 +206,37 @@ counters! {
         tx_interrupts = "txInterrupts",
         /// Packets that a capture left out: its queue was full, or writing had failed.
         capture_lost = "captureLost",
+    }
+}
+
+counters! {
+    /// Counters of ATM and AAL5 at a port: names of RFC 2863 and RFC 2515 where they have one. Written by
+    /// the device thread.
+    AtmCounters {
+        /// Cells sent.
+        tx_cells = "atmTxCells",
+        /// Cells received, those with errors included.
+        rx_cells = "atmRxCells",
+        /// Cells with one wrong bit in the header, which was corrected (ITU-T I.432.1).
+        hec_corrected = "atmHecCorrected",
+        /// Cells dropped for a wrong header.
+        hec_dropped = "atmHecDropped",
+        /// Cells of a connection that the port does not have, or without user data (RFC 2863, RFC 2515).
+        unknown = "ifInUnknownProtos",
+        /// Units of AAL5 with a wrong CRC (RFC 2515).
+        crc_errors = "aal5VccCrcErrors",
+        /// Units whose last cell did not come in time (RFC 2515).
+        time_outs = "aal5VccSarTimeOuts",
+        /// Units longer than the port takes (RFC 2515).
+        oversized = "aal5VccOverSizedSDUs",
+        /// Units whose length does not fit their cells.
+        length_errors = "aal5LengthErrors",
+        /// Units that their sender gave up.
+        aborted = "aal5Aborted",
+        /// Units with an encapsulation or a protocol that the port does not take.
+        unknown_protocol = "aal5UnknownProtocols",
+        /// Packets of the host without a connection to their destination.
+        unresolved = "txDropNoConnection",
     }
 }
 

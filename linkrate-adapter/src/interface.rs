@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use linkrate_sys::tap::{self, Offloads};
-use linkrate_terms::{BitRate, PortKnobs};
+use linkrate_terms::{BitRate, Model, PortKnobs};
 use linkrate_wire::steering::Progress;
 use rtrb::{Consumer, Producer};
 
@@ -156,6 +156,15 @@ pub struct RingSizes {
     pub transmit: usize,
     /// Of the receive ring; one holds a packet for the host.
     pub receive: usize,
+}
+
+impl RingSizes {
+    /// Those of a model's queues.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        let (transmit, receive) = (model.transmit_ring as usize, model.receive_ring as usize);
+        Self { transmit, receive }
+    }
 }
 
 /// How packets pass between a queue's host and the device.

@@ -6,7 +6,7 @@ pub mod top;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linkrate_terms::lab::{AdapterReport, PortReport, SettingsReport};
+use linkrate_terms::lab::{AdapterReport, ConnectionReport, PortReport, SettingsReport};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LinkKind;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model};
@@ -28,14 +28,18 @@ const LINE: usize = 68;
 
 /// Counters by subject: a heading, and the beginning of their names. The first that
 /// fits has it.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("interface (RFC 2863)", &["if"]),
     ("Ethernet (RFC 3635)", &["dot3"]),
+    ("ATM and AAL5 (RFC 2515)", &["atm", "aal5"]),
     ("transmit", &["tx"]),
     ("receive and steering", &["rx", "steering"]),
     ("at the switch", &["switch"]),
     ("other", &[""]),
 ];
+
+/// How many of these groups are of standards.
+const STANDARDS: usize = 3;
 
 /// Models, each in a few lines.
 pub fn models(models: &[Model], style: Style) -> String {
@@ -118,6 +122,9 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
         let vlans = port.vlans.iter().map(|(name, value)| format!("{name} {value}"));
         line("VLANs", &format!("{}, at the switch", vlans.collect::<Vec<_>>().join(" ")));
     }
+    for (index, connection) in port.connections.iter().enumerate() {
+        line(if index == 0 { "connections" } else { "" }, &one_connection(connection));
+    }
     for (index, part) in wrapped(&settings(&port.knobs)).into_iter().enumerate() {
         line(if index == 0 { "settings" } else { "" }, &part);
     }
@@ -133,7 +140,19 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
     text
 }
 
-/// Counters in groups. Outside the two standards', those that are zero are left out.
+/// A connection of an ATM port, as `VPI 0 VCI 100 to 198.18.0.2`.
+fn one_connection(connection: &ConnectionReport) -> String {
+    let ConnectionReport { vpi, vci, address, atm_address, tx_cells, rx_cells } = connection;
+    let whom = match (address, atm_address) {
+        (Some(address), Some(atm)) => format!("{address} ({atm})"),
+        (Some(address), None) => address.to_string(),
+        (None, _) => "an end that has not told its address".to_owned(),
+    };
+    let (sent, received) = (grouped(*tx_cells as f64), grouped(*rx_cells as f64));
+    format!("VPI {vpi} VCI {vci} to {whom}: {sent} cells sent, {received} received")
+}
+
+/// Counters in groups. Outside the standards', those that are zero are left out.
 fn counters(counters: &BTreeMap<String, u64>) -> String {
     let group_of = |name: &str| {
         GROUPS.iter().position(|(_, begins)| begins.iter().any(|start| name.starts_with(start)))
@@ -142,7 +161,7 @@ fn counters(counters: &BTreeMap<String, u64>) -> String {
     for (index, (heading, _)) in GROUPS.iter().enumerate() {
         let mut first = true;
         for (name, value) in counters.iter().filter(|(name, _)| group_of(name) == Some(index)) {
-            if *value == 0 && index > 1 {
+            if *value == 0 && index >= STANDARDS {
                 continue;
             }
             if first {

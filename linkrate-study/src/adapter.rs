@@ -55,7 +55,12 @@ impl AdapterError {
 
 /// The words: veth, and the built-in models.
 fn words() -> Vec<String> {
-    std::iter::once("veth".to_owned()).chain(model::built_in().map(|model| model.name)).collect()
+    std::iter::once("veth".to_owned()).chain(models()).collect()
+}
+
+/// The names of the built-in models.
+pub(crate) fn models() -> Vec<String> {
+    model::built_in().map(|model| model.name).collect()
 }
 
 /// The adapter: `veth`, a built-in model, or a path that ends in `.toml`, which `load` reads.
@@ -129,8 +134,8 @@ mod tests {
             ("gigabti", "unknown adapter \"gigabti\"; did you mean \"gigabit\"?"),
             (
                 "token-ring",
-                "unknown adapter \"token-ring\"; expected one of veth, gigabit, ten-gigabit, or \
-                 the path of a model that ends in .toml",
+                "unknown adapter \"token-ring\"; expected one of veth, gigabit, ten-gigabit, \
+                 atm-155, atm-622, or the path of a model that ends in .toml",
             ),
             ("other.toml", "other.toml: no such file"),
             ("broken.toml", "broken.toml: line 5: queues is 0, expected 1 to 64"),

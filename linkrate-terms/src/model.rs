@@ -18,6 +18,11 @@ pub const LARGEST_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
 pub const LARGEST_SUPERFRAME: u32 = 65_535;
 
+/// The MTU of Ethernet (IEEE 802.3) and that of Classical IP over ATM (RFC 2225, 7), unless both ends
+/// agree on another.
+const ETHERNET_MTU: u32 = 1500;
+const CLASSICAL_IP_MTU: u32 = 9180;
+
 /// Most characters of a title.
 const LONGEST_TITLE: usize = 200;
 /// Most characters of a source.
@@ -123,8 +128,12 @@ pub enum ModelError {
     },
 }
 
-const BUILT_IN: [&str; 2] =
-    [include_str!("../models/gigabit.toml"), include_str!("../models/ten-gigabit.toml")];
+const BUILT_IN: [&str; 4] = [
+    include_str!("../models/gigabit.toml"),
+    include_str!("../models/ten-gigabit.toml"),
+    include_str!("../models/atm-155.toml"),
+    include_str!("../models/atm-622.toml"),
+];
 
 /// The built-in models.
 pub fn built_in() -> impl Iterator<Item = Model> {
@@ -132,8 +141,8 @@ pub fn built_in() -> impl Iterator<Item = Model> {
     BUILT_IN.iter().filter_map(|text| Model::parse(text).ok())
 }
 
-fn built_in_names() -> [&'static str; 2] {
-    ["gigabit", "ten-gigabit"]
+fn built_in_names() -> [&'static str; 4] {
+    ["gigabit", "ten-gigabit", "atm-155", "atm-622"]
 }
 
 /// The built-in model of that name.
@@ -163,6 +172,16 @@ impl Model {
             expected,
         })?;
         Ok(model)
+    }
+
+    /// The MTU of a fresh port, bytes.
+    #[must_use]
+    pub fn default_mtu(&self) -> u32 {
+        let usual = match self.link {
+            LinkKind::Ethernet => ETHERNET_MTU,
+            LinkKind::Atm => CLASSICAL_IP_MTU,
+        };
+        usual.min(self.max_mtu)
     }
 
     /// The model with its link and bus at `scale` of their rates, and interrupts moderated for as

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use common::{enter_namespace, has_or_skips, wait_until};
 use linkrate_adapter::{
-    Aggregate, AggregateSpec, DeviceSpec, DeviceThreads, DriverThreads, Faults, HostSide, Port,
-    PortSpec, Segment,
+    Aggregate, AggregateSpec, DeviceSpec, DeviceThreads, DriverThreads, Faults, HostSide, LinkLaw,
+    Port, PortSpec, Segment,
 };
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::tap::Tap;
@@ -151,13 +151,13 @@ impl Bonded {
             knobs,
         };
         let aggregate = Arc::new(Aggregate::new(spec, &drivers).expect("an aggregate"));
-        let device = DeviceSpec::of(&gigabit()).expect("a device");
+        let device = DeviceSpec::of(&gigabit());
         // a bond forwards the frames of the link: not merged, and with the checksums that were sent,
         // which a port replaces by requests for a checksum once it has verified them
         let far = PortKnobs { lro: false, rx_checksum: false, ..gigabit().defaults };
         let (mut segments, mut ports, mut far_ends) = (Vec::new(), Vec::new(), Vec::new());
         for (number, member) in MEMBERS.into_iter().enumerate() {
-            let mut segment = devices.segment(Fabric::Cable).expect("a cable");
+            let mut segment = devices.segment(Fabric::Cable, LinkLaw::Ethernet).expect("a cable");
             let attach = |segment: &mut Segment, spec| segment.attach(spec).expect("a port");
             ports.push(attach(
                 &mut segment,

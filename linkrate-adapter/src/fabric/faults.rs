@@ -1,16 +1,21 @@
 //! Deliberate faults of a segment's links.
 
+mod cells;
+
 use std::time::Duration;
 
+use linkrate_wire::link::LinkLaw;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::frame::{Burst, WireFrame};
+use crate::load::Load;
 
-/// Faults of one segment, in both directions, each as the share of frames that have it.
+/// Faults of one segment, in both directions, each as the share of frames, or of ATM cells, that have
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
-    /// Frames that are lost.
+    /// Frames or ATM cells that are lost.
     pub loss: f64,
     /// Frames with one flipped bit and a right frame check sequence, as bad memory in a switch makes
     /// them: only the checksums of IP and TCP can tell.
@@ -24,7 +29,15 @@ pub struct Faults {
     pub reorder: f64,
     /// How much later an overtaken frame comes.
     pub reorder_by: Duration,
-    /// How much longer every frame takes.
+    /// ATM cells with one flipped bit in the header, which the header error control corrects.
+    pub header_error: f64,
+    /// ATM cells with two flipped bits in the header, which are dropped.
+    pub double_header_error: f64,
+    /// ATM cells with one flipped bit in the payload: the CRC of their unit is wrong.
+    pub payload_error: f64,
+    /// ATM cells behind which a cell of another connection comes with their header.
+    pub misinsert: f64,
+    /// How much longer every frame or cell takes.
     pub delay: Duration,
     /// The seed of the random numbers.
     pub seed: u64,
@@ -38,6 +51,10 @@ impl Default for Faults {
             fcs_error: 0.0,
             duplicate: 0.0,
             reorder: 0.0,
+            header_error: 0.0,
+            double_header_error: 0.0,
+            payload_error: 0.0,
+            misinsert: 0.0,
             reorder_by: Duration::from_micros(200),
             delay: Duration::ZERO,
             seed: 1,
@@ -52,6 +69,14 @@ pub struct FaultError {
     fault: &'static str,
     value: String,
     expected: &'static str,
+}
+
+impl FaultError {
+    /// What would be right.
+    #[must_use]
+    pub fn expected(&self) -> &'static str {
+        self.expected
+    }
 }
 
 /// Longest delay: a second more than any round trip on Earth.
@@ -69,6 +94,10 @@ impl Faults {
             ("fcs-error", self.fcs_error),
             ("duplicate", self.duplicate),
             ("reorder", self.reorder),
+            ("header-error", self.header_error),
+            ("double-header-error", self.double_header_error),
+            ("payload-error", self.payload_error),
+            ("misinsert", self.misinsert),
         ];
         for (fault, value) in shares {
             if !(0.0..=1.0).contains(&value) {
@@ -83,6 +112,39 @@ impl Faults {
             }
         }
         Ok(())
+    }
+
+    /// Checks that links under `law` can have these faults.
+    ///
+    /// # Errors
+    /// The first fault that such links do not have.
+    pub fn check_law(&self, law: LinkLaw) -> Result<(), FaultError> {
+        let (others, what, expected): (&[_], _, _) = match law {
+            LinkLaw::Ethernet => (
+                &[
+                    ("header-error", self.header_error),
+                    ("double-header-error", self.double_header_error),
+                    ("payload-error", self.payload_error),
+                    ("misinsert", self.misinsert),
+                ],
+                "a fault of ATM cells, on an Ethernet link",
+                "loss, corrupt, fcs-error, duplicate, reorder and delay",
+            ),
+            LinkLaw::Atm => (
+                &[
+                    ("corrupt", self.corrupt),
+                    ("fcs-error", self.fcs_error),
+                    ("duplicate", self.duplicate),
+                    ("reorder", self.reorder),
+                ],
+                "a fault of Ethernet frames, on an ATM link",
+                "loss, header-error, double-header-error, payload-error, misinsert and delay",
+            ),
+        };
+        match others.iter().find(|(_, share)| *share > 0.0) {
+            Some((fault, _)) => Err(FaultError { fault, value: what.to_owned(), expected }),
+            None => Ok(()),
+        }
     }
 
     fn any(&self) -> bool {
@@ -103,12 +165,16 @@ impl FaultInjector {
         Self { any: faults.any(), random: ChaCha8Rng::seed_from_u64(faults.seed), faults }
     }
 
-    /// Calls `arrives` for the frames that are not lost, each with its delay in ps.
-    pub(crate) fn pass(&mut self, burst: Burst, mut arrives: impl FnMut(Burst, u64)) {
-        if self.any {
-            burst.each().for_each(|frame| self.pass_one(frame, &mut arrives));
-        } else {
-            arrives(burst, 0);
+    /// Calls `arrives` for what is not lost of a load whose last bit would arrive at `at_ps`, each
+    /// part with the time of its last bit.
+    pub(crate) fn pass(&mut self, load: Load, at_ps: u64, mut arrives: impl FnMut(Load, u64)) {
+        match load {
+            load if !self.any => arrives(load, at_ps),
+            Load::Frames(burst) => {
+                let mut later = |burst: Burst, later_ps| arrives(burst.into(), at_ps + later_ps);
+                burst.each().for_each(|frame| self.pass_one(frame, &mut later));
+            }
+            Load::Cells(train) => self.pass_cells(train, at_ps, &mut arrives),
         }
     }
 
@@ -160,8 +226,8 @@ mod tests {
         let mut injector = FaultInjector::new(faults);
         let mut out = Vec::new();
         for _ in 0..frames {
-            injector.pass(WireFrame::copied(vec![0; 100]).into(), |burst, later_ps| {
-                out.push((burst, later_ps))
+            injector.pass(WireFrame::copied(vec![0; 100]).into(), 0, |load, later_ps| {
+                out.push((load.into_frames().unwrap(), later_ps))
             });
         }
         out
@@ -190,6 +256,23 @@ mod tests {
         let corrupted = out.iter().filter(flipped).count() as f64;
         assert!((corrupted / out.len() as f64 - 0.2).abs() < 0.02, "{corrupted}");
         assert_eq!(format!("{:?}", pass(faults, 50)), format!("{:?}", pass(faults, 50)));
+    }
+
+    #[test]
+    fn frames_and_cells_have_faults_of_their_own() {
+        let of_both = Faults { loss: 0.1, delay: Duration::from_millis(1), ..Faults::default() };
+        let of_frames = Faults { duplicate: 0.1, ..Faults::default() };
+        let of_cells = Faults { misinsert: 0.1, ..Faults::default() };
+        for law in [LinkLaw::Ethernet, LinkLaw::Atm] {
+            assert_eq!(of_both.check_law(law), Ok(()));
+            assert_eq!(of_frames.check_law(law).is_ok(), law == LinkLaw::Ethernet);
+            assert_eq!(of_cells.check_law(law).is_ok(), law == LinkLaw::Atm);
+        }
+        let error = of_frames.check_law(LinkLaw::Atm).unwrap_err().to_string();
+        assert!(
+            error.starts_with("duplicate is a fault of Ethernet frames, on an ATM link"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod attach;
+mod connections;
 mod datagrams;
 mod failing;
 mod ports;
@@ -20,11 +21,12 @@ use linkrate_adapter::{
     AdapterError, Bus, CaptureEnding, DeviceSpec, DeviceThreads, DriverThreads, HostSide, LinkLaw,
     Port, PortLink, PortSpec, Priority, Snapshot, since,
 };
-use linkrate_agent::protocol::{Reply, Request};
+use linkrate_agent::protocol::{Carries, Reply, Request};
 use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::knobs::Owner;
+use linkrate_terms::knobs::{AtmRequest, Owner};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_terms::model::LinkKind;
 use linkrate_terms::topology;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
@@ -50,12 +52,14 @@ const TAP_QUEUE: u32 = 16_384;
 
 /// The knobs that the port itself owns, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
-    Ok(port.applied_knobs()?.request())
+    let atm = port.applied_atm_knobs()?;
+    let atm = atm.map_or(AtmRequest::default(), |knobs| AtmRequest::of(&knobs));
+    Ok(InterfaceKnobs { atm, ..port.applied_knobs()?.request() })
 }
 
 /// The knobs that the kernel reads from a port's interface, with those of the port itself.
 fn with_port(kernel: InterfaceKnobs, port: InterfaceKnobs) -> InterfaceKnobs {
-    InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, ..kernel }
+    InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, atm: port.atm, ..kernel }
 }
 
 /// All virtual adapters of a testbed.
@@ -359,8 +363,8 @@ impl Join for Adapters {
         clients: &mut [Client],
         placement: &Placement,
     ) -> Result<(), LabError> {
-        // first: a model without a device leaves nothing behind
-        let device = DeviceSpec::of(&self.model)?;
+        let model = &self.model.clone();
+        let device = DeviceSpec::of(model);
         let buses: Vec<_> = segment.ports.iter().map(|port| self.bus(port.number)).collect();
         if self.threads.is_none() {
             let drivers = DriverThreads::start(&placement.sut, placement.is_shared())?;
@@ -369,7 +373,9 @@ impl Join for Adapters {
         let Some((devices, drivers)) = &mut self.threads else {
             return Err(LabError::Io(std::io::Error::other("no threads for adapters")));
         };
-        let mut joined = devices.segment(segment.fabric)?;
+        let mut joined = devices.segment(segment.fabric, LinkLaw::of(&self.model))?;
+        // before the ports: they ask for the other ends at once
+        connections::make(&joined, segment)?;
         let making = Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses };
         let (aggregate, ports) = making.attach(segment, &mut joined, sut)?;
         let first = ports.first().map_or(0, |port| port.number);
@@ -378,8 +384,8 @@ impl Join for Adapters {
             let host = &mut client.host;
             far_ends.push(joined.attach(PortSpec {
                 name: host.name.clone(),
-                queues: tap(host, &client.interface, 1, address(first, 1 + index as u8))?,
-                device: device.clone().far_end(),
+                queues: tap(host, &client.interface, model, 1, address(first, 1 + index as u8))?,
+                device: connections::of_end(&device, segment, segment.ports.len() + index).far_end(),
                 knobs: client_knobs(&self.model.defaults),
                 bus: None,
                 // nothing is measured on a client
@@ -429,17 +435,24 @@ fn client_knobs(model: &PortKnobs) -> PortKnobs {
     PortKnobs { lro: true, rx_checksum: true, ..model.clone() }
 }
 
-/// Makes a TAP in a host and takes its descriptors. The interface exists as long as one of them.
+/// Makes the TAP of an Ethernet port, or the TUN of an ATM port, in a host and takes its descriptors. The interface exists as long as one of them.
 fn tap(
     host: &mut Host,
     name: &str,
+    model: &Model,
     queues: u32,
     address: [u8; 6],
 ) -> Result<Vec<OwnedFd>, LabError> {
+    let (carries, address, mtu) = match model.link {
+        LinkKind::Ethernet => (Carries::Frames, Some(address), None),
+        LinkKind::Atm => (Carries::Packets, None, Some(model.default_mtu())),
+    };
     let create = Request::CreateTap {
         name: name.to_owned(),
+        carries,
         queues,
-        address: Some(address),
+        address,
+        mtu,
         tx_queue_length: TAP_QUEUE,
     };
     let descriptors =

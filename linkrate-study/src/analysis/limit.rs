@@ -8,9 +8,6 @@ use linkrate_wire::link::{Framing, Link};
 use crate::store::StoredRun;
 use crate::verdict::OneWay;
 
-/// The MTU that ports have when none is set.
-const DEFAULT_MTU: u32 = 1500;
-
 /// Payload in bit/s that a cell's links can carry at most, all ports and directions together, or
 /// its buses, whichever is less. `None` where there is no rate, for transactions, and for
 /// datagrams of more than one size. What the links of existing interfaces are is known from the
@@ -37,7 +34,7 @@ pub fn of_port(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
     let rates = model.clone().scaled(testbed.scale);
     let knobs = &spec.interface;
     let port = knobs.port.over(&model.defaults, knobs.rx_checksum);
-    let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU.min(model.max_mtu));
+    let mtu = knobs.mtu.unwrap_or(model.default_mtu());
     let link = Link { line_rate: rates.rate?, framing: Framing::of(model, &port) };
     Some(link.limit(&traffic(spec, mtu)?).ok()?.payload_rate().0)
 }

@@ -86,8 +86,10 @@ pub enum AdapterCommand {
     ///
     /// Shares of frames: loss; corrupt (one bit flipped, found by checksums only); fcs-error
     /// (frames with a bad FCS, which the port that receives them drops); duplicate; reorder. Times:
-    /// delay (of every frame); reorder-by (of the frames that others overtake). The same seed gives
-    /// the same faults to the same frames again.
+    /// delay (of every frame); reorder-by (of the frames that others overtake). Shares of ATM cells:
+    /// loss; header-error (one bit of the header, which is corrected); double-header-error (two bits);
+    /// payload-error (one bit, found by the CRC of AAL5); misinsert (cells of another connection come
+    /// behind them). The same seed gives the same faults to the same frames or cells again.
     Faults {
         /// Port: eth0, or client-0 for the port of a client
         port: String,
@@ -215,13 +217,14 @@ fn set_help() -> String {
     };
     format!(
         "Change knobs of a port while traffic flows\n\nThe port obeys {}. The kernel of its \
-         host obeys {}. An aggregate of ports obeys {} as well. Each takes the same values as in a study file. The ports at the far end \
+         host obeys {}. An aggregate of ports obeys {} as well, and an ATM port {}. Each takes the same values as in a study file. The ports at the far end \
          of the link get the same {}. Every knob is read back after it was set, and printed.",
         keys(|knob| {
             knob.change == Change::Live && matches!(knob.owner, Owner::Driver | Owner::Port)
         }),
         keys(|knob| knob.change == Change::Live && knob.owner == Owner::Kernel),
         keys(|knob| knob.change == Change::Live && knob.owner == Owner::Aggregate),
+        keys(|knob| knob.change == Change::Live && knob.owner == Owner::Atm),
         keys(|knob| knob.ends == Ends::Both),
     )
 }

@@ -9,7 +9,7 @@ use linkrate_terms::topology::{self, PortEnd};
 use linkrate_terms::{BitRate, Model};
 
 use super::datagrams::Datagrams;
-use super::{SutPort, address, aggregate, tap};
+use super::{SutPort, address, aggregate, connections, tap};
 use crate::error::LabError;
 use crate::host::Host;
 
@@ -36,12 +36,18 @@ impl Making<'_> {
         sut: &mut Host,
     ) -> Result<(Option<Arc<Aggregate>>, Vec<SutPort>), LabError> {
         let Self { model, drivers, datagrams, buses } = self;
-        let device = DeviceSpec::of(model)?;
+        let device = DeviceSpec::of(model);
+        if device.is_atm() && wanted.aggregate.is_some() {
+            return Err(LabError::Invalid {
+                what: format!("adapter {}: ports of ATM adapters cannot act as one", model.name),
+                hint: "leave out the aggregate, or choose an Ethernet model".to_owned(),
+            });
+        }
         let law = LinkLaw::of(model);
         let count = wanted.ports.len();
         let aggregate = match &wanted.aggregate {
             Some(name) => {
-                let made = aggregate::make(name, model.queues, count, sut, drivers)?;
+                let made = aggregate::make(name, model, count, sut, drivers)?;
                 made.set_addresses(aggregate::addresses(wanted));
                 // packets of the host take any of the links
                 let all = model.rate.map(|rate| BitRate(rate.0 * count as f64));
@@ -56,7 +62,7 @@ impl Making<'_> {
             let (queues, host) = match &aggregate {
                 Some(aggregate) => (Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), index)),
                 None => {
-                    let queues = tap(sut, interface, model.queues, address(*number, 0))?;
+                    let queues = tap(sut, interface, model, model.queues, address(*number, 0))?;
                     datagrams.limit(sut, interface, law, model.rate)?;
                     (queues, HostSide::Drivers(drivers.clone()))
                 }
@@ -64,7 +70,7 @@ impl Making<'_> {
             let port = joined.attach(PortSpec {
                 queues,
                 name: interface.clone(),
-                device: device.clone(),
+                device: connections::of_end(&device, wanted, index),
                 knobs: model.defaults.clone(),
                 bus,
                 host,

@@ -1,0 +1,185 @@
+//! The receive half of an ATM port: cells from the link become packets for the host.
+
+use linkrate_wire::atm::cell::{self, Cell, Header};
+use linkrate_wire::atm::hec::Found;
+use linkrate_wire::atm::{Defect, snap};
+use linkrate_wire::control::arp;
+use linkrate_wire::control::atmarp::{AtmArp, Operation};
+use linkrate_wire::erf;
+use linkrate_wire::frame::{ipv4, ipv6};
+use linkrate_wire::lro::{Delivery, Reason};
+use linkrate_wire::vnet::VnetHeader;
+
+use super::assembly::Received;
+use super::channel::Channel;
+use super::{Atm, time};
+use crate::cells::CellTrain;
+use crate::frame::WireFrame;
+use crate::interface::rings::RxDescriptor;
+use crate::port::PortShared;
+
+/// The queue that packets come up by: the port has one.
+const QUEUE: usize = 0;
+
+impl Atm {
+    /// Takes cells, the last bit of which came at `at_ps`.
+    pub(super) fn arrived(&mut self, train: CellTrain, at_ps: u64, now_ps: u64) {
+        self.active_ps = now_ps;
+        let count = train.count();
+        if !self.links[0].received_cells(count) {
+            return;
+        }
+        let counters = &self.shared.atm;
+        counters.rx_cells.add(count as u64);
+        let completed = match train {
+            CellTrain::Run(run) => {
+                // its headers are those that both ends have computed for the connection
+                self.headers.right();
+                let known = |headers| headers == run.headers;
+                match self.channels.iter_mut().find(|channel| known(channel.headers)) {
+                    Some(channel) => {
+                        count_cells(&self.shared, channel, count);
+                        channel.assembly.take_run(run, at_ps).map(|done| (channel.number, done))
+                    }
+                    None => {
+                        counters.unknown.add(count as u64);
+                        None
+                    }
+                }
+            }
+            CellTrain::Lone(cell) => {
+                self.capture(at_ps, |origin, record| erf::cell(origin, &cell, record));
+                self.take_cell(&cell, at_ps)
+            }
+        };
+        match completed {
+            None => {}
+            Some((channel, Ok(received))) => self.take_unit(channel, received, at_ps),
+            Some((_, Err(defect))) => self.count_defect(defect),
+        }
+    }
+
+    fn capture(&self, at_ps: u64, write: impl FnOnce(erf::Origin, &mut Vec<u8>)) {
+        let at_ns = self.clock.monotonic_ns(at_ps);
+        self.shared.capture.cells(0, at_ns, false, &self.shared.counters, write);
+    }
+
+    /// Takes a cell whose header may be wrong.
+    fn take_cell(&mut self, cell: &Cell, at_ps: u64) -> Option<(usize, Result<Received, Defect>)> {
+        let counters = &self.shared.atm;
+        let header = match self.headers.check(cell::header(cell)) {
+            Found::Right => cell::header(cell),
+            Found::Corrected(header) => {
+                counters.hec_corrected.add(1);
+                header
+            }
+            Found::Wrong => {
+                counters.hec_dropped.add(1);
+                self.links[0].shared.counters.in_errors.add(1);
+                return None;
+            }
+        };
+        let Header { connection, payload_type, .. } = Header::read(header);
+        let mut channels = self.channels.iter_mut();
+        let channel = channels.find(|channel| channel.headers.connection() == connection);
+        match channel.filter(|_| payload_type.is_data()) {
+            Some(channel) => {
+                count_cells(&self.shared, channel, 1);
+                let (payload, is_last) = (cell::payload(cell), payload_type.is_last());
+                let done = channel.assembly.take_cell(payload, is_last, at_ps);
+                done.map(|done| (channel.number, done))
+            }
+            None => {
+                counters.unknown.add(1);
+                None
+            }
+        }
+    }
+
+    /// Counts a unit that was not received.
+    pub(super) fn count_defect(&self, defect: Defect) {
+        let counters = &self.shared.atm;
+        match defect {
+            Defect::Crc => &counters.crc_errors,
+            Defect::TooLong => &counters.oversized,
+            Defect::Length => &counters.length_errors,
+            Defect::Aborted => &counters.aborted,
+            Defect::TimeOut => &counters.time_outs,
+        }
+        .add(1);
+    }
+
+    /// Takes a unit that a channel has received.
+    fn take_unit(&mut self, channel: usize, received: Received, at_ps: u64) {
+        let connection = self.channels[channel].headers.connection();
+        self.capture(at_ps, |origin, record| match &received {
+            Received::Whole(unit) => erf::whole(origin, connection, &unit.pieces(), record),
+            Received::Copied(octets) => erf::unit(origin, connection, 0, &[octets], record),
+        });
+        let (ether_type, frame) = match received {
+            Received::Whole(unit) => (ether_type(unit.head()), unit.packet().clone()),
+            Received::Copied(octets) => {
+                let packet = octets.get(snap::HEADER..).unwrap_or_default();
+                (ether_type(&octets), WireFrame::copied(packet.to_vec()))
+            }
+        };
+        match ether_type {
+            Some(ipv4::ETHER_TYPE | ipv6::ETHER_TYPE) => self.hand_up(frame, at_ps),
+            Some(arp::ETHER_TYPE) if self.resolution.is_some() => {
+                self.take_message(channel, &frame.to_vec(), at_ps);
+            }
+            _ => self.shared.atm.unknown_protocol.add(1),
+        }
+    }
+
+    /// Takes a message of address resolution.
+    fn take_message(&mut self, channel: usize, message: &[u8], at_ps: u64) {
+        let (Ok(message), Some(resolution)) = (AtmArp::parse(message), &mut self.resolution) else {
+            self.shared.atm.unknown_protocol.add(1);
+            return;
+        };
+        let told = matches!(message.operation, Operation::InverseRequest | Operation::InverseReply);
+        if let Some(shared) = self.shared.channels.get().and_then(|all| all.get(channel))
+            && told
+        {
+            shared.set_peer(message.source);
+        }
+        self.links[0].shared.counters.in_unicast.add(1);
+        resolution.received(time(at_ps), channel, message);
+    }
+
+    /// Hands a packet to the host.
+    fn hand_up(&mut self, frame: WireFrame, at_ps: u64) {
+        self.links[0].shared.counters.in_unicast.add(1);
+        self.interface.place(QUEUE, 1, at_ps);
+        let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
+        // no checksum was looked at: that is the host's work
+        let vnet = VnetHeader::default();
+        let descriptor = RxDescriptor { vnet, delivery, replaced: None, unmade: None };
+        let counters = &self.shared.counters;
+        if self.shared.capture.is_on() {
+            let mut pieces: Vec<&[u8]> = Vec::new();
+            descriptor.for_each_piece(|piece| pieces.push(piece));
+            let at_ns = self.clock.monotonic_ns(at_ps);
+            self.shared.capture.host(at_ns, false, &pieces, counters);
+        }
+        if self.interface.push(QUEUE, descriptor) {
+            self.shared.queue_frames[QUEUE].add(1);
+        } else {
+            counters.rx_drop_ring.add(1);
+            self.links[0].shared.counters.in_discards.add(1);
+        }
+    }
+}
+
+/// The EtherType that a unit begins with.
+fn ether_type(unit: &[u8]) -> Option<u16> {
+    snap::split(unit).map(|(ether_type, _)| ether_type)
+}
+
+/// Counts cells of a connection.
+fn count_cells(shared: &PortShared, channel: &Channel, cells: usize) {
+    if let Some(shared) = shared.channels.get().and_then(|all| all.get(channel.number)) {
+        shared.rx_cells.add(cells as u64);
+    }
+}
