@@ -55,7 +55,12 @@ impl AdapterError {
 
 /// The words: veth, and the built-in models.
 fn words() -> Vec<String> {
-    std::iter::once("veth".to_owned()).chain(model::built_in().map(|model| model.name)).collect()
+    std::iter::once("veth".to_owned()).chain(models()).collect()
+}
+
+/// The names of the built-in models.
+pub(crate) fn models() -> Vec<String> {
+    model::built_in().map(|model| model.name).collect()
 }
 
 /// The adapter: `veth`, a built-in model, or a path that ends in `.toml`, which `load` reads.

@@ -71,7 +71,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         interval_confidence: level,
         effect_interval_confidence: level_of_effects,
         minimum_effect: method.minimum_effect,
-        adapter: study.testbed.adapter.name().to_owned(),
+        adapter: adapter::names(study),
         scale: study.testbed.scale,
         complete: stored.ended.as_ref().is_some_and(Ended::is_complete),
         stopped: stored

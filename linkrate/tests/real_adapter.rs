@@ -317,6 +317,7 @@ fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs)
     let spec = RunSpec {
         clients,
         ports: Some(ports),
+        adapter: None,
         warm_up: Duration::from_millis(300),
         ..run_spec(Task::Workload(workload), interface, Duration::from_millis(700))
     };

@@ -169,6 +169,7 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
             socket: SocketKnobs::default(),
             clients: 1,
             ports: None,
+            adapter: None,
             warm_up: Duration::from_millis(500),
             window: Duration::from_secs(2),
             profile: false,

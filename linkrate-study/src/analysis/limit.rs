@@ -20,6 +20,7 @@ const DEFAULT_MTU: u32 = 1500;
 /// left out, and a bus is taken to carry payload alone, since of a superframe it carries next to
 /// nothing else.
 pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Option<f64> {
+    let testbed = &*testbed.of_run(spec);
     match &testbed.adapter {
         Adapter::Veth => None,
         Adapter::Model(model) => of_model(spec, model, testbed),
@@ -33,6 +34,7 @@ pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Op
 /// Payload in bit/s that one port of a virtual adapter can carry at most in one direction. `None` on
 /// other adapters, and where [`of_cell`] has no limit.
 pub fn of_port(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
+    let testbed = &*testbed.of_run(spec);
     let Adapter::Model(model) = &testbed.adapter else { return None };
     let rates = model.clone().scaled(testbed.scale);
     let knobs = &spec.interface;
