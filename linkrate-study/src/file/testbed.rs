@@ -290,3 +290,6 @@ fn cpus(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<CpuSet> {
     }
     parsed
 }
+
+#[cfg(test)]
+mod tests;
