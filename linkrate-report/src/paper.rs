@@ -7,6 +7,7 @@
 //! - [`effect_figures`]: figures of effects, published figures and CPU time
 //! - [`failure`]: what a failure cost, and rates over time
 //! - [`tables`]: the tables
+//! - [`line`]: where the time of the lines went
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
 //!
@@ -27,6 +28,7 @@ pub mod effect_figures;
 pub mod failure;
 pub mod figure;
 pub mod highlights;
+pub mod line;
 pub mod method;
 pub mod steps;
 pub mod tables;
@@ -134,6 +136,10 @@ pub struct Paper<'a> {
     pub failure_figures: Vec<Figure>,
     /// What failures cost.
     pub failure: Option<Numbered>,
+    /// Where the time of lines of cells went.
+    pub line_figure: Option<Figure>,
+    /// The same as a table.
+    pub line: Option<Numbered>,
     /// Where the CPU time went.
     pub attribution_figure: Option<Figure>,
     /// The same as a table.
@@ -174,6 +180,7 @@ impl<'a> Paper<'a> {
         let (question, background) =
             asked.map_or((None, Vec::new()), |(question, rest)| (Some(question), rest));
         let Evidence { common, tables: evidence } = tables::evidence(&results.cells);
+        let (line_figure, line_table) = (line::figure(results)?, line::table(results));
         let numbered = |table: Table| Numbered { number: 0, table };
         let mut paper = Self {
             study: &results.study,
@@ -209,6 +216,7 @@ impl<'a> Paper<'a> {
             published: tables::published(results).map(numbered),
             failure_figures: failure::figures(results)?,
             failure: failure::table(results).map(numbered),
+            line: line_figure.is_some().then(|| line_table.clone()).flatten().map(numbered),
             attribution_figure: effect_figures::attribution(results)?,
             attribution: tables::attribution(results).into_iter().map(numbered).collect(),
             cells: tables::cells(results).into_iter().map(numbered).collect(),
@@ -219,10 +227,12 @@ impl<'a> Paper<'a> {
             common,
             evidence: tables::predicted(results)
                 .into_iter()
+                .chain(line_table.filter(|_| line_figure.is_none()))
                 .chain(evidence)
                 .map(numbered)
                 .collect(),
             facts: results.facts.facts.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
+            line_figure,
             source: plan.map(|plan| plan.study.source.trim_end()).filter(|text| !text.is_empty()),
             runs: tables::runs(results),
             runs_count: words::count(results.runs.len(), "run"),
@@ -243,6 +253,7 @@ impl<'a> Paper<'a> {
             .chain(&mut self.effect_figures)
             .chain(&mut self.published_figures)
             .chain(&mut self.failure_figures)
+            .chain(&mut self.line_figure)
             .chain(&mut self.attribution_figure)
             .chain(&mut self.testbed)
     }
@@ -252,6 +263,7 @@ impl<'a> Paper<'a> {
             .iter_mut()
             .chain(&mut self.published)
             .chain(&mut self.failure)
+            .chain(&mut self.line)
             .chain(&mut self.attribution)
             .chain(&mut self.cells)
             .chain(&mut self.not_shown)

@@ -75,6 +75,43 @@ fn profiled() {
     assert_eq!(sizes.collect::<Vec<_>>(), [(12 + 3, 1 + 6); 3]);
 }
 
+/// A line of cells is drawn beside one of frames, and told in words; lines of frames alone are in the
+/// table of the evidence.
+#[test]
+fn the_cell_tax_is_drawn_where_there_are_cells() {
+    let mut results = fixture::adapter();
+    let frames = Paper::new(&results).unwrap();
+    assert!(frames.line_figure.is_none() && frames.line.is_none());
+    let title = "Where the time of the lines went";
+    assert!(frames.evidence.iter().any(|table| table.table.title == title));
+    results.cells[0].evidence.line = vec![fixture::line(
+        &[
+            ("payload", 60.0),
+            ("TCP/IP headers", 0.4),
+            ("LLC/SNAP header", 0.1),
+            ("AAL5 padding", 0.2),
+            ("AAL5 trailer", 0.1),
+            ("cell headers", 6.3),
+            ("SONET overhead", 3.7),
+            ("idle", 29.2),
+        ],
+        86.4,
+    )];
+    let cells = Paper::new(&results).unwrap();
+    assert!(cells.evidence.iter().all(|table| table.table.title != title));
+    let figure = cells.line_figure.unwrap();
+    let told = &figure.panels[0].description;
+    let expected = "payload 60.0 %, TCP/IP headers 0.4 %, link headers 0.1 %, FCS, preamble and gap \
+                    0.0 %, AAL5 padding and trailer 0.3 %, cell headers 6.3 %, SONET 3.7 %, idle 29.2 %";
+    assert!(told.contains(expected), "{told}");
+    let table = cells.line.unwrap().table;
+    let row: Vec<&str> = table.rows[0].fields.iter().map(|field| field.text.as_str()).collect();
+    let shares =
+        ["60.0 %", "0.4 %", "0.1 %", "0.0 %", "0.3 %", "6.3 %", "3.7 %", "29.2 %", "86.4 %"];
+    assert_eq!(row[1..], shares);
+    assert_eq!(table.columns.len(), row.len());
+}
+
 #[test]
 fn a_single_cell_is_told_in_a_sentence() {
     let mut enough = fixture::single();

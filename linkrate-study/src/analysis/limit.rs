@@ -2,14 +2,11 @@
 
 use linkrate_terms::spec::{Adapter, Task};
 use linkrate_terms::{Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec};
-use linkrate_wire::limits::{Cut, Traffic};
-use linkrate_wire::link::{Framing, Link};
+use linkrate_wire::limits::{Cut, Limit, Traffic};
+use linkrate_wire::link::{Framing, Link, LinkLaw, atm};
 
 use crate::store::StoredRun;
 use crate::verdict::OneWay;
-
-/// The MTU that ports have when none is set.
-const DEFAULT_MTU: u32 = 1500;
 
 /// Payload in bit/s that a cell's links can carry at most, all ports and directions together, or
 /// its buses, whichever is less. `None` where there is no rate, for transactions, and for
@@ -34,14 +31,38 @@ pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Op
 /// Payload in bit/s that one port of a virtual adapter can carry at most in one direction. `None` on
 /// other adapters, and where [`of_cell`] has no limit.
 pub fn of_port(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
+    Some(port_limit(spec, testbed)?.payload_rate().0)
+}
+
+/// The share of a line that is payload when such packets fill it, 0 to 1. `None` as for [`of_port`].
+pub fn efficiency(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
+    Some(port_limit(spec, testbed)?.efficiency())
+}
+
+fn port_limit(spec: &RunSpec, testbed: &TestbedSpec) -> Option<Limit> {
+    let (link, mtu) = link_of(spec, testbed)?;
+    link.limit(&traffic(spec, mtu)?).ok()
+}
+
+/// The link of each port of a virtual adapter, and the largest IP packet. `None` on other adapters, and
+/// on links without a rate.
+pub fn link_of(spec: &RunSpec, testbed: &TestbedSpec) -> Option<(Link, u32)> {
     let testbed = &*testbed.of_run(spec);
     let Adapter::Model(model) = &testbed.adapter else { return None };
     let rates = model.clone().scaled(testbed.scale);
     let knobs = &spec.interface;
     let port = knobs.port.over(&model.defaults, knobs.rx_checksum);
-    let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU.min(model.max_mtu));
-    let link = Link { line_rate: rates.rate?, framing: Framing::of(model, &port) };
-    Some(link.limit(&traffic(spec, mtu)?).ok()?.payload_rate().0)
+    let mtu = knobs.mtu.unwrap_or_else(|| default_mtu(model));
+    Some((Link { line_rate: rates.rate?, framing: Framing::of(model, &port) }, mtu))
+}
+
+/// The MTU that the ports of a model have when none is set.
+fn default_mtu(model: &Model) -> u32 {
+    let of_link = match LinkLaw::of(model) {
+        LinkLaw::Ethernet => 1500,
+        LinkLaw::Atm => atm::DEFAULT_MTU,
+    };
+    of_link.min(model.max_mtu)
 }
 
 fn of_model(spec: &RunSpec, model: &Model, testbed: &TestbedSpec) -> Option<f64> {

@@ -1,0 +1,139 @@
+//! Where the time of the lines went: the cell tax, as a drawing and as a table.
+
+use linkrate_study::names;
+use linkrate_study::results::{CellResult, LineTax, StudyResults};
+use linkrate_wire::limits::tax;
+
+use super::figure::{Figure, both};
+use super::tables::{Field, Table, TableRow, column};
+use crate::charts::stacks::{self, Stack};
+use crate::number::ABSENT;
+use crate::{ReportError, words};
+
+/// Most bars of the drawing: more do not fit a page. The table has all of them.
+const MOST_BARS: usize = 24;
+
+/// Parts that are told together, from the payload to the time in which nothing was sent.
+const GROUPS: [(&str, &[&str]); 9] = [
+    ("payload", &[tax::PAYLOAD]),
+    ("TCP/IP headers", &[tax::HEADERS]),
+    ("link headers", &["LLC/SNAP header", "LANE header", "VLAN tags", "Ethernet header"]),
+    (
+        "FCS, preamble and gap",
+        &["frame padding", "frame check sequence", "preamble", "inter-frame gap"],
+    ),
+    ("AAL5 padding and trailer", &["AAL5 padding", "AAL5 trailer"]),
+    ("cell headers", &["cell headers"]),
+    ("SONET", &[tax::SONET]),
+    ("sent again", &[tax::NOT_DELIVERED]),
+    ("idle", &[tax::IDLE]),
+];
+
+/// The accounts with their names, cell by cell.
+fn accounts(results: &StudyResults) -> Vec<(String, &LineTax)> {
+    let of_cell = |cell: &'_ CellResult| {
+        let cell_name = names::cell(&cell.levels);
+        let several = cell.evidence.line.len() > 1;
+        let name = move |tax: &LineTax| match several {
+            true => format!("{cell_name}: {}", tax.direction.word()),
+            false => cell_name.clone(),
+        };
+        name
+    };
+    let cells = results.cells.iter();
+    cells
+        .flat_map(|cell| cell.evidence.line.iter().map(move |tax| (of_cell(cell)(tax), tax)))
+        .collect()
+}
+
+/// A group's share of the line in per cent.
+fn share(tax: &LineTax, parts: &[&str]) -> f64 {
+    let of_group = tax.parts.iter().filter(|part| parts.contains(&part.name.as_str()));
+    of_group.map(|part| part.percent).sum()
+}
+
+/// The groups that some account has.
+fn groups(accounts: &[(String, &LineTax)]) -> Vec<(&'static str, &'static [&'static str])> {
+    let some = |parts: &[&str]| accounts.iter().any(|(_, tax)| share(tax, parts) > 0.0);
+    GROUPS.into_iter().filter(|(_, parts)| some(parts)).collect()
+}
+
+/// Whether a line carries cells.
+fn has_cells(tax: &LineTax) -> bool {
+    tax.parts.iter().any(|part| tax::is_of_cells(&part.name))
+}
+
+/// A bar for each line; nothing unless some line carries cells.
+///
+/// # Errors
+/// [`ReportError::Chart`] if the chart cannot be drawn.
+pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
+    let accounts = accounts(results);
+    if !accounts.iter().any(|(_, tax)| has_cells(tax)) {
+        return Ok(None);
+    }
+    let shown = &accounts[..accounts.len().min(MOST_BARS)];
+    let groups = groups(shown);
+    let titles: Vec<String> = groups.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let shares = |tax: &LineTax| -> Vec<f64> {
+        let of_line = groups.iter().map(|(_, parts)| share(tax, parts));
+        // payload and counters are not read at the same instant
+        let mut left = 100.0;
+        let shares = of_line.map(|share: f64| {
+            let share = share.min(left);
+            left -= share;
+            share
+        });
+        shares.collect()
+    };
+    let told = |(name, tax): &(String, &LineTax)| {
+        let parts =
+            groups.iter().map(|(group, parts)| format!("{group} {:.1} %", share(tax, parts)));
+        format!("{name}: {}", parts.collect::<Vec<_>>().join(", "))
+    };
+    let sentences: Vec<String> = shown.iter().map(told).collect();
+    let stacks: Vec<Stack> =
+        shown.iter().map(|(name, tax)| Stack { name: name.clone(), shares: shares(tax) }).collect();
+    let title = "Where the time of the lines went".to_owned();
+    let picture = both(title.clone(), sentences.join("; "), |size| {
+        stacks::shares(&title, &titles, &stacks, size)
+    })?;
+    let rest = match accounts.len() - shown.len() {
+        0 => String::new(),
+        rest => format!(" {rest} more are in the table."),
+    };
+    let note = format!(
+        "Per cent of the line rate; the numbers are those of the legend, from left to right. Of a line \
+         of cells, idle time is idle cell slots.{rest}"
+    );
+    Ok(Some(Figure { number: 0, title, note, panels: vec![picture] }))
+}
+
+/// The same as a table; `None` where nothing was counted.
+pub fn table(results: &StudyResults) -> Option<Table> {
+    let accounts = accounts(results);
+    if accounts.is_empty() {
+        return None;
+    }
+    let groups = groups(&accounts);
+    let named = ["Cell"].map(|title| column(title, "name"));
+    let shares = groups.iter().map(|(title, _)| column(&words::capitalised(title), "number"));
+    let at_most = [column("Payload of a full line", "number")];
+    let percent = |share: f64| Field { text: format!("{share:.1} %"), small: String::new() };
+    let row = |(name, tax): &(String, &LineTax)| {
+        let name = Field { text: name.clone(), small: String::new() };
+        let shares = groups.iter().map(|(_, parts)| percent(share(tax, parts)));
+        let absent = || Field { text: ABSENT.to_owned(), small: String::new() };
+        let at_most = tax.payload_percent_at_most.map_or_else(absent, percent);
+        let fields = [name].into_iter().chain(shares).chain([at_most]);
+        TableRow { id: String::new(), fields: fields.collect() }
+    };
+    Some(Table {
+        title: "Where the time of the lines went".to_owned(),
+        columns: named.into_iter().chain(shares).chain(at_most).collect(),
+        rows: accounts.iter().map(row).collect(),
+        note: "Per cent of the line rate, all ports together, means over the runs. From counters, by the \
+               law of the link: padding is that of full packets and bare acknowledgements."
+            .to_owned(),
+    })
+}
