@@ -49,7 +49,8 @@ fn accounts(results: &StudyResults) -> Vec<(String, &LineTax)> {
 /// A group's share of the line in per cent.
 fn share(tax: &LineTax, parts: &[&str]) -> f64 {
     let of_group = tax.parts.iter().filter(|part| parts.contains(&part.name.as_str()));
-    of_group.map(|part| part.percent).sum()
+    // the sum of nothing is a negative zero
+    of_group.map(|part| part.percent).fold(0.0, |sum, percent| sum + percent)
 }
 
 /// The groups that some account has.
@@ -87,8 +88,10 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         shares.collect()
     };
     let told = |(name, tax): &(String, &LineTax)| {
-        let parts =
-            groups.iter().map(|(group, parts)| format!("{group} {:.1} %", share(tax, parts)));
+        let shares = groups.iter().map(|(group, parts)| (group, share(tax, parts)));
+        let parts = shares
+            .filter(|(_, share)| *share > 0.0)
+            .map(|(group, share)| format!("{group} {share:.1} %"));
         format!("{name}: {}", parts.collect::<Vec<_>>().join(", "))
     };
     let sentences: Vec<String> = shown.iter().map(told).collect();
