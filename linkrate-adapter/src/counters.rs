@@ -186,6 +186,37 @@ counters! {
 }
 
 counters! {
+    /// Counters of ATM and AAL5 at a port: names of RFC 2863 and RFC 2515 where they have one. Written by
+    /// the device thread.
+    AtmCounters {
+        /// Cells sent.
+        tx_cells = "atmTxCells",
+        /// Cells received, those with errors included.
+        rx_cells = "atmRxCells",
+        /// Cells with one wrong bit in the header, which was corrected (ITU-T I.432.1).
+        hec_corrected = "atmHecCorrected",
+        /// Cells dropped for a wrong header.
+        hec_dropped = "atmHecDropped",
+        /// Cells of a connection that the port does not have, or without user data (RFC 2863, RFC 2515).
+        unknown = "ifInUnknownProtos",
+        /// Units of AAL5 with a wrong CRC (RFC 2515).
+        crc_errors = "aal5VccCrcErrors",
+        /// Units whose last cell did not come in time (RFC 2515).
+        time_outs = "aal5VccSarTimeOuts",
+        /// Units longer than the port takes (RFC 2515).
+        oversized = "aal5VccOverSizedSDUs",
+        /// Units whose length does not fit their cells.
+        length_errors = "aal5LengthErrors",
+        /// Units that their sender gave up.
+        aborted = "aal5Aborted",
+        /// Units with an encapsulation or a protocol that the port does not take.
+        unknown_protocol = "aal5UnknownProtocols",
+        /// Packets of the host without a connection to their destination.
+        unresolved = "txDropNoConnection",
+    }
+}
+
+counters! {
     /// Counters of the driver of a queue. Written by the driver thread, or by the device thread where
     /// it serves the TAP itself.
     DriverCounters {

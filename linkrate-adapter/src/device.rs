@@ -5,7 +5,9 @@
 //! may send frames of its own and keep timers. [`DeviceSpec`] is the factory: it chooses the device
 //! from the model and builds it.
 
+pub(crate) mod atm;
 pub(crate) mod nic;
+mod posting;
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +15,14 @@ use std::sync::Arc;
 use linkrate_terms::Model;
 use linkrate_terms::model::LinkKind;
 
-use crate::AdapterError;
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
 use crate::fabric::Flight;
-use crate::frame::Burst;
 use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
+use crate::load::Load;
 use crate::port::PortShared;
+use atm::{Atm, AtmLimits};
 use nic::{Nic, NicLimits};
 
 /// The kind of a device, with its abilities. A new kind of device is a variant.
@@ -28,17 +30,17 @@ use nic::{Nic, NicLimits};
 pub enum DeviceSpec {
     /// An Ethernet adapter's port.
     Nic(NicLimits),
+    /// An ATM adapter's port.
+    Atm(AtmLimits),
 }
 
 impl DeviceSpec {
     /// The device of each port of a model.
-    ///
-    /// # Errors
-    /// No device drives such links.
-    pub fn of(model: &Model) -> Result<Self, AdapterError> {
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
         match model.link {
-            LinkKind::Ethernet => Ok(Self::Nic(NicLimits::of(model))),
-            LinkKind::Atm => Err(AdapterError::NoDevice { model: model.name.clone(), link: "ATM" }),
+            LinkKind::Ethernet => Self::Nic(NicLimits::of(model)),
+            LinkKind::Atm => Self::Atm(AtmLimits::of(model)),
         }
     }
 
@@ -48,6 +50,7 @@ impl DeviceSpec {
     pub fn far_end(self) -> Self {
         match self {
             Self::Nic(limits) => Self::Nic(limits.far_end()),
+            Self::Atm(limits) => Self::Atm(limits),
         }
     }
 
@@ -55,6 +58,7 @@ impl DeviceSpec {
     pub(crate) fn links(&self) -> Vec<LinkSpec> {
         match self {
             Self::Nic(limits) => vec![limits.link],
+            Self::Atm(limits) => vec![limits.link],
         }
     }
 
@@ -62,6 +66,7 @@ impl DeviceSpec {
     pub(crate) fn rings(&self) -> RingSizes {
         match self {
             Self::Nic(limits) => limits.rings,
+            Self::Atm(limits) => limits.rings,
         }
     }
 
@@ -69,6 +74,7 @@ impl DeviceSpec {
     pub(crate) fn build(self, mount: Mount) -> Box<dyn Device> {
         match self {
             Self::Nic(limits) => Box::new(Nic::new(limits, mount)),
+            Self::Atm(limits) => Box::new(Atm::new(limits, mount)),
         }
     }
 }
@@ -86,9 +92,9 @@ pub(crate) struct Mount {
     pub(crate) clock: DeviceClock,
 }
 
-/// Where a device puts frames: the number of its link, the frames, and the time at which their last
+/// Where a device puts frames: the number of its link, the frames or cells, and the time at which their last
 /// bit is on the link.
-pub(crate) type Outlet<'a> = dyn FnMut(usize, Burst, u64) + 'a;
+pub(crate) type Outlet<'a> = dyn FnMut(usize, Load, u64) + 'a;
 
 /// A device. Links have numbers, from 0.
 pub(crate) trait Device: fmt::Debug + Send {
@@ -100,8 +106,8 @@ pub(crate) trait Device: fmt::Debug + Send {
     /// anything was sent.
     fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool;
 
-    /// Takes frames whose last bit came in by link number `link` at `at_ps`.
-    fn receive(&mut self, link: usize, burst: Burst, at_ps: u64, now_ps: u64);
+    /// Takes frames or cells whose last bit came in by link number `link` at `at_ps`.
+    fn receive(&mut self, link: usize, load: Load, at_ps: u64, now_ps: u64);
 
     /// Does everything that is due by `now_ps`: interrupts, completions, timers, and frames of the
     /// device's own. Says whether anything was due.

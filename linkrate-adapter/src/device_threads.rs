@@ -156,8 +156,8 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::fabric::Flight;
-    use crate::frame::Burst;
     use crate::link::LinkSpec;
+    use crate::load::Load;
 
     /// A fabric that panics when it is served.
     #[derive(Debug)]
@@ -168,7 +168,7 @@ pub(crate) mod tests {
         fn detach(&mut self, _port: usize) {}
         fn set_link(&mut self, _port: usize, _rate: Option<BitRate>, _up: bool) {}
         fn cut(&mut self, _port: usize, _now_ps: u64) {}
-        fn enter(&mut self, _from: usize, _burst: Burst, _at_ps: u64) {}
+        fn enter(&mut self, _from: usize, _load: Load, _at_ps: u64) {}
         fn forward(&mut self, _now_ps: u64) -> bool {
             panic!("this fabric is broken")
         }

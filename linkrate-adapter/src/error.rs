@@ -28,14 +28,6 @@ pub enum AdapterError {
         /// Ends of the cable without a link.
         free: usize,
     },
-    /// No device drives the links of the model.
-    #[error("model {model:?} has {link} links, and no device of linkrate drives them")]
-    NoDevice {
-        /// The model.
-        model: String,
-        /// The kind of its links.
-        link: &'static str,
-    },
     /// A cable has no VLANs of its own.
     #[error("port {name} is on a cable; only a switch has VLANs")]
     NoSwitch {

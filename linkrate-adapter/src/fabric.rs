@@ -20,8 +20,8 @@ pub(crate) use switch::Switch;
 pub use switch::groups::GroupSpec;
 
 use crate::counters::SwitchCounters;
-use crate::frame::Burst;
 use crate::link::LinkSpec;
+use crate::load::Load;
 use vlans::Vlans;
 
 /// A fabric of this kind, without ports.
@@ -82,7 +82,7 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     fn set_switch_alive(&mut self, _switch: usize, _alive: bool) {}
 
     /// Takes frames that have left port `from` by `at_ps`.
-    fn enter(&mut self, from: usize, burst: Burst, at_ps: u64);
+    fn enter(&mut self, from: usize, load: Load, at_ps: u64);
 
     /// Forwards what has come in by `now_ps`. Says whether there was any.
     fn forward(&mut self, _now_ps: u64) -> bool {

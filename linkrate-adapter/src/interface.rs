@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use linkrate_sys::tap::{self, Offloads};
-use linkrate_terms::PortKnobs;
+use linkrate_terms::{Model, PortKnobs};
 use linkrate_wire::steering::Progress;
 use rtrb::{Consumer, Producer};
 
@@ -137,6 +137,15 @@ pub struct RingSizes {
     pub transmit: usize,
     /// Of the receive ring; one holds a packet for the host.
     pub receive: usize,
+}
+
+impl RingSizes {
+    /// Those of a model's queues.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        let (transmit, receive) = (model.transmit_ring as usize, model.receive_ring as usize);
+        Self { transmit, receive }
+    }
 }
 
 /// How packets pass between a queue's host and the device.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linkrate_terms::{BitRate, Model};
+use linkrate_wire::atm::CELL;
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::{Parts, Row};
 
@@ -189,6 +190,29 @@ impl Link {
     pub(crate) fn sent(&self, destination: &[u8], frames: usize, octets: u64) {
         self.shared.counters.sent(destination, frames, octets);
         self.shared.counters.out_busy_ns.set(self.line.busy_ps() / 1000);
+    }
+
+    /// Counts cells that were sent, the last ones of `units` units, and the time for which the link was
+    /// occupied so far.
+    pub(crate) fn sent_units(&self, units: u64, octets: u64) {
+        let counters = &self.shared.counters;
+        counters.out_octets.add(octets);
+        counters.out_unicast.add(units);
+        counters.out_busy_ns.set(self.line.busy_ps() / 1000);
+    }
+
+    /// Counts cells that arrived, and the time for which they occupied the link. False when the
+    /// device must drop them: the link is down.
+    pub(crate) fn received_cells(&mut self, cells: usize) -> bool {
+        let Self { shared, line, in_busy_ps, .. } = self;
+        if !shared.is_up() {
+            return false;
+        }
+        let octets = (cells * CELL) as u64;
+        *in_busy_ps += line.time_ps(octets);
+        shared.counters.in_busy_ns.set(*in_busy_ps / 1000);
+        shared.counters.in_octets.add(octets);
+        true
     }
 
     /// Counts frames that arrived, and the time for which they occupied the link. False when the

@@ -11,11 +11,12 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use linkrate_terms::PortKnobs;
+use linkrate_wire::link::LinkLaw;
 
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
 use crate::capture::{CaptureEnding, CaptureSlot};
-use crate::counters::{Counter, DeviceCounters, DriverCounters, Snapshot};
+use crate::counters::{AtmCounters, Counter, DeviceCounters, DriverCounters, Snapshot};
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
 use crate::interface::InterfaceShared;
@@ -46,6 +47,8 @@ pub struct PortShared {
     pub links: Vec<Arc<LinkShared>>,
     /// The counters of the device.
     pub counters: DeviceCounters,
+    /// The counters of cells and units, if the links carry those.
+    pub atm: AtmCounters,
     /// Frames by receive queue.
     pub(crate) queue_frames: Vec<Counter>,
     pub(crate) capture: CaptureSlot,
@@ -65,6 +68,7 @@ impl PortShared {
             settings: Settings::new(knobs),
             links: links.iter().map(|link| Arc::new(LinkShared::new(*link))).collect(),
             counters: DeviceCounters::default(),
+            atm: AtmCounters::default(),
             queue_frames: (0..queues).map(|_| Counter::default()).collect(),
             capture: CaptureSlot::default(),
             stuck: AtomicBool::new(false),
@@ -87,7 +91,10 @@ impl PortShared {
         let queues = self.queue_frames.iter().enumerate();
         let queues = queues.map(|(queue, count)| (format!("rxQueue{queue}Frames"), count.get()));
         let device = self.counters.values().map(|(name, value)| (name.to_owned(), value));
-        let mut all: Snapshot = device.chain(queues).collect();
+        let has_cells = self.first_link().law() == LinkLaw::Atm;
+        let cells = self.atm.values().filter(|_| has_cells);
+        let cells = cells.map(|(name, value)| (name.to_owned(), value));
+        let mut all: Snapshot = device.chain(cells).chain(queues).collect();
         for (name, value) in self.links.iter().flat_map(|link| link.counters.values()) {
             *all.entry(name.to_owned()).or_default() += value;
         }
@@ -256,7 +263,7 @@ mod tests {
             .attach(PortSpec {
                 name: "eth0".to_owned(),
                 queues: vec![tap.into()],
-                device: DeviceSpec::of(&model::find("gigabit").unwrap()).unwrap(),
+                device: DeviceSpec::of(&model::find("gigabit").unwrap()),
                 knobs: PortKnobs::default(),
                 bus: None,
                 host: HostSide::Device,

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use linkrate_wire::lro::{Parts, Row};
-
 use crate::counters::SwitchCounters;
 use crate::device::Device;
 use crate::fabric::faults::{FaultInjector, Faults};
 use crate::fabric::vlans::Vlans;
 use crate::fabric::{Fabric, Flight, GroupSpec};
-use crate::frame::Burst;
 use crate::link::{Link, LinkShared};
+use crate::load::Load;
 use crate::order::{OrderCount, OrderWatch};
 
-/// Frames that a device takes from a link in one turn. The last burst is taken whole.
-const BUDGET: usize = 256;
+/// Frames or cells that a device takes from a link in one turn. Those that came together are taken
+/// whole.
+const BUDGET: u64 = 256;
 
 /// Where the links of a device lead to.
 #[derive(Debug)]
@@ -131,20 +130,20 @@ impl Segment {
                 let Some(flight) = fabric.to(*port) else { continue };
                 let silent = links[link].is_silent_in();
                 count_dropped(flight, &device.links()[link]);
-                let mut frames = 0;
-                while frames < BUDGET {
-                    let Some((at_ps, burst)) = flight.arrived(now_ps) else { break };
-                    frames += burst.frames();
+                let mut taken = 0;
+                while taken < BUDGET {
+                    let Some((at_ps, load)) = flight.arrived(now_ps) else { break };
+                    taken += load.count();
                     if silent {
-                        links[link].counters.rx_lost.add(burst.frames() as u64);
+                        links[link].counters.rx_lost.add(load.count());
                         any = true;
                         continue;
                     }
-                    if let Some(watch) = order {
-                        watch.arrived(&burst);
+                    if let (Some(watch), Load::Frames(burst)) = (&mut *order, &load) {
+                        watch.arrived(burst);
                     }
-                    *carried_bytes += burst.tail().len();
-                    device.receive(link, burst, at_ps, now_ps);
+                    *carried_bytes += load.payload();
+                    device.receive(link, load, at_ps, now_ps);
                     any = true;
                 }
             }
@@ -200,12 +199,12 @@ fn into<'a>(
     faults: &'a mut FaultInjector,
     ports: &'a [usize],
     links: &'a [Arc<LinkShared>],
-) -> impl FnMut(usize, Burst, u64) + 'a {
-    move |link, burst, at_ps| {
+) -> impl FnMut(usize, Load, u64) + 'a {
+    move |link, load, at_ps| {
         if links[link].is_silent_out() {
-            links[link].counters.tx_lost.add(burst.frames() as u64);
+            links[link].counters.tx_lost.add(load.count());
             return;
         }
-        faults.pass(burst, |burst, later_ps| fabric.enter(ports[link], burst, at_ps + later_ps));
+        faults.pass(load, at_ps, |load, at_ps| fabric.enter(ports[link], load, at_ps));
     }
 }

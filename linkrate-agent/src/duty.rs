@@ -102,7 +102,7 @@ fn leads_over_kept(address: Ipv4Addr, holdings: &Holdings) -> Result<(), Refusal
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{ConnectSpec, Ends, InterfaceSetup, ListenSpec};
+    use crate::protocol::{Carries, ConnectSpec, Ends, InterfaceSetup, ListenSpec};
     use linkrate_terms::{InterfaceKnobs, SocketKnobs, Workload};
 
     fn refused(duty: &Duty, request: &Request) -> Option<String> {
@@ -148,7 +148,14 @@ mod tests {
         let cpus = linkrate_terms::CpuSet::default();
         for request in [
             Request::CreateWire { name: lo(), peer_name: lo(), peer_pid: 1, queues: 1 },
-            Request::CreateTap { name: lo(), queues: 1, address: None, tx_queue_length: 1 },
+            Request::CreateTap {
+                name: lo(),
+                carries: Carries::Frames,
+                queues: 1,
+                address: None,
+                mtu: None,
+                tx_queue_length: 1,
+            },
             Request::LimitDatagrams { name: lo(), bytes_per_second: 1, burst_us: 1, overhead: 0 },
             Request::ConfigureInterface(setup),
             Request::Lend { name: lo(), pid: 1 },

@@ -56,6 +56,16 @@ pub fn write_message(
     }
 }
 
+/// What an interface carries whose packets a program reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carries {
+    /// Ethernet frames (a TAP). The reader does every offload.
+    Frames,
+    /// IP packets (a TUN). The reader has no offloads.
+    Packets,
+}
+
 /// A request of the controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -93,14 +103,18 @@ pub enum Request {
         /// Most queue pairs of each end.
         queues: u32,
     },
-    /// Create a TAP in this host whose reader does every offload. It is down.
+    /// Create a TAP or TUN in this host. It is down.
     CreateTap {
         /// Interface name.
         name: String,
+        /// What it carries.
+        carries: Carries,
         /// Queue pairs.
         queues: u32,
         /// Its Ethernet address; the kernel chooses one if `None`.
         address: Option<[u8; 6]>,
+        /// Its MTU; the kernel chooses one if `None`.
+        mtu: Option<u32>,
         /// The most frames that wait in each queue to be read.
         tx_queue_length: u32,
     },

@@ -29,7 +29,7 @@ use crate::protocol::{
 use crate::send_buffers::SendBuffers;
 use crate::session::Session;
 use crate::steering::{steer, steer_queues};
-use crate::taps::Taps;
+use crate::taps::{Setup, Taps};
 use crate::watch;
 
 /// The longest window an agent measures.
@@ -159,8 +159,9 @@ impl Agent<'_> {
                 RouteSocket::open()?.create_veth(&name, &peer_name, peer.as_fd(), queues)?;
                 Ok(Reply::Done)
             }
-            Request::CreateTap { name, queues, address, tx_queue_length } => {
-                let descriptors = self.taps.create(&name, queues, address, tx_queue_length)?;
+            Request::CreateTap { name, carries, queues, address, mtu, tx_queue_length } => {
+                let setup = Setup { carries, address, mtu, tx_queue_length };
+                let descriptors = self.taps.create(&name, queues, setup)?;
                 Ok(Reply::Tap { descriptors })
             }
             Request::LimitDatagrams { name, bytes_per_second, burst_us, overhead } => {

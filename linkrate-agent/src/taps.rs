@@ -11,27 +11,46 @@ use linkrate_sys::error::{SysError, SysResult};
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::tap::{Offloads, Tap, set_offloads};
 
+use crate::protocol::Carries;
+
+/// An interface to be created.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup {
+    /// What it carries.
+    pub carries: Carries,
+    /// Its Ethernet address, and its MTU; the kernel chooses where `None`.
+    pub address: Option<[u8; 6]>,
+    /// The same for the MTU.
+    pub mtu: Option<u32>,
+    /// The most packets that wait in each queue.
+    pub tx_queue_length: u32,
+}
+
 /// The TAPs this agent still holds, by name.
 #[derive(Debug, Default)]
 pub struct Taps(BTreeMap<String, Tap>);
 
 impl Taps {
-    /// Creates the TAP `name` and returns the numbers of its descriptors, one for each queue.
+    /// Creates the interface `name` and returns the numbers of its descriptors, one for each queue.
     ///
     /// # Errors
     /// When the kernel refuses a step; the TAP then does not exist.
-    pub fn create(
-        &mut self,
-        name: &str,
-        queues: u32,
-        address: Option<[u8; 6]>,
-        tx_queue_length: u32,
-    ) -> SysResult<Vec<i32>> {
-        let tap = Tap::open(name, queues)?;
-        offer_everything(&tap)?;
+    pub fn create(&mut self, name: &str, queues: u32, setup: Setup) -> SysResult<Vec<i32>> {
+        let Setup { carries, address, mtu, tx_queue_length } = setup;
+        let tap = match carries {
+            Carries::Frames => Tap::open(name, queues)?,
+            // adapters of such interfaces have no offloads
+            Carries::Packets => Tap::open_tun(name, queues)?,
+        };
+        if carries == Carries::Frames {
+            offer_everything(&tap)?;
+        }
         let mut route = RouteSocket::open()?;
         if let Some(address) = address {
             route.set_hardware_address(name, address)?;
+        }
+        if let Some(mtu) = mtu {
+            route.set_mtu(name, mtu)?;
         }
         route.set_tx_queue_length(name, tx_queue_length)?;
         // a multi-queue TAP would otherwise get a discipline with a ring for each of 256 queues; a

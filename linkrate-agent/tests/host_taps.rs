@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::{answer, privileges, spawn};
 use linkrate_agent::framing::read_frame;
 use linkrate_agent::protocol::{
-    HELLO_NUMBER, InterfaceSetup, PROTOCOL_VERSION, Refusal, Reply, Request, decode_reply,
+    Carries, HELLO_NUMBER, InterfaceSetup, PROTOCOL_VERSION, Refusal, Reply, Request, decode_reply,
     write_message,
 };
 use linkrate_sys::host::HostProcess;
@@ -51,8 +51,10 @@ impl Host {
     fn create(&mut self, queues: u32) -> Result<Vec<i32>, Refusal> {
         let request = Request::CreateTap {
             name: NAME.to_owned(),
+            carries: Carries::Frames,
             queues,
             address: Some(ADDRESS),
+            mtu: None,
             tx_queue_length: 512,
         };
         match self.ask(&request)? {

@@ -123,8 +123,12 @@ pub enum ModelError {
     },
 }
 
-const BUILT_IN: [&str; 2] =
-    [include_str!("../models/gigabit.toml"), include_str!("../models/ten-gigabit.toml")];
+const BUILT_IN: [&str; 4] = [
+    include_str!("../models/gigabit.toml"),
+    include_str!("../models/ten-gigabit.toml"),
+    include_str!("../models/atm-155.toml"),
+    include_str!("../models/atm-622.toml"),
+];
 
 /// The built-in models.
 pub fn built_in() -> impl Iterator<Item = Model> {
@@ -132,8 +136,8 @@ pub fn built_in() -> impl Iterator<Item = Model> {
     BUILT_IN.iter().filter_map(|text| Model::parse(text).ok())
 }
 
-fn built_in_names() -> [&'static str; 2] {
-    ["gigabit", "ten-gigabit"]
+fn built_in_names() -> [&'static str; 4] {
+    ["gigabit", "ten-gigabit", "atm-155", "atm-622"]
 }
 
 /// The built-in model of that name.

@@ -9,6 +9,7 @@
 //! - [`aal5`]: the trailer and its CRC
 //! - [`segmentation`]: a unit becomes cells
 //! - [`reassembly`]: cells become a unit, or one of the defects that RFC 2515 counts
+//! - [`snap`]: LLC/SNAP before a packet
 //! - [`rate`]: the peak rate of a connection (GCRA, ITU-T I.371)
 
 pub mod aal5;
@@ -18,6 +19,7 @@ pub mod hec;
 pub mod rate;
 pub mod reassembly;
 pub mod segmentation;
+pub mod snap;
 
 pub use address::AtmAddress;
 pub use cell::{Connection, Header, PayloadType};

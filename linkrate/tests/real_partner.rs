@@ -154,7 +154,7 @@ impl Bonded {
             knobs,
         };
         let aggregate = Arc::new(Aggregate::new(spec, &drivers).expect("an aggregate"));
-        let device = DeviceSpec::of(&gigabit()).expect("a device");
+        let device = DeviceSpec::of(&gigabit());
         // a bond forwards the frames of the link: not merged, and with the checksums that were sent,
         // which a port replaces by requests for a checksum once it has verified them
         let far = PortKnobs { lro: false, rx_checksum: false, ..gigabit().defaults };

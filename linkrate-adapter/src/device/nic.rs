@@ -12,6 +12,7 @@ use linkrate_terms::model::LARGEST_SUPERFRAME;
 use linkrate_terms::{Model, PortKnobs};
 use linkrate_wire::lro::Coalescer;
 
+use super::posting::{self, Activity};
 use super::{Device, Mount, Outlet};
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
@@ -21,6 +22,7 @@ use crate::frame::{Burst, Train, WireFrame};
 use crate::interface::moderation::{Adaptive, Moderation, follow};
 use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
+use crate::load::Load;
 use crate::pool::Pool;
 use crate::port::PortShared;
 
@@ -55,10 +57,7 @@ impl NicLimits {
             link: LinkSpec::of(model),
             largest_frame: model.max_mtu as usize + linkrate_wire::frame::link::ETHERNET,
             superframe: model.superframe as usize,
-            rings: RingSizes {
-                transmit: model.transmit_ring as usize,
-                receive: model.receive_ring as usize,
-            },
+            rings: RingSizes::of(model),
             hand_through: model.hand_through,
         }
     }
@@ -178,11 +177,13 @@ impl Device for Nic {
     }
 
     fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
-        self.send_posted(now_ps, &mut |burst, at_ps| out(0, burst, at_ps))
+        self.send_posted(now_ps, &mut |burst, at_ps| out(0, burst.into(), at_ps))
     }
 
-    fn receive(&mut self, _link: usize, burst: Burst, at_ps: u64, now_ps: u64) {
-        self.arrived(burst, at_ps, now_ps);
+    fn receive(&mut self, _link: usize, load: Load, at_ps: u64, now_ps: u64) {
+        if let Some(burst) = load.into_frames() {
+            self.arrived(burst, at_ps, now_ps);
+        }
     }
 
     fn poll(&mut self, now_ps: u64, _out: &mut Outlet<'_>) -> bool {
@@ -194,7 +195,8 @@ impl Device for Nic {
         // blocks go back to their drivers
         self.trains.sweep(Train::clear);
         let moderation = self.moderation();
-        let transmit = self.transmit_due_ps(now_ps, moderation);
+        let activity = Activity { now_ps, active_ps: self.active_ps, moderation };
+        let transmit = posting::transmit_due_ps(&self.interface, self.link(), activity);
         let interrupt = self.interface.interrupt_due_ps(moderation);
         let bus = self.on_bus.front().map(|(done_ps, _)| *done_ps);
         [transmit, interrupt, bus].into_iter().flatten().min()

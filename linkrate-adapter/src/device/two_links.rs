@@ -19,11 +19,12 @@ use super::{Device, DeviceSpec, Mount, Outlet};
 use crate::clock::{DeviceClock, PS_PER_US};
 use crate::device_threads::DeviceThreads;
 use crate::fabric::{self, Flight};
-use crate::frame::{Burst, VNET_BYTES, WireFrame};
+use crate::frame::{VNET_BYTES, WireFrame};
 use crate::interface::moderation::{Adaptive, Moderation};
 use crate::interface::rings::RxDescriptor;
 use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
+use crate::load::Load;
 use crate::port::{HostEnd, HostSide, Port, PortShared, PortSpec, Segment};
 use crate::{AdapterError, segment};
 
@@ -106,7 +107,8 @@ impl Device for Pair {
         any
     }
 
-    fn receive(&mut self, link: usize, burst: Burst, at_ps: u64, _now_ps: u64) {
+    fn receive(&mut self, link: usize, load: Load, at_ps: u64, _now_ps: u64) {
+        let Some(burst) = load.into_frames() else { return };
         if !self.links[link].received(&burst) || self.interface.queues() == 0 {
             return;
         }
@@ -228,7 +230,7 @@ fn attach_peer(segment: &mut Segment) -> Result<(Port, Host), AdapterError> {
     let port = segment.attach(PortSpec {
         name,
         queues,
-        device: DeviceSpec::of(&model)?,
+        device: DeviceSpec::of(&model),
         knobs: PortKnobs::default(),
         bus: None,
         host: HostSide::Device,
@@ -335,13 +337,11 @@ fn a_segment_is_due_when_its_device_is() {
 #[test]
 fn the_device_follows_from_the_model() {
     let model = model::find("gigabit").unwrap();
-    let DeviceSpec::Nic(limits) = DeviceSpec::of(&model).unwrap();
+    let DeviceSpec::Nic(limits) = DeviceSpec::of(&model) else { panic!("no Ethernet port") };
     assert_eq!((limits.link, limits.superframe), (gigabit(), 32_160));
-    let DeviceSpec::Nic(far_end) = DeviceSpec::Nic(limits).far_end();
+    let DeviceSpec::Nic(far_end) = DeviceSpec::Nic(limits).far_end() else { panic!() };
     assert_eq!((far_end.link, far_end.superframe), (gigabit(), 65_535));
-    let error = DeviceSpec::of(&Model { link: LinkKind::Atm, ..model }).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "model \"gigabit\" has ATM links, and no device of linkrate drives them"
-    );
+    let model = Model { link: LinkKind::Atm, ..model };
+    let DeviceSpec::Atm(limits) = DeviceSpec::of(&model) else { panic!("no ATM port") };
+    assert_eq!((limits.link.law, limits.largest_packet), (LinkLaw::Atm, 9000));
 }

@@ -3,8 +3,8 @@
 use linkrate_terms::BitRate;
 
 use super::{Fabric, Flight};
-use crate::frame::Burst;
 use crate::link::LinkSpec;
+use crate::load::Load;
 
 /// Both directions of a cable.
 #[derive(Debug, Default)]
@@ -28,9 +28,9 @@ impl Fabric for Cable {
         self.to.iter_mut().for_each(|flight| flight.cut(now_ps));
     }
 
-    fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
+    fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
         if let Some(flight) = self.to.get_mut(1 - from.min(1)) {
-            flight.add(at_ps, burst);
+            flight.add(at_ps, load);
         }
     }
 

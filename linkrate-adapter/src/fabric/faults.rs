@@ -1,16 +1,20 @@
 //! Deliberate faults of a segment's links.
 
+mod cells;
+
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::frame::{Burst, WireFrame};
+use crate::load::Load;
 
-/// Faults of one segment, in both directions, each as the share of frames that have it.
+/// Faults of one segment, in both directions, each as the share of frames, or of ATM cells, that have
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Faults {
-    /// Frames that are lost.
+    /// Frames or ATM cells that are lost.
     pub loss: f64,
     /// Frames with one flipped bit and a right frame check sequence, as bad memory in a switch makes
     /// them: only the checksums of IP and TCP can tell.
@@ -24,7 +28,15 @@ pub struct Faults {
     pub reorder: f64,
     /// How much later an overtaken frame comes.
     pub reorder_by: Duration,
-    /// How much longer every frame takes.
+    /// ATM cells with one flipped bit in the header, which the header error control corrects.
+    pub header_error: f64,
+    /// ATM cells with two flipped bits in the header, which are dropped.
+    pub double_header_error: f64,
+    /// ATM cells with one flipped bit in the payload: the CRC of their unit is wrong.
+    pub payload_error: f64,
+    /// ATM cells behind which a cell of another connection comes with their header.
+    pub misinsert: f64,
+    /// How much longer every frame or cell takes.
     pub delay: Duration,
     /// The seed of the random numbers.
     pub seed: u64,
@@ -38,6 +50,10 @@ impl Default for Faults {
             fcs_error: 0.0,
             duplicate: 0.0,
             reorder: 0.0,
+            header_error: 0.0,
+            double_header_error: 0.0,
+            payload_error: 0.0,
+            misinsert: 0.0,
             reorder_by: Duration::from_micros(200),
             delay: Duration::ZERO,
             seed: 1,
@@ -69,6 +85,10 @@ impl Faults {
             ("fcs-error", self.fcs_error),
             ("duplicate", self.duplicate),
             ("reorder", self.reorder),
+            ("header-error", self.header_error),
+            ("double-header-error", self.double_header_error),
+            ("payload-error", self.payload_error),
+            ("misinsert", self.misinsert),
         ];
         for (fault, value) in shares {
             if !(0.0..=1.0).contains(&value) {
@@ -103,12 +123,16 @@ impl FaultInjector {
         Self { any: faults.any(), random: ChaCha8Rng::seed_from_u64(faults.seed), faults }
     }
 
-    /// Calls `arrives` for the frames that are not lost, each with its delay in ps.
-    pub(crate) fn pass(&mut self, burst: Burst, mut arrives: impl FnMut(Burst, u64)) {
-        if self.any {
-            burst.each().for_each(|frame| self.pass_one(frame, &mut arrives));
-        } else {
-            arrives(burst, 0);
+    /// Calls `arrives` for what is not lost of a load whose last bit would arrive at `at_ps`, each
+    /// part with the time of its last bit.
+    pub(crate) fn pass(&mut self, load: Load, at_ps: u64, mut arrives: impl FnMut(Load, u64)) {
+        match load {
+            load if !self.any => arrives(load, at_ps),
+            Load::Frames(burst) => {
+                let mut later = |burst: Burst, later_ps| arrives(burst.into(), at_ps + later_ps);
+                burst.each().for_each(|frame| self.pass_one(frame, &mut later));
+            }
+            Load::Cells(train) => self.pass_cells(train, at_ps, &mut arrives),
         }
     }
 
@@ -160,8 +184,8 @@ mod tests {
         let mut injector = FaultInjector::new(faults);
         let mut out = Vec::new();
         for _ in 0..frames {
-            injector.pass(WireFrame::copied(vec![0; 100]).into(), |burst, later_ps| {
-                out.push((burst, later_ps))
+            injector.pass(WireFrame::copied(vec![0; 100]).into(), 0, |load, later_ps| {
+                out.push((load.into_frames().unwrap(), later_ps))
             });
         }
         out

@@ -1,10 +1,8 @@
-//! Frames under way in one direction, in the order in which they arrive.
+//! Frames or cells under way in one direction, in the order in which they arrive.
 
 use std::collections::VecDeque;
 
-use linkrate_wire::lro::Row;
-
-use crate::frame::Burst;
+use crate::load::Load;
 
 /// Memory of the frames under way in one direction, at most: as much as 10 Gb/s carries in 100 ms.
 const MOST_BYTES: usize = 128 << 20;
@@ -16,8 +14,8 @@ const COPY_BYTES: usize = 4 << 20;
 /// Memory of an entry beside its frames.
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// Frames between two places, with the time at which their last bit arrives. Frames that arrive
-/// at the same time may be one burst. Frames that do not fit into [`MOST_BYTES`] are dropped and
+/// Frames or cells between two places, with the time at which their last bit arrives. Those that arrive
+/// together may be one entry. Those that do not fit into [`MOST_BYTES`] are dropped and
 /// counted.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
@@ -30,22 +28,23 @@ pub(crate) struct Flight {
 #[derive(Debug)]
 struct Entry {
     at_ps: u64,
-    burst: Burst,
+    load: Load,
     /// Memory that it takes.
     bytes: usize,
 }
 
 impl Flight {
     /// Adds frames. Those that are to arrive at the same time keep their order.
-    pub(crate) fn add(&mut self, at_ps: u64, burst: Burst) {
-        let burst = if self.bytes < COPY_BYTES { burst } else { burst.compact() };
-        let bytes = ENTRY_BYTES + burst.memory();
+    pub(crate) fn add(&mut self, at_ps: u64, load: impl Into<Load>) {
+        let load = load.into();
+        let load = if self.bytes < COPY_BYTES { load } else { load.compact() };
+        let bytes = ENTRY_BYTES + load.memory();
         if self.bytes + bytes > MOST_BYTES {
-            self.dropped += burst.frames() as u64;
+            self.dropped += load.count();
             return;
         }
         self.bytes += bytes;
-        let entry = Entry { at_ps, burst, bytes };
+        let entry = Entry { at_ps, load, bytes };
         match self.entries.back() {
             Some(last) if last.at_ps > at_ps => {
                 let place = self.entries.partition_point(|other| other.at_ps <= at_ps);
@@ -58,9 +57,9 @@ impl Flight {
     /// The line is cut at `now_ps`: frames whose last bit has not arrived are dropped.
     pub(crate) fn cut(&mut self, now_ps: u64) {
         let arrived = self.entries.partition_point(|entry| entry.at_ps <= now_ps);
-        for Entry { burst, bytes, .. } in self.entries.drain(arrived..) {
+        for Entry { load, bytes, .. } in self.entries.drain(arrived..) {
             self.bytes -= bytes;
-            self.dropped += burst.frames() as u64;
+            self.dropped += load.count();
         }
     }
 
@@ -70,13 +69,13 @@ impl Flight {
     }
 
     /// The next frames that have arrived by `now_ps`.
-    pub(crate) fn arrived(&mut self, now_ps: u64) -> Option<(u64, Burst)> {
+    pub(crate) fn arrived(&mut self, now_ps: u64) -> Option<(u64, Load)> {
         if self.first_ps()? > now_ps {
             return None;
         }
-        let Entry { at_ps, burst, bytes } = self.entries.pop_front()?;
+        let Entry { at_ps, load, bytes } = self.entries.pop_front()?;
         self.bytes -= bytes;
-        Some((at_ps, burst))
+        Some((at_ps, load))
     }
 
     /// When the next frame arrives.
@@ -101,7 +100,7 @@ mod tests {
     use linkrate_wire::segment::Cut;
 
     use super::*;
-    use crate::frame::{Block, Train, WireFrame};
+    use crate::frame::{Block, Burst, Train, WireFrame};
 
     /// A frame of `header` and `payload` bytes whose payload lies in a block of its own.
     fn in_block(header: usize, payload: usize) -> Burst {
@@ -119,8 +118,10 @@ mod tests {
             let (held, dropped) = (flight.entries.len() as u64, flight.take_dropped());
             assert_eq!((held + dropped, flight.take_dropped()), (frames, 0));
             assert!(dropped > 0, "{payload}");
-            let in_blocks =
-                |entry: &Entry| entry.burst.place().map_or(0, |(block, _)| block.size());
+            let in_blocks = |entry: &Entry| {
+                let burst = entry.load.clone().into_frames().unwrap();
+                burst.place().map_or(0, |(block, _)| block.size())
+            };
             let blocks: usize = flight.entries.iter().map(in_blocks).sum();
             assert!(blocks < MOST_BYTES, "{payload}: {blocks}");
             // and most of the memory is frames
@@ -136,7 +137,7 @@ mod tests {
     fn a_line_that_is_cut_loses_what_has_not_arrived() {
         let mut flight = Flight::default();
         for (at_ps, name) in [(5, b'a'), (7, b'b'), (9, b'c')] {
-            flight.add(at_ps, WireFrame::copied(vec![name]).into());
+            flight.add(at_ps, WireFrame::copied(vec![name]));
         }
         flight.cut(7);
         assert_eq!(flight.take_dropped(), 1);
@@ -148,13 +149,14 @@ mod tests {
     fn frames_come_in_the_order_of_their_times() {
         let mut flight = Flight::default();
         for (at_ps, name) in [(5, b'a'), (7, b'b'), (5, b'c'), (1, b'd')] {
-            flight.add(at_ps, WireFrame::copied(vec![name]).into());
+            flight.add(at_ps, WireFrame::copied(vec![name]));
         }
         assert_eq!(flight.worth_ps(2, |first| first + 100), Some(5));
         assert_eq!(flight.worth_ps(9, |first| first + 3), Some(4));
         assert!(flight.arrived(0).is_none());
-        let order: Vec<u8> =
-            std::iter::from_fn(|| flight.arrived(6)).map(|(_, burst)| burst.head()[0]).collect();
+        let order: Vec<u8> = std::iter::from_fn(|| flight.arrived(6))
+            .map(|(_, load)| load.into_frames().unwrap().head()[0])
+            .collect();
         assert_eq!(order, *b"dac");
         assert_eq!(flight.first_ps(), Some(7));
     }

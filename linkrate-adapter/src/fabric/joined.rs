@@ -13,8 +13,8 @@ use super::router::Router;
 use super::vlans::Vlans;
 use super::{Fabric, Flight, GroupSpec, Switch};
 use crate::counters::SwitchCounters;
-use crate::frame::Burst;
 use crate::link::LinkSpec;
+use crate::load::Load;
 use crate::segment::earlier;
 
 /// The port of both switches that leads to the other one.
@@ -76,14 +76,15 @@ impl Joined {
     fn carry(&mut self, from: usize, now_ps: u64) -> bool {
         let mut any = false;
         let mut out = Vec::new();
-        while let Some((at_ps, burst)) =
+        while let Some((at_ps, load)) =
             self.switches[from].to(BETWEEN).and_then(|flight| flight.arrived(now_ps))
         {
             any = true;
             let Some(router) = &mut self.router else {
-                self.switches[1 - from].enter(BETWEEN, burst, at_ps);
+                self.switches[1 - from].enter(BETWEEN, load, at_ps);
                 continue;
             };
+            let Some(burst) = load.into_frames() else { continue };
             burst.each().for_each(|frame| router.take(from, frame, at_ps, &mut out));
             for (to, frame) in out.drain(..) {
                 self.switches[to].enter(BETWEEN, frame.into(), at_ps);
@@ -152,9 +153,9 @@ impl Fabric for Joined {
         }
     }
 
-    fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
+    fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
         if let Some(port) = self.port(from) {
-            self.switches[port.switch].enter(at_switch(from), burst, at_ps);
+            self.switches[port.switch].enter(at_switch(from), load, at_ps);
         }
     }
 

@@ -16,8 +16,9 @@ use super::vlans::{Tagging, Vlans};
 use super::{Fabric, Flight};
 use crate::aggregate::membership::{Message, PortLink};
 use crate::counters::SwitchCounters;
-use crate::frame::{Burst, WireFrame};
+use crate::frame::WireFrame;
 use crate::link::LinkSpec;
+use crate::load::Load;
 use crate::pacing::Line;
 use crate::segment::earlier;
 use groups::{GroupSpec, Groups};
@@ -161,13 +162,13 @@ impl Fabric for Switch {
         }
     }
 
-    fn enter(&mut self, from: usize, burst: Burst, at_ps: u64) {
+    fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
         if let Some(Some(port)) = self.ports.get_mut(from) {
             if self.dead {
-                port.counters.dead.add(burst.frames() as u64);
+                port.counters.dead.add(load.count());
                 return;
             }
-            port.inwards.add(at_ps, burst);
+            port.inwards.add(at_ps, load);
             match port.inwards.take_dropped() {
                 0 => {}
                 dropped => port.counters.in_flight.add(dropped),
@@ -184,14 +185,15 @@ impl Fabric for Switch {
         let mut any = false;
         while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
             let Some(Some(port)) = self.ports.get_mut(from) else { break };
-            let Some((_, burst)) = port.inwards.arrived(now_ps) else { break };
+            let Some((_, load)) = port.inwards.arrived(now_ps) else { break };
+            any = true;
+            let Some(burst) = load.into_frames() else { continue };
             if burst.is_damaged() {
                 // store and forward: the check sequence comes before all other checks
                 port.counters.fcs.add(burst.frames() as u64);
             } else {
                 burst.each().for_each(|frame| self.forward_one(from, frame, at_ps));
             }
-            any = true;
         }
         // behind what came: a partner is not silent whose frames only waited for this thread
         let mut out = Vec::new();
@@ -261,7 +263,7 @@ impl Switch {
         for (to, frame) in messages {
             let Some(Some(port)) = self.ports.get_mut(to) else { continue };
             let out = port.line.occupy_first(at_ps, frame.len());
-            port.outwards.add(out.end_ps, WireFrame::copied(frame).into());
+            port.outwards.add(out.end_ps, WireFrame::copied(frame));
         }
     }
 
@@ -373,7 +375,7 @@ impl Switch {
             return;
         }
         let out = port.line.occupy(at_ps, frame.len());
-        port.outwards.add(out.end_ps, frame.into());
+        port.outwards.add(out.end_ps, frame);
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
 use linkrate_terms::interfaces::is_interface_name;
+use linkrate_terms::model::{LARGEST_MTU, SMALLEST_MTU};
 use linkrate_terms::profile::Profile;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
 use linkrate_terms::{SocketKnobs, Workload};
@@ -256,7 +257,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             check_name(peer_name)?;
             at_most("queues", u64::from(*queues), u64::from(bounds::QUEUES))
         }
-        Request::CreateTap { name, queues, address, tx_queue_length } => {
+        Request::CreateTap { name, queues, address, mtu, tx_queue_length, .. } => {
             check_name(name)?;
             at_least("queues", u64::from(*queues), 1)?;
             at_most("queues", u64::from(*queues), u64::from(bounds::QUEUES))?;
@@ -266,6 +267,8 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
                 u64::from(*tx_queue_length),
                 u64::from(bounds::QUEUE_LENGTH),
             )?;
+            at_least("mtu", u64::from(mtu.unwrap_or(SMALLEST_MTU)), u64::from(SMALLEST_MTU))?;
+            at_most("mtu", u64::from(mtu.unwrap_or(LARGEST_MTU)), u64::from(LARGEST_MTU))?;
             address.as_ref().map_or(Ok(()), check_address)
         }
         Request::LimitDatagrams { name, bytes_per_second, burst_us, .. } => {
@@ -433,6 +436,7 @@ mod tests {
 
     use super::super::{Ends, Finished, ListenSpec, MeasureSpec, Strangers, write_message};
     use super::*;
+    use crate::protocol::Carries;
 
     /// A message as a frame has it.
     fn sent(message: &impl serde::Serialize) -> Vec<u8> {
@@ -609,7 +613,9 @@ mod tests {
     fn a_tap_is_asked_for_within_bounds() {
         let tap = |queues, address, tx_queue_length| {
             let name = "p0".to_owned();
-            let request = Request::CreateTap { name, queues, address, tx_queue_length };
+            let carries = Carries::Frames;
+            let request =
+                Request::CreateTap { name, carries, queues, address, mtu: None, tx_queue_length };
             decoded(&request).map(|again| assert_eq!(again, request)).map_err(|e| e.to_string())
         };
         assert_eq!(tap(1, None, 512), Ok(()));

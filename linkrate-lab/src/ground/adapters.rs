@@ -19,11 +19,12 @@ use linkrate_adapter::{
     AdapterError, Bus, CaptureEnding, DeviceSpec, DeviceThreads, DriverThreads, HostSide, LinkLaw,
     Port, PortLink, PortSpec, Priority, Snapshot, since,
 };
-use linkrate_agent::protocol::{Reply, Request};
+use linkrate_agent::protocol::{Carries, Reply, Request};
 use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::Owner;
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
+use linkrate_terms::model::LinkKind;
 use linkrate_terms::topology::{self, PortEnd};
 use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
@@ -45,6 +46,9 @@ pub use segment::{Segment, SutPort};
 /// discipline of a real adapter would hold the sender back. The queue therefore takes more packets
 /// than the TCP connections of a run can have in flight. Datagrams do not fill it (`datagrams`).
 const TAP_QUEUE: u32 = 16_384;
+
+/// The MTU of Classical IP, unless both ends agree on another one (RFC 2225, 7).
+const CLASSICAL_IP_MTU: u32 = 9180;
 
 /// The knobs that the port itself owns, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
@@ -357,8 +361,8 @@ impl Join for Adapters {
         clients: &mut [Client],
         placement: &Placement,
     ) -> Result<(), LabError> {
-        // first: a model without a device leaves nothing behind
-        let device = DeviceSpec::of(&self.model)?;
+        let model = &self.model.clone();
+        let device = DeviceSpec::of(model);
         let buses: Vec<_> = segment.ports.iter().map(|port| self.bus(port.number)).collect();
         if self.threads.is_none() {
             let drivers = DriverThreads::start(&placement.sut, placement.is_shared())?;
@@ -372,7 +376,7 @@ impl Join for Adapters {
         let count = segment.ports.len();
         let aggregate = match &segment.aggregate {
             Some(name) => {
-                let made = aggregate::make(name, self.model.queues, count, sut, drivers)?;
+                let made = aggregate::make(name, model, count, sut, drivers)?;
                 made.set_addresses(aggregate::addresses(segment));
                 // packets of the host take any of the links
                 let all = self.model.rate.map(|rate| BitRate(rate.0 * count as f64));
@@ -387,7 +391,7 @@ impl Join for Adapters {
             let (queues, host) = match &aggregate {
                 Some(aggregate) => (Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), index)),
                 None => {
-                    let queues = tap(sut, interface, self.model.queues, address(*number, 0))?;
+                    let queues = tap(sut, interface, model, model.queues, address(*number, 0))?;
                     self.datagrams.limit(sut, interface, law, self.model.rate)?;
                     (queues, HostSide::Drivers(drivers.clone()))
                 }
@@ -409,7 +413,7 @@ impl Join for Adapters {
             let host = &mut client.host;
             far_ends.push(joined.attach(PortSpec {
                 name: host.name.clone(),
-                queues: tap(host, &client.interface, 1, address(first, 1 + index as u8))?,
+                queues: tap(host, &client.interface, model, 1, address(first, 1 + index as u8))?,
                 device: device.clone().far_end(),
                 knobs: client_knobs(&self.model.defaults),
                 bus: None,
@@ -464,17 +468,24 @@ fn client_knobs(model: &PortKnobs) -> PortKnobs {
     PortKnobs { lro: true, rx_checksum: true, ..model.clone() }
 }
 
-/// Makes a TAP in a host and takes its descriptors. The interface exists as long as one of them.
+/// Makes the TAP of an Ethernet port, or the TUN of an ATM port, in a host and takes its descriptors. The interface exists as long as one of them.
 fn tap(
     host: &mut Host,
     name: &str,
+    model: &Model,
     queues: u32,
     address: [u8; 6],
 ) -> Result<Vec<OwnedFd>, LabError> {
+    let (carries, address, mtu) = match model.link {
+        LinkKind::Ethernet => (Carries::Frames, Some(address), None),
+        LinkKind::Atm => (Carries::Packets, None, Some(CLASSICAL_IP_MTU.min(model.max_mtu))),
+    };
     let create = Request::CreateTap {
         name: name.to_owned(),
+        carries,
         queues,
-        address: Some(address),
+        address,
+        mtu,
         tx_queue_length: TAP_QUEUE,
     };
     let descriptors =

@@ -10,9 +10,12 @@
 //!  CRC-32                   4, over all before it
 //! ```
 
+use std::ops::Deref;
+
 use crc_fast::{CrcAlgorithm, Digest};
 
 use super::PAYLOAD;
+use super::reassembly::Defect;
 use crate::link::LinkLaw;
 
 /// Octets of the trailer.
@@ -23,6 +26,9 @@ pub const LONGEST_UNIT: usize = crate::link::atm::LARGEST_SDU as usize;
 
 /// Octets of the CRC at the end of the trailer.
 const CRC: usize = 4;
+
+/// The CRC of octets that end with their own CRC.
+const RESIDUE: u32 = 0x38fb_2284;
 
 /// Cells of a unit of `octets` octets.
 #[must_use]
@@ -79,26 +85,74 @@ impl Trailer {
     }
 }
 
-/// The end of a unit: padding and trailer. `before` is the CRC of the unit.
-pub(super) fn end(mut before: Crc, trailer: Trailer, padding: usize) -> ([u8; 2 * PAYLOAD], usize) {
-    let mut octets = [0; 2 * PAYLOAD];
-    let length = padding + TRAILER;
+/// The end of a unit: padding and trailer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    octets: [u8; PAYLOAD + TRAILER],
+    length: usize,
+}
+
+impl Deref for End {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.octets[..self.length]
+    }
+}
+
+/// A unit that AAL5 cannot carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a unit of {found} octets; AAL5 carries 1 to {LONGEST_UNIT} octets")]
+pub struct Uncuttable {
+    /// Octets of the unit.
+    pub found: usize,
+}
+
+/// The end of a unit, which lies in pieces. With it, the unit fills its cells.
+///
+/// # Errors
+/// The unit is empty or too long.
+pub fn end(unit: &[&[u8]], user_to_user: u8) -> Result<End, Uncuttable> {
+    let found = unit.iter().map(|piece| piece.len()).sum();
+    let length = u16::try_from(found).ok().filter(|length| *length > 0);
+    let length = length.ok_or(Uncuttable { found })?;
+    let mut crc = Crc::default();
+    unit.iter().for_each(|piece| crc.update(piece));
+    let padding = LinkLaw::Atm.padding(found as u64) as usize;
+    Ok(end_of(crc, Trailer { user_to_user, length }, padding))
+}
+
+/// Padding and trailer behind a unit whose CRC is `before`.
+fn end_of(mut before: Crc, trailer: Trailer, padding: usize) -> End {
+    let mut end = End { octets: [0; PAYLOAD + TRAILER], length: padding + TRAILER };
+    let End { octets, length } = &mut end;
     octets[padding..][..TRAILER - CRC].copy_from_slice(&trailer.emit());
-    before.update(&octets[..length - CRC]);
-    octets[length - CRC..length].copy_from_slice(&before.finish().to_be_bytes());
-    (octets, length)
+    before.update(&octets[..*length - CRC]);
+    octets[*length - CRC..*length].copy_from_slice(&before.finish().to_be_bytes());
+    end
 }
 
-/// The trailer of a complete unit with padding, and the CRC in it.
-pub(super) fn read(octets: &[u8]) -> Option<(Trailer, u32)> {
-    let [user_to_user, _, high, low, a, b, c, d] = *octets.last_chunk::<TRAILER>()?;
-    let length = u16::from_be_bytes([high, low]);
-    Some((Trailer { user_to_user, length }, u32::from_be_bytes([a, b, c, d])))
-}
-
-/// Whether the octets before a CRC have it.
-pub(super) fn is_right(octets: &[u8], found: u32) -> bool {
-    octets.len() >= CRC && crc(&octets[..octets.len() - CRC]) == found
+/// Looks whether the octets of complete cells are a unit of up to `longest` octets. They lie in
+/// pieces, of which the last has the whole trailer.
+///
+/// # Errors
+/// The defect.
+pub fn judge(pieces: &[&[u8]], longest: usize) -> Result<Trailer, Defect> {
+    let octets: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let trailer = pieces.last().and_then(|last| last.last_chunk::<TRAILER>());
+    let Some([user_to_user, _, high, low, ..]) = trailer else { return Err(Defect::Length) };
+    let mut crc = Crc::default();
+    pieces.iter().for_each(|piece| crc.update(piece));
+    if crc.finish() != RESIDUE {
+        return Err(Defect::Crc);
+    }
+    let length = u16::from_be_bytes([*high, *low]);
+    match usize::from(length) {
+        0 => Err(Defect::Aborted),
+        length if length > longest => Err(Defect::TooLong),
+        length if cells(length) * PAYLOAD != octets => Err(Defect::Length),
+        _ => Ok(Trailer { user_to_user: *user_to_user, length }),
+    }
 }
 
 #[cfg(test)]
@@ -119,9 +173,11 @@ mod tests {
             let mut crc = Crc::default();
             crc.update(&unit);
             let trailer = Trailer { user_to_user: 0, length: 40 };
-            let (octets, length) = end(crc, trailer, 0);
-            assert_eq!(length, TRAILER);
-            assert_eq!(read(&octets[..length]), Some((trailer, expected)));
+            let end = end_of(crc, trailer, 0);
+            assert_eq!(end[TRAILER - CRC..], u32::to_be_bytes(expected));
+            assert_eq!(super::end(&[&unit], 0), Ok(end));
+            assert_eq!(judge(&[&unit, &end], 40), Ok(trailer));
+            assert_eq!(judge(&[&[9], &unit[1..], &end], 40), Err(Defect::Crc));
         }
     }
 

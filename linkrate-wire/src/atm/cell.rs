@@ -121,6 +121,18 @@ impl Headers {
         Self { data, last }
     }
 
+    /// The header of a cell, of the last one of a unit or of another.
+    #[must_use]
+    pub const fn of_cell(&self, is_last: bool) -> [u8; HEADER] {
+        if is_last { self.last } else { self.data }
+    }
+
+    /// The connection.
+    #[must_use]
+    pub const fn connection(&self) -> Connection {
+        Header::read(self.data).connection
+    }
+
     /// The payload type of a cell of this connection whose header is right; `None` of another cell,
     /// whose header must be read.
     #[inline]

@@ -120,18 +120,9 @@ impl Reassembler {
     }
 
     fn judge(&self) -> Result<Trailer, Defect> {
-        let (trailer, crc) = match aal5::read(&self.octets) {
-            Some(end) if !self.skipping => end,
-            _ => return Err(Defect::TooLong),
-        };
-        if !aal5::is_right(&self.octets, crc) {
-            return Err(Defect::Crc);
-        }
-        match usize::from(trailer.length) {
-            0 => Err(Defect::Aborted),
-            length if length > self.longest => Err(Defect::TooLong),
-            length if aal5::cells(length) * PAYLOAD != self.octets.len() => Err(Defect::Length),
-            _ => Ok(trailer),
+        match self.skipping {
+            true => Err(Defect::TooLong),
+            false => aal5::judge(&[&self.octets], self.longest),
         }
     }
 }

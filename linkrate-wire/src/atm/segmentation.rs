@@ -1,6 +1,6 @@
 //! A unit becomes cells.
 
-use super::aal5::{self, Crc, Trailer};
+use super::aal5::{self, Uncuttable};
 use super::cell::{Cell, Connection, Headers};
 use super::{CELL, HEADER, PAYLOAD};
 
@@ -8,14 +8,6 @@ use super::{CELL, HEADER, PAYLOAD};
 #[derive(Debug, Clone, Copy)]
 pub struct Segmenter {
     headers: Headers,
-}
-
-/// A unit that AAL5 cannot carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a unit of {found} octets; AAL5 carries 1 to {} octets", aal5::LONGEST_UNIT)]
-pub struct Uncuttable {
-    /// Octets of the unit.
-    pub found: usize,
 }
 
 impl Segmenter {
@@ -35,21 +27,14 @@ impl Segmenter {
         user_to_user: u8,
         cells: &mut Vec<Cell>,
     ) -> Result<usize, Uncuttable> {
+        let end = aal5::end(unit, user_to_user)?;
         let octets: usize = unit.iter().map(|piece| piece.len()).sum();
-        let length = u16::try_from(octets).map_err(|_| Uncuttable { found: octets })?;
-        if length == 0 {
-            return Err(Uncuttable { found: 0 });
-        }
         let count = aal5::cells(octets);
-        let padding = count * PAYLOAD - octets - aal5::TRAILER;
-        let mut crc = Crc::default();
-        unit.iter().for_each(|piece| crc.update(piece));
-        let (end, end_length) = aal5::end(crc, Trailer { user_to_user, length }, padding);
         let first = cells.len();
         cells.resize(first + count, [0; CELL]);
         let mut filling = Filling { cells: &mut cells[first..], at: 0 };
         unit.iter().for_each(|piece| filling.add(piece));
-        filling.add(&end[..end_length]);
+        filling.add(&end);
         for cell in &mut cells[first..] {
             cell[..HEADER].copy_from_slice(&self.headers.data);
         }

@@ -1,7 +1,6 @@
 //! The transmit half of a port: packets of the host become frames on the link.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 
 use linkrate_sys::prefetch::prefetch;
 use linkrate_terms::PortKnobs;
@@ -16,23 +15,9 @@ use linkrate_wire::{tso, uso};
 
 use super::{Nic, NicLimits};
 use crate::bus::DESCRIPTOR_BYTES;
+use crate::device::posting::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
-use crate::interface::moderation::Moderation;
 use crate::interface::rings::TxDescriptor;
-use crate::segment::earlier;
-
-/// The size of a port's transmit FIFO: the device fetches packets so far ahead of the link. It
-/// fetches whenever its thread is awake, and the thread wakes when only the second amount is left. On
-/// a link without a rate it fetches no more than this in one turn, so that frames are received
-/// before they leave the cache.
-const FIFO_BYTES: u64 = 64 << 10;
-const FIFO_LOW_BYTES: u64 = 12 << 10;
-
-/// How far ahead of the link the device thread fetches from a TAP that it serves itself, seconds.
-const FETCH_AHEAD_S: f64 = 0.004;
-
-/// Packets of the host in one turn of the device.
-const BUDGET: usize = 64;
 
 /// A frame up to this length is copied to the headers, so that its block is free at once.
 const SHORT: usize = 256;
@@ -66,7 +51,7 @@ impl Nic {
         }
         let full_ps = now_ps + self.link().time_ps(FIFO_BYTES);
         let mut bytes = 0;
-        self.interface.fetch(self.fetch_bytes());
+        self.interface.fetch(posting::fetch_bytes(self.link()));
         for _ in 0..BUDGET {
             if self.link().free_at_ps() > full_ps || bytes >= FIFO_BYTES {
                 break;
@@ -79,45 +64,6 @@ impl Nic {
             self.interface.sent(queue, end_ps);
         }
         sent
-    }
-
-    /// How far ahead of the link packets are fetched where the device thread serves the TAP. A
-    /// thread that comes late must find enough to keep the link full in the meantime; without a
-    /// link rate payload must still be in the cache when it is received.
-    fn fetch_bytes(&self) -> usize {
-        match self.link().rate() {
-            Some(rate) => ((rate.0 / 8.0 * FETCH_AHEAD_S) as u64).max(FIFO_BYTES) as usize,
-            None => FIFO_BYTES as usize,
-        }
-    }
-
-    /// When the device must fetch the next packet; `None` if a doorbell will say so. The device wants
-    /// no doorbell before its FIFO runs low, and before the next tick of the interrupt timer while
-    /// there is traffic, because these times are known. To be asked once the device thread has said
-    /// that it will sleep.
-    pub(super) fn transmit_due_ps(&self, now_ps: u64, moderation: Moderation) -> Option<u64> {
-        let low_ps = self.link().free_at_ps().saturating_sub(self.link().time_ps(FIFO_LOW_BYTES));
-        let busy = low_ps > now_ps;
-        let due_ps = moderation.tick_before_ps(low_ps).filter(|tick_ps| *tick_ps > now_ps);
-        let low_ps = (busy || self.interface.has_posted()).then_some(due_ps.unwrap_or(low_ps));
-        let tick_ps = self.busy_tick_ps(now_ps, moderation);
-        self.shared.interface.wants_doorbell.store(!busy && tick_ps.is_none(), Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        earlier(tick_ps, low_ps)
-    }
-
-    /// The next tick, while traffic makes it likely that there is something to do. What is posted
-    /// until then is early enough: its frames occupy the link from the time of their posting on,
-    /// and the far host learns of them at that tick. A doorbell would wake the device thread, at
-    /// the cost of an interrupt between CPUs, for nothing that anyone sees.
-    fn busy_tick_ps(&self, now_ps: u64, moderation: Moderation) -> Option<u64> {
-        if !self.interface.has_drivers() {
-            // the device thread stamps what it fetches itself, so that it must not be late
-            return None;
-        }
-        // one tick without traffic is allowed: a response takes as long
-        let last_ps = moderation.tick_after_ps(moderation.tick_after_ps(self.active_ps)?)?;
-        moderation.tick_after_ps(now_ps).filter(|tick_ps| *tick_ps <= last_ps)
     }
 
     /// Sends one packet of the host. Returns the time at which its last bit has left.

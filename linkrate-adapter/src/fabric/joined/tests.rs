@@ -10,7 +10,7 @@ use crate::frame::WireFrame;
 
 use super::*;
 
-fn frame(to: u8, from: u8) -> Burst {
+fn frame(to: u8, from: u8) -> Load {
     let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 8, 0];
     bytes.resize(100, 0);
     WireFrame::copied(bytes).into()
@@ -30,7 +30,8 @@ fn out(joined: &mut Joined, now_ps: u64) -> [usize; 4] {
     [0, 1, 2, 3].map(|port| {
         let flight = joined.to(port).unwrap();
         let mut count = 0;
-        while let Some((_, burst)) = flight.arrived(now_ps) {
+        while let Some((_, load)) = flight.arrived(now_ps) {
+            let burst = load.into_frames().unwrap();
             let data = |frame: WireFrame| !frame.head().starts_with(&[1, 0x80, 0xc2]);
             count += burst.each().filter(|frame| data(frame.clone())).count();
         }
@@ -88,8 +89,8 @@ fn each_switch_is_a_partner_of_its_own() {
     joined.forward(2_000_000_000_000);
     let mut systems = Vec::new();
     for port in [0, 1] {
-        let (_, burst) = joined.to(port).unwrap().arrived(u64::MAX).expect("an LACPDU");
-        let frame = burst.first().to_vec();
+        let (_, load) = joined.to(port).unwrap().arrived(u64::MAX).expect("an LACPDU");
+        let frame = load.into_frames().unwrap().first().to_vec();
         let headers = Headers::parse(&frame).unwrap();
         let Ok(Some(Control::Slow(slow))) = Control::of(&frame, &headers) else {
             panic!("no slow protocol: {frame:?}")

@@ -5,7 +5,7 @@ use linkrate_wire::link::LinkLaw;
 
 use super::*;
 
-fn frame(to: u8, from: u8, vlan: Option<u16>) -> Burst {
+fn frame(to: u8, from: u8, vlan: Option<u16>) -> Load {
     let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from];
     if let Some(vlan) = vlan {
         bytes.extend([0x81, 0]);
@@ -41,8 +41,8 @@ fn configured(vlans: impl IntoIterator<Item = Vlans>) -> Switch {
 /// What is in the tag of the frame that has left by a port, if it has one.
 fn tag_out(switch: &mut Switch, port: usize) -> Option<u16> {
     switch.forward(u64::MAX);
-    let (_, burst) = switch.to(port).unwrap().arrived(u64::MAX).expect("a frame");
-    let frame = burst.first();
+    let (_, load) = switch.to(port).unwrap().arrived(u64::MAX).expect("a frame");
+    let frame = load.into_frames().unwrap().first();
     assert_eq!(frame.len(), 100 + if frame.head()[12..14] == [0x81, 0] { 4 } else { 0 });
     Addresses::of(frame.head()).unwrap().tag.map(|TagControl(tci)| tci)
 }
@@ -70,7 +70,8 @@ fn tags_are_put_on_taken_off_and_kept() {
     let mut switch = configured([trunk, Vlans::Access(10), Vlans::Access(5), Vlans::All]);
     let mut passes = |from: usize, to: usize, tag: Option<u16>| {
         let length = if tag.is_some() { 104 } else { 100 };
-        let mut bytes = frame(to as u8, from as u8 + 100, tag).first().to_vec();
+        let mut bytes =
+            frame(to as u8, from as u8 + 100, tag).into_frames().unwrap().first().to_vec();
         bytes.resize(length, 0);
         switch.enter(from, WireFrame::copied(bytes).into(), 0);
         let left = tag_out(&mut switch, to);
@@ -270,7 +271,7 @@ fn a_port_out_of_use_forwards_nothing_and_teaches_nothing() {
 #[test]
 fn frames_about_the_link_are_not_forwarded() {
     let mut switch = switch(3, None);
-    let mut slow = frame(9, 1, None).first().to_vec();
+    let mut slow = frame(9, 1, None).into_frames().unwrap().first().to_vec();
     slow[..6].copy_from_slice(&[0x01, 0x80, 0xc2, 0, 0, 2]);
     switch.enter(0, WireFrame::copied(slow).into(), 0);
     assert_eq!(out(&mut switch), [0, 0, 0]);
@@ -286,7 +287,7 @@ fn failover() -> Switch {
 }
 
 /// A frame to this group of stations, long enough for any protocol.
-fn to_group(group: MacAddress, from: u8) -> Burst {
+fn to_group(group: MacAddress, from: u8) -> Load {
     let mut bytes = [&group.0[..], &[2, 0, 0, 0, 0, from], &[0x88, 0xb5]].concat();
     bytes.resize(100, 0);
     WireFrame::copied(bytes).into()
@@ -329,8 +330,8 @@ fn frames_of_the_protocols_pass_the_queue_before_a_port() {
     let drain = |switch: &mut Switch| {
         let flight = switch.to(0).unwrap();
         let mut frames = Vec::new();
-        while let Some((at_ps, burst)) = flight.arrived(u64::MAX) {
-            frames.push((at_ps, burst.head()[0]));
+        while let Some((at_ps, load)) = flight.arrived(u64::MAX) {
+            frames.push((at_ps, load.into_frames().unwrap().head()[0]));
         }
         frames
     };

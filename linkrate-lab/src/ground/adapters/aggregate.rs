@@ -9,7 +9,7 @@ use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads};
 use linkrate_terms::aggregate::AggregateReport;
 use linkrate_terms::knobs::AggregateRequest;
 use linkrate_terms::topology::Gateways;
-use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Offload, topology};
+use linkrate_terms::{AggregateKnobs, InterfaceKnobs, Model, Offload, topology};
 
 use super::{Adapters, Segment, address, tap};
 use crate::error::LabError;
@@ -21,7 +21,7 @@ pub(super) const GROUP: usize = 0;
 /// Makes the aggregate of a segment, without ports yet.
 pub(super) fn make(
     name: &str,
-    queues: u32,
+    model: &Model,
     ports: usize,
     sut: &mut Host,
     threads: &DriverThreads,
@@ -29,7 +29,7 @@ pub(super) fn make(
     let address = address(0, 0);
     let spec = AggregateSpec {
         name: name.to_owned(),
-        queues: tap(sut, name, queues, address)?,
+        queues: tap(sut, name, model, model.queues, address)?,
         address,
         knobs: fresh(ports),
     };

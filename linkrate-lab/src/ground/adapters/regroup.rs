@@ -47,7 +47,7 @@ impl Adapters {
         wanted: &topology::Segment,
         sut: &mut Host,
     ) -> Result<Vec<CaptureEnding>, LabError> {
-        let device = DeviceSpec::of(&self.model)?;
+        let device = DeviceSpec::of(&self.model);
         let law = LinkLaw::of(&self.model);
         let buses: Vec<_> = wanted.ports.iter().map(|port| self.bus(port.number)).collect();
         let of_wanted = |segment: &&mut super::Segment| segment.topology.number == wanted.number;
@@ -61,7 +61,7 @@ impl Adapters {
         segment.aggregate = None;
         let count = wanted.ports.len();
         if let Some(name) = &wanted.aggregate {
-            let made = aggregate::make(name, self.model.queues, count, sut, drivers)?;
+            let made = aggregate::make(name, &self.model, count, sut, drivers)?;
             let all = self.model.rate.map(|rate| BitRate(rate.0 * count as f64));
             self.datagrams.limit(sut, name, law, all)?;
             segment.aggregate = Some(made);
@@ -70,8 +70,13 @@ impl Adapters {
             let (queues, host) = match &segment.aggregate {
                 Some(aggregate) => (Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), index)),
                 None => {
-                    let queues =
-                        tap(sut, &end.interface, self.model.queues, address(end.number, 0))?;
+                    let queues = tap(
+                        sut,
+                        &end.interface,
+                        &self.model,
+                        self.model.queues,
+                        address(end.number, 0),
+                    )?;
                     self.datagrams.limit(sut, &end.interface, law, self.model.rate)?;
                     (queues, HostSide::Drivers(drivers.clone()))
                 }

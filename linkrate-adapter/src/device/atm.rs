@@ -1,0 +1,216 @@
+//! An ATM adapter: AAL5 segmentation and reassembly between one interface of IP packets and one link
+//! (Classical IP, RFC 2225, with LLC/SNAP of RFC 2684).
+//!
+//! The adapter adds encapsulation, padding and trailer to a packet and describes its cells as trains
+//! ([`cells`](crate::cells)). A train has [`TRAIN_CELLS`] cells at most, so that connections share a line
+//! cell by cell nearly. Received trains of a unit are put together without a copy ([`assembly`]).
+//!
+//! The adapter has no offloads: packets of its host are complete and as long as the MTU at most.
+
+mod assembly;
+mod receive;
+mod transmit;
+
+use std::sync::Arc;
+
+use linkrate_terms::{Model, PortKnobs};
+use linkrate_wire::atm::cell::Headers;
+use linkrate_wire::atm::{Connection, hec, snap};
+
+use super::posting::{self, Activity};
+use super::{Device, Mount, Outlet};
+use crate::clock::DeviceClock;
+use crate::fabric::Flight;
+use crate::frame::Train;
+use crate::interface::moderation::{Adaptive, Moderation, follow};
+use crate::interface::{Interface, RingSizes};
+use crate::link::{Link, LinkSpec};
+use crate::load::Load;
+use crate::pool::Pool;
+use crate::port::PortShared;
+use crate::segment::earlier;
+use assembly::Assembly;
+
+/// Most cells of a train.
+const TRAIN_CELLS: u32 = 64;
+
+/// Trains of packets kept for use again.
+const TRAINS: usize = 1024;
+
+/// The permanent connection of a cable.
+const OF_A_CABLE: Connection = Connection { vpi: 0, vci: 100 };
+
+/// The abilities of an ATM port.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AtmLimits {
+    /// Its link.
+    pub link: LinkSpec,
+    /// Largest IP packet.
+    pub largest_packet: usize,
+    /// Descriptors of its queue.
+    pub rings: RingSizes,
+    /// Its permanent connections.
+    pub connections: Vec<Connection>,
+}
+
+impl AtmLimits {
+    /// The abilities of a model's ports, with the connection of a cable.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        Self {
+            link: LinkSpec::of(model),
+            largest_packet: model.max_mtu as usize,
+            rings: RingSizes::of(model),
+            connections: vec![OF_A_CABLE],
+        }
+    }
+}
+
+/// A connection at the device.
+#[derive(Debug)]
+struct Channel {
+    headers: Headers,
+    assembly: Assembly,
+}
+
+/// The device of one port. One thread owns it.
+#[derive(Debug)]
+pub(crate) struct Atm {
+    shared: Arc<PortShared>,
+    largest_packet: usize,
+    /// The settings that it works with, and the number of the request that asked for them.
+    knobs: PortKnobs,
+    request: u64,
+    interface: Interface,
+    adaptive: Adaptive,
+    /// An array: the device has exactly one link.
+    links: [Link; 1],
+    clock: DeviceClock,
+    trains: Pool<Train>,
+    channels: Vec<Channel>,
+    /// Checks the headers of the cells that arrive.
+    headers: hec::Receiver,
+    /// When the host or the link last had packets for it.
+    active_ps: u64,
+}
+
+impl Atm {
+    pub(crate) fn new(limits: AtmLimits, mount: Mount) -> Self {
+        let Mount { shared, interface, clock, .. } = mount;
+        let (_, knobs) = shared.settings.requested();
+        let longest = limits.largest_packet + snap::HEADER;
+        let channel = |connection: Connection| Channel {
+            headers: Headers::of(connection),
+            assembly: Assembly::new(longest),
+        };
+        Self {
+            links: [Link::new(Arc::clone(shared.first_link()))],
+            shared,
+            largest_packet: limits.largest_packet,
+            knobs,
+            request: 0,
+            interface,
+            adaptive: Adaptive::default(),
+            clock,
+            trains: Pool::new(TRAINS, Train::default),
+            channels: limits.connections.into_iter().map(channel).collect(),
+            headers: hec::Receiver::default(),
+            active_ps: 0,
+        }
+    }
+
+    fn moderation(&self) -> Moderation {
+        Moderation::of(&self.knobs, self.links[0].rate().is_some(), &self.adaptive)
+    }
+
+    fn obey(&mut self) {
+        let (request, knobs) = self.shared.settings.requested();
+        self.request = request;
+        if !self.shared.is_stuck() {
+            self.knobs = knobs;
+        }
+        self.shared.settings.acknowledge(request, self.knobs.clone());
+    }
+
+    /// Raises the interrupts that are due, and says whether one was.
+    fn interrupt(&mut self, now_ps: u64) -> bool {
+        follow(&mut self.adaptive, &self.knobs, &self.links[0].shared.counters, now_ps);
+        let (mut any, moderation) = (false, self.moderation());
+        for queue in 0..self.interface.queues() {
+            let completed = self.interface.complete(queue, moderation, now_ps);
+            if completed.interrupted {
+                self.shared.counters.tx_interrupts.add(1);
+            }
+            any |= completed.any;
+            let due_ps = self.interface.receive_due_ps(queue, moderation);
+            if due_ps.is_some_and(|due_ps| due_ps <= now_ps) {
+                if self.interface.interrupt(queue) {
+                    self.shared.counters.rx_interrupts.add(1);
+                }
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Gives up units whose last cell did not come in time.
+    fn expire(&mut self, now_ps: u64) -> bool {
+        let late = self.channels.iter_mut().filter_map(|channel| channel.assembly.expire(now_ps));
+        let late: Vec<_> = late.collect();
+        late.iter().for_each(|defect| self.count_defect(*defect));
+        !late.is_empty()
+    }
+}
+
+impl Device for Atm {
+    fn refresh(&mut self, other_rate: &mut dyn FnMut(usize, &Link)) {
+        if self.shared.settings.latest() != self.request {
+            self.obey();
+        }
+        if self.links[0].refresh() {
+            other_rate(0, &self.links[0]);
+        }
+    }
+
+    fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
+        self.send_posted(now_ps, &mut |train, at_ps| out(0, train.into(), at_ps))
+    }
+
+    fn receive(&mut self, _link: usize, load: Load, at_ps: u64, now_ps: u64) {
+        if let Some(train) = load.into_cells() {
+            self.arrived(train, at_ps, now_ps);
+        }
+    }
+
+    fn poll(&mut self, now_ps: u64, _out: &mut Outlet<'_>) -> bool {
+        let expired = self.expire(now_ps);
+        self.interrupt(now_ps) || expired
+    }
+
+    fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
+        // blocks go back to their drivers
+        self.trains.sweep(Train::clear);
+        let moderation = self.moderation();
+        let activity = Activity { now_ps, active_ps: self.active_ps, moderation };
+        let transmit = posting::transmit_due_ps(&self.interface, &self.links[0], activity);
+        let interrupt = self.interface.interrupt_due_ps(moderation);
+        let assemblies = self.channels.iter().map(|channel| channel.assembly.due_ps());
+        assemblies.fold(earlier(transmit, interrupt), earlier)
+    }
+
+    fn arrival_due_ps(&self, _link: usize, flight: &Flight) -> Option<u64> {
+        let moderation = self.moderation();
+        flight.worth_ps(moderation.batch(), |first_ps| moderation.tick_ps(first_ps))
+    }
+
+    fn interface(&mut self) -> &mut Interface {
+        &mut self.interface
+    }
+
+    fn links(&self) -> &[Link] {
+        &self.links
+    }
+}
+
+#[cfg(test)]
+mod tests;

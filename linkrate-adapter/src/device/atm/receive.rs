@@ -1,0 +1,131 @@
+//! The receive half of an ATM port: cells from the link become packets for the host.
+
+use linkrate_wire::atm::cell::{self, Cell, Header};
+use linkrate_wire::atm::hec::Found;
+use linkrate_wire::atm::{Defect, snap};
+use linkrate_wire::frame::{ipv4, ipv6};
+use linkrate_wire::lro::{Delivery, Reason};
+use linkrate_wire::vnet::VnetHeader;
+
+use super::Atm;
+use super::assembly::Received;
+use crate::cells::CellTrain;
+use crate::frame::WireFrame;
+use crate::interface::rings::RxDescriptor;
+
+/// The queue that packets come up by: the port has one.
+const QUEUE: usize = 0;
+
+impl Atm {
+    /// Takes cells, the last bit of which came at `at_ps`.
+    pub(super) fn arrived(&mut self, train: CellTrain, at_ps: u64, now_ps: u64) {
+        self.active_ps = now_ps;
+        let count = train.count();
+        if !self.links[0].received_cells(count) {
+            return;
+        }
+        let counters = &self.shared.atm;
+        counters.rx_cells.add(count as u64);
+        let completed = match train {
+            CellTrain::Run(run) => {
+                // its headers are those that both ends have computed for the connection
+                self.headers.right();
+                let known = |headers| headers == run.headers;
+                match self.channels.iter_mut().find(|channel| known(channel.headers)) {
+                    Some(channel) => channel.assembly.take_run(run, at_ps),
+                    None => {
+                        counters.unknown.add(count as u64);
+                        None
+                    }
+                }
+            }
+            CellTrain::Lone(cell) => self.take_cell(&cell, at_ps),
+        };
+        match completed {
+            None => {}
+            Some(Ok(received)) => self.take_unit(received, at_ps),
+            Some(Err(defect)) => self.count_defect(defect),
+        }
+    }
+
+    /// Takes a cell whose header may be wrong.
+    fn take_cell(&mut self, cell: &Cell, at_ps: u64) -> Option<Result<Received, Defect>> {
+        let counters = &self.shared.atm;
+        let header = match self.headers.check(cell::header(cell)) {
+            Found::Right => cell::header(cell),
+            Found::Corrected(header) => {
+                counters.hec_corrected.add(1);
+                header
+            }
+            Found::Wrong => {
+                counters.hec_dropped.add(1);
+                self.links[0].shared.counters.in_errors.add(1);
+                return None;
+            }
+        };
+        let Header { connection, payload_type, .. } = Header::read(header);
+        let mut channels = self.channels.iter_mut();
+        let channel = channels.find(|channel| channel.headers.connection() == connection);
+        match channel.filter(|_| payload_type.is_data()) {
+            Some(channel) => {
+                channel.assembly.take_cell(cell::payload(cell), payload_type.is_last(), at_ps)
+            }
+            None => {
+                counters.unknown.add(1);
+                None
+            }
+        }
+    }
+
+    /// Counts a unit that was not received.
+    pub(super) fn count_defect(&self, defect: Defect) {
+        let counters = &self.shared.atm;
+        match defect {
+            Defect::Crc => &counters.crc_errors,
+            Defect::TooLong => &counters.oversized,
+            Defect::Length => &counters.length_errors,
+            Defect::Aborted => &counters.aborted,
+            Defect::TimeOut => &counters.time_outs,
+        }
+        .add(1);
+    }
+
+    /// Hands the packet of a unit to the host.
+    fn take_unit(&mut self, received: Received, at_ps: u64) {
+        let frame = match received {
+            Received::Whole(unit) => packet_of(unit.head()).then(|| unit.packet().clone()),
+            Received::Copied(octets) => {
+                let packet = octets.get(snap::HEADER..).unwrap_or_default();
+                packet_of(&octets).then(|| WireFrame::copied(packet.to_vec()))
+            }
+        };
+        let Some(frame) = frame else {
+            self.shared.atm.unknown_protocol.add(1);
+            return;
+        };
+        self.links[0].shared.counters.in_unicast.add(1);
+        self.interface.place(QUEUE, 1, at_ps);
+        let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
+        // no checksum was looked at: that is the host's work
+        let vnet = VnetHeader::default();
+        let descriptor = RxDescriptor { vnet, delivery, replaced: None, unmade: None };
+        let counters = &self.shared.counters;
+        if self.shared.capture.is_on() {
+            let mut pieces: Vec<&[u8]> = Vec::new();
+            descriptor.for_each_piece(|piece| pieces.push(piece));
+            let at_ns = self.clock.monotonic_ns(at_ps);
+            self.shared.capture.host(at_ns, false, &pieces, counters);
+        }
+        if self.interface.push(QUEUE, descriptor) {
+            self.shared.queue_frames[QUEUE].add(1);
+        } else {
+            counters.rx_drop_ring.add(1);
+            self.links[0].shared.counters.in_discards.add(1);
+        }
+    }
+}
+
+/// Whether a unit begins with the header of an IP packet.
+fn packet_of(unit: &[u8]) -> bool {
+    matches!(snap::split(unit), Some((ipv4::ETHER_TYPE | ipv6::ETHER_TYPE, _)))
+}

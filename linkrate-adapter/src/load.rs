@@ -1,0 +1,83 @@
+//! What travels through a fabric: Ethernet frames, or ATM cells.
+
+use linkrate_wire::lro::{Parts, Row};
+
+use crate::cells::CellTrain;
+use crate::frame::{Burst, WireFrame};
+
+/// Frames or cells that travel together. A link carries one kind alone.
+#[derive(Debug, Clone)]
+pub(crate) enum Load {
+    /// Ethernet frames.
+    Frames(Burst),
+    /// Cells of one connection.
+    Cells(CellTrain),
+}
+
+impl Load {
+    /// Frames, or cells.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::Frames(burst) => burst.frames() as u64,
+            Self::Cells(cells) => cells.count() as u64,
+        }
+    }
+
+    /// Octets of payload.
+    pub(crate) fn payload(&self) -> usize {
+        match self {
+            Self::Frames(burst) => burst.tail().len(),
+            Self::Cells(cells) => cells.count() * linkrate_wire::atm::PAYLOAD,
+        }
+    }
+
+    /// The memory that it takes, bytes.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Self::Frames(burst) => burst.memory(),
+            Self::Cells(cells) => cells.memory(),
+        }
+    }
+
+    /// The same in less memory, where much of it is unused.
+    pub(crate) fn compact(self) -> Self {
+        match self {
+            Self::Frames(burst) => Self::Frames(burst.compact()),
+            Self::Cells(cells) => Self::Cells(cells),
+        }
+    }
+
+    /// The frames; `None` of cells, which no Ethernet link carries.
+    pub(crate) fn into_frames(self) -> Option<Burst> {
+        match self {
+            Self::Frames(burst) => Some(burst),
+            Self::Cells(_) => None,
+        }
+    }
+
+    /// The cells; `None` of frames, which no ATM link carries.
+    pub(crate) fn into_cells(self) -> Option<CellTrain> {
+        match self {
+            Self::Frames(_) => None,
+            Self::Cells(cells) => Some(cells),
+        }
+    }
+}
+
+impl From<Burst> for Load {
+    fn from(burst: Burst) -> Self {
+        Self::Frames(burst)
+    }
+}
+
+impl From<WireFrame> for Load {
+    fn from(frame: WireFrame) -> Self {
+        Self::Frames(frame.into())
+    }
+}
+
+impl From<CellTrain> for Load {
+    fn from(cells: CellTrain) -> Self {
+        Self::Cells(cells)
+    }
+}
