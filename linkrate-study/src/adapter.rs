@@ -134,8 +134,8 @@ mod tests {
             ("gigabti", "unknown adapter \"gigabti\"; did you mean \"gigabit\"?"),
             (
                 "token-ring",
-                "unknown adapter \"token-ring\"; expected one of veth, gigabit, ten-gigabit, or \
-                 the path of a model that ends in .toml",
+                "unknown adapter \"token-ring\"; expected one of veth, gigabit, ten-gigabit, \
+                 atm-155, atm-622, or the path of a model that ends in .toml",
             ),
             ("other.toml", "other.toml: no such file"),
             ("broken.toml", "broken.toml: line 5: queues is 0, expected 1 to 64"),
