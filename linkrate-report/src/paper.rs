@@ -10,6 +10,7 @@
 //! - [`line`]: where the time of the lines went
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
+//! - [`window`]: where a larger window stops to help
 //!
 //! The order of the story is the order of the fields of [`Paper`]: figures and tables are numbered
 //! by it, and both templates follow it.
@@ -33,6 +34,7 @@ pub mod method;
 pub mod steps;
 pub mod tables;
 pub mod testbed;
+pub mod window;
 
 use figure::Figure;
 use tables::{Evidence, Table};
@@ -58,6 +60,9 @@ pub struct EffectLink {
 /// Advice on one setting.
 #[derive(Debug, Serialize)]
 pub struct Recommended {
+    /// The part of the advice that begins here: `System`; empty within a part, and where there is one
+    /// part alone.
+    pub heading: &'static str,
     /// What to do.
     pub say: String,
     /// What it gains.
@@ -132,6 +137,8 @@ pub struct Paper<'a> {
     pub published_figures: Vec<Figure>,
     /// The same as a table.
     pub published: Option<Numbered>,
+    /// Where a larger window stops to help.
+    pub window: Option<Numbered>,
     /// Rates over time, with the events.
     pub failure_figures: Vec<Figure>,
     /// What failures cost.
@@ -202,6 +209,7 @@ impl<'a> Paper<'a> {
             advice: advice::all(results)
                 .into_iter()
                 .map(|advice| Recommended {
+                    heading: advice.heading,
                     effects: links(&advice.effects),
                     say: advice.say,
                     gain: advice.gain,
@@ -214,6 +222,7 @@ impl<'a> Paper<'a> {
             claimed: tables::effects(results, true).map(numbered),
             published_figures: effect_figures::published(results)?,
             published: tables::published(results).map(numbered),
+            window: window::table(results).map(numbered),
             failure_figures: failure::figures(results)?,
             failure: failure::table(results).map(numbered),
             line: line_figure.is_some().then(|| line_table.clone()).flatten().map(numbered),
@@ -262,6 +271,7 @@ impl<'a> Paper<'a> {
         self.claimed
             .iter_mut()
             .chain(&mut self.published)
+            .chain(&mut self.window)
             .chain(&mut self.failure)
             .chain(&mut self.line)
             .chain(&mut self.attribution)

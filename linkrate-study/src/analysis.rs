@@ -4,6 +4,7 @@
 //! whenever and wherever it is made.
 //!
 //! - [`adapter`]: counters of virtual adapters
+//! - [`knee`]: where a larger window stops to help
 //! - [`limit`]: the limit of a cell's links
 //! - [`line`]: where the time of a cell's lines went
 //! - [`predicted`]: how balancing spreads a cell's flows over the ports of an aggregate
@@ -28,6 +29,7 @@ use crate::verdict;
 pub mod adapter;
 pub mod effects;
 pub mod failure;
+pub mod knee;
 pub mod limit;
 pub mod line;
 pub mod measures;

@@ -32,7 +32,11 @@ const GROUPS: [(&str, &[&str]); 9] = [
 /// The accounts with their names, cell by cell.
 fn accounts(results: &StudyResults) -> Vec<(String, &LineTax)> {
     let of_cell = |cell: &'_ CellResult| {
-        let cell_name = names::cell(&cell.levels);
+        // short: a bar has little room for its name
+        let cell_name = match cell.levels.0.is_empty() {
+            true => names::cell(&cell.levels),
+            false => cell.levels.to_string(),
+        };
         let several = cell.evidence.line.len() > 1;
         let name = move |tax: &LineTax| match several {
             true => format!("{cell_name}: {}", tax.direction.word()),

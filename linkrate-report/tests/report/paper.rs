@@ -21,6 +21,9 @@ fn words(results: &StudyResults) -> String {
     }
     line("\nRecommended use".to_owned());
     for advice in &paper.advice {
+        if !advice.heading.is_empty() {
+            line(format!("[{}]", advice.heading));
+        }
         line(format!("- {}", advice.say));
         for more in [&advice.gain, &advice.cost, &advice.bound] {
             if !more.is_empty() {
@@ -110,6 +113,20 @@ fn the_cell_tax_is_drawn_where_there_are_cells() {
         ["60.0 %", "0.4 %", "0.1 %", "0.0 %", "0.3 %", "6.3 %", "3.7 %", "29.2 %", "86.4 %"];
     assert_eq!(row[1..], shares);
     assert_eq!(table.columns.len(), row.len());
+}
+
+/// Advice is by whom it is for, where it is for several.
+#[test]
+fn advice_of_several_parts_has_their_headings() {
+    let results = simulated::study("atm");
+    let paper = Paper::new(&results).unwrap();
+    let headings: Vec<&str> = paper.advice.iter().map(|advice| advice.heading).collect();
+    assert_eq!(headings.iter().filter(|heading| !heading.is_empty()).count(), 2, "{headings:?}");
+    assert_eq!((headings[0], headings.contains(&"Network design")), ("Application", true));
+    // nothing is said of the adapter itself
+    assert!(paper.advice.iter().all(|advice| !advice.say.contains("atm-622")));
+    let one = simulated::study("tso");
+    assert!(Paper::new(&one).unwrap().advice.iter().all(|advice| advice.heading.is_empty()));
 }
 
 #[test]
