@@ -10,7 +10,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use linkrate_wire::atm::aal5::{self, End, Uncuttable};
-use linkrate_wire::atm::cell::{self, Cell, Headers};
+#[cfg(test)]
+use linkrate_wire::atm::cell;
+use linkrate_wire::atm::cell::{Cell, Headers};
 use linkrate_wire::atm::{CELL, HEADER, PAYLOAD};
 use linkrate_wire::lro::Parts;
 
@@ -117,6 +119,7 @@ impl Run {
     }
 
     /// Its first `count` cells, which are not all, and the rest.
+    #[cfg(test)]
     pub(crate) fn split(self, count: u32) -> (Self, Self) {
         let at = self.range.start + count;
         let first = Self { range: self.range.start..at, unit: Arc::clone(&self.unit), ..self };
@@ -149,6 +152,7 @@ impl CellTrain {
     }
 
     /// The octets of the cells.
+    #[cfg(test)]
     pub(crate) fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
         let count = self.count() as u32;
         (0..count).map(|index| match self {
@@ -169,6 +173,7 @@ impl CellTrain {
     }
 
     /// The header of its first cell.
+    #[cfg(test)]
     pub(crate) fn header(&self) -> [u8; HEADER] {
         match self {
             Self::Run(run) => run.headers.of_cell(run.range.start + 1 == run.unit.cells),

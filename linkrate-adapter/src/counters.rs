@@ -76,6 +76,30 @@ counters! {
 }
 
 counters! {
+    /// Counters of a port of an ATM switch, in cells. Written by the device thread.
+    AtmSwitchCounters {
+        /// Sent to the port.
+        out = "switchTxCells",
+        /// From the port, with one wrong bit in the header, which was corrected.
+        hec_corrected = "switchHecCorrected",
+        /// From the port, dropped for a wrong header.
+        hec_dropped = "switchDropHec",
+        /// From the port, on a connection that the switch does not have.
+        unknown = "switchDropNoConnection",
+        /// From the port, while the switch was dead.
+        dead = "switchDropDead",
+        /// To the port, which had no room in its queue.
+        full = "switchDropQueueFull",
+        /// To the port, of units whose first cell found the queue filled (early packet discard).
+        early = "switchDropEarly",
+        /// To the port, of units of which a cell had found no room (partial packet discard).
+        partial = "switchDropPartial",
+        /// From the port: the memory for cells under way was full.
+        in_flight = "switchDropInFlight",
+    }
+}
+
+counters! {
     /// Counters of a link. Written by the device thread.
     LinkCounters {
         /// Octets sent, framing characters and FCS included (RFC 2863).

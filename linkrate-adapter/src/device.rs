@@ -54,6 +54,12 @@ impl DeviceSpec {
         }
     }
 
+    /// Whether it carries cells.
+    #[must_use]
+    pub fn is_atm(&self) -> bool {
+        matches!(self, Self::Atm(_))
+    }
+
     /// Its links, by their numbers.
     pub(crate) fn links(&self) -> Vec<LinkSpec> {
         match self {

@@ -10,6 +10,7 @@ use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::ThreadTime;
 use linkrate_terms::topology::Fabric;
+use linkrate_wire::link::LinkLaw;
 
 use crate::AdapterError;
 use crate::clock::DeviceClock;
@@ -112,11 +113,11 @@ impl DeviceThreads {
         Self { cpus: cpus.iter().collect(), clock: DeviceClock::start(), threads: Vec::new() }
     }
 
-    /// A segment without ports, on the thread that serves the fewest segments.
+    /// A segment without ports, for links under `law`, on the thread that serves the fewest segments.
     ///
     /// # Errors
     /// A thread cannot be started or placed, or has ended.
-    pub fn segment(&mut self, fabric: Fabric) -> Result<Segment, AdapterError> {
+    pub fn segment(&mut self, fabric: Fabric, law: LinkLaw) -> Result<Segment, AdapterError> {
         let served = |thread: &Arc<DeviceThread>| thread.serves.load(Ordering::Relaxed);
         let idlest = self.threads.iter().min_by_key(|thread| served(thread));
         let thread = match idlest {
@@ -132,8 +133,8 @@ impl DeviceThreads {
         };
         thread.serves.fetch_add(1, Ordering::Relaxed);
         let number = thread.segments.fetch_add(1, Ordering::Relaxed);
-        thread.tell(Command::AddSegment(number, fabric::build(fabric)))?;
-        Ok(Segment::new(fabric, number, thread))
+        thread.tell(Command::AddSegment(number, fabric::build(fabric, law)))?;
+        Ok(Segment::new(fabric, law, number, thread))
     }
 
     /// CPU time of each thread so far.

@@ -15,11 +15,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 
 use crate::clock::{DeviceClock, PS_PER_US};
-use crate::counters::SwitchCounters;
+use crate::counters::{AtmSwitchCounters, SwitchCounters};
 use crate::device::Device;
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
-use crate::fabric::{Fabric, GroupSpec};
+use crate::fabric::{Discard, End, Fabric, GroupSpec};
 use crate::interface::waker::Waker;
 use crate::order::OrderCount;
 use crate::segment::{LeadsTo, Segment, earlier};
@@ -56,6 +56,12 @@ pub(crate) enum Command {
     Vlans(usize, usize, Vlans, Arc<SwitchCounters>),
     /// A group of the ports of a segment's switch.
     Group(usize, usize, Box<GroupSpec>),
+    /// A permanent connection between two ports of a segment's switch.
+    Connect(usize, End, End),
+    /// How the queue before a port of a segment's switch drops cells.
+    Discard(usize, usize, Discard),
+    /// Where a port of a segment's switch counts cells.
+    CountCells(usize, usize, Arc<AtmSwitchCounters>),
     /// Whether a switch of a segment's fabric is alive.
     SwitchAlive(usize, usize, bool),
     /// The end.
@@ -174,6 +180,21 @@ impl Engine {
                 Ok(Command::Group(segment, number, group)) => {
                     if let Some(segment) = self.segment(segment) {
                         segment.set_group(number, *group);
+                    }
+                }
+                Ok(Command::Connect(segment, one, other)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        segment.fabric().connect(one, other);
+                    }
+                }
+                Ok(Command::Discard(segment, port, discard)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        segment.fabric().set_discard(port, discard);
+                    }
+                }
+                Ok(Command::CountCells(segment, port, counters)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        segment.fabric().count_cells(port, counters);
                     }
                 }
                 Ok(Command::SwitchAlive(segment, switch, alive)) => {

@@ -1,5 +1,6 @@
 //! What joins ports: a cable, a switch, or two switches.
 
+mod atm_switch;
 mod cable;
 pub(crate) mod faults;
 mod flight;
@@ -12,22 +13,26 @@ use std::fmt;
 use std::sync::Arc;
 
 use linkrate_terms::{BitRate, topology};
+use linkrate_wire::atm::Connection;
+use linkrate_wire::link::LinkLaw;
 
+pub(crate) use atm_switch::AtmSwitch;
 pub(crate) use cable::Cable;
 pub(crate) use flight::Flight;
 pub(crate) use joined::Joined;
 pub(crate) use switch::Switch;
 pub use switch::groups::GroupSpec;
 
-use crate::counters::SwitchCounters;
+use crate::counters::{AtmSwitchCounters, SwitchCounters};
 use crate::link::LinkSpec;
 use crate::load::Load;
 use vlans::Vlans;
 
-/// A fabric of this kind, without ports.
-pub(crate) fn build(kind: topology::Fabric) -> Box<dyn Fabric> {
+/// A fabric of this kind, without ports, for links under this law. There is one kind of ATM switch.
+pub(crate) fn build(kind: topology::Fabric, law: LinkLaw) -> Box<dyn Fabric> {
     match kind {
         topology::Fabric::Cable => Box::new(Cable::default()),
+        _ if law == LinkLaw::Atm => Box::new(AtmSwitch::default()),
         topology::Fabric::Switch => Box::new(Switch::default()),
         topology::Fabric::Switches => Box::new(Joined::by_a_link()),
         topology::Fabric::Router(gateways) => Box::new(Joined::by_a_router(gateways)),
@@ -53,7 +58,19 @@ pub(crate) fn switches(kind: topology::Fabric) -> usize {
     }
 }
 
-/// What carries frames from port to port. Ports have numbers; a port that is gone leaves its
+/// An end of a connection: the port of the fabric, and the connection on the link there.
+pub type End = (usize, Connection);
+
+/// How a full queue of an ATM switch drops cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Discard {
+    /// Early packet discard: a queue that is nearly full takes no cell of a new unit.
+    pub early: bool,
+    /// Partial packet discard: a unit that has lost a cell loses the others too, except the last one.
+    pub partial: bool,
+}
+
+/// What carries frames or cells from port to port. Ports have numbers; a port that is gone leaves its
 /// number free.
 pub(crate) trait Fabric: fmt::Debug + Send {
     /// Adds a port, which a link of this kind leads to, at switch number `switch` of the fabric.
@@ -76,6 +93,15 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     /// Makes a port a member of other VLANs, and lets it count there. A fabric without VLANs
     /// ignores it.
     fn set_vlans(&mut self, _port: usize, _vlans: Vlans, _counters: Arc<SwitchCounters>) {}
+
+    /// Makes a permanent connection, in both directions. A fabric without connections ignores it.
+    fn connect(&mut self, _one: End, _other: End) {}
+
+    /// Sets how a full queue before a port drops cells. A fabric without such queues ignores it.
+    fn set_discard(&mut self, _port: usize, _discard: Discard) {}
+
+    /// Lets a port count cells there. A fabric without such counters ignores it.
+    fn count_cells(&mut self, _port: usize, _counters: Arc<AtmSwitchCounters>) {}
 
     /// Lets switch number `switch` of the fabric go silent, or begin anew with what it was told of
     /// ports, VLANs and groups. A fabric without that switch ignores it.

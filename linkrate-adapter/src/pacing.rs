@@ -45,8 +45,14 @@ impl Line {
     /// Puts a unit of `unit` octets on the line, as soon as it is ready and the line is free.
     #[inline]
     pub fn occupy(&mut self, ready_ps: u64, unit: usize) -> Occupied {
+        self.occupy_octets(ready_ps, self.law.line_octets(unit as u64))
+    }
+
+    /// Puts `octets` on the line as they are, as soon as they are ready and the line is free.
+    #[inline]
+    pub fn occupy_octets(&mut self, ready_ps: u64, octets: u64) -> Occupied {
         let start_ps = ready_ps.max(self.free_at_ps);
-        let time_ps = self.unit_ps(unit);
+        let time_ps = self.pace.time_ps(octets);
         self.free_at_ps = start_ps + time_ps;
         self.busy_ps += time_ps;
         Occupied { start_ps, end_ps: self.free_at_ps }

@@ -5,18 +5,22 @@ mod segment;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use linkrate_terms::PortKnobs;
+use linkrate_terms::lab::ConnectionReport;
+use linkrate_terms::{AtmKnobs, PortKnobs};
 use linkrate_wire::link::LinkLaw;
 
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
 use crate::capture::{CaptureEnding, CaptureSlot};
-use crate::counters::{AtmCounters, Counter, DeviceCounters, DriverCounters, Snapshot};
+use crate::counters::{
+    AtmCounters, AtmSwitchCounters, Counter, DeviceCounters, DriverCounters, Snapshot,
+};
+use crate::device::atm::channel::ChannelShared;
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
 use crate::interface::InterfaceShared;
@@ -41,6 +45,8 @@ pub const CAPTURE_PATIENCE: Duration = Duration::from_secs(1);
 pub struct PortShared {
     /// The requested settings and the applied settings.
     pub settings: Settings,
+    /// The same for those of an ATM port.
+    pub atm_settings: Settings<AtmKnobs>,
     /// The host's side.
     pub interface: Arc<InterfaceShared>,
     /// The links, by their numbers.
@@ -52,6 +58,8 @@ pub struct PortShared {
     /// Frames by receive queue.
     pub(crate) queue_frames: Vec<Counter>,
     pub(crate) capture: CaptureSlot,
+    /// The connections of an ATM port.
+    pub(crate) channels: OnceLock<Vec<ChannelShared>>,
     stuck: AtomicBool,
 }
 
@@ -66,11 +74,13 @@ impl PortShared {
         Self {
             interface: Arc::new(InterfaceShared::new(name, &knobs, queues, taps)),
             settings: Settings::new(knobs),
+            atm_settings: Settings::new(AtmKnobs::default()),
             links: links.iter().map(|link| Arc::new(LinkShared::new(*link))).collect(),
             counters: DeviceCounters::default(),
             atm: AtmCounters::default(),
             queue_frames: (0..queues).map(|_| Counter::default()).collect(),
             capture: CaptureSlot::default(),
+            channels: OnceLock::new(),
             stuck: AtomicBool::new(false),
         }
     }
@@ -112,6 +122,8 @@ pub struct Port {
     counters: Vec<Arc<DriverCounters>>,
     /// The switch's ports that its links lead to; empty on a cable.
     switch: Vec<SwitchEnd>,
+    /// The counters of the ATM switch's port that it leads to.
+    cells: Option<Arc<AtmSwitchCounters>>,
     /// Its queues that driver threads serve.
     drivers: Vec<driver_threads::Polled>,
     /// The aggregate whose drivers serve it, and its number there.
@@ -138,7 +150,15 @@ impl Port {
         for (name, value) in self.switch.iter().flat_map(|end| end.counters.values()) {
             *all.entry(name.to_owned()).or_default() += value;
         }
+        let cells = self.cells.iter().flat_map(|cells| cells.values());
+        all.extend(cells.map(|(name, value)| (name.to_owned(), value)));
         all
+    }
+
+    /// Its connections, with their other ends; empty where the links carry frames.
+    #[must_use]
+    pub fn connections(&self) -> Vec<ConnectionReport> {
+        self.shared.channels.get().into_iter().flatten().map(ChannelShared::report).collect()
     }
 
     /// Why it carries no packets any more: a thread that serves it has ended, or its interface is
@@ -156,6 +176,25 @@ impl Port {
     pub fn set_knobs(&self, knobs: PortKnobs) {
         self.shared.settings.request(knobs);
         self.thread.doorbell.wake();
+    }
+
+    /// Requests settings of an ATM port while traffic flows. Other ports ignore it.
+    pub fn set_atm_knobs(&self, knobs: AtmKnobs) {
+        self.shared.atm_settings.request(knobs);
+        self.thread.doorbell.wake();
+    }
+
+    /// The settings that the device of an ATM port says it works with; `None` of another port.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn applied_atm_knobs(&self) -> Result<Option<AtmKnobs>, AdapterError> {
+        if self.shared.first_link().law() != LinkLaw::Atm {
+            return Ok(None);
+        }
+        let unanswered = |_| AdapterError::NotAcknowledged { name: self.name().to_owned() };
+        let ended = || self.thread.why_ended().is_some();
+        self.shared.atm_settings.applied(ended).map(Some).map_err(unanswered)
     }
 
     /// The settings that the device says it works with.
@@ -255,7 +294,7 @@ mod tests {
 
     /// A port whose capture goes to a pipe that is full, and the end of the pipe.
     fn captured(threads: &mut DeviceThreads) -> (Segment, Port, std::io::PipeReader) {
-        let mut segment = threads.segment(Fabric::Cable).unwrap();
+        let mut segment = threads.segment(Fabric::Cable, LinkLaw::Ethernet).unwrap();
         // a socket stands for the TAP
         let (_, tap) = UnixDatagram::pair().unwrap();
         tap.set_nonblocking(true).unwrap();

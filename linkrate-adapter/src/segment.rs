@@ -84,6 +84,11 @@ impl Segment {
         self.order = Some(OrderWatch::new(count));
     }
 
+    /// What joins its devices.
+    pub(crate) fn fabric(&mut self) -> &mut dyn Fabric {
+        self.fabric.as_mut()
+    }
+
     pub(crate) fn set_vlans(&mut self, port: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
         self.fabric.set_vlans(port, vlans, counters);
     }

@@ -21,7 +21,7 @@
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::{Channels, Ethtool, Features};
 use linkrate_sys::netlink::{Link, RouteSocket};
-use linkrate_terms::knobs::{AggregateRequest, KNOBS, PortRequest};
+use linkrate_terms::knobs::{AggregateRequest, AtmRequest, KNOBS, PortRequest};
 use linkrate_terms::{InterfaceKnobs, Offload};
 
 /// The features of "TSO" on the ladder; those that a device lacks are left out.
@@ -145,6 +145,7 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
         // settings of the adapter, which the kernel of its host does not know
         port: PortRequest::default(),
         aggregate: AggregateRequest::default(),
+        atm: AtmRequest::default(),
     }
 }
 
@@ -255,7 +256,7 @@ pub fn defaults(knobs: &InterfaceKnobs, fresh: &InterfaceKnobs) -> InterfaceKnob
     };
     let fresh = InterfaceKnobs { offload, ..fresh.clone() };
     let (port, aggregate) = (PortRequest::default(), AggregateRequest::default());
-    InterfaceKnobs { port, aggregate, ..knobs.or(&fresh) }
+    InterfaceKnobs { port, aggregate, atm: AtmRequest::default(), ..knobs.or(&fresh) }
 }
 
 fn present<'a>(

@@ -57,10 +57,11 @@ pub fn write_message(
 }
 
 /// What an interface carries whose packets a program reads and writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carries {
     /// Ethernet frames (a TAP). The reader does every offload.
+    #[default]
     Frames,
     /// IP packets (a TUN). The reader has no offloads.
     Packets,
@@ -108,12 +109,14 @@ pub enum Request {
         /// Interface name.
         name: String,
         /// What it carries.
+        #[serde(default)]
         carries: Carries,
         /// Queue pairs.
         queues: u32,
         /// Its Ethernet address; the kernel chooses one if `None`.
         address: Option<[u8; 6]>,
         /// Its MTU; the kernel chooses one if `None`.
+        #[serde(default)]
         mtu: Option<u32>,
         /// The most frames that wait in each queue to be read.
         tx_queue_length: u32,

@@ -6,7 +6,7 @@ pub mod top;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linkrate_terms::lab::{AdapterReport, PortReport, SettingsReport};
+use linkrate_terms::lab::{AdapterReport, ConnectionReport, PortReport, SettingsReport};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LinkKind;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model};
@@ -28,9 +28,10 @@ const LINE: usize = 68;
 
 /// Counters by subject: a heading, and the beginning of their names. The first that
 /// fits has it.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("interface (RFC 2863)", &["if"]),
     ("Ethernet (RFC 3635)", &["dot3"]),
+    ("ATM and AAL5 (RFC 2515)", &["atm", "aal5"]),
     ("transmit", &["tx"]),
     ("receive and steering", &["rx", "steering"]),
     ("at the switch", &["switch"]),
@@ -118,6 +119,9 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
         let vlans = port.vlans.iter().map(|(name, value)| format!("{name} {value}"));
         line("VLANs", &format!("{}, at the switch", vlans.collect::<Vec<_>>().join(" ")));
     }
+    for (index, connection) in port.connections.iter().enumerate() {
+        line(if index == 0 { "connections" } else { "" }, &one_connection(connection));
+    }
     for (index, part) in wrapped(&settings(&port.knobs)).into_iter().enumerate() {
         line(if index == 0 { "settings" } else { "" }, &part);
     }
@@ -131,6 +135,18 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
     }
     text.push_str(&counters(&port.counters));
     text
+}
+
+/// A connection of an ATM port, as `VPI 0 VCI 100 to 198.18.0.2`.
+fn one_connection(connection: &ConnectionReport) -> String {
+    let ConnectionReport { vpi, vci, address, atm_address, tx_cells, rx_cells } = connection;
+    let whom = match (address, atm_address) {
+        (Some(address), Some(atm)) => format!("{address} ({atm})"),
+        (Some(address), None) => address.to_string(),
+        (None, _) => "an end that has not told its address".to_owned(),
+    };
+    let (sent, received) = (grouped(*tx_cells as f64), grouped(*rx_cells as f64));
+    format!("VPI {vpi} VCI {vci} to {whom}: {sent} cells sent, {received} received")
 }
 
 /// Counters in groups. Outside the two standards', those that are zero are left out.

@@ -74,6 +74,7 @@ fn ports() -> AdapterReport {
             capture: Some("/tmp/eth0.pcapng".to_owned()),
             faults: BTreeMap::from([("loss".to_owned(), "1 %".to_owned())]),
             vlans: BTreeMap::from([("access".to_owned(), "10".to_owned())]),
+            connections: Vec::new(),
             knobs: InterfaceKnobs {
                 offload: Some(Offload::Tso),
                 mtu: Some(9000),

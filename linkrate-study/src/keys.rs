@@ -5,6 +5,7 @@
 //! through [`apply`]. [`check`] refuses settings that cannot be combined, and [`misplaced`] refuses
 //! keys that an adapter does not have.
 
+mod atm;
 mod combination;
 mod event;
 mod port;

@@ -188,6 +188,26 @@ knobs! {
         "aggregate-tso" aggregate_tso: bool = false;
         Aggregate, Values::Switch, Live, One, "TSO on the aggregate";
     }
+
+    /// Knobs of an ATM port and of the switch before it, which other ports do not have.
+    atm:
+    /// What is asked of an ATM port.
+    AtmRequest,
+    /// The effective values of an ATM port.
+    AtmKnobs {
+        // ITU-T I.371, GCRA(T, 0)
+        /// Peak rate of each connection of an ATM port, in kbit/s of cells; 0 leaves it to the line
+        "peak-rate" peak_rate: u32 = 0;
+        Atm, number(0, 10_000_000), Live, One, "peak rate of a connection";
+
+        /// The ATM switch takes no cell of a new packet while its queue is three quarters full
+        "early-discard" early_discard: bool = false;
+        Atm, Values::Switch, Live, One, "early packet discard";
+
+        /// The ATM switch drops the rest of a packet of which a cell found no room
+        "partial-discard" partial_discard: bool = false;
+        Atm, Values::Switch, Live, One, "partial packet discard";
+    }
 }
 
 /// The knob with that key.
@@ -256,6 +276,7 @@ mod tests {
             let place = match knob.owner {
                 Owner::Port => &json["port"],
                 Owner::Aggregate => &json["aggregate"],
+                Owner::Atm => &json["atm"],
                 Owner::Kernel | Owner::Driver => &json,
             };
             let keys: Vec<&String> = place.as_object().unwrap().keys().collect();

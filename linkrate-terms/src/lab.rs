@@ -122,11 +122,33 @@ pub struct PortReport {
     /// of all, or on a cable.
     #[serde(default)]
     pub vlans: BTreeMap<String, String>,
+    /// The connections of an ATM port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<ConnectionReport>,
     /// The knobs as read back; without those of the kernel where the kernel was not asked.
     pub knobs: InterfaceKnobs,
     /// Counters by name, as in
     /// [`PortEvidence::counters`](crate::measurement::PortEvidence::counters).
     pub counters: BTreeMap<String, u64>,
+}
+
+/// A permanent connection of an ATM port, with the addresses that its other end has told (InATMARP).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionReport {
+    /// Virtual path identifier on the port's link.
+    pub vpi: u8,
+    /// Virtual channel identifier on the port's link.
+    pub vci: u16,
+    /// The IP address of the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Ipv4Addr>,
+    /// The ATM address of the other end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub atm_address: Option<String>,
+    /// Cells sent.
+    pub tx_cells: u64,
+    /// Cells received.
+    pub rx_cells: u64,
 }
 
 /// The result of a change of knobs.

@@ -45,7 +45,7 @@ pub use cpus::CpuSet;
 pub use event::{Event, Fault};
 pub use interfaces::{FarEnd, Interfaces};
 pub use knobs::{
-    AggregateKnobs, Balance, InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering,
+    AggregateKnobs, AtmKnobs, Balance, InterfaceKnobs, Offload, PortKnobs, SocketKnobs, Steering,
 };
 pub use measurement::Measurement;
 pub use model::Model;

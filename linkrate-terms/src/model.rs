@@ -18,6 +18,11 @@ pub const LARGEST_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
 pub const LARGEST_SUPERFRAME: u32 = 65_535;
 
+/// The MTU of Ethernet (IEEE 802.3) and that of Classical IP over ATM (RFC 2225, 7), unless both ends
+/// agree on another.
+const ETHERNET_MTU: u32 = 1500;
+const CLASSICAL_IP_MTU: u32 = 9180;
+
 /// Most characters of a title.
 const LONGEST_TITLE: usize = 200;
 /// Most characters of a source.
@@ -167,6 +172,16 @@ impl Model {
             expected,
         })?;
         Ok(model)
+    }
+
+    /// The MTU of a fresh port, bytes.
+    #[must_use]
+    pub fn default_mtu(&self) -> u32 {
+        let usual = match self.link {
+            LinkKind::Ethernet => ETHERNET_MTU,
+            LinkKind::Atm => CLASSICAL_IP_MTU,
+        };
+        usual.min(self.max_mtu)
     }
 
     /// The model with its link and bus at `scale` of their rates, and interrupts moderated for as

@@ -15,6 +15,7 @@ pub mod hop;
 pub mod ipv4;
 pub mod ipv6;
 pub mod link;
+pub mod packet;
 pub mod tcp;
 pub mod udp;
 

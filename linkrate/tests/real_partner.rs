@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use common::{has_or_skips, wait_until};
 use linkrate_adapter::{
-    Aggregate, AggregateSpec, DeviceSpec, DeviceThreads, DriverThreads, Faults, HostSide, Port,
-    PortSpec, Segment,
+    Aggregate, AggregateSpec, DeviceSpec, DeviceThreads, DriverThreads, Faults, HostSide, LinkLaw,
+    Port, PortSpec, Segment,
 };
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::tap::Tap;
@@ -160,7 +160,7 @@ impl Bonded {
         let far = PortKnobs { lro: false, rx_checksum: false, ..gigabit().defaults };
         let (mut segments, mut ports, mut far_ends) = (Vec::new(), Vec::new(), Vec::new());
         for (number, member) in MEMBERS.into_iter().enumerate() {
-            let mut segment = devices.segment(Fabric::Cable).expect("a cable");
+            let mut segment = devices.segment(Fabric::Cable, LinkLaw::Ethernet).expect("a cable");
             let attach = |segment: &mut Segment, spec| segment.attach(spec).expect("a port");
             ports.push(attach(
                 &mut segment,

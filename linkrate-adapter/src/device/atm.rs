@@ -8,17 +8,23 @@
 //! The adapter has no offloads: packets of its host are complete and as long as the MTU at most.
 
 mod assembly;
+pub(crate) mod channel;
 mod receive;
+mod resolution;
 mod transmit;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use linkrate_terms::{Model, PortKnobs};
+use linkrate_terms::{AtmKnobs, BitRate, Model, PortKnobs};
 use linkrate_wire::atm::cell::Headers;
-use linkrate_wire::atm::{Connection, hec, snap};
+use linkrate_wire::atm::rate::Shaper;
+use linkrate_wire::atm::{AtmAddress, Connection, hec, snap};
 
 use super::posting::{self, Activity};
 use super::{Device, Mount, Outlet};
+use crate::cells::CellTrain;
 use crate::clock::DeviceClock;
 use crate::fabric::Flight;
 use crate::frame::Train;
@@ -30,6 +36,8 @@ use crate::pool::Pool;
 use crate::port::PortShared;
 use crate::segment::earlier;
 use assembly::Assembly;
+use channel::{Channel, ChannelShared};
+use resolution::Resolution;
 
 /// Most cells of a train.
 const TRAIN_CELLS: u32 = 64;
@@ -51,6 +59,9 @@ pub struct AtmLimits {
     pub rings: RingSizes,
     /// Its permanent connections.
     pub connections: Vec<Connection>,
+    /// The addresses that it tells the other ends of its connections; `None` where it has one connection
+    /// and tells nothing.
+    pub station: Option<(AtmAddress, Ipv4Addr)>,
 }
 
 impl AtmLimits {
@@ -62,15 +73,9 @@ impl AtmLimits {
             largest_packet: model.max_mtu as usize,
             rings: RingSizes::of(model),
             connections: vec![OF_A_CABLE],
+            station: None,
         }
     }
-}
-
-/// A connection at the device.
-#[derive(Debug)]
-struct Channel {
-    headers: Headers,
-    assembly: Assembly,
 }
 
 /// The device of one port. One thread owns it.
@@ -81,6 +86,9 @@ pub(crate) struct Atm {
     /// The settings that it works with, and the number of the request that asked for them.
     knobs: PortKnobs,
     request: u64,
+    /// The same for those of ATM.
+    atm_knobs: AtmKnobs,
+    atm_request: u64,
     interface: Interface,
     adaptive: Adaptive,
     /// An array: the device has exactly one link.
@@ -88,8 +96,13 @@ pub(crate) struct Atm {
     clock: DeviceClock,
     trains: Pool<Train>,
     channels: Vec<Channel>,
+    resolution: Option<Resolution>,
+    /// Its connections were opened.
+    begun: bool,
     /// Checks the headers of the cells that arrive.
     headers: hec::Receiver,
+    /// When the last cell leaves that was sent so far.
+    ahead_ps: u64,
     /// When the host or the link last had packets for it.
     active_ps: u64,
 }
@@ -99,22 +112,34 @@ impl Atm {
         let Mount { shared, interface, clock, .. } = mount;
         let (_, knobs) = shared.settings.requested();
         let longest = limits.largest_packet + snap::HEADER;
-        let channel = |connection: Connection| Channel {
-            headers: Headers::of(connection),
+        let channel = |(number, connection): (usize, &Connection)| Channel {
+            headers: Headers::of(*connection),
             assembly: Assembly::new(longest),
+            shaper: None,
+            number,
         };
+        let connections = limits.connections;
+        let channels = connections.iter().enumerate().map(channel).collect();
+        // a device is made once
+        let known = connections.into_iter().map(ChannelShared::new).collect();
+        let _ = shared.channels.set(known);
         Self {
             links: [Link::new(Arc::clone(shared.first_link()))],
             shared,
             largest_packet: limits.largest_packet,
             knobs,
             request: 0,
+            atm_knobs: AtmKnobs::default(),
+            atm_request: 0,
             interface,
             adaptive: Adaptive::default(),
             clock,
             trains: Pool::new(TRAINS, Train::default),
-            channels: limits.connections.into_iter().map(channel).collect(),
+            channels,
+            resolution: limits.station.map(|(atm, ip)| Resolution::new(atm, ip)),
+            begun: false,
             headers: hec::Receiver::default(),
+            ahead_ps: 0,
             active_ps: 0,
         }
     }
@@ -123,13 +148,22 @@ impl Atm {
         Moderation::of(&self.knobs, self.links[0].rate().is_some(), &self.adaptive)
     }
 
+    /// Takes up requests, unless the port ignores them, and acknowledges the settings that the device
+    /// works with.
     fn obey(&mut self) {
         let (request, knobs) = self.shared.settings.requested();
-        self.request = request;
+        let (atm_request, atm_knobs) = self.shared.atm_settings.requested();
+        (self.request, self.atm_request) = (request, atm_request);
         if !self.shared.is_stuck() {
             self.knobs = knobs;
+            if atm_knobs.peak_rate != self.atm_knobs.peak_rate {
+                let rate = BitRate(f64::from(atm_knobs.peak_rate) * 1e3);
+                self.channels.iter_mut().for_each(|channel| channel.shaper = Shaper::new(rate));
+            }
+            self.atm_knobs = atm_knobs;
         }
         self.shared.settings.acknowledge(request, self.knobs.clone());
+        self.shared.atm_settings.acknowledge(atm_request, self.atm_knobs.clone());
     }
 
     /// Raises the interrupts that are due, and says whether one was.
@@ -153,6 +187,30 @@ impl Atm {
         any
     }
 
+    /// Sends the messages of address resolution that are due, and says whether there was any.
+    fn resolve(&mut self, now_ps: u64, wire: &mut impl FnMut(CellTrain, u64)) -> bool {
+        let now = time(now_ps);
+        let begins = !std::mem::replace(&mut self.begun, true);
+        let Some(resolution) = &mut self.resolution else { return false };
+        if begins {
+            (0..self.channels.len()).for_each(|channel| resolution.opened(now, channel));
+        }
+        let messages = resolution.poll(now);
+        let any = !messages.is_empty();
+        for (channel, message) in messages {
+            self.send_message(channel, message, now_ps, wire);
+        }
+        any
+    }
+
+    fn resolution_due_ps(&self) -> Option<u64> {
+        let resolution = self.resolution.as_ref()?;
+        if !self.begun {
+            return Some(0);
+        }
+        resolution.due().map(|due| due.as_nanos() as u64 * 1000)
+    }
+
     /// Gives up units whose last cell did not come in time.
     fn expire(&mut self, now_ps: u64) -> bool {
         let late = self.channels.iter_mut().filter_map(|channel| channel.assembly.expire(now_ps));
@@ -162,9 +220,15 @@ impl Atm {
     }
 }
 
+/// A time of the device, without the picoseconds.
+fn time(at_ps: u64) -> Duration {
+    Duration::from_nanos(at_ps / 1000)
+}
+
 impl Device for Atm {
     fn refresh(&mut self, other_rate: &mut dyn FnMut(usize, &Link)) {
-        if self.shared.settings.latest() != self.request {
+        let Self { shared, request, atm_request, .. } = &*self;
+        if shared.settings.latest() != *request || shared.atm_settings.latest() != *atm_request {
             self.obey();
         }
         if self.links[0].refresh() {
@@ -182,20 +246,23 @@ impl Device for Atm {
         }
     }
 
-    fn poll(&mut self, now_ps: u64, _out: &mut Outlet<'_>) -> bool {
+    fn poll(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
         let expired = self.expire(now_ps);
-        self.interrupt(now_ps) || expired
+        let resolved = self.resolve(now_ps, &mut |train, at_ps| out(0, train.into(), at_ps));
+        self.interrupt(now_ps) || expired || resolved
     }
 
     fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
         // blocks go back to their drivers
         self.trains.sweep(Train::clear);
         let moderation = self.moderation();
-        let activity = Activity { now_ps, active_ps: self.active_ps, moderation };
+        let activity =
+            Activity { now_ps, active_ps: self.active_ps, free_at_ps: self.ahead_ps, moderation };
         let transmit = posting::transmit_due_ps(&self.interface, &self.links[0], activity);
         let interrupt = self.interface.interrupt_due_ps(moderation);
         let assemblies = self.channels.iter().map(|channel| channel.assembly.due_ps());
-        assemblies.fold(earlier(transmit, interrupt), earlier)
+        let own = assemblies.fold(earlier(transmit, interrupt), earlier);
+        earlier(own, self.resolution_due_ps())
     }
 
     fn arrival_due_ps(&self, _link: usize, flight: &Flight) -> Option<u64> {

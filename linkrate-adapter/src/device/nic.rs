@@ -195,7 +195,8 @@ impl Device for Nic {
         // blocks go back to their drivers
         self.trains.sweep(Train::clear);
         let moderation = self.moderation();
-        let activity = Activity { now_ps, active_ps: self.active_ps, moderation };
+        let (active_ps, free_at_ps) = (self.active_ps, self.link().free_at_ps());
+        let activity = Activity { now_ps, active_ps, free_at_ps, moderation };
         let transmit = posting::transmit_due_ps(&self.interface, self.link(), activity);
         let interrupt = self.interface.interrupt_due_ps(moderation);
         let bus = self.on_bus.front().map(|(done_ps, _)| *done_ps);

@@ -37,6 +37,8 @@ pub(super) struct Activity {
     pub(super) now_ps: u64,
     /// When the host or the link last had packets for the device.
     pub(super) active_ps: u64,
+    /// When everything that was posted has left.
+    pub(super) free_at_ps: u64,
     /// The rules for its interrupts.
     pub(super) moderation: Moderation,
 }
@@ -50,8 +52,8 @@ pub(super) fn transmit_due_ps(
     link: &Link,
     activity: Activity,
 ) -> Option<u64> {
-    let Activity { now_ps, moderation, .. } = activity;
-    let low_ps = link.free_at_ps().saturating_sub(link.time_ps(FIFO_LOW_BYTES));
+    let Activity { now_ps, free_at_ps, moderation, .. } = activity;
+    let low_ps = free_at_ps.saturating_sub(link.time_ps(FIFO_LOW_BYTES));
     let busy = low_ps > now_ps;
     let due_ps = moderation.tick_before_ps(low_ps).filter(|tick_ps| *tick_ps > now_ps);
     let low_ps = (busy || interface.has_posted()).then_some(due_ps.unwrap_or(low_ps));
@@ -66,7 +68,7 @@ pub(super) fn transmit_due_ps(
 /// and the far host learns of them at that tick. A doorbell would wake the device thread, at
 /// the cost of an interrupt between CPUs, for nothing that anyone sees.
 fn busy_tick_ps(interface: &Interface, activity: Activity) -> Option<u64> {
-    let Activity { now_ps, active_ps, moderation } = activity;
+    let Activity { now_ps, active_ps, moderation, .. } = activity;
     if !interface.has_drivers() {
         // the device thread stamps what it fetches itself, so that it must not be late
         return None;

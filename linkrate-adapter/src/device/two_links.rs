@@ -209,7 +209,7 @@ fn is_text(frame: &[u8], text: &str) -> bool {
 
 /// A segment with a pair on it, and the host of the pair.
 fn with_pair(threads: &mut DeviceThreads, fabric: Fabric) -> (Segment, Port, Host) {
-    let mut segment = threads.segment(fabric).unwrap();
+    let mut segment = threads.segment(fabric, LinkLaw::Ethernet).unwrap();
     let (host, end) = Host::new();
     let build = |mount: Mount| -> Box<dyn Device> {
         let first_ps = mount.clock.now_ps();
@@ -303,7 +303,7 @@ fn a_segment_is_due_when_its_device_is() {
     let interface = Interface::new(Arc::clone(&shared.interface), Vec::new());
     let clock = DeviceClock::start();
     let mount = Mount { shared: Arc::clone(&shared), interface, bus: None, clock };
-    let mut segment = segment::Segment::new(fabric::build(Fabric::Cable));
+    let mut segment = segment::Segment::new(fabric::build(Fabric::Cable, LinkLaw::Ethernet));
     segment.attach(
         0,
         Box::new(Pair::new(mount, PERIOD_PS)),

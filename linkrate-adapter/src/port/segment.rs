@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use linkrate_terms::topology::Fabric;
 use linkrate_terms::{AggregateKnobs, PortKnobs};
+use linkrate_wire::link::LinkLaw;
 use rtrb::RingBuffer;
 
 use super::link::SwitchEnd;
@@ -21,7 +22,7 @@ use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
-use crate::fabric::{self, GroupSpec};
+use crate::fabric::{self, Discard, End, GroupSpec};
 use crate::interface::driver::{Driver, Outlet};
 use crate::interface::driver_threads::DriverThreads;
 use crate::interface::lane::{ControlRings, DriverRings, Lane};
@@ -86,6 +87,7 @@ pub(crate) struct HostEnd {
 #[derive(Debug)]
 pub struct Segment {
     fabric: Fabric,
+    law: LinkLaw,
     number: usize,
     thread: Arc<DeviceThread>,
     /// Devices that were attached so far.
@@ -97,8 +99,21 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new(fabric: Fabric, number: usize, thread: Arc<DeviceThread>) -> Self {
-        Self { fabric, number, thread, stations: 0, ports: 0, decisions: DecisionLog::default() }
+    pub(crate) fn new(
+        fabric: Fabric,
+        law: LinkLaw,
+        number: usize,
+        thread: Arc<DeviceThread>,
+    ) -> Self {
+        Self {
+            fabric,
+            law,
+            number,
+            thread,
+            stations: 0,
+            ports: 0,
+            decisions: DecisionLog::default(),
+        }
     }
 
     /// Attaches a port, while others carry traffic, and starts its drivers.
@@ -142,11 +157,14 @@ impl Segment {
             place,
             counters: Vec::new(),
             switch: match self.fabric {
+                // an ATM switch has no VLANs
+                _ if self.law == LinkLaw::Atm => Vec::new(),
                 Fabric::Switch | Fabric::Switches | Fabric::Router(_) => {
                     leads_to.iter().copied().map(SwitchEnd::new).collect()
                 }
                 Fabric::Cable => Vec::new(),
             },
+            cells: (self.law == LinkLaw::Atm && self.fabric != Fabric::Cable).then(Arc::default),
             drivers: Vec::new(),
             member_of: None,
             thread: Arc::clone(&self.thread),
@@ -182,6 +200,11 @@ impl Segment {
         self.thread.tell(Command::Attach(place, device, leads_to))?;
         self.stations += 1;
         self.ports += links.len();
+        if let Some(counters) = &port.cells {
+            let first = self.ports - links.len();
+            let counters = Arc::clone(counters);
+            self.thread.tell(Command::CountCells(self.number, first, counters))?;
+        }
         for end in &port.switch {
             let counters = Arc::clone(&end.counters);
             self.thread.tell(Command::Vlans(
@@ -234,6 +257,24 @@ impl Segment {
     /// The device thread has ended.
     pub fn watch_order(&self, count: &OrderCount) -> Result<(), AdapterError> {
         self.thread.tell(Command::WatchOrder(self.number, count.clone()))
+    }
+
+    /// Makes a permanent connection between two ports of the fabric, in both directions. Ports have
+    /// numbers in the order in which they were attached. Only an ATM switch has connections.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn connect(&self, one: End, other: End) -> Result<(), AdapterError> {
+        self.thread.tell(Command::Connect(self.number, one, other))
+    }
+
+    /// Sets how the queues of its ATM switch drop cells.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn set_discard(&self, discard: Discard) -> Result<(), AdapterError> {
+        (0..self.ports)
+            .try_for_each(|port| self.thread.tell(Command::Discard(self.number, port, discard)))
     }
 
     /// Lets switch number `switch` of the fabric, from 0, die or live again. A dead switch takes and

@@ -3,6 +3,7 @@
 use linkrate_study::keys::{self, KEYS, Setup};
 use linkrate_study::levels::Level;
 use linkrate_terms::knobs::{self, Change, Ends, KNOBS, Owner};
+use linkrate_terms::model::LinkKind;
 use linkrate_terms::nearest::{did_you_mean, nearest};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{InterfaceKnobs, Model, Offload, TestbedSpec};
@@ -39,6 +40,10 @@ pub fn over(
         if aggregate == 0 && knob.owner == Owner::Aggregate {
             let reason = format!("{key} is a knob of an aggregate, and this is a single port");
             return Err(Refused::wrong(reason).with_hint("linkrate lab up --aggregate 2"));
+        }
+        if model.link != LinkKind::Atm && knob.owner == Owner::Atm {
+            let reason = format!("{key} is a knob of an ATM port, and {} has none", model.name);
+            return Err(Refused::wrong(reason).with_hint("linkrate lab up --adapter atm-622"));
         }
         keys::apply(&mut setup, key, &Level::Text(value.clone())).map_err(|error| {
             let (message, remedy) = error.parts("value");

@@ -5,6 +5,7 @@
 //! module and those below it name types of [`linkrate_adapter`].
 
 mod aggregate;
+mod connections;
 mod datagrams;
 mod failing;
 mod ports;
@@ -22,7 +23,7 @@ use linkrate_adapter::{
 use linkrate_agent::protocol::{Carries, Reply, Request};
 use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_terms::knobs::Owner;
+use linkrate_terms::knobs::{AtmRequest, Owner};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LinkKind;
 use linkrate_terms::topology::{self, PortEnd};
@@ -47,17 +48,16 @@ pub use segment::{Segment, SutPort};
 /// than the TCP connections of a run can have in flight. Datagrams do not fill it (`datagrams`).
 const TAP_QUEUE: u32 = 16_384;
 
-/// The MTU of Classical IP, unless both ends agree on another one (RFC 2225, 7).
-const CLASSICAL_IP_MTU: u32 = 9180;
-
 /// The knobs that the port itself owns, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
-    Ok(port.applied_knobs()?.request())
+    let atm = port.applied_atm_knobs()?;
+    let atm = atm.map_or(AtmRequest::default(), |knobs| AtmRequest::of(&knobs));
+    Ok(InterfaceKnobs { atm, ..port.applied_knobs()?.request() })
 }
 
 /// The knobs that the kernel reads from a port's interface, with those of the port itself.
 fn with_port(kernel: InterfaceKnobs, port: InterfaceKnobs) -> InterfaceKnobs {
-    InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, ..kernel }
+    InterfaceKnobs { rx_checksum: port.rx_checksum, port: port.port, atm: port.atm, ..kernel }
 }
 
 /// All virtual adapters of a testbed.
@@ -371,8 +371,16 @@ impl Join for Adapters {
         let Some((devices, drivers)) = &mut self.threads else {
             return Err(LabError::Io(std::io::Error::other("no threads for adapters")));
         };
-        let mut joined = devices.segment(segment.fabric)?;
         let law = LinkLaw::of(&self.model);
+        let mut joined = devices.segment(segment.fabric, law)?;
+        if device.is_atm() && segment.aggregate.is_some() {
+            return Err(LabError::Invalid {
+                what: format!("adapter {}: ports of ATM adapters cannot act as one", model.name),
+                hint: "leave out the aggregate, or choose an Ethernet model".to_owned(),
+            });
+        }
+        // before the ports: they ask for the other ends at once
+        connections::make(&joined, segment)?;
         let count = segment.ports.len();
         let aggregate = match &segment.aggregate {
             Some(name) => {
@@ -399,7 +407,7 @@ impl Join for Adapters {
             let port = joined.attach(PortSpec {
                 queues,
                 name: interface.clone(),
-                device: device.clone(),
+                device: connections::of_end(&device, segment, index),
                 knobs: self.model.defaults.clone(),
                 bus,
                 host,
@@ -414,7 +422,7 @@ impl Join for Adapters {
             far_ends.push(joined.attach(PortSpec {
                 name: host.name.clone(),
                 queues: tap(host, &client.interface, model, 1, address(first, 1 + index as u8))?,
-                device: device.clone().far_end(),
+                device: connections::of_end(&device, segment, count + index).far_end(),
                 knobs: client_knobs(&self.model.defaults),
                 bus: None,
                 // nothing is measured on a client
@@ -478,7 +486,7 @@ fn tap(
 ) -> Result<Vec<OwnedFd>, LabError> {
     let (carries, address, mtu) = match model.link {
         LinkKind::Ethernet => (Carries::Frames, Some(address), None),
-        LinkKind::Atm => (Carries::Packets, None, Some(CLASSICAL_IP_MTU.min(model.max_mtu))),
+        LinkKind::Atm => (Carries::Packets, None, Some(model.default_mtu())),
     };
     let create = Request::CreateTap {
         name: name.to_owned(),

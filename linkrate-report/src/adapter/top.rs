@@ -283,6 +283,7 @@ mod tests {
                 capture: None,
                 faults: BTreeMap::new(),
                 vlans: BTreeMap::new(),
+                connections: Vec::new(),
                 knobs: Default::default(),
                 counters: counters.map(|(name, n)| (name.to_owned(), n * scale)).into(),
             }],

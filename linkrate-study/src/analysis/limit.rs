@@ -3,7 +3,7 @@
 use linkrate_terms::spec::{Adapter, Task};
 use linkrate_terms::{Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec};
 use linkrate_wire::limits::{Cut, Limit, Traffic};
-use linkrate_wire::link::{Framing, Link, LinkLaw, atm};
+use linkrate_wire::link::{Framing, Link};
 
 use crate::store::StoredRun;
 use crate::verdict::OneWay;
@@ -52,17 +52,8 @@ pub fn link_of(spec: &RunSpec, testbed: &TestbedSpec) -> Option<(Link, u32)> {
     let rates = model.clone().scaled(testbed.scale);
     let knobs = &spec.interface;
     let port = knobs.port.over(&model.defaults, knobs.rx_checksum);
-    let mtu = knobs.mtu.unwrap_or_else(|| default_mtu(model));
+    let mtu = knobs.mtu.unwrap_or(model.default_mtu());
     Some((Link { line_rate: rates.rate?, framing: Framing::of(model, &port) }, mtu))
-}
-
-/// The MTU that the ports of a model have when none is set.
-fn default_mtu(model: &Model) -> u32 {
-    let of_link = match LinkLaw::of(model) {
-        LinkLaw::Ethernet => 1500,
-        LinkLaw::Atm => atm::DEFAULT_MTU,
-    };
-    of_link.min(model.max_mtu)
 }
 
 fn of_model(spec: &RunSpec, model: &Model, testbed: &TestbedSpec) -> Option<f64> {
@@ -126,7 +117,7 @@ fn traffic(spec: &RunSpec, mtu: u32) -> Option<Traffic> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_wire::link::atm::{OC3C, OC12C};
+    use linkrate_wire::link::atm::{self, OC3C, OC12C};
 
     use crate::file::parse;
     use crate::fixture;

@@ -1,11 +1,12 @@
 //! Settings against the adapter: the keys that it has, and the values that its model allows.
 
 use linkrate_terms::knobs::{self, Owner};
+use linkrate_terms::model::LinkKind;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Interfaces, Model, Offload, TestbedSpec};
 
-use super::Setup;
 use super::combination::{Combination, DEFAULT_MTU, refuse};
+use super::{Setup, atm};
 
 /// Most client hosts of a testbed. Each is a process with a namespace of its own.
 pub const MAX_CLIENTS: u32 = 64;
@@ -56,6 +57,11 @@ pub fn misplaced(key: &str, testbed: &TestbedSpec) -> Option<(String, String)> {
         Adapter::Model(_) if testbed.aggregate == 0 && is_of_an_aggregate(key) => Some((
             format!("the testbed has no aggregate, which {key} is a knob of"),
             "set aggregate, the number of ports that act as one, in [testbed] or by --aggregate"
+                .to_owned(),
+        )),
+        Adapter::Model(model) if atm::lacks(key, model.link) => Some((
+            format!("adapter {} has no ATM connections, which {key} is a knob of", model.name),
+            "leave it out, or choose an ATM model for the adapter, for example \"atm-622\""
                 .to_owned(),
         )),
         Adapter::Model(_) if testbed.aggregate > 0 && key == "ports" => Some((
@@ -130,6 +136,9 @@ pub(super) fn check(
             model.superframe
         );
         return refuse("gso-max-size", "adapter", sentence);
+    }
+    if model.link == LinkKind::Atm {
+        atm::check(knobs, model, testbed)?;
     }
     let mtu = knobs.mtu.unwrap_or(DEFAULT_MTU);
     if knobs.port.snap.unwrap_or(model.defaults.snap) && mtu > LARGEST_SNAP_MTU {

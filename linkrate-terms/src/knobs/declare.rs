@@ -14,6 +14,8 @@ pub enum Owner {
     Port,
     /// An aggregate of ports of virtual adapters; no other interface has the knob.
     Aggregate,
+    /// A port of a virtual ATM adapter, or the switch before it; no other interface has the knob.
+    Atm,
 }
 
 impl Owner {
@@ -24,6 +26,7 @@ impl Owner {
             Self::Driver => "driver",
             Self::Port => "port",
             Self::Aggregate => "aggregate",
+            Self::Atm => "ATM port",
         }
     }
 

@@ -215,13 +215,14 @@ fn set_help() -> String {
     };
     format!(
         "Change knobs of a port while traffic flows\n\nThe port obeys {}. The kernel of its \
-         host obeys {}. An aggregate of ports obeys {} as well. Each takes the same values as in a study file. The ports at the far end \
+         host obeys {}. An aggregate of ports obeys {} as well, and an ATM port {}. Each takes the same values as in a study file. The ports at the far end \
          of the link get the same {}. Every knob is read back after it was set, and printed.",
         keys(|knob| {
             knob.change == Change::Live && matches!(knob.owner, Owner::Driver | Owner::Port)
         }),
         keys(|knob| knob.change == Change::Live && knob.owner == Owner::Kernel),
         keys(|knob| knob.change == Change::Live && knob.owner == Owner::Aggregate),
+        keys(|knob| knob.change == Change::Live && knob.owner == Owner::Atm),
         keys(|knob| knob.ends == Ends::Both),
     )
 }

@@ -11,6 +11,7 @@ use linkrate_wire::atm::cell::PayloadType;
 use linkrate_wire::atm::reassembly::Completed;
 use linkrate_wire::atm::{Defect, PAYLOAD, Reassembler, aal5};
 
+use super::time;
 use crate::cells::{Run, Unit};
 
 /// How long after its first cell the last cell of a unit may come.
@@ -126,11 +127,6 @@ impl Assembly {
             Completed::Defect(defect) => Err(defect),
         })
     }
-}
-
-/// A time of the device, without the picoseconds.
-fn time(at_ps: u64) -> Duration {
-    Duration::from_nanos(at_ps / 1000)
 }
 
 #[cfg(test)]

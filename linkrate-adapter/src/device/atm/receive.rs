@@ -3,15 +3,19 @@
 use linkrate_wire::atm::cell::{self, Cell, Header};
 use linkrate_wire::atm::hec::Found;
 use linkrate_wire::atm::{Defect, snap};
+use linkrate_wire::control::arp;
+use linkrate_wire::control::atmarp::{AtmArp, Operation};
 use linkrate_wire::frame::{ipv4, ipv6};
 use linkrate_wire::lro::{Delivery, Reason};
 use linkrate_wire::vnet::VnetHeader;
 
-use super::Atm;
 use super::assembly::Received;
+use super::channel::Channel;
+use super::{Atm, time};
 use crate::cells::CellTrain;
 use crate::frame::WireFrame;
 use crate::interface::rings::RxDescriptor;
+use crate::port::PortShared;
 
 /// The queue that packets come up by: the port has one.
 const QUEUE: usize = 0;
@@ -32,7 +36,10 @@ impl Atm {
                 self.headers.right();
                 let known = |headers| headers == run.headers;
                 match self.channels.iter_mut().find(|channel| known(channel.headers)) {
-                    Some(channel) => channel.assembly.take_run(run, at_ps),
+                    Some(channel) => {
+                        count_cells(&self.shared, channel, count);
+                        channel.assembly.take_run(run, at_ps).map(|done| (channel.number, done))
+                    }
                     None => {
                         counters.unknown.add(count as u64);
                         None
@@ -43,13 +50,13 @@ impl Atm {
         };
         match completed {
             None => {}
-            Some(Ok(received)) => self.take_unit(received, at_ps),
-            Some(Err(defect)) => self.count_defect(defect),
+            Some((channel, Ok(received))) => self.take_unit(channel, received, at_ps),
+            Some((_, Err(defect))) => self.count_defect(defect),
         }
     }
 
     /// Takes a cell whose header may be wrong.
-    fn take_cell(&mut self, cell: &Cell, at_ps: u64) -> Option<Result<Received, Defect>> {
+    fn take_cell(&mut self, cell: &Cell, at_ps: u64) -> Option<(usize, Result<Received, Defect>)> {
         let counters = &self.shared.atm;
         let header = match self.headers.check(cell::header(cell)) {
             Found::Right => cell::header(cell),
@@ -68,7 +75,10 @@ impl Atm {
         let channel = channels.find(|channel| channel.headers.connection() == connection);
         match channel.filter(|_| payload_type.is_data()) {
             Some(channel) => {
-                channel.assembly.take_cell(cell::payload(cell), payload_type.is_last(), at_ps)
+                count_cells(&self.shared, channel, 1);
+                let (payload, is_last) = (cell::payload(cell), payload_type.is_last());
+                let done = channel.assembly.take_cell(payload, is_last, at_ps);
+                done.map(|done| (channel.number, done))
             }
             None => {
                 counters.unknown.add(1);
@@ -90,19 +100,42 @@ impl Atm {
         .add(1);
     }
 
-    /// Hands the packet of a unit to the host.
-    fn take_unit(&mut self, received: Received, at_ps: u64) {
-        let frame = match received {
-            Received::Whole(unit) => packet_of(unit.head()).then(|| unit.packet().clone()),
+    /// Takes a unit that a channel has received.
+    fn take_unit(&mut self, channel: usize, received: Received, at_ps: u64) {
+        let (ether_type, frame) = match received {
+            Received::Whole(unit) => (ether_type(unit.head()), unit.packet().clone()),
             Received::Copied(octets) => {
                 let packet = octets.get(snap::HEADER..).unwrap_or_default();
-                packet_of(&octets).then(|| WireFrame::copied(packet.to_vec()))
+                (ether_type(&octets), WireFrame::copied(packet.to_vec()))
             }
         };
-        let Some(frame) = frame else {
+        match ether_type {
+            Some(ipv4::ETHER_TYPE | ipv6::ETHER_TYPE) => self.hand_up(frame, at_ps),
+            Some(arp::ETHER_TYPE) if self.resolution.is_some() => {
+                self.take_message(channel, &frame.to_vec(), at_ps);
+            }
+            _ => self.shared.atm.unknown_protocol.add(1),
+        }
+    }
+
+    /// Takes a message of address resolution.
+    fn take_message(&mut self, channel: usize, message: &[u8], at_ps: u64) {
+        let (Ok(message), Some(resolution)) = (AtmArp::parse(message), &mut self.resolution) else {
             self.shared.atm.unknown_protocol.add(1);
             return;
         };
+        let told = matches!(message.operation, Operation::InverseRequest | Operation::InverseReply);
+        if let Some(shared) = self.shared.channels.get().and_then(|all| all.get(channel))
+            && told
+        {
+            shared.set_peer(message.source);
+        }
+        self.links[0].shared.counters.in_unicast.add(1);
+        resolution.received(time(at_ps), channel, message);
+    }
+
+    /// Hands a packet to the host.
+    fn hand_up(&mut self, frame: WireFrame, at_ps: u64) {
         self.links[0].shared.counters.in_unicast.add(1);
         self.interface.place(QUEUE, 1, at_ps);
         let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
@@ -125,7 +158,14 @@ impl Atm {
     }
 }
 
-/// Whether a unit begins with the header of an IP packet.
-fn packet_of(unit: &[u8]) -> bool {
-    matches!(snap::split(unit), Some((ipv4::ETHER_TYPE | ipv6::ETHER_TYPE, _)))
+/// The EtherType that a unit begins with.
+fn ether_type(unit: &[u8]) -> Option<u16> {
+    snap::split(unit).map(|(ether_type, _)| ether_type)
+}
+
+/// Counts cells of a connection.
+fn count_cells(shared: &PortShared, channel: &Channel, cells: usize) {
+    if let Some(shared) = shared.channels.get().and_then(|all| all.get(channel.number)) {
+        shared.rx_cells.add(cells as u64);
+    }
 }

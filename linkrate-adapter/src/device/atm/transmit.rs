@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use linkrate_wire::atm::snap;
-use linkrate_wire::frame::{ipv4, ipv6};
+use linkrate_wire::atm::{CELL, snap};
+use linkrate_wire::control::{AtmArp, arp};
+use linkrate_wire::frame::packet;
 use linkrate_wire::segment::Cut;
 use linkrate_wire::vnet::{Form, VnetHeader};
 
-use super::{Atm, TRAIN_CELLS};
+use super::{Atm, TRAIN_CELLS, time};
 use crate::cells::{CellTrain, Run, Unit};
 use crate::device::posting::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Burst, VNET_BYTES, WireFrame};
@@ -38,7 +39,7 @@ impl Atm {
         let (mut sent, mut bytes) = (false, 0);
         self.interface.fetch(posting::fetch_bytes(&self.links[0]));
         for _ in 0..BUDGET {
-            if self.links[0].free_at_ps() > full_ps || bytes >= FIFO_BYTES {
+            if self.ahead_ps > full_ps || bytes >= FIFO_BYTES {
                 break;
             }
             let Some((queue, descriptor)) = self.interface.next_posted() else { break };
@@ -65,8 +66,8 @@ impl Atm {
             link.out_discards.add(1);
             return ready_ps;
         }
-        let unit = match self.unit(descriptor) {
-            Ok(unit) => unit,
+        let (channel, unit) = match self.unit(descriptor) {
+            Ok(ready) => ready,
             Err(why) => {
                 match why {
                     Unsendable::Malformed => &counters.tx_drop_malformed,
@@ -78,7 +79,23 @@ impl Atm {
                 return ready_ps;
             }
         };
-        self.put_on_link(Arc::new(unit), 0, ready_ps, wire)
+        self.put_on_link(Arc::new(unit), channel, ready_ps, wire)
+    }
+
+    /// Sends a message of address resolution, if the link is up.
+    pub(super) fn send_message(
+        &mut self,
+        channel: usize,
+        message: AtmArp,
+        now_ps: u64,
+        wire: &mut impl FnMut(CellTrain, u64),
+    ) {
+        let unit = Unit::new(&snap::header(arp::ETHER_TYPE), WireFrame::copied(message.emit()));
+        if let Ok(unit) = unit
+            && self.links[0].shared.is_up()
+        {
+            self.put_on_link(Arc::new(unit), channel, now_ps, wire);
+        }
     }
 
     /// Sends the cells of a unit on a channel, as soon as they are ready and the link is free. Returns
@@ -90,25 +107,44 @@ impl Atm {
         ready_ps: u64,
         wire: &mut impl FnMut(CellTrain, u64),
     ) -> u64 {
-        let (link, headers) = (&mut self.links[0], self.channels[channel].headers);
+        let (link, way) = (&mut self.links[0], &mut self.channels[channel]);
         let octets = unit.head().len() + unit.packet().len();
         let at = link.occupy(ready_ps, octets);
         let counted = link.counted_octets(octets);
         let cells = unit.cells();
-        let spacing_ps = (at.end_ps - at.start_ps) / u64::from(cells);
+        let cell_ps = link.time_ps(CELL as u64);
+        // a connection with a peak rate leaves slots of the line to the others
+        let (end_ps, spacing_ps) = match &mut way.shaper {
+            None => (at.end_ps, cell_ps),
+            Some(shaper) => {
+                let (mut first_ps, mut last_ps) = (None, at.start_ps);
+                for _ in 0..cells {
+                    last_ps = shaper.earliest_ps(last_ps);
+                    shaper.sent(last_ps);
+                    first_ps = first_ps.or(Some(last_ps));
+                }
+                let apart_ps = last_ps - first_ps.unwrap_or(last_ps);
+                let spacing_ps = apart_ps.checked_div(u64::from(cells) - 1).unwrap_or(cell_ps);
+                (at.end_ps.max(last_ps + cell_ps), spacing_ps.max(cell_ps))
+            }
+        };
+        self.ahead_ps = self.ahead_ps.max(end_ps);
         for start in (0..cells).step_by(TRAIN_CELLS as usize) {
             let range = start..(start + TRAIN_CELLS).min(cells);
-            let end_ps = at.end_ps - u64::from(cells - range.end) * spacing_ps;
-            let run = Run { unit: Arc::clone(&unit), headers, range, spacing_ps };
-            wire(CellTrain::Run(run), end_ps);
+            let train_ps = end_ps - u64::from(cells - range.end) * spacing_ps;
+            let (unit, headers) = (Arc::clone(&unit), way.headers);
+            wire(CellTrain::Run(Run { unit, headers, range, spacing_ps }), train_ps);
         }
         link.sent_units(1, counted);
         self.shared.atm.tx_cells.add(u64::from(cells));
-        at.end_ps
+        if let Some(shared) = self.shared.channels.get().and_then(|all| all.get(channel)) {
+            shared.tx_cells.add(u64::from(cells));
+        }
+        end_ps
     }
 
-    /// The unit of a packet of the host.
-    fn unit(&mut self, descriptor: &TxDescriptor) -> Result<Unit, Unsendable> {
+    /// The unit of a packet of the host, and the channel to its destination.
+    fn unit(&mut self, descriptor: &TxDescriptor) -> Result<(usize, Unit), Unsendable> {
         let bytes = descriptor.block.bytes(0..descriptor.length);
         let Ok((vnet, packet)) = VnetHeader::parse(bytes, Form::Plain) else {
             return Err(Unsendable::Malformed);
@@ -117,17 +153,20 @@ impl Atm {
         if vnet.gso.is_some() || vnet.checksum.is_some() {
             return Err(Unsendable::Malformed);
         }
-        let ether_type = match packet.first().map(|first| first >> 4) {
-            Some(4) => ipv4::ETHER_TYPE,
-            Some(6) => ipv6::ETHER_TYPE,
-            _ => return Err(Unsendable::Malformed),
-        };
+        let ether_type = packet::ether_type(packet).ok_or(Unsendable::Malformed)?;
         if packet.len() > self.largest_packet {
             return Err(Unsendable::Oversized);
         }
-        if self.channels.is_empty() {
-            return Err(Unsendable::Unresolved);
-        }
+        let channel = match (&mut self.resolution, self.channels.len()) {
+            // it leads to the only other end that there is
+            (_, 1) => 0,
+            (Some(resolution), _) => {
+                let ip = packet::destination(packet).ok_or(Unsendable::Unresolved)?;
+                let now = time(self.clock.at_ps(descriptor.posted_ns));
+                resolution.channel_to(now, ip).ok_or(Unsendable::Unresolved)?
+            }
+            (None, _) => return Err(Unsendable::Unresolved),
+        };
         let frame = if packet.len() <= SHORT {
             WireFrame::copied(packet.to_vec())
         } else {
@@ -141,6 +180,7 @@ impl Atm {
             });
             Burst::of(&filled?.0, 0..1).first()
         };
-        Unit::new(&snap::header(ether_type), frame).map_err(|_| Unsendable::Oversized)
+        let unit = Unit::new(&snap::header(ether_type), frame);
+        Ok((channel, unit.map_err(|_| Unsendable::Oversized)?))
     }
 }

@@ -145,6 +145,7 @@ impl PortOnSegment<'_> {
             capture: None,
             faults: Default::default(),
             vlans: Default::default(),
+            connections: self.port.connections(),
             knobs: with_port(kernel, effective_knobs(self.port)?),
             counters: self.port.counters(),
             name,

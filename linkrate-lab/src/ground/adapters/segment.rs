@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use linkrate_adapter::{Aggregate, Port};
+use linkrate_adapter::{Aggregate, Discard, Port};
+use linkrate_terms::model::LinkKind;
 use linkrate_terms::topology::{self, Fabric};
-use linkrate_terms::{BitRate, InterfaceKnobs, Model};
+use linkrate_terms::{AtmKnobs, BitRate, InterfaceKnobs, Model};
 
 use super::aggregate::with_aggregate;
 use super::{Vlans, client_knobs, effective_knobs, with_port};
@@ -61,8 +62,14 @@ impl Segment {
         let aggregate = self.aggregate.as_deref().filter(|aggregate| named(aggregate.name()));
         let of_named = |port: &SutPort| aggregate.is_some() || named(port.name());
         let knobs = model.defaults.with(asked);
+        let atm = asked.atm.over(&AtmKnobs::default());
+        if self.ports.iter().any(of_named) && model.link == LinkKind::Atm {
+            let (early, partial) = (atm.early_discard, atm.partial_discard);
+            self.joined.set_discard(Discard { early, partial })?;
+        }
         for port in self.ports.iter().filter(|port| of_named(port)) {
             port.port.set_knobs(knobs.clone());
+            port.port.set_atm_knobs(atm.clone());
         }
         for (index, client) in self.clients.iter().enumerate() {
             if of_named(&self.ports[self.topology.port_of(index)]) {

@@ -1,0 +1,347 @@
+//! An ATM switch: connections by port, VPI and VCI, and a queue of cells before each line out.
+//!
+//! A switch passes a cell on as soon as it has come, and not a train or a unit at once. The times of a
+//! train say so: its first cell leaves when the first cell has come and the line is free, and its last
+//! cell at least one cell time after it has come. A train is looked at when its last cell has come.
+//! Trains are short, so that two connections to one port share it nearly cell by cell.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use linkrate_terms::BitRate;
+use linkrate_wire::atm::cell::{self, Cell, Header, Headers};
+use linkrate_wire::atm::hec::{self, Found};
+use linkrate_wire::atm::{CELL, Connection, HEADER};
+
+use super::{Discard, End, Fabric, Flight};
+use crate::cells::{CellTrain, Run};
+use crate::counters::AtmSwitchCounters;
+use crate::link::LinkSpec;
+use crate::load::Load;
+use crate::pacing::Line;
+
+/// Cells that a queue holds: about the buffer that switches of 1999 had for a port.
+const QUEUE_CELLS: u64 = 8192;
+
+/// The share of the queue from which on early packet discard takes no new unit.
+const EARLY: f64 = 0.75;
+
+#[derive(Debug)]
+struct SwitchPort {
+    /// From the port's device, until they are passed on.
+    inwards: Flight,
+    /// To the port's device.
+    outwards: Flight,
+    line: Line,
+    discard: Discard,
+    /// Checks the headers of the cells that come in.
+    headers: hec::Receiver,
+    counters: Arc<AtmSwitchCounters>,
+}
+
+/// A direction of a connection through the switch.
+#[derive(Debug)]
+struct Way {
+    to: usize,
+    /// The headers of its cells there.
+    headers: Headers,
+    unit: UnitState,
+}
+
+/// What happens to the unit that the next cell of a connection is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum UnitState {
+    /// The next cell is the first one of a unit.
+    #[default]
+    Begins,
+    /// It is passed on.
+    Passes,
+    /// A cell was dropped, and the others go with it, except the last one.
+    Torn,
+    /// It is not passed on.
+    Refused,
+}
+
+/// An ATM switch.
+#[derive(Debug, Default)]
+pub(crate) struct AtmSwitch {
+    /// By number; a port that was removed leaves its place.
+    ports: Vec<Option<SwitchPort>>,
+    /// By the port and connection that cells come in by.
+    ways: HashMap<End, Way>,
+    /// It passes nothing on.
+    dead: bool,
+}
+
+impl Fabric for AtmSwitch {
+    fn attach(&mut self, number: usize, link: LinkSpec, _switch: usize) {
+        if self.ports.len() <= number {
+            self.ports.resize_with(number + 1, || None);
+        }
+        self.ports[number] = Some(SwitchPort {
+            inwards: Flight::default(),
+            outwards: Flight::default(),
+            line: link.line(),
+            discard: Discard::default(),
+            headers: hec::Receiver::default(),
+            counters: Arc::default(),
+        });
+    }
+
+    /// Removes a port and its connections.
+    fn detach(&mut self, number: usize) {
+        if let Some(port) = self.ports.get_mut(number) {
+            *port = None;
+        }
+        self.ways.retain(|(from, _), way| *from != number && way.to != number);
+    }
+
+    fn set_link(&mut self, number: usize, rate: Option<BitRate>, _up: bool) {
+        if let Some(Some(port)) = self.ports.get_mut(number) {
+            port.line.set_rate(rate);
+        }
+    }
+
+    fn cut(&mut self, number: usize, now_ps: u64) {
+        if let Some(Some(port)) = self.ports.get_mut(number) {
+            port.inwards.cut(now_ps);
+            port.counters.in_flight.add(port.inwards.take_dropped());
+            port.outwards.cut(now_ps);
+        }
+    }
+
+    fn connect(&mut self, one: End, other: End) {
+        for (from, to) in [(one, other), (other, one)] {
+            let way = Way { to: to.0, headers: Headers::of(to.1), unit: UnitState::default() };
+            self.ways.insert(from, way);
+        }
+    }
+
+    fn set_discard(&mut self, number: usize, discard: Discard) {
+        if let Some(Some(port)) = self.ports.get_mut(number) {
+            port.discard = discard;
+        }
+    }
+
+    fn count_cells(&mut self, number: usize, counters: Arc<AtmSwitchCounters>) {
+        if let Some(Some(port)) = self.ports.get_mut(number) {
+            port.counters = counters;
+        }
+    }
+
+    fn set_switch_alive(&mut self, switch: usize, alive: bool) {
+        if switch == 0 && alive == self.dead {
+            self.dead = !alive;
+            for port in self.ports.iter_mut().flatten() {
+                (port.inwards, port.outwards) = (Flight::default(), Flight::default());
+            }
+            self.ways.values_mut().for_each(|way| way.unit = UnitState::default());
+        }
+    }
+
+    fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
+        if let Some(Some(port)) = self.ports.get_mut(from) {
+            if self.dead {
+                port.counters.dead.add(load.count());
+                return;
+            }
+            port.inwards.add(at_ps, load);
+            match port.inwards.take_dropped() {
+                0 => {}
+                dropped => port.counters.in_flight.add(dropped),
+            }
+        }
+    }
+
+    /// Passes on in the order of arrival at any port.
+    fn forward(&mut self, now_ps: u64) -> bool {
+        let mut any = false;
+        while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
+            let Some(Some(port)) = self.ports.get_mut(from) else { break };
+            let Some((_, load)) = port.inwards.arrived(now_ps) else { break };
+            match load.into_cells() {
+                Some(CellTrain::Run(run)) => self.pass_run(from, run, at_ps),
+                Some(CellTrain::Lone(cell)) => self.pass_cell(from, *cell, at_ps),
+                None => {}
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+        self.ports.iter().flatten().filter_map(|port| when(&port.inwards)).min()
+    }
+
+    fn to(&mut self, to: usize) -> Option<&mut Flight> {
+        self.ports.get_mut(to)?.as_mut().map(|port| &mut port.outwards)
+    }
+}
+
+impl AtmSwitch {
+    /// The earliest train of all ports, as time and port.
+    fn first(&self) -> Option<(u64, usize)> {
+        let ports = self.ports.iter().enumerate();
+        ports.filter_map(|(number, port)| Some((port.as_ref()?.inwards.first_ps()?, number))).min()
+    }
+
+    fn pass_run(&mut self, from: usize, run: Run, at_ps: u64) {
+        if let Some(Some(port)) = self.ports.get_mut(from) {
+            // both ends of the line have computed its headers
+            port.headers.right();
+        }
+        let connection = run.headers.connection();
+        let arrival = Arrival {
+            begins: run.range.start == 0,
+            ends: run.ends(),
+            cells: run.count() as u64,
+            first_ps: at_ps.saturating_sub(run.length_ps()),
+            last_ps: at_ps,
+        };
+        let Some((way, port)) = self.way(from, connection, arrival.cells) else { return };
+        let passed = port.admit(&mut way.unit, arrival);
+        if passed.cells > 0 {
+            let end = run.range.start + passed.cells as u32;
+            let first = Run { range: run.range.start..end, headers: way.headers, ..run.clone() };
+            port.send(CellTrain::Run(first), passed.cells, arrival);
+        }
+        if passed.last_alone {
+            // what is left of a unit ends where it ended, so that the next one is not lost with it
+            let range = run.range.end - 1..run.range.end;
+            let last = Run { range, headers: way.headers, ..run };
+            port.send(CellTrain::Run(last), 1, Arrival { first_ps: at_ps, ..arrival });
+        }
+    }
+
+    /// Passes on a cell whose header may be wrong.
+    fn pass_cell(&mut self, from: usize, mut cell: Cell, at_ps: u64) {
+        let Some(Some(port)) = self.ports.get_mut(from) else { return };
+        let header = match port.headers.check(cell::header(&cell)) {
+            Found::Right => cell::header(&cell),
+            Found::Corrected(header) => {
+                port.counters.hec_corrected.add(1);
+                header
+            }
+            Found::Wrong => {
+                port.counters.hec_dropped.add(1);
+                return;
+            }
+        };
+        let header = Header::read(header);
+        let Some((way, port)) = self.way(from, header.connection, 1) else { return };
+        let ends = header.payload_type.is_last();
+        let arrival = Arrival {
+            begins: way.unit == UnitState::Begins,
+            ends,
+            cells: 1,
+            first_ps: at_ps,
+            last_ps: at_ps,
+        };
+        let translated = Header { connection: way.headers.connection(), ..header }.emit();
+        cell[..HEADER].copy_from_slice(&translated);
+        let passed = port.admit(&mut way.unit, arrival);
+        if passed.cells > 0 || passed.last_alone {
+            port.send(CellTrain::Lone(Box::new(cell)), 1, arrival);
+        }
+    }
+
+    /// The way of a connection, and the port that it leads to.
+    fn way(
+        &mut self,
+        from: usize,
+        connection: Connection,
+        cells: u64,
+    ) -> Option<(&mut Way, &mut SwitchPort)> {
+        let Some(way) = self.ways.get_mut(&(from, connection)) else {
+            if let Some(Some(port)) = self.ports.get(from) {
+                port.counters.unknown.add(cells);
+            }
+            return None;
+        };
+        let port = self.ports.get_mut(way.to)?.as_mut()?;
+        Some((way, port))
+    }
+}
+
+/// Cells that have come in.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    /// The first of them is the first one of a unit, the last of them the last one.
+    begins: bool,
+    ends: bool,
+    cells: u64,
+    /// When the first and the last of them had come.
+    first_ps: u64,
+    last_ps: u64,
+}
+
+/// The cells that a queue takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Passed {
+    /// From the first on.
+    cells: u64,
+    /// And the last one, although others before it are dropped.
+    last_alone: bool,
+}
+
+impl SwitchPort {
+    /// Decides how many of the cells that came the queue takes.
+    fn admit(&self, unit: &mut UnitState, arrival: Arrival) -> Passed {
+        let Arrival { begins, ends, cells, .. } = arrival;
+        let cell_ps = self.line.time_ps(CELL as u64);
+        let end_ps = self.line.free_at_ps().max(arrival.first_ps) + cells * cell_ps;
+        let filled = match cell_ps {
+            0 => 0,
+            cell_ps => end_ps.saturating_sub(arrival.last_ps) / cell_ps,
+        };
+        if begins {
+            let is_early = self.discard.early && filled as f64 > QUEUE_CELLS as f64 * EARLY;
+            *unit = if is_early { UnitState::Refused } else { UnitState::Passes };
+        }
+        let room = cells - filled.saturating_sub(QUEUE_CELLS).min(cells);
+        let passed = match *unit {
+            UnitState::Refused => {
+                self.counters.early.add(cells);
+                Passed { cells: 0, last_alone: false }
+            }
+            UnitState::Torn => {
+                let last_alone = ends && room > 0;
+                self.counters.partial.add(cells - u64::from(last_alone));
+                Passed { cells: 0, last_alone }
+            }
+            UnitState::Begins | UnitState::Passes => {
+                self.counters.full.add(cells - room);
+                if room < cells && self.discard.partial {
+                    *unit = UnitState::Torn;
+                }
+                Passed { cells: room, last_alone: false }
+            }
+        };
+        if ends {
+            *unit = UnitState::Begins;
+        }
+        passed
+    }
+
+    /// Puts cells on the line out.
+    fn send(&mut self, train: CellTrain, cells: u64, arrival: Arrival) {
+        let octets = cells * CELL as u64;
+        let (all_ps, cell_ps) = (self.line.time_ps(octets), self.line.time_ps(CELL as u64));
+        // each cell leaves behind its own arrival
+        let ready_ps = arrival.first_ps.max((arrival.last_ps + cell_ps).saturating_sub(all_ps));
+        let out = self.line.occupy_octets(ready_ps, octets);
+        let train = match train {
+            CellTrain::Run(run) => {
+                // at the line's own pace, unless the cells came in at a slower one
+                let spacing_ps = run.spacing_ps.max(cell_ps);
+                CellTrain::Run(Run { spacing_ps, ..run })
+            }
+            lone => lone,
+        };
+        self.counters.out.add(cells);
+        self.outwards.add(out.end_ps, train);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Tests of the ATM switch.
+
+use linkrate_wire::link::LinkLaw;
+
+use super::*;
+use crate::cells::Unit;
+use crate::frame::WireFrame;
+
+/// 1 µs for a cell.
+const RATE: BitRate = BitRate(424e6 * 27.0 / 26.0);
+const CELL_PS: u64 = 1_000_000;
+
+fn vci(vci: u16) -> Connection {
+    Connection { vpi: 0, vci }
+}
+
+fn switch(ports: usize) -> AtmSwitch {
+    let mut switch = AtmSwitch::default();
+    let link = LinkSpec { law: LinkLaw::Atm, rate: Some(RATE) };
+    (0..ports).for_each(|number| switch.attach(number, link, 0));
+    switch
+}
+
+/// The cells of a unit on a connection, by number.
+fn run(connection: Connection, cells: u32, range: std::ops::Range<u32>) -> Run {
+    let packet = WireFrame::copied(vec![5; cells as usize * 48 - 16]);
+    let unit = Arc::new(Unit::new(&[1; 8], packet).unwrap());
+    assert_eq!(unit.cells(), cells);
+    Run { unit, headers: Headers::of(connection), range, spacing_ps: CELL_PS }
+}
+
+/// What has left by a port: time, cells, and the connection that they have there.
+fn out(switch: &mut AtmSwitch, port: usize) -> Vec<(u64, usize, Connection)> {
+    switch.forward(u64::MAX);
+    let flight = switch.to(port).unwrap();
+    std::iter::from_fn(|| flight.arrived(u64::MAX))
+        .map(|(at_ps, load)| {
+            let train = load.into_cells().unwrap();
+            let connection = Header::read(train.header()).connection;
+            (at_ps, train.count(), connection)
+        })
+        .collect()
+}
+
+fn counted(switch: &AtmSwitch, port: usize, name: &str) -> u64 {
+    let counters = &switch.ports[port].as_ref().unwrap().counters;
+    counters.values().find(|(of, _)| *of == name).unwrap().1
+}
+
+#[test]
+fn a_connection_leads_both_ways_with_an_identifier_for_each_link() {
+    let mut switch = switch(2);
+    switch.connect((0, vci(101)), (1, vci(100)));
+    switch.enter(0, CellTrain::Run(run(vci(101), 10, 0..10)).into(), 10 * CELL_PS);
+    // a cell passes in one cell time, and a train is no store-and-forward
+    assert_eq!(out(&mut switch, 1), [(11 * CELL_PS, 10, vci(100))]);
+    switch.enter(1, CellTrain::Run(run(vci(100), 10, 0..10)).into(), 30 * CELL_PS);
+    assert_eq!(out(&mut switch, 0), [(31 * CELL_PS, 10, vci(101))]);
+    switch.enter(1, CellTrain::Run(run(vci(101), 3, 0..3)).into(), 50 * CELL_PS);
+    assert_eq!((out(&mut switch, 0), counted(&switch, 1, "switchDropNoConnection")), (vec![], 3));
+    switch.detach(0);
+    switch.enter(1, CellTrain::Run(run(vci(100), 3, 0..3)).into(), 60 * CELL_PS);
+    assert_eq!(
+        (switch.forward(u64::MAX), counted(&switch, 1, "switchDropNoConnection")),
+        (true, 6)
+    );
+}
+
+#[test]
+fn two_connections_share_a_line_and_it_never_carries_more() {
+    let mut switch = switch(3);
+    switch.connect((0, vci(40)), (2, vci(50)));
+    switch.connect((1, vci(40)), (2, vci(60)));
+    for (at, train) in (0..192).step_by(64).enumerate() {
+        let end_ps = (at as u64 + 1) * 64 * CELL_PS;
+        for from in 0..2 {
+            let range = train..train + 64;
+            switch.enter(from, CellTrain::Run(run(vci(40), 192, range)).into(), end_ps);
+        }
+    }
+    let came = out(&mut switch, 2);
+    let connections: Vec<u16> = came.iter().map(|(_, _, connection)| connection.vci).collect();
+    assert_eq!(connections, [50, 60, 50, 60, 50, 60]);
+    let times: Vec<u64> = came.iter().map(|(at_ps, ..)| at_ps / CELL_PS).collect();
+    assert_eq!(times, [65, 129, 193, 257, 321, 385]);
+}
+
+#[test]
+fn headers_are_checked_and_made_anew() {
+    let mut switch = switch(2);
+    switch.connect((0, vci(101)), (1, vci(100)));
+    let cell = run(vci(101), 10, 0..10).cell(9);
+    let expected = run(vci(100), 10, 0..10).cell(9);
+    for (bits, passes) in [(&[][..], true), (&[13], true), (&[13, 30], false)] {
+        // the receiver corrects again behind a right cell
+        switch.enter(0, CellTrain::Run(run(vci(101), 10, 0..1)).into(), 0);
+        out(&mut switch, 1);
+        let mut sent = cell;
+        bits.iter().for_each(|bit| sent[bit / 8] ^= 0x80 >> (bit % 8));
+        switch.enter(0, CellTrain::Lone(Box::new(sent)).into(), 0);
+        switch.forward(u64::MAX);
+        let came = switch.to(1).unwrap().arrived(u64::MAX);
+        let came = came.map(|(_, load)| load.into_cells().unwrap().cells().next().unwrap());
+        assert_eq!(came, passes.then_some(expected), "{bits:?}");
+    }
+    let counts = ["switchHecCorrected", "switchDropHec"].map(|name| counted(&switch, 0, name));
+    assert_eq!(counts, [1, 1]);
+}
+
+/// Units of 100 cells from two ports at once for one line.
+fn overloaded(discard: Discard) -> (AtmSwitch, Vec<(u64, usize, Connection)>) {
+    let mut switch = switch(3);
+    switch.set_discard(2, discard);
+    switch.connect((0, vci(40)), (2, vci(50)));
+    switch.connect((1, vci(40)), (2, vci(60)));
+    for unit in 1..=200 {
+        for from in 0..2 {
+            for half in [0, 50] {
+                let end_ps = (unit * 100 - 50 + u64::from(half)) * CELL_PS;
+                let train = run(vci(40), 100, half..half + 50);
+                switch.enter(from, CellTrain::Run(train).into(), end_ps);
+            }
+        }
+    }
+    let came = out(&mut switch, 2);
+    (switch, came)
+}
+
+#[test]
+fn a_full_queue_drops_cells_or_units() {
+    let drops = ["switchDropQueueFull", "switchDropEarly", "switchDropPartial"];
+    let passed = |came: &[(u64, usize, Connection)]| {
+        came.iter().map(|(_, cells, _)| *cells as u64).sum::<u64>()
+    };
+    for (early, partial) in [(false, false), (false, true), (true, true)] {
+        let (switch, came) = overloaded(Discard { early, partial });
+        let dropped = drops.map(|name| counted(&switch, 2, name));
+        assert_eq!(passed(&came) + dropped.iter().sum::<u64>(), 40_000);
+        // twice the rate for 20,000 cell times, into a queue of 8192
+        assert!(passed(&came) >= 20_000 + QUEUE_CELLS * 3 / 4 - 200, "{}", passed(&came));
+        assert!(passed(&came) <= 20_000 + QUEUE_CELLS + 2, "{}", passed(&came));
+        assert_eq!(dropped.map(|count| count > 0), [!early, early, partial && !early]);
+    }
+}
+
+#[test]
+fn a_torn_unit_ends_with_its_last_cell() {
+    let mut unit = UnitState::default();
+    let mut switch = switch(1);
+    let port = switch.ports[0].as_mut().unwrap();
+    port.discard.partial = true;
+    let arrival = |begins, ends, cells, first_ps| Arrival {
+        begins,
+        ends,
+        cells,
+        first_ps,
+        last_ps: first_ps,
+    };
+    port.line.occupy_octets(0, (QUEUE_CELLS - 10) * CELL as u64);
+    let some = |cells| Passed { cells, last_alone: false };
+    assert_eq!(port.admit(&mut unit, arrival(true, false, 50, 0)), some(10));
+    assert_eq!(port.admit(&mut unit, arrival(false, false, 50, 100 * CELL_PS)), some(0));
+    let last = port.admit(&mut unit, arrival(false, true, 50, 200 * CELL_PS));
+    assert_eq!(last, Passed { cells: 0, last_alone: true });
+    assert_eq!(port.admit(&mut unit, arrival(true, true, 50, 300 * CELL_PS)), some(50));
+}
+
+#[test]
+fn a_dead_switch_passes_nothing_on() {
+    let mut switch = switch(2);
+    switch.connect((0, vci(40)), (1, vci(40)));
+    switch.set_switch_alive(0, false);
+    switch.enter(0, CellTrain::Run(run(vci(40), 10, 0..10)).into(), 0);
+    assert_eq!((out(&mut switch, 1), counted(&switch, 0, "switchDropDead")), (vec![], 10));
+    switch.set_switch_alive(0, true);
+    switch.enter(0, CellTrain::Run(run(vci(40), 10, 0..10)).into(), 0);
+    assert_eq!(out(&mut switch, 1).len(), 1);
+}
