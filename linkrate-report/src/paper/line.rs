@@ -50,6 +50,16 @@ fn accounts(results: &StudyResults) -> Vec<(String, &LineTax)> {
         .collect()
 }
 
+/// The title of a column, which has less room than the legend of the drawing.
+fn short(group: &str) -> String {
+    match group {
+        "TCP/IP headers" => "TCP/IP".to_owned(),
+        "FCS, preamble and gap" => "FCS, gap".to_owned(),
+        "AAL5 padding and trailer" => "AAL5".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
 /// A group's share of the line in per cent.
 fn share(tax: &LineTax, parts: &[&str]) -> f64 {
     let of_group = tax.parts.iter().filter(|part| parts.contains(&part.name.as_str()));
@@ -124,13 +134,18 @@ pub fn table(results: &StudyResults) -> Option<Table> {
     }
     let groups = groups(&accounts);
     let named = ["Cell"].map(|title| column(title, "name"));
-    let shares = groups.iter().map(|(title, _)| column(&words::capitalised(title), "number"));
-    let at_most = [column("Payload of a full line", "number")];
+    let shares =
+        groups.iter().map(|(title, _)| column(&words::capitalised(&short(title)), "number"));
+    let at_most = [column("At most", "number")];
     let percent = |share: f64| Field { text: format!("{share:.1} %"), small: String::new() };
     let row = |(name, tax): &(String, &LineTax)| {
         let name = Field { text: name.clone(), small: String::new() };
-        let shares = groups.iter().map(|(_, parts)| percent(share(tax, parts)));
         let absent = || Field { text: ABSENT.to_owned(), small: String::new() };
+        // frames have no cells, and cells no preamble
+        let shares = groups.iter().map(|(_, parts)| match share(tax, parts) {
+            0.0 => absent(),
+            share => percent(share),
+        });
         let at_most = tax.payload_percent_at_most.map_or_else(absent, percent);
         let fields = [name].into_iter().chain(shares).chain([at_most]);
         TableRow { id: String::new(), fields: fields.collect() }
@@ -139,7 +154,8 @@ pub fn table(results: &StudyResults) -> Option<Table> {
         title: "Where the time of the lines went".to_owned(),
         columns: named.into_iter().chain(shares).chain(at_most).collect(),
         rows: accounts.iter().map(row).collect(),
-        note: "Per cent of the line rate, all ports together, means over the runs. From counters, by the \
+        note: "Per cent of the line rate, all ports together, means over the runs. At most: payload of a line \
+               that is full of such packets. From counters, by the \
                law of the link: padding is that of full packets and bare acknowledgements."
             .to_owned(),
     })

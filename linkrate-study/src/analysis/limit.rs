@@ -249,12 +249,13 @@ mod tests {
             let limit = link.limit(&Traffic::tcp(mtu)).unwrap();
             ((limit.payload_rate().0 / 1e4).round() / 100.0, limit.cells.unwrap())
         };
-        for (unit, emulated, classical) in [
-            (1516, (511.44, 32), (511.44, 32)),
-            (4544, (532.53, 95), (532.53, 95)),
-            (9234, (536.79, 193), (536.79, 193)),
-            (18_190, (539.02, 380), (540.44, 379)),
-        ] {
+        let expected = [
+            ((511.44, 32), (511.44, 32)),
+            ((532.53, 95), (532.53, 95)),
+            ((536.79, 193), (536.79, 193)),
+            ((539.02, 380), (540.44, 379)),
+        ];
+        for (unit, (emulated, classical)) in atm::LANE_UNITS.into_iter().zip(expected) {
             let mtu = atm::lane_mtu(unit);
             assert_eq!(limit(Framing::LanEmulation, mtu), emulated, "{unit}");
             assert_eq!(limit(Framing::ClassicalIp, mtu), classical, "{unit}");

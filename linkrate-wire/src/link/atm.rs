@@ -16,8 +16,6 @@ pub const AAL5_TRAILER: u64 = 8;
 pub const LARGEST_SDU: u64 = 65_535;
 /// LLC (AA-AA-03) and SNAP header of Classical IP, RFC 2684 section 5.1.
 pub const LLC_SNAP: u64 = 8;
-/// The MTU of Classical IP unless both ends agree on another, RFC 2225 section 5.
-pub const DEFAULT_MTU: u32 = 9180;
 /// LAN Emulation: two octets LAN emulation client identifier, then the Ethernet header without a
 /// frame check sequence; ATM Forum LANE 1.0 section 4.1.
 pub const LANE_HEADER: u64 = 2 + 14;
