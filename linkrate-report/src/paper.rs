@@ -144,7 +144,7 @@ pub struct Paper<'a> {
     /// What failures cost.
     pub failure: Option<Numbered>,
     /// Where the time of lines of cells went.
-    pub line_figure: Option<Figure>,
+    pub line_figures: Vec<Figure>,
     /// The same as a table.
     pub line: Option<Numbered>,
     /// Where the CPU time went.
@@ -187,7 +187,7 @@ impl<'a> Paper<'a> {
         let (question, background) =
             asked.map_or((None, Vec::new()), |(question, rest)| (Some(question), rest));
         let Evidence { common, tables: evidence } = tables::evidence(&results.cells);
-        let (line_figure, line_table) = (line::figure(results)?, line::table(results));
+        let (line_figures, line_table) = (line::figures(results)?, line::table(results));
         let numbered = |table: Table| Numbered { number: 0, table };
         let mut paper = Self {
             study: &results.study,
@@ -225,7 +225,7 @@ impl<'a> Paper<'a> {
             window: window::table(results).map(numbered),
             failure_figures: failure::figures(results)?,
             failure: failure::table(results).map(numbered),
-            line: line_figure.is_some().then(|| line_table.clone()).flatten().map(numbered),
+            line: (!line_figures.is_empty()).then(|| line_table.clone()).flatten().map(numbered),
             attribution_figure: effect_figures::attribution(results)?,
             attribution: tables::attribution(results).into_iter().map(numbered).collect(),
             cells: tables::cells(results).into_iter().map(numbered).collect(),
@@ -236,12 +236,12 @@ impl<'a> Paper<'a> {
             common,
             evidence: tables::predicted(results)
                 .into_iter()
-                .chain(line_table.filter(|_| line_figure.is_none()))
+                .chain(line_table.filter(|_| line_figures.is_empty()))
                 .chain(evidence)
                 .map(numbered)
                 .collect(),
             facts: results.facts.facts.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
-            line_figure,
+            line_figures,
             source: plan.map(|plan| plan.study.source.trim_end()).filter(|text| !text.is_empty()),
             runs: tables::runs(results),
             runs_count: words::count(results.runs.len(), "run"),
@@ -262,7 +262,7 @@ impl<'a> Paper<'a> {
             .chain(&mut self.effect_figures)
             .chain(&mut self.published_figures)
             .chain(&mut self.failure_figures)
-            .chain(&mut self.line_figure)
+            .chain(&mut self.line_figures)
             .chain(&mut self.attribution_figure)
             .chain(&mut self.testbed)
     }

@@ -1,7 +1,9 @@
 //! Where the time of the lines went: the cell tax, as a drawing and as a table.
 
+use linkrate_study::levels::Levels;
 use linkrate_study::names;
 use linkrate_study::results::{CellResult, LineTax, StudyResults};
+use linkrate_study::study::PART;
 use linkrate_wire::limits::tax;
 
 use super::figure::{Figure, both};
@@ -10,7 +12,10 @@ use crate::charts::stacks::{self, Stack};
 use crate::number::ABSENT;
 use crate::{ReportError, words};
 
-/// Most bars of the drawing: more do not fit a page. The table has all of them.
+/// What drawing and table show.
+const TITLE: &str = "Where the time of the lines went";
+
+/// Most bars of a drawing: more do not fit a page. The table has all of them.
 const MOST_BARS: usize = 24;
 
 /// Parts that are told together, from the payload to the time in which nothing was sent.
@@ -29,25 +34,38 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("idle", &[tax::IDLE]),
 ];
 
-/// The accounts with their names, cell by cell.
-fn accounts(results: &StudyResults) -> Vec<(String, &LineTax)> {
-    let of_cell = |cell: &'_ CellResult| {
+/// The account of one line.
+struct Account<'a> {
+    /// The part of the study; empty in a study without parts.
+    part: String,
+    /// The cell within its part, and the direction where the cell has both.
+    name: String,
+    tax: &'a LineTax,
+}
+
+impl<'a> Account<'a> {
+    fn of(cell: &CellResult, tax: &'a LineTax) -> Self {
+        let (parts, levels): (Vec<_>, Vec<_>) =
+            cell.levels.0.iter().cloned().partition(|(factor, _)| factor == PART);
         // short: a bar has little room for its name
-        let cell_name = match cell.levels.0.is_empty() {
+        let cell_name = match levels.is_empty() {
             true => names::cell(&cell.levels),
-            false => cell.levels.to_string(),
+            false => Levels(levels).to_string(),
         };
-        let several = cell.evidence.line.len() > 1;
-        let name = move |tax: &LineTax| match several {
-            true => format!("{cell_name}: {}", tax.direction.word()),
-            false => cell_name.clone(),
+        let name = match cell.evidence.line.len() {
+            1 => cell_name,
+            _ => format!("{cell_name}: {}", tax.direction.word()),
         };
-        name
-    };
-    let cells = results.cells.iter();
-    cells
-        .flat_map(|cell| cell.evidence.line.iter().map(move |tax| (of_cell(cell)(tax), tax)))
-        .collect()
+        Self { part: Levels(parts).to_string(), name, tax }
+    }
+}
+
+/// The accounts, cell by cell.
+fn accounts(results: &StudyResults) -> Vec<Account<'_>> {
+    fn of_cell(cell: &CellResult) -> impl Iterator<Item = Account<'_>> {
+        cell.evidence.line.iter().map(move |tax| Account::of(cell, tax))
+    }
+    results.cells.iter().flat_map(of_cell).collect()
 }
 
 /// The title of a column, which has less room than the legend of the drawing.
@@ -68,8 +86,8 @@ fn share(tax: &LineTax, parts: &[&str]) -> f64 {
 }
 
 /// The groups that some account has.
-fn groups(accounts: &[(String, &LineTax)]) -> Vec<(&'static str, &'static [&'static str])> {
-    let some = |parts: &[&str]| accounts.iter().any(|(_, tax)| share(tax, parts) > 0.0);
+fn groups(accounts: &[Account<'_>]) -> Vec<(&'static str, &'static [&'static str])> {
+    let some = |parts: &[&str]| accounts.iter().any(|account| share(account.tax, parts) > 0.0);
     GROUPS.into_iter().filter(|(_, parts)| some(parts)).collect()
 }
 
@@ -78,15 +96,21 @@ fn has_cells(tax: &LineTax) -> bool {
     tax.parts.iter().any(|part| tax::is_of_cells(&part.name))
 }
 
-/// A bar for each line; nothing unless some line carries cells.
+/// A drawing for each part of the study, with a bar for each line; nothing unless some line carries
+/// cells.
 ///
 /// # Errors
-/// [`ReportError::Chart`] if the chart cannot be drawn.
-pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
+/// [`ReportError::Chart`] if a chart cannot be drawn.
+pub fn figures(results: &StudyResults) -> Result<Vec<Figure>, ReportError> {
     let accounts = accounts(results);
-    if !accounts.iter().any(|(_, tax)| has_cells(tax)) {
-        return Ok(None);
+    if !accounts.iter().any(|account| has_cells(account.tax)) {
+        return Ok(Vec::new());
     }
+    accounts.chunk_by(|one, other| one.part == other.part).map(figure).collect()
+}
+
+/// The lines of one part.
+fn figure(accounts: &[Account<'_>]) -> Result<Figure, ReportError> {
     let shown = &accounts[..accounts.len().min(MOST_BARS)];
     let groups = groups(shown);
     let titles: Vec<String> = groups.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -101,17 +125,21 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         });
         shares.collect()
     };
-    let told = |(name, tax): &(String, &LineTax)| {
-        let shares = groups.iter().map(|(group, parts)| (group, share(tax, parts)));
+    let told = |account: &Account<'_>| {
+        let shares = groups.iter().map(|(group, parts)| (group, share(account.tax, parts)));
         let parts = shares
             .filter(|(_, share)| *share > 0.0)
             .map(|(group, share)| format!("{group} {share:.1} %"));
-        format!("{name}: {}", parts.collect::<Vec<_>>().join(", "))
+        format!("{}: {}", account.name, parts.collect::<Vec<_>>().join(", "))
     };
     let sentences: Vec<String> = shown.iter().map(told).collect();
-    let stacks: Vec<Stack> =
-        shown.iter().map(|(name, tax)| Stack { name: name.clone(), shares: shares(tax) }).collect();
-    let title = "Where the time of the lines went".to_owned();
+    let stack =
+        |account: &Account<'_>| Stack { name: account.name.clone(), shares: shares(account.tax) };
+    let stacks: Vec<Stack> = shown.iter().map(stack).collect();
+    let title = match accounts.first().map_or("", |first| first.part.as_str()) {
+        "" => TITLE.to_owned(),
+        part => format!("{TITLE} ({part})"),
+    };
     let picture = both(title.clone(), sentences.join("; "), |size| {
         stacks::shares(&title, &titles, &stacks, size)
     })?;
@@ -123,7 +151,7 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
         "Per cent of the line rate; the numbers are those of the legend, from left to right. Of a line \
          of cells, idle time is idle cell slots.{rest}"
     );
-    Ok(Some(Figure { number: 0, title, note, panels: vec![picture] }))
+    Ok(Figure { number: 0, title, note, panels: vec![picture] })
 }
 
 /// The same as a table; `None` where nothing was counted.
@@ -138,8 +166,13 @@ pub fn table(results: &StudyResults) -> Option<Table> {
         groups.iter().map(|(title, _)| column(&words::capitalised(&short(title)), "number"));
     let at_most = [column("At most", "number")];
     let percent = |share: f64| Field { text: format!("{share:.1} %"), small: String::new() };
-    let row = |(name, tax): &(String, &LineTax)| {
-        let name = Field { text: name.clone(), small: String::new() };
+    let row = |account: &Account<'_>| {
+        let tax = account.tax;
+        let text = match account.part.as_str() {
+            "" => account.name.clone(),
+            part => format!("{part}, {}", account.name),
+        };
+        let name = Field { text, small: String::new() };
         let absent = || Field { text: ABSENT.to_owned(), small: String::new() };
         // frames have no cells, and cells no preamble
         let shares = groups.iter().map(|(_, parts)| match share(tax, parts) {
@@ -151,7 +184,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
         TableRow { id: String::new(), fields: fields.collect() }
     };
     Some(Table {
-        title: "Where the time of the lines went".to_owned(),
+        title: TITLE.to_owned(),
         columns: named.into_iter().chain(shares).chain(at_most).collect(),
         rows: accounts.iter().map(row).collect(),
         note: "Per cent of the line rate, all ports together, means over the runs. At most: payload of a line \

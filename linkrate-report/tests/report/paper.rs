@@ -84,7 +84,7 @@ fn profiled() {
 fn the_cell_tax_is_drawn_where_there_are_cells() {
     let mut results = fixture::adapter();
     let frames = Paper::new(&results).unwrap();
-    assert!(frames.line_figure.is_none() && frames.line.is_none());
+    assert!(frames.line_figures.is_empty() && frames.line.is_none());
     let title = "Where the time of the lines went";
     assert!(frames.evidence.iter().any(|table| table.table.title == title));
     results.cells[0].evidence.line = vec![fixture::line(
@@ -102,7 +102,7 @@ fn the_cell_tax_is_drawn_where_there_are_cells() {
     )];
     let cells = Paper::new(&results).unwrap();
     assert!(cells.evidence.iter().all(|table| table.table.title != title));
-    let figure = cells.line_figure.unwrap();
+    let [figure] = &cells.line_figures[..] else { panic!("one figure") };
     let told = &figure.panels[0].description;
     let expected = "payload 60.0 %, TCP/IP headers 0.4 %, link headers 0.1 %, \
                     AAL5 padding and trailer 0.3 %, cell headers 6.3 %, SONET 3.7 %, idle 29.2 %";
