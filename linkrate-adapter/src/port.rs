@@ -105,7 +105,8 @@ impl PortShared {
         let cells = self.atm.values().filter(|_| has_cells);
         let cells = cells.map(|(name, value)| (name.to_owned(), value));
         let mut all: Snapshot = device.chain(cells).chain(queues).collect();
-        for (name, value) in self.links.iter().flat_map(|link| link.counters.values()) {
+        let of_links = self.links.iter().flat_map(|link| link.counters.values());
+        for (name, value) in of_links.filter(|(name, _)| !(has_cells && name.starts_with("dot3"))) {
             *all.entry(name.to_owned()).or_default() += value;
         }
         all

@@ -38,6 +38,9 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("other", &[""]),
 ];
 
+/// How many of these groups are of standards.
+const STANDARDS: usize = 3;
+
 /// Models, each in a few lines.
 pub fn models(models: &[Model], style: Style) -> String {
     let sections: Vec<String> = models.iter().map(|model| one_model(model, style)).collect();
@@ -149,7 +152,7 @@ fn one_connection(connection: &ConnectionReport) -> String {
     format!("VPI {vpi} VCI {vci} to {whom}: {sent} cells sent, {received} received")
 }
 
-/// Counters in groups. Outside the two standards', those that are zero are left out.
+/// Counters in groups. Outside the standards', those that are zero are left out.
 fn counters(counters: &BTreeMap<String, u64>) -> String {
     let group_of = |name: &str| {
         GROUPS.iter().position(|(_, begins)| begins.iter().any(|start| name.starts_with(start)))
@@ -158,7 +161,7 @@ fn counters(counters: &BTreeMap<String, u64>) -> String {
     for (index, (heading, _)) in GROUPS.iter().enumerate() {
         let mut first = true;
         for (name, value) in counters.iter().filter(|(name, _)| group_of(name) == Some(index)) {
-            if *value == 0 && index > 1 {
+            if *value == 0 && index >= STANDARDS {
                 continue;
             }
             if first {

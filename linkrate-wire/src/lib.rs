@@ -30,7 +30,7 @@
 //!
 //! Analysis:
 //! - [`limits`]: the highest payload rate of an Ethernet or ATM link, and the account of all bytes
-//! - [`pcapng`]: captures that Wireshark reads
+//! - [`pcapng`]: captures that Wireshark reads; [`erf`]: cells and AAL5 units in them
 //!
 //! `cargo bench -p linkrate-wire` measures each offload on one core.
 
@@ -43,6 +43,7 @@ pub mod balance;
 pub mod checksum;
 pub mod control;
 pub mod encapsulation;
+pub mod erf;
 pub mod frame;
 pub mod limits;
 pub mod link;

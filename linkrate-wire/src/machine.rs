@@ -13,13 +13,17 @@
 //!
 //! - [`lacp`]: link aggregation control
 //! - [`atmarp`]: the ATM addresses of an IP subnet
+//! - [`call`]: connections of an ATM network, set up and released on demand
+//! - [`lane`]: LAN Emulation
 //! - [`bfd`]: failures of a link that nothing else shows
 //! - [`lan_monitor`]: one active port of several, and a move when it fails
 
 pub mod atmarp;
 pub mod bfd;
+pub mod call;
 pub mod lacp;
 pub mod lan_monitor;
+pub mod lane;
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@ mod cells;
 
 use std::time::Duration;
 
+use linkrate_wire::link::LinkLaw;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -70,6 +71,14 @@ pub struct FaultError {
     expected: &'static str,
 }
 
+impl FaultError {
+    /// What would be right.
+    #[must_use]
+    pub fn expected(&self) -> &'static str {
+        self.expected
+    }
+}
+
 /// Longest delay: a second more than any round trip on Earth.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -103,6 +112,39 @@ impl Faults {
             }
         }
         Ok(())
+    }
+
+    /// Checks that links under `law` can have these faults.
+    ///
+    /// # Errors
+    /// The first fault that such links do not have.
+    pub fn check_law(&self, law: LinkLaw) -> Result<(), FaultError> {
+        let (others, what, expected): (&[_], _, _) = match law {
+            LinkLaw::Ethernet => (
+                &[
+                    ("header-error", self.header_error),
+                    ("double-header-error", self.double_header_error),
+                    ("payload-error", self.payload_error),
+                    ("misinsert", self.misinsert),
+                ],
+                "a fault of ATM cells, on an Ethernet link",
+                "loss, corrupt, fcs-error, duplicate, reorder and delay",
+            ),
+            LinkLaw::Atm => (
+                &[
+                    ("corrupt", self.corrupt),
+                    ("fcs-error", self.fcs_error),
+                    ("duplicate", self.duplicate),
+                    ("reorder", self.reorder),
+                ],
+                "a fault of Ethernet frames, on an ATM link",
+                "loss, header-error, double-header-error, payload-error, misinsert and delay",
+            ),
+        };
+        match others.iter().find(|(_, share)| *share > 0.0) {
+            Some((fault, _)) => Err(FaultError { fault, value: what.to_owned(), expected }),
+            None => Ok(()),
+        }
     }
 
     fn any(&self) -> bool {
@@ -214,6 +256,23 @@ mod tests {
         let corrupted = out.iter().filter(flipped).count() as f64;
         assert!((corrupted / out.len() as f64 - 0.2).abs() < 0.02, "{corrupted}");
         assert_eq!(format!("{:?}", pass(faults, 50)), format!("{:?}", pass(faults, 50)));
+    }
+
+    #[test]
+    fn frames_and_cells_have_faults_of_their_own() {
+        let of_both = Faults { loss: 0.1, delay: Duration::from_millis(1), ..Faults::default() };
+        let of_frames = Faults { duplicate: 0.1, ..Faults::default() };
+        let of_cells = Faults { misinsert: 0.1, ..Faults::default() };
+        for law in [LinkLaw::Ethernet, LinkLaw::Atm] {
+            assert_eq!(of_both.check_law(law), Ok(()));
+            assert_eq!(of_frames.check_law(law).is_ok(), law == LinkLaw::Ethernet);
+            assert_eq!(of_cells.check_law(law).is_ok(), law == LinkLaw::Atm);
+        }
+        let error = of_frames.check_law(LinkLaw::Atm).unwrap_err().to_string();
+        assert!(
+            error.starts_with("duplicate is a fault of Ethernet frames, on an ATM link"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -11,12 +11,16 @@ use crate::ground::adapters::Faults;
 type Share = fn(&mut Faults) -> &mut f64;
 type Time = fn(&mut Faults) -> &mut Duration;
 
-const SHARES: [(&str, Share); 5] = [
+const SHARES: [(&str, Share); 9] = [
     ("loss", |faults| &mut faults.loss),
     ("corrupt", |faults| &mut faults.corrupt),
     ("fcs-error", |faults| &mut faults.fcs_error),
     ("duplicate", |faults| &mut faults.duplicate),
     ("reorder", |faults| &mut faults.reorder),
+    ("header-error", |faults| &mut faults.header_error),
+    ("double-header-error", |faults| &mut faults.double_header_error),
+    ("payload-error", |faults| &mut faults.payload_error),
+    ("misinsert", |faults| &mut faults.misinsert),
 ];
 
 const TIMES: [(&str, Time); 2] =

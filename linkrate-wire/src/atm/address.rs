@@ -11,6 +11,9 @@ impl AtmAddress {
     /// Octets of an address.
     pub const LENGTH: usize = 20;
 
+    /// No end system: what a request has where the answer is to be.
+    pub const UNKNOWN: Self = Self([0; Self::LENGTH]);
+
     /// An address in the format of locally assigned numbers (AFI 39, data country code), at switch
     /// `switch`.
     #[must_use]

@@ -12,6 +12,8 @@
 //! | LAN type, maximum frame size, number of triples, size of the ELAN's name | 4 |
 //! | target ATM address | 20 |
 //! | name of the ELAN | 32 |
+//!
+//! Of frames that ask or say whether a connection is ready there is no more than the operation.
 
 use super::reader::Reader;
 use crate::atm::AtmAddress;
@@ -19,6 +21,9 @@ use crate::frame::{FrameError, MacAddress};
 
 /// Octets of a control frame without triples.
 pub const LENGTH: usize = 108;
+
+/// Octets of a frame that asks or says whether a connection is ready.
+pub const READY_LENGTH: usize = 6;
 
 /// What a control frame begins with where a data frame has a LECID: no client has this one.
 pub const MARKER: u16 = 0xff00;
@@ -139,6 +144,18 @@ impl FrameSize {
         SIZES.iter().find(|(size, _)| *size == self).map_or(0, |(_, octets)| *octets)
     }
 
+    /// The size with so many octets.
+    #[must_use]
+    pub fn of(octets: u16) -> Option<Self> {
+        SIZES[1..].iter().find(|(_, known)| *known == octets).map(|(size, _)| *size)
+    }
+
+    /// The largest packet, in octets: a data frame less LECID and Ethernet header.
+    #[must_use]
+    pub fn mtu(self) -> u16 {
+        self.octets().saturating_sub(crate::link::atm::LANE_HEADER as u16)
+    }
+
     fn code(self) -> u8 {
         SIZES.iter().position(|(size, _)| *size == self).unwrap_or(0) as u8
     }
@@ -221,6 +238,18 @@ impl Flags {
     pub const PROXY: Self = Self(0x0080);
     /// The topology of bridges changes.
     pub const TOPOLOGY_CHANGE: Self = Self(0x0100);
+
+    /// Whether all flags of `other` are set.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// These flags, if `set`.
+    #[must_use]
+    pub const fn when(self, set: bool) -> Self {
+        if set { self } else { Self(0) }
+    }
 }
 
 /// Whether an AAL5 unit of LAN Emulation is a control frame, and not a data frame of a client.
@@ -230,6 +259,26 @@ pub fn is_control(unit: &[u8]) -> bool {
 }
 
 impl Lane {
+    /// A request with nothing but its operation.
+    #[must_use]
+    pub fn request(operation: Operation) -> Self {
+        Self {
+            operation,
+            is_response: false,
+            status: Status::SUCCESS,
+            transaction: 0,
+            requester: 0,
+            flags: Flags::default(),
+            source: Destination::Absent,
+            target: Destination::Absent,
+            source_atm: AtmAddress::UNKNOWN,
+            target_atm: AtmAddress::UNKNOWN,
+            lan: LanType::Unspecified,
+            size: FrameSize::Unspecified,
+            elan: Name::default(),
+        }
+    }
+
     /// Reads a control frame. Triples after it are ignored.
     ///
     /// # Errors
@@ -244,6 +293,10 @@ impl Lane {
         let number = code & !RESPONSE;
         FrameError::within("LANE operation", at, number.into(), 1, OPERATIONS.len())?;
         let (operation, _) = OPERATIONS[usize::from(number) - 1];
+        let is_response = code & RESPONSE != 0;
+        if operation == Operation::Ready {
+            return Ok(Self { is_response, ..Self::request(operation) });
+        }
         let status = Status(reader.any_word()?);
         let transaction = u32::from_be_bytes(reader.array()?);
         let requester = reader.any_word()?;
@@ -264,7 +317,7 @@ impl Lane {
         octets[usize::from(length)..].fill(0);
         Ok(Self {
             operation,
-            is_response: code & RESPONSE != 0,
+            is_response,
             status,
             transaction,
             requester,
@@ -281,7 +334,7 @@ impl Lane {
 
     /// The octets of the frame, without triples.
     #[must_use]
-    pub fn emit(&self) -> [u8; LENGTH] {
+    pub fn emit(&self) -> Vec<u8> {
         let number = OPERATIONS.iter().position(|(operation, _)| *operation == self.operation);
         let number = number.map_or(0, |at| at as u16 + 1);
         let code = number | if self.is_response { RESPONSE } else { 0 };
@@ -305,11 +358,9 @@ impl Lane {
             &self.target_atm.0,
             &self.elan.octets,
         ];
-        let mut frame = [0; LENGTH];
-        let mut at = 0;
-        for field in fields {
-            frame[at..at + field.len()].copy_from_slice(field);
-            at += field.len();
+        let mut frame = fields.concat();
+        if self.operation == Operation::Ready {
+            frame.truncate(READY_LENGTH);
         }
         frame
     }
@@ -371,6 +422,9 @@ mod tests {
         (head, any::<u16>(), destination(), destination(), atm(), atm(), lan, size, "[ -~]{0,32}")
             .prop_map(|(head, flags, source, target, source_atm, target_atm, lan, size, elan)| {
                 let (operation, is_response, status, transaction, requester) = head;
+                if operation == Operation::Ready {
+                    return Lane { is_response, ..Lane::request(operation) };
+                }
                 Lane {
                     operation,
                     is_response,
@@ -415,6 +469,12 @@ mod tests {
         assert_eq!((&octets[56..76], &octets[76..80]), (&[2; 20][..], &b"blue"[..]));
         assert!(is_control(&octets) && frame.size.octets() == 9234);
         assert_eq!(Name::new(&"x".repeat(33)), None);
+        assert!(frame.flags.has(Flags::PROXY) && !frame.flags.has(Flags::REMOTE));
+        let sizes = [1500, 1516, 4544, 9234, 18190, 0].map(FrameSize::of);
+        assert_eq!(
+            sizes.map(|size| size.map(FrameSize::mtu)),
+            [None, Some(1500), Some(4528), Some(9218), Some(18174), None,]
+        );
     }
 
     #[test]
@@ -433,6 +493,9 @@ mod tests {
             assert_eq!(Lane::parse(&octets).unwrap_err().to_string(), said);
         }
         assert!(Lane::parse(&whole[..107]).is_err());
+        let ready = Lane::request(Operation::Ready).emit();
+        assert_eq!(ready, [0xff, 0, 1, 1, 0, 3]);
+        assert!(Lane::parse(&ready).is_ok() && Lane::parse(&ready[..5]).is_err());
     }
 
     proptest! {

@@ -86,8 +86,10 @@ pub enum AdapterCommand {
     ///
     /// Shares of frames: loss; corrupt (one bit flipped, found by checksums only); fcs-error
     /// (frames with a bad FCS, which the port that receives them drops); duplicate; reorder. Times:
-    /// delay (of every frame); reorder-by (of the frames that others overtake). The same seed gives
-    /// the same faults to the same frames again.
+    /// delay (of every frame); reorder-by (of the frames that others overtake). Shares of ATM cells:
+    /// loss; header-error (one bit of the header, which is corrected); double-header-error (two bits);
+    /// payload-error (one bit, found by the CRC of AAL5); misinsert (cells of another connection come
+    /// behind them). The same seed gives the same faults to the same frames or cells again.
     Faults {
         /// Port: eth0, or client-0 for the port of a client
         port: String,

@@ -7,7 +7,7 @@ use linkrate_adapter::{AdapterError, CaptureEnding, Port};
 use linkrate_terms::lab::PortReport;
 use linkrate_terms::{BitRate, InterfaceKnobs};
 
-use super::{Adapters, Faults, Segment, SutPort, Vlans, effective_knobs, with_port};
+use super::{Adapters, Faults, LinkLaw, Segment, SutPort, Vlans, effective_knobs, with_port};
 use crate::error::LabError;
 use crate::host::typed_name;
 
@@ -77,7 +77,14 @@ impl PortOnSegment<'_> {
     }
 
     /// Sets the faults of its segment.
+    ///
+    /// # Errors
+    /// Its links carry frames, and the faults are those of cells, or the other way round.
     pub(crate) fn set_faults(&self, faults: Faults) -> Result<(), LabError> {
+        faults.check_law(LinkLaw::of(&self.adapters.model)).map_err(|error| LabError::Invalid {
+            what: error.to_string(),
+            hint: format!("faults of these links are {}", error.expected()),
+        })?;
         Ok(self.segment.joined.set_faults(faults)?)
     }
 

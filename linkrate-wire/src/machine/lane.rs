@@ -1,0 +1,122 @@
+//! LAN Emulation (ATM Forum LANE 1.0): an Ethernet over the connections of an ATM network.
+//!
+//! - [`Client`]: an end system of an emulated LAN (ELAN), with an Ethernet interface for its host
+//! - [`Lecs`]: the configuration server, which tells a client the server of its ELAN
+//! - [`Les`]: the server of an ELAN, which knows the ATM address of each station
+//! - [`Bus`]: sends broadcasts, and frames to stations that are not known yet, to all clients
+//!
+//! Each is an end system with an ATM address, a party of an [`Exchange`](super::call::Exchange). Its
+//! actions about calls go there, and those of the exchange come back as events. A unit that a machine
+//! receives or sends is one AAL5 unit of a call.
+//!
+//! The server makes a connection to each client for what it distributes, and so does the BUS. LANE
+//! permits one connection to many ends instead, which saves copies on the line of the server.
+//!
+//! Connections keep the order of units. A client changes the path of frames to a station only when the
+//! old path is proved empty (flush), or enough time has passed (path switching delay), so frames stay
+//! in order.
+
+mod bucket;
+mod bus;
+mod client;
+mod lecs;
+mod les;
+mod party;
+
+use std::time::Duration;
+
+pub use bus::{Bus, BusAction, BusConfig, BusCounters};
+pub use client::{
+    Cached, Client, ClientAction, ClientConfig, ClientCounters, ClientEvent, Configuration, Path,
+    Reason, State,
+};
+pub use lecs::{Elan, Lecs, LecsConfig, LecsCounters};
+pub use les::{Les, LesConfig, LesCounters, Member};
+
+use super::call::{Call, PartyAction, PartyEvent};
+use crate::atm::AtmAddress;
+use crate::control::Lane;
+use crate::control::lane::{Operation, Status};
+
+/// The times of a client (LANE 1.0, 5.1.1), with its names for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// How long the client waits for each server (C7, control time-out): 120 s.
+    pub control: Duration,
+    /// Time from a question to a server to the next one, which doubles (LANE 2.0, C7i): 5 s.
+    pub retry: Duration,
+    /// Frames to a station that is not known, in `unknown` (C10, C11): 1 in 1 s.
+    pub unknown_frames: u32,
+    /// See `unknown_frames`.
+    pub unknown: Duration,
+    /// Time without a frame after which a data-direct connection is released (C12): 20 min.
+    pub idle: Duration,
+    /// How long an entry of the cache holds without verification (C17, ageing): 300 s.
+    pub ageing: Duration,
+    /// The same of an entry that a proxy has answered, while the topology changes (C18): 15 s.
+    pub forward_delay: Duration,
+    /// Time to the next question for the address of a station (C20): 1 s.
+    pub arp: Duration,
+    /// How long an answer to a flush is waited for (C21): 4 s.
+    pub flush: Duration,
+    /// Time after which a path is empty without proof (C22, path switching delay): 6 s.
+    pub path_switching: Duration,
+    /// How long the caller of a data-direct connection may take to say that it is ready (C28): 4 s.
+    pub ready: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            control: seconds(120),
+            retry: seconds(5),
+            unknown_frames: 1,
+            unknown: seconds(1),
+            idle: seconds(20 * 60),
+            ageing: seconds(300),
+            forward_delay: seconds(15),
+            arp: seconds(1),
+            flush: seconds(4),
+            path_switching: seconds(6),
+            ready: seconds(4),
+        }
+    }
+}
+
+/// What happens to a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerEvent<U> {
+    /// Something about its calls.
+    Call(PartyEvent),
+    /// An AAL5 unit came.
+    Received {
+        /// The call that it came by.
+        call: Call,
+        /// The unit.
+        unit: U,
+    },
+}
+
+/// What a server wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerAction {
+    /// Something about its calls.
+    Call(PartyAction),
+    /// Send a control frame.
+    Send {
+        /// The call to send it by.
+        call: Call,
+        /// The frame.
+        frame: Lane,
+    },
+    /// A request was refused.
+    Refused {
+        /// The end system that asked.
+        from: AtmAddress,
+        /// What it asked for.
+        operation: Operation,
+        /// Why.
+        status: Status,
+    },
+}
