@@ -76,7 +76,7 @@ const OUTCOME: &[Column<StoredRun>] = &[
 
 /// Values that are the same for all runs. Each row has them, so that the file is complete without its
 /// directory.
-const TESTBED: &[(&str, fn(&StudyResults, &StoredRun) -> Field)] = &[
+const TESTBED: &[OfRun] = &[
     // so that rows of several result sets can stand in one table
     ("results", |results, _| Some(results.results.clone())),
     ("linkrate_version", |results, _| text(&results.linkrate_version)),
