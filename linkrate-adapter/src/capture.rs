@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::open_file;
+use linkrate_wire::erf::Origin;
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::lro::Parts;
 use linkrate_wire::pcapng::{self, Direction, Interface, Packet};
@@ -35,6 +36,13 @@ const GLANCE: Duration = Duration::from_millis(50);
 
 /// How long a writer may take to notice that they are not.
 const ABANDON: Duration = Duration::from_millis(500);
+
+/// `LINKTYPE_RAW`: IP packets.
+const RAW_IP: u16 = 101;
+
+/// The lowest bit of the interface of an ERF record, which Wireshark takes for the direction.
+const FROM_END_SYSTEM: u8 = 0;
+const TO_END_SYSTEM: u8 = 1;
 
 /// The number of the host's side in the file. Links follow it.
 const HOST: u32 = 0;
@@ -64,6 +72,8 @@ struct Running {
 /// What the device, the writer and the controller share about one capture.
 #[derive(Debug, Default)]
 struct Shared {
+    /// CLOCK_MONOTONIC zero as the time of day.
+    boot_ns: u64,
     /// Memory of the packets in the queue.
     queued: AtomicUsize,
     /// Packets that the device saw, and packets that the file has.
@@ -112,17 +122,18 @@ impl CaptureSlot {
         }
         let mut head = Vec::new();
         pcapng::section_header("linkrate", &mut head);
-        let mut describe = |side: &str, law: LinkLaw| {
-            let (name, link_type) = (format!("{port} {side}"), law.capture_type());
+        let mut describe = |side: &str, link_type: u16| {
+            let name = format!("{port} {side}");
             let side = Interface { name: &name, link_type, speed: None, snap_length: 0 };
             pcapng::interface_description(&side, &mut head);
         };
-        // a TAP carries Ethernet frames, whatever the links carry
-        describe("host", LinkLaw::Ethernet);
-        let several = links.len() > 1;
-        for (number, law) in links.enumerate() {
-            let name = if several { format!("wire {number}") } else { "wire".to_owned() };
-            describe(&name, law);
+        let links: Vec<LinkLaw> = links.collect();
+        // the interface of an ATM port carries IP packets
+        let cells = links.contains(&LinkLaw::Atm);
+        describe("host", if cells { RAW_IP } else { LinkLaw::Ethernet.capture_type() });
+        for (number, law) in links.iter().enumerate() {
+            let name = if links.len() > 1 { format!("wire {number}") } else { "wire".to_owned() };
+            describe(&name, law.capture_type());
         }
         // CLOCK_MONOTONIC as the time of day
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
@@ -130,7 +141,7 @@ impl CaptureSlot {
         let (packets, captured) = channel();
         // the receiver learns the end of the writer from the sender's
         let (end, ended) = sync_channel(0);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { boot_ns, ..Shared::default() });
         let mut writer = Writer { file, shared: Arc::clone(&shared), boot_ns, block: head };
         std::thread::Builder::new().name("capture".to_owned()).spawn(move || {
             // a file system may take long to free the blocks of a long file
@@ -180,6 +191,26 @@ impl CaptureSlot {
         if self.is_on() {
             self.put((HOST + 1 + link, at_ns, sent), &[frame.head(), frame.tail()], counters);
         }
+    }
+
+    /// What `write` writes of cells on link `link`: ERF records.
+    pub(crate) fn cells(
+        &self,
+        link: u32,
+        at_ns: u64,
+        sent: bool,
+        counters: &DeviceCounters,
+        write: impl FnOnce(Origin, &mut Vec<u8>),
+    ) {
+        if !self.is_on() {
+            return;
+        }
+        let boot_ns = self.lock().as_ref().map_or(0, |running| running.shared.boot_ns);
+        let interface = if sent { FROM_END_SYSTEM } else { TO_END_SYSTEM };
+        let time_ns = boot_ns.wrapping_add(at_ns);
+        let mut record = Vec::new();
+        write(Origin { time_ns, interface, lost: 0 }, &mut record);
+        self.put((HOST + 1 + link, at_ns, sent), &[&record], counters);
     }
 
     fn put(
@@ -351,7 +382,8 @@ mod tests {
         reader.read_to_end(&mut bytes).unwrap();
         let (types, interfaces) = read(&bytes);
         let (ethernet, atm) = (LinkLaw::Ethernet.capture_type(), LinkLaw::Atm.capture_type());
-        assert_eq!(types, [ethernet, ethernet, atm]);
+        // a port with a link of cells has IP packets at its host
+        assert_eq!(types, [RAW_IP, ethernet, atm]);
         assert_eq!(interfaces, [0, 2, 1]);
     }
 

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use linkrate_terms::knobs::{AggregateRequest, Change, Ends, KNOBS, Knob};
-use linkrate_terms::{AggregateKnobs, InterfaceKnobs, PortKnobs};
+use linkrate_terms::knobs::{AggregateRequest, AtmRequest, Change, Ends, KNOBS, Knob};
+use linkrate_terms::{AggregateKnobs, AtmKnobs, InterfaceKnobs, PortKnobs};
 
 fn book(page: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src").join(page)
@@ -22,7 +22,8 @@ fn line(knob: &Knob) -> String {
         Ends::Both => "both",
     };
     let aggregate = AggregateRequest::of(&AggregateKnobs::default());
-    let default = knob.get(&InterfaceKnobs { aggregate, ..PortKnobs::default().request() });
+    let atm = AtmRequest::of(&AtmKnobs::default());
+    let default = knob.get(&InterfaceKnobs { aggregate, atm, ..PortKnobs::default().request() });
     let default = default.map_or_else(String::new, |value| format!("`{value}`"));
     let (key, help, expected) = (knob.key, knob.help, knob.values.expected());
     format!("| `{key}` | {help} | {expected} | {owner} | {change} | {ends} | {default} |")

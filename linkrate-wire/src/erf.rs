@@ -64,15 +64,22 @@ pub fn unit(
     pieces: &[&[u8]],
     out: &mut Vec<u8>,
 ) {
-    let Ok(end) = aal5::end(pieces, user_to_user) else { return };
+    if let Ok(end) = aal5::end(pieces, user_to_user) {
+        let all: Vec<&[u8]> = pieces.iter().copied().chain([&*end]).collect();
+        whole(origin, connection, &all, out);
+    }
+}
+
+/// Appends the record of an AAL5 unit with its padding and trailer, as its cells have it. It lies in
+/// pieces.
+pub fn whole(origin: Origin, connection: Connection, pieces: &[&[u8]], out: &mut Vec<u8>) {
     let octets: usize = pieces.iter().map(|piece| piece.len()).sum();
-    let wire = CELL_HEADER + octets + end.len();
+    let wire = CELL_HEADER + octets;
     let captured = wire.min(MOST - HEAD);
     let first = out.len();
     head(origin, UNIT_RECORD, captured, wire, out);
     out.extend_from_slice(&Header::data(connection, PayloadType::LAST).emit()[..CELL_HEADER]);
     pieces.iter().for_each(|piece| out.extend_from_slice(piece));
-    out.extend_from_slice(&end);
     out.truncate(first + HEAD + captured);
 }
 

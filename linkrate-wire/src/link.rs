@@ -168,13 +168,12 @@ impl LinkLaw {
     }
 
     /// The link-layer type of a capture (`LINKTYPE_`, the numbers of libpcap and pcapng): Ethernet
-    /// frames, or AAL5 units behind the four octets of a SunATM pseudo-header, which says the
-    /// virtual circuit.
+    /// frames, or ERF records of cells and AAL5 units ([`erf`](crate::erf)).
     #[must_use]
     pub const fn capture_type(self) -> u16 {
         match self {
             Self::Ethernet => 1,
-            Self::Atm => 123,
+            Self::Atm => crate::erf::LINK_TYPE,
         }
     }
 
@@ -237,7 +236,7 @@ mod tests {
             assert_eq!(law.line_octets(unit), cells * 53, "{unit}");
         }
         assert_eq!(law.smallest_unit(), 40);
-        assert_eq!((law.largest_unit(), law.capture_type()), (Some(65_535), 123));
+        assert_eq!((law.largest_unit(), law.capture_type()), (Some(65_535), 197));
         assert_eq!(law.payload_rate(atm::OC3C), BitRate(149.76e6));
         assert_eq!(law.payload_rate(atm::OC12C), BitRate(599.04e6));
     }

@@ -5,6 +5,7 @@ use linkrate_wire::atm::hec::Found;
 use linkrate_wire::atm::{Defect, snap};
 use linkrate_wire::control::arp;
 use linkrate_wire::control::atmarp::{AtmArp, Operation};
+use linkrate_wire::erf;
 use linkrate_wire::frame::{ipv4, ipv6};
 use linkrate_wire::lro::{Delivery, Reason};
 use linkrate_wire::vnet::VnetHeader;
@@ -46,13 +47,21 @@ impl Atm {
                     }
                 }
             }
-            CellTrain::Lone(cell) => self.take_cell(&cell, at_ps),
+            CellTrain::Lone(cell) => {
+                self.capture(at_ps, |origin, record| erf::cell(origin, &cell, record));
+                self.take_cell(&cell, at_ps)
+            }
         };
         match completed {
             None => {}
             Some((channel, Ok(received))) => self.take_unit(channel, received, at_ps),
             Some((_, Err(defect))) => self.count_defect(defect),
         }
+    }
+
+    fn capture(&self, at_ps: u64, write: impl FnOnce(erf::Origin, &mut Vec<u8>)) {
+        let at_ns = self.clock.monotonic_ns(at_ps);
+        self.shared.capture.cells(0, at_ns, false, &self.shared.counters, write);
     }
 
     /// Takes a cell whose header may be wrong.
@@ -102,6 +111,11 @@ impl Atm {
 
     /// Takes a unit that a channel has received.
     fn take_unit(&mut self, channel: usize, received: Received, at_ps: u64) {
+        let connection = self.channels[channel].headers.connection();
+        self.capture(at_ps, |origin, record| match &received {
+            Received::Whole(unit) => erf::whole(origin, connection, &unit.pieces(), record),
+            Received::Copied(octets) => erf::unit(origin, connection, 0, &[octets], record),
+        });
         let (ether_type, frame) = match received {
             Received::Whole(unit) => (ether_type(unit.head()), unit.packet().clone()),
             Received::Copied(octets) => {

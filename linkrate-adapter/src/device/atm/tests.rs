@@ -1,1 +1,305 @@
+//! Two ATM ports back to back, without a TUN and without threads: packets go in, packets come out.
 
+use std::sync::Arc;
+
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_terms::model::{self, LinkKind};
+use linkrate_wire::link::LinkLaw;
+use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
+use proptest::prelude::*;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use super::*;
+use crate::cells::CellTrain;
+use crate::fabric::faults::{FaultInjector, Faults};
+use crate::frame::{Block, VNET_BYTES};
+use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
+use crate::interface::waker::Waker;
+use crate::interface::{Ends, Queue};
+
+/// Long after anything that was sent.
+const LATER_PS: u64 = 1 << 62;
+
+/// 1 µs for a cell.
+const RATE: BitRate = BitRate(424e6 * 27.0 / 26.0);
+
+struct End {
+    device: Atm,
+    tx: Producer<TxDescriptor>,
+    rx: Consumer<RxDescriptor>,
+    posted_ns: u64,
+}
+
+fn limits() -> AtmLimits {
+    AtmLimits {
+        link: LinkSpec { law: LinkLaw::Atm, rate: Some(RATE) },
+        largest_packet: 9180,
+        rings: RingSizes { transmit: 256, receive: 256 },
+        connections: vec![OF_A_CABLE],
+        station: None,
+    }
+}
+
+impl End {
+    fn new(limits: AtmLimits) -> Self {
+        let knobs = PortKnobs { rx_usecs: 10, ..PortKnobs::default() };
+        let shared = PortShared::new("eth0".to_owned(), &[limits.link], knobs, 1, Vec::new());
+        let shared = Arc::new(shared);
+        let (tx, tx_device) = RingBuffer::new(limits.rings.transmit);
+        let (rx_device, rx) = RingBuffer::new(limits.rings.receive);
+        let (_, steering) = RingBuffer::new(1);
+        let queue = Queue::new(Ends::Driver {
+            tx: tx_device,
+            rx: rx_device,
+            steering,
+            control: None,
+            shared: Arc::new(QueueShared::new(Arc::new(Waker::new().unwrap()))),
+        });
+        let interface = Interface::new(Arc::clone(&shared.interface), vec![queue]);
+        let clock = DeviceClock::start();
+        let mut device = Atm::new(limits, Mount { shared, interface, bus: None, clock });
+        device.refresh(&mut |_, _| {});
+        Self { device, tx, rx, posted_ns: monotonic_ns() }
+    }
+
+    fn post(&mut self, packet: &[u8]) {
+        self.post_with(VnetHeader::default(), packet);
+    }
+
+    fn post_with(&mut self, vnet: VnetHeader, packet: &[u8]) {
+        let bytes = [&vnet.emit()[..Form::Plain.length()], packet].concat();
+        let mut block = Block::new();
+        block.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+        let posted_ns = self.posted_ns;
+        let length = bytes.len();
+        self.tx.push(TxDescriptor { block: Arc::new(block), length, posted_ns }).unwrap();
+    }
+
+    /// Everything it has to send, with the times at which it is sent.
+    fn sent(&mut self) -> Vec<(CellTrain, u64)> {
+        let mut trains = Vec::new();
+        while self.device.send_posted(LATER_PS, &mut |train, at_ps| trains.push((train, at_ps))) {}
+        trains
+    }
+
+    /// What its host gets of these cells.
+    fn received(&mut self, trains: Vec<(CellTrain, u64)>) -> Vec<Vec<u8>> {
+        for (train, at_ps) in trains {
+            self.device.receive(0, train.into(), at_ps, LATER_PS);
+        }
+        self.device.interrupt(LATER_PS);
+        std::iter::from_fn(|| self.rx.pop().ok())
+            .map(|descriptor| {
+                assert_eq!(descriptor.vnet, VnetHeader::default());
+                let mut bytes = Vec::new();
+                descriptor.for_each_piece(|piece| bytes.extend_from_slice(piece));
+                bytes
+            })
+            .collect()
+    }
+
+    fn counted(&self, name: &str) -> u64 {
+        self.device.shared.counters()[name]
+    }
+}
+
+/// An IPv4 packet of `length` bytes.
+fn packet(length: usize, seed: u8) -> Vec<u8> {
+    let mut packet: Vec<u8> = (0..length).map(|at| (at * 13) as u8 ^ seed).collect();
+    packet[0] = 0x45;
+    packet
+}
+
+fn faulty(trains: Vec<(CellTrain, u64)>, faults: Faults) -> Vec<(CellTrain, u64)> {
+    let mut injector = FaultInjector::new(faults);
+    let mut came = Vec::new();
+    for (train, at_ps) in trains {
+        injector.pass(train.into(), at_ps, |load, at_ps| {
+            came.push((load.into_cells().unwrap(), at_ps))
+        });
+    }
+    came
+}
+
+#[test]
+fn packets_come_as_they_went_and_octets_are_cells() {
+    let (mut one, mut other) = (End::new(limits()), End::new(limits()));
+    let packets: Vec<Vec<u8>> =
+        [9180, 20, 1500, 256, 257, 32, 33].into_iter().map(|length| packet(length, 3)).collect();
+    packets.iter().for_each(|packet| one.post(packet));
+    let trains = one.sent();
+    let cells: usize = trains.iter().map(|(train, _)| train.count()).sum();
+    assert_eq!(cells, 192 + 1 + 32 + 6 + 6 + 1 + 2);
+    assert!(trains.iter().all(|(train, _)| train.count() <= TRAIN_CELLS as usize));
+    // each cell has its slot, from the first one on
+    let start_ps = trains[0].1 - trains[0].0.count() as u64 * 1_000_000;
+    let mut so_far = 0;
+    for (train, at_ps) in &trains {
+        so_far += train.count() as u64;
+        assert_eq!(*at_ps - start_ps, so_far * 1_000_000);
+    }
+    assert_eq!(other.received(trains), packets);
+    for (end, way) in [(&one, "Out"), (&other, "In")] {
+        assert_eq!(end.counted(&format!("ifHC{way}Octets")), cells as u64 * 53);
+        assert_eq!(end.counted(&format!("ifHC{way}UcastPkts")), 7);
+    }
+    assert_eq!(
+        (one.counted("atmTxCells"), other.counted("atmRxCells")),
+        (cells as u64, cells as u64)
+    );
+    assert!(!one.device.shared.counters().contains_key("dot3HCStatsFCSErrors"));
+}
+
+#[test]
+fn what_is_no_complete_packet_is_not_sent() {
+    let mut end = End::new(limits());
+    end.post(&packet(9181, 0));
+    end.post(&[0x15; 100]);
+    let checksum = Some(Checksum { start: 20, offset: 16 });
+    end.post_with(VnetHeader { checksum, ..VnetHeader::default() }, &packet(100, 0));
+    assert!(end.sent().is_empty());
+    assert_eq!((end.counted("txDropOversized"), end.counted("txDropMalformed")), (1, 2));
+    assert_eq!(end.counted("ifOutErrors"), 3);
+}
+
+#[test]
+fn each_fault_shows_in_its_counter() {
+    let all = Faults::default();
+    for (faults, counter, costs) in [
+        (Faults { loss: 0.001, ..all }, "aal5VccCrcErrors", true),
+        (Faults { payload_error: 0.001, ..all }, "aal5VccCrcErrors", true),
+        (Faults { misinsert: 0.001, ..all }, "aal5VccCrcErrors", true),
+        (Faults { header_error: 0.001, ..all }, "atmHecCorrected", false),
+        (Faults { double_header_error: 0.001, ..all }, "atmHecDropped", true),
+    ] {
+        let (mut one, mut other) = (End::new(limits()), End::new(limits()));
+        let packets: Vec<Vec<u8>> = (0..100).map(|seed| packet(9000, seed)).collect();
+        packets.iter().for_each(|packet| one.post(packet));
+        let trains = faulty(one.sent(), faults);
+        let came = other.received(trains);
+        let strange = came.iter().find(|packet| !packets.contains(packet));
+        assert_eq!(strange.map(|packet| packet.len()), None, "{faults:?}");
+        assert_eq!(came.len() < 100, costs, "{counter}: {}", came.len());
+        assert!(came.len() > 60, "{counter}: {}", came.len());
+        assert!(other.counted(counter) > 0, "{counter}");
+    }
+}
+
+#[test]
+fn a_unit_without_its_end_is_given_up_in_time() {
+    let (mut one, mut other) = (End::new(limits()), End::new(limits()));
+    one.post(&packet(9180, 1));
+    let mut trains = one.sent();
+    trains.pop();
+    let last_ps = trains.last().unwrap().1;
+    assert!(other.received(trains).is_empty());
+    let due_ps = other.device.due_ps(last_ps).unwrap();
+    assert!(due_ps < last_ps + 1_000_000_000_000);
+    assert!(!other.device.expire(due_ps - 1) && other.device.expire(due_ps));
+    assert_eq!(other.counted("aal5VccSarTimeOuts"), 1);
+}
+
+#[test]
+fn cells_of_other_connections_are_counted_and_left() {
+    let unknown = Connection { vpi: 0, vci: 77 };
+    let (mut one, mut other) =
+        (End::new(AtmLimits { connections: vec![unknown], ..limits() }), End::new(limits()));
+    one.post(&packet(1500, 1));
+    assert!(other.received(one.sent()).is_empty());
+    assert_eq!(other.counted("ifInUnknownProtos"), 32);
+}
+
+#[test]
+fn a_peak_rate_spreads_cells_and_earns_no_credit() {
+    let (mut one, mut other) = (End::new(limits()), End::new(limits()));
+    // one cell in 10 µs, a tenth of the line
+    one.device.shared.atm_settings.request(AtmKnobs { peak_rate: 42_400, ..AtmKnobs::default() });
+    one.device.refresh(&mut |_, _| {});
+    (0..4).for_each(|seed| one.post(&packet(9180, seed)));
+    let mut trains = Vec::new();
+    // the FIFO is full of what waits for the rate
+    assert!(one.device.send_posted(0, &mut |train, at_ps| trains.push((train, at_ps))));
+    assert!(trains.len() < 12, "{}", trains.len());
+    trains.extend(one.sent());
+    let times: Vec<u64> = trains.iter().map(|(_, at_ps)| *at_ps).collect();
+    let cells: u64 = trains.iter().map(|(train, _)| train.count() as u64).sum();
+    assert_eq!(cells, 4 * 192);
+    let seen_ps = times.last().unwrap() - times[0];
+    assert_eq!(seen_ps, (cells - 64) * 10_000_000);
+    assert_eq!(other.received(trains).len(), 4);
+}
+
+/// Two ports with connections to two others each.
+fn station(vcis: [u16; 2], last: u8) -> AtmLimits {
+    let address = AtmAddress::local(1, [2, 0, 0, 0, 0, last], 0);
+    AtmLimits {
+        connections: vcis.map(|vci| Connection { vpi: 0, vci }).to_vec(),
+        station: Some((address, Ipv4Addr::new(198, 18, 0, last))),
+        ..limits()
+    }
+}
+
+#[test]
+fn the_other_ends_tell_their_addresses_and_packets_take_their_connection() {
+    let (mut one, mut other) = (End::new(station([101, 102], 1)), End::new(station([102, 101], 7)));
+    let mut to_seven = packet(600, 1);
+    to_seven[16..20].copy_from_slice(&[198, 18, 0, 7]);
+    one.post(&to_seven);
+    assert!(one.sent().is_empty());
+    assert_eq!(one.counted("txDropNoConnection"), 1);
+    // questions and answers, until there are none
+    for now_ps in [0, 1_000_000_000] {
+        for _ in 0..3 {
+            let mut trains = Vec::new();
+            one.device.resolve(now_ps, &mut |train, at_ps| trains.push((train, at_ps)));
+            assert!(other.received(std::mem::take(&mut trains)).is_empty());
+            other.device.resolve(now_ps, &mut |train, at_ps| trains.push((train, at_ps)));
+            assert!(one.received(trains).is_empty());
+        }
+    }
+    let known: Vec<_> =
+        one.device.shared.channels.get().unwrap().iter().map(ChannelShared::report).collect();
+    assert!(known.iter().all(|channel| channel.address == Some(Ipv4Addr::new(198, 18, 0, 7))));
+    one.post(&to_seven);
+    let trains = one.sent();
+    assert_eq!(other.received(trains), [to_seven]);
+}
+
+#[test]
+fn a_model_gives_its_port_what_it_has() {
+    let model = model::find("atm-622").unwrap();
+    assert_eq!((model.link, model.default_mtu()), (LinkKind::Atm, 9180));
+    let limits = AtmLimits::of(&model);
+    assert_eq!(limits.largest_packet, 65_527);
+    let mut end = End::new(limits.clone());
+    end.post(&packet(65_527, 1));
+    let trains = end.sent();
+    assert_eq!(trains.iter().map(|(train, _)| train.count()).sum::<usize>(), 1366);
+    assert_eq!(End::new(limits).received(trains), [packet(65_527, 1)]);
+    assert!(VNET_BYTES + 65_527 <= crate::frame::BLOCK_BYTES);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Any packets over any line: each comes whole, in order, or not at all.
+    #[test]
+    fn packets_come_whole_or_not_at_all(
+        lengths in prop::collection::vec(20_usize..9181, 1..12),
+        loss in 0.0..0.02,
+        header_error in 0.0..0.02,
+        payload_error in 0.0..0.02,
+        seed: u64,
+    ) {
+        let (mut one, mut other) = (End::new(limits()), End::new(limits()));
+        let packets: Vec<Vec<u8>> =
+            lengths.iter().enumerate().map(|(at, length)| packet(*length, at as u8)).collect();
+        packets.iter().for_each(|packet| one.post(packet));
+        let faults = Faults { loss, header_error, payload_error, seed, ..Faults::default() };
+        let came = other.received(faulty(one.sent(), faults));
+        let mut sent = packets.iter();
+        for packet in came {
+            prop_assert!(sent.any(|one| *one == packet), "a packet that was never sent");
+        }
+    }
+}

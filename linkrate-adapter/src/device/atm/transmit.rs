@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use linkrate_wire::atm::{CELL, snap};
 use linkrate_wire::control::{AtmArp, arp};
+use linkrate_wire::erf;
 use linkrate_wire::frame::packet;
 use linkrate_wire::segment::Cut;
 use linkrate_wire::vnet::{Form, VnetHeader};
@@ -129,6 +130,10 @@ impl Atm {
             }
         };
         self.ahead_ps = self.ahead_ps.max(end_ps);
+        let at_ns = self.clock.monotonic_ns(at.start_ps);
+        self.shared.capture.cells(0, at_ns, true, &self.shared.counters, |origin, record| {
+            erf::whole(origin, way.headers.connection(), &unit.pieces(), record);
+        });
         for start in (0..cells).step_by(TRAIN_CELLS as usize) {
             let range = start..(start + TRAIN_CELLS).min(cells);
             let train_ps = end_ps - u64::from(cells - range.end) * spacing_ps;
