@@ -36,6 +36,8 @@ pub struct Lab {
     spec: TestbedSpec,
     options: LabOptions,
     testbed: Option<Testbed>,
+    /// What the testbed was built as.
+    built: TestbedSpec,
     facts: Facts,
     seat: Seat,
 }
@@ -51,7 +53,8 @@ impl Lab {
         let seat = Seat::take(spec)?;
         let testbed = Testbed::build(spec, &seat.placement, &options)?;
         let facts = facts::facts(&testbed, spec);
-        Ok(Self { spec: spec.clone(), options, testbed: Some(testbed), facts, seat })
+        let (spec, built) = (spec.clone(), spec.clone());
+        Ok(Self { spec, options, testbed: Some(testbed), built, facts, seat })
     }
 
     /// The testbed, if it is up.
@@ -84,16 +87,20 @@ impl Executor for Lab {
         if self.interrupted() {
             return Err(failure(Stage::Interrupted, AgentError::Interrupted));
         }
-        let mut testbed = match self.testbed.take() {
+        let on = self.spec.of_run(spec);
+        // the background load does not depend on the adapter
+        let stays = spec.task == Task::Idle || on.adapter == self.built.adapter;
+        let mut testbed = match self.testbed.take().filter(|_| stays) {
             Some(testbed) => testbed,
             None => {
+                self.built = on.into_owned();
                 let placement = &self.seat.placement;
-                Testbed::build(&self.spec, placement, &self.options).map_err(|error| {
+                Testbed::build(&self.built, placement, &self.options).map_err(|error| {
                     RunFailure { stage: Stage::Testbed, reason: error.to_string(), fatal: true }
                 })?
             }
         };
-        let outcome = believed(&mut testbed, &self.spec, spec);
+        let outcome = believed(&mut testbed, &self.built, spec);
         // after any failure except the refusal of a knob, agents may be in the middle of a run, and
         // a new testbed is quicker than making sure
         let usable = match &outcome {

@@ -76,13 +76,21 @@ const OUTCOME: &[Column<StoredRun>] = &[
 
 /// Values that are the same for all runs. Each row has them, so that the file is complete without its
 /// directory.
-const TESTBED: &[Column<StudyResults>] = &[
+const TESTBED: &[OfRun] = &[
     // so that rows of several result sets can stand in one table
-    ("results", |results| Some(results.results.clone())),
-    ("linkrate_version", |results| text(&results.linkrate_version)),
-    ("adapter", |results| text(&results.adapter)),
-    ("scale", |results| figure(results.scale)),
+    ("results", |results, _| Some(results.results.clone())),
+    ("linkrate_version", |results, _| text(&results.linkrate_version)),
+    ("adapter", adapter),
+    ("scale", |results, _| figure(results.scale)),
 ];
+
+/// The adapter that a run names, or that of the testbed.
+fn adapter(results: &StudyResults, run: &StoredRun) -> Field {
+    let plan = results.plan.as_ref();
+    let of_testbed =
+        || plan.map_or(results.adapter.as_str(), |plan| plan.study.testbed.adapter.name());
+    text(run.spec.adapter.as_deref().unwrap_or_else(of_testbed))
+}
 
 /// What was asked of the workload, whether or not it is a factor; empty for idle runs, and where
 /// the kind of workload does not have it.
@@ -441,7 +449,7 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
     let mut fields: Vec<Field> = RUN.iter().map(|(_, value)| value(run)).collect();
     fields.extend(factors.iter().map(level));
     fields.extend(OUTCOME.iter().map(|(_, value)| value(run)));
-    fields.extend(TESTBED.iter().map(|(_, value)| value(results)));
+    fields.extend(TESTBED.iter().map(|(_, value)| value(results, run)));
     fields.extend(REQUESTED.iter().map(|(_, value)| value(&run.spec)));
     for (group, applies) in MEASURED {
         let measured = match &run.outcome {

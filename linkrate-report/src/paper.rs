@@ -7,8 +7,10 @@
 //! - [`effect_figures`]: figures of effects, published figures and CPU time
 //! - [`failure`]: what a failure cost, and rates over time
 //! - [`tables`]: the tables
+//! - [`line`]: where the time of the lines went
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
+//! - [`window`]: where a larger window stops to help
 //!
 //! The order of the story is the order of the fields of [`Paper`]: figures and tables are numbered
 //! by it, and both templates follow it.
@@ -27,10 +29,12 @@ pub mod effect_figures;
 pub mod failure;
 pub mod figure;
 pub mod highlights;
+pub mod line;
 pub mod method;
 pub mod steps;
 pub mod tables;
 pub mod testbed;
+pub mod window;
 
 use figure::Figure;
 use tables::{Evidence, Table};
@@ -56,6 +60,9 @@ pub struct EffectLink {
 /// Advice on one setting.
 #[derive(Debug, Serialize)]
 pub struct Recommended {
+    /// The part of the advice that begins here: `System`; empty within a part, and where there is one
+    /// part alone.
+    pub heading: &'static str,
     /// What to do.
     pub say: String,
     /// What it gains.
@@ -130,10 +137,16 @@ pub struct Paper<'a> {
     pub published_figures: Vec<Figure>,
     /// The same as a table.
     pub published: Option<Numbered>,
+    /// Where a larger window stops to help.
+    pub window: Option<Numbered>,
     /// Rates over time, with the events.
     pub failure_figures: Vec<Figure>,
     /// What failures cost.
     pub failure: Option<Numbered>,
+    /// Where the time of lines of cells went.
+    pub line_figures: Vec<Figure>,
+    /// The same as a table.
+    pub line: Option<Numbered>,
     /// Where the CPU time went.
     pub attribution_figure: Option<Figure>,
     /// The same as a table.
@@ -174,6 +187,7 @@ impl<'a> Paper<'a> {
         let (question, background) =
             asked.map_or((None, Vec::new()), |(question, rest)| (Some(question), rest));
         let Evidence { common, tables: evidence } = tables::evidence(&results.cells);
+        let (line_figures, line_table) = (line::figures(results)?, line::table(results));
         let numbered = |table: Table| Numbered { number: 0, table };
         let mut paper = Self {
             study: &results.study,
@@ -195,6 +209,7 @@ impl<'a> Paper<'a> {
             advice: advice::all(results)
                 .into_iter()
                 .map(|advice| Recommended {
+                    heading: advice.heading,
                     effects: links(&advice.effects),
                     say: advice.say,
                     gain: advice.gain,
@@ -207,8 +222,10 @@ impl<'a> Paper<'a> {
             claimed: tables::effects(results, true).map(numbered),
             published_figures: effect_figures::published(results)?,
             published: tables::published(results).map(numbered),
+            window: window::table(results).map(numbered),
             failure_figures: failure::figures(results)?,
             failure: failure::table(results).map(numbered),
+            line: (!line_figures.is_empty()).then(|| line_table.clone()).flatten().map(numbered),
             attribution_figure: effect_figures::attribution(results)?,
             attribution: tables::attribution(results).into_iter().map(numbered).collect(),
             cells: tables::cells(results).into_iter().map(numbered).collect(),
@@ -219,10 +236,12 @@ impl<'a> Paper<'a> {
             common,
             evidence: tables::predicted(results)
                 .into_iter()
+                .chain(line_table.filter(|_| line_figures.is_empty()))
                 .chain(evidence)
                 .map(numbered)
                 .collect(),
             facts: results.facts.facts.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
+            line_figures,
             source: plan.map(|plan| plan.study.source.trim_end()).filter(|text| !text.is_empty()),
             runs: tables::runs(results),
             runs_count: words::count(results.runs.len(), "run"),
@@ -243,6 +262,7 @@ impl<'a> Paper<'a> {
             .chain(&mut self.effect_figures)
             .chain(&mut self.published_figures)
             .chain(&mut self.failure_figures)
+            .chain(&mut self.line_figures)
             .chain(&mut self.attribution_figure)
             .chain(&mut self.testbed)
     }
@@ -251,7 +271,9 @@ impl<'a> Paper<'a> {
         self.claimed
             .iter_mut()
             .chain(&mut self.published)
+            .chain(&mut self.window)
             .chain(&mut self.failure)
+            .chain(&mut self.line)
             .chain(&mut self.attribution)
             .chain(&mut self.cells)
             .chain(&mut self.not_shown)

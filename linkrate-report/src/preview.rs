@@ -151,6 +151,7 @@ impl Preview<'_> {
             "parts": parts,
             "published": study.published.len(),
             "adapter": study.testbed.adapter.name(),
+            "other_adapters": study.testbed.others.iter().map(|other| &other.name).collect::<Vec<_>>(),
             "clients": study.testbed.clients,
             "interfaces": existing.map(|existing| &existing.names),
             "far_ends": existing.map(|existing| &existing.clients),
@@ -195,7 +196,12 @@ fn testbed(testbed: &TestbedSpec) -> String {
     } else {
         String::new()
     };
-    format!("{}, {most}{ports} with {clients}{each}{scale}", model.name)
+    let others: Vec<&str> = testbed.others.iter().map(|other| other.name.as_str()).collect();
+    let others = match others.as_slice() {
+        [] => String::new(),
+        names => format!(", in some cells {}", names.join(" or ")),
+    };
+    format!("{}{others}, {most}{ports} with {clients}{each}{scale}", model.name)
 }
 
 /// The studies, a line each.

@@ -4,7 +4,9 @@
 //! whenever and wherever it is made.
 //!
 //! - [`adapter`]: counters of virtual adapters
+//! - [`knee`]: where a larger window stops to help
 //! - [`limit`]: the limit of a cell's links
+//! - [`line`]: where the time of a cell's lines went
 //! - [`predicted`]: how balancing spreads a cell's flows over the ports of an aggregate
 //! - [`published`]: published figures beside the measured ones
 //! - [`measures`]: the figures of one run, and of the runs of one cell
@@ -17,7 +19,7 @@
 use crate::attribution;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
-use crate::results::{CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
+use crate::results::{CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
 use crate::stats::interval::of_mean;
 use crate::stats::mirroring;
 use crate::stats::stop::{self, StopReason};
@@ -27,7 +29,9 @@ use crate::verdict;
 pub mod adapter;
 pub mod effects;
 pub mod failure;
+pub mod knee;
 pub mod limit;
+pub mod line;
 pub mod measures;
 pub mod members;
 pub mod predicted;
@@ -71,7 +75,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         interval_confidence: level,
         effect_interval_confidence: level_of_effects,
         minimum_effect: method.minimum_effect,
-        adapter: study.testbed.adapter.name().to_owned(),
+        adapter: adapter::names(study),
         scale: study.testbed.scale,
         complete: stored.ended.as_ref().is_some_and(Ended::is_complete),
         stopped: stored
@@ -124,6 +128,7 @@ fn cell_result(
         let interval: Option<Interval> = of_mean(&values, level);
         interval.map(|interval| Quantity { interval, unit: measure.unit(transactional) })
     };
+    let measured: Vec<_> = of_cell.iter().filter_map(|run| run.measurement()).collect();
     let limit = limit::of_cell(&cell.spec, &study.testbed, of_cell);
     CellResult {
         levels: cell.levels.clone(),
@@ -147,7 +152,10 @@ fn cell_result(
         service_demand: quantity(measures::service_demand, Measure::ServiceDemand),
         cpu: quantity(|run, _| measures::sut_cpu_percent(run), Measure::Cpu),
         latency: measures::latency(of_cell),
-        evidence: measures::evidence(of_cell),
+        evidence: CellEvidence {
+            line: line::of_cell(&cell.spec, &study.testbed, &measured),
+            ..measures::evidence(of_cell)
+        },
         attribution: attribution::of_runs(of_cell.iter().filter_map(|run| run.measurement())),
         failure: failure::of_runs(
             &cell.spec,

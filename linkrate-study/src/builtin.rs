@@ -45,6 +45,9 @@ pub fn all() -> &'static [Builtin] {
         Builtin { name: "ten-gigabit", text: include_str!("../../studies/ten-gigabit.toml") },
         Builtin { name: "apa", text: include_str!("../../studies/apa.toml") },
         Builtin { name: "apa-router", text: include_str!("../../studies/apa-router.toml") },
+        Builtin { name: "atm", text: include_str!("../../studies/atm.toml") },
+        Builtin { name: "atm-adapters", text: include_str!("../../studies/atm-adapters.toml") },
+        Builtin { name: "cell-tax", text: include_str!("../../studies/cell-tax.toml") },
         Builtin { name: "failover", text: include_str!("../../studies/failover.toml") },
         Builtin { name: "offload-ladder", text: include_str!("../../studies/offload-ladder.toml") },
         Builtin { name: "message-size", text: include_str!("../../studies/message-size.toml") },
@@ -166,6 +169,44 @@ mod tests {
         let count = |factor: &str| compared.iter().filter(|c| c.factor == factor).count();
         let counts = ["mtu", "lro", "steering", "ports", "direction"].map(count);
         assert_eq!(counts, [3, 1, 1, 12, 0]);
+    }
+
+    #[test]
+    fn the_atm_studies_ask_what_the_paper_asks() {
+        let read = |name: &str| parse(name, name, find(name).unwrap().text).unwrap();
+        let atm = read("atm");
+        assert_eq!(atm.paper.as_deref(), Some("atm"));
+        assert_eq!((atm.cells.len(), atm.published.len()), (31, 13));
+        // the theory of table 1 stands beside each stream of it, by adapter and direction
+        let of_cell = |cell: &Cell| crate::analysis::limit::of_cell(&cell.spec, &atm.testbed, &[]);
+        let limits: Vec<f64> = atm.cells.iter().take(12).filter_map(of_cell).collect();
+        let megabits: Vec<f64> = limits.iter().map(|limit| (limit / 1e4).round() / 100.0).collect();
+        let (of_155, of_622) = ([134.34, 134.34, 268.67], [537.35, 537.35, 1074.69]);
+        assert_eq!(
+            (megabits[..3].to_vec(), megabits[6..9].to_vec()),
+            (of_155.into(), of_622.into())
+        );
+        let requests = |cell: &&Cell| cell.spec.is_transactional();
+        assert!(atm.cells.iter().filter(requests).all(|cell| of_cell(cell).is_none()));
+
+        let adapters = read("atm-adapters");
+        let most = |name: Option<&str>| {
+            let of_model =
+                adapters.cells.iter().filter(|cell| cell.spec.adapter.as_deref() == name);
+            of_model.filter_map(|cell| cell.spec.ports).max()
+        };
+        assert_eq!((most(None), most(Some("atm-155"))), (Some(8), Some(12)));
+        assert_eq!((adapters.testbed.ports, adapters.testbed.clients), (12, 12));
+
+        let tax = read("cell-tax");
+        let rates = tax.cells.iter().map(|cell| match &tax.testbed.of_run(&cell.spec).adapter {
+            linkrate_terms::spec::Adapter::Model(model) => (model.name.clone(), model.rate),
+            other => panic!("{other:?}"),
+        });
+        let rates: std::collections::BTreeMap<_, _> = rates.collect();
+        assert_eq!(rates.keys().collect::<Vec<_>>(), ["atm-622", "gigabit"]);
+        let line = Some(linkrate_wire::link::atm::OC12C);
+        assert!(rates.values().all(|rate| *rate == line), "{rates:?}");
     }
 
     #[test]

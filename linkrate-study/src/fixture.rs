@@ -31,6 +31,7 @@ pub(crate) fn ladder() -> Study {
             socket: SocketKnobs::default(),
             clients: 1,
             ports: None,
+            adapter: None,
             warm_up: Duration::from_millis(300),
             window: Duration::from_secs(2),
             profile: false,

@@ -19,6 +19,7 @@ use linkrate_terms::nearest::nearest;
 use linkrate_terms::units::{UnitError, format_duration, parse_duration};
 use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
 
+use crate::adapter;
 use crate::levels::Level;
 
 pub use combination::{Combination, check, is_used, kind_name};
@@ -43,6 +44,8 @@ pub struct Setup {
     pub clients: u32,
     /// Ports that take part; `None` on veth, and before [`settle`](Self::settle).
     pub ports: Option<u32>,
+    /// The model of the virtual adapters; `None` is the adapter of the testbed.
+    pub adapter: Option<String>,
     /// What fails inside the window.
     pub event: EventRequest,
     /// A name that changes nothing, so that two cells may have the same settings.
@@ -57,6 +60,7 @@ impl Default for Setup {
             socket: SocketKnobs::default(),
             clients: 1,
             ports: None,
+            adapter: None,
             event: EventRequest::default(),
             repeat: None,
         }
@@ -118,6 +122,8 @@ pub enum Values {
     },
     /// The name of a congestion control algorithm.
     Congestion(fn(&mut Setup, String)),
+    /// The name of a built-in model.
+    Model(fn(&mut Setup, String)),
     /// A name that people choose and that changes nothing; only levels of a factor may be labels.
     Label(fn(&mut Setup, String)),
     /// The values of a knob of the interface, as it is declared.
@@ -134,9 +140,12 @@ impl Values {
             Self::Size { absent, .. } | Self::Time { absent, .. } => {
                 absent.iter().copied().collect()
             }
-            Self::Count { .. } | Self::Message { .. } | Self::Congestion(_) | Self::Label(_) => {
-                Vec::new()
-            }
+            // a name that no model has is refused with the nearest
+            Self::Model(_)
+            | Self::Count { .. }
+            | Self::Message { .. }
+            | Self::Congestion(_)
+            | Self::Label(_) => Vec::new(),
         }
     }
 
@@ -163,6 +172,7 @@ impl Values {
                 span(*range)
             ),
             Self::Congestion(_) => "the name of an algorithm, for example \"cubic\"".to_owned(),
+            Self::Model(_) => format!("one of {}", adapter::models().join(", ")),
             Self::Label(_) => "a name of up to 24 letters, digits, blanks and hyphens".to_owned(),
         }
     }
@@ -181,7 +191,7 @@ impl Values {
             Self::Time { absent: Some(_), .. } => format!("TIME|{}", words()),
             Self::Time { .. } => "TIME".to_owned(),
             Self::Size { .. } | Self::Message { .. } => "SIZE".to_owned(),
-            Self::Congestion(_) | Self::Label(_) => "NAME".to_owned(),
+            Self::Congestion(_) | Self::Model(_) | Self::Label(_) => "NAME".to_owned(),
         }
     }
 }
@@ -191,7 +201,7 @@ impl Values {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The key is unknown.
-    #[error("unknown key {given:?}; {}", remedy(.nearest.as_ref(), A_KEY))]
+    #[error("unknown key {given:?}; {}", remedy(*.nearest, A_KEY))]
     UnknownKey {
         /// What was given.
         given: String,
@@ -199,14 +209,14 @@ pub enum KeyError {
         nearest: Option<&'static str>,
     },
     /// The key takes words, and the value is another word.
-    #[error("unknown value {given:?}; {}", remedy(.nearest.as_ref(), .expected))]
+    #[error("unknown value {given:?}; {}", remedy(.nearest.as_deref(), .expected))]
     UnknownWord {
         /// What was given.
         given: String,
         /// What would be right.
         expected: String,
         /// The valid word most like it.
-        nearest: Option<&'static str>,
+        nearest: Option<String>,
     },
     /// The value is not a quantity.
     #[error(transparent)]
@@ -235,10 +245,10 @@ impl KeyError {
     pub fn parts(&self, noun: &str) -> (String, Option<String>) {
         let (message, remedy) = match self {
             Self::UnknownKey { given, nearest } => {
-                (format!("unknown key {given:?}"), remedy(nearest.as_ref(), A_KEY))
+                (format!("unknown key {given:?}"), remedy(*nearest, A_KEY))
             }
             Self::UnknownWord { given, expected, nearest } => {
-                (format!("unknown {noun} {given:?}"), remedy(nearest.as_ref(), expected))
+                (format!("unknown {noun} {given:?}"), remedy(nearest.as_deref(), expected))
             }
             Self::Quantity(error) => return (error.to_string(), None),
             Self::Unreadable { reason, expected } => (reason.clone(), remedy(None, expected)),
@@ -250,7 +260,7 @@ impl KeyError {
     }
 }
 
-fn remedy(nearest: Option<&&str>, expected: &str) -> String {
+fn remedy(nearest: Option<&str>, expected: &str) -> String {
     match nearest {
         Some(name) => format!("did you mean \"{name}\"?"),
         None => format!("expected {expected}"),
@@ -340,6 +350,19 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
             if name.is_empty() || name.len() > 15 || !name.chars().all(is_name) {
                 return Err(unreadable(format!("{:?} is not a name", shortened(name)), values));
+            }
+            set(setup, name.clone());
+        }
+        Values::Model(set) => {
+            let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
+            let models = adapter::models();
+            if !models.contains(name) {
+                return Err(KeyError::UnknownWord {
+                    given: shortened(name),
+                    expected: values.expected(),
+                    nearest: nearest_name(name, models.iter().map(String::as_str))
+                        .map(str::to_owned),
+                });
             }
             set(setup, name.clone());
         }
@@ -492,7 +515,7 @@ fn unknown_word(given: &str, values: &Values) -> KeyError {
     KeyError::UnknownWord {
         given: shortened(given),
         expected: values.expected(),
-        nearest: nearest_name(given, values.words()),
+        nearest: nearest_name(given, values.words()).map(str::to_owned),
     }
 }
 

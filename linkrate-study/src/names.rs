@@ -88,7 +88,7 @@ pub fn level(name: &str, level: &Level) -> String {
             "truncate" => "MSG_TRUNC".to_owned(),
             other => other.to_owned(),
         },
-        ("direction" | "kind" | "congestion" | PART, level) => level.to_string(),
+        ("direction" | "kind" | "congestion" | "adapter" | PART, level) => level.to_string(),
         ("vlan", Level::Number(0)) => "no VLAN tag".to_owned(),
         ("socket", Level::Text(text)) if text == "auto" => "autotuned socket buffers".to_owned(),
         ("socket", level) => format!("socket buffers of {}", short(level)),

@@ -218,6 +218,31 @@ pub struct CellEvidence {
     /// The shares of the members of bonds and teams of the host; empty without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberFigures>,
+    /// Where the time of the lines went, by direction; empty where no virtual adapter counted, where
+    /// links have no rate, and for transactions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub line: Vec<LineTax>,
+}
+
+/// Where the time of the lines went in one direction, all ports together; means over the runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LineTax {
+    /// The direction.
+    pub direction: OneWay,
+    /// The parts, from the payload to the time in which nothing was sent.
+    pub parts: Vec<LinePart>,
+    /// The payload's share of a line that is full of such packets, in per cent; absent where the cell
+    /// has no limit.
+    pub payload_percent_at_most: Option<f64>,
+}
+
+/// A part of the lines' time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinePart {
+    /// Its name: `payload`, `cell headers`, `idle`.
+    pub name: String,
+    /// Per cent of the line rate.
+    pub percent: f64,
 }
 
 /// What one member of a bond or team of the host carried of its aggregate's bytes, in per cent; absent

@@ -326,6 +326,7 @@ impl<'a> Session<'a> {
                     socket: SocketKnobs::default(),
                     clients: 0,
                     ports: None,
+                    adapter: None,
                     warm_up: Duration::ZERO,
                     window: self.study.method.idle,
                     profile: self.study.method.profile,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use linkrate_terms::{RunSpec, TestbedSpec};
+use linkrate_terms::{Model, RunSpec, TestbedSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::levels::{Level, Levels};
@@ -47,10 +47,13 @@ pub struct Study {
 }
 
 impl Study {
-    /// `testbed` with as many clients, ports and queues as the cells need.
+    /// `testbed` with as many clients, ports and queues as the cells need, and the models that they ask
+    /// for.
     pub fn fitted(&self, testbed: &TestbedSpec) -> TestbedSpec {
         let specs = || self.cells.iter().map(|cell| &cell.spec);
+        let asked = |model: &&Model| specs().any(|spec| spec.adapter.as_ref() == Some(&model.name));
         TestbedSpec {
+            others: testbed.others.iter().filter(asked).cloned().collect(),
             clients: specs().map(|spec| spec.clients).max().unwrap_or(1),
             ports: specs().filter_map(|spec| spec.ports).max().unwrap_or(1),
             queues: specs().filter_map(|spec| spec.interface.queues).max().unwrap_or(1),

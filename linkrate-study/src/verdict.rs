@@ -235,6 +235,15 @@ pub struct Verdict {
     pub scale: f64,
 }
 
+impl Verdict {
+    /// Whether a CPU was the bound, of the hosts or of the virtual device: the figure is then that of the
+    /// machine, and not that of the adapter.
+    pub fn is_of_the_host(&self) -> bool {
+        let is = |bound: &Bound| bound.is_host() || matches!(bound, Bound::DeviceCpu { .. });
+        self.ways.iter().any(|way| is(&way.bound))
+    }
+}
+
 /// Judges a cell.
 pub fn judge(shares: &Shares) -> Verdict {
     let ways = if shares.good_runs == 0 { &[][..] } else { &shares.ways };

@@ -1,5 +1,6 @@
 //! One run, and the testbed that all runs of a study share.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,10 @@ pub struct RunSpec {
     /// with [`TestbedSpec::clients_per_port`] clients; `None` on veth, where `clients` counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ports: Option<u32>,
+    /// The model of the run's virtual adapters, one of [`TestbedSpec::others`]; `None` is the adapter
+    /// of the testbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<String>,
     /// Traffic before the window opens.
     pub warm_up: Duration,
     /// The length of the common window in which both ends count.
@@ -132,6 +137,10 @@ impl CpuMeter {
 pub struct TestbedSpec {
     /// The adapter that joins the hosts.
     pub adapter: Adapter,
+    /// Models that some runs ask for by name instead of `adapter`. The testbed is then built anew with
+    /// virtual adapters of that model, and is the same in everything else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Model>,
     /// Number of client hosts; `ports` times `clients_per_port` except on veth.
     pub clients: u32,
     /// The largest number of ports that a run asks for; unused on veth.
@@ -171,6 +180,21 @@ pub struct TestbedSpec {
 }
 
 impl TestbedSpec {
+    /// This testbed as `run` needs it.
+    #[must_use]
+    pub fn of_run(&self, run: &RunSpec) -> Cow<'_, Self> {
+        self.with_model(run.adapter.as_deref())
+    }
+
+    /// This testbed with virtual adapters of the model that is called `name`, if it is one of `others`.
+    #[must_use]
+    pub fn with_model(&self, name: Option<&str>) -> Cow<'_, Self> {
+        let other = self.others.iter().find(|model| Some(model.name.as_str()) == name);
+        other.map_or(Cow::Borrowed(self), |model| {
+            Cow::Owned(Self { adapter: Adapter::Model(Box::new(model.clone())), ..self.clone() })
+        })
+    }
+
     /// This testbed on existing interfaces, all of them with all of their clients.
     #[must_use]
     pub fn on_interfaces(self, interfaces: Interfaces) -> Self {
@@ -205,6 +229,7 @@ impl Default for TestbedSpec {
     fn default() -> Self {
         Self {
             adapter: Adapter::Veth,
+            others: Vec::new(),
             clients: 1,
             ports: 1,
             clients_per_port: 1,

@@ -15,6 +15,8 @@
 //! # Ok::<(), linkrate_wire::limits::LimitError>(())
 //! ```
 //!
+//! [`tax`] is the account of a line that was measured: counters instead of full packets.
+//!
 //! [`path`] and [`pcie`] are limits beside the link: the rate that a window and losses leave one
 //! connection, and the rate of an adapter's slot. [`aggregate`] says how many ports of an aggregate a
 //! number of flows fills.
@@ -29,6 +31,7 @@ mod link;
 pub mod packets;
 pub mod path;
 pub mod pcie;
+pub mod tax;
 
 pub use breakdown::{Layer, Limit};
 pub use packets::{Cut, IpVersion, Traffic, Transport};

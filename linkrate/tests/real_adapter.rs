@@ -317,6 +317,43 @@ fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs)
 }
 
 #[test]
+fn the_testbed_follows_the_model_that_a_run_names() {
+    if !is_root_or_skips("the_testbed_follows_the_model_that_a_run_names") {
+        return;
+    }
+    let at = |name: &str, rate: f64| Model {
+        name: name.to_owned(),
+        rate: Some(linkrate_terms::BitRate(rate)),
+        ..find("gigabit")
+    };
+    let spec = TestbedSpec {
+        adapter: Adapter::Model(Box::new(at("fast", 100e6))),
+        others: vec![at("slow", 20e6)],
+        ..TestbedSpec::default()
+    };
+    let mut lab = Lab::build(&spec, options()).unwrap_or_else(|error| panic!("{error}"));
+    for (adapter, line) in
+        [(None, 100e6), (Some("slow"), 20e6), (Some("slow"), 20e6), (None, 100e6)]
+    {
+        let begun = std::time::Instant::now();
+        let run = RunSpec {
+            ports: Some(1),
+            adapter: adapter.map(str::to_owned),
+            warm_up: Duration::from_millis(300),
+            ..run_spec(
+                Task::Workload(stream(Direction::Transmit)),
+                InterfaceKnobs::default(),
+                Duration::from_millis(700),
+            )
+        };
+        let measured = lab.run(&run).unwrap_or_else(|failure| panic!("{failure}"));
+        eprintln!("{adapter:?}: {:?}", begun.elapsed());
+        let rate = measured.traffic.bits_per_second();
+        assert!((0.85 * line..line).contains(&rate), "{rate} on a line of {line}");
+    }
+}
+
+#[test]
 fn the_evidence_shows_which_part_cuts() {
     if !is_root_or_skips("the_evidence_shows_which_part_cuts") {
         return;

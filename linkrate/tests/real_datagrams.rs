@@ -59,6 +59,7 @@ fn run(lab: &mut Lab) -> Measurement {
         ..Workload::default()
     };
     let spec = RunSpec {
+        adapter: None,
         warm_up: Duration::from_millis(300),
         ..run_spec(Task::Workload(workload), InterfaceKnobs::default(), Duration::from_millis(700))
     };

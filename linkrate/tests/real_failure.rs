@@ -138,6 +138,7 @@ fn cable(lab: &mut Lab) -> Failure {
     let workload = Task::Workload(Workload { connections: 2, ..Workload::default() });
     let spec = RunSpec {
         ports: Some(1),
+        adapter: None,
         warm_up: Duration::from_millis(200),
         event: Some(event),
         ..run_spec(workload, InterfaceKnobs::default(), Duration::from_millis(1500))

@@ -33,6 +33,7 @@ fn can_profile_or_skips(test: &str) -> bool {
 fn profiled(lab: &mut Lab, workload: Workload, offload: Offload) -> Measurement {
     let interface = InterfaceKnobs { offload: Some(offload), ..InterfaceKnobs::default() };
     let spec = RunSpec {
+        adapter: None,
         warm_up: Duration::from_millis(200),
         profile: true,
         ..run_spec(Task::Workload(workload), interface, Duration::from_secs(1))

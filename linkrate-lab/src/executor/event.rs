@@ -190,6 +190,7 @@ mod tests {
             socket: SocketKnobs::default(),
             clients: 1,
             ports: Some(1),
+            adapter: None,
             warm_up: Duration::ZERO,
             window,
             profile: false,

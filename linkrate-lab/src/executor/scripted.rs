@@ -72,6 +72,7 @@ pub fn run(sut: &[u8], client: &[u8], kind: Option<Protocol>) -> Ended {
         clients: 1,
         ports: None,
         // a script does not wait for its turn
+        adapter: None,
         warm_up: Duration::ZERO,
         window: Duration::from_millis(100),
         profile: false,

@@ -2,22 +2,42 @@
 //! costs, and how far it may be carried elsewhere.
 //!
 //! A setting is recommended only for effects that are claimed. What describes the work rather than
-//! the host (the size of a request, the direction) is given, and gets no advice.
+//! the host (the size of a request, the direction, the adapter) is given, and gets no advice. Advice of
+//! several parts (system, application, network design) has a heading for each.
 
 use linkrate_study::levels::Level;
 use linkrate_study::names;
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::verdict::Verdict;
+use linkrate_terms::knobs::{self, Owner};
 
 use super::steps::{self, Step};
 use crate::{number, words};
 
 /// Factors that describe the work of the host, not its settings.
-const WORK: [&str; 5] = ["direction", "kind", "request", "response", "clients"];
+const WORK: [&str; 6] = ["adapter", "direction", "kind", "request", "response", "clients"];
+
+/// Parts of the advice: who can follow it.
+const PARTS: [&str; 3] = ["System", "Application", "Network design"];
+
+/// The part of the advice on a factor, as an index of [`PARTS`].
+fn part_of(factor: &str) -> usize {
+    match factor {
+        "message" | "socket" | "connections" | "burst" | "send-path" | "receive-path"
+        | "udp-segment" | "udp-gro" | "nodelay" => 1,
+        "mtu" | "vlan" | "snap" => 2,
+        other => match knobs::find(other).map(|knob| knob.owner) {
+            Some(Owner::Aggregate) => 2,
+            _ => 0,
+        },
+    }
+}
 
 /// Advice on one setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
+    /// The part that begins with it; empty within a part, and where there is one part alone.
+    pub heading: &'static str,
     /// What to do: `Run with TSO.`
     pub say: String,
     /// What it gains, as sentences; empty where nothing was shown.
@@ -40,13 +60,24 @@ pub fn all(results: &StudyResults) -> Vec<Advice> {
         }
     }
     let several = |factor: &str| scopes.iter().filter(|(other, _)| *other == factor).count() > 1;
-    scopes
-        .iter()
-        .filter_map(|(factor, part)| {
-            let part_name = part.filter(|_| several(factor));
-            one(results, &steps, factor, *part, part_name)
-        })
-        .collect()
+    let said = scopes.iter().filter_map(|(factor, part)| {
+        let part_name = part.filter(|_| several(factor));
+        Some((part_of(factor), one(results, &steps, factor, *part, part_name)?))
+    });
+    let mut said: Vec<(usize, Advice)> = said.collect();
+    // within a part in the order of the study
+    said.sort_by_key(|(part, _)| *part);
+    let first = said.first().map(|(part, _)| *part);
+    if said.iter().any(|(part, _)| Some(*part) != first) {
+        let mut before = None;
+        for (part, advice) in &mut said {
+            if before != Some(*part) {
+                advice.heading = PARTS[*part];
+            }
+            before = Some(*part);
+        }
+    }
+    said.into_iter().map(|(_, advice)| advice).collect()
 }
 
 fn one(
@@ -113,6 +144,7 @@ fn one(
     }
     let claimed = |step: &&Step<'_>| step.claimed();
     Some(Advice {
+        heading: "",
         say,
         gain,
         cost,
@@ -164,11 +196,11 @@ fn without_gain(
         );
         let cost = format!("No difference in {} favours one of them.", measures.join(" or "));
         let effects = from_first.iter().flat_map(|step| step.effects.iter().copied()).collect();
-        return Advice { say, gain: String::new(), cost, bound, effects };
+        return Advice { heading: "", say, gain: String::new(), cost, bound, effects };
     }
     let say =
         format!("{prefix}{} {}.", lower_case(prefix, "Stay with"), names::level(factor, first));
-    Advice { say, gain: String::new(), cost: worse.join(" "), bound, effects }
+    Advice { heading: "", say, gain: String::new(), cost: worse.join(" "), bound, effects }
 }
 
 /// What the claimed effects of some steps add up to for the better and for the worse, in

@@ -259,7 +259,12 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     }
     let row = |one: &linkrate_study::results::PublishedResult| {
         let [published, measured, ends] = words::beside(one);
-        let names = [words::measure(one.measure).to_owned(), published_at(one)].map(Field::of);
+        let mark = match words::is_host_bound(results, one) {
+            true => format!(" {}", words::HOST_BOUND),
+            false => String::new(),
+        };
+        let names = [words::measure(one.measure).to_owned(), published_at(one) + &mark];
+        let names = names.map(Field::of);
         let of_limits = predicted::of_limits(one).unwrap_or_default();
         let figures = [published, measured, ends].into_iter().zip(of_limits);
         let figures = figures.map(|(text, share)| match share.as_str() {
@@ -278,10 +283,17 @@ pub fn published(results: &StudyResults) -> Option<Table> {
             ("Interval", "number"),
         ]),
         rows: results.published.iter().map(row).collect(),
-        note: format!(
-            "{}, not the figures. Intervals are those of this measurement.",
-            words::capitalised(words::OF_ANOTHER_MACHINE)
-        ),
+        note: {
+            let marked = results.published.iter().any(|one| words::is_host_bound(results, one));
+            let host = match marked {
+                true => format!(" {}: {}.", words::HOST_BOUND, words::OF_THE_HOST),
+                false => String::new(),
+            };
+            format!(
+                "{}, not the figures. Intervals are those of this measurement.{host}",
+                words::capitalised(words::OF_ANOTHER_MACHINE)
+            )
+        },
     })
 }
 

@@ -200,6 +200,14 @@ pub fn figure(results: &StudyResults) -> Result<Option<Figure>, ReportError> {
             format!("Each adapter's bus carries {bus}, both directions together.")
         }));
     }
+    told.extend(testbed.others.iter().map(|other| {
+        let rate = other.rate.map(|rate| number::published(rate.0, Unit::BitsPerSecond));
+        let rate = rate.map_or_else(String::new, |rate| format!(" of {rate}"));
+        format!(
+            "Cells that name the adapter {} ({}) run on as many ports{rate} of that model.",
+            other.name, other.title
+        )
+    }));
     told.extend(words::scaled(results).map(|scaled| words::capitalised(&scaled) + "."));
     let height = y + 6;
     let draw = |width: u32| -> Result<Svg, ReportError> {

@@ -8,8 +8,9 @@ use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, MemberFigures, PortFigures,
-    Predicted, PredictedPort, PublishedKind, PublishedResult, RESULTS_FORMAT, StudyResults,
+    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, LinePart, LineTax, MemberFigures,
+    PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult, RESULTS_FORMAT,
+    StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
@@ -76,6 +77,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         idle_source: Some(IdleSource::TimerList),
         adapter: None,
         members: Vec::new(),
+        line: Vec::new(),
     }
 }
 
@@ -169,6 +171,7 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
             socket: SocketKnobs::default(),
             clients: 1,
             ports: None,
+            adapter: None,
             warm_up: Duration::from_millis(500),
             window: Duration::from_secs(2),
             profile: false,
@@ -510,6 +513,17 @@ fn failure_of(event: Event) -> Failure {
     }
 }
 
+/// Where the time of a line went outwards.
+pub fn line(parts: &[(&str, f64)], at_most: f64) -> LineTax {
+    let part =
+        |(name, percent): &(&str, f64)| LinePart { name: (*name).to_owned(), percent: *percent };
+    LineTax {
+        direction: OneWay::Transmit,
+        parts: parts.iter().map(part).collect(),
+        payload_percent_at_most: Some(at_most),
+    }
+}
+
 /// Two ports of a modelled adapter at a tenth of their rate, with what a paper found.
 pub fn adapter() -> StudyResults {
     let mut results = stream();
@@ -544,6 +558,18 @@ pub fn adapter() -> StudyResults {
             checksum_failures: Some(0.0),
         });
     }
+    results.cells[1].evidence.line = vec![line(
+        &[
+            ("payload", 93.1),
+            ("TCP/IP headers", 3.4),
+            ("Ethernet header", 0.9),
+            ("frame check sequence", 0.3),
+            ("preamble", 0.5),
+            ("inter-frame gap", 0.7),
+            ("idle", 1.1),
+        ],
+        94.1,
+    )];
     let published = |measure, kind, published, measured: [f64; 3], unit| PublishedResult {
         measure,
         at: levels(&[("direction", text("transmit"))]),

@@ -21,6 +21,9 @@ fn words(results: &StudyResults) -> String {
     }
     line("\nRecommended use".to_owned());
     for advice in &paper.advice {
+        if !advice.heading.is_empty() {
+            line(format!("[{}]", advice.heading));
+        }
         line(format!("- {}", advice.say));
         for more in [&advice.gain, &advice.cost, &advice.bound] {
             if !more.is_empty() {
@@ -73,6 +76,56 @@ fn profiled() {
     // eighteen cells are three tables of six
     let sizes = paper.attribution.iter().map(|it| (it.table.rows.len(), it.table.columns.len()));
     assert_eq!(sizes.collect::<Vec<_>>(), [(12 + 3, 1 + 6); 3]);
+}
+
+/// A line of cells is drawn beside one of frames, and told in words; lines of frames alone are in the
+/// table of the evidence.
+#[test]
+fn the_cell_tax_is_drawn_where_there_are_cells() {
+    let mut results = fixture::adapter();
+    let frames = Paper::new(&results).unwrap();
+    assert!(frames.line_figures.is_empty() && frames.line.is_none());
+    let title = "Where the time of the lines went";
+    assert!(frames.evidence.iter().any(|table| table.table.title == title));
+    results.cells[0].evidence.line = vec![fixture::line(
+        &[
+            ("payload", 60.0),
+            ("TCP/IP headers", 0.4),
+            ("LLC/SNAP header", 0.1),
+            ("AAL5 padding", 0.2),
+            ("AAL5 trailer", 0.1),
+            ("cell headers", 6.3),
+            ("SONET overhead", 3.7),
+            ("idle", 29.2),
+        ],
+        86.4,
+    )];
+    let cells = Paper::new(&results).unwrap();
+    assert!(cells.evidence.iter().all(|table| table.table.title != title));
+    let [figure] = &cells.line_figures[..] else { panic!("one figure") };
+    let told = &figure.panels[0].description;
+    let expected = "payload 60.0 %, TCP/IP headers 0.4 %, link headers 0.1 %, \
+                    AAL5 padding and trailer 0.3 %, cell headers 6.3 %, SONET 3.7 %, idle 29.2 %";
+    assert!(told.contains(expected), "{told}");
+    let table = cells.line.unwrap().table;
+    let row: Vec<&str> = table.rows[0].fields.iter().map(|field| field.text.as_str()).collect();
+    let shares = ["60.0 %", "0.4 %", "0.1 %", "–", "0.3 %", "6.3 %", "3.7 %", "29.2 %", "86.4 %"];
+    assert_eq!(row[1..], shares);
+    assert_eq!(table.columns.len(), row.len());
+}
+
+/// Advice is by whom it is for, where it is for several.
+#[test]
+fn advice_of_several_parts_has_their_headings() {
+    let results = simulated::study("atm");
+    let paper = Paper::new(&results).unwrap();
+    let headings: Vec<&str> = paper.advice.iter().map(|advice| advice.heading).collect();
+    assert_eq!(headings.iter().filter(|heading| !heading.is_empty()).count(), 2, "{headings:?}");
+    assert_eq!((headings[0], headings.contains(&"Network design")), ("Application", true));
+    // nothing is said of the adapter itself
+    assert!(paper.advice.iter().all(|advice| !advice.say.contains("atm-622")));
+    let one = simulated::study("tso");
+    assert!(Paper::new(&one).unwrap().advice.iter().all(|advice| advice.heading.is_empty()));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use linkrate_terms::{Measurement, TestbedSpec};
 use crate::results::{AdapterFigures, PortFigures};
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
+use crate::study::Study;
 use crate::verdict::OneWay;
 
 /// Per cent of a limit above which a figure is an error of the instrument: the ends of a window
@@ -114,6 +115,18 @@ pub fn figures(good: &[&Measurement]) -> Option<AdapterFigures> {
         drops,
         checksum_failures: of(|adapter| Some(adapter.checksum_failures() as f64)),
     })
+}
+
+/// The adapters of a study's cells, each once: `atm-155, atm-622`.
+pub fn names(study: &Study) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in &study.cells {
+        let name = cell.spec.adapter.as_deref().unwrap_or(study.testbed.adapter.name());
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
 }
 
 /// The warning of a scaled testbed.

@@ -194,6 +194,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         }),
         adapter: adapter::figures(&good),
         members: members::figures(&good),
+        line: Vec::new(),
     }
 }
 

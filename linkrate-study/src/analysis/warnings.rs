@@ -65,12 +65,12 @@ pub fn warnings(
     found.extend(background_load(background));
     found.extend(steal(runs));
     found.extend(hosts::warnings(stored.runs.iter()));
-    let law = match &stored.plan.study.testbed.adapter {
-        Adapter::Model(model) => LinkLaw::of(model),
-        Adapter::Veth | Adapter::Interfaces(_) => LinkLaw::Ethernet,
-    };
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
         let name = names::cell(&cell.levels);
+        let law = match &stored.plan.study.testbed.of_run(&cell.spec).adapter {
+            Adapter::Model(model) => LinkLaw::of(model),
+            Adapter::Veth | Adapter::Interfaces(_) => LinkLaw::Ethernet,
+        };
         found.extend(contradictions(law, &name, runs.cell(index)));
         found.extend(dropped(&name, runs.cell(index)));
         found.extend(lost(&name, runs.cell(index)));

@@ -313,6 +313,7 @@ fn run(spec: &RunSpec) -> Values {
         socket,
         clients,
         ports,
+        adapter,
         warm_up,
         window,
         profile,
@@ -333,6 +334,9 @@ fn run(spec: &RunSpec) -> Values {
         set("event-recover", recover);
     }
     set("clients", clients.to_string());
+    if let Some(adapter) = adapter {
+        set("adapter", adapter.clone());
+    }
     set("ports", ports.map_or_else(|| UNSET.to_owned(), |ports| ports.to_string()));
     let SocketKnobs { buffer, congestion, nodelay } = socket;
     set("socket", buffer.map_or_else(|| "autotuned".to_owned(), |size| size.to_string()));
@@ -406,6 +410,7 @@ fn method(method: &Method) -> Values {
 fn testbed(testbed: &TestbedSpec) -> Values {
     let TestbedSpec {
         adapter,
+        others,
         clients: _,
         ports: _,
         clients_per_port,
@@ -427,6 +432,11 @@ fn testbed(testbed: &TestbedSpec) -> Values {
     values.insert("switches".to_owned(), switches.to_string());
     values.insert("spread-clients".to_owned(), spread_clients.to_string());
     values.insert("router".to_owned(), router.to_string());
+    for other in others {
+        // author and source of the model change nothing on the wire
+        let other = Model { title: String::new(), source: String::new(), ..other.clone() };
+        values.insert(format!("adapter {}", other.name), word(&other));
+    }
     if let Adapter::Model(model) = adapter {
         // author and source of the model change nothing on the wire
         let Model {

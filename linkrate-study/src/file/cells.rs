@@ -70,6 +70,7 @@ pub(super) fn read(
                 socket: setup.socket,
                 clients: setup.clients,
                 ports: setup.ports,
+                adapter: setup.adapter,
                 warm_up: method.warm_up,
                 window: method.run,
                 profile: method.profile,

@@ -1,7 +1,7 @@
 //! `[testbed]`.
 
 use linkrate_terms::spec::Adapter;
-use linkrate_terms::{CpuMeter, CpuSet, Interfaces, TestbedSpec};
+use linkrate_terms::{BitRate, CpuMeter, CpuSet, Interfaces, TestbedSpec};
 use toml::de::DeValue;
 
 use super::interfaces;
@@ -11,7 +11,7 @@ use crate::keys::MAX_CLIENTS;
 use crate::study::check::MOST_PORTS;
 
 /// Keys that choose the testbed's ground.
-const OF_AN_ADAPTER: [&str; 11] = [
+const OF_AN_ADAPTER: [&str; 12] = [
     "adapter",
     "interface",
     "clients",
@@ -22,11 +22,15 @@ const OF_AN_ADAPTER: [&str; 11] = [
     "switches",
     "spread-clients",
     "router",
+    "line-rate",
     "scale",
 ];
 
 /// What [`TestbedSpec::scale`] may be.
 pub const SCALES: std::ops::RangeInclusive<f64> = 0.001..=1.0;
+
+/// What the line rate of all links may be, bit/s.
+const LINE_RATES: std::ops::RangeInclusive<f64> = 1e6..=100e9;
 
 /// [`SCALES`] in words.
 pub const SCALE_EXPECTED: &str = "expected a number from 0.001 to 1, for example 0.1";
@@ -99,6 +103,22 @@ fn adapter_and_clients(
         }
     }
     let on_model = matches!(testbed.adapter, Adapter::Model(_));
+    if on_model {
+        // the study keeps those that its cells ask for
+        testbed.others = linkrate_terms::model::built_in().collect();
+    }
+    if let Some(entry) = table.take("line-rate") {
+        if known && !on_model {
+            refuse_key(reader, &entry, &testbed.adapter);
+        } else if let Some(rate) = line_rate(reader, &entry) {
+            for model in &mut testbed.others {
+                model.rate = Some(rate);
+            }
+            if let Adapter::Model(model) = &mut testbed.adapter {
+                model.rate = Some(rate);
+            }
+        }
+    }
     aggregate(reader, table, known, testbed);
     fabric(reader, table, testbed);
     for (key, of_model, high) in [
@@ -245,6 +265,19 @@ fn scale(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<f64> {
     valid
 }
 
+/// The rate of every model's links, instead of its own.
+fn line_rate(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<BitRate> {
+    const EXPECTED: &str = "expected a rate from 1 Mb/s to 100 Gb/s, for example \"622.08 Mb/s\"";
+    let text = reader.text(entry, EXPECTED)?;
+    let rate = text.trim().parse::<BitRate>().ok();
+    let valid = rate.filter(|rate| LINE_RATES.contains(&rate.0));
+    if valid.is_none() {
+        let message = format!("{} is not a rate of a link", described(entry.value()));
+        reader.refuse(entry, message, EXPECTED);
+    }
+    valid
+}
+
 fn cpus(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<CpuSet> {
     let list = match entry.value() {
         DeValue::String(text) => text.to_string(),
@@ -257,3 +290,6 @@ fn cpus(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<CpuSet> {
     }
     parsed
 }
+
+#[cfg(test)]
+mod tests;

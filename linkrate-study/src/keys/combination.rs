@@ -49,6 +49,7 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
 /// # Errors
 /// The first impossible [`Combination`].
 pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
+    let testbed = &*testbed.with_model(setup.adapter.as_deref());
     against_kind(setup)?;
     datagrams(setup)?;
     interface(setup)?;

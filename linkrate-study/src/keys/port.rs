@@ -46,6 +46,10 @@ impl Setup {
 /// Why the testbed does not have `key`, and the remedy; `None` where it has the key.
 pub fn misplaced(key: &str, testbed: &TestbedSpec) -> Option<(String, String)> {
     match &testbed.adapter {
+        Adapter::Veth | Adapter::Interfaces(_) if key == "adapter" => Some((
+            "only virtual adapters can differ between cells".to_owned(),
+            "leave it out, or set a model for the adapter of [testbed]".to_owned(),
+        )),
         Adapter::Veth if key == "ports" || is_of_a_port(key) => Some((
             format!("a veth pair has no {key}"),
             "leave it out, or choose a model for the adapter, for example \"gigabit\"".to_owned(),

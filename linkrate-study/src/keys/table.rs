@@ -74,6 +74,11 @@ const WORKLOAD: &[Key] = &[
         values: Values::Count { range: (1, 16), set: |s, n| s.ports = Some(n) },
     },
     Key {
+        name: "adapter",
+        help: "Model of the virtual adapters of a cell, instead of the one in [testbed]",
+        values: Values::Model(|s, name| s.adapter = Some(name)),
+    },
+    Key {
         name: "message",
         help: "Bytes that a stream hands to the kernel in one call, or payload of one datagram",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.message = size },

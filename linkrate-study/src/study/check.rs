@@ -178,6 +178,15 @@ impl CheckPlan for TestbedSpec {
             "two switches and a router, expected one of both"
         );
         ensure!(SCALES.contains(&self.scale), "scale {}, expected 0.001 to 1", self.scale);
+        let most = MOST_TABLES;
+        ensure!(
+            self.others.len() <= most,
+            "{} other models, expected at most {most}",
+            self.others.len()
+        );
+        for other in &self.others {
+            other.check().map_err(|error| format!("model: {error}"))?;
+        }
         match &self.adapter {
             Adapter::Veth => {}
             Adapter::Model(model) => model.check().map_err(|error| format!("model: {error}"))?,
@@ -223,12 +232,17 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
         spec.clients,
         testbed.clients
     );
+    if let Some(name) = &spec.adapter {
+        let known = testbed.others.iter().any(|model| model.name == *name);
+        ensure!(known, "adapter {name:?}, which the testbed does not have");
+    }
     let setup = Setup {
         workload: workload.clone(),
         interface: spec.interface.clone(),
         socket: spec.socket.clone(),
         clients: spec.clients,
         ports: spec.ports,
+        adapter: spec.adapter.clone(),
         event: spec.event.map(EventRequest::from).unwrap_or_default(),
         repeat: None,
     };

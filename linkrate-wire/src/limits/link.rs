@@ -56,7 +56,7 @@ impl Link {
         }
         let (share, of) = law.payload_share();
         let overhead = f64::from(of - share) / f64::from(share);
-        layers.add_spread("SONET overhead", on_line as f64 * overhead);
+        layers.add_spread(super::tax::SONET, on_line as f64 * overhead);
         Ok(Limit {
             line_rate,
             payload: packets.payload,

@@ -66,6 +66,7 @@ pub fn run_spec(
         socket: SocketKnobs::default(),
         clients,
         ports,
+        adapter: None,
         warm_up: Duration::from_millis(500),
         window: Duration::from_secs(seconds),
         profile: false,

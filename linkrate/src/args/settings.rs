@@ -3,9 +3,10 @@
 use clap::{ArgMatches, Args, FromArgMatches};
 use linkrate_study::keys::{KEYS, Key, Values};
 
-/// Whether a key is an option of a single workload: a label only tells cells apart.
+/// Whether a key is an option of a single workload: a label only tells cells apart, and the adapter
+/// is an option of the testbed.
 fn is_setting(key: &Key) -> bool {
-    !matches!(key.values, Values::Label(_))
+    !matches!(key.values, Values::Label(_) | Values::Model(_))
 }
 
 /// Every setting of a cell as an option of its own, from the table that study files use.

@@ -97,6 +97,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         socket: setup.socket,
         clients: setup.clients,
         ports: setup.ports,
+        adapter: None,
         warm_up,
         window,
         profile: arguments.profile,

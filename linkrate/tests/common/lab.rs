@@ -44,6 +44,7 @@ pub fn run_spec(task: Task, interface: InterfaceKnobs, window: Duration) -> RunS
         socket: SocketKnobs::default(),
         clients: 1,
         ports: None,
+        adapter: None,
         warm_up: Duration::ZERO,
         window,
         profile: false,

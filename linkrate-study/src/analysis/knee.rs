@@ -1,0 +1,137 @@
+//! Where a larger window stops to help: the knee of throughput over the size of the socket buffers, as
+//! it was measured, and as the round trip says.
+//!
+//! A connection sends one window each round trip ([`path`]). The smallest window gives the round trip
+//! of a path without a queue, and the limit of the links then gives the window that fills them.
+
+use std::time::Duration;
+
+use linkrate_terms::BitRate;
+use linkrate_wire::limits::path;
+
+use crate::levels::{Level, Levels};
+use crate::names;
+use crate::results::CellResult;
+
+/// The factor that sets the window.
+pub const FACTOR: &str = "socket";
+
+/// The share of the limit from which a window is taken to fill the line, as the verdict does.
+const FULL: f64 = crate::verdict::LINK_BOUND_PERCENT / 100.0;
+
+/// Fewest sizes of a knee.
+const FEWEST: usize = 3;
+
+/// A sweep of the window with all else equal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Knee {
+    /// The levels of the other factors.
+    pub at: Levels,
+    /// The smallest window.
+    pub smallest: Level,
+    /// The largest one.
+    pub largest: Level,
+    /// The round trip that follows from the smallest window and its throughput.
+    pub round_trip: Duration,
+    /// The window that fills the line with this round trip, bytes.
+    pub fills: u64,
+    /// The smallest window of the study that filled the line; `None` where no window did.
+    pub reached: Option<Level>,
+}
+
+/// The knees of the sweeps among the cells, in the order of the study: those of at least three windows, of
+/// which the smallest does not fill the line.
+pub fn of(cells: &[CellResult]) -> Vec<Knee> {
+    let mut sweeps: Vec<Levels> = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.levels.get(FACTOR).is_some()) {
+        let others = others(cell);
+        if !sweeps.contains(&others) {
+            sweeps.push(others);
+        }
+    }
+    sweeps.into_iter().filter_map(|at| one(cells, at)).collect()
+}
+
+fn others(cell: &CellResult) -> Levels {
+    Levels(cell.levels.0.iter().filter(|(factor, _)| factor != FACTOR).cloned().collect())
+}
+
+fn one(cells: &[CellResult], at: Levels) -> Option<Knee> {
+    let mut sweep: Vec<(f64, &Level, f64, f64)> = cells
+        .iter()
+        .filter(|cell| cell.levels.get(FACTOR).is_some() && others(cell) == at)
+        .filter_map(|cell| {
+            let level = cell.levels.get(FACTOR)?;
+            let (rate, limit) = (cell.throughput?.interval.mean, cell.limit?.interval.mean);
+            Some((names::number(level)?, level, rate, limit))
+        })
+        .collect();
+    sweep.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (window, smallest, rate, limit) = *sweep.first()?;
+    if sweep.len() < FEWEST || rate <= 0.0 || rate >= limit * FULL {
+        return None;
+    }
+    let round_trip = Duration::try_from_secs_f64(window * 8.0 / rate).ok()?;
+    Some(Knee {
+        at,
+        smallest: smallest.clone(),
+        largest: sweep.last()?.1.clone(),
+        round_trip,
+        fills: path::bandwidth_delay(BitRate(limit), round_trip),
+        reached: sweep.iter().find(|cell| cell.2 >= cell.3 * FULL).map(|cell| cell.1.clone()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::{Interval, Quantity, Unit};
+
+    fn cells(sweep: &[(&str, f64)]) -> Vec<CellResult> {
+        let study = crate::fixture::ladder();
+        let facts = crate::executor::Facts::default();
+        let results = crate::analysis::analyse(&crate::store::StoredStudy {
+            directory: std::path::PathBuf::new(),
+            plan: crate::store::StoredPlan::new(study, facts, 0),
+            runs: Vec::new(),
+            torn: false,
+            ended: None,
+        });
+        let quantity = |mean| Quantity {
+            interval: Interval { mean, low: None, high: None },
+            unit: Unit::BitsPerSecond,
+        };
+        let cell = |(window, rate): &(&str, f64)| CellResult {
+            levels: Levels(vec![
+                ("message".to_owned(), Level::Number(1)),
+                (FACTOR.to_owned(), Level::Text((*window).to_owned())),
+            ]),
+            throughput: Some(quantity(*rate)),
+            limit: Some(quantity(500e6)),
+            ..results.cells[0].clone()
+        };
+        sweep.iter().map(cell).collect()
+    }
+
+    /// 16 KiB each 500 µs are 262 Mb/s; 500 Mb/s take 31.25 KB.
+    #[test]
+    fn the_window_that_fills_the_line_follows_from_the_smallest() {
+        let rate = 16_384.0 * 8.0 / 500e-6;
+        let sweep = cells(&[("64 KiB", 499e6), ("16 KiB", rate), ("32 KiB", 490e6)]);
+        let [knee] = &of(&sweep)[..] else { panic!("one sweep") };
+        assert_eq!(knee.smallest, Level::Text("16 KiB".to_owned()));
+        assert!((knee.round_trip.as_secs_f64() - 500e-6).abs() < 1e-9);
+        assert!((31_250..=31_251).contains(&knee.fills), "{}", knee.fills);
+        assert_eq!(knee.reached, Some(Level::Text("32 KiB".to_owned())));
+        assert_eq!(knee.at.0.len(), 1);
+    }
+
+    #[test]
+    fn a_sweep_without_a_knee_has_none() {
+        // the smallest fills the line already; two are no sweep
+        assert_eq!(of(&cells(&[("16 KiB", 490e6), ("32 KiB", 499e6), ("64 KiB", 499e6)])), []);
+        assert_eq!(of(&cells(&[("16 KiB", 100e6), ("32 KiB", 499e6)])), []);
+        let never = of(&cells(&[("16 KiB", 100e6), ("32 KiB", 200e6), ("64 KiB", 400e6)]));
+        assert_eq!(never[0].reached, None);
+    }
+}
