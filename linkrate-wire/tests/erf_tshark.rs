@@ -213,7 +213,7 @@ fn tshark_reads_lane_control_frames() {
     if let Some(lines) = decoded(name, &records, &wanted) {
         let expected = frames.iter().map(|(frame, number)| {
             // a request has no status, and a frame about readiness has the operation alone
-            let status = frame.is_response.then_some("0x0005").unwrap_or_default();
+            let status = if frame.is_response { "0x0005" } else { "" };
             match frame.operation {
                 Operation::Ready => format!("0x{number:04x}\t\t\t"),
                 _ => format!("0x{number:04x}\t{status}\t0x01020304\t0x0007"),
