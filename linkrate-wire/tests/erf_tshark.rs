@@ -2,12 +2,15 @@
 
 #[path = "common/mod.rs"]
 mod common;
+#[path = "common/elan.rs"]
+mod elan;
 #[path = "common/tshark.rs"]
 mod judge;
 
 use std::net::Ipv4Addr;
 
 use common::{Packet as Frame, bytes};
+use elan::{SECOND, Wire, World, atm, mac};
 use judge::tshark;
 use linkrate_wire::atm::{AtmAddress, Connection, Segmenter};
 use linkrate_wire::control::arp::{self, Arp};
@@ -18,6 +21,8 @@ use linkrate_wire::control::lane::{
 use linkrate_wire::control::{AtmArp, Data};
 use linkrate_wire::erf::{self, Origin};
 use linkrate_wire::frame::MacAddress;
+use linkrate_wire::machine::call::{Call, PartyAction, Purpose};
+use linkrate_wire::machine::lane::{ClientConfig, ClientEvent, State};
 use linkrate_wire::pcapng::{
     Direction, Interface, Packet, interface_description, packet, section_header,
 };
@@ -130,10 +135,6 @@ fn tshark_reads_classical_ip() {
     all_crcs_are_right(name, &records);
 }
 
-fn atm(end_system: u8) -> AtmAddress {
-    AtmAddress::local(7, [2, 0, 0, 0, 0, end_system], 0)
-}
-
 #[test]
 fn tshark_reads_atmarp() {
     let name = "tshark_reads_atmarp";
@@ -173,7 +174,6 @@ fn tshark_reads_atmarp() {
 #[test]
 fn tshark_reads_lane_control_frames() {
     let name = "tshark_reads_lane_control_frames";
-    let mac = |last| Destination::Mac(MacAddress([2, 0, 0, 0, 0, last]));
     let operations = [
         (Operation::Configure, 1, true),
         (Operation::Join, 2, true),
@@ -195,8 +195,8 @@ fn tshark_reads_lane_control_frames() {
                 transaction: 0x0102_0304,
                 requester: 7,
                 flags: Flags::default(),
-                source: mac(1),
-                target: mac(2),
+                source: Destination::Mac(mac(1)),
+                target: Destination::Mac(mac(2)),
                 source_atm: atm(1),
                 target_atm: atm(2),
                 lan: LanType::Ethernet,
@@ -213,7 +213,7 @@ fn tshark_reads_lane_control_frames() {
     if let Some(lines) = decoded(name, &records, &wanted) {
         let expected = frames.iter().map(|(frame, number)| {
             // a request has no status, and a frame about readiness has the operation alone
-            let status = frame.is_response.then_some("0x0005").unwrap_or_default();
+            let status = if frame.is_response { "0x0005" } else { "" };
             match frame.operation {
                 Operation::Ready => format!("0x{number:04x}\t\t\t"),
                 _ => format!("0x{number:04x}\t{status}\t0x01020304\t0x0007"),
@@ -231,7 +231,7 @@ fn tshark_reads_lane_control_frames() {
     ];
     if let Some(lines) = decoded(name, &records[..4], &wanted) {
         let hex = |address: AtmAddress| address.0.map(|octet| format!("{octet:02x}")).concat();
-        let macs = "02:00:00:00:00:01,02:00:00:00:00:02";
+        let macs = "02:00:00:00:01:01,02:00:00:00:01:02";
         let expected = format!("{macs}\t{}\t{}\t0x03\t626c7565", hex(atm(1)), hex(atm(2)));
         assert_eq!(lines, vec![expected; 4]);
     }
@@ -261,6 +261,51 @@ fn tshark_reads_lane_data_frames() {
                 "0x0007\t74\taa:00:00:00:00:01\t0x0800\t\t1",
             ]
         );
+    }
+    all_crcs_are_right(name, &records);
+}
+
+/// Everything that clients, LECS, LES and BUS say to each other.
+#[test]
+fn tshark_follows_an_emulated_lan() {
+    let name = "tshark_follows_an_emulated_lan";
+    let proxy = ClientConfig { proxy: true, ..elan::config(2) };
+    let mut world = World::new(&[elan::config(0), elan::config(1), proxy], Wire::good(), 1);
+    world.units = Some(Vec::new());
+    world.client(0, ClientEvent::Register(mac(50)));
+    world.client(2, ClientEvent::Behind(mac(60)));
+    world.run_for(SECOND);
+    for to in [mac(1), mac(60), MacAddress::BROADCAST] {
+        for _ in 0..5 {
+            world.frame(0, mac(0), to);
+            world.run_for(SECOND / 10);
+        }
+    }
+    world.client(2, ClientEvent::Topology { changing: true });
+    world.client(0, ClientEvent::Unregister(mac(50)));
+    // READY_QUERY: one that calls and is never ready
+    world.plug(50, atm(66));
+    world.ask(
+        atm(66),
+        PartyAction::SetUp { call: Call::outgoing(0), to: atm(0), purpose: Purpose::DataDirect },
+    );
+    world.run_for(SECOND * 10);
+    assert!(world.clients.iter().all(|client| client.state() == State::Operational));
+    let records: Vec<Vec<u8>> =
+        world.units.take().unwrap_or_default().iter().map(|one| unit(one)).collect();
+    let fields = ["atm.le_control.opcode", "atm.le_client.client"];
+    if let Some(lines) = decoded(name, &records, &fields) {
+        let mut kinds: Vec<&str> =
+            lines.iter().filter_map(|line| line.split('\t').next()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let control = [1, 0x101, 2, 0x102, 3, 0x103, 4, 0x104, 5, 0x105, 6, 0x106, 7, 0x107, 9];
+        let mut expected: Vec<String> =
+            control.iter().map(|number| format!("0x{number:04x}")).collect();
+        expected.push(String::new());
+        expected.sort_unstable();
+        assert_eq!(kinds, expected);
+        assert!(lines.iter().all(|line| line.len() > 2), "a frame of neither kind: {lines:?}");
     }
     all_crcs_are_right(name, &records);
 }

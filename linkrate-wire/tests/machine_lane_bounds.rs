@@ -177,6 +177,25 @@ fn a_client_speaks_for_itself_alone() {
 }
 
 #[test]
+fn a_proxy_answers_for_unregistered_stations_alone() {
+    let mut les = server();
+    let (one, joined) = join(&mut les, 1, Flags::default());
+    let (proxy, _) = join(&mut les, LIAR, Flags::PROXY);
+    let answer = |target| Lane {
+        requester: joined.requester,
+        target: Destination::Mac(target),
+        target_atm: atm(LIAR),
+        ..request(Operation::Arp, 1).answered(Status::SUCCESS)
+    };
+    let right = answer(mac(50));
+    assert_eq!(les.answers(proxy, &right), [(one, right)]);
+    // it is neither another client nor the BUS
+    for target in [mac(1), MacAddress::BROADCAST, MacAddress([1, 0, 0x5e, 0, 0, 1])] {
+        assert_eq!(les.answers(proxy, &answer(target)), [], "{target}");
+    }
+}
+
+#[test]
 fn a_flood_of_questions_is_bounded() {
     let mut les = server();
     let (flood, joined) = join(&mut les, LIAR, Flags::default());

@@ -110,6 +110,8 @@ pub struct World {
     pub refused: Vec<ServerAction>,
     /// Each frame that was delivered: how many of its flow, and the number of the last one.
     pub delivered: BTreeMap<Flow, (u64, u64)>,
+    /// Units that were sent, where they are kept.
+    pub units: Option<Vec<Vec<u8>>>,
     /// Control frames that were sent.
     pub control: Vec<(Duration, AtmAddress, Lane)>,
     random: Random,
@@ -138,6 +140,7 @@ impl World {
             told: Vec::new(),
             refused: Vec::new(),
             delivered: BTreeMap::new(),
+            units: None,
             control: Vec::new(),
             random: Random(seed),
             items: BTreeMap::new(),
@@ -249,7 +252,8 @@ impl World {
     /// The host of a client sends a frame.
     pub fn frame(&mut self, client: usize, from: MacAddress, to: MacAddress) {
         self.sequence += 1;
-        let mut frame = [&to.0[..], &from.0, &[8, 0], &self.sequence.to_be_bytes()].concat();
+        // an EtherType for experiments (IEEE 802, 9.2.3)
+        let mut frame = [&to.0[..], &from.0, &[0x88, 0xb5], &self.sequence.to_be_bytes()].concat();
         frame.resize(100, 0);
         self.client(client, ClientEvent::Frame(frame));
     }
@@ -270,6 +274,9 @@ impl World {
         let Some(Open { connection, other }) = self.open.get(&(party, call)).copied() else {
             return;
         };
+        if let Some(units) = &mut self.units {
+            units.push(unit.clone());
+        }
         let copies = match self.random.below(1000) {
             at if at < self.wire.lost => 0,
             _ if lane::is_control(&unit) && self.random.below(1000) < self.wire.doubled => 2,

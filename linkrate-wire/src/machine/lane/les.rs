@@ -437,7 +437,8 @@ impl Les {
         let is_honest = match (frame.operation, frame.target) {
             (Operation::Arp, Destination::Mac(mac)) => match self.stations.get(&mac) {
                 Some(of) => *of == lecid,
-                None => entry.member.is_proxy,
+                // the server alone tells the address of the BUS
+                None => entry.member.is_proxy && mac.cast() == Cast::Unicast,
             },
             (operation, _) => operation == Operation::Flush,
         };
