@@ -89,7 +89,10 @@ fn cells_of_several_clients_share_a_line_through_a_switch() {
     let mut spec = run_spec(task, InterfaceKnobs::default(), Duration::from_secs(1));
     spec.clients = 2;
     let both = lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"));
-    near(rates(&both)[1], LIMIT_155);
+    // a packet of which the full queue drops a cell has used the line for its other cells
+    let share = rates(&both)[1] / LIMIT_155;
+    assert!((0.9..1.002).contains(&share), "{share:.4} of the limit");
+    assert!(counter(&both, "switchTxCells") > 300_000);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::*;
 use crate::cells::CellTrain;
 use crate::fabric::faults::{FaultInjector, Faults};
-use crate::frame::{Block, VNET_BYTES};
+use crate::frame::Block;
 use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
 use crate::interface::waker::Waker;
 use crate::interface::{Ends, Queue};
@@ -276,7 +276,6 @@ fn a_model_gives_its_port_what_it_has() {
     let trains = end.sent();
     assert_eq!(trains.iter().map(|(train, _)| train.count()).sum::<usize>(), 1366);
     assert_eq!(End::new(limits).received(trains), [packet(65_527, 1)]);
-    assert!(VNET_BYTES + 65_527 <= crate::frame::BLOCK_BYTES);
 }
 
 proptest! {
