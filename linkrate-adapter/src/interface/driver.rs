@@ -35,7 +35,7 @@ pub(crate) struct HostEnd {
 #[derive(Debug)]
 pub(crate) enum Outlet {
     /// To one port.
-    Port(Lane),
+    Port(Box<Lane>),
     /// To the ports of an aggregate.
     Aggregate(Box<Team>),
 }

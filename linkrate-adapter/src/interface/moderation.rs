@@ -161,10 +161,11 @@ impl Interface {
         let queue = &mut self.queues[queue];
         let Ends::Driver { shared, .. } = &queue.ends else { return Completed::default() };
         let (mut done, mut bytes) = (0, 0);
-        while let Some(next) = queue.completions.pop_front_if(|next| next.end_ps <= now_ps) {
+        while let Some(next) = queue.completions.front().filter(|next| next.end_ps <= now_ps) {
             queue.completed_since_ps = queue.completed_since_ps.or(Some(next.end_ps));
             done += 1;
             bytes += u64::from(next.bytes);
+            queue.completions.pop_front();
         }
         if done > 0 {
             shared.completed_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -181,7 +181,7 @@ impl Segment {
                     let (thread, interrupt) = threads.next();
                     let (ends, lane) = port.driven(number as u16, end.rings, interrupt, false);
                     queues.push(Queue::new(ends));
-                    let outlet = Outlet::Port(lane);
+                    let outlet = Outlet::Port(Box::new(lane));
                     drivers.push((thread, Driver::new(tap, outlet, Arc::clone(&shared.interface))));
                 }
             }

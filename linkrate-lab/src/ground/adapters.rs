@@ -385,7 +385,8 @@ impl Join for Adapters {
             far_ends.push(joined.attach(PortSpec {
                 name: host.name.clone(),
                 queues: tap(host, &client.interface, model, 1, address(first, 1 + index as u8))?,
-                device: connections::of_end(&device, segment, segment.ports.len() + index).far_end(),
+                device:
+                    connections::of_end(&device, segment, segment.ports.len() + index).far_end(),
                 knobs: client_knobs(&self.model.defaults),
                 bus: None,
                 // nothing is measured on a client
