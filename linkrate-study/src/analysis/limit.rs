@@ -117,7 +117,8 @@ fn traffic(spec: &RunSpec, mtu: u32) -> Option<Traffic> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_wire::link::atm::{self, OC3C, OC12C};
+    use linkrate_wire::control::lane::FrameSize;
+    use linkrate_wire::link::atm::{OC3C, OC12C};
 
     use crate::file::parse;
     use crate::fixture;
@@ -249,16 +250,15 @@ mod tests {
             let limit = link.limit(&Traffic::tcp(mtu)).unwrap();
             ((limit.payload_rate().0 / 1e4).round() / 100.0, limit.cells.unwrap())
         };
-        let expected = [
-            ((511.44, 32), (511.44, 32)),
-            ((532.53, 95), (532.53, 95)),
-            ((536.79, 193), (536.79, 193)),
-            ((539.02, 380), (540.44, 379)),
-        ];
-        for (unit, (emulated, classical)) in atm::LANE_UNITS.into_iter().zip(expected) {
-            let mtu = atm::lane_mtu(unit);
-            assert_eq!(limit(Framing::LanEmulation, mtu), emulated, "{unit}");
-            assert_eq!(limit(Framing::ClassicalIp, mtu), classical, "{unit}");
+        for (unit, emulated, classical) in [
+            (FrameSize::Octets1516, (511.44, 32), (511.44, 32)),
+            (FrameSize::Octets4544, (532.53, 95), (532.53, 95)),
+            (FrameSize::Octets9234, (536.79, 193), (536.79, 193)),
+            (FrameSize::Octets18190, (539.02, 380), (540.44, 379)),
+        ] {
+            let mtu = unit.mtu().into();
+            assert_eq!(limit(Framing::LanEmulation, mtu), emulated, "{unit:?}");
+            assert_eq!(limit(Framing::ClassicalIp, mtu), classical, "{unit:?}");
         }
     }
 

@@ -20,16 +20,6 @@ pub const LLC_SNAP: u64 = 8;
 /// frame check sequence; ATM Forum LANE 1.0 section 4.1.
 pub const LANE_HEADER: u64 = 2 + 14;
 
-/// The largest units of LAN Emulation, headers included; ATM Forum LANE 1.0 section 4.1. A client
-/// takes one of them for the whole emulated LAN.
-pub const LANE_UNITS: [u32; 4] = [1516, 4544, 9234, 18_190];
-
-/// The largest IP packet in units of at most `unit` octets: 1500 for 1516.
-#[must_use]
-pub const fn lane_mtu(unit: u32) -> u32 {
-    unit.saturating_sub(LANE_HEADER as u32)
-}
-
 /// Of 27 columns of a SONET frame, 26 carry cells. The rest is section, line and path overhead.
 pub(super) const SONET_SHARE: (u32, u32) = (26, 27);
 
