@@ -7,7 +7,7 @@
 //! - [`effect_figures`]: figures of effects, published figures and CPU time
 //! - [`failure`]: what a failure cost, and rates over time
 //! - [`tables`]: the tables
-//! - [`line`]: where the time of the lines went
+//! - [`mod@line`]: where the time of the lines went
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
 //! - [`window`]: where a larger window stops to help
