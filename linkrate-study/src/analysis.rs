@@ -6,7 +6,7 @@
 //! - [`adapter`]: counters of virtual adapters
 //! - [`knee`]: where a larger window stops to help
 //! - [`limit`]: the limit of a cell's links
-//! - [`line`]: where the time of a cell's lines went
+//! - [`mod@line`]: where the time of a cell's lines went
 //! - [`predicted`]: how balancing spreads a cell's flows over the ports of an aggregate
 //! - [`published`]: published figures beside the measured ones
 //! - [`measures`]: the figures of one run, and of the runs of one cell
