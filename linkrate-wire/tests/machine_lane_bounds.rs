@@ -339,6 +339,23 @@ fn the_bus_passes_on_frames_of_its_clients_alone() {
     assert_eq!((event(&mut bus, released), bus.forwards().count()), (vec![release], 0));
 }
 
+#[test]
+fn a_call_that_is_offered_again_is_the_same_call() {
+    let mut bus: Bus<Vec<u8>> = Bus::new(BusConfig::new(FrameSize::Octets1516));
+    let (call, from, purpose) = (Call::incoming(7), atm(1), Purpose::MulticastSend);
+    let offered = ServerEvent::Call(PartyEvent::Offered { call, from, purpose });
+    for expected in [2, 0, 0] {
+        let mut actions = Vec::new();
+        bus.handle(Duration::ZERO, offered.clone(), &mut actions);
+        assert_eq!(actions.len(), expected);
+    }
+    for number in 0..3 {
+        let connected = ServerEvent::Call(PartyEvent::Connected(Call::outgoing(number)));
+        bus.handle(Duration::ZERO, connected, &mut Vec::new());
+    }
+    assert!(bus.forwards().eq([Call::outgoing(0)]));
+}
+
 fn fell_back(world: &World, client: usize) -> Option<Reason> {
     world.told.iter().rev().find_map(|(_, of, action)| match action {
         ClientAction::Changed { reason, to: State::Initial, .. } if *of == client => *reason,

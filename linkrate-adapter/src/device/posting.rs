@@ -3,6 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::interface::Interface;
+use crate::interface::lane::MOST_BYTES;
 use crate::interface::moderation::Moderation;
 use crate::link::Link;
 use crate::segment::earlier;
@@ -17,12 +18,12 @@ const FIFO_LOW_BYTES: u64 = 12 << 10;
 /// Packets of the host in one turn of the device.
 pub(super) const BUDGET: usize = 64;
 
-/// How far ahead of the link packets are fetched where the device thread serves the TAP: all that
+/// Bytes that are fetched ahead of the link where the device thread serves the TAP: nearly all that
 /// wait, so that a flow with little to send can pass the others. Without a link rate no packet
 /// waits for long, and payload must still be in the cache when it is received.
 pub(super) fn fetch_bytes(link: &Link) -> usize {
     match link.rate() {
-        Some(_) => usize::MAX,
+        Some(_) => MOST_BYTES,
         None => FIFO_BYTES as usize,
     }
 }

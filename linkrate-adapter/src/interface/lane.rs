@@ -27,6 +27,10 @@ const STEERING_SAMPLE: u64 = 20;
 /// Packets that may wait before one port. More than the connections of a run have in flight.
 pub(crate) const LONGEST_QUEUE: usize = 2048;
 
+/// Bytes of packets that a driver or a device lets wait before a port; the others wait in the TAP.
+/// Blocks are kept for all of them.
+pub(crate) const MOST_BYTES: usize = 16 << 20;
+
 /// A flow's port and the queue that its received frames go to.
 #[derive(Debug, Clone, Copy)]
 pub struct SteeringUpdate {
@@ -156,23 +160,22 @@ impl Lane {
         outstanding < self.ring && (within_limit || outstanding < 2) && self.rings.tx.slots() > 0
     }
 
-    /// Whether it takes a packet of the host.
+    /// Whether a packet should be taken from the host. A packet that is not taken waits in the TAP.
     pub(crate) fn takes(&self) -> bool {
-        self.waiting.has_room()
+        self.waiting.has_room() && self.waiting.bytes() < MOST_BYTES
     }
 
-    /// Posts a packet of the host, or lets it wait for room. A packet that the lane does not
-    /// [take](Self::takes) is lost; false then.
+    /// Posts a packet of the host, or lets it wait for room. One too many is lost; false then.
     pub(crate) fn send(&mut self, descriptor: TxDescriptor) -> bool {
         if self.waiting.is_empty() && self.has_room() {
             self.post(descriptor);
             return true;
         }
-        let takes = self.takes();
-        if takes {
+        let has_room = self.waiting.has_room();
+        if has_room {
             self.waiting.push(descriptor);
         }
-        takes
+        has_room
     }
 
     /// Posts a packet of the host, for which there is room. The device begins at once, while the rest
@@ -363,6 +366,13 @@ mod tests {
         // the first turn of the busy flow was under way; then comes the other
         let next: Vec<usize> = std::iter::from_fn(|| device.pop().ok()).map(|d| d.length).collect();
         assert_eq!(next, [30_000, 30_000, 30_000, 30_000, 100, 30_000]);
+    }
+
+    #[test]
+    fn long_packets_wait_in_the_tap() {
+        let (mut lane, _device) = lane(Some(BitRate(1e6)));
+        let taken = (0..1000).take_while(|_| lane.takes() && lane.send(packet(1, 64_000))).count();
+        assert_eq!(taken, 2 + MOST_BYTES.div_ceil(64_000));
     }
 
     #[test]

@@ -100,8 +100,8 @@ impl<U: AsRef<[u8]>> Bus<U> {
         match event {
             PartyEvent::Offered { call, from, purpose } => {
                 let answer = self.sends.offered((call, from, purpose), Duration::ZERO);
-                actions.push(BusAction::Call(answer));
-                if let PartyAction::Accept(_) = answer {
+                actions.extend(answer.map(BusAction::Call));
+                if let Some(PartyAction::Accept(_)) = answer {
                     self.sends.keep(call);
                     let forward = Call::outgoing(self.next_call);
                     self.next_call = self.next_call.wrapping_add(1);

@@ -156,7 +156,7 @@ impl Machine for Lecs {
             ServerEvent::Call(PartyEvent::Offered { call, from, purpose }) => {
                 let deadline = now + self.config.patience;
                 let answer = self.calls.offered((call, from, purpose), deadline);
-                actions.push(ServerAction::Call(answer));
+                actions.extend(answer.map(ServerAction::Call));
             }
             ServerEvent::Call(PartyEvent::Released { call, .. }) => {
                 self.calls.remove(call);

@@ -161,7 +161,7 @@ impl Les {
             PartyEvent::Offered { call, from, purpose } => {
                 let deadline = now + self.config.patience;
                 let answer = self.calls.offered((call, from, purpose), deadline);
-                actions.push(ServerAction::Call(answer));
+                actions.extend(answer.map(ServerAction::Call));
             }
             PartyEvent::Connected(call) => {
                 let mut clients = self.clients.values_mut();

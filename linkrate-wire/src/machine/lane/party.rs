@@ -32,21 +32,24 @@ impl TakenCalls {
         self.calls.get(&call).copied()
     }
 
-    /// The answer to a call that is offered. An end system has one call of a purpose.
+    /// The answer to a call that is offered; `None` for a call that was taken before, which stays.
     pub(super) fn offered(
         &mut self,
         (call, from, purpose): (Call, AtmAddress, Purpose),
         deadline: Duration,
-    ) -> PartyAction {
+    ) -> Option<PartyAction> {
+        if self.calls.contains_key(&call) {
+            return None;
+        }
         let cause = match purpose {
             _ if purpose != self.purpose => Cause::Rejected,
             _ if self.calls.len() >= self.most => Cause::Busy,
             _ => {
                 self.calls.insert(call, Taken { from, deadline: Some(deadline) });
-                return PartyAction::Accept(call);
+                return Some(PartyAction::Accept(call));
             }
         };
-        PartyAction::Release { call, cause }
+        Some(PartyAction::Release { call, cause })
     }
 
     /// The call stays.
