@@ -158,15 +158,21 @@ pub(super) fn through(
     };
     let [host, switch] = decisions.unwrap_or_default();
     let [host_moved, switch_moved] = moved.map(|at_ns| at_ns.filter(|at_ns| *at_ns <= until_ns));
+    let [host_detected, switch_detected] = [detected(&host), detected(&switch)];
+    // the line of the other port was idle: a frame that was there before the decision, and waited for
+    // its device thread, has its time on that line
+    let not_before = |moved: Option<u64>, detected: Option<u64>| {
+        moved.map(|at_ns| at_ns.max(detected.unwrap_or_default()))
+    };
     let seen = Seen {
         port: failing.name().to_owned(),
         window_ns: (start_ns, end_ns),
         at_ns,
         recovered_ns,
-        host_detected_ns: detected(&host),
-        switch_detected_ns: detected(&switch),
-        host_moved_ns: host_moved,
-        switch_moved_ns: switch_moved,
+        host_detected_ns: host_detected,
+        switch_detected_ns: switch_detected,
+        host_moved_ns: not_before(host_moved, host_detected),
+        switch_moved_ns: not_before(switch_moved, switch_detected),
         frames_lost,
         frames_reordered,
         step_ns,
