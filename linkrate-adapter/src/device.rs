@@ -6,6 +6,7 @@
 //! from the model and builds it.
 
 pub(crate) mod atm;
+mod host_side;
 pub(crate) mod nic;
 mod posting;
 

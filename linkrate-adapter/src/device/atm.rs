@@ -22,6 +22,7 @@ use linkrate_wire::atm::cell::Headers;
 use linkrate_wire::atm::rate::Shaper;
 use linkrate_wire::atm::{AtmAddress, Connection, hec, snap};
 
+use super::host_side;
 use super::posting::{self, Activity};
 use super::{Device, Mount, Outlet};
 use crate::cells::CellTrain;
@@ -172,16 +173,11 @@ impl Atm {
         follow(&mut self.adaptive, &self.knobs, &self.links[0].shared.counters, now_ps);
         let (mut any, moderation) = (false, self.moderation());
         for queue in 0..self.interface.queues() {
-            let completed = self.interface.complete(queue, moderation, now_ps);
-            if completed.interrupted {
-                self.shared.counters.tx_interrupts.add(1);
-            }
-            any |= completed.any;
+            any |=
+                host_side::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
             let due_ps = self.interface.receive_due_ps(queue, moderation);
             if due_ps.is_some_and(|due_ps| due_ps <= now_ps) {
-                if self.interface.interrupt(queue) {
-                    self.shared.counters.rx_interrupts.add(1);
-                }
+                host_side::interrupt(&self.shared, &mut self.interface, queue);
                 any = true;
             }
         }

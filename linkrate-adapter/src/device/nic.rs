@@ -17,6 +17,7 @@ use super::{Device, Mount, Outlet};
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
 use crate::counters::LinkCounters;
+use crate::device::host_side;
 use crate::fabric::Flight;
 use crate::frame::{Burst, Train, WireFrame};
 use crate::interface::moderation::{Adaptive, Moderation, follow};
@@ -144,20 +145,15 @@ impl Nic {
         follow(&mut self.adaptive, &self.knobs, &self.links[0].shared.counters, now_ps);
         let (mut any, moderation) = (false, self.moderation());
         for queue in 0..self.interface.queues() {
-            let completed = self.interface.complete(queue, moderation, now_ps);
-            if completed.interrupted {
-                self.shared.counters.tx_interrupts.add(1);
-            }
-            any |= completed.any;
+            any |=
+                host_side::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
             let due_ps = self.interface.receive_due_ps(queue, moderation);
             if due_ps.is_some_and(|due_ps| due_ps <= now_ps) {
                 // merging ends with the batch
                 for delivery in self.coalescers[queue].flush() {
                     self.deliver(queue, delivery, true, now_ps);
                 }
-                if self.interface.interrupt(queue) {
-                    self.shared.counters.rx_interrupts.add(1);
-                }
+                host_side::interrupt(&self.shared, &mut self.interface, queue);
                 any = true;
             }
         }

@@ -14,6 +14,7 @@ use super::assembly::Received;
 use super::channel::Channel;
 use super::{Atm, time};
 use crate::cells::CellTrain;
+use crate::device::host_side;
 use crate::frame::WireFrame;
 use crate::interface::rings::RxDescriptor;
 use crate::port::PortShared;
@@ -156,19 +157,8 @@ impl Atm {
         // no checksum was looked at: that is the host's work
         let vnet = VnetHeader::default();
         let descriptor = RxDescriptor { vnet, delivery, replaced: None, unmade: None };
-        let counters = &self.shared.counters;
-        if self.shared.capture.is_on() {
-            let mut pieces: Vec<&[u8]> = Vec::new();
-            descriptor.for_each_piece(|piece| pieces.push(piece));
-            let at_ns = self.clock.monotonic_ns(at_ps);
-            self.shared.capture.host(at_ns, false, &pieces, counters);
-        }
-        if self.interface.push(QUEUE, descriptor) {
-            self.shared.queue_frames[QUEUE].add(1);
-        } else {
-            counters.rx_drop_ring.add(1);
-            self.links[0].shared.counters.in_discards.add(1);
-        }
+        let Self { shared, interface, clock, .. } = self;
+        host_side::push(shared, interface, clock, QUEUE, descriptor, at_ps);
     }
 }
 

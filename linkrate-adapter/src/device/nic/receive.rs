@@ -8,6 +8,7 @@ use linkrate_wire::vnet::{Checksum, VnetHeader};
 
 use super::Nic;
 use crate::bus::DESCRIPTOR_BYTES;
+use crate::device::host_side;
 use crate::frame::{Burst, WireFrame};
 use crate::interface::rings::RxDescriptor;
 
@@ -265,20 +266,8 @@ impl Nic {
     }
 
     fn push(&mut self, queue: usize, descriptor: RxDescriptor, at_ps: u64) {
-        let counters = &self.shared.counters;
-        if self.shared.capture.is_on() {
-            let mut pieces: Vec<&[u8]> = Vec::new();
-            descriptor.for_each_piece(|piece| pieces.push(piece));
-            let at_ns = self.clock.monotonic_ns(at_ps);
-            self.shared.capture.host(at_ns, false, &pieces, counters);
-        }
-        let frames = descriptor.frames();
-        if self.interface.push(queue, descriptor) {
-            self.shared.queue_frames[queue].add(frames);
-        } else {
-            self.shared.counters.rx_drop_ring.add(frames);
-            self.link_counters().in_discards.add(frames);
-        }
+        let Self { shared, interface, clock, .. } = self;
+        host_side::push(shared, interface, clock, queue, descriptor, at_ps);
     }
 }
 
