@@ -7,6 +7,7 @@
 pub(crate) mod control;
 mod counters;
 pub mod decisions;
+mod markers;
 pub(crate) mod membership;
 mod report;
 pub(crate) mod team;
@@ -29,14 +30,14 @@ use crate::counters::Snapshot;
 use crate::interface::InterfaceShared;
 use crate::interface::driver::{Driver, Outlet};
 use crate::interface::driver_threads::{self, DriverThreads};
-use crate::interface::lane::LONGEST_QUEUE;
-use crate::interface::lane::Lane;
+use crate::interface::lane::{LONGEST_QUEUE, Lane, MOST_BYTES};
 use crate::interface::waker::Waker;
 use crate::link::LinkShared;
 use crate::settings::Settings;
 use control::Control;
 use counters::{AggregateCounters, Departed};
 use decisions::DecisionLog;
+use markers::Markers;
 use membership::{Address, Membership, PortState};
 use team::Team;
 
@@ -76,6 +77,16 @@ pub struct Aggregate {
 struct Member {
     name: String,
     link: Arc<LinkShared>,
+    /// It was told to leave.
+    leaves: bool,
+}
+
+/// The ports that may carry traffic, with their numbers: the first `most` of those that were not told to
+/// leave.
+fn in_use(members: &[Option<Member>], most: u32) -> impl Iterator<Item = (usize, &Member)> {
+    let members = members.iter().enumerate();
+    let members = members.filter_map(|(number, member)| Some((number, member.as_ref()?)));
+    members.filter(|(_, member)| !member.leaves).take(most as usize)
 }
 
 /// The state that the drivers of an aggregate share with its controller.
@@ -99,6 +110,9 @@ pub struct AggregateShared {
     states: Mutex<Vec<PortState>>,
     asked: AtomicU64,
     answered: AtomicU64,
+    /// Flows leave a port only when the partner has answered a marker; and the markers.
+    asks_partner: AtomicBool,
+    markers: Mutex<Markers>,
     /// The addresses of the host, and how often they changed.
     addresses: Mutex<(u64, Vec<Address>)>,
     /// What ports that have left carried.
@@ -161,6 +175,8 @@ impl Aggregate {
             states: Mutex::default(),
             asked: AtomicU64::new(0),
             answered: AtomicU64::new(0),
+            asks_partner: AtomicBool::new(false),
+            markers: Mutex::default(),
             addresses: Mutex::default(),
             departed: Mutex::default(),
             news: AtomicBool::new(true),
@@ -264,20 +280,29 @@ impl Aggregate {
         if members.len() <= number {
             members.resize_with(number + 1, || None);
         }
-        members[number] = Some(Member { name: name.to_owned(), link });
+        members[number] = Some(Member { name: name.to_owned(), link, leaves: false });
         drop(members);
         self.shared.notify();
+    }
+
+    /// Tells port `number` to leave, or to come back.
+    pub(crate) fn set_leaving(&self, number: usize, leaves: bool) {
+        if let Some(Some(member)) = lock(&self.shared.members).get_mut(number) {
+            member.leaves = leaves;
+        }
+        self.shared.notify();
+    }
+
+    /// The numbers of the ports that may carry traffic with these settings.
+    pub(crate) fn in_use(&self, knobs: &AggregateKnobs) -> Vec<usize> {
+        in_use(&lock(&self.shared.members), knobs.aggregate).map(|(number, _)| number).collect()
     }
 
     /// Lets port `number` go. No packet goes to it any more, what was posted leaves by it, and what it
     /// receives is taken until the other end has stopped.
     pub(crate) fn remove(&self, number: usize) {
-        let mut members = lock(&self.shared.members);
-        if let Some(member) = members.get_mut(number).and_then(Option::take) {
-            lock(&self.shared.departed).add(member.link);
-        }
-        drop(members);
-        self.shared.notify();
+        // it is still known meanwhile: flows leave it when it has drained
+        self.set_leaving(number, true);
         let deadline = Instant::now() + PATIENCE;
         let in_use = || {
             self.shared.collects(number)
@@ -286,6 +311,12 @@ impl Aggregate {
         while self.broken().is_none() && in_use() && Instant::now() < deadline {
             std::thread::sleep(GLANCE);
         }
+        let mut members = lock(&self.shared.members);
+        if let Some(member) = members.get_mut(number).and_then(Option::take) {
+            lock(&self.shared.departed).add(member.link);
+        }
+        drop(members);
+        self.shared.notify();
         for driver in &self.drivers {
             driver.remove_lane(number);
         }
@@ -358,12 +389,16 @@ impl AggregateShared {
             true => LARGEST_SUPERFRAME,
             false => LARGEST_FRAME,
         };
-        let quiet_ps = membership.quiet_ps(u64::from(packet) * LONGEST_QUEUE as u64);
+        // what a lane lets wait before a port, with the packet that passes the limit of bytes
+        let most =
+            (MOST_BYTES as u64 + u64::from(packet)).min(u64::from(packet) * LONGEST_QUEUE as u64);
+        let quiet_ps = membership.quiet_ps(most);
         *lock(&self.decision) = Decision { balance, active, quiet_ps };
         self.collecting.store(set(membership.collecting()), Ordering::Relaxed);
         self.distributing.store(set(membership.distributing()), Ordering::Relaxed);
         self.copies.store(set(&membership.copies()), Ordering::Relaxed);
         self.counters.moves.store(membership.moves(), Ordering::Relaxed);
+        self.asks_partner.store(membership.asks_partner(), Ordering::Relaxed);
         self.sharing.fetch_add(1, Ordering::Release);
         // packets that wait before a port without traffic go to another one at once
         self.interrupts.iter().skip(1).for_each(|interrupt| _ = interrupt.wake());
@@ -398,6 +433,22 @@ impl AggregateShared {
         let members = lock(&self.members);
         let member = members.get(number).and_then(Option::as_ref);
         member.is_some_and(|member| member.link.is_up())
+    }
+
+    /// Whether flows leave a port only when the partner has answered a marker.
+    pub(crate) fn asks_partner(&self) -> bool {
+        self.asks_partner.load(Ordering::Relaxed)
+    }
+
+    /// Has a marker sent on each of these ports for the driver of queue `queue`.
+    pub(crate) fn ask_partner(&self, queue: usize, ports: &[usize]) {
+        lock(&self.markers).ask(queue, ports);
+        self.notify();
+    }
+
+    /// Whether the driver of queue `queue` waits for the answer to a marker.
+    pub(crate) fn awaits_partner(&self, queue: usize) -> bool {
+        lock(&self.markers).waits(queue)
     }
 
     /// Lets a balancer follow the decision.

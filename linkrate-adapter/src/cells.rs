@@ -18,6 +18,9 @@ use linkrate_wire::lro::Parts;
 
 use crate::frame::{Burst, WireFrame};
 
+/// Most cells of a train.
+pub(crate) const TRAIN_CELLS: u32 = 64;
+
 /// Octets of the longest header of an encapsulation.
 const LONGEST_HEAD: usize = 16;
 

@@ -4,7 +4,8 @@
 
 use linkrate_sys::clock::monotonic_ns;
 
-const PS_PER_NS: u64 = 1000;
+/// Picoseconds in a nanosecond.
+pub(crate) const PS_PER_NS: u64 = 1000;
 
 /// Picoseconds in a microsecond.
 pub const PS_PER_US: u64 = 1_000_000;

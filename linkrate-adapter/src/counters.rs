@@ -200,6 +200,22 @@ counters! {
         steering_misses = "steeringMisses",
         /// Ports whose frames changed their queue.
         steering_moves = "steeringMoves",
+        /// Packets of the adapter's TCP, before they were cut.
+        toe_tx_packets = "toeTxPackets",
+        /// Bytes of payload in them.
+        toe_tx_bytes = "toeTxBytes",
+        /// Frames for the adapter's TCP.
+        toe_rx_frames = "toeRxFrames",
+        /// Bytes of payload in them.
+        toe_rx_bytes = "toeRxBytes",
+        /// Packets of the host that it had sent before their connection went to the adapter.
+        toe_let_out = "toeLetOut",
+        /// Dropped: packets of the host for a connection that is at the adapter.
+        toe_host_segments = "toeHostSegments",
+        /// Frames that waited while their connection moved.
+        toe_held = "toeHeldFrames",
+        /// Dropped: too many frames waited.
+        toe_drop_held = "toeDropHeld",
         /// Receive interrupts.
         rx_interrupts = "rxInterrupts",
         /// Transmit completion interrupts.
@@ -237,6 +253,142 @@ counters! {
         unknown_protocol = "aal5UnknownProtocols",
         /// Packets of the host without a connection to their destination.
         unresolved = "txDropNoConnection",
+        /// Packets of the host for a connection whose queue before its peak rate was full.
+        peak_rate_full = "txDropPeakRate",
+    }
+}
+
+counters! {
+    /// Counters of the servers of emulated LANs in an ATM switch. Written by the device thread.
+    ElanCounters {
+        /// Clients that the LECS has told their ELAN.
+        configured = "elanConfigured",
+        /// Clients that joined.
+        joined = "elanJoined",
+        /// Requests that LECS or LES refused.
+        refused = "elanRefused",
+        /// Questions for the ATM address of a station that the LES answered.
+        answered = "elanArpAnswered",
+        /// Other control frames that the LES sent on to clients.
+        forwarded = "elanControlForwarded",
+        /// Control frames that were dropped, because a client sent too many.
+        dropped = "elanControlDropped",
+        /// Control frames that contradict their sender, or that no client sends.
+        lies = "elanControlLies",
+        /// Data frames that the BUS sent to all clients.
+        bus_frames = "elanBusFrames",
+        /// Questions whether a path is empty that the BUS sent on.
+        bus_flushes = "elanBusFlushes",
+        /// Units that the BUS dropped: too long, too short, or control frames that are not for it.
+        bus_dropped = "elanBusDropped",
+        /// Units for a server with an error of AAL5.
+        defects = "elanAal5Errors",
+    }
+}
+
+counters! {
+    /// Counters of a client of ATMARP, or of a server: those of RFC 2320 by their names, where it has one.
+    /// Written by the device thread.
+    ArpCounters {
+        /// Connections that calls have got, from this port and to it.
+        calls = "atmCallsOpened",
+        /// Calls that did not come about.
+        calls_failed = "atmCallsFailed",
+        /// Connections that the other end or the switch has ended.
+        calls_over = "atmCallsCleared",
+        /// Attempts to register an ATM address that another port has.
+        not_registered = "atmAddressInUse",
+        /// Questions to the server.
+        out_requests = "ipoaArpClientArpOutReqs",
+        /// Answers of the server.
+        in_replies = "ipoaArpClientArpInReplies",
+        /// Refusals of the server: it does not know the address.
+        in_refusals = "ipoaArpClientArpInNaks",
+        /// Questions of the server for the addresses of this port.
+        in_inverse_requests = "ipoaArpClientInArpInReqs",
+        /// Answers to them.
+        out_inverse_replies = "ipoaArpClientInArpOutReplies",
+        /// Messages that no server sends.
+        in_others = "ipoaArpClientInOthers",
+        /// Messages of another kind that were sent.
+        out_others = "ipoaArpClientOutOthers",
+        /// Questions to this server.
+        server_in_requests = "ipoaArpSrvrArpInReqs",
+        /// Answers.
+        server_out_replies = "ipoaArpSrvrArpOutReplies",
+        /// Questions for an address that it does not know.
+        server_out_refusals = "ipoaArpSrvrArpOutNaks",
+        /// Questions for the addresses of an end system that has called, or whose entry has aged.
+        server_out_inverse_requests = "ipoaArpSrvrInArpOutReqs",
+        /// Answers to them.
+        server_in_inverse_replies = "ipoaArpSrvrInArpInReplies",
+        /// End systems that claim an IP address that another one has.
+        server_duplicates = "ipoaArpSrvrArpDupIpAddr",
+        /// End systems that were not learnt, because the table is full.
+        server_full = "ipoaArpSrvrTableFull",
+        /// Units that are no message of ATMARP.
+        server_malformed = "ipoaArpSrvrMalformed",
+        /// Messages of another kind that came.
+        server_in_others = "ipoaArpSrvrInOthers",
+        /// Messages of another kind that were sent.
+        server_out_others = "ipoaArpSrvrOutOthers",
+    }
+}
+
+counters! {
+    /// Counters of a client of an emulated LAN: those of the LAN Emulation Client MIB (af-lane-0093) by
+    /// their names. Written by the device thread.
+    LaneCounters {
+        /// Control frames sent.
+        control_out = "lecControlFramesOut",
+        /// Questions for the ATM address of a station.
+        asked = "lecArpRequestsOut",
+        /// Data-direct connections that did not come about.
+        calls_failed = "lecSvcFailures",
+        /// Frames by data-direct connections.
+        direct = "laneTxDirect",
+        /// Frames to one station through the BUS.
+        unknown = "laneTxUnknown",
+        /// Frames to groups and to all, through the BUS.
+        groups = "laneTxGroups",
+        /// Frames of the host that were dropped: not in the ELAN yet, or too many that wait for their
+        /// station.
+        dropped = "laneTxDropped",
+        /// Questions whether a path is empty.
+        flushed = "laneFlushes",
+        /// Entries of the cache that expired.
+        aged = "laneArpAged",
+        /// Frames for the host.
+        delivered = "laneRxFrames",
+        /// Own frames that came back from the BUS.
+        own = "laneRxOwn",
+        /// Frames from the BUS for stations of others.
+        of_others = "laneRxOthers",
+        /// Units that are no frames, or frames that contradict what is known.
+        lies = "laneRxLies",
+        /// Questions of others that were not answered, because there were too many.
+        not_answered = "laneArpNotAnswered",
+        /// Times that the client lost its ELAN.
+        fell_back = "laneFellBack",
+    }
+}
+
+counters! {
+    /// Of a bridge between Ethernet ports and an emulated LAN, beside those of its client. The first three
+    /// have the names of RFC 4188, of its port to the Ethernet side. Written by the device thread.
+    BridgeCounters {
+        /// Frames that came from stations behind the bridge.
+        in_frames = "dot1dTpPortInFrames",
+        /// Frames of the emulated LAN that left for stations behind the bridge.
+        out_frames = "dot1dTpPortOutFrames",
+        /// Addresses that were not learnt, because there were too many.
+        not_learnt = "dot1dTpLearnedEntryDiscards",
+        /// Frames that were dropped, because the queue before its ATM link was full.
+        full = "bridgeDropQueueFull",
+        /// Units of AAL5 that it received with an error.
+        defects = "bridgeAal5Errors",
+        /// Times that it told the clients that the topology changes.
+        topology_changes = "bridgeTopologyChanges",
     }
 }
 

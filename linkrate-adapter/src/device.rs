@@ -6,6 +6,7 @@
 //! from the model and builds it.
 
 pub(crate) mod atm;
+mod host_bus;
 mod host_side;
 pub(crate) mod nic;
 mod posting;
@@ -59,6 +60,14 @@ impl DeviceSpec {
     #[must_use]
     pub fn is_atm(&self) -> bool {
         matches!(self, Self::Atm(_))
+    }
+
+    /// Connections that its TCP offload engine holds.
+    pub(crate) fn most_connections(&self) -> usize {
+        match self {
+            Self::Nic(limits) => limits.connections,
+            Self::Atm(_) => 0,
+        }
     }
 
     /// Its links, by their numbers.

@@ -134,7 +134,7 @@ impl DeviceThreads {
         thread.serves.fetch_add(1, Ordering::Relaxed);
         let number = thread.segments.fetch_add(1, Ordering::Relaxed);
         thread.tell(Command::AddSegment(number, fabric::build(fabric, law)))?;
-        Ok(Segment::new(fabric, law, number, thread))
+        Ok(Segment::new(fabric, number, thread))
     }
 
     /// CPU time of each thread so far.

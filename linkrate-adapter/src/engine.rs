@@ -15,12 +15,17 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 
 use crate::clock::{DeviceClock, PS_PER_US};
-use crate::counters::{AtmSwitchCounters, SwitchCounters};
+use crate::counters::{AtmSwitchCounters, ElanCounters, SwitchCounters};
 use crate::device::Device;
+use crate::device::atm::lane::LaneStation;
+use crate::device::atm::switched::ArpShared;
+use crate::fabric::atm_switch::servers::ElanSpec;
+use crate::fabric::bridged::BridgeShared;
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
 use crate::fabric::{Discard, End, Fabric, GroupSpec};
 use crate::interface::waker::Waker;
+use crate::link::LinkSpec;
 use crate::moves::{FirstMoves, MoveWatch};
 use crate::order::OrderCount;
 use crate::segment::{LeadsTo, Segment, earlier};
@@ -33,7 +38,7 @@ const LOOK_PS: u64 = 50 * PS_PER_US;
 
 /// Payload after which the thread gives up its CPU to whoever else wants it. Programs that share
 /// the CPU then find what was carried in the cache, from which some megabytes more would drive it.
-const SERVING_BYTES: usize = 300 << 10;
+const SERVING_BYTES: usize = 700 << 10;
 
 /// The number of the doorbell in the wait; TAPs have others.
 pub(crate) const DOORBELL: u64 = 0;
@@ -61,6 +66,13 @@ pub(crate) enum Command {
     Group(usize, usize, Box<GroupSpec>),
     /// A permanent connection between two ports of a segment's switch.
     Connect(usize, End, End),
+    /// Emulated LANs in a segment's switch, and where their servers count.
+    Emulate(usize, Vec<ElanSpec>, Arc<ElanCounters>),
+    /// A bridge into an emulated LAN of a segment's switch: its client, the link that it is on, and what
+    /// others may know of it.
+    Bridge(usize, Box<(LaneStation, LinkSpec, Arc<BridgeShared>)>),
+    /// An ATMARP server in a segment's switch, and what others may know of it.
+    ServeAddresses(usize, Arc<ArpShared>),
     /// How the queue before a port of a segment's switch drops cells.
     Discard(usize, usize, Discard),
     /// Where a port of a segment's switch counts cells.
@@ -194,6 +206,22 @@ impl Engine {
                 Ok(Command::Connect(segment, one, other)) => {
                     if let Some(segment) = self.segment(segment) {
                         segment.fabric().connect(one, other);
+                    }
+                }
+                Ok(Command::Emulate(segment, elans, counters)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        segment.fabric().emulate(elans, counters);
+                    }
+                }
+                Ok(Command::Bridge(segment, bridge)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        let (station, link, shared) = *bridge;
+                        segment.fabric().bridge(station, link, shared);
+                    }
+                }
+                Ok(Command::ServeAddresses(segment, shared)) => {
+                    if let Some(segment) = self.segment(segment) {
+                        segment.fabric().serve_addresses(shared);
                     }
                 }
                 Ok(Command::Discard(segment, port, discard)) => {

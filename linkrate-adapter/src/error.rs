@@ -56,6 +56,14 @@ pub enum AdapterError {
         /// The ports with their reasons.
         ports: String,
     },
+    /// The TCP offload engine of a port has no room.
+    #[error("port {name} has {most} connections at the adapter, expected less than {most}")]
+    TableFull {
+        /// The port.
+        name: String,
+        /// Connections that it can have.
+        most: usize,
+    },
     /// The device did not answer a request for settings.
     #[error("the device of port {name} did not acknowledge its settings")]
     NotAcknowledged {

@@ -1,10 +1,12 @@
 //! What joins ports: a cable, a switch, or two switches.
 
-mod atm_switch;
+pub(crate) mod atm_switch;
+pub(crate) mod bridged;
 mod cable;
 pub(crate) mod faults;
 mod flight;
 mod joined;
+mod ports;
 pub mod router;
 mod switch;
 pub mod vlans;
@@ -17,23 +19,29 @@ use linkrate_wire::atm::Connection;
 use linkrate_wire::link::LinkLaw;
 
 pub(crate) use atm_switch::AtmSwitch;
+pub(crate) use bridged::Bridged;
 pub(crate) use cable::Cable;
 pub(crate) use flight::Flight;
 pub(crate) use joined::Joined;
 pub(crate) use switch::Switch;
-pub use switch::groups::GroupSpec;
+pub use switch::groups::{GroupPort, GroupSpec};
 
-use crate::counters::{AtmSwitchCounters, SwitchCounters};
+use crate::counters::{AtmSwitchCounters, ElanCounters, SwitchCounters};
+use crate::device::atm::lane::LaneStation;
+use crate::device::atm::switched::ArpShared;
 use crate::link::LinkSpec;
 use crate::load::Load;
+use atm_switch::servers::ElanSpec;
+use bridged::BridgeShared;
 use vlans::Vlans;
 
 /// A fabric of this kind, without ports, for links under this law. There is one kind of ATM switch.
 pub(crate) fn build(kind: topology::Fabric, law: LinkLaw) -> Box<dyn Fabric> {
     match kind {
         topology::Fabric::Cable => Box::new(Cable::default()),
+        topology::Fabric::Bridged if law == LinkLaw::Atm => Box::new(Bridged::default()),
         _ if law == LinkLaw::Atm => Box::new(AtmSwitch::default()),
-        topology::Fabric::Switch => Box::new(Switch::default()),
+        topology::Fabric::Switch | topology::Fabric::Bridged => Box::new(Switch::default()),
         topology::Fabric::Switches => Box::new(Joined::by_a_link()),
         topology::Fabric::Router(gateways) => Box::new(Joined::by_a_router(gateways)),
     }
@@ -43,9 +51,10 @@ pub(crate) fn build(kind: topology::Fabric, law: LinkLaw) -> Box<dyn Fabric> {
 pub(crate) fn most_ports(kind: topology::Fabric) -> usize {
     match kind {
         topology::Fabric::Cable => 2,
-        topology::Fabric::Switch | topology::Fabric::Switches | topology::Fabric::Router(_) => {
-            usize::MAX
-        }
+        topology::Fabric::Switch
+        | topology::Fabric::Bridged
+        | topology::Fabric::Switches
+        | topology::Fabric::Router(_) => usize::MAX,
     }
 }
 
@@ -53,7 +62,7 @@ pub(crate) fn most_ports(kind: topology::Fabric) -> usize {
 pub(crate) fn switches(kind: topology::Fabric) -> usize {
     match kind {
         topology::Fabric::Cable => 0,
-        topology::Fabric::Switch => 1,
+        topology::Fabric::Switch | topology::Fabric::Bridged => 1,
         topology::Fabric::Switches | topology::Fabric::Router(_) => 2,
     }
 }
@@ -96,6 +105,17 @@ pub(crate) trait Fabric: fmt::Debug + Send {
 
     /// Makes a permanent connection, in both directions. A fabric without connections ignores it.
     fn connect(&mut self, _one: End, _other: End) {}
+
+    /// Makes emulated LANs with these servers, which count here. A fabric without calls ignores it.
+    fn emulate(&mut self, _elans: Vec<ElanSpec>, _counters: Arc<ElanCounters>) {}
+
+    /// Makes a bridge between its Ethernet ports and an emulated LAN: a client with these addresses, on a
+    /// link of this kind. A fabric without Ethernet ports beside others ignores it.
+    fn bridge(&mut self, _station: LaneStation, _link: LinkSpec, _shared: Arc<BridgeShared>) {}
+
+    /// Makes an ATMARP server, which counts there and shows what it knows. A fabric without calls
+    /// ignores it.
+    fn serve_addresses(&mut self, _shared: Arc<ArpShared>) {}
 
     /// Sets how a full queue before a port drops cells. A fabric without such queues ignores it.
     fn set_discard(&mut self, _port: usize, _discard: Discard) {}

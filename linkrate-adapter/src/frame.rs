@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use linkrate_wire::checksum::Sum;
 use linkrate_wire::lro::{Parts, Row};
 use linkrate_wire::segment::Cut;
 use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
@@ -74,6 +75,8 @@ pub struct Train {
     pub block: Option<Arc<Block>>,
     /// Where in the block the packet begins.
     pub base: usize,
+    /// The frames are segments of one TCP superframe, as [`linkrate_wire::tso`] made them.
+    pub segments: bool,
     /// The packet is handed through as the host made it: superframe whole, checksum not made.
     pub untouched: Option<VnetHeader>,
 }
@@ -85,6 +88,7 @@ impl Train {
         self.cuts.clear();
         self.block = None;
         self.base = 0;
+        self.segments = false;
         self.untouched = None;
     }
 
@@ -108,6 +112,13 @@ impl Train {
         let Range { start, end } = cut.payload;
         block.bytes(self.base + start as usize..self.base + end as usize)
     }
+
+    /// The sum of the payload of frame `index`. Its block is not written while the train has it, so
+    /// the sum that the sender's device made still holds.
+    fn tail_sum(&self, index: u32) -> Sum {
+        let known = self.cuts.get(index as usize).and_then(|cut| cut.sum);
+        known.unwrap_or_else(|| Sum::of(self.tail(index)))
+    }
 }
 
 /// One frame on a link, without FCS.
@@ -122,7 +133,7 @@ impl WireFrame {
     #[must_use]
     pub fn copied(bytes: Vec<u8>) -> Self {
         let header = 0..bytes.len() as u32;
-        let cuts = vec![Cut { header, payload: 0..0 }];
+        let cuts = vec![Cut { header, payload: 0..0, sum: None }];
         Self { train: Arc::new(Train { headers: bytes, cuts, ..Train::default() }), index: 0 }
     }
 
@@ -149,10 +160,11 @@ impl WireFrame {
             checksum: vnet.checksum.map(|sum| Checksum { start: moved(sum.start), ..sum }),
             ..vnet
         });
-        let payload = self.train.cuts[self.index as usize].payload.clone();
-        let cuts = vec![Cut { header: 0..head.len() as u32, payload }];
+        let old = self.train.cuts[self.index as usize].clone();
+        let cuts = vec![Cut { header: 0..head.len() as u32, ..old }];
         let (block, base) = (block.clone(), *base);
-        Self { train: Arc::new(Train { headers: head, cuts, block, base, untouched }), index: 0 }
+        let train = Train { headers: head, cuts, block, base, untouched, ..Train::default() };
+        Self { train: Arc::new(train), index: 0 }
     }
 
     /// A copy of the whole frame.
@@ -234,11 +246,12 @@ impl Burst {
             let start = headers.len() as u32;
             headers.extend_from_slice(train.head(index));
             let payload = cut.payload.start - first..cut.payload.end - first;
-            cuts.push(Cut { header: start..headers.len() as u32, payload });
+            cuts.push(Cut { header: start..headers.len() as u32, payload, sum: cut.sum });
         }
         let (range, untouched) = (0..cuts.len() as u32, train.untouched);
         let block = Some(Arc::new(Block { bytes: self.tail().into() }));
-        let train = Arc::new(Train { headers, cuts, block, base: 0, untouched });
+        let segments = train.segments;
+        let train = Arc::new(Train { headers, cuts, block, base: 0, segments, untouched });
         Self { train, range, damaged: self.damaged }
     }
 
@@ -296,6 +309,14 @@ impl Row for Burst {
         (self.train.head(index), self.train.tail(index))
     }
 
+    fn is_cut(&self) -> bool {
+        self.train.segments
+    }
+
+    fn frame_sum(&self, index: usize) -> Sum {
+        self.train.tail_sum(self.range.start + index as u32)
+    }
+
     fn split(mut self, count: usize) -> (Self, Option<Self>) {
         let at = self.range.end.min(self.range.start + (count.max(1) as u32));
         let rest = (at < self.range.end).then(|| Self {
@@ -316,6 +337,10 @@ impl Parts for WireFrame {
     fn tail(&self) -> &[u8] {
         self.train.tail(self.index)
     }
+
+    fn tail_sum(&self) -> Sum {
+        self.train.tail_sum(self.index)
+    }
 }
 
 #[cfg(test)]
@@ -328,10 +353,13 @@ mod tests {
         block.bytes_mut()[10..22].copy_from_slice(b"hello, world");
         let train = Arc::new(Train {
             headers: b"AB".to_vec(),
-            cuts: vec![Cut { header: 0..1, payload: 0..5 }, Cut { header: 1..2, payload: 5..12 }],
+            cuts: vec![
+                Cut { header: 0..1, payload: 0..5, sum: None },
+                Cut { header: 1..2, payload: 5..12, sum: None },
+            ],
             block: Some(Arc::new(block)),
             base: 10,
-            untouched: None,
+            ..Train::default()
         });
         let burst = Burst::of(&train, 0..2);
         // the block is theirs alone

@@ -300,7 +300,13 @@ impl Interface {
     /// Whether driver threads serve the interface. They stamp each packet with the time of its
     /// posting.
     pub(crate) fn has_drivers(&self) -> bool {
-        self.queues.iter().all(|queue| matches!(queue.ends, Ends::Driver { .. }))
+        matches!(self.queues.first(), Some(Queue { ends: Ends::Driver { .. }, .. }))
+    }
+
+    /// The queue of the adapter's own TCP, beside those of the host's drivers.
+    pub(crate) fn adapter_queue(&self) -> Option<usize> {
+        let polled = |queue: &Queue| matches!(queue.ends, Ends::Polled(_));
+        self.queues.iter().position(polled).filter(|_| self.has_drivers())
     }
 
     /// The next packet and its queue, queue by queue in turn.

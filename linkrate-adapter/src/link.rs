@@ -164,6 +164,11 @@ impl Link {
         self.line.occupy(ready_ps, unit)
     }
 
+    /// The same for cells by themselves.
+    pub(crate) fn occupy_cells(&mut self, ready_ps: u64, cells: u64) -> Occupied {
+        self.line.occupy_octets(ready_ps, cells * CELL as u64)
+    }
+
     /// The same for a unit that goes before those that wait.
     pub(crate) fn occupy_first(&mut self, ready_ps: u64, unit: usize) -> Occupied {
         self.line.occupy_first(ready_ps, unit)

@@ -1,9 +1,10 @@
-//! What travels through a fabric: Ethernet frames, or ATM cells.
+//! What travels through a fabric: Ethernet frames, or ATM cells and messages about their calls.
 
 use linkrate_wire::lro::{Parts, Row};
 
 use crate::cells::CellTrain;
 use crate::frame::{Burst, WireFrame};
+use crate::signal::Signal;
 
 /// Frames or cells that travel together. A link carries one kind alone.
 #[derive(Debug, Clone)]
@@ -12,12 +13,20 @@ pub(crate) enum Load {
     Frames(Burst),
     /// Cells of one connection.
     Cells(CellTrain),
+    /// A message about calls, between an ATM device and its switch.
+    Signal(Box<Signal>),
 }
 
 impl Load {
+    /// Whether it is a message about calls, which no line loses.
+    pub(crate) fn is_signal(&self) -> bool {
+        matches!(self, Self::Signal(_))
+    }
+
     /// Frames, or cells.
     pub(crate) fn count(&self) -> u64 {
         match self {
+            Self::Signal(_) => 0,
             Self::Frames(burst) => burst.frames() as u64,
             Self::Cells(cells) => cells.count() as u64,
         }
@@ -28,6 +37,7 @@ impl Load {
         match self {
             Self::Frames(burst) => burst.tail().len(),
             Self::Cells(cells) => cells.count() * linkrate_wire::atm::PAYLOAD,
+            Self::Signal(_) => 0,
         }
     }
 
@@ -36,6 +46,7 @@ impl Load {
         match self {
             Self::Frames(burst) => burst.memory(),
             Self::Cells(cells) => cells.memory(),
+            Self::Signal(_) => size_of::<Signal>(),
         }
     }
 
@@ -43,22 +54,23 @@ impl Load {
     pub(crate) fn compact(self) -> Self {
         match self {
             Self::Frames(burst) => Self::Frames(burst.compact()),
-            Self::Cells(cells) => Self::Cells(cells),
+            other => other,
         }
     }
 
-    /// The frames; `None` of cells, which no Ethernet link carries.
+    /// The frames; `None` of others, which no Ethernet link carries.
     pub(crate) fn into_frames(self) -> Option<Burst> {
         match self {
             Self::Frames(burst) => Some(burst),
-            Self::Cells(_) => None,
+            Self::Cells(_) | Self::Signal(_) => None,
         }
     }
 
-    /// The cells; `None` of frames, which no ATM link carries.
+    /// The cells; `None` of others.
+    #[cfg(test)]
     pub(crate) fn into_cells(self) -> Option<CellTrain> {
         match self {
-            Self::Frames(_) => None,
+            Self::Frames(_) | Self::Signal(_) => None,
             Self::Cells(cells) => Some(cells),
         }
     }
@@ -79,5 +91,11 @@ impl From<WireFrame> for Load {
 impl From<CellTrain> for Load {
     fn from(cells: CellTrain) -> Self {
         Self::Cells(cells)
+    }
+}
+
+impl From<Signal> for Load {
+    fn from(signal: Signal) -> Self {
+        Self::Signal(Box::new(signal))
     }
 }

@@ -82,6 +82,12 @@ impl Line {
         self.law.counted_octets(unit as u64)
     }
 
+    /// Whether it has a rate, so that what is on it takes time.
+    #[must_use]
+    pub fn takes_time(&self) -> bool {
+        self.pace.time_ps(1) > 0
+    }
+
     /// How long `octets` on the line take.
     #[must_use]
     pub fn time_ps(&self, octets: u64) -> u64 {

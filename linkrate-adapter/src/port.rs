@@ -1,28 +1,34 @@
 //! Ports and segments as the controller holds them: attach, read, set, and remove.
 
 mod link;
+mod offload;
 mod segment;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use linkrate_terms::lab::ConnectionReport;
+use linkrate_terms::lab::{AtmArpReport, ConnectionReport, LaneReport};
 use linkrate_terms::{AtmKnobs, PortKnobs};
 use linkrate_wire::link::LinkLaw;
 
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
 use crate::capture::{CaptureEnding, CaptureSlot};
+use crate::connections::Orders;
 use crate::counters::{
-    AtmCounters, AtmSwitchCounters, Counter, DeviceCounters, DriverCounters, Snapshot,
+    AtmCounters, AtmSwitchCounters, Counter, DeviceCounters, DriverCounters, ElanCounters, Snapshot,
 };
 use crate::device::atm::channel::ChannelShared;
+use crate::device::atm::lane::LaneShared;
+use crate::device::atm::switched::ArpShared;
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
+use crate::fabric::bridged::BridgeShared;
 use crate::interface::InterfaceShared;
 use crate::interface::driver_threads;
 use crate::link::{LinkShared, LinkSpec};
@@ -58,8 +64,14 @@ pub struct PortShared {
     /// Frames by receive queue.
     pub(crate) queue_frames: Vec<Counter>,
     pub(crate) capture: CaptureSlot,
+    /// Those about connections of its TCP offload engine.
+    pub(crate) orders: Orders,
     /// The connections of an ATM port.
-    pub(crate) channels: OnceLock<Vec<ChannelShared>>,
+    channels: Mutex<Vec<Arc<ChannelShared>>>,
+    /// The client of an emulated LAN.
+    pub(crate) lane: OnceLock<LaneShared>,
+    /// The client of an ATMARP server.
+    pub(crate) atmarp: OnceLock<ArpShared>,
     stuck: AtomicBool,
 }
 
@@ -80,7 +92,10 @@ impl PortShared {
             atm: AtmCounters::default(),
             queue_frames: (0..queues).map(|_| Counter::default()).collect(),
             capture: CaptureSlot::default(),
-            channels: OnceLock::new(),
+            orders: Orders::default(),
+            channels: Mutex::default(),
+            lane: OnceLock::new(),
+            atmarp: OnceLock::new(),
             stuck: AtomicBool::new(false),
         }
     }
@@ -88,6 +103,11 @@ impl PortShared {
     /// The first link; devices with one link have no other. Every device has a link.
     pub(crate) fn first_link(&self) -> &Arc<LinkShared> {
         &self.links[0]
+    }
+
+    /// The connections of an ATM port, as its device has them.
+    pub(crate) fn channels(&self) -> MutexGuard<'_, Vec<Arc<ChannelShared>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the device ignores requests: a fault.
@@ -103,7 +123,10 @@ impl PortShared {
         let device = self.counters.values().map(|(name, value)| (name.to_owned(), value));
         let has_cells = self.first_link().law() == LinkLaw::Atm;
         let cells = self.atm.values().filter(|_| has_cells);
-        let cells = cells.map(|(name, value)| (name.to_owned(), value));
+        let lane = self.lane.get().into_iter().flat_map(|lane| lane.counters.values());
+        let atmarp = self.atmarp.get().into_iter().flat_map(|atmarp| atmarp.counters.values());
+        let atmarp = atmarp.filter(|(name, _)| !name.starts_with("ipoaArpSrvr"));
+        let cells = cells.chain(lane).chain(atmarp).map(|(name, value)| (name.to_owned(), value));
         let mut all: Snapshot = device.chain(cells).chain(queues).collect();
         let of_links = self.links.iter().flat_map(|link| link.counters.values());
         for (name, value) in of_links.filter(|(name, _)| !(has_cells && name.starts_with("dot3"))) {
@@ -125,11 +148,19 @@ pub struct Port {
     switch: Vec<SwitchEnd>,
     /// The counters of the ATM switch's port that it leads to.
     cells: Option<Arc<AtmSwitchCounters>>,
+    /// Those of the servers of emulated LANs in this switch.
+    elans: Option<Arc<ElanCounters>>,
+    /// The bridge between its Ethernet switch and an emulated LAN.
+    bridge: Option<Arc<BridgeShared>>,
+    /// The ATMARP server in this switch.
+    server: Option<Arc<ArpShared>>,
     /// Its queues that driver threads serve.
     drivers: Vec<driver_threads::Polled>,
     /// The aggregate whose drivers serve it, and its number there.
     member_of: Option<(Arc<Aggregate>, usize)>,
     thread: Arc<DeviceThread>,
+    /// Connections that its TCP offload engine holds.
+    most_connections: usize,
     /// Whether the device thread still serves it.
     attached: bool,
 }
@@ -152,14 +183,41 @@ impl Port {
             *all.entry(name.to_owned()).or_default() += value;
         }
         let cells = self.cells.iter().flat_map(|cells| cells.values());
-        all.extend(cells.map(|(name, value)| (name.to_owned(), value)));
+        let servers = self.elans.iter().flat_map(|elans| elans.values());
+        let of_server = self.server.iter().flat_map(|server| server.counters.values());
+        let of_server = of_server.filter(|(name, _)| name.starts_with("ipoaArpSrvr"));
+        let bridge = self.bridge.iter();
+        let bridge = bridge.flat_map(|one| one.lane.counters.values().chain(one.counters.values()));
+        let servers = servers.chain(of_server).chain(bridge);
+        all.extend(cells.chain(servers).map(|(name, value)| (name.to_owned(), value)));
         all
     }
 
     /// Its connections, with their other ends; empty where the links carry frames.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionReport> {
-        self.shared.channels.get().into_iter().flatten().map(ChannelShared::report).collect()
+        self.shared.channels().iter().map(|channel| channel.report()).collect()
+    }
+
+    /// Its client of an emulated LAN, or at an Ethernet port that of the bridge behind its switch; `None`
+    /// where there is none.
+    #[must_use]
+    pub fn lane(&self) -> Option<LaneReport> {
+        let of_bridge = || self.bridge.as_ref().map(|bridge| &bridge.lane);
+        Some(self.shared.lane.get().or_else(of_bridge)?.report())
+    }
+
+    /// Its client of an ATMARP server, and what the server knows; `None` where its connections are no
+    /// calls.
+    #[must_use]
+    pub fn atmarp(&self) -> Option<AtmArpReport> {
+        let client = self.shared.atmarp.get()?;
+        let now = Duration::from_nanos(self.thread.clock.now_ps() / 1000);
+        Some(AtmArpReport {
+            trouble: client.trouble(),
+            cache: client.entries(now),
+            server: self.server.as_ref().map_or_else(Vec::new, |server| server.entries(now)),
+        })
     }
 
     /// Why it carries no packets any more: a thread that serves it has ended, or its interface is
@@ -173,10 +231,43 @@ impl Port {
         self.thread.why_ended().or_else(of_driver).or_else(of_interface).or_else(of_aggregate)
     }
 
+    /// Its place in its aggregate; `None` where it has an interface of its own.
+    #[must_use]
+    pub fn place(&self) -> Option<usize> {
+        self.member_of.as_ref().map(|(_, place)| *place)
+    }
+
+    /// Tells a port of an aggregate to leave in good order, or to come back. The group of the switch must
+    /// be told too ([`Segment::set_group`]). A port with an interface of its own ignores it.
+    pub fn set_leaving(&self, leaves: bool) {
+        if let Some((aggregate, place)) = &self.member_of {
+            aggregate.set_leaving(*place, leaves);
+        }
+    }
+
+    /// The driver threads that take its interrupts, as indices among those of its host, ascending; empty
+    /// where the device thread serves it, or an aggregate.
+    #[must_use]
+    pub fn driver_threads(&self) -> BTreeSet<usize> {
+        self.drivers.iter().map(driver_threads::Polled::thread).collect()
+    }
+
     /// Requests settings while traffic flows.
     pub fn set_knobs(&self, knobs: PortKnobs) {
         self.shared.settings.request(knobs);
         self.thread.doorbell.wake();
+    }
+
+    /// The settings that were requested last.
+    #[must_use]
+    pub fn requested_knobs(&self) -> PortKnobs {
+        self.shared.settings.requested().1
+    }
+
+    /// Whether one of its links is up.
+    #[must_use]
+    pub fn has_carrier(&self) -> bool {
+        self.shared.links.iter().any(|link| link.is_up())
     }
 
     /// Requests settings of an ATM port while traffic flows. Other ports ignore it.

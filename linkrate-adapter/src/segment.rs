@@ -148,7 +148,7 @@ impl Segment {
                 while taken < BUDGET {
                     let Some((at_ps, load)) = flight.arrived(now_ps) else { break };
                     taken += load.count();
-                    if silent {
+                    if silent && !load.is_signal() {
                         links[link].counters.rx_lost.add(load.count());
                         any = true;
                         continue;
@@ -219,7 +219,7 @@ fn into<'a>(
     links: &'a [Arc<LinkShared>],
 ) -> impl FnMut(usize, Load, u64) + 'a {
     move |link, load, at_ps| {
-        if links[link].is_silent_out() {
+        if links[link].is_silent_out() && !load.is_signal() {
             links[link].counters.tx_lost.add(load.count());
             return;
         }

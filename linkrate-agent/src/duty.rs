@@ -42,6 +42,7 @@ impl Duty {
                 Request::LimitDatagrams { .. } => Err(not_for("limit-datagrams", "labs")),
                 Request::ConfigureInterface(_) => Err(not_for("configure-interface", "labs")),
                 Request::SteerReceive { .. } => Err(not_for("steer-receive", "labs")),
+                Request::Toe(_) => Err(not_for("toe", "labs")),
                 Request::PrepareProfile { .. } if !lends => {
                     Err(not_for("prepare-profile", "the system under test"))
                 }
@@ -134,6 +135,8 @@ mod tests {
             seed: 1,
             shared_cpus: false,
             record: None,
+            part: 0,
+            beside: false,
         };
         let listen = ListenSpec {
             workload: Workload::default(),
@@ -144,6 +147,9 @@ mod tests {
             seed: 1,
             shared_cpus: false,
             record: None,
+            part: 0,
+            beside: false,
+            bind: std::collections::BTreeMap::new(),
         };
         let cpus = linkrate_terms::CpuSet::default();
         for request in [
@@ -156,10 +162,17 @@ mod tests {
                 mtu: None,
                 tx_queue_length: 1,
             },
-            Request::LimitDatagrams { name: lo(), bytes_per_second: 1, burst_us: 1, overhead: 0 },
+            Request::LimitDatagrams {
+                name: lo(),
+                bytes_per_second: 1,
+                burst_us: 1,
+                overhead: 0,
+                in_cells: false,
+            },
             Request::ConfigureInterface(setup),
             Request::Lend { name: lo(), pid: 1 },
             Request::SteerReceive { name: lo(), cpus: cpus.clone() },
+            Request::Toe(crate::protocol::toe::ToeRequest::Forget),
             Request::SteerInterface { name: lo(), cpus: cpus.clone() },
             Request::PrepareProfile { cpus },
             Request::SetKnobs { interfaces: vec![lo()], knobs: InterfaceKnobs::default() },

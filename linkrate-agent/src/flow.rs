@@ -7,6 +7,8 @@
 //! - [`stream`]: TCP bulk data, sending and receiving
 //! - [`verified`], [`record`]: the same for a run with an event: every byte is verified, and every
 //!   gap is seen
+//! - [`transfer`]: a file's worth of bytes, and the word of the far end that it arrived
+//! - [`backup`]: trees of files, and the sink that verifies them at the rate of tape drives
 //! - [`transact`]: request/response on connections that stay open
 //! - [`single`]: one connection for each transaction
 //! - [`datagram`]: UDP streams and transactions
@@ -16,6 +18,7 @@
 //! - [`sizes`]: message sizes
 
 pub mod arrivals;
+pub mod backup;
 pub mod datagram;
 pub mod preamble;
 pub mod record;
@@ -25,6 +28,7 @@ pub mod sizes;
 pub mod strangers;
 pub mod stream;
 pub mod transact;
+pub mod transfer;
 pub mod verified;
 
 use std::io;
@@ -36,6 +40,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use linkrate_sys::sched::{ThreadId, current_thread};
+use linkrate_toe::program::Parking;
 
 /// How often a flow that is to end is looked at.
 const LOOK: Duration = Duration::from_micros(200);
@@ -57,6 +62,11 @@ impl Control {
     pub fn begin(&self) {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.opened.notify_all();
+    }
+
+    /// Whether [`begin`](Self::begin) was called. Before, no flow uses its socket.
+    pub fn has_begun(&self) -> bool {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells all flows to end.
@@ -164,6 +174,8 @@ pub struct FlowContext {
     pub counters: Arc<Counters>,
     /// Latencies recorded inside the window.
     pub latency: Histogram<u64>,
+    /// Where its thread stands still while its socket is replaced.
+    pub parking: Arc<Parking>,
 }
 
 /// A running flow, for its agent.
@@ -179,6 +191,12 @@ pub struct Flow {
     pub socket: Option<Arc<OwnedFd>>,
     /// Whether it sends bulk data, so that the sender times of TCP_INFO are meaningful.
     pub sends: bool,
+    /// Where its thread stands still while its socket is replaced.
+    pub parking: Arc<Parking>,
+    /// Whether it discards in the socket what it receives, which TCP sockets alone do.
+    pub discards: bool,
+    /// Number of its workload in a mix.
+    pub part: u8,
     /// What it receives over time, in a run with an event.
     pub record: Option<Arc<record::Record>>,
     thread: JoinHandle<(io::Result<()>, Histogram<u64>)>,
@@ -197,10 +215,12 @@ impl Flow {
         body: impl FnOnce(&mut FlowContext) -> io::Result<()> + Send + 'static,
     ) -> io::Result<Self> {
         let counters = Arc::new(Counters::default());
+        let parking = Arc::new(Parking::default());
         let mut context = FlowContext {
             control: Arc::clone(control),
             counters: Arc::clone(&counters),
             latency: latency_histogram(),
+            parking: Arc::clone(&parking),
         };
         let (id_sender, id_receiver) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
@@ -215,7 +235,24 @@ impl Flow {
             (ended, context.latency)
         })?;
         let thread_id = id_receiver.recv().map_err(io::Error::other)?;
-        Ok(Self { name, counters, thread_id, socket, sends, record: None, thread })
+        Ok(Self {
+            name,
+            counters,
+            thread_id,
+            socket,
+            sends,
+            parking,
+            discards: false,
+            part: 0,
+            record: None,
+            thread,
+        })
+    }
+
+    /// The flow as one of a workload in a mix.
+    #[must_use]
+    pub fn of_part(self, part: u8) -> Self {
+        Self { part, ..self }
     }
 
     /// Whether the flow has ended; before the end of the run this means that it is broken.

@@ -19,8 +19,9 @@ use linkrate_terms::measurement::{CpuUse, InterfaceCounts, OtherProgram, SenderT
 
 use crate::cpu_meter::{CpuMeter, at_least, busy};
 use crate::flow::Flow;
-use crate::protocol::{MeasureSpec, WindowReport};
+use crate::protocol::{AGENT_THREAD, MeasureSpec, PartReport, WindowReport};
 use crate::send_buffers::has_queue;
+use crate::session::parts_of;
 
 /// One reading of all meters.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub struct Reading {
     others: Vec<OtherProgram>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Payload {
     at_ns: u64,
     received: u64,
@@ -44,6 +45,8 @@ struct Payload {
     timeouts: u64,
     zerocopy_completed: u64,
     zerocopy_copied: u64,
+    /// Of each workload of a mix; empty without one.
+    parts: Vec<PartReport>,
 }
 
 #[derive(Debug)]
@@ -127,7 +130,15 @@ impl<'a> Meters<'a> {
 
     fn read_payload(&self) -> Payload {
         let mut payload = Payload { at_ns: monotonic_ns(), ..Payload::default() };
-        for counters in self.flows.iter().map(|flow| &flow.counters) {
+        payload.parts = vec![PartReport::default(); parts_of(self.flows)];
+        for flow in self.flows {
+            let counters = &flow.counters;
+            if let Some(part) = payload.parts.get_mut(usize::from(flow.part)) {
+                part.received_bytes += counters.received();
+                part.sent_bytes += counters.sent();
+                part.transactions += counters.transactions();
+                part.timeouts += counters.timeouts();
+            }
             payload.received += counters.received();
             payload.sent += counters.sent();
             payload.transactions += counters.transactions();
@@ -200,6 +211,7 @@ impl<'a> Meters<'a> {
             zerocopy_completed: after.zerocopy_completed - before.zerocopy_completed,
             profile: None,
             record: None,
+            parts: before.parts.iter().zip(&after.parts).map(|(a, b)| b.since(*a)).collect(),
             broken,
         }
     }
@@ -209,7 +221,7 @@ impl<'a> Meters<'a> {
             let (_, cpu_before, user_before) = opened.threads.iter().find(|(old, ..)| old == id)?;
             let name = self.flows.iter().find(|flow| flow.thread_id == *id);
             Some(ThreadTime {
-                name: name.map_or_else(|| "agent".to_owned(), |flow| flow.name.clone()),
+                name: name.map_or_else(|| AGENT_THREAD.to_owned(), |flow| flow.name.clone()),
                 affinity: sched::affinity(*id).unwrap_or_default(),
                 cpu_ns: cpu_ns.saturating_sub(*cpu_before),
                 user_ns: user_ns.saturating_sub(*user_before),

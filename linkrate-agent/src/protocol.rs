@@ -9,6 +9,7 @@
 
 mod decode;
 mod text;
+pub mod toe;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -26,9 +27,10 @@ use crate::framing::write_frame;
 
 pub use decode::{DecodeError, bounds, decode_reply, decode_request};
 pub use text::cleaned;
+use toe::{ToeReply, ToeRequest};
 
 /// Changes whenever a message changes its meaning.
-pub const PROTOCOL_VERSION: u32 = 7;
+pub const PROTOCOL_VERSION: u32 = 8;
 
 /// The number of [`Request::Hello`] and its reply, which are sent without a number: two versions
 /// can so refuse each other whatever their other messages look like.
@@ -63,6 +65,8 @@ pub enum Carries {
     /// Ethernet frames (a TAP). The reader does every offload.
     #[default]
     Frames,
+    /// Ethernet frames (a TAP). The reader has no offloads.
+    PlainFrames,
     /// IP packets (a TUN). The reader has no offloads.
     Packets,
 }
@@ -132,6 +136,9 @@ pub enum Request {
         burst_us: u32,
         /// Octets that each packet takes on the link beside its own.
         overhead: u16,
+        /// A packet with its overhead leaves in cells of ATM.
+        #[serde(default)]
+        in_cells: bool,
     },
     /// Close this agent's descriptors of a TAP, which then lives as long as copies of them.
     ReleaseTap {
@@ -216,6 +223,8 @@ pub enum Request {
     },
     /// Measure from one time to another.
     Measure(MeasureSpec),
+    /// About connections that move between a host and a TCP offload engine.
+    Toe(ToeRequest),
     /// Stop and close all flows.
     Finish,
 }
@@ -272,11 +281,24 @@ pub struct ListenSpec {
     /// For a run with an event: every byte is verified, and receivers keep records.
     #[serde(default)]
     pub record: Option<RecordSpec>,
+    /// Number of the workload in a mix.
+    #[serde(default)]
+    pub part: u8,
+    /// Whether the flows stand beside those of the requests before, and do not replace them.
+    #[serde(default)]
+    pub beside: bool,
+    /// CPUs that the flows of a client are bound to, one each in turn, by the number of the client; flows
+    /// of other clients are left to the scheduler.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bind: BTreeMap<u16, CpuSet>,
 }
 
 fn one() -> u32 {
     1
 }
+
+/// The name of an agent's own thread in its reports. All others are flows.
+pub const AGENT_THREAD: &str = "agent";
 
 /// The connections that a client makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -302,6 +324,12 @@ pub struct ConnectSpec {
     /// As in [`ListenSpec`].
     #[serde(default)]
     pub record: Option<RecordSpec>,
+    /// As in [`ListenSpec`].
+    #[serde(default)]
+    pub part: u8,
+    /// As in [`ListenSpec`].
+    #[serde(default)]
+    pub beside: bool,
 }
 
 /// A measurement between two times.
@@ -384,6 +412,8 @@ pub enum Reply {
     },
     /// To [`Request::Measure`].
     Window(Box<WindowReport>),
+    /// To [`Request::Toe`].
+    Toe(ToeReply),
     /// To [`Request::Finish`].
     Finished(Finished),
     /// The request could not be carried out.
@@ -527,8 +557,39 @@ pub struct WindowReport {
     /// The records of the flows, in a run with an event.
     #[serde(default)]
     pub record: Option<Box<RecordReport>>,
+    /// The counts of each workload of a mix; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartReport>,
     /// Why a flow broke, if one did before the window closed.
     pub broken: Option<String>,
+}
+
+/// The counts of the flows of one workload in a mix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PartReport {
+    /// As in [`WindowReport`].
+    pub received_bytes: u64,
+    /// As in [`WindowReport`].
+    pub sent_bytes: u64,
+    /// As in [`WindowReport`].
+    pub transactions: u64,
+    /// As in [`WindowReport`].
+    pub timeouts: u64,
+}
+
+impl PartReport {
+    /// The counts since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        let Self { received_bytes, sent_bytes, transactions, timeouts } = earlier;
+        Self {
+            received_bytes: self.received_bytes.saturating_sub(received_bytes),
+            sent_bytes: self.sent_bytes.saturating_sub(sent_bytes),
+            transactions: self.transactions.saturating_sub(transactions),
+            timeouts: self.timeouts.saturating_sub(timeouts),
+        }
+    }
 }
 
 /// The report after all flows have ended.
@@ -537,6 +598,9 @@ pub struct WindowReport {
 pub struct Finished {
     /// Latencies inside the window as (nanoseconds, count), ascending.
     pub latency: Vec<(u64, u64)>,
+    /// The same of each workload of a mix; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Vec<(u64, u64)>>,
     /// Why a flow broke, if one did before the window closed.
     pub broken: Option<String>,
     /// Connections and datagrams that did not belong to the run.

@@ -31,6 +31,7 @@ use crate::send_buffers::SendBuffers;
 use crate::session::Session;
 use crate::steering::{steer, steer_queues};
 use crate::taps::{Setup, Taps};
+use crate::toe;
 use crate::watch;
 
 /// The longest window an agent measures.
@@ -65,6 +66,7 @@ pub fn serve(
         fresh: BTreeMap::new(),
         steered: BTreeMap::new(),
         taps: Taps::default(),
+        toe: toe::Shared::default(),
         profiler: None,
     };
     while let Some(frame) = read_frame(input)? {
@@ -100,6 +102,8 @@ struct Agent<'a> {
     /// The CPUs that process the received packets of each steered interface.
     steered: BTreeMap<String, CpuSet>,
     taps: Taps,
+    /// Shared with the thread that moves connections while this one measures.
+    toe: toe::Shared,
     /// `Some` after prepare-profile.
     profiler: Option<Profiler>,
 }
@@ -165,9 +169,9 @@ impl Agent<'_> {
                 let descriptors = self.taps.create(&name, queues, setup)?;
                 Ok(Reply::Tap { descriptors })
             }
-            Request::LimitDatagrams { name, bytes_per_second, burst_us, overhead } => {
+            Request::LimitDatagrams { name, bytes_per_second, burst_us, overhead, in_cells } => {
                 let burst = Duration::from_micros(burst_us.into());
-                let limit = DatagramLimit { bytes_per_second, burst, overhead };
+                let limit = DatagramLimit { bytes_per_second, burst, overhead, in_cells };
                 RouteSocket::open()?.limit_datagrams(&name, &limit)?;
                 Ok(Reply::Done)
             }
@@ -221,18 +225,14 @@ impl Agent<'_> {
                 all.map(Reply::Knobs).map_err(|error| refusal(error.to_string()))
             }
             Request::Listen(spec) => {
-                self.end_session();
-                let (session, ports) = Session::listen(&spec)?;
-                self.session = Some(session);
+                let ports = self.session_beside(spec.beside).listen(&spec)?;
                 self.listening = Some(spec);
                 Ok(Reply::Listening { ports })
             }
             Request::Connect(spec) => {
-                self.end_session();
-                let session = Session::connect(&spec)?;
-                let facts = session.facts();
-                self.session = Some(session);
-                Ok(Reply::Flows(facts))
+                let session = self.session_beside(spec.beside);
+                session.connect(&spec)?;
+                Ok(Reply::Flows(session.facts()))
             }
             Request::AwaitFlows => match (&mut self.session, &self.listening) {
                 (Some(session), Some(spec)) => Ok(Reply::Flows(session.await_flows(spec)?)),
@@ -245,6 +245,7 @@ impl Agent<'_> {
                 // it is over, and read its counters late. It sleeps in between.
                 self.ahead = Some(Ahead::now());
                 self.cpu_meter.run();
+                toe::locked(&self.toe).attend(session);
                 session.control.begin();
                 Ok(Reply::Done)
             }
@@ -257,15 +258,27 @@ impl Agent<'_> {
                 Ok(Reply::Done)
             }
             Request::Measure(spec) => self.measure(&spec),
+            Request::Toe(request) => toe::answer(&self.toe, request, self.session.as_ref()),
             Request::Finish => {
                 self.listening = None;
                 self.ahead = None;
                 self.cpu_meter.rest();
                 let session =
                     self.session.take().ok_or_else(|| refusal("finish came before the flows"))?;
-                Ok(Reply::Finished(session.finish()))
+                toe::locked(&self.toe).release_flows();
+                let finished = session.finish();
+                toe::locked(&self.toe).forget();
+                Ok(Reply::Finished(finished))
             }
         }
+    }
+
+    /// The session for more flows: a new one, unless they stand beside others.
+    fn session_beside(&mut self, beside: bool) -> &mut Session {
+        if !beside {
+            self.end_session();
+        }
+        self.session.get_or_insert_default()
     }
 
     fn hello(&self, version: u32) -> Result<Reply, Refusal> {
@@ -439,9 +452,11 @@ impl Agent<'_> {
         self.listening = None;
         self.ahead = None;
         self.cpu_meter.rest();
+        toe::locked(&self.toe).release_flows();
         if let Some(session) = self.session.take() {
             session.finish();
         }
+        toe::locked(&self.toe).forget();
     }
 }
 

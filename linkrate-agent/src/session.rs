@@ -5,22 +5,29 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use linkrate_sys::netlink::RouteSocket;
-use linkrate_sys::socket;
+use linkrate_sys::{sched, socket};
 use linkrate_terms::measurement::MOST_FLOWS;
-use linkrate_terms::{Direction, MessageSize, Protocol, Workload};
+use linkrate_terms::workload::MAX_FLOWS;
+use linkrate_terms::{CpuSet, Direction, MessageSize, Protocol, ReceivePath, Workload};
 
 use crate::flow::arrivals::{Connection, accept_all};
+use crate::flow::backup::drive::Drive;
+use crate::flow::backup::tree::Tree;
 use crate::flow::preamble::{ClientRole, Preamble};
 use crate::flow::record::{Record, RecordReport, RecordSpec};
 use crate::flow::sizes::{ConnectionSizes, Sizes};
 use crate::flow::strangers::Guard;
 use crate::flow::transact::Exchange;
 use crate::flow::verified::{self, Pattern};
-use crate::flow::{Control, Flow, GLANCE, datagram, latency_histogram, single, stream, transact};
+use crate::flow::{
+    Control, Flow, GLANCE, backup, datagram, latency_histogram, send_path, single, stream,
+    transact, transfer,
+};
 use crate::protocol::{ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, ListenSpec};
 use crate::sockets;
 
@@ -40,10 +47,21 @@ pub struct Session {
     facts: FlowFacts,
     expected: usize,
     guard: Guard,
-    arrivals: Option<Receiver<io::Result<Connection>>>,
+    arrivals: Option<Arrivals>,
+    /// CPUs that the flows of a client are bound to, by its number.
+    bind: BTreeMap<u16, CpuSet>,
+    /// What flows that arrive do, by the number of their workload in a mix.
+    workloads: BTreeMap<u8, Workload>,
+    /// The files of backups, by the number of their workload.
+    trees: BTreeMap<u8, Arc<Tree>>,
+    /// The tape drives of backups, by the number of their workload.
+    drives: BTreeMap<u8, Arc<Drive>>,
     /// What verified streams carry; computed with the first of them.
     pattern: Option<Arc<Pattern>>,
 }
+
+/// The connections that arrive, and the end at which listeners hand them over.
+type Arrivals = (Sender<io::Result<Connection>>, Receiver<io::Result<Connection>>);
 
 /// Parameters of all flows of a run.
 #[derive(Debug, Clone, Copy)]
@@ -82,76 +100,102 @@ fn connection_sizes(workload: &Workload, seed: u64) -> ConnectionSizes {
 }
 
 impl Session {
-    fn new(expected: usize) -> Self {
+    /// A session without flows.
+    pub fn new() -> Self {
         Self {
             control: Arc::new(Control::default()),
             flows: Vec::new(),
             facts: FlowFacts::default(),
-            expected,
+            expected: 0,
             guard: Guard::default(),
             arrivals: None,
+            bind: BTreeMap::new(),
+            workloads: BTreeMap::new(),
+            trees: BTreeMap::new(),
+            drives: BTreeMap::new(),
             pattern: None,
         }
     }
 
-    /// Prepares the system under test. Returns the session, and the ports for each client.
+    /// Prepares the system under test for one workload. Returns the ports for each client.
     ///
     /// # Errors
-    /// A refused socket option, or an error of the socket.
-    pub fn listen(spec: &ListenSpec) -> io::Result<(Self, Vec<Vec<u16>>)> {
-        let expected = spec.workload.flows(spec.clients.len() as u32) as usize;
-        let mut session = Self::new(expected);
-        session.guard = Guard::new(spec.nonce, spec.clients.iter().map(|ends| ends.client));
-        let ports = match spec.workload.kind {
-            kind if kind.is_udp() => session.listen_udp(spec)?,
-            Protocol::ConnectRequestResponse => session.listen_for_single(spec)?,
-            _ => session.listen_tcp(spec)?,
-        };
-        Ok((session, ports))
+    /// A refused socket option, an error of the socket, or more flows than a run may have.
+    pub fn listen(&mut self, spec: &ListenSpec) -> io::Result<Vec<Vec<u16>>> {
+        let expected = self.expect(spec.workload.flows(spec.clients.len() as u32))?;
+        let clients = spec.clients.iter().map(|ends| ends.client).collect();
+        let strangers = Arc::clone(&self.guard.strangers);
+        self.guard = Guard { nonce: spec.nonce, clients: Arc::new(clients), strangers };
+        self.workloads.insert(spec.part, spec.workload.clone());
+        self.bind.extend(spec.bind.clone());
+        match spec.workload.kind {
+            kind if kind.is_udp() => self.listen_udp(spec),
+            Protocol::ConnectRequestResponse => self.listen_for_single(spec, expected),
+            _ => self.listen_tcp(spec, expected),
+        }
+    }
+
+    /// Counts flows that are to come, and returns their number.
+    fn expect(&mut self, flows: u64) -> io::Result<usize> {
+        let all = flows.saturating_add(self.expected as u64);
+        if all > MAX_FLOWS {
+            let message = format!("{all} flows, at most {MAX_FLOWS} are possible");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        self.expected = all as usize;
+        Ok(flows as usize)
+    }
+
+    /// Where listeners hand over what arrives.
+    fn arrived(&mut self) -> Sender<io::Result<Connection>> {
+        self.arrivals.get_or_insert_with(channel).0.clone()
     }
 
     /// One listener for each address, and one responder for each flow.
-    fn listen_for_single(&mut self, spec: &ListenSpec) -> io::Result<Vec<Vec<u16>>> {
+    fn listen_for_single(
+        &mut self,
+        spec: &ListenSpec,
+        expected: usize,
+    ) -> io::Result<Vec<Vec<u16>>> {
         // each transaction is a connection, so steering by port would not help
-        let listeners = listeners(spec, 1, self.expected)?;
+        let listeners = listeners(spec, 1, expected)?;
         let sizes = connection_sizes(&spec.workload, spec.seed);
         let per_client = spec.workload.flows(1) as usize;
-        for number in 0..self.expected {
+        for number in 0..expected {
             let address = spec.clients[number / per_client].listener;
             let listener = Arc::clone(&listeners[&address][0]);
-            if self.flows.is_empty() {
+            if number == 0 {
                 add_timeouts(&listeners)?;
                 sockets::add_facts(&mut self.facts, &listener, false)?;
             }
             let (name, guard) = (format!("respond {number}"), self.guard.clone());
-            self.flows.push(Flow::spawn(name, &self.control, None, false, move |flow| {
+            let flow = Flow::spawn(name, &self.control, None, false, move |flow| {
                 single::accept_and_respond(flow, &listener, sizes, &guard)
-            })?);
+            })?;
+            self.flows.push(flow.of_part(spec.part));
         }
         ports_of_clients(spec, &listeners)
     }
 
     /// Listeners on the requested number of ports of each address, and a thread that accepts on all.
-    fn listen_tcp(&mut self, spec: &ListenSpec) -> io::Result<Vec<Vec<u16>>> {
-        let listeners = listeners(spec, spec.listeners.max(1), self.expected)?;
+    fn listen_tcp(&mut self, spec: &ListenSpec, expected: usize) -> io::Result<Vec<Vec<u16>>> {
+        let listeners = listeners(spec, spec.listeners.max(1), expected)?;
         let ports = ports_of_clients(spec, &listeners)?;
         let all: Vec<Arc<OwnedFd>> = listeners.into_values().flatten().collect();
         for listener in &all {
             socket::set_nonblocking(listener, true)?;
         }
-        let (arrived, arrivals) = channel();
-        let (guard, control, expected) =
-            (self.guard.clone(), Arc::clone(&self.control), self.expected);
+        let arrived = self.arrived();
+        let (guard, control) = (self.guard.clone(), Arc::clone(&self.control));
         std::thread::Builder::new()
             .name("accept".to_owned())
             .spawn(move || accept_all(&all, expected, &guard, &control, &arrived))?;
-        self.arrivals = Some(arrivals);
         Ok(ports)
     }
 
     /// A socket and a thread for each flow.
     fn listen_udp(&mut self, spec: &ListenSpec) -> io::Result<Vec<Vec<u16>>> {
-        let (arrived, arrivals) = channel();
+        let arrived = self.arrived();
         let per_client = spec.workload.flows(1) as usize;
         let mut ports = Vec::with_capacity(spec.clients.len());
         for ends in &spec.clients {
@@ -170,7 +214,6 @@ impl Session {
             }
             ports.push(of_client);
         }
-        self.arrivals = Some(arrivals);
         Ok(ports)
     }
 
@@ -179,7 +222,8 @@ impl Session {
     /// # Errors
     /// `TimedOut` with the number of flows that arrived, or the error of a connection.
     pub fn await_flows(&mut self, spec: &ListenSpec) -> io::Result<FlowFacts> {
-        let Some(arrivals) = self.arrivals.take() else { return Ok(self.facts.clone()) };
+        // with the last of the listeners the channel closes
+        let Some((_, arrivals)) = self.arrivals.take() else { return Ok(self.facts.clone()) };
         let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus, record: spec.record };
         let deadline = Instant::now() + ARRIVAL;
         while self.flows.len() < self.expected {
@@ -192,20 +236,31 @@ impl Session {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, message));
                 }
             };
-            self.add_flow(arrival, &spec.workload, run, false)?;
+            let part = arrival.preamble.part;
+            let workload = self.workloads.get(&part).cloned().ok_or_else(|| {
+                let message = format!("a flow of workload {part}, of which there is none");
+                io::Error::new(io::ErrorKind::InvalidData, message)
+            })?;
+            self.add_flow(arrival, &workload, run, false)?;
         }
         Ok(self.facts.clone())
     }
 
-    /// Connects all flows of one client.
+    /// Connects all flows of one workload of a client.
     ///
     /// # Errors
     /// A refused socket option, or an error of the connection; `TimedOut` when not all connect in
     /// ten seconds.
-    pub fn connect(spec: &ConnectSpec) -> io::Result<Self> {
+    pub fn connect(&mut self, spec: &ConnectSpec) -> io::Result<()> {
         let workload = &spec.workload;
         let run = Run { seed: spec.seed, shared_cpus: spec.shared_cpus, record: spec.record };
-        let mut session = Self::new(workload.flows(1) as usize);
+        let expected = self.expect(workload.flows(1))?;
+        if workload.kind == Protocol::Backup {
+            // before a sink waits for it
+            let seed = spec.seed ^ u64::from(spec.client);
+            self.trees.insert(spec.part, Arc::new(Tree::new(&workload.backup, seed)?));
+        }
+        let before = self.flows.len();
         let deadline = Instant::now() + ARRIVAL;
         let from = source(spec);
         for role in client_roles(workload) {
@@ -214,11 +269,13 @@ impl Session {
                     nonce: spec.nonce,
                     client: spec.client as u16,
                     flow: number as u16,
+                    part: spec.part,
                     role: *role,
                 };
-                let far_end = SocketAddrV4::new(spec.ends.listener, session.next_port(spec)?);
+                let port = port_of(spec, self.flows.len() - before, expected)?;
+                let far_end = SocketAddrV4::new(spec.ends.listener, port);
                 if workload.kind == Protocol::ConnectRequestResponse {
-                    session.add_connecting_flow(spec, from, far_end, number)?;
+                    self.add_connecting_flow(spec, from, far_end, number)?;
                     continue;
                 }
                 let socket = if workload.kind.is_udp() {
@@ -237,11 +294,11 @@ impl Session {
                     connection.write_all(&preamble.to_bytes())?;
                     connection.into()
                 };
-                session.keep_ports(&socket, far_end, *role)?;
-                session.add_flow(Connection { preamble, socket }, workload, run, true)?;
+                self.keep_ports(&socket, far_end, *role)?;
+                self.add_flow(Connection { preamble, socket }, workload, run, true)?;
             }
         }
-        Ok(session)
+        Ok(())
     }
 
     /// Keeps the ports of a flow for those who ask which of an aggregate's ports it takes.
@@ -263,21 +320,6 @@ impl Session {
         Ok(())
     }
 
-    /// The port for the next flow of a client: for UDP its own; for TCP the flows of all clients are
-    /// spread over the ports.
-    fn next_port(&self, spec: &ConnectSpec) -> io::Result<u16> {
-        let number = self.flows.len();
-        let index = if spec.workload.kind.is_udp() {
-            number
-        } else {
-            (spec.client as usize * self.expected + number) % spec.ports.len().max(1)
-        };
-        spec.ports.get(index).copied().ok_or_else(|| {
-            let message = format!("flow {number} has no port among {}", spec.ports.len());
-            io::Error::new(io::ErrorKind::InvalidInput, message)
-        })
-    }
-
     /// Facts of the sockets of all flows.
     pub fn facts(&self) -> FlowFacts {
         self.facts.clone()
@@ -295,9 +337,10 @@ impl Session {
         let sizes = connection_sizes(&spec.workload, spec.seed);
         let target = single::Target { far_end, from, knobs, nonce: spec.nonce };
         let name = format!("request {number}");
-        self.flows.push(Flow::spawn(name, &self.control, None, false, move |flow| {
+        let flow = Flow::spawn(name, &self.control, None, false, move |flow| {
             single::connect_and_request(flow, &target, sizes)
-        })?);
+        })?;
+        self.flows.push(flow.of_part(spec.part));
         Ok(())
     }
 
@@ -316,7 +359,11 @@ impl Session {
         let socket = Arc::new(socket);
         let shared = Some(Arc::clone(&socket));
         let seed = preamble.size_seed(run.seed);
-        let number = format!("{}.{}", preamble.client, preamble.flow);
+        let part = match preamble.part {
+            0 => String::new(),
+            part => format!("{part}:"),
+        };
+        let number = format!("{part}{}.{}", preamble.client, preamble.flow);
         let (control, workload) = (&self.control, workload.clone());
         let sends = match preamble.role {
             ClientRole::Requests => false,
@@ -330,7 +377,8 @@ impl Session {
                 false => Verified::Receives(record, stream::Taking::of(client, shared_cpus)),
             };
             let flow = self.verified_flow(&number, socket, role)?;
-            self.flows.push(flow);
+            self.bind(&flow, &preamble)?;
+            self.flows.push(flow.of_part(preamble.part));
             return Ok(());
         }
         let flow = match (preamble.role, udp) {
@@ -359,28 +407,57 @@ impl Session {
                 })
             }
             (_, udp) if sends => {
+                let tree = self.trees.get(&preamble.part).cloned();
                 let sizes = sizes(workload.message);
                 Flow::spawn(format!("send {number}"), control, shared, sends, move |flow| {
-                    if udp {
-                        datagram::transmit(flow, &socket, sizes)
-                    } else {
-                        stream::transmit(flow, socket, workload.send_path, sizes, shared_cpus)
+                    match workload.kind {
+                        _ if udp => datagram::transmit(flow, &socket, sizes),
+                        Protocol::Backup => match &tree {
+                            Some(tree) => backup::send(flow, &socket, tree, sizes),
+                            None => Err(io::ErrorKind::NotFound.into()),
+                        },
+                        Protocol::Transfer => {
+                            let (path, bytes) = (workload.send_path, workload.transfer.0);
+                            let sender =
+                                send_path::Sender::new(Arc::clone(&socket), path, sizes.largest())?;
+                            let turns = stream::Turns::of(path, shared_cpus);
+                            transfer::transmit(flow, &socket, sender, sizes, bytes, turns)
+                        }
+                        _ => stream::transmit(flow, socket, workload.send_path, sizes, shared_cpus),
                     }
                 })
             }
             (_, udp) => {
+                let drives = || Arc::new(Drive::new(workload.backup.rate()));
+                let drive = Arc::clone(self.drives.entry(preamble.part).or_insert_with(drives));
                 let taking = stream::Taking::of(client, shared_cpus);
                 Flow::spawn(format!("receive {number}"), control, shared, sends, move |flow| {
-                    if udp {
-                        datagram::receive(flow, &socket)
-                    } else {
-                        stream::receive(flow, &socket, workload.receive_path, taking)
+                    match workload.kind {
+                        _ if udp => datagram::receive(flow, &socket),
+                        Protocol::Backup => backup::sink(flow, &socket, &drive),
+                        Protocol::Transfer => {
+                            let receiver = stream::Receiver::new(workload.receive_path, taking)?;
+                            transfer::receive(flow, &socket, receiver, workload.transfer.0)
+                        }
+                        _ => stream::receive(flow, &socket, workload.receive_path, taking),
                     }
                 })
             }
         };
-        self.flows.push(flow?);
+        let discards = workload.receive_path == ReceivePath::Truncate;
+        let mut flow = flow?.of_part(preamble.part);
+        flow.discards = discards && !sends;
+        self.bind(&flow, &preamble)?;
+        self.flows.push(flow);
         Ok(())
+    }
+
+    /// Binds a flow to its CPU, if those of its client are bound. They take turns.
+    fn bind(&self, flow: &Flow, preamble: &Preamble) -> io::Result<()> {
+        let Some(cpus) = self.bind.get(&preamble.client) else { return Ok(()) };
+        let turn = usize::from(preamble.flow) % cpus.len().max(1);
+        let Some(cpu) = cpus.iter().nth(turn) else { return Ok(()) };
+        sched::set_affinity(flow.thread_id, &CpuSet::from_iter([cpu])).map_err(io::Error::other)
     }
 
     /// Creates a flow whose payload is verified at its receiver.
@@ -443,18 +520,41 @@ impl Session {
         }
         let deadline = Instant::now() + END;
         let mut latency = latency_histogram();
+        let mut parts = vec![latency_histogram(); parts_of(&self.flows)];
         let mut broken = None;
         for flow in self.flows {
+            let part = flow.part;
             let (failure, recorded) = flow.join(deadline);
             broken = broken.or(failure);
             // all histograms have the same bounds
-            let _ = latency.add(recorded);
+            let _ = latency.add(&recorded);
+            let _ = parts.get_mut(usize::from(part)).map(|part| part.add(recorded));
         }
-        let latency =
-            latency.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()));
         let strangers = self.guard.strangers.report();
-        Finished { latency: latency.collect(), broken, strangers }
+        let parts = parts.iter().map(steps).collect();
+        Finished { latency: steps(&latency), parts, broken, strangers }
     }
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The number of workloads in a mix that the flows run, or those up to the last of them; 0 without a
+/// mix.
+pub fn parts_of(flows: &[Flow]) -> usize {
+    match flows.iter().map(|flow| usize::from(flow.part)).max() {
+        None | Some(0) => 0,
+        Some(last) => last + 1,
+    }
+}
+
+/// A histogram as (nanoseconds, count).
+fn steps(latency: &Histogram<u64>) -> Vec<(u64, u64)> {
+    let steps = latency.iter_recorded();
+    steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
 }
 
 /// Listeners by address of the listening host, `count` on each.
@@ -486,6 +586,20 @@ fn add_timeouts(listeners: &Listeners) -> io::Result<()> {
         socket::set_send_timeout(listener, Some(GLANCE))?;
     }
     Ok(())
+}
+
+/// The port for flow `number` of a client, of `expected`: for UDP its own; for TCP the flows of all
+/// clients are spread over the ports.
+fn port_of(spec: &ConnectSpec, number: usize, expected: usize) -> io::Result<u16> {
+    let index = if spec.workload.kind.is_udp() {
+        number
+    } else {
+        (spec.client as usize * expected + number) % spec.ports.len().max(1)
+    };
+    spec.ports.get(index).copied().ok_or_else(|| {
+        let message = format!("flow {number} has no port among {}", spec.ports.len());
+        io::Error::new(io::ErrorKind::InvalidInput, message)
+    })
 }
 
 /// The client's address, if routes would choose another one.

@@ -38,10 +38,10 @@ impl Taps {
     pub fn create(&mut self, name: &str, queues: u32, setup: Setup) -> SysResult<Vec<i32>> {
         let Setup { carries, address, mtu, tx_queue_length } = setup;
         let tap = match carries {
-            Carries::Frames => Tap::open(name, queues)?,
-            // adapters of such interfaces have no offloads
+            Carries::Frames | Carries::PlainFrames => Tap::open(name, queues)?,
             Carries::Packets => Tap::open_tun(name, queues)?,
         };
+        // adapters of the others have no offloads
         if carries == Carries::Frames {
             offer_everything(&tap)?;
         }

@@ -71,6 +71,16 @@ impl Connection {
         }
     }
 
+    /// A second connection to the same agent, over `socket`, on which nobody says hello.
+    ///
+    /// # Errors
+    /// As dup(2).
+    pub fn beside(&self, socket: OwnedFd) -> io::Result<Self> {
+        let reader = socket.try_clone()?;
+        let beside = Self::new(self.host.clone(), reader, socket, Arc::clone(&self.stop));
+        Ok(Self { asked: Some(HELLO_NUMBER), ..beside })
+    }
+
     /// Sends a request without waiting for its reply.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 //! ends check that the other end is the same user. A connection carries one request and one reply
 //! ([`messages`]); a request may come with the descriptor of a file that the sender has opened.
 //! [`server`] answers on the thread that owns the connections to the agents; [`client`] sends
-//! requests. [`settings`], [`faults`] and [`vlans`] read the words that people type.
+//! requests. `programs` serves the supervisor of programs whose connections move. [`settings`], [`faults`] and [`vlans`] read the words that people type.
 
 mod aggregates;
 mod answer;
@@ -18,9 +18,11 @@ pub mod messages;
 #[cfg(test)]
 mod other_user;
 mod ports;
+mod programs;
 pub mod server;
 pub mod settings;
 mod socket;
+mod toe;
 pub mod vlans;
 
 use std::fmt;

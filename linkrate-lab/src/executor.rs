@@ -1,6 +1,7 @@
 //! Runs on hosts: knobs are set, flows connect, all hosts count over one window, and the checks
 //! after it decide whether the run counts.
 
+mod binding;
 pub(crate) mod event;
 mod facts;
 #[cfg(any(test, fuzzing))]
@@ -15,11 +16,13 @@ use linkrate_agent::protocol::{Reply, Request, Strangers};
 use linkrate_study::belief::{self, Belief, Observed};
 use linkrate_study::executor::{Executor, Facts, RunFailure, Stage};
 use linkrate_sys::sched;
+use linkrate_terms::knobs::Toe;
 use linkrate_terms::{Measurement, RunSpec, Task, TestbedSpec};
 
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
 use crate::far_end::agents;
+use crate::ground::adapters::Adapters;
 use crate::measurement::{self, Reports};
 use crate::options::LabOptions;
 use crate::placement::Seat;
@@ -165,6 +168,11 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
     if spec.profile {
         profile::prepare(testbed).map_err(|error| failure(Stage::Measure, error))?;
     }
+    let noise = testbed.ground.adapters().and_then(Adapters::await_silence);
+    // before anything is set
+    let bind =
+        binding::of_run(testbed, spec, clients).map_err(|error| failure(Stage::Knob, error))?;
+    let is_bound = !bind.is_empty();
     let (ground, mut hosts) = testbed.with_clients(clients);
     let interface = ground
         .set_knobs(&mut hosts, &spec.interface)
@@ -182,11 +190,21 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
     let (workload, flows, by_address) = match &spec.task {
         Task::Idle => (None, None, Vec::new()),
         Task::Workload(workload) => {
-            let (flows, by_address) = sockets::connect(testbed, workload, spec, clients)
+            let (flows, by_address) = sockets::connect(testbed, workload, spec, clients, &bind)
                 .map_err(|error| failure(Stage::Connect, error))?;
             (Some(workload), Some(flows), by_address)
         }
     };
+    let moves = |error: LabError| failure(Stage::Connect, error);
+    if workload.is_some()
+        && let Some(adapters) = testbed.ground.adapters()
+        && interface.port.toe.is_some_and(|toe| toe != Toe::Off)
+    {
+        adapters.attend(&mut testbed.sut).map_err(moves)?;
+        if adapters.offloads(&interface) {
+            adapters.lower_all(&mut testbed.sut).map_err(moves)?;
+        }
+    }
     let measured = |error| failure(Stage::Measure, error);
     // the clients' flows share the controller's CPUs
     let ahead = sched::Ahead::now();
@@ -201,6 +219,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             Missed::Fault(error) => failure(Stage::Measure, error),
         })?;
     let (mut latency, mut strangers) = (Vec::new(), Strangers::default());
+    let mut parts = vec![Vec::new(); workload.map_or(0, |workload| workload.mix.len())];
     let mut broken = agents(&sut, &far_ends).find_map(|report| report.broken.clone());
     if workload.is_some() {
         for host in participants(testbed, clients) {
@@ -208,6 +227,11 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
                 host.connection, Request::Finish, Reply::Finished(finished) => finished
             )
             .map_err(measured)?;
+            // an agent whose flows all run the first workload does not tell workloads apart
+            let first = finished.parts.is_empty().then_some(&finished.latency);
+            for (part, of_host) in parts.iter_mut().zip(first.into_iter().chain(&finished.parts)) {
+                part.extend(of_host);
+            }
             latency.extend(finished.latency);
             strangers.refused = strangers.refused.saturating_add(finished.strangers.refused);
             strangers.addresses.extend(finished.strangers.addresses);
@@ -218,10 +242,11 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         }
     }
     drop(ahead);
+    testbed.ground.adapters().map_or(Ok(()), Adapters::forget_connections).map_err(moves)?;
     if let Some(reason) = broken {
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
     }
-    let mut begun = Begun { knobs: interface, links };
+    let mut begun = Begun { knobs: interface, links, is_bound };
     let observed = recheck::observe(testbed, &mut begun, &sut, &far_ends, windows)?;
     if let Some(reason) = testbed.ground.broken() {
         return Err(RunFailure { stage: Stage::Agent, reason, fatal: false });
@@ -230,6 +255,7 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         sut,
         clients: far_ends,
         latency,
+        parts,
         flows,
         by_address,
         interface: begun.knobs,
@@ -241,6 +267,9 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
     };
     let mut measurement = measurement::of_reports(workload, &spec.socket, reports);
     measurement.remarks.extend(remark(&strangers));
+    measurement.remarks.extend(noise.map(|octets| {
+        format!("the links were not silent before the run: {octets} octets in 5 ms")
+    }));
     if let Some(profile) = &mut measurement.profile {
         Crew::of(testbed).claim(profile);
     }

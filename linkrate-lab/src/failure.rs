@@ -10,6 +10,9 @@ use crate::executor::event::Seen;
 /// The rate is that of so much time: less would be the rate of single bursts.
 const RATE_OVER_NS: u64 = 50_000_000;
 
+/// A shorter time without a byte is no gap, even if there was none before.
+const SHORT_GAP_NS: u64 = 1_000_000;
+
 /// Makes one failure of the reports of all agents, the system under test's first.
 pub(crate) fn of_reports<'a>(
     event: Event,
@@ -98,14 +101,23 @@ fn longest_gap(slots: &[u64], at: usize) -> usize {
     longest
 }
 
-/// The first slot from `at` on that begins a time with 95 % of the rate before; `None` if there is
-/// none, or nothing flowed before.
+/// The first slot from `at` on that begins a time with 95 % of the rate before and without a gap that the
+/// traffic does not have by itself; `None` if there is none, or nothing flowed before. What a receiver
+/// held back during a gap comes at once after it, so that the rate alone would be 95 % over the gap.
 fn restored(slots: &[u64], slot_ns: u64, at: usize, rate_before: f64) -> Option<usize> {
     let length = usize::try_from(RATE_OVER_NS.div_ceil(slot_ns)).unwrap_or(usize::MAX).max(1);
-    let later = slots.get(at..)?;
-    let mut times = later.windows(length);
-    let first = times.position(|time| rate(time, slot_ns) >= rate_before * RESTORED)?;
+    let usual = 2 * empty(slots.get(..at)?).max((SHORT_GAP_NS / slot_ns) as usize).max(1);
+    let mut times = slots.get(at..)?.windows(length);
+    let first = times.position(|time| {
+        let has_begun = time.first().is_some_and(|bytes| *bytes > 0);
+        has_begun && rate(time, slot_ns) >= rate_before * RESTORED && empty(time) <= usual
+    })?;
     (rate_before > 0.0).then_some(at + first)
+}
+
+/// The most slots in a row without a byte.
+fn empty(slots: &[u64]) -> usize {
+    longest_gap(slots, 0)
 }
 
 /// The same bytes in longer slots.
@@ -148,6 +160,21 @@ mod tests {
         assert!((194..=200).contains(&at), "{at}");
         assert_eq!(restored(&slots[..200], 1_000_000, 100, before), None);
         assert_eq!(restored(&[0; 300], 1_000_000, 100, 0.0), None);
+    }
+
+    #[test]
+    fn what_was_held_back_in_a_gap_does_not_fill_it() {
+        // 10 ms without a byte, then all of it at once
+        let mut slots = vec![100; 100];
+        slots.extend([0; 10]);
+        slots.push(1100);
+        slots.extend([100; 200]);
+        let before = rate(&slots[..100], 1_000_000);
+        assert_eq!(restored(&slots, 1_000_000, 100, before), Some(110));
+        // traffic that has such gaps by itself goes on
+        let bursts: Vec<u64> = (0..300).map(|slot| if slot % 10 == 0 { 1000 } else { 0 }).collect();
+        let before = rate(&bursts[..100], 1_000_000);
+        assert_eq!(restored(&bursts, 1_000_000, 100, before), Some(100));
     }
 
     #[test]

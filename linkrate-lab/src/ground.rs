@@ -12,6 +12,7 @@ pub mod veth;
 
 use std::collections::BTreeSet;
 
+use linkrate_adapter::OrderCount;
 use linkrate_agent::protocol::bounds;
 use linkrate_study::belief::{RateSeen, Strayed};
 use linkrate_sys::sched::ThreadId;
@@ -199,11 +200,14 @@ impl Ground {
         sleep_until: impl Fn(u64) -> Result<(), AgentError>,
     ) -> Result<Option<AdapterEvidence>, AgentError> {
         let Some(adapters) = self.adapters() else { return Ok(None) };
+        let order = adapters.watch_reordering();
         sleep_until(start_ns)?;
-        let opened = adapters.read();
+        let (opened, late_before) = (adapters.read(), order.as_ref().map(OrderCount::late));
         sleep_until(end_ns)?;
-        let closed = adapters.read();
-        Ok(Some(adapters.evidence(&opened, &closed, ports)))
+        let (closed, late) = (adapters.read(), order.as_ref().map(OrderCount::late));
+        let frames_overtaken = late.zip(late_before).map(|(late, before)| late - before);
+        let evidence = adapters.evidence(&opened, &closed, ports);
+        Ok(Some(AdapterEvidence { frames_overtaken, ..evidence }))
     }
 
     /// The links of existing interfaces; empty on other grounds, whose links linkrate makes.

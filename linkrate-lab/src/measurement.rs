@@ -4,9 +4,10 @@ use linkrate_agent::flow::latency_histogram;
 use linkrate_agent::protocol::{FlowFacts, WindowReport};
 use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::measurement::{
-    AdapterEvidence, CpuUse, Effective, Evidence, Latency, LinkEvidence, SenderTimes, ThreadTime,
-    Traffic,
+    AdapterEvidence, CpuUse, Effective, Evidence, Latency, LinkEvidence, PartMeasured, SenderTimes,
+    ThreadTime, Traffic,
 };
+use linkrate_terms::mix::MixPart;
 use linkrate_terms::{Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
 
 use crate::executor::event::Seen;
@@ -22,6 +23,8 @@ pub struct Reports {
     pub clients: Vec<FarEndReport>,
     /// Latencies as (nanoseconds, count), all clients.
     pub latency: Vec<(u64, u64)>,
+    /// The same of each workload of a mix; empty without one.
+    pub parts: Vec<Vec<(u64, u64)>>,
     /// Sockets of the system under test; `None` in an idle run.
     pub flows: Option<FlowFacts>,
     /// The flows by their addresses; empty unless the run was on an aggregate.
@@ -46,7 +49,13 @@ pub fn of_reports(
     socket: &SocketKnobs,
     reports: Reports,
 ) -> Measurement {
-    let traffic = workload.map_or_else(Traffic::default, |workload| traffic(workload, &reports));
+    let (sut, far_ends) = (TrafficReport::of(&reports.sut), traffic_of_clients(&reports));
+    let traffic = workload
+        .map_or_else(Traffic::default, |workload| traffic_between(workload, &sut, &far_ends));
+    let parts = workload.map_or_else(Vec::new, |workload| parts(workload, &reports));
+    // times of different things have no percentiles together
+    let timed =
+        workload.is_none_or(|workload| workload.mix.is_empty() || workload.item().is_some());
     let mut client_cpu = empty_like(&reports.sut.cpu);
     let mut sut_cpu = reports.sut.cpu.clone();
     for (number, client) in reports.clients.iter().enumerate() {
@@ -70,7 +79,8 @@ pub fn of_reports(
         known.iter().flatten().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
     Measurement {
         traffic,
-        latency: percentiles(&reports.latency),
+        latency: percentiles(&reports.latency).filter(|_| timed),
+        parts,
         sut_cpu,
         client_cpu,
         effective: Effective {
@@ -113,9 +123,8 @@ fn empty_like(cpu: &CpuUse) -> CpuUse {
 
 /// Throughput is the payload that receivers got: of the SUT's payload, the clients' bytes over the
 /// clients' windows; of the clients' payload, the SUT's bytes over its own window.
-fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
-    let clients: Vec<_> = reports.clients.iter().map(FarEndReport::traffic).collect();
-    let total = |counter| total(&clients, counter);
+fn traffic_between(workload: &Workload, sut: &TrafficReport, clients: &[TrafficReport]) -> Traffic {
+    let total = |counter| total(clients, counter);
     let seconds = clients.iter().map(|client| client.seconds).sum::<f64>();
     let mean_seconds = seconds / clients.len().max(1) as f64;
     let (received, sent) =
@@ -127,7 +136,6 @@ fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
     let scaled = |bytes: u64, from: f64, to: f64| {
         if from > 0.0 { bytes as f64 * to / from } else { 0.0 }
     };
-    let sut = TrafficReport::of(&reports.sut);
     let sent_down = scaled(sut.sent_bytes, sut.seconds, mean_seconds);
     let sent_up = scaled(sent, mean_seconds, sut.seconds);
     let sent_bytes = if udp_stream { (sent_down + sent_up) as u64 } else { 0 };
@@ -142,8 +150,9 @@ fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
         receive_bytes: sut.received_bytes,
         transmit_seconds: mean_seconds,
         receive_seconds: sut.seconds,
-        transactions: total(|client| client.transactions),
-        transaction_seconds: if transactional { mean_seconds } else { 0.0 },
+        // counted where they begin, which of transfers may be the SUT
+        transactions: total(|client| client.transactions).saturating_add(sut.transactions),
+        transaction_seconds: if workload.item().is_some() { mean_seconds } else { 0.0 },
         lost_datagrams: match (workload.kind.is_udp(), transactional) {
             (false, _) => 0,
             (true, true) => total(|client| client.timeouts),
@@ -151,6 +160,24 @@ fn traffic(workload: &Workload, reports: &Reports) -> Traffic {
         },
         sent_datagrams: sent_bytes / datagram.max(1),
     }
+}
+
+fn traffic_of_clients(reports: &Reports) -> Vec<TrafficReport> {
+    reports.clients.iter().map(FarEndReport::traffic).collect()
+}
+
+/// What each workload of a mix did.
+fn parts(workload: &Workload, reports: &Reports) -> Vec<PartMeasured> {
+    let of = |(number, part): (usize, &MixPart)| {
+        let sut = TrafficReport::of_part(&reports.sut, number);
+        // a foreign program runs one workload, which no mix has
+        let clients = reports.clients.iter().filter_map(FarEndReport::everything);
+        let clients: Vec<_> =
+            clients.map(|report| TrafficReport::of_part(report, number)).collect();
+        let latency = reports.parts.get(number).and_then(|latency| percentiles(latency));
+        PartMeasured { traffic: traffic_between(&part.workload, &sut, &clients), latency }
+    };
+    workload.mix.iter().enumerate().map(of).collect()
 }
 
 /// A counter of all far ends together; the sum stays at the largest number, whatever they report.
@@ -244,6 +271,7 @@ mod tests {
             zerocopy_completed: 0,
             profile: None,
             record: None,
+            parts: Vec::new(),
             broken: None,
         }
     }
@@ -260,6 +288,7 @@ mod tests {
             sut: window(4_000, 500),
             clients: vec![window(600, 1_000).into(), FarEndReport::Traffic(foreign)],
             latency: Vec::new(),
+            parts: Vec::new(),
             flows: None,
             by_address: Vec::new(),
             interface: InterfaceKnobs::default(),

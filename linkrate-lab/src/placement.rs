@@ -94,9 +94,23 @@ impl Drop for Seat {
     }
 }
 
-/// The threads that may run on other CPUs than those of their role.
+/// The threads that may run on other CPUs than all of their role.
 pub(crate) fn strayed(threads: &[ThreadTime], role: &CpuSet) -> Vec<Strayed> {
-    let strayed = threads.iter().filter(|thread| thread.affinity != *role);
+    strayed_if(threads, role, |affinity| affinity != role)
+}
+
+/// The same of threads that have a CPU each among those of their role, as drivers and devices have.
+pub(crate) fn strayed_from_one(threads: &[ThreadTime], role: &CpuSet) -> Vec<Strayed> {
+    let is_one = |cpus: &CpuSet| cpus.len() == 1 && cpus.iter().all(|cpu| role.contains(cpu));
+    strayed_if(threads, role, |affinity| !is_one(affinity))
+}
+
+fn strayed_if(
+    threads: &[ThreadTime],
+    role: &CpuSet,
+    is_astray: impl Fn(&CpuSet) -> bool,
+) -> Vec<Strayed> {
+    let strayed = threads.iter().filter(|thread| is_astray(&thread.affinity));
     strayed
         .map(|thread| Strayed {
             thread: thread.name.clone(),
@@ -170,6 +184,22 @@ mod tests {
             ..TestbedSpec::default()
         };
         choose_among(&cpus(usable), &spec)
+    }
+
+    #[test]
+    fn a_driver_of_one_cpu_of_its_host_is_in_its_place() {
+        let thread = |name: &str, on: &str| ThreadTime {
+            name: name.to_owned(),
+            affinity: cpus(on),
+            cpu_ns: 0,
+            user_ns: 0,
+        };
+        let threads = [thread("drv 0", "0"), thread("drv 2", "2"), thread("all", "0-1")];
+        let names =
+            |strayed: Vec<Strayed>| strayed.into_iter().map(|one| one.thread).collect::<Vec<_>>();
+        assert_eq!(names(strayed_from_one(&threads, &cpus("0-1"))), ["drv 2", "all"]);
+        // the threads of an agent may run on each CPU of its host
+        assert_eq!(names(strayed(&threads, &cpus("0-1"))), ["drv 0", "drv 2"]);
     }
 
     #[test]

@@ -3,16 +3,16 @@
 //! Another program may change a knob while a run is measured, and step a clock. The observations go
 //! to [`linkrate_study::belief`], which decides whether the run counts.
 
-use linkrate_agent::protocol::WindowReport;
+use linkrate_agent::protocol::{AGENT_THREAD, WindowReport};
 use linkrate_study::belief::{ClockSeen, KnobsSeen, Observed, RateSeen, WindowSeen};
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_terms::InterfaceKnobs;
-use linkrate_terms::measurement::LinkEvidence;
+use linkrate_terms::measurement::{LinkEvidence, ThreadTime};
 
 use crate::executor::{failure, participants};
 use crate::far_end::FarEndReport;
 use crate::host::read_clock;
-use crate::placement::strayed;
+use crate::placement::{strayed, strayed_from_one};
 use crate::testbed::{ReceiveSteering, Testbed};
 
 /// The state in which a run begins.
@@ -22,6 +22,8 @@ pub struct Begun {
     pub knobs: InterfaceKnobs,
     /// The links of existing interfaces.
     pub links: Vec<LinkEvidence>,
+    /// The flows of the system under test have a CPU each.
+    pub is_bound: bool,
 }
 
 /// Observes what has become of the state in which a run began; its windows were observed already.
@@ -43,9 +45,12 @@ pub fn observe(
         .iter()
         .zip(&testbed.clients)
         .filter_map(|(report, client)| Some((report.everything()?, &client.host.cpus)));
-    let threads = std::iter::once((sut, &testbed.sut.cpus)).chain(reports);
     let mut astray: Vec<_> =
-        threads.flat_map(|(report, cpus)| strayed(&report.cpu.threads, cpus)).collect();
+        reports.flat_map(|(report, cpus)| strayed(&report.cpu.threads, cpus)).collect();
+    let is_bound = |thread: &ThreadTime| begun.is_bound && thread.name != AGENT_THREAD;
+    let (bound, free): (Vec<_>, Vec<_>) = sut.cpu.threads.iter().cloned().partition(is_bound);
+    astray.extend(strayed_from_one(&bound, &testbed.sut.cpus));
+    astray.extend(strayed(&free, &testbed.sut.cpus));
     astray.extend(testbed.ground.strayed(&testbed.placement));
     Ok(Observed {
         strayed: astray,

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use linkrate_adapter::{CAPTURE_PATIENCE, CaptureEnding};
 use linkrate_sys::host::{Privilege, end_programs};
+use linkrate_sys::sched::Ahead;
 use linkrate_terms::measurement::IdleSource;
 use linkrate_terms::topology::{Segment, Topology};
 use linkrate_terms::{CpuMeter, InterfaceKnobs, TestbedSpec};
 
 use crate::error::LabError;
 use crate::far_end::Namespaces;
-use crate::ground::{self, Built, Ground};
+use crate::ground::{self, Adapters, Built, Ground};
 use crate::host::{Participants, sut_interfaces};
 use crate::placement::Placement;
 use crate::readback::EffectiveKnobs;
@@ -128,8 +129,8 @@ impl Testbed {
     /// with them. Returns the knobs as read back.
     ///
     /// # Errors
-    /// As for [`Ground::set_knobs`].
-    pub(crate) fn set_port_knobs(
+    /// A port does not obey.
+    pub fn set_port_knobs(
         &mut self,
         interface: &str,
         asked: &InterfaceKnobs,
@@ -147,6 +148,59 @@ impl Testbed {
             Ground::Adapters(adapters) => adapters.follow_link_rate(&mut self.sut, interface),
             Ground::Veth(_) | Ground::Existing(_) => Ok(()),
         }
+    }
+
+    /// Moves the connections of the SUT's flows to the TCP of its adapters, while traffic flows. Returns how
+    /// many are there: 0 without a TCP offload engine.
+    ///
+    /// # Errors
+    /// An agent or a device does not answer, or a connection was lost.
+    pub fn lower_connections(&mut self) -> Result<usize, LabError> {
+        match &self.ground {
+            Ground::Adapters(adapters) => {
+                let _ahead = Ahead::now();
+                adapters.lower_all(&mut self.sut)
+            }
+            Ground::Veth(_) | Ground::Existing(_) => Ok(0),
+        }
+    }
+
+    /// Moves the connections that are at the TCP of adapters back to the SUT, while traffic flows.
+    /// Returns how many stay at the adapters.
+    ///
+    /// # Errors
+    /// As for [`lower_connections`](Self::lower_connections).
+    pub fn raise_connections(&mut self) -> Result<usize, LabError> {
+        match &self.ground {
+            Ground::Adapters(adapters) => {
+                let _ahead = Ahead::now();
+                adapters.raise_all(&mut self.sut)
+            }
+            Ground::Veth(_) | Ground::Existing(_) => Ok(0),
+        }
+    }
+
+    /// Moves the connections of the SUT's flows as the knobs of their ports say, and as the state of these
+    /// ports and of the connections makes it necessary. To be called again and again while traffic flows.
+    ///
+    /// # Errors
+    /// As for [`lower_connections`](Self::lower_connections).
+    pub fn tend_connections(&mut self) -> Result<(), LabError> {
+        match &self.ground {
+            Ground::Adapters(adapters) => {
+                adapters.attend(&mut self.sut)?;
+                adapters.tend()
+            }
+            Ground::Veth(_) | Ground::Existing(_) => Ok(()),
+        }
+    }
+
+    /// Ends what is left of connections at the adapters, and begins their counts anew.
+    ///
+    /// # Errors
+    /// An agent or a device does not answer.
+    pub fn forget_connections(&mut self) -> Result<(), LabError> {
+        self.ground.adapters().map_or(Ok(()), Adapters::forget_connections)
     }
 
     /// Adds a segment of virtual adapters, with its clients. Returns the clients' names.
@@ -230,6 +284,29 @@ impl Testbed {
             self.sut.await_link(interface)?;
         }
         Ok(captures)
+    }
+
+    /// Adds a port to an aggregate, as `wanted` describes its segment.
+    ///
+    /// # Errors
+    /// The step that failed.
+    pub(crate) fn widen(&mut self, wanted: Segment) -> Result<(), LabError> {
+        if let Ground::Adapters(adapters) = &mut self.ground {
+            adapters.widen(&wanted)?;
+            self.topology.replace(wanted);
+        }
+        Ok(())
+    }
+
+    /// Removes a port of an aggregate, as `wanted` describes its segment. Returns its capture.
+    ///
+    /// # Errors
+    /// The step that failed.
+    pub(crate) fn narrow(&mut self, wanted: Segment) -> Result<Option<CaptureEnding>, LabError> {
+        let Ground::Adapters(adapters) = &mut self.ground else { return Ok(None) };
+        let capture = adapters.narrow(&wanted)?;
+        self.topology.replace(wanted);
+        Ok(capture)
     }
 
     /// Removes the segment of virtual adapters with that port. Returns its clients and its captures,

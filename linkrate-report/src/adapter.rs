@@ -1,12 +1,16 @@
 //! Models of adapters, and the ports of a lab: their settings and counters.
 
 pub mod aggregate;
+pub mod toe;
 pub mod top;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use linkrate_terms::lab::{AdapterReport, ConnectionReport, PortReport, SettingsReport};
+use linkrate_terms::lab::{
+    AdapterReport, AtmArpEntry, AtmArpReport, ConnectionReport, LaneReport, LaneStationReport,
+    PortReport, SettingsReport,
+};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LinkKind;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model};
@@ -28,10 +32,12 @@ const LINE: usize = 68;
 
 /// Counters by subject: a heading, and the beginning of their names. The first that
 /// fits has it.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     ("interface (RFC 2863)", &["if"]),
     ("Ethernet (RFC 3635)", &["dot3"]),
     ("ATM and AAL5 (RFC 2515)", &["atm", "aal5"]),
+    ("ATMARP (RFC 2320)", &["ipoa"]),
+    ("LAN Emulation", &["lec", "lane", "elan"]),
     ("transmit", &["tx"]),
     ("receive and steering", &["rx", "steering"]),
     ("at the switch", &["switch"]),
@@ -122,6 +128,12 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
         let vlans = port.vlans.iter().map(|(name, value)| format!("{name} {value}"));
         line("VLANs", &format!("{}, at the switch", vlans.collect::<Vec<_>>().join(" ")));
     }
+    for (name, value) in port.lane.iter().flat_map(lane) {
+        line(name, &value);
+    }
+    for (name, value) in port.atmarp.iter().flat_map(atmarp) {
+        line(name, &value);
+    }
     for (index, connection) in port.connections.iter().enumerate() {
         line(if index == 0 { "connections" } else { "" }, &one_connection(connection));
     }
@@ -140,15 +152,79 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
     text
 }
 
+/// The lines of a client of an ATMARP server: its cache, and what the server knows.
+fn atmarp(arp: &AtmArpReport) -> Vec<(&'static str, String)> {
+    let AtmArpReport { trouble, cache, server } = arp;
+    let age = |seconds: u64| match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} min", seconds / 60),
+    };
+    let entry = |entry: &AtmArpEntry| {
+        let AtmArpEntry { address, atm_address, age_seconds } = entry;
+        format!("{address} at {atm_address}, {} old", age(*age_seconds))
+    };
+    let mut lines: Vec<(&'static str, String)> =
+        trouble.iter().map(|trouble| ("ATMARP client", trouble.clone())).collect();
+    for (name, entries) in [("ATMARP cache", cache), ("ATMARP server", server)] {
+        let named = |index| if index == 0 { name } else { "" };
+        let shown = entries.iter().enumerate().map(|(index, one)| (named(index), entry(one)));
+        lines.extend(shown);
+    }
+    lines
+}
+
+/// The lines of a client of an emulated LAN: its state, and a line for each station that it knows.
+fn lane(lane: &LaneReport) -> Vec<(&'static str, String)> {
+    let LaneReport { state, fell_back, elan, size, lecid, atm_address, cache, behind } = lane;
+    let of = match lecid {
+        0 => String::new(),
+        lecid => format!(" as client {lecid}"),
+    };
+    let why = fell_back.as_ref().map_or(String::new(), |why| format!("; before: {why}"));
+    let size = match size {
+        0 => String::new(),
+        size => format!(", units of up to {} bytes", grouped(f64::from(*size))),
+    };
+    let mut lines = vec![
+        ("LE client", format!("{state} in {elan}{of}{size}{why}")),
+        ("ATM address", atm_address.clone()),
+    ];
+    if let Some(behind) = behind {
+        let stations = match &behind[..] {
+            [] => "no station has sent a frame yet".to_owned(),
+            some => some.join(", "),
+        };
+        lines.push(("bridged", stations));
+    }
+    for (index, station) in cache.iter().enumerate() {
+        let LaneStationReport { mac, atm_address, remote, direct, waiting } = station;
+        let at = atm_address.as_deref().unwrap_or("an address that is asked for");
+        let bridge = if *remote { " behind a bridge" } else { "" };
+        let path = if *direct { "data direct" } else { "through the BUS" };
+        let waits = match waiting {
+            0 => String::new(),
+            waiting => format!(", {waiting} frames wait"),
+        };
+        let name = if index == 0 { "LE_ARP" } else { "" };
+        lines.push((name, format!("{mac}{bridge} at {at}, {path}{waits}")));
+    }
+    lines
+}
+
 /// A connection of an ATM port, as `VPI 0 VCI 100 to 198.18.0.2`.
 fn one_connection(connection: &ConnectionReport) -> String {
-    let ConnectionReport { vpi, vci, address, atm_address, tx_cells, rx_cells } = connection;
+    let ConnectionReport { vpi, vci, purpose, address, atm_address, tx_cells, rx_cells } =
+        connection;
     let whom = match (address, atm_address) {
         (Some(address), Some(atm)) => format!("{address} ({atm})"),
         (Some(address), None) => address.to_string(),
         (None, _) => "an end that has not told its address".to_owned(),
     };
     let (sent, received) = (grouped(*tx_cells as f64), grouped(*rx_cells as f64));
+    let whom = match (purpose, atm_address) {
+        (Some(purpose), Some(atm)) => format!("{atm} ({purpose})"),
+        _ => whom,
+    };
     format!("VPI {vpi} VCI {vci} to {whom}: {sent} cells sent, {received} received")
 }
 

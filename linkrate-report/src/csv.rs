@@ -12,7 +12,8 @@ use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::OneWay;
 use linkrate_terms::failure::Failure;
 use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
-use linkrate_terms::measurement::{AdapterEvidence, CpuUse, ThreadTime};
+use linkrate_terms::measurement::{AdapterEvidence, CpuUse, PartMeasured, ThreadTime};
+use linkrate_terms::workload::Item;
 use linkrate_terms::{Direction, Measurement, RunSpec, Task, Workload};
 
 use crate::ReportError;
@@ -118,6 +119,16 @@ const REQUESTED: &[Column<RunSpec>] = &[
     ("requested_response_max_bytes", |run| {
         workload(run, transacts).and_then(|w| text(w.response.largest().0))
     }),
+    ("requested_transfer_bytes", |run| workload(run, transfers).and_then(|w| text(w.transfer.0))),
+    ("requested_files", |run| workload(run, backs_up).map(|w| w.backup.files.to_string())),
+    ("requested_tree_bytes", |run| workload(run, backs_up).and_then(|w| text(w.backup.tree.0))),
+    ("requested_drives_bytes_per_s", |run| {
+        workload(run, backs_up).and_then(|w| text(w.backup.rate()))
+    }),
+    ("requested_mix_shares", |run| {
+        let shares = workload(run, |w| !w.mix.is_empty())?.mix.iter().map(|part| part.share);
+        Some(separated(&shares.collect::<Vec<_>>()))
+    }),
     ("requested_burst", |run| workload(run, transacts).and_then(|w| text(w.burst))),
 ];
 
@@ -130,6 +141,14 @@ fn workload(run: &RunSpec, applies: fn(&Workload) -> bool) -> Option<&Workload> 
 
 fn streams(workload: &Workload) -> bool {
     !workload.kind.is_transactional()
+}
+
+fn backs_up(workload: &Workload) -> bool {
+    workload.kind.item() == Some(Item::File)
+}
+
+fn transfers(workload: &Workload) -> bool {
+    workload.kind.item() == Some(Item::Transfer)
 }
 
 fn transacts(workload: &Workload) -> bool {
@@ -162,6 +181,10 @@ const TRANSACTIONS: &[Column<Measurement>] = &[
     ("service_demand_us_per_transaction", |run| {
         run.service_demand_us_per_transaction().and_then(figure)
     }),
+];
+
+/// Of transactions, and the response time of transfers. Empty for other workloads.
+const LATENCY: &[Column<Measurement>] = &[
     ("latency_count", |run| run.latency.and_then(|latency| text(latency.count))),
     ("latency_mean_ns", |run| run.latency.and_then(|latency| figure(latency.mean_ns))),
     ("latency_min_ns", |run| run.latency.and_then(|latency| text(latency.min_ns))),
@@ -172,6 +195,34 @@ const TRANSACTIONS: &[Column<Measurement>] = &[
     ("latency_p99_99_ns", |run| run.latency.and_then(|latency| text(latency.p99_99_ns))),
     ("latency_max_ns", |run| run.latency.and_then(|latency| text(latency.max_ns))),
 ];
+
+/// Empty for all other workloads.
+const TRANSFERS: &[Column<Measurement>] = &[
+    ("transfers", |run| text(run.traffic.transactions)),
+    ("transfers_per_s", |run| figure(run.traffic.transactions_per_second())),
+    ("transfers_s", |run| figure(run.traffic.transaction_seconds)),
+];
+
+/// Empty for all workloads except backups.
+const FILES: &[Column<Measurement>] = &[
+    ("files", |run| text(run.traffic.transactions)),
+    ("files_per_s", |run| figure(run.traffic.transactions_per_second())),
+    ("files_s", |run| figure(run.traffic.transaction_seconds)),
+];
+
+/// Of the workloads of a mix, separated by blanks in the order of the study file; empty without one. Of
+/// a workload without transactions and transfers they are 0.
+const MIX: &[Column<Measurement>] = &[
+    ("mix_throughput_bit_per_s", |run| of_mix(run, |part| part.traffic.bits_per_second())),
+    ("mix_completed_per_s", |run| of_mix(run, |part| part.traffic.transactions_per_second())),
+    ("mix_latency_p50_ns", |run| of_mix(run, |part| part.latency.map_or(0, |l| l.p50_ns))),
+    ("mix_latency_p99_ns", |run| of_mix(run, |part| part.latency.map_or(0, |l| l.p99_ns))),
+];
+
+fn of_mix<T: ToString>(run: &Measurement, pick: fn(&PartMeasured) -> T) -> Field {
+    let values: Vec<T> = run.parts.iter().map(pick).collect();
+    (!values.is_empty()).then(|| separated(&values))
+}
 
 /// Empty for TCP, which loses no datagrams, and for idle runs.
 const DATAGRAMS: &[Column<Measurement>] = &[
@@ -321,13 +372,19 @@ const FAILURE: &[Column<Measurement>] = &[
     ("restored_ns", |run| failed(run)?.restored_ns.and_then(text)),
     ("rate_before_bit_per_s", |run| figure(failed(run)?.rate_before)),
     ("frames_lost", |run| text(failed(run)?.frames_lost)),
-    ("frames_reordered", |run| text(failed(run)?.frames_reordered)),
+    ("frames_reordered", |run| text(overtaken(run)?)),
     ("resent_bytes", |run| text(failed(run)?.resent_bytes)),
     ("resent_after_bytes", |run| text(failed(run)?.resent_after?.bytes)),
     ("resent_after_segments", |run| text(failed(run)?.resent_after?.segments)),
     ("verified_bytes", |run| text(failed(run)?.verified_bytes)),
     ("wrong_bytes", |run| text(failed(run)?.wrong_bytes)),
 ];
+
+/// Frames that were overtaken, in a run with an event or with a balancing that reorders flows.
+fn overtaken(run: &Measurement) -> Option<u64> {
+    let counted = || run.evidence.adapter.as_deref()?.frames_overtaken;
+    failed(run).map(|failure| failure.frames_reordered).or_else(counted)
+}
 
 fn failed(run: &Measurement) -> Option<&Failure> {
     run.failure.as_deref()
@@ -409,10 +466,11 @@ impl Group {
 
 const MEASURED: &[(Group, Applies)] = &[
     (Group::Measured(TRAFFIC), |task| matches!(task, Task::Workload(_))),
-    (
-        Group::Measured(TRANSACTIONS),
-        |task| matches!(task, Task::Workload(w) if w.kind.is_transactional()),
-    ),
+    (Group::Measured(TRANSACTIONS), |task| item(task) == Some(Item::Transaction)),
+    (Group::Measured(LATENCY), |task| item(task).is_some()),
+    (Group::Measured(TRANSFERS), |task| item(task) == Some(Item::Transfer)),
+    (Group::Measured(FILES), |task| item(task) == Some(Item::File)),
+    (Group::Measured(MIX), |_| true),
     (Group::Measured(DATAGRAMS), |task| matches!(task, Task::Workload(w) if w.kind.is_udp())),
     (Group::Measured(CPU), |_| true),
     (Group::Knobs, |_| true),
@@ -421,6 +479,13 @@ const MEASURED: &[(Group, Applies)] = &[
     (Group::Measured(FAILURE), |_| true),
     (Group::Measured(INTERFACE), |_| true),
 ];
+
+fn item(task: &Task) -> Option<Item> {
+    match task {
+        Task::Workload(workload) => workload.item(),
+        Task::Idle => None,
+    }
+}
 
 fn header(factors: &[&str]) -> Vec<String> {
     let run = RUN.iter().map(|(name, _)| (*name).to_owned());

@@ -35,6 +35,7 @@ pub mod lab;
 mod layout;
 pub mod limit;
 pub mod markdown;
+pub mod mix;
 pub mod number;
 pub mod paper;
 pub mod predicted;

@@ -89,6 +89,8 @@ impl Scale {
             Unit::MicrosecondsPerKb => scale(1.0, "µs/KB"),
             Unit::MicrosecondsPerTransaction => scale(1.0, "µs/transaction"),
             Unit::TransactionsPerSecond => scale(1.0, "transactions/s"),
+            Unit::TransfersPerSecond => scale(1.0, "transfers/s"),
+            Unit::FilesPerSecond => scale(1.0, "files/s"),
             Unit::Percent => scale(1.0, "%"),
             Unit::Nanoseconds => scale(1.0, "ns"),
             Unit::Frames => scale(1.0, "frames"),
@@ -128,7 +130,7 @@ pub fn mean(quantity: &Quantity) -> String {
 pub fn brief_mean(quantity: &Quantity) -> String {
     let value = mean_without_unit(quantity);
     match quantity.unit {
-        Unit::TransactionsPerSecond => format!("{value}/s"),
+        Unit::TransactionsPerSecond | Unit::TransfersPerSecond => format!("{value}/s"),
         Unit::MicrosecondsPerTransaction => format!("{value} µs each"),
         _ => mean(quantity),
     }

@@ -142,7 +142,7 @@ pub struct Paper<'a> {
     /// Rates over time, with the events.
     pub failure_figures: Vec<Figure>,
     /// What failures cost.
-    pub failure: Option<Numbered>,
+    pub failure: Vec<Numbered>,
     /// Where the time of lines of cells went.
     pub line_figures: Vec<Figure>,
     /// The same as a table.
@@ -224,11 +224,15 @@ impl<'a> Paper<'a> {
             published: tables::published(results).map(numbered),
             window: window::table(results).map(numbered),
             failure_figures: failure::figures(results)?,
-            failure: failure::table(results).map(numbered),
+            failure: failure::tables(results).into_iter().map(numbered).collect(),
             line: (!line_figures.is_empty()).then(|| line_table.clone()).flatten().map(numbered),
             attribution_figure: effect_figures::attribution(results)?,
             attribution: tables::attribution(results).into_iter().map(numbered).collect(),
-            cells: tables::cells(results).into_iter().map(numbered).collect(),
+            cells: tables::cells(results)
+                .into_iter()
+                .chain(tables::mix(results))
+                .map(numbered)
+                .collect(),
             method: method::paragraphs(results),
             testbed: testbed::figure(results)?,
             failures: failures(results),

@@ -1,5 +1,6 @@
 //! The shares that balancing gives the ports of an aggregate, beside the measured ones, as text.
 
+use linkrate_study::names;
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{
     CellResult, Predicted, PredictedPort, PublishedResult, StudyResults,
@@ -44,7 +45,7 @@ pub fn fields(predicted: &Predicted) -> [String; 5] {
 }
 
 /// Why balancings are not predicted, each once: `round-robin is not predicted: each frame takes the
-/// next port`.
+/// next port`; and what a balancing that reorders flows did.
 pub fn reasons(results: &StudyResults) -> Vec<String> {
     let mut reasons = Vec::new();
     for (_, predicted) in all(results) {
@@ -53,6 +54,15 @@ pub fn reasons(results: &StudyResults) -> Vec<String> {
         if !reasons.contains(&text) {
             reasons.push(text);
         }
+    }
+    let counted = results.cells.iter().filter(|cell| cell.failure.is_none()).filter_map(|cell| {
+        let count = cell.evidence.adapter.as_ref()?.frames_overtaken?;
+        Some(format!("{}: {}", names::cell(&cell.levels), number::significant(count, 3)))
+    });
+    let overtaken: Vec<String> = counted.collect();
+    if !overtaken.is_empty() {
+        let of = overtaken.join("; ");
+        reasons.push(format!("frames that later ones of their connection overtook, per run: {of}"));
     }
     reasons
 }
@@ -83,12 +93,17 @@ pub fn percents(values: &[f64]) -> String {
     format!("{} %", repeated(values, 0))
 }
 
-/// Figures in sequence with at most so many decimals, equal ones together: `4 × 2`, `5, 3 × 1`.
+/// Figures in sequence with at most so many decimals, equal ones together: `4 × 2`, `5, 3 × 1`. Halves
+/// are exact, or eight ports would have 96 %.
 fn repeated(values: &[f64], decimals: usize) -> String {
     let mut groups: Vec<(String, usize)> = Vec::new();
     for value in values {
-        let whole = value.fract() == 0.0;
-        let text = format!("{value:.*}", if whole { 0 } else { decimals });
+        let decimals = match value.fract() {
+            0.0 => 0,
+            0.5 => 1,
+            _ => decimals,
+        };
+        let text = format!("{value:.decimals$}");
         match groups.last_mut() {
             Some((last, count)) if *last == text => *count += 1,
             _ => groups.push((text, 1)),
@@ -132,7 +147,8 @@ mod tests {
             ["transmit: port", "4 × 2", "4 × 25 %", "4 × 25 %", "377 Mb/s"]
         );
         let uneven = fields(&predicted(&[62.5, 37.5, 0.0, 0.0]));
-        assert_eq!(uneven[1..3], ["5, 3, 2 × 0", "62, 38, 2 × 0 %"]);
+        assert_eq!(uneven[1..3], ["5, 3, 2 × 0", "62.5, 37.5, 2 × 0 %"]);
+        assert_eq!(fields(&predicted(&[12.5; 8]))[2], "8 × 12.5 %");
     }
 
     #[test]

@@ -5,11 +5,11 @@
 //! colour the text has no escape sequence; sequences in study files are always removed.
 
 use comfy_table::{LineStyle, TableStyle};
-use linkrate_study::quantity::Quantity;
+use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
-use crate::{number, predicted, words};
+use crate::{mix, number, predicted, words};
 
 mod attribution;
 mod failure;
@@ -27,7 +27,7 @@ const MOST_BARE: usize = 8;
 pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String {
     let page = Page { results, paper: Paper::new(width, style) };
     let (transactional, streams): (Vec<&CellResult>, Vec<&CellResult>) =
-        results.cells.iter().partition(|cell| is_transactional(cell));
+        results.cells.iter().partition(|cell| cell.is_transactional());
     let mut heading = page.paper.bold(&clean(&results.title));
     if let Some(scaled) = words::scaled(results) {
         heading = format!("{heading}\n{}", page.paper.bold(&words::capitalised(&scaled)));
@@ -39,6 +39,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     if !transactional.is_empty() {
         sections.push(page.cells(&transactional, true));
     }
+    sections.extend(page.mix());
     sections.extend(page.failure());
     sections.extend(page.predicted());
     if !results.effects.is_empty() {
@@ -57,10 +58,6 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
 
 fn has_interval(effect: &Effect) -> bool {
     effect.ratio.low.is_some() && effect.ratio.high.is_some()
-}
-
-fn is_transactional(cell: &CellResult) -> bool {
-    cell.transactions.is_some() || cell.latency.is_some()
 }
 
 struct Page<'a> {
@@ -217,6 +214,25 @@ impl Page<'_> {
         (!table.is_empty()).then(|| self.paper.print(&table))
     }
 
+    /// Each workload of a mix.
+    fn mix(&self) -> Option<String> {
+        let mut table = self.paper.new_table();
+        table.set_header(["workloads of the mix"].into_iter().chain(mix::TITLES));
+        let mut last = None;
+        for (cell, figures) in mix::all(self.results) {
+            let name = clean(&cell.levels.to_string());
+            // a cell is named once
+            let shown = if last.as_ref() == Some(&name) { String::new() } else { name.clone() };
+            last = Some(name);
+            let fields = mix::fields(figures).map(|field| clean(&field));
+            table.add_row([shown].into_iter().chain(fields));
+        }
+        for column in 0..=mix::TITLES.len() {
+            shape(&mut table, column, column > 1, column > 1);
+        }
+        (!table.is_empty()).then(|| self.paper.print(&table))
+    }
+
     /// Published figures beside the measured ones, under the name of their measure.
     fn published(&self) -> String {
         let mut table = self.paper.new_table();
@@ -336,12 +352,21 @@ fn columns(cells: &[&CellResult], transactional: bool, separator: &str) -> Vec<C
     if cells.iter().any(|cell| !cell.levels.0.is_empty()) {
         columns.push(Column::sentences("cell", cells, |cell| cell.levels.to_string()));
     }
-    if transactional {
-        columns.push(figure("transactions", |cell| cell.transactions));
+    let rate = match transactional {
+        true => figure("transactions", |cell| cell.transactions),
+        false => figure("throughput", |cell| cell.throughput),
+    };
+    columns.push(rate);
+    let of_files = |cell: &&CellResult| {
+        cell.completed.is_some_and(|completed| completed.unit == Unit::FilesPerSecond)
+    };
+    if cells.iter().any(of_files) {
+        columns.push(figure("files", |cell| cell.completed));
+    }
+    if cells.iter().any(|cell| cell.latency.is_some()) {
+        let header = if transactional { "latency" } else { "response time" };
         let separator = if separator == "\n" { "\n" } else { ", " };
-        columns.push(Column::figures("latency", cells, |cell| latency(cell, separator)));
-    } else {
-        columns.push(figure("throughput", |cell| cell.throughput));
+        columns.push(Column::figures(header, cells, |cell| latency(cell, separator)));
     }
     let shared = cells.iter().any(|cell| cell.shared_cpus);
     columns.push(figure(if shared { "CPU †" } else { "CPU" }, |cell| cell.cpu));

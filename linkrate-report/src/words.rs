@@ -167,13 +167,14 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
     let minimum = number::percent(minimum_effect);
     Some(match (effect.ratio.low, effect.ratio.high) {
         (Some(_), Some(_)) if effect.pairs < FEWEST_TO_CLAIM => too_few(),
-        (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => {
-            "interval includes no change".to_owned()
+        (Some(_), Some(_)) if effect.excluded => {
+            format!("within the {minimum} minimum")
         }
-        (Some(_), Some(_)) if (effect.ratio.mean - 1.0).abs() < minimum_effect => {
-            format!("below the {minimum} minimum")
+        (Some(low), Some(high)) if low <= 1.0 && high >= 1.0 => "includes no change".to_owned(),
+        (Some(_), Some(_)) if (effect.ratio.mean - 1.0).abs() <= minimum_effect => {
+            "may be within the minimum".to_owned()
         }
-        (Some(_), Some(_)) => format!("not shown to exceed the {minimum} minimum"),
+        (Some(_), Some(_)) => "may be chance".to_owned(),
         _ => "too few runs for an interval".to_owned(),
     })
 }
@@ -223,8 +224,12 @@ pub fn listed_or(items: Vec<String>, none: &str) -> String {
     }
 }
 
-/// The text with its first letter as a capital.
+/// The text with its first letter as a capital, unless it begins with the name of a model such as `atm-622`.
 pub fn capitalised(text: &str) -> String {
+    let first = text.split(' ').next().unwrap_or_default();
+    if first.contains('-') && first.contains(|letter: char| letter.is_ascii_digit()) {
+        return text.to_owned();
+    }
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
@@ -241,6 +246,15 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn names_of_models_stay_as_they_are() {
+        let begin = "atm-622-lane-1516 instead of atm-622";
+        assert_eq!(capitalised(begin), begin);
+        assert_eq!(capitalised("ten-gigabit"), "Ten-gigabit");
+        assert_eq!(capitalised("8 ports"), "8 ports");
+        assert_eq!(capitalised("socket buffers"), "Socket buffers");
+    }
+
     fn effects(ratios: &[(f64, bool)]) -> Vec<Effect> {
         let effect = |(index, (mean, claimed)): (usize, &(f64, bool))| Effect {
             factor: "ports".to_owned(),
@@ -250,7 +264,10 @@ mod tests {
             measure: Measure::ServiceDemand,
             ratio: Interval { mean: *mean, low: Some(mean * 0.9), high: Some(mean * 1.1) },
             pairs: 5,
+            p: Some(0.01),
+            adjusted_p: Some(0.02),
             claimed: *claimed,
+            excluded: false,
         };
         ratios.iter().enumerate().map(effect).collect()
     }
@@ -313,12 +330,16 @@ mod tests {
     #[test]
     fn an_unclaimed_effect_has_a_reason() {
         let mut effect = effects(&[(0.985, false)]).remove(0);
-        assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("interval includes no change"));
+        let reason = |effect: &Effect| not_claimed(effect, 0.02);
+        assert_eq!(reason(&effect).as_deref(), Some("includes no change"));
         effect.ratio.high = Some(0.99);
-        assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("below the 2 % minimum"));
-        effect.ratio.mean = 0.97;
-        let reason = not_claimed(&effect, 0.02);
-        assert_eq!(reason.as_deref(), Some("not shown to exceed the 2 % minimum"));
+        let said = reason(&effect);
+        assert_eq!(said.as_deref(), Some("may be within the minimum"));
+        effect.excluded = true;
+        assert_eq!(reason(&effect).as_deref(), Some("within the 2 % minimum"));
+        (effect.excluded, effect.ratio.mean) = (false, 0.97);
+        let said = reason(&effect);
+        assert_eq!(said.as_deref(), Some("may be chance"));
         effect.ratio.low = None;
         assert_eq!(not_claimed(&effect, 0.02).as_deref(), Some("too few runs for an interval"));
         effect.claimed = true;

@@ -8,7 +8,8 @@ use linkrate_report::adapter::{settings_text, show, show_document};
 use linkrate_report::lab;
 use linkrate_report::terminal::Style;
 use linkrate_terms::lab::{
-    AdapterReport, HostReport, InterfaceReport, LabReport, PortReport, SettingsReport,
+    AdapterReport, ConnectionReport, HostReport, InterfaceReport, LabReport, LaneReport,
+    LaneStationReport, PortReport, SettingsReport,
 };
 use linkrate_terms::measurement::ThreadTime;
 use linkrate_terms::{BitRate, InterfaceKnobs, Offload, model};
@@ -32,6 +33,7 @@ fn hosts() -> LabReport {
         scale: 0.1,
         fabric: Vec::new(),
         congestion: "cubic".to_owned(),
+        offloads: false,
         hosts: vec![
             host("sut", 4712, "0", vec![interface("eth0", [0, 1]), interface("eth1", [1, 1])]),
             host("client-0", 4713, "1-3", vec![interface("eth0", [0, 2])]),
@@ -75,6 +77,8 @@ fn ports() -> AdapterReport {
             faults: BTreeMap::from([("loss".to_owned(), "1 %".to_owned())]),
             vlans: BTreeMap::from([("access".to_owned(), "10".to_owned())]),
             connections: Vec::new(),
+            lane: None,
+            atmarp: None,
             knobs: InterfaceKnobs {
                 offload: Some(Offload::Tso),
                 mtu: Some(9000),
@@ -110,6 +114,61 @@ fn a_port_shows_what_is_set_and_counted() {
     assert_eq!((&port["name"], &port["knobs"]["offload"]), (&"eth0".into(), &"tso".into()));
     // nothing is left out for a program
     assert_eq!(port["counters"]["txDropLinkDown"], 0);
+}
+
+/// The model has LAN Emulation: its client, the stations that it knows, and the use of each connection.
+#[test]
+fn a_client_of_an_emulated_lan_is_shown() {
+    let mut report = ports();
+    report.model = model::find("atm-622-lane-1516").unwrap();
+    let port = &mut report.ports[0];
+    let atm_address = |last: u8| format!("39000000000000000000000001.0200000000{last:02x}.00");
+    let station = |last: u8| LaneStationReport {
+        mac: format!("02:00:00:00:00:{last:02x}"),
+        atm_address: None,
+        remote: false,
+        direct: false,
+        waiting: 3,
+    };
+    let known = LaneStationReport {
+        atm_address: Some(atm_address(2)),
+        remote: true,
+        direct: true,
+        waiting: 0,
+        ..station(2)
+    };
+    port.lane = Some(LaneReport {
+        state: "operational".to_owned(),
+        fell_back: Some("the link or the switch was down".to_owned()),
+        elan: "elan-0".to_owned(),
+        size: 1516,
+        lecid: 2,
+        atm_address: atm_address(1),
+        cache: vec![known, station(3)],
+        behind: Some(vec!["02:00:00:00:00:07".to_owned()]),
+    });
+    port.connections = vec![ConnectionReport {
+        vpi: 0,
+        vci: 40,
+        purpose: Some("data direct".to_owned()),
+        address: None,
+        atm_address: Some(atm_address(2)),
+        tx_cells: 32,
+        rx_cells: 64,
+    }];
+    port.counters = BTreeMap::new();
+    let all: Vec<&PortReport> = report.ports.iter().collect();
+    let text = show(&report, &all, Style::default());
+    for line in [
+        "LE client   operational in elan-0 as client 2, units of up to 1516 bytes; before: the link",
+        "bridged     02:00:00:00:00:07",
+        "LE_ARP      02:00:00:00:00:02 behind a bridge at 39000000000000000000000001.020000000002.00, \
+         data direct",
+        "02:00:00:00:00:03 at an address that is asked for, through the BUS, 3 frames wait",
+        "VPI 0 VCI 40 to 39000000000000000000000001.020000000002.00 (data direct): 32 cells sent",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
 }
 
 #[test]

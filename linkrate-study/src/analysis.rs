@@ -12,9 +12,12 @@
 //! - [`measures`]: the figures of one run, and of the runs of one cell
 //! - [`shares`]: the evidence behind a cell's verdict
 //! - [`effects`]: which levels are compared, and how they compare
+//! - [`claims`]: which effects are claimed, which are excluded, and which are open
 //! - [`failure`]: what the event of a cell cost
 //! - [`watched`]: the figures of the stop rule
 //! - [`warnings`]: facts that limit the trust in figures
+
+use linkrate_terms::workload::Item;
 
 use crate::attribution;
 use crate::levels::Levels;
@@ -27,6 +30,7 @@ use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict;
 
 pub mod adapter;
+pub mod claims;
 pub mod effects;
 pub mod failure;
 pub mod knee;
@@ -34,6 +38,7 @@ pub mod limit;
 pub mod line;
 pub mod measures;
 pub mod members;
+mod mix;
 pub mod predicted;
 pub mod published;
 pub mod shares;
@@ -50,14 +55,14 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
     let level = interval_confidence(stored);
     let level_of_effects = mirroring::level_of_effects(method.order, level);
     let background = measures::background_cpu(&runs, level);
-    let cells =
+    let cells: Vec<CellResult> =
         (0..study.cells.len()).map(|cell| cell_result(stored, &runs, cell, level)).collect();
-    let effects: Vec<Effect> = effects::comparisons(study)
+    let comparisons = effects::comparisons(study);
+    let mut effects: Vec<Effect> = comparisons
         .iter()
-        .flat_map(|comparison| {
-            effects::compare(comparison, &runs, method.minimum_effect, level_of_effects)
-        })
+        .flat_map(|comparison| effects::compare(comparison, &runs, level_of_effects))
         .collect();
+    claims::claim(&mut effects, method.family, method.minimum_effect, level_of_effects);
     StudyResults {
         format: RESULTS_FORMAT,
         study: study.name.clone(),
@@ -75,6 +80,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
         interval_confidence: level,
         effect_interval_confidence: level_of_effects,
         minimum_effect: method.minimum_effect,
+        family: method.family,
         adapter: adapter::names(study),
         scale: study.testbed.scale,
         complete: stored.ended.as_ref().is_some_and(Ended::is_complete),
@@ -83,6 +89,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
             .as_ref()
             .map_or_else(|| "still running, or killed".to_owned(), Ended::to_string),
         blocks: runs.complete_blocks(study),
+        windows: knee::of(&cells),
         cells,
         effects,
         published: published::beside(study, &runs, level, level_of_effects),
@@ -149,6 +156,11 @@ fn cell_result(
         } else {
             None
         },
+        completed: cell.spec.item().filter(|item| *item != Item::Transaction).and_then(|item| {
+            let rate = quantity(|run, _| measures::transactions(run), Measure::Transactions)?;
+            Some(Quantity { unit: Unit::rate_of(item), ..rate })
+        }),
+        mix: mix::of_cell(&cell.spec, of_cell, level),
         service_demand: quantity(measures::service_demand, Measure::ServiceDemand),
         cpu: quantity(|run, _| measures::sut_cpu_percent(run), Measure::Cpu),
         latency: measures::latency(of_cell),

@@ -10,6 +10,7 @@
 //! - `event`: the event of a run at its moment, and every byte of the streams in its place
 //! - `sockets`: socket options beside the requested ones
 //! - [`counters`]: the run's counters against each other
+//! - `offloaded`: connections that are at the adapter, and not at the host
 //! - [`merging`]: LRO that was on and merged nothing
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
@@ -22,6 +23,7 @@ pub mod counters;
 mod event;
 pub mod merging;
 pub mod observed;
+mod offloaded;
 pub mod programs;
 mod sockets;
 
@@ -89,6 +91,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     programs::check(&measured.sut_cpu)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
+    offloaded::check(measured)?;
     merging::check(testbed, spec, measured)
 }
 
@@ -101,14 +104,25 @@ fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Refusal> {
         }
         Task::Workload(_) => run.traffic.transmit_bytes > 0 || run.traffic.receive_bytes > 0,
     };
-    if arrived {
-        return Ok(());
+    let refusal = |named: &str, reason: String| {
+        Err(Refusal { stage: Stage::Measure, named: named.to_owned(), reason })
+    };
+    if !arrived {
+        return refusal("traffic", "nothing arrived in the window".to_owned());
     }
-    Err(Refusal {
-        stage: Stage::Measure,
-        named: "traffic".to_owned(),
-        reason: "nothing arrived in the window".to_owned(),
-    })
+    let Task::Workload(workload) = &spec.task else { return Ok(()) };
+    if run.parts.len() != workload.mix.len() {
+        let (parts, asked) = (run.parts.len(), workload.mix.len());
+        return refusal("mix", format!("figures of {parts} workloads, expected {asked}"));
+    }
+    for (part, measured) in workload.mix.iter().zip(&run.parts) {
+        let traffic = &measured.traffic;
+        if traffic.transmit_bytes == 0 && traffic.receive_bytes == 0 {
+            let reason = format!("nothing of workload {:?} arrived in the window", part.name);
+            return refusal(&part.name, reason);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ pub fn all() -> &'static [Builtin] {
         Builtin { name: "apa-router", text: include_str!("../../studies/apa-router.toml") },
         Builtin { name: "atm", text: include_str!("../../studies/atm.toml") },
         Builtin { name: "atm-adapters", text: include_str!("../../studies/atm-adapters.toml") },
+        Builtin { name: "atm-lane", text: include_str!("../../studies/atm-lane.toml") },
+        Builtin { name: "atm-binding", text: include_str!("../../studies/atm-binding.toml") },
+        Builtin { name: "toe", text: include_str!("../../studies/toe.toml") },
         Builtin { name: "cell-tax", text: include_str!("../../studies/cell-tax.toml") },
         Builtin { name: "failover", text: include_str!("../../studies/failover.toml") },
         Builtin { name: "offload-ladder", text: include_str!("../../studies/offload-ladder.toml") },
@@ -176,16 +179,20 @@ mod tests {
         let read = |name: &str| parse(name, name, find(name).unwrap().text).unwrap();
         let atm = read("atm");
         assert_eq!(atm.paper.as_deref(), Some("atm"));
-        assert_eq!((atm.cells.len(), atm.published.len()), (31, 13));
+        // tables 1 to 3 with their ratios, tables 4 and 5
+        assert_eq!((atm.cells.len(), atm.published.len()), (37, 18 + 12 + 4));
         // the theory of table 1 stands beside each stream of it, by adapter and direction
         let of_cell = |cell: &Cell| crate::analysis::limit::of_cell(&cell.spec, &atm.testbed, &[]);
-        let limits: Vec<f64> = atm.cells.iter().take(12).filter_map(of_cell).collect();
+        let limits: Vec<f64> = atm.cells.iter().take(18).filter_map(of_cell).collect();
         let megabits: Vec<f64> = limits.iter().map(|limit| (limit / 1e4).round() / 100.0).collect();
         let (of_155, of_622) = ([134.34, 134.34, 268.67], [537.35, 537.35, 1074.69]);
         assert_eq!(
-            (megabits[..3].to_vec(), megabits[6..9].to_vec()),
+            (megabits[..3].to_vec(), megabits[9..12].to_vec()),
             (of_155.into(), of_622.into())
         );
+        // one way with units of 9234 and of 1516 octets: the MTU is that of the model
+        let one_way = [3, 6, 12, 15].map(|cell| megabits[cell]);
+        assert_eq!(one_way, [134.2, 127.86, 536.79, 511.44]);
         let requests = |cell: &&Cell| cell.spec.is_transactional();
         assert!(atm.cells.iter().filter(requests).all(|cell| of_cell(cell).is_none()));
 
@@ -198,13 +205,18 @@ mod tests {
         assert_eq!((most(None), most(Some("atm-155"))), (Some(8), Some(12)));
         assert_eq!((adapters.testbed.ports, adapters.testbed.clients), (12, 12));
 
+        let emulated = read("atm-lane");
+        assert_eq!((emulated.cells.len(), emulated.published.len()), (18, 12 + 6));
+        assert!(emulated.cells.iter().all(|cell| cell.spec.ports == Some(4)));
+
         let tax = read("cell-tax");
         let rates = tax.cells.iter().map(|cell| match &tax.testbed.of_run(&cell.spec).adapter {
             linkrate_terms::spec::Adapter::Model(model) => (model.name.clone(), model.rate),
             other => panic!("{other:?}"),
         });
         let rates: std::collections::BTreeMap<_, _> = rates.collect();
-        assert_eq!(rates.keys().collect::<Vec<_>>(), ["atm-622", "gigabit"]);
+        let names = ["atm-622", "atm-622-lane-1516", "atm-622-lane-9234", "gigabit"];
+        assert_eq!(rates.keys().collect::<Vec<_>>(), names);
         let line = Some(linkrate_wire::link::atm::OC12C);
         assert!(rates.values().all(|rate| *rate == line), "{rates:?}");
     }

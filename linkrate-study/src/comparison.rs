@@ -184,9 +184,9 @@ pub enum Finding {
     Better,
     /// The same in the other direction.
     Worse,
-    /// The difference, if there is any, is smaller than the minimum.
+    /// The whole interval lies within the minimum: a larger difference is excluded.
     BelowMinimum,
-    /// The runs do not show a difference; there may be one.
+    /// Open: a difference larger than the minimum is neither shown nor excluded.
     NotShown,
     /// A set has a figure in fewer than five blocks, so the row is not judged.
     TooFew,
@@ -243,9 +243,9 @@ pub enum EffectVerdict {
     Reversed,
     /// Different, where one of the two may be no effect at all.
     Changed,
-    /// The difference, if there is any, is smaller than the minimum.
+    /// The whole interval lies within the minimum: a larger difference is excluded.
     BelowMinimum,
-    /// The runs do not show a difference.
+    /// Open: a difference larger than the minimum is neither shown nor excluded.
     NotShown,
     /// A set has both runs in fewer than five blocks, so the row is not judged.
     TooFew,

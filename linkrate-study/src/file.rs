@@ -22,6 +22,7 @@ mod cells;
 mod effects;
 mod interfaces;
 mod method;
+mod mix;
 mod published;
 mod question;
 mod quick;
@@ -170,6 +171,7 @@ fn read<'t>(
         workload: top.table(reader, "workload"),
         whens: top.tables(reader, "when"),
         parts: top.tables(reader, "part"),
+        mix: top.tables(reader, "mix"),
     };
     let published = top.tables(reader, "published");
     let quick = top.table(reader, "quick");

@@ -18,7 +18,7 @@ use crate::executor::{RunFailure, Stage};
 use crate::levels::{Level, Levels};
 use crate::order::Order;
 use crate::store::{Outcome, StoredRun};
-use crate::study::{Cell, Factor, Method, OnFailure, Study};
+use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
 
 /// `offload = ["none", "gso", "tso"]` over one stream.
 pub(crate) fn ladder() -> Study {
@@ -66,6 +66,7 @@ pub(crate) fn ladder() -> Study {
             order: Order::Mirrored,
             seed: 1,
             on_failure: OnFailure::Continue,
+            family: Family::default(),
         },
         quick: None,
         source: "title = \"The transmit ladder\"\n".to_owned(),
@@ -147,6 +148,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
     Measurement {
         traffic,
         latency: None,
+        parts: Vec::new(),
         sut_cpu: cpu(0, busy),
         client_cpu: cpu(1, 0.5),
         effective: Effective {
@@ -212,6 +214,7 @@ pub(crate) fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
         bus_percent: vec![23.0],
         device_threads: vec![thread.clone(), ThreadTime { cpu_ns: 200_000_000, ..thread }],
         driver_threads: Vec::new(),
+        frames_overtaken: None,
     })
 }
 

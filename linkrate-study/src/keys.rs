@@ -14,7 +14,10 @@ mod table;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use linkrate_terms::backup::{FileSizes, LONGEST_DIRECTORY};
+use linkrate_terms::clean::is_harmful;
 use linkrate_terms::knobs::{self, Knob, Unit};
+use linkrate_terms::mix::{MOST_PARTS, MOST_SHARE};
 use linkrate_terms::nearest::nearest;
 use linkrate_terms::units::{UnitError, format_duration, parse_duration};
 use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
@@ -22,7 +25,7 @@ use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workloa
 use crate::adapter;
 use crate::levels::Level;
 
-pub use combination::{Combination, check, is_used, kind_name};
+pub use combination::{Combination, check, is_of_one_workload, is_used, kind_name};
 pub use event::EventRequest;
 pub use port::{MAX_CLIENTS, misplaced};
 pub use table::KEYS;
@@ -122,6 +125,8 @@ pub enum Values {
     },
     /// The name of a congestion control algorithm.
     Congestion(fn(&mut Setup, String)),
+    /// The absolute path of a directory.
+    Directory(fn(&mut Setup, String)),
     /// The name of a built-in model.
     Model(fn(&mut Setup, String)),
     /// A name that people choose and that changes nothing; only levels of a factor may be labels.
@@ -145,6 +150,7 @@ impl Values {
             | Self::Count { .. }
             | Self::Message { .. }
             | Self::Congestion(_)
+            | Self::Directory(_)
             | Self::Label(_) => Vec::new(),
         }
     }
@@ -168,19 +174,26 @@ impl Values {
                 absent.map_or(time.clone(), |word| format!("{time}, or \"{word}\""))
             }
             Self::Message { range, .. } => format!(
-                "a size such as \"32 KiB\" or a range such as \"128 B to 4 KiB\", from {}",
-                span(*range)
+                "a size such as \"32 KiB\" or a range such as \"128 B to 4 KiB\", from {}, or one of {}",
+                span(*range),
+                MessageSize::NAMED.map(|(word, ..)| word).join(", ")
             ),
             Self::Congestion(_) => "the name of an algorithm, for example \"cubic\"".to_owned(),
+            Self::Directory(_) => "the path of a directory, for example \"/dev/shm\"".to_owned(),
             Self::Model(_) => format!("one of {}", adapter::models().join(", ")),
             Self::Label(_) => "a name of up to 24 letters, digits, blanks and hyphens".to_owned(),
         }
     }
 
-    /// What stands for a value in help: `none|gso|tso`, `NUMBER`, `SIZE|auto`.
+    /// What stands for a value in help: `none|gso|tso`, `NUMBER`, `SIZE|auto`. A list that would leave
+    /// no room for the help is only in its text.
     pub fn placeholder(&self) -> String {
         use knobs::Values::{Number, Switch, Words};
-        let words = || self.words().join("|");
+        const LONGEST: usize = 90;
+        let words = || match self.words().join("|") {
+            list if list.len() > LONGEST => "WORD".to_owned(),
+            list => list,
+        };
         match self {
             Self::Knob(Knob { values: Switch | Words(_), .. }) => words(),
             Self::Knob(Knob { values: Number { unit: Unit::Bytes, .. }, .. }) => "SIZE".to_owned(),
@@ -191,6 +204,7 @@ impl Values {
             Self::Time { absent: Some(_), .. } => format!("TIME|{}", words()),
             Self::Time { .. } => "TIME".to_owned(),
             Self::Size { .. } | Self::Message { .. } => "SIZE".to_owned(),
+            Self::Directory(_) => "DIRECTORY".to_owned(),
             Self::Congestion(_) | Self::Model(_) | Self::Label(_) => "NAME".to_owned(),
         }
     }
@@ -353,9 +367,21 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
             }
             set(setup, name.clone());
         }
+        Values::Directory(set) => {
+            let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
+            let fits = name.starts_with('/')
+                && name.len() <= LONGEST_DIRECTORY
+                && !name.contains(is_harmful);
+            if !fits {
+                let reason = format!("{:?} is not an absolute path", shortened(name));
+                return Err(unreadable(reason, values));
+            }
+            set(setup, name.clone());
+        }
         Values::Model(set) => {
             let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
-            let models = adapter::models();
+            let models: Vec<String> =
+                linkrate_terms::model::with_emulated().map(|model| model.name).collect();
             if !models.contains(name) {
                 return Err(KeyError::UnknownWord {
                     given: shortened(name),
@@ -410,6 +436,17 @@ pub fn check_values(setup: &Setup) -> Result<(), String> {
         }
         given.extend([(key, Level::Number(smallest.0)), (key, Level::Number(largest.0))]);
     }
+    let backup = &workload.backup;
+    if let FileSizes::One(size) = backup.files {
+        given.push(("files", Level::Number(size.0)));
+    }
+    given.extend([
+        ("tree", Level::Number(backup.tree.0)),
+        ("directory", Level::Text(backup.directory.clone())),
+        ("drives", number(backup.drives)),
+        ("drive-rate", Level::Number(backup.drive_rate.0)),
+    ]);
+    given.push(("transfer", Level::Number(workload.transfer.0)));
     given.extend(workload.udp_segment.map(|size| ("udp-segment", Level::Number(size.0))));
     given.extend(socket.buffer.map(|size| ("socket", Level::Number(size.0))));
     given.extend(knobs::KNOBS.iter().filter_map(|knob| {
@@ -420,6 +457,24 @@ pub fn check_values(setup: &Setup) -> Result<(), String> {
         };
         Some((knob.key, level))
     }));
+    let parts = workload.mix.len();
+    if parts == 1 || parts > MOST_PARTS {
+        return Err(format!("a mix of {parts} workloads, expected 2 to {MOST_PARTS}"));
+    }
+    for part in &workload.mix {
+        let share = part.share;
+        if !(1..=MOST_SHARE).contains(&share) {
+            return Err(format!("share {share} of a mix, expected 1 to {MOST_SHARE}"));
+        }
+        if part.name.chars().count() > LONGEST_TEXT || part.name.contains(is_harmful) {
+            return Err("the name of a workload in a mix, expected a short line".to_owned());
+        }
+        if !part.workload.mix.is_empty() {
+            return Err("a mix within a mix, expected one workload".to_owned());
+        }
+        let alone = Setup { workload: part.workload.clone(), ..setup.clone() };
+        check_values(&alone)?;
+    }
     let mut scratch = Setup::default();
     for (key, level) in given {
         apply(&mut scratch, key, &level).map_err(|error| format!("{key}: {error}"))?;
@@ -482,10 +537,13 @@ fn time(
 }
 
 fn message(level: &Level, range: (u64, u64), values: &Values) -> Result<MessageSize, KeyError> {
-    let ends = match level {
-        Level::Text(text) => text.split_once(" to "),
-        _ => None,
+    let (named, ends) = match level {
+        Level::Text(text) => (MessageSize::named(text), text.split_once(" to ")),
+        _ => (None, None),
     };
+    if let Some(size) = named {
+        return Ok(size);
+    }
     let Some((low, high)) = ends else {
         return Ok(MessageSize::Fixed(size(level, range, values)?));
     };

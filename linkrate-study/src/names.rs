@@ -3,8 +3,8 @@
 //! Study files say `offload = "tso"`; a paper says TSO. The names of knobs come from their
 //! declaration. A key without a name here keeps its name in the study file.
 
-use linkrate_terms::ByteSize;
 use linkrate_terms::knobs::{self, Values, Word};
+use linkrate_terms::{ByteSize, MessageSize};
 
 use crate::levels::{Level, Levels};
 use crate::study::PART;
@@ -24,8 +24,14 @@ pub fn factor(name: &str) -> String {
         "message" => "message size",
         "request" => "request size",
         "response" => "response size",
+        "transfer" => "transfer size",
+        "files" => "file size",
+        "tree" => "bytes of files",
+        "cache" => "page cache",
+        "drive-rate" => "rate of a drive",
         "burst" => "requests outstanding",
         "udp-gro" => "UDP GRO",
+        "cpu-binding" => "CPU binding",
         "socket" => "socket buffer",
         "congestion" => "congestion control",
         "nodelay" => "TCP_NODELAY",
@@ -54,9 +60,11 @@ fn switch(name: &str) -> String {
 fn counted(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
         "ports" => ("port", "ports"),
+        "aggregate" => ("port in the aggregate", "ports in the aggregate"),
         "connections" => ("connection", "connections"),
         "clients" => ("client", "clients"),
         "queues" => ("queue", "queues"),
+        "drives" => ("tape drive", "tape drives"),
         "burst" => ("request outstanding", "requests outstanding"),
         _ => return None,
     })
@@ -68,6 +76,8 @@ fn sized(name: &str) -> Option<&'static str> {
         "message" => "messages",
         "request" => "requests",
         "response" => "responses",
+        "transfer" => "transfers",
+        "files" => "files",
         _ => return None,
     })
 }
@@ -88,6 +98,8 @@ pub fn level(name: &str, level: &Level) -> String {
             "truncate" => "MSG_TRUNC".to_owned(),
             other => other.to_owned(),
         },
+        ("message", Level::Text(text)) if MessageSize::named(text).is_some() => named(text),
+        ("cache", level) => format!("{level} page cache"),
         ("direction" | "kind" | "congestion" | "adapter" | PART, level) => level.to_string(),
         ("vlan", Level::Number(0)) => "no VLAN tag".to_owned(),
         ("socket", Level::Text(text)) if text == "auto" => "autotuned socket buffers".to_owned(),
@@ -102,6 +114,12 @@ pub fn level(name: &str, level: &Level) -> String {
             _ => format!("{} {}", factor(name), short(level)),
         },
     }
+}
+
+/// The name of a message size in prose: `SmMix`.
+fn named(word: &str) -> String {
+    let known = MessageSize::NAMED.into_iter().find(|(name, ..)| *name == word);
+    known.map_or(word, |(_, prose, _)| prose).to_owned()
 }
 
 /// A level to be reached: `messages of 64 KiB or larger`, `4 connections or more`.
@@ -227,6 +245,7 @@ mod tests {
             ("offload", text("none"), "no offload"),
             ("ports", Level::Number(1), "1 port"),
             ("ports", Level::Number(4), "4 ports"),
+            ("aggregate", Level::Number(8), "8 ports in the aggregate"),
             ("message", text("64 KiB"), "64 KiB messages"),
             ("mtu", Level::Number(9000), "MTU 9000"),
             ("lro", Level::Switch(true), "LRO"),

@@ -1,5 +1,6 @@
 //! Figures: what is measured, its unit, and its interval.
 
+use linkrate_terms::workload::Item;
 use serde::{Deserialize, Serialize};
 
 /// What is measured of a cell, and compared between cells.
@@ -31,6 +32,12 @@ pub enum Unit {
     /// `transaction/s`.
     #[serde(rename = "transaction/s")]
     TransactionsPerSecond,
+    /// `transfer/s`.
+    #[serde(rename = "transfer/s")]
+    TransfersPerSecond,
+    /// `file/s`.
+    #[serde(rename = "file/s")]
+    FilesPerSecond,
     /// `%`.
     #[serde(rename = "%")]
     Percent,
@@ -46,6 +53,17 @@ pub enum Unit {
     /// `ratio`: one figure over another.
     #[serde(rename = "ratio")]
     Ratio,
+}
+
+impl Unit {
+    /// The rate at which items are completed.
+    pub fn rate_of(item: Item) -> Self {
+        match item {
+            Item::Transaction => Self::TransactionsPerSecond,
+            Item::Transfer => Self::TransfersPerSecond,
+            Item::File => Self::FilesPerSecond,
+        }
+    }
 }
 
 impl Measure {

@@ -7,10 +7,12 @@ use linkrate_terms::measurement::Latency;
 use serde::Serialize;
 
 use crate::analysis::failure::FailureFigures;
+use crate::analysis::knee::Knee;
 use crate::executor::Facts;
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::store::{StoredPlan, StoredRun};
+use crate::study::Family;
 use crate::verdict::{OneWay, Verdict};
 
 /// Version of the JSON document.
@@ -48,6 +50,8 @@ pub struct StudyResults {
     pub effect_interval_confidence: f64,
     /// Smallest effect that is claimed, as a fraction, for example 0.02.
     pub minimum_effect: f64,
+    /// The effects whose claims are adjusted together.
+    pub family: Family,
     /// What joins the hosts: `veth`, or the name of a model.
     pub adapter: String,
     /// Links and buses ran at this share of their rates: 1, or less on a scaled testbed.
@@ -64,6 +68,9 @@ pub struct StudyResults {
     pub effects: Vec<Effect>,
     /// Published figures beside the measured ones, in the order of the study file.
     pub published: Vec<PublishedResult>,
+    /// Where a larger window stops to help, for each sweep of `socket` that shows it; absent without one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Knee>,
     /// The SUT's CPU use without load, in per cent; absent without an idle run.
     pub background_cpu: Option<Quantity>,
     /// Facts about the testbed.
@@ -108,11 +115,18 @@ pub struct CellResult {
     pub predicted: Vec<Predicted>,
     /// Transactions per second; absent for streams.
     pub transactions: Option<Quantity>,
+    /// Transfers per second; absent for workloads without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed: Option<Quantity>,
+    /// Each workload of a mix, in the order of the study file; empty without one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mix: Vec<MixFigures>,
     /// SUT CPU time per KB, or per transaction for request/response.
     pub service_demand: Option<Quantity>,
     /// Busy share of the SUT's CPUs.
     pub cpu: Option<Quantity>,
-    /// Latency of the transactions of all runs; percentiles are means over the runs.
+    /// Latency of the transactions of all runs, or response time of their transfers; percentiles are
+    /// means over the runs.
     pub latency: Option<Latency>,
     /// The evidence of the counters; means over the runs.
     pub evidence: CellEvidence,
@@ -125,6 +139,29 @@ pub struct CellResult {
     /// What bound the cell, by direction.
     #[serde(flatten)]
     pub verdict: Verdict,
+}
+
+/// One workload of a mix.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MixFigures {
+    /// Its name.
+    pub name: String,
+    /// Its share of the connections.
+    pub share: u32,
+    /// Received payload; absent without a good run.
+    pub throughput: Option<Quantity>,
+    /// Transactions or transfers per second; absent for streams.
+    pub completed: Option<Quantity>,
+    /// Latency of its transactions, or response time of its transfers; percentiles are means over the
+    /// runs.
+    pub latency: Option<Latency>,
+}
+
+impl CellResult {
+    /// Whether its unit of work is a transaction, so that it stands beside other figures than streams.
+    pub fn is_transactional(&self) -> bool {
+        self.transactions.is_some() || self.latency.is_some() && self.completed.is_none()
+    }
 }
 
 /// How balancing spreads the flows of a cell over the ports of an aggregate in one direction.
@@ -289,6 +326,9 @@ pub struct AdapterFigures {
     pub drops: BTreeMap<String, f64>,
     /// Received frames with a wrong checksum, per run.
     pub checksum_failures: Option<f64>,
+    /// Frames that arrived after a later frame of their connection, per run; absent where they were
+    /// not counted, since nothing reorders flows.
+    pub frames_overtaken: Option<f64>,
 }
 
 /// One port's share of [`AdapterFigures`].
@@ -319,9 +359,18 @@ pub struct Effect {
     pub ratio: Interval,
     /// Blocks with both runs.
     pub pairs: u32,
-    /// Whether there are at least five pairs, the interval excludes 1, and the effect is larger than
-    /// the study's minimum.
+    /// Probability of such a ratio if nothing changed; `None` without an interval.
+    pub p: Option<f64>,
+    /// The same, adjusted for the effects of its [family](crate::study::Family) by Holm's method. Only
+    /// effects with at least five pairs are of a family.
+    pub adjusted_p: Option<f64>,
+    /// Whether there are at least five pairs, the adjusted probability excludes that nothing
+    /// changed, and the effect is larger than the study's minimum.
     pub claimed: bool,
+    /// Whether there are at least five pairs and an effect larger than the study's minimum is
+    /// excluded: the whole interval lies within it. An effect that is neither claimed nor excluded is
+    /// open.
+    pub excluded: bool,
 }
 
 /// A published figure beside the measured one.

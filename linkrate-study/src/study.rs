@@ -148,6 +148,22 @@ pub struct Method {
     pub seed: u64,
     /// What a failed run means.
     pub on_failure: OnFailure,
+    /// The effects that are claimed together.
+    #[serde(default)]
+    pub family: Family,
+}
+
+/// The effects that are one family: the chance of a false claim anywhere in it is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// All effects of the study.
+    #[default]
+    Study,
+    /// The effects of each part.
+    Part,
+    /// Each effect by itself: the chance of a false claim grows with their number.
+    Effect,
 }
 
 /// What a failed run means for the study.

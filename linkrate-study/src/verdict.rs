@@ -20,6 +20,9 @@ pub const LINK_BOUND_PERCENT: f64 = 97.0;
 /// The same of an adapter's bus.
 pub const BUS_BOUND_PERCENT: f64 = 97.0;
 
+/// Per cent of the rate of a backup's tape drives from which they bound it: the same as of a link.
+pub const DRIVES_BOUND_PERCENT: f64 = LINK_BOUND_PERCENT;
+
 /// Per cent busy from which a CPU is the bound, or a thread that moves over several CPUs. A thread
 /// that never waits still shares its CPU with a few per cent of timers and housekeeping, so 100 is
 /// never reached.
@@ -87,6 +90,11 @@ pub struct WayShares {
     pub rwnd_limited_percent: Option<f64>,
     /// Per cent of the senders' time limited by the send buffer.
     pub sndbuf_limited_percent: Option<f64>,
+    /// Per cent of the window in which senders of transfers had nothing under way: all bytes of a
+    /// transfer were acknowledged, and its word was not there.
+    pub word_percent: Option<f64>,
+    /// Per cent of what the tape drives of a backup take.
+    pub drives_percent: Option<f64>,
 }
 
 /// The evidence that a verdict rests on; means over the good runs of a cell.
@@ -153,6 +161,11 @@ pub enum Bound {
         /// Of the time.
         percent: f64,
     },
+    /// The tape drives of a backup take no more.
+    Drives {
+        /// Of their rate.
+        percent: f64,
+    },
     /// A CPU of the SUT is busy all the time.
     SutCpu {
         /// The busiest.
@@ -188,6 +201,11 @@ pub enum Bound {
     /// Senders wait for room in their send buffer.
     SendBuffer {
         /// Of sending time.
+        percent: f64,
+    },
+    /// Senders of transfers wait for the word of the far end.
+    Word {
+        /// Of the window.
         percent: f64,
     },
     /// No check holds, and every request waits for its response.
@@ -286,6 +304,9 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     if let Some(percent) = at_least(shares.bus_percent, BUS_BOUND_PERCENT) {
         return Bound::Bus { percent };
     }
+    if let Some(percent) = at_least(way.drives_percent, DRIVES_BOUND_PERCENT) {
+        return Bound::Drives { percent };
+    }
     let (sut, client) = (busy(shares.sut), busy(shares.client));
     let takes_most = client.is_some() && shares.device_shares_cpus;
     let device_bound = if takes_most { DEVICE_SHARE_PERCENT } else { DEVICE_BOUND_PERCENT };
@@ -311,6 +332,9 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     if let Some(percent) = at_least(way.sndbuf_limited_percent, SENDER_LIMITED_PERCENT) {
         return Bound::SendBuffer { percent };
     }
+    if let Some(percent) = at_least(way.word_percent, SENDER_LIMITED_PERCENT) {
+        return Bound::Word { percent };
+    }
     if shares.transactional {
         return Bound::RoundTrip { sut: shares.sut };
     }
@@ -328,6 +352,7 @@ impl Bound {
             Self::Link { .. } => "link",
             Self::OnePort { .. } => "one_port",
             Self::Bus { .. } => "bus",
+            Self::Drives { .. } => "drives",
             Self::SutCpu { .. } => "sut_cpu",
             Self::ClientCpu { .. } => "client_cpu",
             Self::BothCpus { .. } => "both_cpus",
@@ -335,6 +360,7 @@ impl Bound {
             Self::DeviceCpu { .. } => "device_cpu",
             Self::ReceiverWindow { .. } => "receiver_window",
             Self::SendBuffer { .. } => "send_buffer",
+            Self::Word { .. } => "word",
             Self::RoundTrip { .. } => "round_trip",
             Self::NoSingleResource { .. } => "no_single_resource",
         }
@@ -346,9 +372,11 @@ impl Bound {
         match self {
             Self::Link { percent }
             | Self::Bus { percent }
+            | Self::Drives { percent }
             | Self::DeviceCpu { percent }
             | Self::ReceiverWindow { percent }
-            | Self::SendBuffer { percent } => Some(*percent),
+            | Self::SendBuffer { percent }
+            | Self::Word { percent } => Some(*percent),
             Self::OnePort { ports } => Some(ports.fullest_percent),
             Self::SutCpu { sut: cpu }
             | Self::ClientCpu { client: cpu }

@@ -28,6 +28,8 @@ pub enum Watch {
     Changes,
     /// Not yet: until [`Epoll::arm`], and then for one event.
     Once,
+    /// Until it is removed: each wait names it as long as it is writable.
+    Writable,
 }
 
 impl Watch {
@@ -36,6 +38,7 @@ impl Watch {
             Self::Always => EventFlags::IN,
             Self::Changes => EventFlags::IN | EventFlags::ET,
             Self::Once => EventFlags::ONESHOT,
+            Self::Writable => EventFlags::OUT,
         }
     }
 }

@@ -12,6 +12,9 @@
 //! - [`interrupts`]: counts of interrupts and the time of softirqs, by eBPF programs
 //! - [`perf`], [`kallsyms`]: samples of running CPUs, and names of kernel functions
 //! - [`netstat`], [`tcp_info`], [`send_queue`], [`sock_diag`]: protocol counters, connections
+//! - [`tcp_repair`], [`handing_over`]: connections that move between sockets, and their descriptors
+//! - [`seccomp`], [`process_memory`], [`socket_calls`], [`descriptors`]: calls of a program that another process answers
+//! - [`standstill`]: programs that stand still while a descriptor is replaced
 //! - [`tree`]: files of `/proc` and `/sys`, below any root
 //! - [`tap`], [`doorbell`], [`epoll`], [`wait`], [`prefetch`]: facilities for virtual adapters
 //! - [`softirq_spin`]: a softirq load of known size
@@ -20,7 +23,7 @@
 //! - [`open_file`]: open files that another process has passed on
 //! - [`shell`]: words quoted for a shell
 //! - [`tell`]: lines to the person that never fail
-//! - [`socket`], [`memory`], [`memory_file`], [`splice`]: sockets, payload memory, sending without copies
+//! - [`socket`], [`memory`], [`memory_file`], [`nameless_file`], [`splice`]: sockets, payload memory, sending without copies
 
 // printing panics when nobody reads: lines to the person go through `tell`
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -30,10 +33,12 @@ pub mod bonding;
 mod bpf;
 pub mod clock;
 pub mod cpus;
+pub mod descriptors;
 pub mod doorbell;
 pub mod epoll;
 pub mod error;
 pub mod ethtool;
+pub mod handing_over;
 pub mod host;
 pub mod interrupts;
 pub mod irq_affinity;
@@ -41,6 +46,7 @@ pub mod kallsyms;
 pub mod local_socket;
 pub mod memory;
 pub mod memory_file;
+pub mod nameless_file;
 pub mod netlink;
 pub mod netstat;
 pub mod network_namespace;
@@ -48,19 +54,24 @@ pub mod open_file;
 pub mod other_programs;
 pub mod perf;
 pub mod prefetch;
+pub mod process_memory;
 pub mod processes;
 pub mod procstat;
 pub mod run_directory;
 pub mod sched;
+pub mod seccomp;
 pub mod send_queue;
 pub mod shell;
 pub mod sock_diag;
 pub mod socket;
+pub mod socket_calls;
 pub mod softirq_spin;
 pub mod splice;
+pub mod standstill;
 pub mod sysfs;
 pub mod tap;
 pub mod tcp_info;
+pub mod tcp_repair;
 pub mod tell;
 pub mod tree;
 pub mod wait;

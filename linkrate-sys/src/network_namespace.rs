@@ -1,4 +1,7 @@
-//! Network namespaces: which one this is, and one that lives on without a process.
+//! Network namespaces: which one this is, whether one has ended, and one that lives on without a
+//! process.
+
+mod handle;
 
 use std::fs::File;
 use std::io;
@@ -11,6 +14,8 @@ use rustix::mount::{UnmountFlags, mount_bind, unmount};
 
 use crate::error::{SysError, SysResult};
 use crate::socket;
+
+pub use handle::{handle, has_ended};
 
 /// The network namespace of the calling thread.
 ///

@@ -27,6 +27,25 @@ pub fn ids() -> Result<Vec<u32>, SysError> {
     numbers("/proc").map_err(|error| SysError::new("read", "/proc", error))
 }
 
+/// The process that a thread belongs to.
+///
+/// # Errors
+/// `NotFound` when it has ended.
+pub fn process_of(thread: u32) -> io::Result<u32> {
+    let text = fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let process = text.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    process.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The name of the program of a process or a thread, at most 15 bytes (`comm` in proc(5)).
+///
+/// # Errors
+/// `NotFound` when it has ended.
+pub fn program_of(process: u32) -> io::Result<String> {
+    let name = fs::read(format!("/proc/{process}/comm"))?;
+    Ok(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
+}
+
 /// The numeric names in a directory.
 pub(crate) fn numbers(directory: &str) -> io::Result<Vec<u32>> {
     let names =
@@ -93,6 +112,9 @@ mod tests {
         assert!(forks().unwrap() > before);
         let own = std::process::id();
         assert!(ids().unwrap().contains(&own));
+        let thread = crate::sched::current_thread() as u32;
+        assert_eq!(process_of(thread).unwrap(), own);
+        assert!(!program_of(own).unwrap().is_empty() && program_of(u32::MAX).is_err());
         let main = threads_of(own).into_iter().find(|thread| thread.id == own);
         match fs::exists("/proc/self/schedstat").unwrap() {
             true => assert!(crate::cpus::online().unwrap().contains(main.unwrap().cpu)),

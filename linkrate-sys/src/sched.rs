@@ -76,13 +76,22 @@ pub fn become_normal() -> Result<(), SysError> {
 /// that it starts meanwhile do not inherit the priority.
 #[derive(Debug)]
 pub struct Ahead {
+    /// The thread; 0 for the calling one.
+    of: ThreadId,
     is_ahead: bool,
 }
 
 impl Ahead {
     /// Raises the priority now.
     pub fn now() -> Self {
-        Self { is_ahead: set_policy(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, AHEAD).is_ok() }
+        Self::of(0)
+    }
+
+    /// Raises the priority of another thread of this process, which waits for nothing else: before it is
+    /// asked for something urgent.
+    pub fn of(thread: ThreadId) -> Self {
+        let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+        Self { of: thread, is_ahead: set_policy_of(thread, policy, AHEAD).is_ok() }
     }
 }
 
@@ -90,7 +99,7 @@ impl Drop for Ahead {
     fn drop(&mut self) {
         if self.is_ahead {
             // lowering the priority needs no privilege
-            let _ = set_policy(libc::SCHED_OTHER, 0);
+            let _ = set_policy_of(self.of, libc::SCHED_OTHER, 0);
         }
     }
 }
@@ -127,9 +136,14 @@ pub fn set_nice(nice: i32) -> Result<(), SysError> {
 }
 
 fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+    set_policy_of(0, policy, priority)
+}
+
+/// Sets the policy of a thread; 0 is the calling one.
+fn set_policy_of(thread: ThreadId, policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: `parameters` is valid for the duration of the call; 0 is the calling thread.
-    let result = unsafe { libc::sched_setscheduler(0, policy, &parameters) };
+    // SAFETY: `parameters` is valid for the duration of the call, which takes nothing else but numbers.
+    let result = unsafe { libc::sched_setscheduler(thread, policy, &parameters) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -37,6 +37,26 @@ impl Connection {
 /// # Errors
 /// `ENOENT` on kernels without `inet_diag` and its TCP half.
 pub fn connections() -> SysResult<Vec<Connection>> {
+    connections_in(StateFlags::ESTABLISHED)
+}
+
+/// Every TCP connection that is established or closes, as long as it may send: those in TIME-WAIT are
+/// left out (RFC 9293, 3.3.2).
+///
+/// # Errors
+/// As [`connections`].
+pub fn unfinished_connections() -> SysResult<Vec<Connection>> {
+    connections_in(
+        StateFlags::ESTABLISHED
+            | StateFlags::FIN_WAIT1
+            | StateFlags::FIN_WAIT2
+            | StateFlags::CLOSE_WAIT
+            | StateFlags::LAST_ACK
+            | StateFlags::CLOSING,
+    )
+}
+
+fn connections_in(states: StateFlags) -> SysResult<Vec<Connection>> {
     let mut exchange = Exchange::open(netlink_sys::protocols::NETLINK_SOCK_DIAG, "sock_diag")?;
     let mut connections = Vec::new();
     for (family, socket_id) in [(AF_INET, SocketId::new_v4()), (AF_INET6, SocketId::new_v6())] {
@@ -44,7 +64,7 @@ pub fn connections() -> SysResult<Vec<Connection>> {
             family,
             protocol: IPPROTO_TCP,
             extensions: ExtensionFlags::INFO,
-            states: StateFlags::ESTABLISHED,
+            states: states.clone(),
             socket_id,
         });
         let replies: Vec<SockDiagMessage> = exchange
@@ -61,7 +81,9 @@ fn connection(reply: &SockDiagMessage) -> Option<Connection> {
     let path = response.nlas.iter().find_map(|attribute| match attribute {
         Nla::TcpInfo(bytes) => Some(PathInfo::from_bytes(bytes)),
         _ => None,
-    })?;
+    });
+    // a connection that is about to end may have none
+    let path = path.unwrap_or_default();
     Some(Connection {
         local: SocketAddr::new(plain(id.source_address), id.source_port),
         remote: SocketAddr::new(plain(id.destination_address), id.destination_port),

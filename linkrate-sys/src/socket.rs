@@ -502,7 +502,11 @@ pub fn set_udp_gro(socket: impl AsFd) -> io::Result<()> {
     set_int(socket, libc::IPPROTO_UDP, libc::UDP_GRO, 1)
 }
 
-fn set_int(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
+/// Sets an option of a socket that is a number.
+///
+/// # Errors
+/// As setsockopt(2).
+pub(crate) fn set_int(socket: impl AsFd, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the option value is a live i32 and its length is passed.
     let result = unsafe {
         libc::setsockopt(

@@ -45,6 +45,10 @@ pub struct PathInfo {
     pub data_segments_out: u32,
     /// Retransmitted segments.
     pub total_retrans: u32,
+    /// Sending maximum segment size, bytes.
+    pub snd_mss: u32,
+    /// Congestion window, segments.
+    pub snd_cwnd: u32,
 }
 
 impl PathInfo {
@@ -66,6 +70,8 @@ impl PathInfo {
             bytes_received: long(offset_of!(RawTcpInfo, bytes_received)),
             data_segments_out: word(offset_of!(RawTcpInfo, data_segs_out)),
             total_retrans: word(offset_of!(RawTcpInfo, total_retrans)),
+            snd_mss: word(offset_of!(RawTcpInfo, snd_mss)),
+            snd_cwnd: word(offset_of!(RawTcpInfo, snd_cwnd)),
         }
     }
 

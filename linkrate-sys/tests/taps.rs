@@ -405,7 +405,8 @@ mod inside {
             assert_eq!(route.datagram_limit("t0").unwrap(), None);
             // 10 frames of 1000 bytes at once, and then one in 10 s
             let burst = Duration::from_secs(100);
-            let slow = DatagramLimit { bytes_per_second: 100, burst, overhead: 24 };
+            let slow =
+                DatagramLimit { bytes_per_second: 100, burst, overhead: 24, in_cells: false };
             match route.limit_datagrams("t0", &slow) {
                 Ok(()) => {}
                 Err(error) if matches!(error.errno(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {

@@ -19,7 +19,7 @@ pub enum Fault {
     SilentReceive,
     /// One of two switches loses every frame of all its ports, and the ports keep their carriers.
     Switch,
-    /// The last port leaves the aggregate in good order, as by `adapter remove`.
+    /// A port leaves the aggregate in good order, as by `adapter remove`.
     Removed,
 }
 

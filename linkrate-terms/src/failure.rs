@@ -39,8 +39,8 @@ pub struct Failure {
     /// The longest time without a received byte of any flow before the fault: what the traffic does
     /// by itself.
     pub gap_before_ns: u64,
-    /// From the fault until the rate of all flows was at least 95 % of that before; absent if it was
-    /// not within the window.
+    /// From the fault until the rate of all flows was at least 95 % of that before, with no gap that the
+    /// traffic did not have before; absent if it was not within the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_ns: Option<u64>,
     /// Bit/s of payload before the fault.

@@ -18,14 +18,17 @@ use serde::{Deserialize, Serialize};
 pub use declare::{Change, Ends, Knob, Owner};
 pub use socket::SocketKnobs;
 pub use value::{Unit, Value, Values};
-pub use words::{AggregateMode, Balance, LacpRate, Offload, Steering, Word};
+pub use words::{AggregateMode, Balance, LacpRate, Offload, Steering, Toe, Word};
 
-use crate::model::{LARGEST_MTU, SMALLEST_MTU};
+use crate::model::{LARGEST_MTU, MOST_TOE_CONNECTIONS, SMALLEST_MTU};
 use declare::{is_unset, knobs, put};
 use value::KnobType;
 
 /// Most ports of an aggregate.
 pub const MOST_PORTS: u32 = 64;
+
+/// Longest time of the rules of TOE, ms: one hour.
+const MOST_TOE_TIME: u32 = 3_600_000;
 
 /// Longest moderation of interrupts, µs.
 pub const MOST_USECS: u32 = 10_000;
@@ -122,6 +125,29 @@ knobs! {
         "snap" snap: bool = false;
         Port, Values::Switch, Live, Both, "SNAP framing";
 
+        /// Which TCP has the connections: that of the host, or that of the adapter (TCP offload
+        /// engine)
+        "toe" toe: Toe = Toe::Off;
+        Port, Values::Words(Toe::WORDS), Live, One, "TOE";
+
+        /// With toe = auto: bytes that a connection has carried when it goes to the adapter
+        "toe-after" toe_after: u32 = 65_536;
+        Port, bytes(0, 1 << 30), Live, One, "bytes before TOE";
+
+        /// With toe = auto: age at which a connection goes to the adapter, whatever it has carried,
+        /// in milliseconds; 0 is never
+        "toe-age" toe_age: u32 = 1000;
+        Port, milliseconds(0, MOST_TOE_TIME), Live, One, "age before TOE";
+
+        /// Most connections at the adapter; 0 is as many as its table holds
+        "toe-most" toe_most: u32 = 0;
+        Port, number(0, MOST_TOE_CONNECTIONS), Live, One, "most connections at the adapter";
+
+        /// Time without a byte after which a connection at the adapter returns to the host, in
+        /// milliseconds; 0 is never
+        "toe-idle" toe_idle: u32 = 0;
+        Port, milliseconds(0, MOST_TOE_TIME), Live, One, "idle time at the adapter";
+
         /// Adaptive interrupt moderation: rx-usecs delays receive interrupts of bulk traffic only
         "adaptive-rx" adaptive_rx: bool = false;
         Port, Values::Switch, Live, Both, "adaptive interrupt moderation";
@@ -153,6 +179,10 @@ knobs! {
         /// How often the partner is to send LACPDUs: each second, or every 30 seconds
         "lacp-rate" lacp_rate: LacpRate = LacpRate::Fast;
         Aggregate, Values::Words(LacpRate::WORDS), Live, One, "LACP rate";
+
+        /// With LACP, flows leave a port for another one only when the partner has answered a Marker
+        "marker" marker: bool = false;
+        Aggregate, Values::Switch, Live, One, "Marker";
 
         // 802.1AX-2020, 6.3.2: the lower value has the higher priority
         /// Priority of the host in LACP; the end with the lower value chooses the active ports

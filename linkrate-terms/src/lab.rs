@@ -4,7 +4,7 @@
 //! between them.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,9 @@ pub struct LabReport {
     /// Two switches and what is between them, as lines of text; empty with other fabrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fabric: Vec<String>,
+    /// Whether its adapters take connections of programs in the system under test.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub offloads: bool,
     /// The system under test, and its clients.
     pub hosts: Vec<HostReport>,
 }
@@ -60,6 +63,80 @@ pub struct InterfaceReport {
     pub address: Ipv4Addr,
     /// Prefix length of its network.
     pub prefix_length: u8,
+}
+
+/// TCP_INFO of a connection, where its state is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TcpReport {
+    /// Sending maximum segment size, bytes.
+    pub mss: u32,
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// Congestion window, segments.
+    pub congestion_window: u32,
+    /// Retransmitted segments.
+    pub retransmitted: u32,
+}
+
+/// The TCP connections over the ports of a lab that have a TCP offload engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ToeReport {
+    /// The lab.
+    pub lab: String,
+    /// The connections of the system under test, those at the adapter first.
+    pub connections: Vec<ToeConnection>,
+    /// Connections that were to move and stayed at the host, by the reason.
+    pub stayed: BTreeMap<String, u64>,
+}
+
+/// Where the state of a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConnectionPlace {
+    /// In the TCP of the adapter.
+    Adapter,
+    /// In the TCP of the host.
+    Host,
+}
+
+/// One TCP connection of the system under test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ToeConnection {
+    /// Where it is.
+    pub at: ConnectionPlace,
+    /// Its port.
+    pub port: String,
+    /// Address and port of this end.
+    pub own: SocketAddr,
+    /// Address and port of the far end.
+    pub far: SocketAddr,
+    /// The process that has it, as far as it can be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+    /// The name of its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// Its first descriptor there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub descriptor: Option<i32>,
+    /// Bytes sent there; at the host those that the far end has acknowledged.
+    pub sent: u64,
+    /// Bytes received there.
+    pub received: u64,
+    /// Time since it moved, ms; absent of one that has not moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    /// How often it has moved.
+    pub moves: u32,
+    /// Its program or its far end has ended it; TCP may still have bytes to send.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ended: bool,
+    /// TCP_INFO of the end that has the state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpReport>,
 }
 
 /// All virtual adapters of a lab at one moment.
@@ -125,6 +202,12 @@ pub struct PortReport {
     /// The connections of an ATM port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<ConnectionReport>,
+    /// The client of an emulated LAN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<LaneReport>,
+    /// The client of an ATMARP server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub atmarp: Option<AtmArpReport>,
     /// The knobs as read back; without those of the kernel where the kernel was not asked.
     pub knobs: InterfaceKnobs,
     /// Counters by name, as in
@@ -132,13 +215,17 @@ pub struct PortReport {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// A permanent connection of an ATM port, with the addresses that its other end has told (InATMARP).
+/// A connection of an ATM port, with the addresses of its other end: those of a permanent one were told
+/// (InATMARP), those of a call are known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionReport {
     /// Virtual path identifier on the port's link.
     pub vpi: u8,
     /// Virtual channel identifier on the port's link.
     pub vci: u16,
+    /// The use of a call, such as `data direct`; absent of permanent connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<String>,
     /// The IP address of the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
@@ -149,6 +236,69 @@ pub struct ConnectionReport {
     pub tx_cells: u64,
     /// Cells received.
     pub rx_cells: u64,
+}
+
+/// The client of an ATMARP server (RFC 2225), and the server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AtmArpReport {
+    /// Why the client has no connection to the server; absent if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// The addresses that the client knows.
+    pub cache: Vec<AtmArpEntry>,
+    /// The addresses that the server knows.
+    pub server: Vec<AtmArpEntry>,
+}
+
+/// An address that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AtmArpEntry {
+    /// The IP address.
+    pub address: Ipv4Addr,
+    /// The ATM address of its end system.
+    pub atm_address: String,
+    /// Since it was learnt, or confirmed last.
+    pub age_seconds: u64,
+}
+
+/// A client of an emulated LAN.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LaneReport {
+    /// How far it is: `operational` when it carries frames.
+    pub state: String,
+    /// Why it went back to its initial state last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fell_back: Option<String>,
+    /// The name of its ELAN.
+    pub elan: String,
+    /// The largest data frame of the ELAN, bytes.
+    pub size: u16,
+    /// Its identifier; 0 before it has joined.
+    pub lecid: u16,
+    /// Its ATM address.
+    pub atm_address: String,
+    /// The stations that it knows or asks for (LE_ARP).
+    pub cache: Vec<LaneStationReport>,
+    /// It is the proxy of a bridge, with these stations behind it: their Ethernet addresses; absent of
+    /// other clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Vec<String>>,
+}
+
+/// A station of an emulated LAN, as a client knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneStationReport {
+    /// Its Ethernet address.
+    pub mac: String,
+    /// The ATM address of its client; absent while it is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub atm_address: Option<String>,
+    /// A bridge has told it.
+    pub remote: bool,
+    /// Frames take a data-direct connection, and not the BUS.
+    pub direct: bool,
+    /// Frames that wait.
+    pub waiting: usize,
 }
 
 /// The result of a change of knobs.

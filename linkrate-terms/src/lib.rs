@@ -23,6 +23,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod aggregate;
+pub mod backup;
 pub mod clean;
 pub mod cpus;
 pub mod event;
@@ -33,6 +34,7 @@ pub mod interfaces;
 pub mod knobs;
 pub mod lab;
 pub mod measurement;
+pub mod mix;
 pub mod model;
 pub mod nearest;
 pub mod profile;

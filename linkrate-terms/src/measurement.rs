@@ -26,6 +26,9 @@ pub struct Measurement {
     /// Latency of transactions; absent for streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// What each workload of a mix did, in their order; empty without a mix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartMeasured>,
     /// CPU of the system under test.
     pub sut_cpu: CpuUse,
     /// CPU of all clients together; absent when it cannot be told from the SUT's.
@@ -43,6 +46,16 @@ pub struct Measurement {
     /// Remarks that a reader of the result needs, as full sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
+}
+
+/// What one workload of a mix did.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct PartMeasured {
+    /// What flowed, counted by the receivers.
+    pub traffic: Traffic,
+    /// Latency of its transactions or transfers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 /// What flowed in the window.
@@ -360,6 +373,10 @@ pub struct AdapterEvidence {
     pub device_threads: Vec<ThreadTime>,
     /// CPU time of the SUT's driver threads; part of the SUT's own.
     pub driver_threads: Vec<ThreadTime>,
+    /// TCP frames that arrived after a later frame of their connection, in either direction. Counted
+    /// where a balancing reorders flows, and in runs with an event; absent elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_overtaken: Option<u64>,
 }
 
 /// One port over the window.

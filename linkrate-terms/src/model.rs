@@ -4,7 +4,13 @@
 //! another. A testbed keeps the whole model, so that results say what they were measured on even
 //! after the file has changed.
 
+mod connections;
+mod encapsulation;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use connections::Connections;
+pub use encapsulation::Encapsulation;
 
 use crate::clean::{lines, short_line};
 use crate::knobs::{KNOBS, Knob, Owner, PortKnobs, Value, Values};
@@ -18,10 +24,11 @@ pub const LARGEST_MTU: u32 = 65_535;
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
 pub const LARGEST_SUPERFRAME: u32 = 65_535;
 
-/// The MTU of Ethernet (IEEE 802.3) and that of Classical IP over ATM (RFC 2225, 7), unless both ends
-/// agree on another.
+/// Most connections of the TCP offload engine of a port: each has three open files.
+pub const MOST_TOE_CONNECTIONS: u32 = 65_536;
+
+/// The MTU of Ethernet (IEEE 802.3).
 const ETHERNET_MTU: u32 = 1500;
-const CLASSICAL_IP_MTU: u32 = 9180;
 
 /// Most characters of a title.
 const LONGEST_TITLE: usize = 200;
@@ -43,6 +50,12 @@ pub struct Model {
     /// What the link of each port carries.
     #[serde(default, skip_serializing_if = "LinkKind::is_ethernet")]
     pub link: LinkKind,
+    /// How an ATM port carries IP packets.
+    #[serde(default, skip_serializing_if = "Encapsulation::is_classical")]
+    pub encapsulation: Encapsulation,
+    /// How the connections of an ATM port with Classical IP come about.
+    #[serde(default, skip_serializing_if = "Connections::is_permanent")]
+    pub connections: Connections,
     /// Bits per second of each port's link, in each direction; absent: frames take no time.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "rate_text")]
     pub rate: Option<BitRate>,
@@ -60,6 +73,9 @@ pub struct Model {
     pub transmit_ring: u32,
     /// Descriptors of each receive queue; one holds a frame, or a superframe that was merged.
     pub receive_ring: u32,
+    /// Connections that the TCP offload engine of each port holds; absent: the port has no such engine.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub toe_connections: u32,
     /// Packets pass as the host made them: superframes are not cut and checksums are not computed.
     /// No adapter does that; it is the reference for the cost of the offloads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -67,6 +83,11 @@ pub struct Model {
     /// The knobs of a fresh port.
     #[serde(default)]
     pub defaults: PortKnobs,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What a link carries. The law of the link follows from it (`LinkLaw::of` in `linkrate-wire`).
@@ -128,9 +149,10 @@ pub enum ModelError {
     },
 }
 
-const BUILT_IN: [&str; 4] = [
+const BUILT_IN: [&str; 5] = [
     include_str!("../models/gigabit.toml"),
     include_str!("../models/ten-gigabit.toml"),
+    include_str!("../models/toe.toml"),
     include_str!("../models/atm-155.toml"),
     include_str!("../models/atm-622.toml"),
 ];
@@ -141,21 +163,61 @@ pub fn built_in() -> impl Iterator<Item = Model> {
     BUILT_IN.iter().filter_map(|text| Model::parse(text).ok())
 }
 
-fn built_in_names() -> [&'static str; 4] {
-    ["gigabit", "ten-gigabit", "atm-155", "atm-622"]
+/// The built-in models, and the ATM ones with each emulated LAN.
+pub fn with_emulated() -> impl Iterator<Item = Model> {
+    let atm = built_in().filter(|model| model.link == LinkKind::Atm);
+    let emulating = |model: Model| {
+        Encapsulation::EMULATED.into_iter().map(move |one| model.clone().emulating(one))
+    };
+    built_in().chain(atm.flat_map(emulating))
 }
 
-/// The built-in model of that name.
+fn built_in_names() -> [&'static str; 5] {
+    ["gigabit", "ten-gigabit", "toe", "atm-155", "atm-622"]
+}
+
+/// The built-in model of that name. The name of an ATM model may have the word of an emulated LAN behind
+/// it: `atm-622-lane-9234`.
 ///
 /// # Errors
 /// [`ModelError::Unknown`] with the nearest name.
 pub fn find(name: &str) -> Result<Model, ModelError> {
     built_in()
         .find(|model| model.name == name)
+        .or_else(|| find_emulated(name))
+        .or_else(|| find_switched(name))
         .ok_or_else(|| ModelError::Unknown { given: name.to_owned() })
 }
 
+/// The built-in ATM model with LAN Emulation that a name stands for.
+fn find_emulated(name: &str) -> Option<Model> {
+    let (base, encapsulation) = Encapsulation::of_name(name);
+    let model = built_in().find(|model| model.name == base && model.link == LinkKind::Atm)?;
+    Some(model.emulating(encapsulation))
+}
+
+/// The built-in ATM model with switched connections that a name stands for: `atm-622-switched`.
+fn find_switched(name: &str) -> Option<Model> {
+    let connections = Connections::Switched;
+    let base = name.strip_suffix(connections.name())?.strip_suffix('-')?;
+    let model = built_in().find(|model| model.name == base && model.link == LinkKind::Atm)?;
+    let title = format!("{}, switched connections", model.title);
+    Some(Model { name: name.to_owned(), title, connections, ..model })
+}
+
 impl Model {
+    /// Whether two ports alone need a switch: it has the servers that they call.
+    #[must_use]
+    pub const fn needs_switch(&self) -> bool {
+        self.encapsulation.is_emulated() || self.connections.is_switched()
+    }
+
+    /// Octets of the largest unit of its emulated LAN; `None` without one.
+    #[must_use]
+    pub const fn emulated_octets(&self) -> Option<u16> {
+        self.encapsulation.emulated_octets()
+    }
+
     /// Reads a model from TOML.
     ///
     /// # Errors
@@ -174,12 +236,25 @@ impl Model {
         Ok(model)
     }
 
+    /// The ATM model with another encapsulation, and with the name and the largest MTU that follow from
+    /// it.
+    fn emulating(self, encapsulation: Encapsulation) -> Self {
+        let title = self.title.strip_suffix("Classical IP").unwrap_or(&self.title);
+        Self {
+            name: format!("{}-{}", self.name, encapsulation.name()),
+            title: format!("{title}{}", encapsulation.title()),
+            max_mtu: encapsulation.mtu(),
+            encapsulation,
+            ..self
+        }
+    }
+
     /// The MTU of a fresh port, bytes.
     #[must_use]
     pub fn default_mtu(&self) -> u32 {
         let usual = match self.link {
             LinkKind::Ethernet => ETHERNET_MTU,
-            LinkKind::Atm => CLASSICAL_IP_MTU,
+            LinkKind::Atm => self.encapsulation.mtu(),
         };
         usual.min(self.max_mtu)
     }
@@ -243,6 +318,7 @@ impl Model {
             ("max-mtu", self.max_mtu, SMALLEST_MTU, LARGEST_MTU),
             ("transmit-ring", self.transmit_ring, 2, 4096),
             ("receive-ring", self.receive_ring, 2, 16_384),
+            ("toe-connections", self.toe_connections, 0, MOST_TOE_CONNECTIONS),
         ];
         let defaults = self.defaults.request();
         let of_knob = |knob: &Knob| match (knob.get(&defaults)?, knob.values) {
@@ -256,6 +332,25 @@ impl Model {
         for (key, value, low, high) in ranges.into_iter().chain(knobs) {
             if !(low..=high).contains(&value) {
                 return Err((key, value.to_string(), format!("{low} to {high}")));
+            }
+        }
+        if self.connections.is_switched()
+            && (self.link != LinkKind::Atm || self.encapsulation.is_emulated())
+        {
+            let expected = "a model with link = \"atm\" and Classical IP; with LAN Emulation, all \
+                            connections are calls anyway";
+            let value = format!("{:?}", self.connections.name());
+            return Err(("connections".to_owned(), value, expected.to_owned()));
+        }
+        if self.encapsulation.is_emulated() {
+            let (word, most) = (self.encapsulation.name(), self.encapsulation.mtu());
+            if self.link != LinkKind::Atm {
+                let expected = "a model with link = \"atm\"".to_owned();
+                return Err(("encapsulation".to_owned(), format!("{word:?}"), expected));
+            }
+            if self.max_mtu > most {
+                let expected = format!("at most {most} with {word}");
+                return Err(("max-mtu".to_owned(), self.max_mtu.to_string(), expected));
             }
         }
         for (key, rate) in [("rate", self.rate), ("bus", self.bus)] {
@@ -337,6 +432,34 @@ mod tests {
         let PortKnobs { rx_usecs, tx_usecs, rx_frames, .. } = scaled.defaults;
         assert_eq!((rx_usecs, tx_usecs, rx_frames), (500, 500, 128));
         assert_eq!(find("gigabit").unwrap().scaled(0.001).defaults.rx_usecs, 10_000);
+    }
+
+    #[test]
+    fn an_atm_model_may_emulate_a_lan() {
+        let model = find("atm-622-lane-9234").unwrap();
+        assert_eq!((model.encapsulation, model.default_mtu()), (Encapsulation::Lane9234, 9218));
+        assert_eq!((model.name.as_str(), model.max_mtu), ("atm-622-lane-9234", 9218));
+        assert!(model.title.ends_with("with LAN Emulation, units of up to 9234 bytes"));
+        let stored = serde_json::to_string(&model).unwrap();
+        assert_eq!(serde_json::from_str::<Model>(&stored).unwrap(), model);
+        assert_eq!(model.check(), Ok(()));
+        let all: Vec<Model> = with_emulated().collect();
+        assert_eq!(all.len(), 5 + 2 * 4);
+        assert!(all.into_iter().all(|model| find(&model.name) == Ok(model)));
+        for unknown in ["gigabit-lane-1516", "atm-622-lane-1517", "atm-622lane-1516", "lane-1516"] {
+            assert!(find(unknown).is_err(), "{unknown}");
+        }
+        let classical = find("atm-622").unwrap();
+        assert!(!serde_json::to_string(&classical).unwrap().contains("encapsulation"));
+        let too_long = Model { encapsulation: Encapsulation::Lane1516, ..classical };
+        let error = too_long.check().unwrap_err().to_string();
+        assert!(
+            error.contains("max-mtu is 65527, expected at most 1500 with lane-1516"),
+            "{error}"
+        );
+        let ethernet = Model { encapsulation: Encapsulation::Lane1516, ..find("gigabit").unwrap() };
+        let error = ethernet.check().unwrap_err().to_string();
+        assert!(error.contains("encapsulation is \"lane-1516\""), "{error}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! One run, and the testbed that all runs of a study share.
 
+mod emulated;
+
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -10,7 +12,9 @@ use crate::event::Event;
 use crate::interfaces::Interfaces;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::model::Model;
-use crate::workload::Workload;
+use crate::workload::{Item, Workload};
+
+pub use emulated::{BridgeError, ElanError};
 
 /// What the hosts do during a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +61,14 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
+    /// What the run completes one by one; `None` for streams and idle runs.
+    pub fn item(&self) -> Option<Item> {
+        match &self.task {
+            Task::Workload(workload) => workload.item(),
+            Task::Idle => None,
+        }
+    }
+
     /// Whether the run's unit of work is a transaction.
     pub fn is_transactional(&self) -> bool {
         match &self.task {
@@ -163,6 +175,14 @@ pub struct TestbedSpec {
     /// The clients of an aggregate are behind a router, in a network of their own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub router: bool,
+    /// Clients of each port, the last ones, that are on Ethernet behind a bridge into the emulated LAN of
+    /// the others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bridged_clients: u32,
+    /// Names of the emulated LANs that each ATM port is a client of, each with an interface of the SUT and
+    /// clients of its own; empty for one, with a name that the lab chooses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elans: Vec<String>,
     /// Links and buses run at this share of their rates: 1, or less on a machine that is too
     /// small for the model.
     #[serde(default = "whole")]
@@ -237,6 +257,8 @@ impl Default for TestbedSpec {
             switches: 1,
             spread_clients: false,
             router: false,
+            bridged_clients: 0,
+            elans: Vec::new(),
             scale: 1.0,
             queues: 1,
             sut_cpus: None,

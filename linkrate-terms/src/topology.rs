@@ -32,7 +32,10 @@ pub struct Segment {
     pub number: u32,
     /// What joins the ports and clients.
     pub fabric: Fabric,
-    /// The SUT's ports.
+    /// The number of the first port that it was made with. An aggregate and its clients keep the network
+    /// and the Ethernet addresses of this number when that port leaves.
+    pub home: u32,
+    /// The SUT's ports, in the order of their places.
     pub ports: Vec<PortEnd>,
     /// Numbers of the clients, from 0.
     pub clients: Vec<u32>,
@@ -40,6 +43,11 @@ pub struct Segment {
     pub aggregate: Option<String>,
     /// With two switches, whether clients are on both in turn.
     pub spread_clients: bool,
+    /// Clients on Ethernet, behind a bridge into the emulated LAN of the others: the last ones.
+    pub bridged: u32,
+    /// The emulated LANs of an ATM port: `ports` are then its clients, one for each, with an interface of
+    /// the SUT. Empty where each port has its own.
+    pub elans: Vec<String>,
 }
 
 /// A port of the SUT on a segment.
@@ -47,8 +55,18 @@ pub struct Segment {
 pub struct PortEnd {
     /// Its number, from 0, through all adapters of the SUT; the number of its network.
     pub number: u32,
+    /// Its place among the ports of the segment, from 0. A port that leaves an aggregate leaves its place
+    /// free, and the other ports keep theirs.
+    pub place: usize,
     /// The name of its interface in the SUT.
     pub interface: String,
+}
+
+impl PortEnd {
+    /// The port of that number on adapters that linkrate makes.
+    fn made(number: u32, place: usize) -> Self {
+        Self { number, place, interface: sut_interface(number) }
+    }
 }
 
 /// What joins the ports and clients of a segment.
@@ -58,6 +76,9 @@ pub enum Fabric {
     Cable,
     /// A switch.
     Switch,
+    /// An ATM switch with the servers of an emulated LAN, and an Ethernet switch that is bridged into it:
+    /// the last [`Segment::bridged`] clients are on Ethernet.
+    Bridged,
     /// Two switches with a link between them that is as fast as all ports together.
     Switches,
     /// A switch with the SUT's ports, one with the clients, and a router between them.
@@ -79,10 +100,11 @@ impl Gateways {
 }
 
 impl Fabric {
-    /// The fabric between `ends` ports and clients: a cable joins two, a switch more.
+    /// The fabric between `ends` ports and clients: a cable joins two, a switch more. An emulated LAN
+    /// needs a switch, which has its servers.
     #[must_use]
-    pub fn between(ends: usize) -> Self {
-        if ends > 2 { Self::Switch } else { Self::Cable }
+    fn between(ends: usize, emulated: bool) -> Self {
+        if ends > 2 || emulated { Self::Switch } else { Self::Cable }
     }
 
     /// The fabric between the ports of an aggregate and the clients.
@@ -103,6 +125,7 @@ impl Fabric {
         match self {
             Self::Cable => "cable",
             Self::Switch => "switch",
+            Self::Bridged => "switch with a bridge",
             Self::Switches => "pair of switches",
             Self::Router(_) => "router",
         }
@@ -115,15 +138,18 @@ impl Topology {
     #[must_use]
     pub fn of(spec: &TestbedSpec) -> Self {
         if spec.aggregate > 0 && matches!(spec.adapter, Adapter::Model(_)) {
-            let port = |number: u32| PortEnd { number, interface: sut_interface(number) };
+            let port = |number: u32| PortEnd::made(number, number as usize);
             return Self {
                 segments: vec![Segment {
                     number: 0,
                     fabric: Fabric::of_an_aggregate(spec),
+                    home: 0,
                     ports: (0..spec.aggregate).map(port).collect(),
                     clients: (0..spec.clients.max(1)).collect(),
                     aggregate: Some(AGGREGATE.to_owned()),
                     spread_clients: spec.spread_clients,
+                    bridged: 0,
+                    elans: Vec::new(),
                 }],
             };
         }
@@ -135,12 +161,21 @@ impl Topology {
                 (Some(&on.names), per_port.max(1), ports.saturating_mul(per_port))
             }
         };
+        let emulated = matches!(&spec.adapter, Adapter::Model(model) if model.needs_switch());
+        // the clients of a port's emulated LANs are on one switch
+        let per_port = spec.elans.len().max(1) as u32;
+        let per_segment = per_segment.saturating_mul(per_port);
         let segment = |number: u32| {
             let first = number * per_segment;
             let named = names.and_then(|names| names.get(number as usize)).cloned();
             let interface = named.unwrap_or_else(|| sut_interface(number));
             let last = first.saturating_add(per_segment).min(clients);
-            Segment::new(number, PortEnd { number, interface }, (first..last).collect())
+            let clients: Vec<u32> = (first..last).collect();
+            let fabric = Fabric::between(1 + clients.len(), emulated);
+            let bridged = spec.bridged_clients.min(clients.len() as u32);
+            let port = PortEnd { number, place: 0, interface };
+            let segment = Segment::new(number, fabric, port, clients);
+            segment.bridging(bridged).emulating(&spec.elans)
         };
         Self { segments: (0..clients.div_ceil(per_segment)).map(segment).collect() }
     }
@@ -150,11 +185,20 @@ impl Topology {
     #[must_use]
     pub fn next(&self, clients: u32) -> Segment {
         let number = free(self.segments.iter().map(|segment| segment.number)).next().unwrap_or(0);
-        let ports = self.segments.iter().flat_map(|segment| &segment.ports);
-        let port = free(ports.map(|port| port.number)).next().unwrap_or(0);
+        let port = self.free_port(|_| true);
         let taken = self.segments.iter().flat_map(|segment| segment.clients.iter().copied());
-        let clients = free(taken).take(clients as usize).collect();
-        Segment::new(number, PortEnd { number: port, interface: sut_interface(port) }, clients)
+        let clients: Vec<u32> = free(taken).take(clients as usize).collect();
+        let emulated = self.segments.iter().any(Segment::is_emulated);
+        let fabric = Fabric::between(1 + clients.len(), emulated);
+        Segment::new(number, fabric, PortEnd::made(port, 0), clients)
+    }
+
+    /// The lowest number that no port has. The segments for which `keeps` is true keep the number of their
+    /// first port, whose addresses are in use, also when this port has left.
+    fn free_port(&self, keeps: impl Fn(&Segment) -> bool) -> u32 {
+        let ports = self.segments.iter().flat_map(|segment| &segment.ports);
+        let homes = self.segments.iter().filter(|segment| keeps(segment)).map(|of| of.home);
+        free(ports.map(|port| port.number).chain(homes)).next().unwrap_or(0)
     }
 
     /// Adds a segment, in the order of numbers.
@@ -171,10 +215,47 @@ impl Topology {
 }
 
 impl Segment {
-    fn new(number: u32, port: PortEnd, clients: Vec<u32>) -> Self {
-        let fabric = Fabric::between(1 + clients.len());
-        let (aggregate, spread_clients) = (None, false);
-        Self { number, fabric, ports: vec![port], clients, aggregate, spread_clients }
+    fn new(number: u32, fabric: Fabric, port: PortEnd, clients: Vec<u32>) -> Self {
+        let (home, aggregate, spread_clients) = (port.number, None, false);
+        let (ports, bridged, elans) = (vec![port], 0, Vec::new());
+        Self { number, fabric, home, ports, clients, aggregate, spread_clients, bridged, elans }
+    }
+
+    /// With a client of each of these emulated LANs instead of its port.
+    fn emulating(self, elans: &[String]) -> Self {
+        if elans.is_empty() {
+            return self;
+        }
+        let first = self.number * elans.len() as u32;
+        let ports =
+            (first..).zip(0..elans.len()).map(|(number, place)| PortEnd::made(number, place));
+        Self { home: first, ports: ports.collect(), elans: elans.to_vec(), ..self }
+    }
+
+    /// The number of its ATM port among those of the SUT, or of its first port.
+    #[must_use]
+    pub fn adapter_port(&self, port: u32) -> u32 {
+        port / self.elans.len().max(1) as u32
+    }
+
+    /// With so many of its clients on Ethernet, behind a bridge.
+    fn bridging(self, bridged: u32) -> Self {
+        let fabric = if bridged > 0 { Fabric::Bridged } else { self.fabric };
+        Self { fabric, bridged, ..self }
+    }
+
+    /// Whether its client `index` is on Ethernet, behind a bridge.
+    #[must_use]
+    pub fn is_bridged(&self, index: usize) -> bool {
+        index + self.bridged as usize >= self.clients.len()
+    }
+
+    /// Two ends that have a switch nevertheless: it has the servers that they call.
+    fn is_emulated(&self) -> bool {
+        let is_pair = self.ports.len() == 1 && self.clients.len() < 2;
+        let has_servers =
+            self.fabric == Fabric::Bridged || is_pair && self.fabric == Fabric::Switch;
+        has_servers && self.aggregate.is_none()
     }
 
     /// Whether it has the SUT's port or aggregate of that name.
@@ -184,8 +265,8 @@ impl Segment {
             || self.ports.iter().any(|port| port.interface == interface)
     }
 
-    /// The index of the port that leads to client `index`. The clients are shared out in blocks. An
-    /// aggregate has the address of its first port.
+    /// The index of the port that leads to client `index`. The clients are shared out in blocks. All ports
+    /// of an aggregate do, and the first stands for them.
     #[must_use]
     pub fn port_of(&self, index: usize) -> usize {
         match self.aggregate {
@@ -194,10 +275,10 @@ impl Segment {
         }
     }
 
-    /// The switch of the fabric that the SUT's port `index` leads to, from 0.
+    /// The switch of the fabric that a port of the SUT leads to, from 0.
     #[must_use]
-    pub fn switch_of_port(&self, index: usize) -> usize {
-        if self.fabric == Fabric::Switches { index % 2 } else { 0 }
+    pub fn switch_of_port(&self, port: &PortEnd) -> usize {
+        if self.fabric == Fabric::Switches { port.place % 2 } else { 0 }
     }
 
     /// The switch of the fabric that client `index` leads to, from 0.
@@ -206,7 +287,7 @@ impl Segment {
         match self.fabric {
             Fabric::Switches if self.spread_clients => index % 2,
             Fabric::Switches | Fabric::Router(_) => 1,
-            Fabric::Cable | Fabric::Switch => 0,
+            Fabric::Cable | Fabric::Switch | Fabric::Bridged => 0,
         }
     }
 
@@ -215,7 +296,7 @@ impl Segment {
     pub fn gateways(&self) -> Option<Gateways> {
         match self.fabric {
             Fabric::Router(gateways) => Some(gateways),
-            Fabric::Cable | Fabric::Switch | Fabric::Switches => None,
+            Fabric::Cable | Fabric::Switch | Fabric::Bridged | Fabric::Switches => None,
         }
     }
 
@@ -223,19 +304,18 @@ impl Segment {
     #[must_use]
     pub fn drawn(&self) -> Vec<String> {
         let between = match self.fabric {
-            Fabric::Cable | Fabric::Switch => return Vec::new(),
+            Fabric::Cable | Fabric::Switch | Fabric::Bridged => return Vec::new(),
             Fabric::Switches => "link as fast as all ports together".to_owned(),
             Fabric::Router(Gateways { addresses: [sut, clients], .. }) => {
                 format!("router, {sut} to the sut and {clients} to the clients")
             }
         };
         let switch = |number: usize| {
-            let ports = self.ports.iter().enumerate();
-            let ports = ports.filter(|(index, _)| self.switch_of_port(*index) == number);
+            let ports = self.ports.iter().filter(|port| self.switch_of_port(port) == number);
             let clients = self.clients.iter().enumerate();
             let clients = clients.filter(|(index, _)| self.switch_of_client(*index) == number);
             let names: Vec<String> = ports
-                .map(|(_, port)| port.interface.clone())
+                .map(|port| port.interface.clone())
                 .chain(clients.map(|(_, client)| format!("client-{client}")))
                 .collect();
             format!("switch {number}: {}", names.join(", "))
@@ -252,7 +332,8 @@ impl Segment {
 
     /// The address of its port `index`, for segments whose addresses linkrate chooses. Each port and
     /// its clients have a /24 of RFC 2544's benchmarking network 198.18.0.0/15, by the number of the
-    /// port: the port has .1, and clients have addresses from .2 on.
+    /// port: the port has .1, and clients have addresses from .2 on. An aggregate has the network of the
+    /// port that its segment was made with.
     #[must_use]
     pub fn port_address(&self, index: usize) -> Ipv4Addr {
         self.address(index, 0)
@@ -272,7 +353,10 @@ impl Segment {
     }
 
     fn address(&self, port: usize, end: usize) -> Ipv4Addr {
-        let network = self.ports.get(port).map_or(self.number, |port| port.number);
+        let network = match self.aggregate {
+            Some(_) => self.home,
+            None => self.ports.get(port).map_or(self.number, |port| port.number),
+        };
         let second = 18 + (network / 256) as u8;
         Ipv4Addr::new(198, second, (network % 256) as u8, 1 + end as u8)
     }
@@ -300,6 +384,54 @@ mod tests {
         TestbedSpec { adapter, clients, clients_per_port, ..TestbedSpec::default() }
     }
 
+    #[test]
+    fn the_last_clients_of_a_port_are_behind_a_bridge() {
+        let adapter = Adapter::Model(Box::new(model::find("atm-155-lane-1516").unwrap()));
+        let spec =
+            TestbedSpec { adapter, clients: 4, clients_per_port: 2, ..TestbedSpec::default() };
+        let spec = TestbedSpec { bridged_clients: 1, ports: 2, ..spec };
+        assert_eq!(spec.check_bridge(), Ok(()));
+        let topology = Topology::of(&spec);
+        let expected = ["eth0 switch with a bridge [0, 1]", "eth1 switch with a bridge [2, 3]"];
+        assert_eq!(drawn(&topology), expected);
+        let segment = &topology.segments[0];
+        assert_eq!([0, 1].map(|index| segment.is_bridged(index)), [false, true]);
+        // a port that is added has the servers, and no bridge
+        assert_eq!(topology.next(1).fabric, Fabric::Switch);
+        let too_many = TestbedSpec { bridged_clients: 3, ..spec.clone() };
+        let error = too_many.check_bridge().unwrap_err().to_string();
+        assert_eq!(error, "3 clients of each port, which has 2");
+        for name in ["atm-155-lane-9234", "atm-155", "gigabit"] {
+            let adapter = Adapter::Model(Box::new(model::find(name).unwrap()));
+            let error = TestbedSpec { adapter, ..spec.clone() }.check_bridge().unwrap_err();
+            let expected =
+                format!("adapter {name} has no emulated LAN with the frames of Ethernet");
+            assert_eq!(error.to_string(), expected);
+            assert!(error.hint().contains("atm-155-lane-1516"));
+        }
+        let none = TestbedSpec { bridged_clients: 0, ..spec };
+        assert_eq!(none.check_bridge(), Ok(()));
+        let stored = serde_json::to_string(&none).unwrap();
+        assert!(!stored.contains("bridged"), "stored plans stay as they were: {stored}");
+    }
+
+    #[test]
+    fn a_port_may_be_a_client_of_several_emulated_lans() {
+        let adapter = Adapter::Model(Box::new(model::find("atm-155-lane-1516").unwrap()));
+        let spec =
+            TestbedSpec { adapter, clients: 8, clients_per_port: 2, ..TestbedSpec::default() };
+        let spec = spec.with_elans(&["blue".to_owned(), "red".to_owned()]).unwrap();
+        let topology = Topology::of(&spec);
+        let expected = ["eth0,eth1 switch [0, 1, 2, 3]", "eth2,eth3 switch [4, 5, 6, 7]"];
+        assert_eq!(drawn(&topology), expected);
+        let second = &topology.segments[1];
+        assert_eq!([0, 1, 2, 3].map(|client| second.port_of(client)), [0, 0, 1, 1]);
+        assert_eq!([2, 3].map(|port| second.adapter_port(port)), [1, 1]);
+        assert_eq!(second.port_address(1), Ipv4Addr::new(198, 18, 3, 1));
+        let next = topology.next(1);
+        assert_eq!((next.ports[0].interface.as_str(), next.elans.len()), ("eth4", 0));
+    }
+
     /// Interface, fabric and clients of each segment.
     fn drawn(topology: &Topology) -> Vec<String> {
         let segment = |segment: &Segment| {
@@ -308,6 +440,21 @@ mod tests {
             format!("{} {} {:?}", ports.join(","), segment.fabric.name(), segment.clients)
         };
         topology.segments.iter().map(segment).collect()
+    }
+
+    #[test]
+    fn an_emulated_lan_has_a_switch() {
+        let on = |name: &str, per_port| {
+            let adapter = Adapter::Model(Box::new(crate::model::find(name).unwrap()));
+            let clients_per_port = per_port;
+            Topology::of(&TestbedSpec { adapter, clients_per_port, ..TestbedSpec::default() })
+        };
+        for (name, fabric) in [("atm-155", Fabric::Cable), ("atm-155-lane-1516", Fabric::Switch)] {
+            let topology = on(name, 1);
+            assert_eq!(topology.segments[0].fabric, fabric, "{name}");
+            assert_eq!(topology.next(1).fabric, fabric, "{name}");
+        }
+        assert_eq!(on("atm-155", 2).next(1).fabric, Fabric::Cable);
     }
 
     #[test]
@@ -366,7 +513,7 @@ mod tests {
     fn ports_of_an_aggregate_take_two_switches_in_turn() {
         let spec = TestbedSpec { aggregate: 3, ports: 3, switches: 2, ..on_model(2, 1) };
         let segment = Topology::of(&spec).segments.remove(0);
-        assert_eq!([0, 1, 2].map(|port| segment.switch_of_port(port)), [0, 1, 0]);
+        assert_eq!([0, 1, 2].map(|port| segment.switch_of_port(&segment.ports[port])), [0, 1, 0]);
         assert_eq!([0, 1].map(|client| segment.switch_of_client(client)), [1, 1]);
         let drawn = [
             "switch 0: eth0, eth2",
@@ -397,12 +544,13 @@ mod tests {
         let segment = Segment {
             number: 3,
             fabric: Fabric::Switch,
-            ports: [256, 257]
-                .map(|number| PortEnd { number, interface: sut_interface(number) })
-                .to_vec(),
+            home: 256,
+            ports: vec![PortEnd::made(256, 0), PortEnd::made(257, 1)],
             clients: vec![7, 8, 9],
             aggregate: None,
             spread_clients: false,
+            bridged: 0,
+            elans: Vec::new(),
         };
         let text = |address: Ipv4Addr| address.to_string();
         assert_eq!(

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::backup::Backup;
+use crate::mix::MixPart;
 use crate::units::ByteSize;
 
 /// Which way the payload of a stream flows, seen from the system under test.
@@ -30,15 +32,46 @@ pub enum Protocol {
     UdpStream,
     /// UDP transactions (UDP_RR).
     UdpRequestResponse,
+    /// TCP transfers on connections that stay open: a file's worth of bytes, then the word of the
+    /// far end that it arrived, then the next (the high performance script of Chariot).
+    Transfer,
+    /// Trees of files that all clients send at once to one sink on the system under test, which takes no
+    /// more than its tape drives do.
+    Backup,
+}
+
+/// What a workload completes one by one, each with a time of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Item {
+    /// A request and its response; the unit of the workload's figures.
+    Transaction,
+    /// A file's worth of bytes and the word that they arrived.
+    Transfer,
+    /// A file of a backup and the word that it arrived.
+    File,
 }
 
 impl Protocol {
+    /// What it completes one by one; `None` for streams, which have no end.
+    pub fn item(self) -> Option<Item> {
+        match self {
+            Self::RequestResponse | Self::ConnectRequestResponse | Self::UdpRequestResponse => {
+                Some(Item::Transaction)
+            }
+            Self::Transfer => Some(Item::Transfer),
+            Self::Backup => Some(Item::File),
+            Self::Stream | Self::UdpStream => None,
+        }
+    }
+
     /// Whether the unit of work is a transaction, so that latency is measured.
     pub fn is_transactional(self) -> bool {
-        matches!(
-            self,
-            Self::RequestResponse | Self::ConnectRequestResponse | Self::UdpRequestResponse
-        )
+        self.item() == Some(Item::Transaction)
+    }
+
+    /// Whether it is bulk data over TCP, in messages of any size.
+    pub fn is_tcp_bulk(self) -> bool {
+        matches!(self, Self::Stream | Self::Transfer | Self::Backup)
     }
 
     /// Whether it is carried in UDP datagrams.
@@ -87,6 +120,19 @@ pub enum MessageSize {
 }
 
 impl MessageSize {
+    /// Sizes with a name: word, name in prose, size. They are the buffer sizes of the scripts in HP's
+    /// "Performance Brief for TCP/IP Offload Engine with the NC370T", May 2006, appendix A.
+    pub const NAMED: [(&str, &str, Self); 3] = [
+        ("sm-mix", "SmMix", Self::Uniform { low: ByteSize(128), high: ByteSize(4 << 10) }),
+        ("med-mix", "MedMix", Self::Uniform { low: ByteSize(4 << 10), high: ByteSize(32 << 10) }),
+        ("hi-perf", "HiPerf", Self::Fixed(ByteSize(64 << 10))),
+    ];
+
+    /// The size of that name in [`NAMED`](Self::NAMED).
+    pub fn named(word: &str) -> Option<Self> {
+        Self::NAMED.into_iter().find(|(name, ..)| *name == word).map(|(.., size)| size)
+    }
+
     /// The largest size that can be drawn.
     pub fn largest(self) -> ByteSize {
         match self {
@@ -123,12 +169,15 @@ pub struct Workload {
     pub direction: Direction,
     /// Connections per client; for bidirectional streams, per client and direction.
     pub connections: u32,
-    /// Bytes handed to the kernel in one call of a stream, or the payload of one datagram.
+    /// Bytes handed to the kernel in one call of a stream or a transfer, or the payload of one datagram.
     pub message: MessageSize,
     /// Bytes of one request.
     pub request: MessageSize,
     /// Bytes of one response.
     pub response: MessageSize,
+    /// Bytes of one transfer, a file's worth. Its last message is as short as it must be.
+    #[serde(default = "transfer", skip_serializing_if = "is_default_transfer")]
+    pub transfer: ByteSize,
     /// Requests outstanding per connection.
     pub burst: u32,
     /// How payload enters the socket.
@@ -139,6 +188,33 @@ pub struct Workload {
     pub udp_segment: Option<ByteSize>,
     /// UDP_GRO: the receiver takes coalesced datagrams.
     pub udp_gro: bool,
+    /// Each flow of the system under test is bound to the CPU that takes the interrupts of its interface.
+    /// Otherwise the scheduler chooses among the CPUs of the host.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cpu_binding: bool,
+    /// What a backup reads, and how fast it is taken.
+    #[serde(default, skip_serializing_if = "Backup::is_default")]
+    pub backup: Backup,
+    /// The workloads that run at once; empty for one workload. The other fields then stand for all
+    /// ([`of_mix`](Self::of_mix)), with the connections of a client altogether.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mix: Vec<MixPart>,
+}
+
+/// So few bytes that a window of seconds has hundreds of transfers, as percentiles of the response
+/// time need.
+const TRANSFER: ByteSize = ByteSize(1 << 20);
+
+fn is_false(switch: &bool) -> bool {
+    !switch
+}
+
+fn transfer() -> ByteSize {
+    TRANSFER
+}
+
+fn is_default_transfer(size: &ByteSize) -> bool {
+    *size == TRANSFER
 }
 
 /// Most flows of one run. Each is a thread at both ends.
@@ -148,6 +224,26 @@ pub const MAX_FLOWS: u64 = 4096;
 pub const MAX_PAYLOAD_MEMORY: u64 = 4 << 30;
 
 impl Workload {
+    /// What it completes one by one; `None` for streams, and for a mix of several such things.
+    pub fn item(&self) -> Option<Item> {
+        let own = self.kind.item();
+        self.mix.iter().all(|part| part.workload.kind.item() == own).then_some(own)?
+    }
+
+    /// Sets what follows from the kind: files of a backup go to the system under test.
+    pub fn settle(&mut self) {
+        if self.kind == Protocol::Backup {
+            self.direction = Direction::Receive;
+        }
+    }
+
+    /// The same with what follows from the kind.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.settle();
+        self
+    }
+
     /// Flows of a run with that many clients: bidirectional streams have one each way.
     pub fn flows(&self, clients: u32) -> u64 {
         let ways = match (self.kind.is_transactional(), self.direction) {
@@ -159,6 +255,11 @@ impl Workload {
 
     /// Bytes that the flows of a run need for their largest messages, at one end.
     pub fn payload_memory(&self, clients: u32) -> u64 {
+        if self.kind == Protocol::Backup {
+            let trees = self.backup.extent().1.saturating_mul(clients.into());
+            return trees
+                .saturating_add(self.flows(clients).saturating_mul(self.message.largest().0));
+        }
         let each = if self.kind.is_transactional() {
             self.request.largest().0.saturating_add(self.response.largest().0)
         } else {
@@ -178,11 +279,15 @@ impl Default for Workload {
             message: MessageSize::Fixed(ByteSize(128 * 1024)),
             request: one_byte,
             response: one_byte,
+            transfer: TRANSFER,
             burst: 1,
             send_path: SendPath::Plain,
             receive_path: ReceivePath::Plain,
             udp_segment: None,
             udp_gro: false,
+            cpu_binding: false,
+            backup: Backup::default(),
+            mix: Vec::new(),
         }
     }
 }

@@ -208,6 +208,26 @@ impl Balancer {
         Some(port)
     }
 
+    /// The port for `frames` frames of one flow that travel together, with `bytes` bytes in total, of
+    /// which the first has `length` bytes and begins with `head`. `None` also where the port depends
+    /// on more than the flow: each frame then needs [`choose`](Self::choose).
+    pub fn choose_together(
+        &mut self,
+        now_ps: u64,
+        head: &[u8],
+        length: usize,
+        (frames, bytes): (u64, u64),
+    ) -> Option<PortIndex> {
+        if matches!(self.balance, Balance::RoundRobin | Balance::Adaptive) {
+            return None;
+        }
+        let port = self.choose(now_ps, head, length, 0)?;
+        let share = &mut self.shares[port.at()];
+        share.frames += frames.saturating_sub(1);
+        share.bytes += bytes.saturating_sub(length as u64);
+        Some(port)
+    }
+
     /// The entry of a frame, as [`choose`](Self::choose) finds it; `None` for round robin, which
     /// has no table, and for a frame to a group.
     #[must_use]

@@ -27,6 +27,7 @@ pub use ipv6::Ipv6;
 pub use link::LinkLayer;
 
 use crate::checksum::Sum;
+use crate::lro::Parts;
 use std::ops::Range;
 
 /// The IP protocol number of TCP.
@@ -196,6 +197,14 @@ impl Headers {
     /// followed by `tail` and must be the one that was parsed.
     #[must_use]
     pub fn transport_checksum_parts(&self, head: &[u8], tail: &[u8]) -> Verification {
+        self.transport_checksum(&(head, tail))
+    }
+
+    /// [`transport_checksum_parts`](Self::transport_checksum_parts) of a frame that may know the sum
+    /// of its tail.
+    #[must_use]
+    pub fn transport_checksum(&self, frame: &impl Parts) -> Verification {
+        let (head, tail) = (frame.head(), frame.tail());
         let (at, protocol) = match self.transport {
             Transport::Tcp { at } => (at, TCP),
             Transport::Udp { at } => (at, UDP),
@@ -219,12 +228,16 @@ impl Headers {
                 };
             }
         }
-        let [first, second] = slices(head, tail, at..end);
-        match self.pseudo_header(head, protocol, end - at) {
-            Some(pseudo) if pseudo.and(first).and(second).verifies() => Verification::Right,
-            Some(_) => Verification::Wrong,
-            None => Verification::None,
-        }
+        let Some(pseudo) = self.pseudo_header(head, protocol, end - at) else {
+            return Verification::None;
+        };
+        let sum = if at <= head.len() && end == head.len() + tail.len() {
+            pseudo.and(&head[at..]).then(frame.tail_sum())
+        } else {
+            let [first, second] = slices(head, tail, at..end);
+            pseudo.and(first).and(second)
+        };
+        if sum.verifies() { Verification::Right } else { Verification::Wrong }
     }
 
     /// The sum of the pseudo-header for `length` bytes of transport header and payload, if the

@@ -257,7 +257,7 @@ fn examine(frame: &impl Parts, headers: &Headers, verified: bool) -> Result<usiz
     // last, because it is the most expensive check
     if !verified
         && (!headers.network_checksum_verifies(head)
-            || headers.transport_checksum_parts(head, tail) != Verification::Right)
+            || headers.transport_checksum(frame) != Verification::Right)
     {
         return Err(Reason::Checksum);
     }

@@ -125,6 +125,9 @@ pub struct Cut {
     pub header: Range<u32>,
     /// The payload, in the superframe.
     pub payload: Range<u32>,
+    /// The sum of the payload, where the checksum of the frame was made. Whoever verifies the frame
+    /// where the payload has not moved need not read it again.
+    pub sum: Option<Sum>,
 }
 
 impl Cut {
@@ -151,7 +154,7 @@ impl Cut {
         let end = u32::try_from(headers.len() + length).ok()?;
         let payload = u32::try_from(payload.start).ok()?..u32::try_from(payload.end).ok()?;
         header.iter().for_each(|part| headers.extend_from_slice(part));
-        Some(Self { header: start..end, payload })
+        Some(Self { header: start..end, payload, sum: None })
     }
 }
 
@@ -326,8 +329,9 @@ pub(crate) struct Part {
 pub(crate) trait Cutter {
     fn template(&self) -> &Template;
 
-    /// Completes all headers of a segment, in a copy of the template's.
-    fn complete(&self, superframe: &[u8], part: &Part, header: &mut [u8]);
+    /// Completes all headers of a segment, in a copy of the template's. `payload` is the sum of its
+    /// payload.
+    fn complete(&self, part: &Part, payload: Sum, header: &mut [u8]);
 }
 
 /// All segments. `fetch` is told of payload before it is looked at.
@@ -355,8 +359,10 @@ pub(crate) fn cut_into(
     while let Some(part) = template.part(index) {
         soon(index + FETCH_AHEAD);
         let start = headers.len();
-        cuts.extend(Cut::append(headers, &[&template.header], &part.payload));
-        cutter.complete(superframe, &part, &mut headers[start..]);
+        let cut = Cut::append(headers, &[&template.header], &part.payload);
+        let sum = Sum::of(&superframe[part.payload.clone()]);
+        cutter.complete(&part, sum, &mut headers[start..]);
+        cuts.extend(cut.map(|cut| Cut { sum: Some(sum), ..cut }));
         index += 1;
     }
     Ok(())

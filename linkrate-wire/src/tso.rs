@@ -76,7 +76,7 @@ impl Cutter for Tcp {
         &self.template
     }
 
-    fn complete(&self, superframe: &[u8], part: &Part, header: &mut [u8]) {
+    fn complete(&self, part: &Part, payload: Sum, header: &mut [u8]) {
         let Self { template, .. } = self;
         let mut flags = self.offset_and_flags;
         if !part.last {
@@ -94,7 +94,7 @@ impl Cutter for Tcp {
             .then(Sum::words(sequence))
             .then(Sum::word(flags))
             // at an even offset for every payload: headers are whole words
-            .and(&superframe[part.payload.clone()]);
+            .then(payload);
         let at = template.transport;
         put32(header, at + SEQUENCE, sequence);
         put16(header, at + OFFSET_AND_FLAGS, flags);

@@ -62,13 +62,10 @@ impl Cutter for Udp {
         &self.template
     }
 
-    fn complete(&self, superframe: &[u8], part: &Part, header: &mut [u8]) {
+    fn complete(&self, part: &Part, payload: Sum, header: &mut [u8]) {
         let Self { template } = self;
         let length = narrow(HEADER + part.payload.len());
-        let sum = template
-            .complete(part, header)
-            .then(Sum::word(length))
-            .and(&superframe[part.payload.clone()]);
+        let sum = template.complete(part, header).then(Sum::word(length)).then(payload);
         let at = template.transport;
         put16(header, at + LENGTH, length);
         put16(header, at + CHECKSUM, sum.udp_checksum());

@@ -212,18 +212,18 @@ impl Gso {
 /// Completes the checksum of a frame as NEEDS_CSUM asks: the sum of all bytes from `start` on, the
 /// field with its sum of the pseudo-header included. Zero is written as 0xffff, which is the same
 /// number and never means "no checksum" (`skb_checksum_help` of Linux does so for every protocol).
-/// The frame is `head` followed by `tail`.
+/// The frame is `head` followed by bytes with the sum `tail`.
 ///
 /// # Errors
 /// The field is not in `head`, which is then unchanged.
 pub fn complete_checksum_parts(
     head: &mut [u8],
-    tail: &[u8],
+    tail: Sum,
     start: usize,
     offset: usize,
 ) -> Result<(), VnetError> {
     let at = field(head.len(), start, offset)?;
-    let checksum = Sum::of(&head[start..]).and(tail).udp_checksum();
+    let checksum = Sum::of(&head[start..]).then(tail).udp_checksum();
     head[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
     Ok(())
 }
@@ -309,10 +309,10 @@ mod tests {
     #[test]
     fn writes_a_zero_checksum_as_ones() {
         let mut frame = [0xff, 0xff, 0, 0];
-        complete_checksum_parts(&mut frame, &[], 0, 2).expect("a field");
+        complete_checksum_parts(&mut frame, Sum::ZERO, 0, 2).expect("a field");
         assert_eq!(frame, [0xff; 4]);
-        assert!(complete_checksum_parts(&mut frame, &[], 1, 2).is_err());
-        assert!(complete_checksum_parts(&mut frame, &[], usize::MAX, 2).is_err());
+        assert!(complete_checksum_parts(&mut frame, Sum::ZERO, 1, 2).is_err());
+        assert!(complete_checksum_parts(&mut frame, Sum::ZERO, usize::MAX, 2).is_err());
         assert_eq!(frame, [0xff; 4]);
     }
 
@@ -353,7 +353,7 @@ mod tests {
                     prop_assert_eq!(frame.len() + form.length(), bytes.len());
                     let mut frame = frame.to_vec();
                     if let Some(Checksum { start, offset }) = header.checksum {
-                        complete_checksum_parts(&mut frame, &[], start.into(), offset.into())
+                        complete_checksum_parts(&mut frame, Sum::ZERO, start.into(), offset.into())
                             .expect("parsed");
                     }
                 }
@@ -370,9 +370,9 @@ mod tests {
             let at = start + offset;
             frame[at..at + 2].copy_from_slice(&pseudo.to_be_bytes());
             let mut whole = frame.clone();
-            complete_checksum_parts(&mut whole, &[], start, offset).expect("a field");
+            complete_checksum_parts(&mut whole, Sum::ZERO, start, offset).expect("a field");
             let (head, tail) = frame.split_at_mut(split.min(whole.len()));
-            complete_checksum_parts(head, tail, start, offset).expect("a field");
+            complete_checksum_parts(head, Sum::of(tail), start, offset).expect("a field");
             prop_assert_eq!(&frame, &whole);
             prop_assert!(Sum::word(pseudo).and(&frame[start..]).verifies());
         }

@@ -10,7 +10,7 @@ mod judge;
 use std::net::Ipv4Addr;
 
 use common::{Packet as Frame, bytes};
-use elan::{SECOND, Wire, World, atm, mac};
+use elan::{MS, SECOND, Wire, World, atm, mac};
 use judge::tshark;
 use linkrate_wire::atm::{AtmAddress, Connection, Segmenter};
 use linkrate_wire::control::arp::{self, Arp};
@@ -270,7 +270,7 @@ fn tshark_reads_lane_data_frames() {
 fn tshark_follows_an_emulated_lan() {
     let name = "tshark_follows_an_emulated_lan";
     let proxy = ClientConfig { proxy: true, ..elan::config(2) };
-    let mut world = World::new(&[elan::config(0), elan::config(1), proxy], Wire::good(), 1);
+    let mut world = World::new(&[elan::config(0), elan::config(1), proxy], Wire::good(MS), 1);
     world.units = Some(Vec::new());
     world.client(0, ClientEvent::Register(mac(50)));
     world.client(2, ClientEvent::Behind(mac(60)));

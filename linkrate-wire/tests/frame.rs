@@ -37,6 +37,24 @@ fn tags_snap_and_ipv6_extensions_move_what_follows() {
 }
 
 #[test]
+fn a_segment_is_named_by_its_ends_and_its_place() {
+    for packet in [Packet::tcp4(bytes(100)), Packet::tcp6(bytes(100))] {
+        let frame = Packet { sequence: u32::MAX - 49, flags: 0x11, ..packet }.frame();
+        let headers = Headers::parse(&frame).expect("a good frame");
+        let segment = headers.tcp_segment(&frame).expect("a segment");
+        assert_eq!((segment.source.port(), segment.destination.port()), (1500, 8000));
+        assert_ne!(segment.source.ip(), segment.destination.ip());
+        assert_eq!((segment.length, segment.flags), (100, tcp::FIN | tcp::ACK));
+        // sequence numbers go round, and FIN takes one
+        assert_eq!(segment.end(), 51);
+        assert!(segment.is_before(51) && !segment.is_before(50));
+    }
+    let datagram = Packet::udp4(bytes(10)).frame();
+    let headers = Headers::parse(&datagram).expect("a good frame");
+    assert_eq!(headers.tcp_segment(&datagram), None);
+}
+
+#[test]
 fn ethernet_padding_is_not_payload() {
     let frame = Packet { padding: 5, ..Packet::tcp4(vec![7]) }.frame();
     let headers = Headers::parse(&frame).expect("a good frame");

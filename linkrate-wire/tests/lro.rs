@@ -80,6 +80,8 @@ struct InRow {
     /// Where each tail begins, and where the last one ends.
     bounds: Rc<[usize]>,
     range: Range<usize>,
+    /// They were cut from one superframe, and nothing has changed since.
+    cut: bool,
 }
 
 impl InRow {
@@ -94,6 +96,7 @@ impl InRow {
             tails: frames.iter().flat_map(|(_, tail)| tail.clone()).collect(),
             bounds: bounds.into(),
             range: 0..frames.len(),
+            cut: false,
         }
     }
 }
@@ -118,11 +121,93 @@ impl Row for InRow {
         (&self.heads[index], &self.tails[self.bounds[index]..self.bounds[index + 1]])
     }
 
+    fn is_cut(&self) -> bool {
+        self.cut
+    }
+
     fn split(mut self, count: usize) -> (Self, Option<Self>) {
         let rest = Self { range: self.range.start + count..self.range.end, ..self.clone() };
         self.range.end = rest.range.start;
         (self, (!rest.range.is_empty()).then_some(rest))
     }
+}
+
+/// Offers a row, and each frame that cannot be taken in a row by itself.
+fn offer_in_row(coalescer: &mut Coalescer<InRow>, row: InRow) -> Vec<(Reason, usize, Vec<u8>)> {
+    let (mut out, mut rest) = (Vec::new(), Some(row));
+    while let Some(row) = rest.take() {
+        let offered = coalescer.offer_row(row);
+        out.extend(offered.flushed.iter().map(told));
+        let Some(row) = offered.rest else { break };
+        let (first, after) = row.split(1);
+        out.extend(coalescer.offer(first).flushed.iter().map(told));
+        rest = after;
+    }
+    out
+}
+
+/// A superframe of a flow, for the test of rows.
+#[derive(Debug)]
+struct CutSuperframe {
+    segments: usize,
+    /// Bytes by which the last segment is shorter.
+    shorter: usize,
+    /// It does not arrive.
+    lost: bool,
+    /// All its segments have one identification, where the packet allows it.
+    fixed: bool,
+}
+
+fn cut_superframe(most: usize) -> impl Strategy<Value = CutSuperframe> {
+    let shorter = prop_oneof![3 => Just(0usize), 1 => 1usize..100];
+    let parts = (1..=most, shorter, prop::bool::weighted(0.1), prop::bool::weighted(0.3));
+    parts.prop_map(|(segments, shorter, lost, fixed)| CutSuperframe {
+        segments,
+        shorter,
+        lost,
+        fixed,
+    })
+}
+
+/// Cuts superframes by `request`, offers their frames one by one and as rows, and expects the same.
+fn compare_in_rows(
+    mut packet: Packet,
+    request: &Request,
+    superframes: Vec<CutSuperframe>,
+) -> Result<(), TestCaseError> {
+    let (mut usual, mut short) = (Coalescer::new(4), Coalescer::new(4));
+    let (mut expected, mut got) = (Vec::new(), Vec::new());
+    let size = usize::from(request.segment_size);
+    for CutSuperframe { segments, shorter, lost, fixed } in superframes {
+        let length = (segments * size).saturating_sub(shorter.min(size - 1));
+        packet.payload = (0..length).map(|at| at as u8).collect();
+        let identification = if fixed { Identification::Fixed } else { Identification::Increments };
+        let frames: Vec<_> = cut(&packet.frame(), &Request { identification, ..*request })
+            .iter()
+            .map(|frame| {
+                let at = Headers::parse(frame).expect("a good frame").payload;
+                (frame[..at].to_vec(), frame[at..].to_vec())
+            })
+            .collect();
+        packet.sequence = packet.sequence.wrapping_add(length as u32);
+        packet.identification = packet.identification.wrapping_add(frames.len() as u16);
+        if lost {
+            continue;
+        }
+        for frame in &frames {
+            expected.extend(usual.offer(frame.clone()).flushed.iter().map(told));
+        }
+        got.extend(offer_in_row(&mut short, InRow { cut: true, ..InRow::of(&frames) }));
+    }
+    expected.extend(usual.flush().iter().map(told));
+    got.extend(short.flush().iter().map(told));
+    // they would fill pages
+    let shown = |told: &[(Reason, usize, Vec<u8>)]| -> Vec<_> {
+        told.iter().map(|(reason, frames, bytes)| (*reason, *frames, bytes.len())).collect()
+    };
+    prop_assert_eq!(shown(&got), shown(&expected));
+    prop_assert!(got == expected, "the bytes of the packets differ");
+    Ok(())
 }
 
 /// Addresses and ports; nothing for what is not TCP.
@@ -218,7 +303,7 @@ fn a_superframe_keeps_its_tags_and_its_checksum_offset() {
     let Checksum { start, offset } = header.checksum.expect("to be completed");
     assert_eq!((start, offset, header.header_length), (62, 16, 82));
     let mut frame = superframe.to_frame();
-    complete_checksum_parts(&mut frame, &[], start.into(), offset.into()).expect("a field");
+    complete_checksum_parts(&mut frame, Sum::ZERO, start.into(), offset.into()).expect("a field");
     assert_eq!(frame, whole.frame());
 }
 
@@ -304,17 +389,31 @@ proptest! {
             expected.extend(offered.flushed.iter().map(told));
         }
         expected.extend(usual.flush().iter().map(told));
-        let (mut got, mut rest) = (Vec::new(), Some(InRow::of(&frames)));
-        while let Some(row) = rest.take() {
-            let offered = short.offer_row(row);
-            got.extend(offered.flushed.iter().map(told));
-            let Some(row) = offered.rest else { break };
-            let (first, after) = row.split(1);
-            got.extend(short.offer(first).flushed.iter().map(told));
-            rest = after;
-        }
+        let mut got = offer_in_row(&mut short, InRow::of(&frames));
         got.extend(short.flush().iter().map(told));
         prop_assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn segments_of_superframes_merge_as_their_frames(
+        packet in strategy::packet(1),
+        superframes in prop::collection::vec(cut_superframe(9), 1..6),
+        size in 1u16..200,
+        snap: bool,
+    ) {
+        let flags = packet.flags & !0xa6 | ACK;
+        let fragment = packet.fragment & 0x4000;
+        let packet = Packet { snap: false, udp: false, flags, fragment, padding: 0, ..packet };
+        let packet = Packet { ip_options: Vec::new(), ..packet };
+        compare_in_rows(packet, &Request { snap, ..Request::new(size) }, superframes)?;
+    }
+
+    #[test]
+    fn segments_stop_where_a_packet_is_full(
+        superframes in prop::collection::vec(cut_superframe(45), 2..5),
+        size in 1200u16..1400,
+    ) {
+        compare_in_rows(Packet::tcp4(Vec::new()), &Request::new(size), superframes)?;
     }
 
     #[test]

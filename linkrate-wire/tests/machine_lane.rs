@@ -28,7 +28,7 @@ fn world(wire: Wire, seed: u64) -> World {
 }
 
 fn operational() -> World {
-    let mut world = world(Wire::good(), 1);
+    let mut world = world(Wire::good(MS), 1);
     world.run_for(SECOND);
     world
 }
@@ -209,7 +209,7 @@ fn a_lost_server_is_joined_again() {
 
 #[test]
 fn a_server_that_is_away_is_tried_ever_more_rarely() {
-    let mut world = World::new(&[config(0)], Wire::good(), 1);
+    let mut world = World::new(&[config(0)], Wire::good(MS), 1);
     world.exchange(linkrate_wire::machine::call::ExchangeEvent::Unregister(les()));
     world.run_for(3600 * SECOND);
     let tries = world.clients[0].counters().fell_back;
@@ -221,7 +221,7 @@ fn a_server_that_is_away_is_tried_ever_more_rarely() {
 
 #[test]
 fn more_stations_are_registered_and_unregistered() {
-    let mut world = World::new(&configs()[..2], Wire::good(), 1);
+    let mut world = World::new(&configs()[..2], Wire::good(MS), 1);
     world.client(0, ClientEvent::Register(mac(50)));
     world.run_for(SECOND);
     world.client(0, ClientEvent::Register(mac(51)));
@@ -282,7 +282,7 @@ proptest! {
             world.run_for(seconds as u32 * SECOND);
             talk(&mut world, 10, 200 * MS);
         }
-        world.wire = Wire::good();
+        world.wire = Wire::good(MS);
         world.run_for(300 * SECOND);
         prop_assert_eq!(states(&world), [State::Operational; CLIENTS]);
         let expected: Vec<_> =

@@ -369,7 +369,7 @@ fn a_client_of_another_size_does_not_get_in() {
     // one asks the LECS, the other one the LES
     let direct = ClientConfig { configuration: Configuration::Les(les()), ..config(2) };
     let direct = ClientConfig { size: FrameSize::Octets18190, ..direct };
-    let mut world = World::new(&[config(0), large, direct], Wire::good(), 1);
+    let mut world = World::new(&[config(0), large, direct], Wire::good(MS), 1);
     world.run_for(SECOND);
     let status = Status::PARAMETERS;
     for (client, operation) in [(1, Operation::Configure), (2, Operation::Join)] {
@@ -384,7 +384,7 @@ fn a_client_of_another_size_does_not_get_in() {
 #[test]
 fn two_clients_with_one_ethernet_address_are_not_both_in() {
     let twin = ClientConfig { mac: mac(0), ..config(1) };
-    let mut world = World::new(&[config(0), twin], Wire::good(), 1);
+    let mut world = World::new(&[config(0), twin], Wire::good(MS), 1);
     world.run_for(60 * SECOND);
     let states: Vec<State> = world.clients.iter().map(Client::state).collect();
     let in_it = states.iter().filter(|state| **state == State::Operational).count();
@@ -398,7 +398,7 @@ fn two_clients_with_one_ethernet_address_are_not_both_in() {
 
 /// A party that plays no client, with an open call to a client.
 fn intruder() -> (World, Call) {
-    let mut world = World::new(&[config(0), config(1)], Wire::good(), 1);
+    let mut world = World::new(&[config(0), config(1)], Wire::good(MS), 1);
     world.run_for(SECOND);
     world.plug(50, atm(LIAR));
     let (call, purpose) = (Call::outgoing(0), Purpose::DataDirect);
@@ -477,7 +477,7 @@ fn a_flood_of_flushes_is_bounded() {
 #[test]
 fn a_flood_of_calls_is_bounded() {
     let few = ClientConfig { most_directs: 3, ..config(0) };
-    let mut world = World::new(&[few, config(1)], Wire::good(), 1);
+    let mut world = World::new(&[few, config(1)], Wire::good(MS), 1);
     world.run_for(SECOND);
     world.plug(50, atm(LIAR));
     for number in 0..20 {
@@ -495,7 +495,7 @@ fn a_flood_of_calls_is_bounded() {
 
 #[test]
 fn a_flood_of_destinations_is_bounded() {
-    let mut world = World::new(&[config(0)], Wire::good(), 1);
+    let mut world = World::new(&[config(0)], Wire::good(MS), 1);
     world.run_for(SECOND);
     for number in 0..20_000_u16 {
         let [high, low] = number.to_be_bytes();
@@ -510,7 +510,7 @@ fn a_flood_of_destinations_is_bounded() {
 
 #[test]
 fn a_client_that_was_called_twice_uses_one_connection() {
-    let mut world = World::new(&[config(0), config(1)], Wire::good(), 1);
+    let mut world = World::new(&[config(0), config(1)], Wire::good(MS), 1);
     world.run_for(SECOND);
     // both call at the same time
     for _ in 0..10 {
@@ -537,7 +537,7 @@ fn a_client_that_was_called_twice_uses_one_connection() {
 
 #[test]
 fn an_address_that_is_at_another_port_gets_no_calls() {
-    let mut world = World::new(&[config(0)], Wire::good(), 1);
+    let mut world = World::new(&[config(0)], Wire::good(MS), 1);
     world.run_for(SECOND);
     let (port, highest) = (60, linkrate_wire::atm::Connection { vpi: 0, vci: 100 });
     world.exchange(ExchangeEvent::AddPort { port, highest });
@@ -592,7 +592,7 @@ proptest! {
     fn a_liar_among_clients_stops_nobody(
         units in prop::collection::vec((frame(), 0_usize..8, 0_u32..500), 1..200),
     ) {
-        let mut world = World::new(&[config(0), config(1), config(2)], Wire::good(), 1);
+        let mut world = World::new(&[config(0), config(1), config(2)], Wire::good(MS), 1);
         world.run_for(SECOND);
         // the last client's host lies: it sends by all connections of its client
         let (call, purpose) = (Call::outgoing(1000), Purpose::DataDirect);

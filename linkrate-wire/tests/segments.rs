@@ -31,7 +31,8 @@ fn cut(
     superframe: &[u8],
     cut_into: impl Fn(&mut Vec<u8>, &mut Vec<Cut>) -> Result<(), SegmentError>,
 ) -> Result<Vec<Vec<u8>>, SegmentError> {
-    let (mut headers, mut cuts) = (vec![0xee; 3], vec![Cut { header: 0..3, payload: 0..0 }]);
+    let (mut headers, mut cuts) =
+        (vec![0xee; 3], vec![Cut { header: 0..3, payload: 0..0, sum: None }]);
     if let Err(error) = cut_into(&mut headers, &mut cuts) {
         assert_eq!((headers.len(), cuts.len()), (3, 1));
         return Err(error);

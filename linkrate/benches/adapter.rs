@@ -93,7 +93,7 @@ fn unpaced(sut: &CpuSet, clients: &CpuSet) -> Result<(), Failed> {
     for (name, rates) in names.iter().zip(&mut rates).filter(|(_, rates)| !rates.is_empty()) {
         print_row(name, rates, "Gb/s");
     }
-    print_row("to handed through", &mut to_through, "0.8");
+    print_row("to handed through", &mut to_through, "0.9");
     if !to_switch.is_empty() {
         print_row("to Open vSwitch", &mut to_switch, "1.0");
     }

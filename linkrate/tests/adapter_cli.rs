@@ -41,7 +41,7 @@ fn models_are_listed_with_their_source() {
         .iter()
         .map(|model| model["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["gigabit", "ten-gigabit", "atm-155", "atm-622"]);
+    assert_eq!(names, ["gigabit", "ten-gigabit", "toe", "atm-155", "atm-622"]);
     for name in names {
         assert!(printed(&format!("adapter models {name}")).starts_with(name));
     }
@@ -108,6 +108,9 @@ fn refuses_wrong_arguments_before_any_lab_is_built() {
         ("lab up --name a/b", "is not a valid name of a lab; expected 1 to 32 letters"),
         ("lab up --congestion cubik", "cubik"),
         ("lab up --sut-cpu x", "--sut-cpu: "),
+        ("lab up --aggregate 2 --mode bonding", "expected one of manual, lacp, failover"),
+        ("lab up --aggregate 2 --balance hash", "balance: unknown value \"hash\""),
+        ("lab up --mode lacp", "--aggregate"),
         ("lab up --wait -- true", "cannot be used with"),
         ("lab exec sut", "PROGRAM"),
         ("adapter set eth0", "KEY=VALUE"),

@@ -157,12 +157,16 @@ fn ports_of_one_segment_serve_their_own_clients() {
     if !is_root_or_skips("ports_of_one_segment_serve_their_own_clients") {
         return;
     }
-    let port = |number| PortEnd { number, interface: format!("eth{number}") };
+    let port =
+        |number| PortEnd { number, place: number as usize, interface: format!("eth{number}") };
     let ports = vec![port(0), port(1)];
     let segment = Segment {
         number: 0,
         fabric: Fabric::Switch,
         spread_clients: false,
+        home: 0,
+        bridged: 0,
+        elans: Vec::new(),
         ports,
         clients: vec![0, 1, 2],
         aggregate: None,

@@ -41,6 +41,10 @@ fn ports_agree_by_lacp_fail_and_come_back_under_traffic() {
         assert!(lacp["partner"].as_str().is_some_and(|partner| partner.contains("key")), "{lacp}");
         assert_eq!(lacp["counters"]["dot3adAggPortStatsIllegalRx"], 0, "{lacp}");
     }
+    for words in ["adapter show", "adapter show agg0"] {
+        let shown = lab.linkrate(words).stdout;
+        assert!(shown.contains("mux DISTRIBUTING") && shown.contains("partner system"), "{shown}");
+    }
     // the partner that a port meets is the same on all
     let partner = |member: &Value| member["lacp"]["partner"].as_str().map(str::to_owned);
     let of_port = |member: Value| partner(&member)?.split(", port").next().map(str::to_owned);
@@ -151,6 +155,26 @@ fn eight_clients_use_every_port_in_each_direction() {
     }
 }
 
+#[test]
+fn frames_that_round_robin_reorders_are_counted() {
+    let test = "frames_that_round_robin_reorders_are_counted";
+    if !ready(test, &[]) {
+        return;
+    }
+    let measured = |balance: &str| {
+        let words = format!(
+            "measure --aggregate 4 --clients 4 --balance {balance} --scale 0.1 --time 500ms --runs 1 \
+             --json"
+        );
+        linkrate(&words).expect_code(0).json()
+    };
+    let counted =
+        |document: &Value| document["cells"][0]["evidence"]["adapter"]["frames_overtaken"].as_f64();
+    let round_robin = measured("round-robin");
+    assert!(counted(&round_robin).is_some_and(|frames| frames > 10.0), "{round_robin}");
+    assert_eq!(counted(&measured("port")), None, "nothing is to be counted");
+}
+
 /// Both ends put the tag on their packets. Frames of the protocols have none, and pass.
 #[test]
 fn an_aggregate_in_a_vlan_carries_traffic_and_keeps_its_partner() {
@@ -232,6 +256,125 @@ fn drivers_on_several_cpus_follow_one_decision() {
     server.wait();
     for port in ["eth0", "eth1", "eth2"] {
         assert!(lab.counter(port, "ifHCOutUcastPkts") > 100, "{port}");
+    }
+}
+
+#[test]
+fn ports_are_removed_and_added_under_traffic() {
+    let test = "ports_are_removed_and_added_under_traffic";
+    if !ready(test, &["iperf3"]) {
+        return;
+    }
+    let lab = Up::start("--aggregate 3 --clients 2 --scale 0.2 --mode lacp --balance port");
+    // they have agreed before the lab is there
+    assert_eq!(distributing(&lab), [true; 3], "{:?}", members(&lab));
+    lab.linkrate("adapter faults eth0 delay=100us");
+    // windows that drain from a port within the 80 ms that packets wait for that
+    let (server, client) = lab.iperf3("-t 16 -i 1 -P 6 -w 64K");
+    std::thread::sleep(Duration::from_secs(1));
+    let names = || -> Vec<String> {
+        members(&lab).iter().filter_map(|of| Some(of["port"].as_str()?.to_owned())).collect()
+    };
+    // (system of the partner, its port number) of each port
+    let partners = || -> Vec<String> {
+        let partner = |of: &Value| Some(of["lacp"]["partner"].as_str()?.to_owned());
+        members(&lab).iter().filter_map(partner).collect()
+    };
+    let port_number =
+        |partner: &String| partner.split("port ").nth(1)?.split(',').next()?.parse().ok();
+    // the last one, one between others, the first one, and two at once
+    for (gone, left) in [
+        (&["eth2"][..], &["eth0", "eth1"][..]),
+        (&["eth1"], &["eth0", "eth2"]),
+        (&["eth0"], &["eth1", "eth2"]),
+        (&["eth0", "eth1"], &["eth2"]),
+    ] {
+        for port in gone {
+            lab.linkrate(&format!("adapter remove {port}"));
+        }
+        assert!(comes(&lab, &vec![true; left.len()]), "{:?}", members(&lab));
+        assert_eq!(names(), left);
+        // the faults of a segment do not depend on its ports
+        assert_eq!(lab.port(left[0])["faults"]["delay"], "100 us", "{:?}", lab.port(left[0]));
+        let words = format!("adapter add --ports {} --json", gone.len());
+        let added = lab.linkrate(&words).json();
+        let expected = serde_json::to_value(gone).unwrap();
+        assert_eq!(added["added"]["ports"], expected, "{added}");
+        assert!(comes(&lab, &[true; 3]), "{:?}", members(&lab));
+        assert_eq!(names(), ["eth0", "eth1", "eth2"]);
+        let numbers: Vec<u32> = partners().iter().filter_map(port_number).collect();
+        assert_eq!(numbers, [1, 2, 3], "{:?}", partners());
+    }
+    let (_, intervals) = rates(client.wait());
+    server.wait();
+    assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
+    // the one that joined first carried all while the others were away
+    assert!(lab.counter("eth2", "ifHCOutUcastPkts") > 100);
+    // neither end dropped a frame
+    let shown = lab.linkrate("adapter aggregate --json").json();
+    let counters = &shown["aggregates"][0]["counters"];
+    for counter in ["aggDropNoPort", "aggDropNotCollecting", "aggDropQueueFull"] {
+        assert_eq!(counters[counter], 0, "{counters}");
+    }
+    for port in ["eth0", "eth1", "eth2"] {
+        assert_eq!(lab.counter(port, "switchDropNotCollecting"), 0, "{port}");
+    }
+    // the only port takes the aggregate with it
+    lab.linkrate("adapter remove agg0");
+    assert!(lab.linkrate("adapter show --json").json()["ports"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn flows_leave_a_port_after_the_partner_has_answered_a_marker() {
+    let test = "flows_leave_a_port_after_the_partner_has_answered_a_marker";
+    if !ready(test, &["iperf3"]) {
+        return;
+    }
+    let lab = Up::start("--aggregate 2 --clients 1");
+    lab.linkrate("adapter set agg0 mode=lacp marker=on");
+    assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
+    let (server, client) = lab.iperf3("-t 5 -i 1 -P 6");
+    lab.linkrate("adapter link eth1 down");
+    assert!(comes(&lab, &[true, false]), "{:?}", members(&lab));
+    let markers = |counter: &str| -> u64 {
+        let count = |member: &Value| {
+            member["lacp"]["counters"][format!("dot3adAggPortStats{counter}")].as_u64()
+        };
+        members(&lab).iter().filter_map(count).sum()
+    };
+    let before = markers("MarkerPDUsTx");
+    // flows leave eth0 for the port that comes back
+    lab.linkrate("adapter link eth1 up");
+    assert!(comes(&lab, &[true; 2]), "{:?}", members(&lab));
+    let answered = || markers("MarkerResponsePDUsRx") > before;
+    assert!(wait_until(Duration::from_secs(5), answered), "{:?}", members(&lab));
+    assert_eq!(markers("MarkerPDUsTx"), markers("MarkerResponsePDUsRx"));
+    let (_, intervals) = rates(client.wait());
+    server.wait();
+    assert!(intervals.iter().all(|rate| *rate > 0.0), "{intervals:?}");
+}
+
+/// Drivers tell the devices of all ports the queue of a flow: the switch may bring it by any of them.
+#[test]
+fn each_port_steers_and_merges_what_it_receives() {
+    let test = "each_port_steers_and_merges_what_it_receives";
+    if !ready(test, &["iperf3"]) {
+        return;
+    }
+    let lab = Up::start(
+        "--adapter ten-gigabit --aggregate 2 --clients 1 --scale 0.05 --sut-cpu 0-1 --client-cpu 0-1",
+    );
+    lab.linkrate(
+        "adapter set agg0 balance=port switch-balance=port lro=on steering=destination-port",
+    );
+    let (server, client) = lab.iperf3("-t 3 -P 8 -R");
+    client.wait().expect_code(0);
+    server.wait();
+    for port in ["eth0", "eth1"] {
+        let count = |counter| lab.counter(port, counter);
+        assert!(count("rxMergedFrames") > 100, "{port}: {}", count("rxMergedFrames"));
+        assert!(count("steeringHits") > 100, "{port}: {}", count("steeringHits"));
+        assert!(count("steeringUpdates") > 0, "{port}");
     }
 }
 

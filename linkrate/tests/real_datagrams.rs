@@ -24,14 +24,14 @@ const SUT_INTERFACE: &str = "eth0";
 /// What a link of 1 Gb/s carries of datagrams with 1472 bytes.
 const PAYLOAD_RATE: f64 = 957.1e6;
 
-fn gigabit_lab() -> Lab {
+fn lab(name: &str) -> Lab {
     let options = LabOptions {
         program: PathBuf::from(LINKRATE),
         stop: Arc::new(AtomicBool::new(false)),
         route_congestion: Some("cubic".to_owned()),
     };
-    let gigabit = model::find("gigabit").unwrap_or_else(|error| panic!("{error}"));
-    let spec = TestbedSpec { adapter: Adapter::Model(Box::new(gigabit)), ..TestbedSpec::default() };
+    let model = model::find(name).unwrap_or_else(|error| panic!("{error}"));
+    let spec = TestbedSpec { adapter: Adapter::Model(Box::new(model)), ..TestbedSpec::default() };
     Lab::build(&spec, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -52,10 +52,10 @@ fn limit(lab: &mut Lab) -> Option<DatagramLimit> {
     in_sut(lab, |route| route.datagram_limit(SUT_INTERFACE).expect("a limit or none"))
 }
 
-fn run(lab: &mut Lab) -> Measurement {
+fn run(lab: &mut Lab, message: u64) -> Measurement {
     let workload = Workload {
         kind: Protocol::UdpStream,
-        message: MessageSize::Fixed(ByteSize(1472)),
+        message: MessageSize::Fixed(ByteSize(message)),
         ..Workload::default()
     };
     let spec = RunSpec {
@@ -67,8 +67,8 @@ fn run(lab: &mut Lab) -> Measurement {
 }
 
 /// Bits of payload in a second that the sender was told it had sent.
-fn told(measurement: &Measurement) -> f64 {
-    let bits = measurement.traffic.sent_datagrams as f64 * 1472.0 * 8.0;
+fn told(measurement: &Measurement, message: u64) -> f64 {
+    let bits = (measurement.traffic.sent_datagrams * message) as f64 * 8.0;
     bits / measurement.traffic.transmit_seconds
 }
 
@@ -77,15 +77,15 @@ fn a_sender_of_datagrams_is_told_what_the_link_carries() {
     if !is_root_or_skips("a_sender_of_datagrams_is_told_what_the_link_carries") {
         return;
     }
-    let mut lab = gigabit_lab();
+    let mut lab = lab("gigabit");
     let Some(set) = limit(&mut lab) else {
         eprintln!("skipped: this kernel limits no datagrams");
         return;
     };
-    assert_eq!((set.bytes_per_second, set.overhead), (125_250_000, 24));
+    assert_eq!((set.bytes_per_second, set.overhead, set.in_cells), (125_250_000, 24, false));
 
-    let limited = run(&mut lab);
-    let (sent, received) = (told(&limited), limited.traffic.bits_per_second());
+    let limited = run(&mut lab, 1472);
+    let (sent, received) = (told(&limited, 1472), limited.traffic.bits_per_second());
     assert!(sent < 1.1 * PAYLOAD_RATE, "sent {sent}, received {received}");
     assert!(received < 1.01 * PAYLOAD_RATE, "{received}");
     let evidence = limited.evidence.adapter.as_deref().expect("evidence of the adapter");
@@ -96,6 +96,33 @@ fn a_sender_of_datagrams_is_told_what_the_link_carries() {
     // without the limit, the sender is told many times that: this test can fail
     in_sut(&mut lab, |route| route.set_no_queue(SUT_INTERFACE).expect("no queue"));
     assert_eq!(limit(&mut lab), None);
-    let sent = told(&run(&mut lab));
+    let sent = told(&run(&mut lab, 1472), 1472);
     assert!(sent > 2.0 * PAYLOAD_RATE, "{sent}");
+}
+
+/// Cells of an adapter of 155.52 Mb/s in a second.
+const CELLS: f64 = 149.76e6 / 424.0;
+
+#[test]
+fn a_sender_on_atm_is_told_what_the_cells_carry() {
+    if !is_root_or_skips("a_sender_on_atm_is_told_what_the_cells_carry") {
+        return;
+    }
+    let mut lab = lab("atm-155");
+    let Some(set) = limit(&mut lab) else {
+        eprintln!("skipped: this kernel limits no datagrams");
+        return;
+    };
+    assert_eq!((set.overhead, set.in_cells), (16, true));
+    // UDP, IP, LLC/SNAP and trailer are 44 octets
+    for (message, cells) in [(200, 6), (1472, 32), (9152, 192)] {
+        let limited = run(&mut lab, message);
+        let carried = CELLS / f64::from(cells) * message as f64 * 8.0;
+        let (sent, received) = (told(&limited, message), limited.traffic.bits_per_second());
+        let of = |rate: f64| rate / carried;
+        // a full send buffer at the start of the window has been told before
+        assert!((0.95..1.02).contains(&of(sent)), "{message}: {:.4} were sent", of(sent));
+        // of 58 900 datagrams in a second the receiver loses some, on a busy machine more
+        assert!((0.9..1.01).contains(&of(received)), "{message}: {:.4} came", of(received));
+    }
 }

@@ -10,9 +10,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use common::machines::{Lab, SSHD, measure_the_loop, two_cpus, with_a_loop};
+use common::machines::{Lab, measure_the_loop, two_cpus, with_a_loop};
 use common::processes::OwnCopy;
 use common::small::{await_stored, stored};
+use common::ssh::SSHD;
 use common::up::ready;
 use common::{Running, command, has_or_skips, kill, skip, wait_until};
 use linkrate_study::store::RUNS_FILE;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::processes::OwnCopy;
 use common::up::{SUT, Up, rates, ready};
+use common::web::Web;
 use common::{
     LINKRATE, Running, command, has_or_skips, is_root_or_skips, kill, linkrate, skip, wait_until,
 };
@@ -106,32 +107,13 @@ fn nginx_serves_a_file_to_curl() {
     if !ready(test, &["nginx", "curl"]) {
         return;
     }
-    let directory = tempfile::tempdir().expect("make a temporary directory");
-    common::processes::readable_by_all(directory.path());
-    let at = directory.path().to_str().expect("a path that is text");
-    // no two blocks alike: what is misplaced shows
-    let content: Vec<u8> =
-        (0..8u32 << 20).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
-    fs::write(directory.path().join("file"), &content).expect("write a file");
-    let configuration = format!(
-        "daemon off; user root; pid {at}/pid; error_log stderr;\n\
-         events {{}}\n\
-         http {{ access_log off; sendfile on; client_body_temp_path {at}/b; proxy_temp_path {at}/p;\n\
-         fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\n\
-         server {{ listen 80; root {at}; }} }}\n"
-    );
-    fs::write(directory.path().join("nginx.conf"), configuration).expect("write a file");
+    let web = Web::with_file_of(32 << 20);
     let lab = Up::start("--adapter ten-gigabit");
     lab.linkrate("adapter set eth0 lro=on");
     // faults that the checksums must catch, and TCP must mend
     lab.linkrate("adapter faults eth0 corrupt=0.02% duplicate=0.05% reorder=0.05% fcs-error=0.02%");
-    let server = Running::start(&mut lab.exec("sut", &format!("nginx -c {at}/nginx.conf")));
-    let fetched = directory.path().join("fetched");
-    let words = format!(
-        "curl -sS --fail --retry 20 --retry-connrefused --retry-delay 1 -o {at}/fetched http://{SUT}/file"
-    );
-    lab.run("client-0", &words).expect_code(0);
-    assert!(fs::read(&fetched).expect("a file") == content, "the file came out different");
+    let server = web.serve(&lab);
+    web.fetch(&lab, "client-0", SUT);
     let bad = lab.counter("client-0", "rxChecksumBad");
     assert!(bad > 0, "no frame was corrupted");
     lab.down().expect_code(0);

@@ -15,6 +15,7 @@ use common::machines::{
 use common::processes::OwnCopy;
 use common::up::ready;
 use common::{Finished, Running, command, has_or_skips, kill, skip, wait_until};
+use linkrate_sys::{network_namespace, run_directory};
 use rustix::process::Signal;
 
 /// How long agents may take to restore settings after their controller has ended.
@@ -252,6 +253,59 @@ fn the_doctor_restores_after_everything_was_killed() {
     own.expect_nothing_left();
     let again = doctor_restores(&machine, &own);
     assert!(again.stdout.contains("nothing to restore"), "{again:?}");
+}
+
+/// The files about interfaces of the network namespace with this number.
+fn records(namespace: u64) -> Vec<String> {
+    let directory = run_directory::private("interfaces").expect("the directory of records");
+    let files = fs::read_dir(directory).expect("read it").flatten();
+    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(&format!("{namespace}."))).collect()
+}
+
+#[test]
+fn the_records_of_a_namespace_that_ended_are_removed() {
+    let test = "the_records_of_a_namespace_that_ended_are_removed";
+    if !needs(test) {
+        return;
+    }
+    if network_namespace::handle().is_none() {
+        skip(test, "needs handles of namespaces: Linux 6.18");
+        return;
+    }
+    for by_doctor in [true, false] {
+        let (machine, own) = (with_a_loop(), OwnCopy::new());
+        let words = format!("--runs 100 {CHANGES}");
+        let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
+        for agent in own.await_traffic(2) {
+            kill(agent, Signal::KILL);
+        }
+        running.signal(Signal::KILL);
+        running.wait();
+        own.expect_no_process();
+        let number = machine.inside(|| network_namespace::cookie().expect("a number"));
+        // both interfaces, and the namespace of the client that has one
+        assert_eq!(records(number).len(), 3, "{:?}", records(number));
+        // while its namespace lives, nobody else touches it
+        let elsewhere = with_a_loop();
+        doctor_restores(&elsewhere, &own);
+        assert_eq!(records(number).len(), 3, "{:?}", records(number));
+        drop(machine);
+        // which lets go of the namespaces that it watched
+        own.expect_nothing_left();
+        let removed = wait_until(RESTORED, || {
+            match by_doctor {
+                true => drop(doctor_restores(&elsewhere, &own)),
+                false => {
+                    let words = "--runs 1 --time 100ms";
+                    Running::start(&mut measure_the_loop(&elsewhere, &own.program(), words)).wait();
+                }
+            }
+            records(number).is_empty()
+        });
+        assert!(removed, "{:?}", records(number));
+        own.expect_nothing_left();
+    }
 }
 
 #[test]

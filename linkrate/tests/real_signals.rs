@@ -91,16 +91,21 @@ fn a_study_outlives_a_standard_error_that_nobody_reads() {
     warned_at(&SmallStudy::new(), writer.into());
 }
 
+/// The same as nohup(1) starts it.
+fn under_nohup(run: &Command) -> Command {
+    let mut nohup = Command::new("sh");
+    nohup.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(run.get_program());
+    nohup.args(run.get_args());
+    nohup
+}
+
 #[test]
 fn a_hang_up_that_was_ignored_stays_ignored() {
     if !is_root_or_skips("a_hang_up_that_was_ignored_stays_ignored") {
         return;
     }
     let study = SmallStudy::new();
-    let run = study.run();
-    let mut nohup = Command::new("sh");
-    nohup.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(run.get_program());
-    let running = Running::start(nohup.args(run.get_args()));
+    let running = Running::start(&mut under_nohup(&study.run()));
     study.await_runs(2);
     running.signal(Signal::HUP);
     went_on(&running.wait());
@@ -151,6 +156,11 @@ fn a_measurement_ends_in_order_on_each_signal() {
         }
         own.expect_nothing_left();
     }
+    let running = Running::start(&mut under_nohup(&command(own.program(), words)));
+    own.await_traffic(2);
+    running.signal(Signal::HUP);
+    went_on(&running.wait());
+    own.expect_nothing_left();
     // a reader that leaves is no failure of a measurement
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

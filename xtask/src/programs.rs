@@ -28,8 +28,8 @@ const EVERYWHERE: &[&str] = &[
     // bash, dash
     "bash", "sh", //
     // coreutils
-    "cat", "cp", "echo", "env", "false", "head", "ls", "mkdir", "printenv", "pwd", "readlink",
-    "sleep", "sort", "test", "timeout", "true", //
+    "cat", "cksum", "cp", "echo", "env", "false", "head", "ls", "mkdir", "mknod", "printenv", "pwd",
+    "readlink", "sleep", "sort", "test", "timeout", "true", //
     // grep, sed
     "grep", "sed", //
     // mount, util-linux
@@ -104,7 +104,8 @@ const STARTERS: &[Starter] = &[
     Starter { count: Some(2), ..starts("run", 1, Reads::Words) },
     Starter { count: Some(2), ..starts("run", 0, Reads::Program) },
     starts("sh", 0, Reads::Script),
-    starts("spawn", 0, Reads::Program),
+    // a flow is spawned too, with more arguments
+    Starter { count: Some(3), ..starts("spawn", 0, Reads::Program) },
     asks("can_run", 1, Reads::Each),
     asks("has", 1, Reads::Program),
     asks("has_or_skips", 1, Reads::Program),

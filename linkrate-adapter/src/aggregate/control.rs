@@ -3,10 +3,12 @@
 //! The driver of the first queue has the control. It calls it when a link changes, a message comes,
 //! settings are requested, or a time has come.
 
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::membership::{Membership, Message, PortLink, Role};
-use super::{AggregateShared, lock};
+use super::{AggregateShared, in_use, lock};
+use crate::link::LinkShared;
 
 /// The control of an aggregate.
 #[derive(Debug)]
@@ -17,8 +19,8 @@ pub(crate) struct Control {
     published: u64,
     /// The addresses that were taken up last.
     addresses: u64,
-    /// The ports as they were seen last.
-    seen: Vec<Option<PortLink>>,
+    /// The ports as they were seen last: the link, and its state.
+    seen: Vec<Option<(Weak<LinkShared>, PortLink)>>,
     /// The frames of users that each port had received at the last look.
     received: Vec<u64>,
     /// The interface has a carrier.
@@ -69,7 +71,13 @@ impl Control {
         if self.membership.asks_for_heard(now) {
             self.look_at_counters(shared, now);
         }
+        for request in lock(&shared.markers).take() {
+            self.membership.request_marker(now, request.port, request.transaction, messages);
+        }
         self.membership.poll(now, messages);
+        for transaction in self.membership.take_ended_markers() {
+            lock(&shared.markers).end(transaction);
+        }
         if self.membership.changes() != self.published || request != self.request {
             self.published = self.membership.changes();
             shared.share(&self.membership);
@@ -113,22 +121,34 @@ impl Control {
         now: Duration,
         messages: &mut Vec<Message>,
     ) {
-        let most = self.membership.knobs().aggregate as usize;
+        let most = self.membership.knobs().aggregate;
         let members = lock(&shared.members).clone();
         if self.seen.len() < members.len() {
             self.seen.resize(members.len(), None);
         }
-        for (number, member) in members.iter().enumerate() {
-            let member = member.as_ref().filter(|_| number < most);
-            let link =
-                member.map(|member| PortLink { up: member.link.is_up(), rate: member.link.rate() });
-            if link == std::mem::replace(&mut self.seen[number], link) {
+        let mut links = vec![None; self.seen.len()];
+        for (number, member) in in_use(&members, most) {
+            links[number] = Some(&member.link);
+        }
+        for (number, link) in links.into_iter().enumerate() {
+            let before = self.seen[number].take();
+            let Some(link) = link else {
+                if before.is_some() {
+                    self.membership.remove(now, number, messages);
+                }
                 continue;
+            };
+            let state = PortLink { up: link.is_up(), rate: link.rate() };
+            let weak = Arc::downgrade(link);
+            // another port may have taken the place of one that has left
+            let same = before.as_ref().is_some_and(|(before, _)| before.ptr_eq(&weak));
+            if before.is_some() && !same {
+                self.membership.remove(now, number, messages);
             }
-            match link {
-                Some(link) => self.membership.set_link(now, number, link, messages),
-                None => self.membership.remove(now, number, messages),
+            if !(same && before.is_some_and(|(_, before)| before == state)) {
+                self.membership.set_link(now, number, state, messages);
             }
+            self.seen[number] = Some((weak, state));
         }
     }
 

@@ -14,25 +14,46 @@ const MOST: usize = 1024;
 pub struct Decision {
     /// When, CLOCK_MONOTONIC in ns.
     pub at_ns: u64,
+    /// The ports that it is about: those on one of two switches. `None` for all.
+    about: Option<Arc<[usize]>>,
     /// The ports that frames were taken from, ascending.
     pub collecting: Vec<usize>,
     /// The ports that frames went to, ascending.
     pub distributing: Vec<usize>,
 }
 
-/// The latest decisions of one end. Copies are the same log.
+impl Decision {
+    /// Whether it says that no frames went to this port.
+    #[must_use]
+    pub fn leaves_out(&self, port: usize) -> bool {
+        let is_about = self.about.as_ref().is_none_or(|ports| ports.contains(&port));
+        is_about && !self.distributing.contains(&port)
+    }
+}
+
+/// The latest decisions of one end, or of two switches at one end. Copies are the same log.
 #[derive(Debug, Clone, Default)]
-pub struct DecisionLog(Arc<Mutex<VecDeque<Decision>>>);
+pub struct DecisionLog {
+    kept: Arc<Mutex<VecDeque<Decision>>>,
+    /// The ports that the one who writes decides about; `None` if it decides about all.
+    about: Option<Arc<[usize]>>,
+}
 
 impl DecisionLog {
+    /// The same log for one who decides about these ports alone.
+    pub(crate) fn about(&self, ports: impl IntoIterator<Item = usize>) -> Self {
+        Self { kept: Arc::clone(&self.kept), about: Some(ports.into_iter().collect()) }
+    }
+
     /// Adds the decision of this moment.
     pub(crate) fn add(&self, collecting: &[usize], distributing: &[usize]) {
         let decision = Decision {
             at_ns: monotonic_ns(),
+            about: self.about.clone(),
             collecting: collecting.to_vec(),
             distributing: distributing.to_vec(),
         };
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MOST {
             kept.pop_front();
         }
@@ -42,7 +63,7 @@ impl DecisionLog {
     /// The decisions since `from_ns`, in their order.
     #[must_use]
     pub fn since(&self, from_ns: u64) -> Vec<Decision> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().filter(|decision| decision.at_ns >= from_ns).cloned().collect()
     }
 }
@@ -50,7 +71,7 @@ impl DecisionLog {
 /// Two logs are equal if they are the same one.
 impl PartialEq for DecisionLog {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.kept, &other.kept)
     }
 }
 
@@ -70,5 +91,15 @@ mod tests {
         assert!(kept.is_sorted_by_key(|decision| decision.at_ns));
         assert!(log.since(monotonic_ns() + 1).is_empty());
         assert_ne!(log, DecisionLog::default());
+    }
+
+    #[test]
+    fn a_decision_about_a_part_of_the_ports_leaves_out_none_of_the_others() {
+        let log = DecisionLog::default();
+        log.about([5, 3]).add(&[3, 5], &[5]);
+        let [decision] = &log.since(0)[..] else { panic!("one decision") };
+        assert_eq!((&decision.collecting[..], &decision.distributing[..]), (&[3, 5][..], &[5][..]));
+        let left_out = (0..7).filter(|port| decision.leaves_out(*port)).collect::<Vec<_>>();
+        assert_eq!(left_out, [3], "the others are no part of it");
     }
 }

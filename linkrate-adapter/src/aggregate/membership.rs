@@ -101,6 +101,8 @@ pub(crate) struct Membership {
     due: Option<Duration>,
     /// Where each change is written down with its time.
     log: DecisionLog,
+    /// Markers that came to their end.
+    ended_markers: Vec<u32>,
 }
 
 /// A frame to be sent by a port.
@@ -133,6 +135,7 @@ impl Membership {
             changes: 1,
             due: None,
             log: DecisionLog::default(),
+            ended_markers: Vec::new(),
         };
         membership.begin(Duration::ZERO, &mut Vec::new());
         membership
@@ -145,6 +148,47 @@ impl Membership {
 
     fn speaks_lacp(&self) -> bool {
         self.knobs.mode == AggregateMode::Lacp
+    }
+
+    /// Takes the frames from the actions of LACP, and the markers that ended. The sets of ports are read
+    /// from the group.
+    fn carry_out(&mut self, actions: Vec<Action>, messages: &mut Vec<Message>) {
+        for action in actions {
+            match action {
+                Action::Send { port: to, frame } => messages.push((port(to), frame)),
+                Action::Marker { transaction, .. } => self.ended_markers.push(transaction),
+                Action::Collecting { .. } | Action::Distributing { .. } | Action::Notice(_) => {}
+            }
+        }
+    }
+
+    /// Whether flows leave a port only when the partner has answered a marker.
+    pub(crate) fn asks_partner(&self) -> bool {
+        self.knobs.marker && self.speaks_lacp()
+    }
+
+    /// Asks the partner whether all frames have arrived that left by a port. The request ends in any
+    /// case, also without an answer.
+    pub(crate) fn request_marker(
+        &mut self,
+        now: Duration,
+        at: usize,
+        transaction: u32,
+        messages: &mut Vec<Message>,
+    ) {
+        if !self.speaks_lacp() {
+            return self.ended_markers.push(transaction);
+        }
+        let mut actions = Vec::new();
+        let request = Event::RequestMarker { port: number(at), transaction, patience: GRACE };
+        self.lacp.handle(now, request, &mut actions);
+        self.carry_out(actions, messages);
+        self.plan();
+    }
+
+    /// Takes the markers that were answered, or will not be.
+    pub(crate) fn take_ended_markers(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.ended_markers)
     }
 
     /// Its settings.
@@ -225,7 +269,7 @@ impl Membership {
             for at in (0..self.ports.len()).filter(|at| self.ports[*at].is_some()) {
                 self.lacp.handle(now, self.settings(at), &mut actions);
             }
-            messages.extend(to_send(actions));
+            self.carry_out(actions, messages);
         } else if let Some(failover) = &mut self.failover {
             failover.set_knobs(now, &self.knobs, messages);
         }
@@ -253,7 +297,7 @@ impl Membership {
             AggregateMode::Lacp => {
                 let mut actions = Vec::new();
                 self.set_system(now, &mut actions);
-                messages.extend(to_send(actions));
+                self.carry_out(actions, messages);
             }
             AggregateMode::Failover if self.role == Role::Host => {
                 let mut group = FailoverGroup::new(self.address, &self.knobs);
@@ -327,7 +371,7 @@ impl Membership {
         }
         let mut actions = Vec::new();
         self.lacp.handle(now, Event::RemovePort { port: number(at) }, &mut actions);
-        messages.extend(to_send(actions));
+        self.carry_out(actions, messages);
         self.detection.remove(now, at, messages);
         if let Some(failover) = &mut self.failover {
             failover.remove(now, at, messages);
@@ -365,7 +409,7 @@ impl Membership {
                 }
                 let mut actions = Vec::new();
                 self.lacp.receive(now, number(at), frame, &mut actions);
-                messages.extend(to_send(actions));
+                self.carry_out(actions, messages);
                 self.settle(now, messages);
             }
             _ => {}
@@ -402,7 +446,7 @@ impl Membership {
         if self.speaks_lacp() && self.lacp.due().is_some_and(|due| due <= now) {
             let mut actions = Vec::new();
             self.lacp.poll(now, &mut actions);
-            messages.extend(to_send(actions));
+            self.carry_out(actions, messages);
             changed = true;
         }
         if let Some(failover) = &mut self.failover {
@@ -453,7 +497,8 @@ impl Membership {
         }
         port.usable = usable;
         // a partner may begin with BFD only once LACP is done: a session that was never up is no
-        // failure (RFC 7130, 3)
+        // failure (RFC 7130, 3, as remembered; FRRouting's sessions begin with the interface,
+        // bfdd/bfd_lag.c). One that goes down takes the link out (RFC 7130, 5)
         let up = match self.knobs.mode {
             AggregateMode::Failover => usable,
             AggregateMode::Lacp | AggregateMode::Manual => port.link.up && !was_lost,
@@ -467,7 +512,7 @@ impl Membership {
                     self.lacp.handle(now, self.settings(at), &mut actions);
                 }
                 self.lacp.handle(now, link_event(at, link), &mut actions);
-                messages.extend(to_send(actions));
+                self.carry_out(actions, messages);
             }
             let address = self.port_address(at);
             if let Some(failover) = &mut self.failover {
@@ -567,17 +612,6 @@ fn link_event(at: usize, link: PortLink) -> Event {
 fn is_from_abandoned(slow: &Slow<'_>) -> bool {
     let pdu = (slow.subtype == Subtype::Lacp).then(|| Lacpdu::parse(slow.data).ok()).flatten();
     pdu.is_some_and(|pdu| pdu.actor.state.expired || pdu.actor.state.defaulted)
-}
-
-/// The frames among the actions. The sets of ports are read from the group.
-fn to_send(actions: Vec<Action>) -> impl Iterator<Item = Message> {
-    actions.into_iter().filter_map(|action| match action {
-        Action::Send { port: to, frame } => Some((port(to), frame)),
-        Action::Collecting { .. }
-        | Action::Distributing { .. }
-        | Action::Marker { .. }
-        | Action::Notice(_) => None,
-    })
 }
 
 #[cfg(test)]

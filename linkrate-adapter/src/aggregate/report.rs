@@ -10,7 +10,7 @@ use linkrate_wire::control::lacp::Information;
 use linkrate_wire::machine::lacp::{End, PortStatus};
 
 use super::membership::{BfdState, FailoverState, PortState};
-use super::{Aggregate, lock};
+use super::{Aggregate, in_use, lock};
 use crate::AdapterError;
 
 /// How long the ports of an aggregate may take until all carry traffic. LACP waits 2 s, and longer
@@ -34,19 +34,17 @@ impl Aggregate {
         let shared = &self.shared;
         let members = lock(&shared.members).clone();
         let states = self.states();
-        let members = members.into_iter().take(knobs.aggregate as usize).enumerate();
-        let members = members.filter_map(|(number, member)| {
-            let member = member?;
+        let members = in_use(&members, knobs.aggregate).map(|(number, member)| {
             let state = states.get(number).cloned().unwrap_or_default();
-            Some(MemberReport {
-                port: member.name,
+            MemberReport {
+                port: member.name.clone(),
                 link_up: member.link.is_up(),
                 collecting: shared.collects(number),
                 distributing: shared.distributes(number),
                 lacp: state.lacp.as_ref().map(lacp),
                 bfd: state.bfd.map(bfd),
                 failover: state.failover.map(failover),
-            })
+            }
         });
         Ok(AggregateReport {
             name: self.name().to_owned(),

@@ -53,6 +53,8 @@ pub(crate) struct Team {
     sharing: u64,
     /// While packets of the host wait for the ports to drain, so that flows can change them in order.
     draining: Option<Draining>,
+    /// The ports on which the partner was asked, after they had drained.
+    asked: Vec<usize>,
 }
 
 /// A wait for ports to drain.
@@ -88,6 +90,7 @@ impl Team {
             balancer,
             sharing: 0,
             draining: None,
+            asked: Vec::new(),
         }
     }
 
@@ -110,6 +113,12 @@ impl Team {
     pub(crate) fn is_drained(&self, member: usize) -> bool {
         let port = self.members.get(member).and_then(Option::as_ref);
         port.is_none_or(|port| port.lane.is_drained())
+    }
+
+    /// Whether everything that was posted to a port has left.
+    fn has_left(&self, member: usize) -> bool {
+        let port = self.members.get(member).and_then(Option::as_ref);
+        port.is_none_or(|port| port.lane.has_left())
     }
 
     /// The lanes of the ports.
@@ -285,7 +294,11 @@ impl Team {
                 self.send(TxDescriptor { posted_ns: now_ns, ..descriptor });
             }
         }
-        for member in self.members.iter_mut().flatten() {
+        let drains = self.draining.is_some();
+        for (number, member) in self.members.iter_mut().enumerate() {
+            let Some(member) = member else { continue };
+            // what waits before a port that flows leave goes by another one: it does not hold up the move
+            member.lane.hold(drains && !self.shared.distributes(number));
             count += member.lane.post_waiting();
         }
         count
@@ -296,18 +309,41 @@ impl Team {
     /// ports join, flows leave any of the others.
     fn has_drained(&mut self) -> bool {
         let has_others = self.shared.shares_otherwise(&self.balancer);
-        let leaves = |port: &PortIndex| has_others || !self.shared.distributes(port.at());
-        let holds = |port: &PortIndex| self.shared.has_carrier(port.at());
-        let mut left = self.balancer.active().iter().filter(|port| leaves(port) && holds(port));
-        if left.all(|port| self.is_drained(port.at())) {
+        let leaves = |port: &usize| has_others || !self.shared.distributes(*port);
+        let holds = |port: &usize| self.shared.has_carrier(*port);
+        let active = self.balancer.active().iter().map(|port| port.at());
+        let left: Vec<usize> = active.filter(|port| leaves(port) && holds(port)).collect();
+        let may_go = |port: &usize| match self.shared.distributes(*port) {
+            // packets that wait before it may be those of flows that leave it
+            true => self.is_drained(*port),
+            false => self.has_left(*port),
+        };
+        if left.iter().all(may_go) && self.have_arrived(&left) {
             self.draining = None;
+            self.asked.clear();
             return true;
         }
         let now_ns = monotonic_ns();
         let until_ns = self.draining.map_or(now_ns + MOST_DRAINING_NS, |wait| wait.until_ns);
         let waits = now_ns < until_ns;
         self.draining = waits.then_some(Draining { until_ns, look_ns: now_ns + LOOK_NS });
+        if !waits {
+            self.asked.clear();
+        }
         !waits
+    }
+
+    /// Whether everything that has left by these ports is at the partner, as far as that is asked for.
+    fn have_arrived(&mut self, ports: &[usize]) -> bool {
+        if ports.is_empty() || !self.shared.asks_partner() {
+            return true;
+        }
+        if self.asked != ports {
+            ports.clone_into(&mut self.asked);
+            self.shared.ask_partner(self.queue, ports);
+            return false;
+        }
+        !self.shared.awaits_partner(self.queue)
     }
 
     /// Posts a packet to the port that balancing chooses.

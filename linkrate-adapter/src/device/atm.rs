@@ -2,15 +2,19 @@
 //! (Classical IP, RFC 2225, with LLC/SNAP of RFC 2684).
 //!
 //! The adapter adds encapsulation, padding and trailer to a packet and describes its cells as trains
-//! ([`cells`](crate::cells)). A train has [`TRAIN_CELLS`] cells at most, so that connections share a line
+//! ([`cells`](crate::cells)). A train has [`TRAIN_CELLS`](crate::cells::TRAIN_CELLS) cells at most, so that connections share a line
 //! cell by cell nearly. Received trains of a unit are put together without a copy ([`assembly`]).
 //!
 //! The adapter has no offloads: packets of its host are complete and as long as the MTU at most.
 
-mod assembly;
+pub(crate) mod assembly;
 pub(crate) mod channel;
+pub(crate) mod clients;
+pub(crate) mod lane;
 mod receive;
 mod resolution;
+mod shaping;
+pub(crate) mod switched;
 mod transmit;
 
 use std::net::Ipv4Addr;
@@ -19,9 +23,9 @@ use std::time::Duration;
 
 use linkrate_terms::{AtmKnobs, BitRate, Model, PortKnobs};
 use linkrate_wire::atm::cell::Headers;
-use linkrate_wire::atm::rate::Shaper;
 use linkrate_wire::atm::{AtmAddress, Connection, hec, snap};
 
+use super::host_bus::HostBus;
 use super::host_side;
 use super::posting::{self, Activity};
 use super::{Device, Mount, Outlet};
@@ -38,10 +42,9 @@ use crate::port::PortShared;
 use crate::segment::earlier;
 use assembly::Assembly;
 use channel::{Channel, ChannelShared};
+use lane::{Lane, LaneShared, LaneStation};
 use resolution::Resolution;
-
-/// Most cells of a train.
-const TRAIN_CELLS: u32 = 64;
+use switched::{ArpShared, Switched};
 
 /// Trains of packets kept for use again.
 const TRAINS: usize = 1024;
@@ -63,6 +66,11 @@ pub struct AtmLimits {
     /// The addresses that it tells the other ends of its connections; `None` where it has one connection
     /// and tells nothing.
     pub station: Option<(AtmAddress, Ipv4Addr)>,
+    /// Its connections are calls, and an ATMARP server in the switch knows the other ends. It has no
+    /// permanent connections.
+    pub switched: bool,
+    /// The client of an emulated LAN. It has no permanent connections.
+    pub lane: Option<LaneStation>,
 }
 
 impl AtmLimits {
@@ -75,6 +83,8 @@ impl AtmLimits {
             rings: RingSizes::of(model),
             connections: vec![OF_A_CABLE],
             station: None,
+            switched: model.connections.is_switched(),
+            lane: LaneStation::of(model.encapsulation),
         }
     }
 }
@@ -84,6 +94,8 @@ impl AtmLimits {
 pub(crate) struct Atm {
     shared: Arc<PortShared>,
     largest_packet: usize,
+    /// Octets of the longest unit that its connections carry.
+    longest_unit: usize,
     /// The settings that it works with, and the number of the request that asked for them.
     knobs: PortKnobs,
     request: u64,
@@ -91,6 +103,7 @@ pub(crate) struct Atm {
     atm_knobs: AtmKnobs,
     atm_request: u64,
     interface: Interface,
+    bus: HostBus,
     adaptive: Adaptive,
     /// An array: the device has exactly one link.
     links: [Link; 1],
@@ -98,8 +111,14 @@ pub(crate) struct Atm {
     trains: Pool<Train>,
     channels: Vec<Channel>,
     resolution: Option<Resolution>,
+    /// The client of an ATMARP server.
+    switched: Option<Box<Switched>>,
+    /// The client of an emulated LAN.
+    lane: Option<Box<Lane>>,
     /// Its connections were opened.
     begun: bool,
+    /// Its link had a carrier.
+    was_up: bool,
     /// Checks the headers of the cells that arrive.
     headers: hec::Receiver,
     /// When the last cell leaves that was sent so far.
@@ -110,21 +129,33 @@ pub(crate) struct Atm {
 
 impl Atm {
     pub(crate) fn new(limits: AtmLimits, mount: Mount) -> Self {
-        let Mount { shared, interface, clock, .. } = mount;
+        let Mount { shared, interface, bus, clock } = mount;
         let (_, knobs) = shared.settings.requested();
-        let longest = limits.largest_packet + snap::HEADER;
+        let lane = limits.lane.as_ref().map(|station| Box::new(Lane::new(station)));
+        let of_packets = limits.largest_packet + snap::HEADER;
+        let longest = lane.as_ref().map_or(of_packets, |lane| lane.longest());
         let channel = |(number, connection): (usize, &Connection)| Channel {
             headers: Headers::of(*connection),
             assembly: Assembly::new(longest),
-            shaper: None,
+            shaping: None,
             number,
+            shared: Arc::new(ChannelShared::new(*connection)),
         };
-        let connections = limits.connections;
-        let channels = connections.iter().enumerate().map(channel).collect();
-        // a device is made once
-        let known = connections.into_iter().map(ChannelShared::new).collect();
-        let _ = shared.channels.set(known);
+        let channels: Vec<_> = limits.connections.iter().enumerate().map(channel).collect();
+        *shared.channels() = channels.iter().map(|channel| Arc::clone(&channel.shared)).collect();
+        if limits.lane.is_some() {
+            // a device is made once
+            let _ = shared.lane.set(LaneShared::default());
+        }
+        let switched = limits.station.filter(|_| limits.switched);
+        if switched.is_some() {
+            let _ = shared.atmarp.set(ArpShared::default());
+        }
+        let permanent = limits.station.filter(|_| !limits.switched);
         Self {
+            switched: switched.map(|(atm, ip)| Box::new(Switched::new(atm, ip))),
+            lane,
+            longest_unit: longest,
             links: [Link::new(Arc::clone(shared.first_link()))],
             shared,
             largest_packet: limits.largest_packet,
@@ -133,12 +164,14 @@ impl Atm {
             atm_knobs: AtmKnobs::default(),
             atm_request: 0,
             interface,
+            bus: HostBus::new(bus),
             adaptive: Adaptive::default(),
             clock,
             trains: Pool::new(TRAINS, Train::default),
             channels,
-            resolution: limits.station.map(|(atm, ip)| Resolution::new(atm, ip)),
+            resolution: permanent.map(|(atm, ip)| Resolution::new(atm, ip)),
             begun: false,
+            was_up: true,
             headers: hec::Receiver::default(),
             ahead_ps: 0,
             active_ps: 0,
@@ -158,8 +191,7 @@ impl Atm {
         if !self.shared.is_stuck() {
             self.knobs = knobs;
             if atm_knobs.peak_rate != self.atm_knobs.peak_rate {
-                let rate = BitRate(f64::from(atm_knobs.peak_rate) * 1e3);
-                self.channels.iter_mut().for_each(|channel| channel.shaper = Shaper::new(rate));
+                self.set_peak_rate(BitRate(f64::from(atm_knobs.peak_rate) * 1e3));
             }
             self.atm_knobs = atm_knobs;
         }
@@ -208,6 +240,35 @@ impl Atm {
         resolution.due().map(|due| due.as_nanos() as u64 * 1000)
     }
 
+    /// Takes up changed settings.
+    fn refresh_settings(&mut self) {
+        let Self { shared, request, atm_request, .. } = &*self;
+        if shared.settings.latest() != *request || shared.atm_settings.latest() != *atm_request {
+            self.obey();
+        }
+    }
+
+    /// The link has another state or rate.
+    fn follow_link(&mut self) {
+        self.shared.interface.obey(&self.knobs, self.links[0].rate());
+        self.follow_carrier();
+    }
+
+    fn follow_carrier(&mut self) {
+        let was_up = std::mem::replace(&mut self.was_up, self.shared.first_link().is_up());
+        if was_up != self.was_up {
+            self.calls_cleared(self.clock.now_ps());
+            self.switched_cleared(self.clock.now_ps());
+        }
+    }
+
+    /// Sends messages about calls, behind the cells that are on their way.
+    fn signal(&mut self, now_ps: u64, out: &mut Outlet<'_>) {
+        let at_ps = now_ps.max(self.ahead_ps);
+        let signals = self.take_signals(now_ps).into_iter().chain(self.take_switched_signals());
+        signals.for_each(|signal| out(0, signal.into(), at_ps));
+    }
+
     /// Gives up units whose last cell did not come in time.
     fn expire(&mut self, now_ps: u64) -> bool {
         let late = self.channels.iter_mut().filter_map(|channel| channel.assembly.expire(now_ps));
@@ -224,43 +285,58 @@ fn time(at_ps: u64) -> Duration {
 
 impl Device for Atm {
     fn refresh(&mut self, other_rate: &mut dyn FnMut(usize, &Link)) {
-        let Self { shared, request, atm_request, .. } = &*self;
-        if shared.settings.latest() != *request || shared.atm_settings.latest() != *atm_request {
-            self.obey();
-        }
+        self.refresh_settings();
         if self.links[0].refresh() {
-            self.shared.interface.obey(&self.knobs, self.links[0].rate());
             other_rate(0, &self.links[0]);
+            self.follow_link();
         }
     }
 
     fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
-        self.send_posted(now_ps, &mut |train, at_ps| out(0, train.into(), at_ps))
+        let any = self.send_posted(now_ps, &mut |train, at_ps| out(0, train.into(), at_ps));
+        self.signal(now_ps, out);
+        any
     }
 
     fn receive(&mut self, _link: usize, load: Load, at_ps: u64, now_ps: u64) {
-        if let Some(train) = load.into_cells() {
-            self.arrived(train, at_ps, now_ps);
+        match load {
+            Load::Cells(train) => self.arrived(train, at_ps, now_ps),
+            Load::Signal(signal) if self.switched.is_some() => {
+                self.switched_signalled(*signal, at_ps)
+            }
+            Load::Signal(signal) => self.signalled(*signal, at_ps),
+            Load::Frames(_) => {}
         }
     }
 
     fn poll(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
-        let expired = self.expire(now_ps);
+        let carried = self.carried(now_ps);
+        let expired = self.expire(now_ps) || carried;
         let resolved = self.resolve(now_ps, &mut |train, at_ps| out(0, train.into(), at_ps));
-        self.interrupt(now_ps) || expired || resolved
+        let lane = self.poll_lane(now_ps, &mut |train, at_ps| out(0, train.into(), at_ps))
+            | self.poll_switched(now_ps, &mut |train, at_ps| out(0, train.into(), at_ps));
+        self.signal(now_ps, out);
+        self.interrupt(now_ps) || expired || resolved || lane
     }
 
     fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
         // blocks go back to their drivers
         self.trains.sweep(Train::clear);
         let moderation = self.moderation();
-        let activity =
-            Activity { now_ps, active_ps: self.active_ps, free_at_ps: self.ahead_ps, moderation };
+        let release = self.release_due_ps();
+        // a device that takes no packet sees none that waits
+        let held_ps = release.filter(|_| self.is_held());
+        let low_ps = self.links[0].time_ps(posting::FIFO_LOW_BYTES);
+        let free_at_ps = held_ps.map_or(self.ahead_ps, |due_ps| due_ps + low_ps);
+        let activity = Activity { now_ps, active_ps: self.active_ps, free_at_ps, moderation };
         let transmit = posting::transmit_due_ps(&self.interface, &self.links[0], activity);
         let interrupt = self.interface.interrupt_due_ps(moderation);
         let assemblies = self.channels.iter().map(|channel| channel.assembly.due_ps());
-        let own = assemblies.fold(earlier(transmit, interrupt), earlier);
-        earlier(own, self.resolution_due_ps())
+        let shaped = earlier(release, self.bus.due_ps());
+        let own = assemblies.fold(earlier(earlier(transmit, interrupt), shaped), earlier);
+        let lane = self.lane.as_ref().and_then(|lane| lane.due_ps(self.was_up));
+        let switched = self.switched.as_ref().and_then(|all| all.due_ps(self.was_up));
+        earlier(earlier(own, self.resolution_due_ps()), earlier(lane, switched))
     }
 
     fn arrival_due_ps(&self, _link: usize, flight: &Flight) -> Option<u64> {
@@ -277,5 +353,7 @@ impl Device for Atm {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod rig;
 #[cfg(test)]
 mod tests;

@@ -24,7 +24,10 @@ pub(super) fn push(
     }
     let frames = descriptor.frames();
     if interface.push(queue, descriptor) {
-        shared.queue_frames[queue].add(frames);
+        // the queue of the adapter itself is none of the host's
+        if let Some(count) = shared.queue_frames.get(queue) {
+            count.add(frames);
+        }
     } else {
         counters.rx_drop_ring.add(frames);
         shared.first_link().counters.in_discards.add(frames);
@@ -48,7 +51,8 @@ pub(super) fn complete(
 
 /// Raises the receive interrupt of a queue.
 pub(super) fn interrupt(shared: &PortShared, interface: &mut Interface, queue: usize) {
-    if interface.interrupt(queue) {
+    let of_adapter = interface.adapter_queue() == Some(queue);
+    if interface.interrupt(queue) && !of_adapter {
         shared.counters.rx_interrupts.add(1);
     }
 }

@@ -3,23 +3,24 @@
 
 mod receive;
 mod steer;
+mod toe;
 mod transmit;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use linkrate_terms::knobs::Toe;
 use linkrate_terms::model::LARGEST_SUPERFRAME;
 use linkrate_terms::{Model, PortKnobs};
 use linkrate_wire::lro::Coalescer;
 
 use super::posting::{self, Activity};
 use super::{Device, Mount, Outlet};
-use crate::bus::Bus;
 use crate::clock::DeviceClock;
 use crate::counters::LinkCounters;
+use crate::device::host_bus::HostBus;
 use crate::device::host_side;
 use crate::fabric::Flight;
-use crate::frame::{Burst, Train, WireFrame};
+use crate::frame::{Burst, Train};
 use crate::interface::moderation::{Adaptive, Moderation, follow};
 use crate::interface::{Interface, RingSizes};
 use crate::link::{Link, LinkSpec};
@@ -48,6 +49,8 @@ pub struct NicLimits {
     /// Packets pass as the host made them: superframes stay whole, checksums are not made. No
     /// adapter does that; it is the reference for the work of the offloads.
     pub hand_through: bool,
+    /// Connections that its TCP offload engine holds; 0 without one.
+    pub connections: usize,
 }
 
 impl NicLimits {
@@ -60,12 +63,13 @@ impl NicLimits {
             superframe: model.superframe as usize,
             rings: RingSizes::of(model),
             hand_through: model.hand_through,
+            connections: model.toe_connections as usize,
         }
     }
 
     /// The same port, without a bound to its superframes.
     pub(super) fn far_end(self) -> Self {
-        Self { superframe: LARGEST_SUPERFRAME as usize, ..self }
+        Self { superframe: LARGEST_SUPERFRAME as usize, connections: 0, ..self }
     }
 }
 
@@ -83,12 +87,12 @@ pub(crate) struct Nic {
     links: [Link; 1],
     /// Merging, by queue.
     coalescers: Vec<Coalescer<Burst>>,
-    bus: Option<Arc<Bus>>,
+    bus: HostBus,
     clock: DeviceClock,
     trains: Pool<Train>,
-    /// Frames that the bus has not carried to the host's memory yet.
-    on_bus: VecDeque<(u64, WireFrame)>,
     steer: steer::Steer,
+    /// Present if the port has such an engine, with a TAP of its own.
+    toe: Option<toe::Toe>,
     /// When the host or the link last had frames for it.
     active_ps: u64,
 }
@@ -98,6 +102,7 @@ impl Nic {
         let Mount { shared, interface, bus, clock } = mount;
         let (_, knobs) = shared.settings.requested();
         let queues = interface.queues();
+        let adapter = interface.adapter_queue().filter(|_| limits.connections > 0);
         Self {
             links: [Link::new(Arc::clone(shared.first_link()))],
             shared,
@@ -107,11 +112,11 @@ impl Nic {
             interface,
             adaptive: Adaptive::default(),
             coalescers: (0..queues).map(|_| Coalescer::new(FLOWS)).collect(),
-            bus,
+            bus: HostBus::new(bus),
             clock,
             trains: Pool::new(TRAINS, Train::default),
-            on_bus: VecDeque::new(),
-            steer: steer::Steer::new(queues),
+            steer: steer::Steer::new(adapter.unwrap_or(queues)),
+            toe: adapter.map(toe::Toe::new),
             active_ps: 0,
         }
     }
@@ -135,6 +140,9 @@ impl Nic {
         self.request = request;
         if !self.shared.is_stuck() {
             self.knobs = knobs;
+        }
+        if self.toe.is_none() {
+            self.knobs.toe = Toe::Off;
         }
         self.shared.interface.obey(&self.knobs, self.link().rate());
         self.shared.settings.acknowledge(request, self.knobs.clone());
@@ -171,6 +179,7 @@ impl Device for Nic {
             other_rate(0, &self.links[0]);
         }
         self.learn();
+        self.take_orders();
     }
 
     fn transmit(&mut self, now_ps: u64, out: &mut Outlet<'_>) -> bool {
@@ -185,7 +194,8 @@ impl Device for Nic {
 
     fn poll(&mut self, now_ps: u64, _out: &mut Outlet<'_>) -> bool {
         let carried = self.carried(now_ps);
-        self.interrupt(now_ps) || carried
+        let settled = self.settle();
+        self.interrupt(now_ps) || carried || settled
     }
 
     fn due_ps(&mut self, now_ps: u64) -> Option<u64> {
@@ -196,8 +206,8 @@ impl Device for Nic {
         let activity = Activity { now_ps, active_ps, free_at_ps, moderation };
         let transmit = posting::transmit_due_ps(&self.interface, self.link(), activity);
         let interrupt = self.interface.interrupt_due_ps(moderation);
-        let bus = self.on_bus.front().map(|(done_ps, _)| *done_ps);
-        [transmit, interrupt, bus].into_iter().flatten().min()
+        let settling = self.settling_due_ps(now_ps);
+        [transmit, interrupt, self.bus.due_ps(), settling].into_iter().flatten().min()
     }
 
     fn arrival_due_ps(&self, _link: usize, flight: &Flight) -> Option<u64> {

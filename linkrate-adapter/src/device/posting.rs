@@ -13,7 +13,7 @@ use crate::segment::earlier;
 /// a link without a rate it fetches no more than this in one turn, so that frames are received
 /// before they leave the cache.
 pub(super) const FIFO_BYTES: u64 = 64 << 10;
-const FIFO_LOW_BYTES: u64 = 12 << 10;
+pub(super) const FIFO_LOW_BYTES: u64 = 12 << 10;
 
 /// Packets of the host in one turn of the device.
 pub(super) const BUDGET: usize = 64;

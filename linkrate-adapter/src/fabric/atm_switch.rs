@@ -5,6 +5,10 @@
 //! cell at least one cell time after it has come. A train is looked at when its last cell has come.
 //! Trains are short, so that two connections to one port share it nearly cell by cell.
 
+pub(crate) mod atmarp;
+mod calls;
+pub(crate) mod servers;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,12 +17,17 @@ use linkrate_wire::atm::cell::{self, Cell, Header, Headers};
 use linkrate_wire::atm::hec::{self, Found};
 use linkrate_wire::atm::{CELL, Connection, HEADER};
 
+use super::ports::{Flights, Ports, SwitchPort};
 use super::{Discard, End, Fabric, Flight};
-use crate::cells::{CellTrain, Run};
-use crate::counters::AtmSwitchCounters;
+use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
+use crate::counters::{AtmSwitchCounters, ElanCounters};
+use crate::device::atm::switched::ArpShared;
 use crate::link::LinkSpec;
 use crate::load::Load;
 use crate::pacing::Line;
+use crate::segment::earlier;
+use calls::Calls;
+use servers::ElanSpec;
 
 /// Cells that a queue holds: about the buffer that switches of 1999 had for a port.
 const QUEUE_CELLS: u64 = 8192;
@@ -27,16 +36,31 @@ const QUEUE_CELLS: u64 = 8192;
 const EARLY: f64 = 0.75;
 
 #[derive(Debug)]
-struct SwitchPort {
-    /// From the port's device, until they are passed on.
-    inwards: Flight,
-    /// To the port's device.
-    outwards: Flight,
+struct Port {
+    flights: Flights,
     line: Line,
     discard: Discard,
     /// Checks the headers of the cells that come in.
     headers: hec::Receiver,
     counters: Arc<AtmSwitchCounters>,
+}
+
+impl SwitchPort for Port {
+    fn flights(&mut self) -> &mut Flights {
+        &mut self.flights
+    }
+
+    fn flights_ref(&self) -> &Flights {
+        &self.flights
+    }
+
+    fn lost_in_flight(&self, count: u64) {
+        self.counters.in_flight.add(count);
+    }
+
+    fn lost_dead(&self, count: u64) {
+        self.counters.dead.add(count);
+    }
 }
 
 /// A direction of a connection through the switch.
@@ -65,66 +89,77 @@ enum UnitState {
 /// An ATM switch.
 #[derive(Debug, Default)]
 pub(crate) struct AtmSwitch {
-    /// By number; a port that was removed leaves its place.
-    ports: Vec<Option<SwitchPort>>,
+    ports: Ports<Port>,
     /// By the port and connection that cells come in by.
     ways: HashMap<End, Way>,
+    /// Its calls, if it has emulated LANs.
+    calls: Option<Box<Calls>>,
     /// It passes nothing on.
     dead: bool,
 }
 
 impl Fabric for AtmSwitch {
     fn attach(&mut self, number: usize, link: LinkSpec, _switch: usize) {
-        if self.ports.len() <= number {
-            self.ports.resize_with(number + 1, || None);
-        }
-        self.ports[number] = Some(SwitchPort {
-            inwards: Flight::default(),
-            outwards: Flight::default(),
+        let port = Port {
+            flights: Flights::default(),
             line: link.line(),
             discard: Discard::default(),
             headers: hec::Receiver::default(),
             counters: Arc::default(),
-        });
+        };
+        self.ports.put(number, port);
+        self.carrier(number, true);
     }
 
     /// Removes a port and its connections.
     fn detach(&mut self, number: usize) {
-        if let Some(port) = self.ports.get_mut(number) {
-            *port = None;
+        self.carrier(number, false);
+        if let Some(calls) = &mut self.calls {
+            calls.forget(number);
         }
+        self.ports.remove(number);
         self.ways.retain(|(from, _), way| *from != number && way.to != number);
     }
 
-    fn set_link(&mut self, number: usize, rate: Option<BitRate>, _up: bool) {
-        if let Some(Some(port)) = self.ports.get_mut(number) {
+    fn set_link(&mut self, number: usize, rate: Option<BitRate>, up: bool) {
+        if let Some(port) = self.ports.get_mut(number) {
             port.line.set_rate(rate);
+            self.carrier(number, up);
         }
     }
 
     fn cut(&mut self, number: usize, now_ps: u64) {
-        if let Some(Some(port)) = self.ports.get_mut(number) {
-            port.inwards.cut(now_ps);
-            port.counters.in_flight.add(port.inwards.take_dropped());
-            port.outwards.cut(now_ps);
-        }
+        self.ports.cut(number, now_ps);
     }
 
     fn connect(&mut self, one: End, other: End) {
-        for (from, to) in [(one, other), (other, one)] {
-            let way = Way { to: to.0, headers: Headers::of(to.1), unit: UnitState::default() };
-            self.ways.insert(from, way);
+        if self.calls.as_mut().is_none_or(|calls| calls.permanent([one, other])) {
+            self.lead(one, other);
+        }
+    }
+
+    fn emulate(&mut self, elans: Vec<ElanSpec>, counters: Arc<ElanCounters>) {
+        let ports = self.ports.numbers().filter(|number| self.ports.get(*number).is_some());
+        self.calls = Some(Box::new(Calls::new(elans, counters, ports)));
+    }
+
+    fn serve_addresses(&mut self, shared: Arc<ArpShared>) {
+        if self.calls.is_none() {
+            self.emulate(Vec::new(), Arc::default());
+        }
+        if let Some(calls) = &mut self.calls {
+            calls.serve_addresses(shared);
         }
     }
 
     fn set_discard(&mut self, number: usize, discard: Discard) {
-        if let Some(Some(port)) = self.ports.get_mut(number) {
+        if let Some(port) = self.ports.get_mut(number) {
             port.discard = discard;
         }
     }
 
     fn count_cells(&mut self, number: usize, counters: Arc<AtmSwitchCounters>) {
-        if let Some(Some(port)) = self.ports.get_mut(number) {
+        if let Some(port) = self.ports.get_mut(number) {
             port.counters = counters;
         }
     }
@@ -132,61 +167,78 @@ impl Fabric for AtmSwitch {
     fn set_switch_alive(&mut self, switch: usize, alive: bool) {
         if switch == 0 && alive == self.dead {
             self.dead = !alive;
-            for port in self.ports.iter_mut().flatten() {
-                (port.inwards, port.outwards) = (Flight::default(), Flight::default());
-            }
+            self.ports.lose_flights();
             self.ways.values_mut().for_each(|way| way.unit = UnitState::default());
+            if alive {
+                self.restart_calls();
+            }
         }
     }
 
     fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
-        if let Some(Some(port)) = self.ports.get_mut(from) {
-            if self.dead {
-                port.counters.dead.add(load.count());
-                return;
-            }
-            port.inwards.add(at_ps, load);
-            match port.inwards.take_dropped() {
-                0 => {}
-                dropped => port.counters.in_flight.add(dropped),
-            }
-        }
+        self.ports.enter(from, load, at_ps, self.dead);
     }
 
     /// Passes on in the order of arrival at any port.
     fn forward(&mut self, now_ps: u64) -> bool {
         let mut any = false;
-        while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
-            let Some(Some(port)) = self.ports.get_mut(from) else { break };
-            let Some((_, load)) = port.inwards.arrived(now_ps) else { break };
-            match load.into_cells() {
-                Some(CellTrain::Run(run)) => self.pass_run(from, run, at_ps),
-                Some(CellTrain::Lone(cell)) => self.pass_cell(from, *cell, at_ps),
-                None => {}
+        while let Some((at_ps, from, load)) = self.ports.first_arrived(now_ps) {
+            match load {
+                Load::Cells(CellTrain::Run(run)) => self.pass_run(from, run, at_ps),
+                Load::Cells(CellTrain::Lone(cell)) => self.pass_cell(from, *cell, at_ps),
+                Load::Signal(signal) => self.signalled(from, *signal, at_ps),
+                Load::Frames(_) => {}
             }
             any = true;
         }
-        any
+        self.poll_calls(now_ps) || any
     }
 
     fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
-        self.ports.iter().flatten().filter_map(|port| when(&port.inwards)).min()
+        let calls = self.calls.as_ref().and_then(|calls| calls.due_ps());
+        earlier(self.ports.due_ps(when), calls)
     }
 
     fn to(&mut self, to: usize) -> Option<&mut Flight> {
-        self.ports.get_mut(to)?.as_mut().map(|port| &mut port.outwards)
+        self.ports.to(to)
     }
 }
 
 impl AtmSwitch {
-    /// The earliest train of all ports, as time and port.
-    fn first(&self) -> Option<(u64, usize)> {
-        let ports = self.ports.iter().enumerate();
-        ports.filter_map(|(number, port)| Some((port.as_ref()?.inwards.first_ps()?, number))).min()
+    /// Cells on their way out of a port.
+    pub(super) fn outwards(&self, port: usize) -> Option<&Flight> {
+        Some(&self.ports.get(port)?.flights.outwards)
+    }
+
+    /// Connects two ends, both ways.
+    fn lead(&mut self, one: End, other: End) {
+        for (from, to) in [(one, other), (other, one)] {
+            let way = Way { to: to.0, headers: Headers::of(to.1), unit: UnitState::default() };
+            self.ways.insert(from, way);
+        }
+    }
+
+    /// Puts a unit of the switch's own on the way to a port.
+    fn send_unit(
+        &mut self,
+        (port, headers): (usize, Headers),
+        state: &mut UnitState,
+        unit: &Arc<Unit>,
+        at_ps: u64,
+    ) {
+        let Some(port) = self.ports.get_mut(port) else { return };
+        let spacing_ps = port.line.time_ps(CELL as u64);
+        for start in (0..unit.cells()).step_by(TRAIN_CELLS as usize) {
+            let range = start..(start + TRAIN_CELLS).min(unit.cells());
+            let run = Run { unit: Arc::clone(unit), headers, range, spacing_ps };
+            let (begins, ends, cells) = (start == 0, run.ends(), run.count() as u64);
+            let arrival = Arrival { begins, ends, cells, first_ps: at_ps, last_ps: at_ps };
+            port.pass(state, headers, run, arrival);
+        }
     }
 
     fn pass_run(&mut self, from: usize, run: Run, at_ps: u64) {
-        if let Some(Some(port)) = self.ports.get_mut(from) {
+        if let Some(port) = self.ports.get_mut(from) {
             // both ends of the line have computed its headers
             port.headers.right();
         }
@@ -198,24 +250,21 @@ impl AtmSwitch {
             first_ps: at_ps.saturating_sub(run.length_ps()),
             last_ps: at_ps,
         };
+        if self.takes((from, connection)) {
+            return self.serve_run((from, connection), run, at_ps);
+        }
         let Some((way, port)) = self.way(from, connection, arrival.cells) else { return };
-        let passed = port.admit(&mut way.unit, arrival);
-        if passed.cells > 0 {
-            let end = run.range.start + passed.cells as u32;
-            let first = Run { range: run.range.start..end, headers: way.headers, ..run.clone() };
-            port.send(CellTrain::Run(first), passed.cells, arrival);
-        }
-        if passed.last_alone {
-            // what is left of a unit ends where it ended, so that the next one is not lost with it
-            let range = run.range.end - 1..run.range.end;
-            let last = Run { range, headers: way.headers, ..run };
-            port.send(CellTrain::Run(last), 1, Arrival { first_ps: at_ps, ..arrival });
-        }
+        port.pass(&mut way.unit, way.headers, run, arrival);
+    }
+
+    /// Whether a connection ends at a server of the switch.
+    fn takes(&self, end: End) -> bool {
+        self.calls.as_ref().is_some_and(|calls| calls.takes(end))
     }
 
     /// Passes on a cell whose header may be wrong.
     fn pass_cell(&mut self, from: usize, mut cell: Cell, at_ps: u64) {
-        let Some(Some(port)) = self.ports.get_mut(from) else { return };
+        let Some(port) = self.ports.get_mut(from) else { return };
         let header = match port.headers.check(cell::header(&cell)) {
             Found::Right => cell::header(&cell),
             Found::Corrected(header) => {
@@ -227,7 +276,11 @@ impl AtmSwitch {
                 return;
             }
         };
+        cell[..HEADER].copy_from_slice(&header);
         let header = Header::read(header);
+        if self.takes((from, header.connection)) {
+            return self.serve_cell((from, header.connection), &cell, at_ps);
+        }
         let Some((way, port)) = self.way(from, header.connection, 1) else { return };
         let ends = header.payload_type.is_last();
         let arrival = Arrival {
@@ -251,14 +304,14 @@ impl AtmSwitch {
         from: usize,
         connection: Connection,
         cells: u64,
-    ) -> Option<(&mut Way, &mut SwitchPort)> {
+    ) -> Option<(&mut Way, &mut Port)> {
         let Some(way) = self.ways.get_mut(&(from, connection)) else {
-            if let Some(Some(port)) = self.ports.get(from) {
+            if let Some(port) = self.ports.get(from) {
                 port.counters.unknown.add(cells);
             }
             return None;
         };
-        let port = self.ports.get_mut(way.to)?.as_mut()?;
+        let port = self.ports.get_mut(way.to)?;
         Some((way, port))
     }
 }
@@ -284,7 +337,23 @@ struct Passed {
     last_alone: bool,
 }
 
-impl SwitchPort {
+impl Port {
+    /// Puts cells of a unit into the queue, as far as it takes them.
+    fn pass(&mut self, unit: &mut UnitState, headers: Headers, run: Run, arrival: Arrival) {
+        let passed = self.admit(unit, arrival);
+        if passed.cells > 0 {
+            let end = run.range.start + passed.cells as u32;
+            let first = Run { range: run.range.start..end, headers, ..run.clone() };
+            self.send(CellTrain::Run(first), passed.cells, arrival);
+        }
+        if passed.last_alone {
+            // what is left of a unit ends where it ended, so that the next one is not lost with it
+            let range = run.range.end - 1..run.range.end;
+            let last = Run { range, headers, ..run };
+            self.send(CellTrain::Run(last), 1, Arrival { first_ps: arrival.last_ps, ..arrival });
+        }
+    }
+
     /// Decides how many of the cells that came the queue takes.
     fn admit(&self, unit: &mut UnitState, arrival: Arrival) -> Passed {
         let Arrival { begins, ends, cells, .. } = arrival;
@@ -339,7 +408,7 @@ impl SwitchPort {
             lone => lone,
         };
         self.counters.out.add(cells);
-        self.outwards.add(out.end_ps, train);
+        self.flights.outwards.add(out.end_ps, train);
     }
 }
 

@@ -169,12 +169,13 @@ impl FaultInjector {
     /// part with the time of its last bit.
     pub(crate) fn pass(&mut self, load: Load, at_ps: u64, mut arrives: impl FnMut(Load, u64)) {
         match load {
-            load if !self.any => arrives(load, at_ps),
+            load if !self.any || load.is_signal() => arrives(load, at_ps),
             Load::Frames(burst) => {
                 let mut later = |burst: Burst, later_ps| arrives(burst.into(), at_ps + later_ps);
                 burst.each().for_each(|frame| self.pass_one(frame, &mut later));
             }
             Load::Cells(train) => self.pass_cells(train, at_ps, &mut arrives),
+            Load::Signal(_) => {}
         }
     }
 

@@ -104,9 +104,9 @@ mod tests {
 
     /// A frame of `header` and `payload` bytes whose payload lies in a block of its own.
     fn in_block(header: usize, payload: usize) -> Burst {
-        let cuts = vec![Cut { header: 0..header as u32, payload: 0..payload as u32 }];
+        let cuts = vec![Cut { header: 0..header as u32, payload: 0..payload as u32, sum: None }];
         let (headers, block) = (vec![1; header], Some(Arc::new(Block::new())));
-        let train = Train { headers, cuts, block, base: 12, untouched: None };
+        let train = Train { headers, cuts, block, base: 12, ..Train::default() };
         Burst::of(&Arc::new(train), 0..1)
     }
 

@@ -11,7 +11,7 @@ use linkrate_wire::link::LinkLaw;
 
 use super::router::Router;
 use super::vlans::Vlans;
-use super::{Fabric, Flight, GroupSpec, Switch};
+use super::{Fabric, Flight, GroupPort, GroupSpec, Switch};
 use crate::counters::SwitchCounters;
 use crate::link::LinkSpec;
 use crate::load::Load;
@@ -128,15 +128,11 @@ impl Fabric for Joined {
     /// Each switch has the part of the group that is on it: it is a partner of its own.
     fn set_group(&mut self, number: usize, GroupSpec { ports, knobs, decisions }: GroupSpec) {
         for switch in 0..self.switches.len() {
-            let here = |port: &usize| self.port(*port).is_some_and(|port| port.switch == switch);
-            let used =
-                ports.iter().take(knobs.aggregate as usize).filter(|port| here(port)).count();
-            let ports: Vec<usize> =
-                ports.iter().filter(|port| here(port)).map(|port| at_switch(*port)).collect();
+            let here = |of: &&GroupPort| self.port(of.port).is_some_and(|on| on.switch == switch);
             // a switch without a port of it forgets the group
-            let aggregate = u32::try_from(used).unwrap_or(u32::MAX);
-            let knobs = linkrate_terms::AggregateKnobs { aggregate, ..knobs.clone() };
-            let decisions = decisions.clone();
+            let ports = ports.iter().filter(here);
+            let ports = ports.map(|of| GroupPort { port: at_switch(of.port), ..*of }).collect();
+            let (knobs, decisions) = (knobs.clone(), decisions.clone());
             self.switches[switch].set_group(number, GroupSpec { ports, knobs, decisions });
         }
     }

@@ -12,11 +12,12 @@ use linkrate_wire::frame::link::{Addresses, TagControl, retagged};
 use linkrate_wire::frame::{Cast, MacAddress};
 use linkrate_wire::lro::{Parts, Row};
 
+use super::ports::{Flights, Ports, SwitchPort};
 use super::vlans::{Tagging, Vlans};
 use super::{Fabric, Flight};
 use crate::aggregate::membership::{Message, PortLink};
 use crate::counters::SwitchCounters;
-use crate::frame::WireFrame;
+use crate::frame::{Burst, WireFrame};
 use crate::link::LinkSpec;
 use crate::load::Load;
 use crate::pacing::Line;
@@ -31,11 +32,8 @@ const ADDRESSES: usize = 8192;
 const QUEUE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
-struct SwitchPort {
-    /// From the port's device, until they are stored.
-    inwards: Flight,
-    /// To the port's device.
-    outwards: Flight,
+struct Port {
+    flights: Flights,
     line: Line,
     queue_ps: u64,
     vlans: Vlans,
@@ -44,12 +42,33 @@ struct SwitchPort {
     recent: Option<Recent>,
 }
 
+impl SwitchPort for Port {
+    fn flights(&mut self) -> &mut Flights {
+        &mut self.flights
+    }
+
+    fn flights_ref(&self) -> &Flights {
+        &self.flights
+    }
+
+    fn lost_in_flight(&self, count: u64) {
+        self.counters.in_flight.add(count);
+    }
+
+    fn lost_dead(&self, count: u64) {
+        self.counters.dead.add(count);
+    }
+}
+
 /// Where an address is: behind a port, or behind a group of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Port(usize),
     Group(usize),
 }
+
+/// The VLAN of a frame, and the tag that it came with.
+type Tags = (u16, Option<TagControl>);
 
 /// A forwarding decision that holds until the table changes, for a while.
 #[derive(Debug, Clone, Copy)]
@@ -67,8 +86,7 @@ const RECENT_PS: u64 = 1_000_000_000_000;
 /// A switch.
 #[derive(Debug, Default)]
 pub(crate) struct Switch {
-    /// By number; a port that was removed leaves its place.
-    ports: Vec<Option<SwitchPort>>,
+    ports: Ports<Port>,
     /// Way and time by VLAN and address.
     table: HashMap<(u16, MacAddress), (Way, u64)>,
     groups: Groups,
@@ -87,28 +105,22 @@ impl Fabric for Switch {
         self.changes += 1;
         let line = link.line();
         let queue_ps = line.time_ps(QUEUE_BYTES);
-        let (inwards, outwards) = (Flight::default(), Flight::default());
-        if self.ports.len() <= number {
-            self.ports.resize_with(number + 1, || None);
-        }
         let (vlans, counters) = (Vlans::default(), Arc::default());
-        self.ports[number] =
-            Some(SwitchPort { inwards, outwards, line, queue_ps, vlans, counters, recent: None });
+        let (flights, recent) = (Flights::default(), None);
+        self.ports.put(number, Port { flights, line, queue_ps, vlans, counters, recent });
         self.link_changed(number, PortLink { up: true, rate: link.rate });
     }
 
     /// Removes a port and the addresses behind it.
     fn detach(&mut self, number: usize) {
         self.changes += 1;
-        if let Some(port) = self.ports.get_mut(number) {
-            *port = None;
-        }
+        self.ports.remove(number);
         self.forget(Way::Port(number));
         self.link_changed(number, PortLink { up: false, rate: None });
     }
 
     fn set_link(&mut self, number: usize, rate: Option<BitRate>, up: bool) {
-        if let Some(Some(port)) = self.ports.get_mut(number) {
+        if let Some(port) = self.ports.get_mut(number) {
             port.line.set_rate(rate);
             port.queue_ps = port.line.time_ps(QUEUE_BYTES);
         }
@@ -121,11 +133,7 @@ impl Fabric for Switch {
     }
 
     fn cut(&mut self, number: usize, now_ps: u64) {
-        if let Some(Some(port)) = self.ports.get_mut(number) {
-            port.inwards.cut(now_ps);
-            port.counters.in_flight.add(port.inwards.take_dropped());
-            port.outwards.cut(now_ps);
-        }
+        self.ports.cut(number, now_ps);
     }
 
     fn set_group(&mut self, number: usize, spec: GroupSpec) {
@@ -138,8 +146,8 @@ impl Fabric for Switch {
             return;
         }
         self.specs.insert(number, spec.clone());
-        for port in &spec.ports {
-            self.forget(Way::Port(*port));
+        for of in &spec.ports {
+            self.forget(Way::Port(of.port));
         }
         let mut out = Vec::new();
         self.groups.set(number, spec, self.now_ps, &mut out);
@@ -150,7 +158,7 @@ impl Fabric for Switch {
     fn set_vlans(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
         self.changes += 1;
         self.forget(self.groups.of(number).map_or(Way::Port(number), Way::Group));
-        if let Some(Some(port)) = self.ports.get_mut(number) {
+        if let Some(port) = self.ports.get_mut(number) {
             port.vlans = vlans;
             port.counters = counters;
         }
@@ -163,17 +171,7 @@ impl Fabric for Switch {
     }
 
     fn enter(&mut self, from: usize, load: Load, at_ps: u64) {
-        if let Some(Some(port)) = self.ports.get_mut(from) {
-            if self.dead {
-                port.counters.dead.add(load.count());
-                return;
-            }
-            port.inwards.add(at_ps, load);
-            match port.inwards.take_dropped() {
-                0 => {}
-                dropped => port.counters.in_flight.add(dropped),
-            }
-        }
+        self.ports.enter(from, load, at_ps, self.dead);
     }
 
     /// Forwards in the order of arrival at any port.
@@ -183,16 +181,16 @@ impl Fabric for Switch {
             return false;
         }
         let mut any = false;
-        while let Some((at_ps, from)) = self.first().filter(|(at_ps, _)| *at_ps <= now_ps) {
-            let Some(Some(port)) = self.ports.get_mut(from) else { break };
-            let Some((_, load)) = port.inwards.arrived(now_ps) else { break };
+        while let Some((at_ps, from, load)) = self.ports.first_arrived(now_ps) {
             any = true;
             let Some(burst) = load.into_frames() else { continue };
             if burst.is_damaged() {
                 // store and forward: the check sequence comes before all other checks
-                port.counters.fcs.add(burst.frames() as u64);
+                if let Some(port) = self.ports.get(from) {
+                    port.counters.fcs.add(burst.frames() as u64);
+                }
             } else {
-                burst.each().for_each(|frame| self.forward_one(from, frame, at_ps));
+                self.forward_burst(from, burst, at_ps);
             }
         }
         // behind what came: a partner is not silent whose frames only waited for this thread
@@ -206,12 +204,12 @@ impl Fabric for Switch {
         if self.dead {
             return None;
         }
-        let frames = self.ports.iter().flatten().filter_map(|port| when(&port.inwards)).min();
+        let frames = self.ports.due_ps(when);
         earlier(frames, self.groups.due_ps())
     }
 
     fn to(&mut self, to: usize) -> Option<&mut Flight> {
-        self.ports.get_mut(to)?.as_mut().map(|port| &mut port.outwards)
+        self.ports.to(to)
     }
 }
 
@@ -223,13 +221,7 @@ impl Switch {
 
     /// Frames on their way out of a port.
     pub(super) fn outwards(&self, port: usize) -> Option<&Flight> {
-        self.ports.get(port)?.as_ref().map(|port| &port.outwards)
-    }
-
-    /// The earliest frame of all ports, as time and port.
-    fn first(&self) -> Option<(u64, usize)> {
-        let ports = self.ports.iter().enumerate();
-        ports.filter_map(|(number, port)| Some((port.as_ref()?.inwards.first_ps()?, number))).min()
+        Some(&self.ports.get(port)?.flights.outwards)
     }
 
     /// Ends or begins the switch's life. What it learnt and held is lost, and its groups begin anew.
@@ -237,9 +229,7 @@ impl Switch {
         self.dead = !alive;
         self.changes += 1;
         self.table.clear();
-        for port in self.ports.iter_mut().flatten() {
-            (port.inwards, port.outwards) = (Flight::default(), Flight::default());
-        }
+        self.ports.lose_flights();
         if alive {
             for (number, spec) in std::mem::take(&mut self.specs) {
                 self.groups.forget(number);
@@ -261,9 +251,9 @@ impl Switch {
             return;
         }
         for (to, frame) in messages {
-            let Some(Some(port)) = self.ports.get_mut(to) else { continue };
+            let Some(port) = self.ports.get_mut(to) else { continue };
             let out = port.line.occupy_first(at_ps, frame.len());
-            port.outwards.add(out.end_ps, WireFrame::copied(frame));
+            port.flights.outwards.add(out.end_ps, WireFrame::copied(frame));
         }
     }
 
@@ -272,8 +262,44 @@ impl Switch {
         self.table.retain(|_, (way, _)| *way != gone);
     }
 
+    /// Forwards frames that came together. Segments of one superframe have the same addresses, so that
+    /// they take the way of the frame before them together.
+    fn forward_burst(&mut self, from: usize, burst: Burst, at_ps: u64) {
+        if burst.is_cut()
+            && burst.frames() > 1
+            && let Some((to, tags)) = self.way_together(from, &burst, at_ps)
+        {
+            self.queue_burst(to, burst, tags, at_ps);
+        } else {
+            burst.each().for_each(|frame| self.forward_one(from, frame, at_ps));
+        }
+    }
+
+    /// The port that segments of one superframe leave by, if that is known without a look at each.
+    fn way_together(&mut self, from: usize, burst: &Burst, at_ps: u64) -> Option<(usize, Tags)> {
+        if self.groups.of(from).is_some() && !self.groups.collects(from) {
+            return None;
+        }
+        let addresses = Addresses::of(burst.head())?;
+        let Recent { vlan, to, .. } = self.recent(from, addresses, at_ps)?;
+        let to = match to {
+            Way::Port(port) => port,
+            Way::Group(group) => self.groups.choose_together(group, burst, at_ps)?,
+        };
+        Some((to, (vlan, addresses.tag)))
+    }
+
+    /// The decision for the frame before, if it holds for a frame with these addresses.
+    fn recent(&self, from: usize, addresses: Addresses, at_ps: u64) -> Option<Recent> {
+        self.ports.get(from)?.recent.filter(|recent| {
+            recent.changes == self.changes
+                && recent.addresses == addresses
+                && at_ps.saturating_sub(recent.at_ps) < RECENT_PS
+        })
+    }
+
     fn forward_one(&mut self, from: usize, frame: WireFrame, at_ps: u64) {
-        let Some(Some(port)) = self.ports.get(from) else { return };
+        let Some(port) = self.ports.get(from) else { return };
         let Some(addresses) = Addresses::of(frame.head()) else {
             port.counters.malformed.add(1);
             return;
@@ -292,12 +318,7 @@ impl Switch {
             port.counters.uncollected.add(1);
             return;
         }
-        let recent = port.recent.filter(|recent| {
-            recent.changes == self.changes
-                && recent.addresses == addresses
-                && at_ps.saturating_sub(recent.at_ps) < RECENT_PS
-        });
-        if let Some(Recent { vlan, to, .. }) = recent {
+        if let Some(Recent { vlan, to, .. }) = self.recent(from, addresses, at_ps) {
             self.send(to, frame, (vlan, addresses.tag), at_ps);
             return;
         }
@@ -319,7 +340,7 @@ impl Switch {
                 let to = *to;
                 if to != came {
                     let changes = self.changes;
-                    if let Some(Some(port)) = self.ports.get_mut(from) {
+                    if let Some(port) = self.ports.get_mut(from) {
                         port.recent = Some(Recent { addresses, vlan, to, at_ps, changes });
                     }
                     self.send(to, frame, tags, at_ps);
@@ -327,7 +348,7 @@ impl Switch {
             }
             _ => {
                 counters.flooded.add(1);
-                for to in (0..self.ports.len()).filter(|to| *to != from) {
+                for to in self.ports.numbers().filter(|to| *to != from) {
                     if self.groups.of(to).is_none() {
                         self.queue(to, frame.clone(), tags, at_ps);
                     }
@@ -341,7 +362,7 @@ impl Switch {
     }
 
     /// Queues a frame before the port that leads to `to`.
-    fn send(&mut self, to: Way, frame: WireFrame, tags: (u16, Option<TagControl>), at_ps: u64) {
+    fn send(&mut self, to: Way, frame: WireFrame, tags: Tags, at_ps: u64) {
         let port = match to {
             Way::Port(port) => Some(port),
             Way::Group(group) => self.groups.choose(group, frame.head(), frame.len(), at_ps),
@@ -363,34 +384,49 @@ impl Switch {
         }
     }
 
-    /// Queues a frame before a port, if the port is a member of its VLAN. `tags` are that VLAN and
-    /// the tag that the frame came with.
-    fn queue(&mut self, to: usize, frame: WireFrame, tags: (u16, Option<TagControl>), at_ps: u64) {
-        let Some(Some(port)) = self.ports.get_mut(to) else { return };
+    /// Queues frames that came together before a port. Where nothing takes time, they leave together
+    /// too.
+    fn queue_burst(&mut self, to: usize, burst: Burst, tags: Tags, at_ps: u64) {
+        let Some(port) = self.ports.get_mut(to) else { return };
+        let (vlan, tag) = tags;
+        let tagging = port.vlans.of_outgoing(vlan, tag.map(TagControl::vlan));
+        let as_it_came = tagging.is_some_and(|tagging| wanted_tag(tagging, tags).is_none());
+        if as_it_came && !port.line.takes_time() {
+            let out = port.line.occupy(at_ps, 0);
+            port.flights.outwards.add(out.end_ps, burst);
+        } else {
+            burst.each().for_each(|frame| self.queue(to, frame, tags, at_ps));
+        }
+    }
+
+    /// Queues a frame before a port, if the port is a member of its VLAN.
+    fn queue(&mut self, to: usize, frame: WireFrame, tags: Tags, at_ps: u64) {
+        let Some(port) = self.ports.get_mut(to) else { return };
         let (vlan, tag) = tags;
         let Some(tagging) = port.vlans.of_outgoing(vlan, tag.map(TagControl::vlan)) else { return };
-        let frame = tagged(frame, tagging, tags);
+        let frame = match wanted_tag(tagging, tags) {
+            Some(wanted) => {
+                retagged(frame.head(), wanted).map_or(frame.clone(), |head| frame.with_head(head))
+            }
+            None => frame,
+        };
         if port.line.free_at_ps().saturating_sub(at_ps) > port.queue_ps {
             port.counters.full.add(1);
             return;
         }
         let out = port.line.occupy(at_ps, frame.len());
-        port.outwards.add(out.end_ps, frame);
+        port.flights.outwards.add(out.end_ps, frame);
     }
 }
 
-/// The frame with the tag that it leaves with.
-fn tagged(frame: WireFrame, tagging: Tagging, (vlan, tag): (u16, Option<TagControl>)) -> WireFrame {
-    let wanted = match (tagging, tag) {
-        (Tagging::Tagged, None) => Some(TagControl(vlan)),
+/// The tag, or its absence, that a frame leaves with; `None` if it leaves as it came.
+fn wanted_tag(tagging: Tagging, (vlan, tag): Tags) -> Option<Option<TagControl>> {
+    match (tagging, tag) {
+        (Tagging::Tagged, None) => Some(Some(TagControl(vlan))),
         // it had a priority, which it keeps
-        (Tagging::Tagged, Some(had)) if had.vlan() != vlan => Some(had.with_vlan(vlan)),
-        (Tagging::Untagged, Some(_)) => None,
-        _ => return frame,
-    };
-    match retagged(frame.head(), wanted) {
-        Some(head) => frame.with_head(head),
-        None => frame,
+        (Tagging::Tagged, Some(had)) if had.vlan() != vlan => Some(Some(had.with_vlan(vlan))),
+        (Tagging::Untagged, Some(_)) => Some(None),
+        _ => None,
     }
 }
 

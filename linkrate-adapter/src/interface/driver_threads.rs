@@ -114,6 +114,13 @@ pub(crate) struct Polled {
     number: u64,
 }
 
+impl Polled {
+    /// The thread that serves it, as an index among those of the host.
+    pub(crate) fn thread(&self) -> usize {
+        self.thread
+    }
+}
+
 impl DriverThreads {
     /// Starts a thread on each of `cpus`. Where the device has the same CPUs, drivers give way to
     /// it.

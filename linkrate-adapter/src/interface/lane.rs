@@ -27,9 +27,13 @@ const STEERING_SAMPLE: u64 = 20;
 /// Packets that may wait before one port. More than the connections of a run have in flight.
 pub(crate) const LONGEST_QUEUE: usize = 2048;
 
-/// Bytes of packets that a driver or a device lets wait before a port; the others wait in the TAP.
-/// Blocks are kept for all of them.
+/// Bytes of packets that a driver or a device lets wait before a port. The others wait in the TAP, or
+/// are lost before a port of an aggregate, whose other ports must go on. Blocks are kept for all of them.
 pub(crate) const MOST_BYTES: usize = 16 << 20;
+
+/// Delay of a device thread that its driver makes up for. After more, the line was idle: what came at
+/// once after a machine stood still for long would be no rate of the line.
+const MOST_LATE_NS: u64 = 20_000_000;
 
 /// A flow's port and the queue that its received frames go to.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +80,8 @@ pub(crate) struct Lane {
     posted_bytes: u64,
     /// Packets that the ring had no room for.
     waiting: FlowQueue,
+    /// Flows are leaving the port: packets that wait stay where they are.
+    is_held: bool,
     /// Packets posted in this batch.
     batch: usize,
     /// Packets waited for room in the ring when the driver looked before its sleep.
@@ -102,6 +108,7 @@ impl Lane {
             ring,
             posted_bytes: 0,
             waiting: FlowQueue::new(LONGEST_QUEUE),
+            is_held: false,
             batch: 0,
             waited: false,
         }
@@ -160,7 +167,7 @@ impl Lane {
         outstanding < self.ring && (within_limit || outstanding < 2) && self.rings.tx.slots() > 0
     }
 
-    /// Whether a packet should be taken from the host. A packet that is not taken waits in the TAP.
+    /// Whether a packet has room. A driver of one port takes no other from the TAP.
     pub(crate) fn takes(&self) -> bool {
         self.waiting.has_room() && self.waiting.bytes() < MOST_BYTES
     }
@@ -171,7 +178,7 @@ impl Lane {
             self.post(descriptor);
             return true;
         }
-        let has_room = self.waiting.has_room();
+        let has_room = self.takes();
         if has_room {
             self.waiting.push(descriptor);
         }
@@ -194,17 +201,32 @@ impl Lane {
     /// Posts packets that waited, as many as there is room for. Says how many.
     pub(crate) fn post_waiting(&mut self) -> usize {
         let mut count = 0;
-        let mut now_ns = None;
-        while !self.waiting.is_empty()
+        let mut room_ns = None;
+        while !self.is_held
+            && !self.waiting.is_empty()
             && self.has_room()
             && let Some(descriptor) = self.waiting.pop()
         {
-            // its time on the link begins now, not when the host sent it
-            let posted_ns = *now_ns.get_or_insert_with(monotonic_ns);
+            // its time on the link begins when there was room for it, not when the host sent it
+            let room_ns = *room_ns.get_or_insert_with(|| self.room_since_ns());
+            let posted_ns = descriptor.posted_ns.max(room_ns);
             self.post(TxDescriptor { posted_ns, ..descriptor });
             count += 1;
         }
         count
+    }
+
+    /// Lets packets that wait stay where they are, or go on.
+    pub(crate) fn hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    /// Since when there is room in the ring for packets that waited. An adapter interrupts in time. A
+    /// device thread that got no CPU in time tells how late it is, or its delay would leave the
+    /// line idle.
+    fn room_since_ns(&self) -> u64 {
+        let late_ns = self.queue.late_ns.load(Ordering::Relaxed).min(MOST_LATE_NS);
+        monotonic_ns().saturating_sub(late_ns)
     }
 
     /// Ends a batch of packets, after those that wait and have room now. The device may have begun to
@@ -232,7 +254,12 @@ impl Lane {
 
     /// Whether everything that was sent has left.
     pub(crate) fn is_drained(&self) -> bool {
-        self.waiting.is_empty() && self.posted == self.queue.completed.load(Ordering::Acquire)
+        self.waiting.is_empty() && self.has_left()
+    }
+
+    /// Whether everything that was posted has left. Packets may wait for room.
+    pub(crate) fn has_left(&self) -> bool {
+        self.posted == self.queue.completed.load(Ordering::Acquire)
     }
 
     /// The driver thread spent its budget.
@@ -242,7 +269,7 @@ impl Lane {
 
     /// The driver thread is about to sleep. Says whether no packet waits for room.
     pub(crate) fn will_sleep(&mut self) -> bool {
-        self.waited = !self.waiting.is_empty();
+        self.waited = !self.waiting.is_empty() && !self.is_held;
         self.queue.starved.store(self.waited, Ordering::Release);
         if self.waited {
             // A device that sleeps until somebody rings must know that this driver waits for
@@ -343,6 +370,30 @@ mod tests {
     }
 
     #[test]
+    fn a_device_thread_that_comes_late_leaves_no_gap_on_the_line() {
+        let ms = 1_000_000;
+        // the packet went when there was room for it, not before the host sent it, and not as if a
+        // machine that stood still had sent all the time
+        for (sent_before_ns, late_ns, posted_before_ns) in
+            [(10 * ms, 3 * ms, 3 * ms), (100, 3 * ms, 100), (900 * ms, 800 * ms, MOST_LATE_NS)]
+        {
+            let (mut lane, mut device) = lane(Some(BitRate(1e6)));
+            let before_ns = monotonic_ns();
+            for _ in 0..3 {
+                let posted_ns = before_ns - sent_before_ns;
+                assert!(lane.send(TxDescriptor { posted_ns, ..packet(1, 1500) }));
+            }
+            complete(&lane, &mut device);
+            lane.queue.late_ns.store(late_ns, Ordering::Relaxed);
+            assert_eq!(lane.post_waiting(), 1);
+            device.pop().unwrap();
+            let at_ns = device.pop().unwrap().posted_ns;
+            let between = before_ns - posted_before_ns..=monotonic_ns() - posted_before_ns;
+            assert!(between.contains(&at_ns), "{late_ns}: {at_ns}, not in {between:?}");
+        }
+    }
+
+    #[test]
     fn a_second_packet_is_always_ready_on_a_slow_link() {
         let (mut lane, device) = lane(Some(BitRate(1e6)));
         (0..5).for_each(|_| assert!(lane.send(packet(1, 1500))));
@@ -373,6 +424,13 @@ mod tests {
         let (mut lane, _device) = lane(Some(BitRate(1e6)));
         let taken = (0..1000).take_while(|_| lane.takes() && lane.send(packet(1, 64_000))).count();
         assert_eq!(taken, 2 + MOST_BYTES.div_ceil(64_000));
+    }
+
+    #[test]
+    fn long_packets_before_a_port_of_an_aggregate_are_bounded_in_bytes() {
+        let (mut lane, _device) = lane(Some(BitRate(1e6)));
+        let sent = (0..1000).filter(|_| lane.send(packet(1, 64_000))).count();
+        assert_eq!(sent, 2 + MOST_BYTES.div_ceil(64_000));
     }
 
     #[test]

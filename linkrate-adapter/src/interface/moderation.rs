@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use linkrate_terms::PortKnobs;
 
 use super::{Ends, Interface, Queue};
-use crate::clock::PS_PER_US;
+use crate::clock::{PS_PER_NS, PS_PER_US};
 use crate::counters::LinkCounters;
 
 pub(crate) use adaptive::Adaptive;
@@ -160,14 +160,28 @@ impl Interface {
     ) -> Completed {
         let queue = &mut self.queues[queue];
         let Ends::Driver { shared, .. } = &queue.ends else { return Completed::default() };
-        let (mut done, mut bytes) = (0, 0);
+        let (mut done, mut bytes, mut last_ps) = (0, 0, 0);
         while let Some(next) = queue.completions.front().filter(|next| next.end_ps <= now_ps) {
             queue.completed_since_ps = queue.completed_since_ps.or(Some(next.end_ps));
             done += 1;
             bytes += u64::from(next.bytes);
+            last_ps = next.end_ps;
             queue.completions.pop_front();
         }
+        let due_ps = queue.completed_since_ps.map(|since_ps| {
+            let waited_ps = since_ps + moderation.tx_wait_ps;
+            // with nothing outstanding there is nothing to wait for
+            if queue.completions.is_empty() {
+                waited_ps.min(last_ps.max(since_ps))
+            } else {
+                waited_ps
+            }
+        });
+        let due_ps = due_ps.filter(|due_ps| *due_ps <= now_ps);
         if done > 0 {
+            // a driver that is awake takes them when it likes
+            let late_ps = due_ps.filter(|_| queue.is_starved()).map_or(0, |due_ps| now_ps - due_ps);
+            shared.late_ns.store(late_ps / PS_PER_NS, Ordering::Relaxed);
             shared.completed_bytes.fetch_add(bytes, Ordering::Relaxed);
             shared.completed.fetch_add(done, Ordering::Release);
         }
@@ -175,15 +189,11 @@ impl Interface {
             queue.completed_since_ps = None;
             return Completed { any: done > 0, interrupted: false };
         }
-        let due = queue.completed_since_ps.is_some_and(|since_ps| {
-            // with nothing outstanding there is nothing to wait for
-            queue.completions.is_empty() || since_ps + moderation.tx_wait_ps <= now_ps
-        });
-        let interrupted = due && shared.interrupt.wake();
-        if due {
+        let interrupted = due_ps.is_some() && shared.interrupt.wake();
+        if due_ps.is_some() {
             queue.completed_since_ps = None;
         }
-        Completed { any: done > 0 || due, interrupted }
+        Completed { any: done > 0 || due_ps.is_some(), interrupted }
     }
 
     /// When the next interrupt is due.

@@ -128,6 +128,9 @@ pub struct QueueShared {
     pub completed: AtomicU64,
     /// Bytes of their packets.
     pub completed_bytes: AtomicU64,
+    /// How much later than the adapter would have the device thread interrupted the driver for these
+    /// completions, ns.
+    pub late_ns: AtomicU64,
     /// Received frames that the driver has handed to the host, since the beginning. A superframe
     /// counts as the frames that it was merged of.
     pub consumed: AtomicU64,
@@ -145,6 +148,7 @@ impl QueueShared {
         Self {
             completed: AtomicU64::new(0),
             completed_bytes: AtomicU64::new(0),
+            late_ns: AtomicU64::new(0),
             consumed: AtomicU64::new(0),
             starved: AtomicBool::new(false),
             interrupt,

@@ -16,13 +16,19 @@ use crate::AdapterError;
 use crate::aggregate::Aggregate;
 use crate::aggregate::decisions::DecisionLog;
 use crate::bus::Bus;
-use crate::counters::DriverCounters;
+use crate::counters::{DriverCounters, ElanCounters};
+use crate::device::atm::clients::Clients;
+use crate::device::atm::lane::LaneStation;
+use crate::device::atm::switched::ArpShared;
+use crate::device::atm::{Atm, AtmLimits};
 use crate::device::{Device, DeviceSpec, Mount};
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
+use crate::fabric::atm_switch::servers::ElanSpec;
+use crate::fabric::bridged::BridgeShared;
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
-use crate::fabric::{self, Discard, End, GroupSpec};
+use crate::fabric::{self, Discard, End, GroupPort, GroupSpec};
 use crate::interface::driver::{Driver, Outlet};
 use crate::interface::driver_threads::DriverThreads;
 use crate::interface::lane::{ControlRings, DriverRings, Lane};
@@ -47,6 +53,8 @@ const CONTROL_FRAMES: usize = 64;
 pub enum HostSide {
     /// The driver threads of the host.
     Drivers(DriverThreads),
+    /// The same, and the device thread for the TAP of the adapter's own TCP.
+    Offloading(DriverThreads, Arc<OwnedFd>),
     /// The device thread: nothing is measured on this host.
     Device,
     /// The drivers of an aggregate, which has a TAP for all its ports. The port has this number there.
@@ -84,11 +92,39 @@ pub(crate) struct HostEnd {
     pub(crate) switch: usize,
 }
 
+/// A port whose device is still to be built, and its drivers to be started.
+struct Prepared {
+    port: Port,
+    /// `None` once the device has it.
+    mount: Option<Mount>,
+    drivers: Vec<(usize, Driver)>,
+    lanes: Vec<Lane>,
+    host: HostSide,
+    switch: usize,
+}
+
+impl Prepared {
+    /// Starts the drivers.
+    fn begin(self) -> Result<Port, AdapterError> {
+        let Self { mut port, drivers, lanes, host, .. } = self;
+        match host {
+            HostSide::Device => {}
+            HostSide::Drivers(threads) | HostSide::Offloading(threads, _) => port
+                .drivers
+                .extend(drivers.into_iter().map(|(thread, driver)| threads.add(thread, driver))),
+            HostSide::Aggregate(aggregate, number) => {
+                aggregate.add(number, port.name(), Arc::clone(port.shared.first_link()), lanes);
+                port.member_of = Some((aggregate, number));
+            }
+        }
+        Ok(port)
+    }
+}
+
 /// A part of a testbed: a fabric and the ports on it. Dropping it removes the fabric.
 #[derive(Debug)]
 pub struct Segment {
     fabric: Fabric,
-    law: LinkLaw,
     number: usize,
     thread: Arc<DeviceThread>,
     /// Devices that were attached so far.
@@ -97,23 +133,26 @@ pub struct Segment {
     ports: usize,
     /// The decisions of its switch about the ports of groups.
     decisions: DecisionLog,
+    /// The counters of the servers of its emulated LANs.
+    elans: Option<Arc<ElanCounters>>,
+    /// The bridge into its emulated LAN.
+    bridge: Option<Arc<BridgeShared>>,
+    /// Its ATMARP server.
+    server: Option<Arc<ArpShared>>,
 }
 
 impl Segment {
-    pub(crate) fn new(
-        fabric: Fabric,
-        law: LinkLaw,
-        number: usize,
-        thread: Arc<DeviceThread>,
-    ) -> Self {
+    pub(crate) fn new(fabric: Fabric, number: usize, thread: Arc<DeviceThread>) -> Self {
         Self {
             fabric,
-            law,
             number,
             thread,
             stations: 0,
             ports: 0,
             decisions: DecisionLog::default(),
+            elans: None,
+            bridge: None,
+            server: None,
         }
     }
 
@@ -123,8 +162,41 @@ impl Segment {
     /// The fabric is full, the device thread has ended, or a thread cannot be started.
     pub fn attach(&mut self, spec: PortSpec) -> Result<Port, AdapterError> {
         let PortSpec { name, queues, device, knobs, bus, host, switch } = spec;
+        let most_connections = device.most_connections();
         let end = HostEnd { name, queues, rings: device.rings(), knobs, bus, host, switch };
-        self.attach_device(end, &device.links(), |mount| device.build(mount))
+        let mut port = self.attach_device(end, &device.links(), |mount| device.build(mount))?;
+        port.most_connections = most_connections;
+        Ok(port)
+    }
+
+    /// Attaches one ATM port with several clients of emulated LANs: each has an interface of the host, with
+    /// drivers, and all share the link of the first one.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach). A port is no client of an emulated LAN, or has no drivers.
+    pub fn attach_clients(&mut self, specs: Vec<PortSpec>) -> Result<Vec<Port>, AdapterError> {
+        let (mut prepared, mut clients) = (Vec::<Prepared>::new(), Vec::new());
+        for spec in specs {
+            let PortSpec { name, queues, device, knobs, bus, host, switch } = spec;
+            let (DeviceSpec::Atm(limits @ AtmLimits { lane: Some(_), .. }), HostSide::Drivers(_)) =
+                (device, &host)
+            else {
+                let cause = io::Error::new(io::ErrorKind::InvalidInput, "no client with drivers");
+                return Err(AdapterError::Io { what: format!("attach port {name}"), cause });
+            };
+            let (links, rings) = ([limits.link], limits.rings);
+            let end = HostEnd { name, queues, rings, knobs, bus, host, switch };
+            let shared = prepared.first().map(|first| &first.port);
+            let mut next = self.prepare(end, &links, shared)?;
+            clients.extend(next.mount.take().map(|mount| Atm::new(limits, mount)));
+            prepared.push(next);
+        }
+        let mut clients = clients.into_iter();
+        let Some(first) = clients.next() else { return Ok(Vec::new()) };
+        let switch = prepared.first().map_or(0, |first| first.switch);
+        let device = Box::new(Clients::new(first, clients));
+        self.place(device, 1, prepared.first().map(|first| &first.port), switch)?;
+        prepared.into_iter().map(Prepared::begin).collect()
     }
 
     /// Attaches the device that `build` makes. Each of its links leads to a port of the fabric.
@@ -134,13 +206,28 @@ impl Segment {
         links: &[LinkSpec],
         build: impl FnOnce(Mount) -> Box<dyn Device>,
     ) -> Result<Port, AdapterError> {
+        let mut prepared = self.prepare(end, links, None)?;
+        if let Some(mount) = prepared.mount.take() {
+            self.place(build(mount), links.len(), Some(&prepared.port), prepared.switch)?;
+        }
+        prepared.begin()
+    }
+
+    /// Makes a port, which shares the links of another one if there is one, and what its device works
+    /// with.
+    fn prepare(
+        &self,
+        end: HostEnd,
+        links: &[LinkSpec],
+        shares: Option<&Port>,
+    ) -> Result<Prepared, AdapterError> {
         let free = fabric::most_ports(self.fabric).saturating_sub(self.ports);
         if links.len() > free {
             return Err(AdapterError::CableFull { name: end.name, needed: links.len(), free });
         }
         let count = match &end.host {
             HostSide::Aggregate(aggregate, _) => aggregate.interrupts().len(),
-            HostSide::Device | HostSide::Drivers(_) => end.queues.len(),
+            HostSide::Device | HostSide::Drivers(_) | HostSide::Offloading(..) => end.queues.len(),
         };
         let taps: io::Result<Vec<_>> = match count {
             0 => Err(io::Error::new(io::ErrorKind::InvalidInput, "no queue")),
@@ -150,8 +237,13 @@ impl Segment {
             let what = format!("attach port {}", end.name);
             AdapterError::Io { what, cause }
         })?;
-        let shared = Arc::new(PortShared::new(end.name, links, end.knobs, count, taps));
+        let mut shared = PortShared::new(end.name, links, end.knobs, count, taps);
+        if let Some(other) = shares {
+            shared.links.clone_from(&other.shared.links);
+        }
+        let shared = Arc::new(shared);
         let place = Place { segment: self.number, station: self.stations };
+        let is_atm = links.first().is_some_and(|link| link.law == LinkLaw::Atm);
         let leads_to: Vec<usize> = (self.ports..self.ports + links.len()).collect();
         let mut port = Port {
             shared: Arc::clone(&shared),
@@ -159,16 +251,23 @@ impl Segment {
             counters: Vec::new(),
             switch: match self.fabric {
                 // an ATM switch has no VLANs
-                _ if self.law == LinkLaw::Atm => Vec::new(),
-                Fabric::Switch | Fabric::Switches | Fabric::Router(_) => {
+                _ if is_atm => Vec::new(),
+                Fabric::Switch | Fabric::Bridged | Fabric::Switches | Fabric::Router(_) => {
                     leads_to.iter().copied().map(SwitchEnd::new).collect()
                 }
                 Fabric::Cable => Vec::new(),
             },
-            cells: (self.law == LinkLaw::Atm && self.fabric != Fabric::Cable).then(Arc::default),
+            cells: match shares {
+                Some(other) => other.cells.clone(),
+                None => (is_atm && self.fabric != Fabric::Cable).then(Arc::default),
+            },
+            elans: self.elans.clone().filter(|_| is_atm),
+            bridge: self.bridge.clone().filter(|_| !is_atm),
+            server: self.server.clone(),
             drivers: Vec::new(),
             member_of: None,
             thread: Arc::clone(&self.thread),
+            most_connections: 0,
             attached: true,
         };
         let (mut queues, mut drivers, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
@@ -176,13 +275,22 @@ impl Segment {
             HostSide::Device => {
                 queues.extend(end.queues.into_iter().map(|tap| Queue::new(port.polled(tap))));
             }
-            HostSide::Drivers(threads) => {
+            HostSide::Drivers(threads) | HostSide::Offloading(threads, _) => {
                 for (number, tap) in end.queues.into_iter().enumerate() {
                     let (thread, interrupt) = threads.next();
                     let (ends, lane) = port.driven(number as u16, end.rings, interrupt, false);
                     queues.push(Queue::new(ends));
                     let outlet = Outlet::Port(Box::new(lane));
                     drivers.push((thread, Driver::new(tap, outlet, Arc::clone(&shared.interface))));
+                }
+                if let HostSide::Offloading(_, tap) = &end.host {
+                    let tap = tap.try_clone().map_err(|cause| {
+                        let what = format!("attach port {}", port.name());
+                        AdapterError::Io { what, cause }
+                    })?;
+                    queues.push(Queue::new(port.polled(tap)));
+                    // no driver of the host moves its packets
+                    port.counters.pop();
                 }
             }
             HostSide::Aggregate(aggregate, _) => {
@@ -196,13 +304,26 @@ impl Segment {
         }
         let interface = Interface::new(Arc::clone(&shared.interface), queues);
         let clock = self.thread.clock;
-        let device = build(Mount { shared, interface, bus: end.bus, clock });
-        let leads_to = LeadsTo { ports: leads_to, switch: end.switch };
-        self.thread.tell(Command::Attach(place, device, leads_to))?;
+        let mount = Some(Mount { shared, interface, bus: end.bus, clock });
+        let (host, switch) = (end.host, end.switch);
+        Ok(Prepared { port, mount, drivers, lanes, host, switch })
+    }
+
+    /// Gives a device with `links` links to the device thread, and tells the fabric where they count.
+    fn place(
+        &mut self,
+        device: Box<dyn Device>,
+        links: usize,
+        port: Option<&Port>,
+        switch: usize,
+    ) -> Result<(), AdapterError> {
+        let Some(port) = port else { return Ok(()) };
+        let first = self.ports;
+        let leads_to = LeadsTo { ports: (first..first + links).collect(), switch };
+        self.thread.tell(Command::Attach(port.place, device, leads_to))?;
         self.stations += 1;
-        self.ports += links.len();
+        self.ports += links;
         if let Some(counters) = &port.cells {
-            let first = self.ports - links.len();
             let counters = Arc::clone(counters);
             self.thread.tell(Command::CountCells(self.number, first, counters))?;
         }
@@ -215,21 +336,11 @@ impl Segment {
                 counters,
             ))?;
         }
-        match end.host {
-            HostSide::Device => {}
-            HostSide::Drivers(threads) => port
-                .drivers
-                .extend(drivers.into_iter().map(|(thread, driver)| threads.add(thread, driver))),
-            HostSide::Aggregate(aggregate, number) => {
-                aggregate.add(number, port.name(), Arc::clone(port.shared.first_link()), lanes);
-                port.member_of = Some((aggregate, number));
-            }
-        }
-        Ok(port)
+        Ok(())
     }
 
-    /// Makes the ports of the switch that `members` lead to a group, in this order. Without members, the
-    /// group is no more.
+    /// Makes the ports of the switch that `members` lead to a group. Those that their aggregate uses with
+    /// these settings are in use. Without members, the group is no more.
     ///
     /// # Errors
     /// The device thread has ended.
@@ -239,8 +350,15 @@ impl Segment {
         members: impl IntoIterator<Item = &'a Port>,
         knobs: AggregateKnobs,
     ) -> Result<(), AdapterError> {
-        let ends = members.into_iter().flat_map(|port| &port.switch);
-        let ports = ends.map(|end| end.number).collect();
+        let mut ports = Vec::new();
+        for (member, (aggregate, place)) in
+            members.into_iter().filter_map(|port| Some((port, port.member_of.as_ref()?)))
+        {
+            let in_use = aggregate.in_use(&knobs).contains(place);
+            let place = *place;
+            let ends = member.switch.iter().map(|end| end.number);
+            ports.extend(ends.map(|port| GroupPort { port, place, in_use }));
+        }
         let spec = GroupSpec { ports, knobs, decisions: self.decisions.clone() };
         self.thread.tell(Command::Group(self.number, number, Box::new(spec)))
     }
@@ -282,6 +400,40 @@ impl Segment {
     /// The device thread has ended.
     pub fn connect(&self, one: End, other: End) -> Result<(), AdapterError> {
         self.thread.tell(Command::Connect(self.number, one, other))
+    }
+
+    /// Makes emulated LANs in its ATM switch: a LECS, and for each ELAN a LES and a BUS. Before the first
+    /// port is attached.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn emulate(&mut self, elans: Vec<ElanSpec>) -> Result<(), AdapterError> {
+        let counters = Arc::<ElanCounters>::default();
+        self.elans = Some(Arc::clone(&counters));
+        self.thread.tell(Command::Emulate(self.number, elans, counters))
+    }
+
+    /// Makes a bridge between its Ethernet ports and an emulated LAN of its ATM switch: a proxy client
+    /// with these addresses, on a link of this kind. Behind [`emulate`](Self::emulate), before the first
+    /// port is attached. Only [`Fabric::Bridged`] has Ethernet ports beside ATM ports.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn bridge(&mut self, station: LaneStation, link: LinkSpec) -> Result<(), AdapterError> {
+        let shared = Arc::<BridgeShared>::default();
+        self.bridge = Some(Arc::clone(&shared));
+        self.thread.tell(Command::Bridge(self.number, Box::new((station, link, shared))))
+    }
+
+    /// Makes an ATMARP server (RFC 2225) in its ATM switch, which the ports with switched connections
+    /// call. Before the first port is attached.
+    ///
+    /// # Errors
+    /// The device thread has ended.
+    pub fn serve_addresses(&mut self) -> Result<(), AdapterError> {
+        let shared = Arc::<ArpShared>::default();
+        self.server = Some(Arc::clone(&shared));
+        self.thread.tell(Command::ServeAddresses(self.number, shared))
     }
 
     /// Sets how the queues of its ATM switch drop cells.

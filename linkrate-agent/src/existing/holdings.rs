@@ -67,6 +67,7 @@ impl Holdings {
             return Ok(());
         }
         check_own_name(interface)?;
+        record::remove_past();
         let mut record = Record::lock(interface).map_err(|error| in_use(interface, error))?;
         let lent = record.lent();
         if let Some(found) = record.found() {
@@ -264,6 +265,7 @@ pub enum Outcome {
 /// # Errors
 /// When the run-time directory cannot be read.
 pub fn restore_all(patience: Duration) -> Result<Vec<Left>, SysError> {
+    record::remove_past();
     let (directory, prefix) = record::directory()?;
     let failed = |error| SysError::new("read", directory.display().to_string(), error);
     let mut names: Vec<String> = Vec::new();

@@ -48,6 +48,18 @@ pub struct Found {
     pub interface: String,
     /// Its settings before the first change.
     pub settings: Settings,
+    /// The handle of the network namespace; `None` in records of earlier versions, and where the
+    /// kernel has no such handles.
+    #[serde(default)]
+    pub namespace: Option<Vec<u8>>,
+}
+
+impl Found {
+    /// Whether nothing is left to restore: the kernel, or the network namespace, has surely ended.
+    fn is_past(&self) -> bool {
+        let has_ended = || self.namespace.as_deref().is_some_and(network_namespace::has_ended);
+        self.boot != boot() || has_ended()
+    }
 }
 
 /// A record that this process has locked.
@@ -106,6 +118,26 @@ pub fn directory() -> SysResult<(PathBuf, String)> {
     let cookie = network_namespace::cookie()
         .map_err(|error| SysError::new("identify the network namespace", "", error))?;
     Ok((directory, format!("{cookie}.")))
+}
+
+/// Removes the records of network namespaces that have ended, and of those before a restart, with
+/// the namespaces of clients that stand beside them: nothing is left to restore. What cannot be
+/// removed stays until the next time.
+pub fn remove_past() {
+    let Ok((directory, _)) = directory() else { return };
+    for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let found = || File::open(&path).and_then(|file| read(&file));
+        if name.to_string_lossy().ends_with(LENT) || !found().is_ok_and(|found| found.is_past()) {
+            continue;
+        }
+        // whoever has locked it restores it
+        let Ok(record) = Record::lock_file(&path, Duration::ZERO) else { continue };
+        let lent = record.lent();
+        if !lent.exists() || network_namespace::release(&lent).is_ok() {
+            let _ = record.remove();
+        }
+    }
 }
 
 impl Record {
@@ -172,6 +204,7 @@ impl Record {
             holder: Holder::this_process(),
             interface: interface.to_owned(),
             settings: settings.clone(),
+            namespace: network_namespace::handle(),
         };
         let write = |file: &mut File| {
             let text = serde_json::to_vec(&found)?;

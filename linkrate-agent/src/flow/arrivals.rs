@@ -165,7 +165,7 @@ mod tests {
     use crate::sockets;
 
     fn preamble(flow: u16) -> Preamble {
-        Preamble { nonce: 5, client: 0, flow, role: ClientRole::Sends }
+        Preamble { nonce: 5, client: 0, flow, part: 0, role: ClientRole::Sends }
     }
 
     fn started(

@@ -123,8 +123,55 @@ pub fn receive(flow: &mut FlowContext, socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes requests with at most `burst` outstanding. A request without an answer in time is counted
-/// and sent again; netperf does not do this.
+/// Bytes at the beginning of a request that its response repeats: its number. Messages that are shorter
+/// have fewer.
+const NUMBER_BYTES: usize = 4;
+
+/// Requests without a response yet, the oldest first.
+#[derive(Debug)]
+struct Outstanding {
+    /// Their numbers, and when they were sent.
+    requests: VecDeque<(u32, u64)>,
+    next: u32,
+    /// Bytes of a number that every request and every response can hold. With one byte, 256 requests
+    /// differ.
+    bytes: usize,
+}
+
+impl Outstanding {
+    fn new(exchange: &Exchange) -> Self {
+        let shortest = exchange.requests.smallest().min(exchange.responses.smallest());
+        Self { requests: VecDeque::new(), next: 0, bytes: shortest.min(NUMBER_BYTES) }
+    }
+
+    /// Writes the number of the next request, which is sent at `now_ns`.
+    fn number(&mut self, request: &mut [u8], now_ns: u64) {
+        for (to, from) in request.iter_mut().zip(self.next.to_le_bytes()) {
+            *to = from;
+        }
+        self.requests.push_back((self.next, now_ns));
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// When the request of a response was sent; `None` where it was given up, or answered before.
+    fn answered(&mut self, response: &[u8]) -> Option<u64> {
+        let number = response.get(..self.bytes)?;
+        let is_it = |(of, _): &(u32, u64)| of.to_le_bytes()[..self.bytes] == *number;
+        let at = self.requests.iter().position(is_it)?;
+        self.requests.remove(at).map(|(_, begun_ns)| begun_ns)
+    }
+
+    /// Gives up the oldest request, if it has waited for [`PATIENCE`]. Returns when it was sent.
+    fn overdue(&mut self, now_ns: u64) -> Option<u64> {
+        let (_, begun_ns) = *self.requests.front()?;
+        let waited = Duration::from_nanos(now_ns.saturating_sub(begun_ns));
+        (waited >= PATIENCE).then(|| self.requests.pop_front())?.map(|_| begun_ns)
+    }
+}
+
+/// Makes requests with at most `burst` outstanding. Responses repeat the number of their request, so that
+/// one that is lost or late shifts no other. A request without a response in time is counted, with the
+/// time that it waited among the latencies, and another one takes its place; netperf does not do this.
 ///
 /// # Errors
 /// Errors of the socket.
@@ -135,30 +182,31 @@ pub fn request(
     burst: u32,
 ) -> io::Result<()> {
     socket::set_receive_timeout(socket, PATIENCE)?;
-    let out = payload(exchange.requests.largest());
+    let mut out = payload(exchange.requests.largest());
     let mut buffer = vec![0; LARGEST_DATAGRAM];
-    let mut outstanding: VecDeque<u64> = VecDeque::with_capacity(burst as usize);
+    let mut outstanding = Outstanding::new(&exchange);
     drain(socket, &mut buffer);
     while !flow.control.stopped() {
-        while outstanding.len() < burst as usize {
-            outstanding.push_back(monotonic_ns());
-            let sent = socket::send(socket, &out[..exchange.requests.draw()])?;
+        while outstanding.requests.len() < burst as usize {
+            let request = &mut out[..exchange.requests.draw()];
+            outstanding.number(request, monotonic_ns());
+            let sent = socket::send(socket, request)?;
             flow.counters.add_sent(sent as u64);
         }
         match socket::receive(socket, &mut buffer) {
             Ok(received) => {
                 flow.counters.add_received(received as u64);
-                if let Some(begun) = outstanding.pop_front() {
-                    flow.completed(begun);
+                if let Some(begun_ns) = outstanding.answered(&buffer[..received]) {
+                    flow.completed(begun_ns);
                 }
             }
-            Err(error) if transient(&error) => {
-                flow.counters.add_timeouts(outstanding.len() as u64);
-                outstanding.clear();
-                // a late answer must not count as the answer to the next request
-                drain(socket, &mut buffer);
-            }
+            Err(error) if transient(&error) => {}
             Err(error) => return Err(error),
+        }
+        while let Some(begun_ns) = outstanding.overdue(monotonic_ns()) {
+            flow.counters.add_timeouts(1);
+            // at least so long: it belongs to the tail
+            flow.timed(begun_ns);
         }
     }
     Ok(())
@@ -170,14 +218,18 @@ pub fn request(
 /// Errors of the socket.
 pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut responses: Sizes) -> io::Result<()> {
     socket::set_receive_timeout(socket, PATIENCE)?;
-    let out = payload(responses.largest());
+    let mut out = payload(responses.largest());
     let mut buffer = vec![0; LARGEST_DATAGRAM];
     drain(socket, &mut buffer);
     while !flow.control.stopped() {
         match socket::receive(socket, &mut buffer) {
             Ok(received) => {
                 flow.counters.add_received(received as u64);
-                match socket::send(socket, &out[..responses.draw()]) {
+                let response = &mut out[..responses.draw()];
+                for (to, from) in response.iter_mut().zip(&buffer[..received.min(NUMBER_BYTES)]) {
+                    *to = *from;
+                }
+                match socket::send(socket, response) {
                     Ok(sent) => flow.counters.add_sent(sent as u64),
                     // a response without room in the queue is lost, like one on the link
                     Err(error) if transient(&error) => {}
@@ -210,7 +262,7 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
     use std::sync::Arc;
 
-    use linkrate_terms::{Protocol, SocketKnobs, Workload};
+    use linkrate_terms::{ByteSize, MessageSize, Protocol, SocketKnobs, Workload};
 
     use super::super::preamble::ClientRole;
     use super::*;
@@ -222,7 +274,7 @@ mod tests {
         let socket = sockets::udp(&SocketKnobs::default(), &workload, Ipv4Addr::LOCALHOST).unwrap();
         let port = socket::local_port(&socket).unwrap();
         let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
-        let preamble = Preamble { nonce: 5, client: 0, flow: 0, role: ClientRole::Sends };
+        let preamble = Preamble { nonce: 5, client: 0, flow: 0, part: 0, role: ClientRole::Sends };
         // from another address, with another number, too long, too short
         let stranger = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap();
         stranger.send_to(&preamble.to_bytes(), at).unwrap();
@@ -245,6 +297,47 @@ mod tests {
         let mut echo = [0; PREAMBLE_BYTES];
         assert_eq!(client.recv(&mut echo).unwrap(), PREAMBLE_BYTES);
         assert_eq!(echo, preamble.to_bytes());
+    }
+
+    fn exchange(request: u64, response: u64) -> Exchange {
+        let sizes = |bytes| Sizes::new(MessageSize::Fixed(ByteSize(bytes)), 1);
+        Exchange { requests: sizes(request), responses: sizes(response) }
+    }
+
+    /// The beginnings of requests that were sent at these times, ms.
+    fn asked(outstanding: &mut Outstanding, length: usize, at_ms: &[u64]) -> Vec<Vec<u8>> {
+        let number = |at_ms: &u64| {
+            let mut request = vec![0xee; length];
+            outstanding.number(&mut request, at_ms * 1_000_000);
+            request
+        };
+        at_ms.iter().map(number).collect()
+    }
+
+    #[test]
+    fn a_lost_response_shifts_no_other() {
+        for (request, response) in [(1, 1), (2, 64), (64, 1472)] {
+            let mut outstanding = Outstanding::new(&exchange(request, response));
+            let requests = asked(&mut outstanding, request as usize, &[1, 2, 3, 4]);
+            // the second is lost, and the fourth overtakes the third
+            let of = [&requests[0], &requests[3], &requests[2]];
+            let answered = of.map(|one| outstanding.answered(one).map(|ns| ns / 1_000_000));
+            assert_eq!(answered, [Some(1), Some(4), Some(3)], "{request}, {response}");
+            // twice, or given up
+            assert_eq!(outstanding.answered(&requests[0]), None);
+            assert_eq!(outstanding.overdue(101_999_999), None);
+            assert_eq!(outstanding.overdue(102_000_000), Some(2_000_000));
+            assert_eq!(outstanding.answered(&requests[1]), None);
+            assert_eq!(outstanding.requests.len(), 0);
+        }
+    }
+
+    #[test]
+    fn a_response_that_is_too_short_answers_nothing() {
+        let mut outstanding = Outstanding::new(&exchange(8, 8));
+        asked(&mut outstanding, 8, &[1]);
+        assert_eq!(outstanding.answered(&[0, 0, 0]), None);
+        assert_eq!(outstanding.answered(&[]), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use linkrate_sys::socket;
 use linkrate_sys::splice::PagePipes;
 use linkrate_terms::SendPath;
 
-use super::{Control, Counters};
+use super::{Counters, FlowContext};
 
 /// Payload that is hard to compress and has a long period, the same for every flow.
 pub fn payload(length: usize) -> Vec<u8> {
@@ -86,15 +86,11 @@ impl Sender {
     ///
     /// # Errors
     /// Errors of the socket; `WriteZero` when the peer accepts no more data.
-    pub fn send(
-        &mut self,
-        length: usize,
-        control: &Control,
-        counters: &Counters,
-    ) -> io::Result<()> {
+    pub fn send(&mut self, length: usize, flow: &FlowContext) -> io::Result<()> {
+        let FlowContext { control, counters, parking, .. } = flow;
         let mut sent = 0;
         while sent < length && !control.stopped() {
-            let count = self.send_some(sent, length - sent, counters)?;
+            let count = parking.call(|| self.send_some(sent, length - sent, counters))?;
             if count == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }

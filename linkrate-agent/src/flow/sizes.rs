@@ -38,6 +38,11 @@ impl Sizes {
         size
     }
 
+    /// The smallest size in the sequence.
+    pub fn smallest(&self) -> usize {
+        self.table.iter().copied().min().unwrap_or(1)
+    }
+
     /// The largest size in the sequence.
     pub fn largest(&self) -> usize {
         self.table.iter().copied().max().unwrap_or(1)

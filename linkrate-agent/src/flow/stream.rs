@@ -47,19 +47,44 @@ pub fn transmit(
     takes_turns: bool,
 ) -> io::Result<()> {
     let mut sender = Sender::new(socket, path, sizes.largest())?;
-    // payload that is not copied does not use the cache
-    let turn_bytes = if takes_turns && path == SendPath::Plain { TURN_BYTES } else { usize::MAX };
-    let mut since_turn = 0;
+    let mut turns = Turns::of(path, takes_turns);
     while !flow.control.stopped() {
         let length = sizes.draw();
-        sender.send(length, &flow.control, &flow.counters)?;
-        since_turn += length;
-        if since_turn >= turn_bytes {
-            since_turn = 0;
+        sender.send(length, flow)?;
+        turns.sent(length);
+    }
+    Ok(())
+}
+
+/// When a sender yields the CPU.
+#[derive(Debug)]
+pub struct Turns {
+    bytes: usize,
+    since: usize,
+}
+
+impl Turns {
+    /// Turns of a sender; with `taken` its receiver is on the same CPU.
+    pub fn of(path: SendPath, taken: bool) -> Self {
+        // payload that is not copied does not use the cache
+        let bytes = if taken && path == SendPath::Plain { TURN_BYTES } else { usize::MAX };
+        Self { bytes, since: 0 }
+    }
+
+    /// No turns.
+    pub fn none() -> Self {
+        Self { bytes: usize::MAX, since: 0 }
+    }
+
+    /// Yields if it is time after `length` more bytes.
+    #[inline]
+    pub fn sent(&mut self, length: usize) {
+        self.since = self.since.saturating_add(length);
+        if self.since >= self.bytes {
+            self.since = 0;
             std::thread::yield_now();
         }
     }
-    Ok(())
 }
 
 /// How a receiver takes data.
@@ -126,24 +151,61 @@ pub fn receive(
     path: ReceivePath,
     taking: Taking,
 ) -> io::Result<()> {
-    taking.prepare()?;
-    let most = taking.most_bytes();
-    let mut region = PageBuffer::zeroed(region_bytes(most))?;
+    let mut receiver = Receiver::new(path, taking)?;
     while !flow.control.stopped() {
-        let received = match path {
-            ReceivePath::Plain => socket::receive_repeated(socket, &mut region, most)?,
+        let received = flow.parking.call(|| receiver.receive(socket))?;
+        flow.counters.add_received(received as u64);
+        receiver.gather(received);
+    }
+    Ok(())
+}
+
+/// Takes payload out of a socket.
+#[derive(Debug)]
+pub struct Receiver {
+    path: ReceivePath,
+    taking: Taking,
+    region: PageBuffer,
+}
+
+impl Receiver {
+    /// Prepares the calling thread and its memory.
+    ///
+    /// # Errors
+    /// When memory or a scheduling policy is refused.
+    pub fn new(path: ReceivePath, taking: Taking) -> io::Result<Self> {
+        taking.prepare()?;
+        let region = PageBuffer::zeroed(region_bytes(taking.most_bytes()))?;
+        Ok(Self { path, taking, region })
+    }
+
+    /// Waits for payload and takes it, at most as much as one call does. Returns the number of bytes,
+    /// which is never 0.
+    ///
+    /// # Errors
+    /// Errors of the socket; `UnexpectedEof` when the sender has closed.
+    #[inline]
+    pub fn receive(&mut self, socket: &OwnedFd) -> io::Result<usize> {
+        let received = match self.path {
+            ReceivePath::Plain => {
+                socket::receive_repeated(socket, &mut self.region, self.taking.most_bytes())?
+            }
             ReceivePath::Truncate => socket::discard(socket, DISCARD_BYTES)?,
         };
         if received == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        flow.counters.add_received(received as u64);
+        Ok(received)
+    }
+
+    /// Lets more payload gather after a call that took `received` bytes, if that is worth it.
+    #[inline]
+    pub fn gather(&self, received: usize) {
         // discarding ends before the next segment arrives
-        if path == ReceivePath::Plain && taking.sleeps_after(received) {
+        if self.path == ReceivePath::Plain && self.taking.sleeps_after(received) {
             std::thread::sleep(GATHERING);
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

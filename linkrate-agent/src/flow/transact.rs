@@ -28,6 +28,11 @@ impl FlowContext {
     /// Counts a transaction that started at `begun_ns`, and inside the window its latency.
     pub(super) fn completed(&mut self, begun_ns: u64) {
         self.counters.add_transactions(1);
+        self.timed(begun_ns);
+    }
+
+    /// Keeps the time of what started at `begun_ns`, if it ends inside the window.
+    pub(super) fn timed(&mut self, begun_ns: u64) {
         if self.control.recording() {
             let latency = monotonic_ns().saturating_sub(begun_ns);
             self.latency.saturating_record(latency.max(1));
@@ -110,7 +115,8 @@ fn request_burst(
             }
         }
         if !moved {
-            socket::wait_ready(socket, unsent > 0, Duration::from_millis(200))?;
+            flow.parking
+                .call(|| socket::wait_ready(socket, unsent > 0, Duration::from_millis(200)))?;
         }
     }
     Ok(())
@@ -132,7 +138,7 @@ pub fn respond(flow: &mut FlowContext, socket: &OwnedFd, mut exchange: Exchange)
 
 fn send_all(flow: &FlowContext, socket: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        let sent = socket::send(socket, bytes)?;
+        let sent = flow.parking.call(|| socket::send(socket, bytes))?;
         flow.counters.add_sent(sent as u64);
         bytes = &bytes[sent..];
     }
@@ -147,7 +153,7 @@ fn receive_exactly(
 ) -> io::Result<()> {
     let mut missing = length;
     while missing > 0 {
-        let received = socket::receive(socket, &mut buffer[..missing])?;
+        let received = flow.parking.call(|| socket::receive(socket, &mut buffer[..missing]))?;
         if received == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -157,7 +163,8 @@ fn receive_exactly(
     Ok(())
 }
 
-fn unless_it_would_block(result: io::Result<usize>) -> io::Result<Option<usize>> {
+/// The count of a call that does not wait; `None` where it would have.
+pub(super) fn unless_it_would_block(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(count) => Ok(Some(count)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),

@@ -78,7 +78,8 @@ pub fn transmit(
     while !flow.control.stopped() {
         let mut left = sizes.draw();
         while left > 0 && !flow.control.stopped() {
-            let sent = socket::send(socket, pattern.at(offset, left))?;
+            let bytes = pattern.at(offset, left);
+            let sent = flow.parking.call(|| socket::send(socket, bytes))?;
             if sent == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
@@ -105,7 +106,7 @@ pub fn receive(
     let mut region = PageBuffer::zeroed(CHUNK)?;
     let mut offset = 0_u64;
     while !flow.control.stopped() {
-        let received = socket::receive(socket, &mut region)?;
+        let received = flow.parking.call(|| socket::receive(socket, &mut region))?;
         if received == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

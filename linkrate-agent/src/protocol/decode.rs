@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
+use linkrate_terms::backup::{FileSizes, LONGEST_DIRECTORY, MOST_FILES};
 use linkrate_terms::interfaces::is_interface_name;
+use linkrate_terms::mix::MOST_PARTS;
 use linkrate_terms::model::{LARGEST_MTU, SMALLEST_MTU};
 use linkrate_terms::profile::Profile;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
@@ -11,6 +13,7 @@ use linkrate_terms::{SocketKnobs, Workload};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::flow::backup::header::LONGEST;
 use crate::flow::record::RecordSpec;
 
 use super::{HELLO_NUMBER, Hello, InterfaceFacts, Reply, Request, WindowReport, text};
@@ -19,6 +22,8 @@ use super::{HELLO_NUMBER, Hello, InterfaceFacts, Reply, Request, WindowReport, t
 pub mod bounds {
     /// One message, bytes.
     pub const MESSAGE_BYTES: u64 = 64 << 20;
+    /// One transfer, bytes.
+    pub const TRANSFER_BYTES: u64 = 1 << 40;
     /// One socket buffer, bytes.
     pub const BUFFER_BYTES: u64 = 1 << 30;
     /// Outstanding requests of one flow.
@@ -154,7 +159,10 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
         }
         Reply::Progress { bytes } => at_most("flows", bytes.len() as u64, MAX_FLOWS),
         Reply::Finished(finished) => {
-            at_most("latencies", finished.latency.len() as u64, bounds::LATENCIES as u64)?;
+            at_most("parts", finished.parts.len() as u64, MOST_PARTS as u64)?;
+            for latency in finished.parts.iter().chain([&finished.latency]) {
+                at_most("latencies", latency.len() as u64, bounds::LATENCIES as u64)?;
+            }
             let strangers = finished.strangers.addresses.len();
             at_most("addresses of strangers", strangers as u64, bounds::STRANGERS as u64)
         }
@@ -164,14 +172,12 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
         Reply::Tap { descriptors } => {
             at_least("descriptors", descriptors.len() as u64, 1)?;
             at_most("descriptors", descriptors.len() as u64, u64::from(bounds::QUEUES))?;
-            match descriptors.iter().find(|descriptor| **descriptor < 0) {
-                Some(descriptor) => Err(DecodeError::OutOfBounds {
-                    field: "descriptors",
-                    value: descriptor.to_string(),
-                    expected: "0 or more".to_owned(),
-                }),
-                None => Ok(()),
-            }
+            descriptors.iter().copied().try_for_each(check_descriptor)
+        }
+        Reply::Toe(reply) => {
+            let (descriptors, flows) = reply.bounded();
+            at_most("flows", flows as u64, MAX_FLOWS)?;
+            descriptors.into_iter().try_for_each(check_descriptor)
         }
         Reply::Interface(facts) => check_facts(facts),
         Reply::Addresses(addresses) => {
@@ -190,6 +196,17 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
     }
 }
 
+fn check_descriptor(descriptor: i32) -> Result<(), DecodeError> {
+    if descriptor >= 0 {
+        return Ok(());
+    }
+    Err(DecodeError::OutOfBounds {
+        field: "descriptors",
+        value: descriptor.to_string(),
+        expected: "0 or more".to_owned(),
+    })
+}
+
 /// The description of a machine is part of results.
 fn check_hello(hello: &Hello) -> Result<(), DecodeError> {
     for (field, word) in [
@@ -203,6 +220,7 @@ fn check_hello(hello: &Hello) -> Result<(), DecodeError> {
 }
 
 fn check_window(report: &WindowReport) -> Result<(), DecodeError> {
+    at_most("parts", report.parts.len() as u64, MOST_PARTS as u64)?;
     at_most("counters", report.protocol.len() as u64, bounds::COUNTERS as u64)?;
     for name in report.protocol.keys() {
         at_most("bytes of a counter's name", name.len() as u64, bounds::WORD_BYTES as u64)?;
@@ -291,9 +309,12 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             check_names(interfaces)
         }
         Request::Keep { names } => check_names(names),
+        Request::Toe(request) => request.interface().map_or(Ok(()), check_name),
         Request::Listen(spec) => {
             at_most("clients", spec.clients.len() as u64, MAX_FLOWS)?;
             check_workload(&spec.workload, spec.clients.len() as u32)?;
+            at_most("part", u64::from(spec.part), MOST_PARTS as u64 - 1)?;
+            at_most("clients that are bound", spec.bind.len() as u64, bounds::ADDRESSES as u64)?;
             at_least("listeners", u64::from(spec.listeners), 1)?;
             at_most("listeners", u64::from(spec.listeners), u64::from(bounds::LISTENERS))?;
             check_record(spec.record.as_ref(), spec.workload.flows(spec.clients.len() as u32))?;
@@ -302,6 +323,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         Request::Connect(spec) => {
             at_most("client", u64::from(spec.client), MAX_FLOWS)?;
             check_workload(&spec.workload, 1)?;
+            at_most("part", u64::from(spec.part), MOST_PARTS as u64 - 1)?;
             at_most("ports", spec.ports.len() as u64, MAX_FLOWS)?;
             at_least("ports", spec.ports.len() as u64, 1)?;
             check_record(spec.record.as_ref(), spec.workload.flows(1))?;
@@ -337,6 +359,8 @@ fn check_profile(profile: &Profile) -> Result<(), DecodeError> {
 }
 
 fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> {
+    // each workload of a mix has its own request
+    at_most("parts", workload.mix.len() as u64, 0)?;
     at_least("connections", u64::from(workload.connections), 1)?;
     at_least("clients", u64::from(clients), 1)?;
     at_most("flows", workload.flows(clients), MAX_FLOWS)?;
@@ -352,6 +376,19 @@ fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> 
         at_least(field, size.largest().0, size.smallest().0)?;
         at_most(field, size.largest().0, bounds::MESSAGE_BYTES)?;
     }
+    let backup = &workload.backup;
+    at_least("tree", backup.tree.0, 1)?;
+    if let FileSizes::One(size) = backup.files {
+        at_least("files", size.0, 1)?;
+        at_most("files", size.0, LONGEST)?;
+    }
+    at_most("files of a tree", backup.extent().0, MOST_FILES)?;
+    at_least("drives", backup.drives.into(), 1)?;
+    at_least("drive-rate", backup.drive_rate.0, 1)?;
+    let directory = &backup.directory;
+    at_most("bytes of directory", directory.len() as u64, LONGEST_DIRECTORY as u64)?;
+    at_least("transfer", workload.transfer.0, 1)?;
+    at_most("transfer", workload.transfer.0, bounds::TRANSFER_BYTES)?;
     if let Some(segment) = workload.udp_segment {
         at_least("udp-segment", segment.0, 1)?;
         at_most("udp-segment", segment.0, u64::from(u16::MAX))?;
@@ -429,6 +466,7 @@ fn at_least(field: &'static str, value: u64, limit: u64) -> Result<(), DecodeErr
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::net::Ipv4Addr;
 
     use linkrate_terms::interfaces::InterfaceAddress;
@@ -461,6 +499,9 @@ mod tests {
             seed: 1,
             shared_cpus: false,
             record: None,
+            part: 0,
+            beside: false,
+            bind: BTreeMap::new(),
         })
     }
 
@@ -600,8 +641,13 @@ mod tests {
     fn a_limit_of_datagrams_is_not_zero() {
         let limit = |bytes_per_second, burst_us| {
             let name = "p0".to_owned();
-            let request =
-                Request::LimitDatagrams { name, bytes_per_second, burst_us, overhead: 24 };
+            let request = Request::LimitDatagrams {
+                name,
+                bytes_per_second,
+                burst_us,
+                overhead: 24,
+                in_cells: true,
+            };
             decoded(&request).map(|again| assert_eq!(again, request)).map_err(|e| e.to_string())
         };
         assert_eq!(limit(u64::MAX, 1), Ok(()));
@@ -645,7 +691,8 @@ mod tests {
         let answer = |steps, strangers| {
             let addresses = vec![Ipv4Addr::LOCALHOST; strangers];
             let strangers = Strangers { refused: 9, addresses };
-            let finished = Finished { latency: vec![(1, 1); steps], broken: None, strangers };
+            let finished =
+                Finished { latency: vec![(1, 1); steps], strangers, ..Finished::default() };
             let decoded = decode_reply(&sent(&Reply::Finished(finished)));
             decoded.map(|_| ()).map_err(|error| error.to_string())
         };

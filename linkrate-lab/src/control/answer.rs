@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::tell;
 use linkrate_terms::lab::{
     AdapterReport, HostReport, InterfaceReport, LabReport, PortReport, SettingsReport,
 };
@@ -53,12 +54,23 @@ impl OpenLab {
     ) -> Result<Answer, Refused> {
         let reply = match request {
             Request::StopCapture { port } => return self.stop_capture(port),
+            Request::Offload { process, descriptor } => return self.offload(process, descriptor),
+            Request::Connections => {
+                self.connections().map(|report| Reply::Connections(Box::new(report)))
+            }
             Request::Remove { port } => return self.remove_port(&port),
             Request::MakeAggregate { ports } => return self.make_aggregate(&ports),
             Request::TakeApart { aggregate } => return self.take_apart(&aggregate),
             Request::StartCapture { port, file: name } => self.start_capture(port, name, file),
             Request::Lab => Ok(Reply::Lab(self.report())),
             Request::Down => Ok(Reply::Done),
+            Request::Supervise => match (&self.supervisor, file) {
+                (Some(supervisor), Some(calls)) => {
+                    supervisor.admit(calls.into());
+                    Ok(Reply::Done)
+                }
+                _ => Err(Refused::failed("this lab supervises no programs")),
+            },
             Request::Adapters { kernel } => {
                 self.adapter_report(kernel).map(|report| Reply::Adapters(Box::new(report)))
             }
@@ -67,7 +79,7 @@ impl OpenLab {
                 let found = self.port(&port)?;
                 let faults = faults::parse(&settings)?;
                 found.set_faults(faults)?;
-                let segment = found.segment_name();
+                let segment = found.segment_number();
                 self.faults.insert(segment, faults);
                 Ok(Reply::Faults(faults::describe(&faults)))
             }
@@ -181,6 +193,7 @@ impl OpenLab {
             scale: self.spec.scale,
             fabric: testbed.topology.segments.iter().flat_map(|segment| segment.drawn()).collect(),
             congestion: self.options.route_congestion.clone().unwrap_or_default(),
+            offloads: self.offloads(),
             hosts,
         }
     }
@@ -201,7 +214,7 @@ impl OpenLab {
         let at_ns = monotonic_ns();
         let mut report = |port: PortOnSegment<'_>| {
             let name = port.name();
-            let faults = self.faults.get(&port.segment_name());
+            let faults = self.faults.get(&port.segment_number());
             let found = port.report(of_kernel.remove(&name).unwrap_or_default())?;
             let capture = self.captures.get(&name).map(|file| match port.capture_failure() {
                 Some(failure) => format!("{file}, until {failure}"),
@@ -226,6 +239,23 @@ impl OpenLab {
         })
     }
 
+    /// Changes knobs of the first interface of the system under test, an aggregate, before the lab serves
+    /// anybody, and waits until its ports carry traffic, as far as they can.
+    ///
+    /// # Errors
+    /// As for [`settings::over`], or a knob that was refused.
+    pub fn prepare(&mut self, asked: &[Setting]) -> Result<(), Refused> {
+        let Some(interface) = self.testbed.sut_interfaces(1).pop().filter(|_| !asked.is_empty())
+        else {
+            return Ok(());
+        };
+        self.set(&interface, asked)?;
+        if let Err(error) = self.testbed.ground.await_ports() {
+            tell::line(format_args!("warning: {error}"));
+        }
+        Ok(())
+    }
+
     /// Changes settings of a port of the system under test.
     fn set(&mut self, port: &str, asked: &[Setting]) -> Result<SettingsReport, Refused> {
         let adapters = self.adapters()?;
@@ -240,7 +270,7 @@ impl OpenLab {
                 let found = self.port(port)?;
                 let of_sut = match aggregated {
                     Some(aggregate) => aggregate.name().to_owned(),
-                    None => found.segment_name(),
+                    None => found.sut_interface(),
                 };
                 if !found.is_of_sut() || aggregated.is_some() {
                     let whose = match found.is_of_sut() {

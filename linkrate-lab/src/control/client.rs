@@ -1,7 +1,8 @@
 //! Requests to a lab that is up.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -146,11 +147,7 @@ impl LabClient {
         request: Request,
         file: Option<BorrowedFd<'_>>,
     ) -> Result<Reply, ControlError> {
-        let mut stream = local_socket::connect(&self.socket)?;
-        let (found, expected) = (local_socket::peer_user(&stream)?, user());
-        if found != expected {
-            return Err(ControlError::NotYours { name: self.name.to_string(), found, expected });
-        }
+        let mut stream = self.connect()?;
         let lost = |error: io::Error| self.lost(error);
         stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
@@ -163,6 +160,29 @@ impl LabClient {
             Ok(Reply::Refused(refused)) => Err(refused.into()),
             Ok(reply) => Ok(reply),
             Err(error) => Err(self.lost(format!("its answer cannot be decoded: {error}"))),
+        }
+    }
+
+    /// A connection to it, and the request that makes it answer the calls of a program. The program sends
+    /// the request with the descriptor of its calls.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn to_supervise(&self) -> Result<(OwnedFd, Vec<u8>), ControlError> {
+        let stream = self.connect()?;
+        let mut frame = Vec::new();
+        let request = Request::Supervise;
+        write_frame(&mut frame, &Envelope { version: CONTROL_VERSION, request })
+            .map_err(|error| self.lost(error))?;
+        Ok((stream.into(), frame))
+    }
+
+    fn connect(&self) -> Result<UnixStream, ControlError> {
+        let stream = local_socket::connect(&self.socket)?;
+        let (found, expected) = (local_socket::peer_user(&stream)?, user());
+        match found == expected {
+            true => Ok(stream),
+            false => Err(ControlError::NotYours { name: self.name.to_string(), found, expected }),
         }
     }
 

@@ -14,6 +14,7 @@ use linkrate_sys::{local_socket, wait};
 
 use super::caller::{Call, Caller, Heard};
 use super::messages::{Refused, Reply, Request, decode_request};
+use super::programs::Order;
 use super::server::{Ended, FAREWELL, GLANCE};
 use super::socket::LabSocket;
 
@@ -28,6 +29,8 @@ pub(super) const MOST_REQUESTS: usize = 64;
 pub(super) enum News {
     /// A request of this user.
     Call(Box<Call>),
+    /// What the supervisor of programs wants.
+    Order(Box<Order>),
     /// The lab is to end.
     Ends,
 }

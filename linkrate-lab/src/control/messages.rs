@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_terms::lab::{AdapterReport, LabReport, SettingsReport};
+use linkrate_terms::lab::{AdapterReport, LabReport, SettingsReport, ToeReport};
 use linkrate_terms::nearest::did_you_mean;
 use serde::{Deserialize, Serialize};
 
@@ -110,6 +110,18 @@ pub enum Request {
         /// The name of the file, which the lab only shows.
         file: String,
     },
+    /// Answer the calls of a program in the system under test. The descriptor they come to is with the
+    /// request. Nobody reads the reply.
+    Supervise,
+    /// Move the connection of a running program to the adapter.
+    Offload {
+        /// Its process.
+        process: u32,
+        /// The descriptor of the connection.
+        descriptor: i32,
+    },
+    /// The TCP connections of the system under test, and where they are.
+    Connections,
     /// End the capture of a port.
     StopCapture {
         /// The port.
@@ -157,6 +169,8 @@ pub enum Reply {
         /// The name of the file.
         file: String,
     },
+    /// To [`Request::Connections`].
+    Connections(Box<ToeReport>),
     /// Done.
     Done,
     /// The request was refused.
@@ -238,7 +252,12 @@ pub fn decode_reply(bytes: &[u8]) -> serde_json::Result<Reply> {
 
 fn check(request: &Request) -> Result<(), Refused> {
     match request {
-        Request::Lab | Request::Adapters { .. } | Request::Down => Ok(()),
+        Request::Lab
+        | Request::Adapters { .. }
+        | Request::Down
+        | Request::Supervise
+        | Request::Offload { .. }
+        | Request::Connections => Ok(()),
         Request::Set { port, settings }
         | Request::SetFaults { port, settings }
         | Request::SetVlans { port, settings } => {
@@ -302,6 +321,9 @@ mod tests {
             Request::Lab,
             Request::Adapters { kernel: true },
             Request::Down,
+            Request::Supervise,
+            Request::Offload { process: 7, descriptor: -1 },
+            Request::Connections,
             Request::Set { port: port(), settings: vec![setting.clone()] },
             Request::SetFaults { port: port(), settings: Vec::new() },
             Request::SetVlans { port: port(), settings: vec![setting.clone()] },

@@ -1,16 +1,22 @@
 //! Adding and removing ports while others carry traffic.
 
+use linkrate_adapter::CAPTURE_PATIENCE;
 use linkrate_study::keys::MAX_CLIENTS;
 use linkrate_terms::InterfaceKnobs;
+use linkrate_terms::topology::Segment;
 
 use super::messages::{Refused, Reply};
 use super::server::{Answer, FAREWELL, OpenLab};
 use crate::host::typed_name;
 
 impl OpenLab {
-    /// Adds a segment with one port and its clients. Returns their names.
+    /// Adds a port to the aggregate, or a segment with one port and its clients. Returns their names.
     pub(super) fn add_port(&mut self) -> Result<(String, Vec<String>), Refused> {
         self.adapters()?;
+        if let Some((wider, port)) = self.testbed.topology.widened()? {
+            self.widen(wider)?;
+            return Ok((port, Vec::new()));
+        }
         let per_port = self.spec.clients_per_port.max(1);
         let clients = self.testbed.clients.len();
         if clients + per_port as usize > MAX_CLIENTS as usize {
@@ -31,12 +37,49 @@ impl OpenLab {
         Ok((port, clients.iter().map(|name| typed_name(name)).collect()))
     }
 
-    /// Removes the segment of a port: the port with its clients, and other ports there. The reply
-    /// waits until programs on these clients have ended and files have the captured packets.
+    /// Adds a port to an aggregate while its others carry traffic.
+    fn widen(&mut self, wider: Segment) -> Result<(), Refused> {
+        let aggregate = wider.aggregate.clone().unwrap_or_default();
+        let asked = self.asked.get(&aggregate).cloned().unwrap_or_default();
+        self.testbed.widen(wider)?;
+        // all settings of the aggregate, which counts its ports
+        self.testbed.set_port_knobs(&aggregate, &asked)?;
+        Ok(self.testbed.follow_link_rate(&aggregate)?)
+    }
+
+    /// Removes a port from its aggregate while the others carry traffic.
+    fn narrow(&mut self, port: &str, narrower: Segment) -> Result<Answer, Refused> {
+        let aggregate = narrower.aggregate.clone().unwrap_or_default();
+        let mut asked = self.asked.get(&aggregate).cloned().unwrap_or_default();
+        let left = narrower.ports.len() as u32;
+        let capture = self.testbed.narrow(narrower)?;
+        // all of the ports are in use, unless somebody asked for fewer
+        asked.aggregate.aggregate = asked.aggregate.aggregate.filter(|number| *number < left);
+        self.testbed.set_port_knobs(&aggregate, &asked)?;
+        self.testbed.follow_link_rate(&aggregate)?;
+        self.asked.insert(aggregate, asked);
+        self.captures.remove(port);
+        Ok(Answer::Later(Box::new(move || {
+            if let Some(capture) = capture {
+                capture.wait(CAPTURE_PATIENCE);
+            }
+            Reply::Done
+        })))
+    }
+
+    /// Removes a port of an aggregate that has others, or the segment of a port or an aggregate: the ports
+    /// with their clients. The reply waits until programs on these clients have ended and
+    /// files have the captured packets.
     pub(super) fn remove_port(&mut self, port: &str) -> Result<Answer, Refused> {
-        let found = self.port(port)?;
-        let (of_sut, ports) = (found.segment_name(), found.sut_ports());
+        if let Some(narrower) = self.testbed.topology.narrowed(port) {
+            return self.narrow(port, narrower);
+        }
+        let segment = self.adapters()?.segment(port);
+        let first = segment.and_then(|of| of.ports.first()).map(|end| end.port.name().to_owned());
+        let found = self.port(first.as_deref().unwrap_or(port))?;
+        let (segment, ports) = (found.segment_number(), found.sut_ports());
         if !found.is_of_sut() {
+            let of_sut = found.sut_interface();
             let reason = format!("{port} is a client's port, behind {of_sut}");
             return Err(
                 Refused::wrong(reason).with_hint(format!("linkrate adapter remove {of_sut}"))
@@ -45,8 +88,8 @@ impl OpenLab {
         let mut gone = found.client_ports();
         gone.extend(ports.iter().cloned());
         let removed = self.testbed.remove(port);
-        self.asked.retain(|port, _| !ports.contains(port));
-        self.faults.remove(&of_sut);
+        self.asked.retain(|asked, _| asked != port && !ports.contains(asked));
+        self.faults.remove(&segment);
         self.captures.retain(|captured, _| !gone.contains(captured));
         Ok(Answer::Later(Box::new(move || {
             removed.finish(FAREWELL);

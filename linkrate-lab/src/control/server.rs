@@ -10,21 +10,24 @@ use std::io;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use linkrate_sys::host::end_programs;
 use linkrate_sys::host::join::Guest;
+use linkrate_sys::seccomp::Listener as Calls;
 use linkrate_terms::{CpuSet, InterfaceKnobs, TestbedSpec};
+use linkrate_toe::supervisor::Supervisor;
 
 use super::LabName;
 use super::caller::Call;
 use super::listener::{Listener, MOST_REQUESTS, News};
 use super::messages::{Reply, decode_request};
+use super::programs::{Line, Programs};
 use super::socket::LabSocket;
 use crate::error::LabError;
-use crate::ground::adapters::Faults;
+use crate::ground::adapters::{Adapters, Faults};
 use crate::options::LabOptions;
 use crate::placement::Seat;
 use crate::testbed::Testbed;
@@ -53,10 +56,14 @@ pub struct OpenLab {
     pub(super) options: LabOptions,
     /// Settings made on each port since it was created.
     pub(super) asked: BTreeMap<String, InterfaceKnobs>,
-    /// Faults by port of the system under test.
-    pub(super) faults: BTreeMap<String, Faults>,
+    /// Faults by segment.
+    pub(super) faults: BTreeMap<u32, Faults>,
     /// Files of captures by port.
     pub(super) captures: BTreeMap<String, String>,
+    /// Connections of programs.
+    pub(super) programs: Programs,
+    /// Who answers calls of programs, while the lab is served.
+    pub(super) supervisor: Option<Supervisor>,
     socket: Arc<LabSocket>,
     /// Threads that finish a request.
     finishing: Vec<JoinHandle<()>>,
@@ -94,6 +101,15 @@ impl Drop for OpenLab {
     }
 }
 
+/// The program in a lab, and what its calls come to if they are supervised.
+#[derive(Debug)]
+pub struct Supervised {
+    /// The program.
+    pub guest: Guest,
+    /// Its calls.
+    pub calls: Option<Calls>,
+}
+
 /// Why a lab has ended.
 #[derive(Debug)]
 pub enum Ended {
@@ -125,6 +141,8 @@ impl OpenLab {
             asked: BTreeMap::new(),
             faults: BTreeMap::new(),
             captures: BTreeMap::new(),
+            programs: Programs::default(),
+            supervisor: None,
             socket: Arc::new(socket),
             finishing: Vec::new(),
             _seat: seat,
@@ -150,8 +168,16 @@ impl OpenLab {
     ///
     /// # Errors
     /// When waiting fails.
-    pub fn serve(&mut self, guest: Option<Guest>) -> io::Result<Ended> {
+    pub fn serve(&mut self, guest: Option<Supervised>) -> io::Result<Ended> {
         let (news, heard) = sync_channel(MOST_REQUESTS);
+        self.supervise(news.clone())?;
+        let (guest, calls) = match guest {
+            Some(Supervised { guest, calls }) => (Some(guest), calls),
+            None => (None, None),
+        };
+        if let (Some(supervisor), Some(calls)) = (&self.supervisor, calls) {
+            supervisor.admit(calls);
+        }
         let over = Arc::new(AtomicBool::new(false));
         let listener = Listener::new(
             Arc::clone(&self.socket),
@@ -159,7 +185,7 @@ impl OpenLab {
             Arc::clone(&self.options.stop),
             Arc::clone(&over),
         );
-        std::thread::scope(|scope| {
+        let ended = std::thread::scope(|scope| {
             let listening = std::thread::Builder::new()
                 .name("listen".to_owned())
                 .spawn_scoped(scope, move || listener.run(&news))?;
@@ -167,16 +193,36 @@ impl OpenLab {
                 if let Some(reason) = self.broken() {
                     break Some(reason);
                 }
+                self.tend_programs();
                 match heard.recv_timeout(GLANCE) {
                     Ok(News::Call(call)) => self.answer_call(*call),
+                    Ok(News::Order(order)) => self.carry_out(*order),
                     Ok(News::Ends) | Err(RecvTimeoutError::Disconnected) => break None,
                     Err(RecvTimeoutError::Timeout) => {}
                 }
             };
             over.store(true, Ordering::Relaxed);
             let ended = listening.join().unwrap_or_else(|_| Err(io::Error::other("panic")));
+            // the supervisor waits for no answer any more
+            drop(heard);
             broken.map_or(ended, |reason| Ok(Ended::Broken(reason)))
-        })
+        });
+        self.supervisor = None;
+        ended
+    }
+
+    /// Starts the supervisor of programs, if the adapters take their connections.
+    fn supervise(&mut self, news: SyncSender<News>) -> io::Result<()> {
+        if self.offloads() {
+            let line = Line { news, offloads: Arc::clone(&self.programs.offloads) };
+            self.supervisor = Some(Supervisor::start(line, Arc::clone(&self.programs.table))?);
+        }
+        Ok(())
+    }
+
+    /// Whether the adapters have a TCP offload engine.
+    pub fn offloads(&self) -> bool {
+        self.testbed.ground.adapters().is_some_and(Adapters::has_engine)
     }
 
     /// A part of it that has ended by itself, as a phrase.

@@ -152,7 +152,7 @@ pub(super) fn through(
     let until_ns = recovered_ns.unwrap_or(end_ns);
     let detected = |decisions: &[Decision]| {
         let without = |decision: &&Decision| {
-            decision.at_ns <= until_ns && !decision.distributing.contains(&failing.place())
+            decision.at_ns <= until_ns && decision.leaves_out(failing.place())
         };
         Some(decisions.iter().find(without)?.at_ns)
     };
@@ -172,13 +172,15 @@ pub(super) fn through(
         host_detected_ns: host_detected,
         switch_detected_ns: switch_detected,
         host_moved_ns: not_before(host_moved, host_detected),
-        switch_moved_ns: not_before(switch_moved, switch_detected),
+        // the switch of a failover group only follows the host
+        switch_moved_ns: not_before(switch_moved, switch_detected.or(host_detected)),
         frames_lost,
         frames_reordered,
         step_ns,
         ports: timelines,
     };
-    Ok((adapters.evidence(&opened, &closed, ports), seen))
+    let evidence = adapters.evidence(&opened, &closed, ports);
+    Ok((AdapterEvidence { frames_overtaken: Some(frames_reordered), ..evidence }, seen))
 }
 
 #[cfg(test)]

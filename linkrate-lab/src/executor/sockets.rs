@@ -1,5 +1,6 @@
 //! Connections of a run: the system under test listens, and every client connects.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddrV4;
 
@@ -8,65 +9,105 @@ use linkrate_agent::protocol::{
 };
 use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::measurement::MOST_FLOWS;
-use linkrate_terms::{RunSpec, Workload};
+use linkrate_terms::{CpuSet, RunSpec, Workload};
 
 use super::event;
 use crate::connection::{AgentError, expect_reply};
 use crate::testbed::{Client, Testbed};
 
-/// Lets the SUT listen and every client connect. Returns the options of the SUT's sockets, and on an
+/// Lets the SUT listen and every client connect; flows of the clients in `bind` are bound to these CPUs of
+/// the SUT. Returns the options of the SUT's sockets, and on an
 /// aggregate the addresses of the flows.
 pub(super) fn connect(
     testbed: &mut Testbed,
     workload: &Workload,
     spec: &RunSpec,
     clients: usize,
+    bind: &BTreeMap<u16, CpuSet>,
 ) -> Result<(FlowFacts, Vec<FlowEnds>), AgentError> {
     // a number that no other program guesses: the hasher has random keys
     let nonce = RandomState::new().hash_one(spec.seed);
     let shared_cpus = testbed.placement.is_shared();
     let record = event::record(spec, workload.flows(clients as u32));
     let listeners = testbed.ground.listeners(spec, workload.flows(clients as u32));
-    let listen = Request::Listen(ListenSpec {
-        workload: workload.clone(),
-        socket: spec.socket.clone(),
-        clients: testbed.clients.iter().take(clients).map(ends).collect(),
-        listeners,
-        nonce,
-        seed: spec.seed,
-        shared_cpus,
-        record,
-    });
-    let ports = expect_reply!(
-        testbed.sut.connection, listen, Reply::Listening { ports } => ports
-    )?;
-    if ports.len() != clients {
-        return Err(testbed.sut.connection.unexpected("listen"));
-    }
-    let mut flows = Vec::new();
-    let with_ports = testbed.clients.iter_mut().zip(ports);
-    for (number, (client, ports)) in with_ports.enumerate() {
-        let connect = Request::Connect(ConnectSpec {
+    let mut connections: Vec<Vec<ConnectSpec>> = vec![Vec::new(); clients];
+    let mut listening = false;
+    for (part, workload, numbers) in groups(workload, clients as u32) {
+        let of = |number: &usize| ends(&testbed.clients[*number]);
+        let listen = Request::Listen(ListenSpec {
             workload: workload.clone(),
             socket: spec.socket.clone(),
-            client: number as u32,
-            ends: ends(client),
-            ports,
+            clients: numbers.iter().map(of).collect(),
+            listeners,
             nonce,
             seed: spec.seed,
             shared_cpus,
             record,
+            part,
+            beside: listening,
+            bind: bind.clone(),
         });
-        let connected =
-            expect_reply!(client.host.connection, connect, Reply::Flows(facts) => facts)?;
+        listening = true;
+        let ports = expect_reply!(
+            testbed.sut.connection, listen, Reply::Listening { ports } => ports
+        )?;
+        if ports.len() != numbers.len() {
+            return Err(testbed.sut.connection.unexpected("listen"));
+        }
+        for (number, ports) in numbers.into_iter().zip(ports) {
+            let beside = !connections[number].is_empty();
+            connections[number].push(ConnectSpec {
+                workload: workload.clone(),
+                socket: spec.socket.clone(),
+                client: number as u32,
+                ends: ends(&testbed.clients[number]),
+                ports,
+                nonce,
+                seed: spec.seed,
+                shared_cpus,
+                record,
+                part,
+                beside,
+            });
+        }
+    }
+    let mut flows = Vec::new();
+    let with_connections = testbed.clients.iter_mut().zip(connections);
+    for (number, (client, connections)) in with_connections.enumerate() {
+        let mut ports = Vec::new();
+        for connect in connections {
+            let connect = Request::Connect(connect);
+            let connected =
+                expect_reply!(client.host.connection, connect, Reply::Flows(facts) => facts)?;
+            // the facts are those of all flows so far
+            ports = connected.ports;
+        }
         if let Some(macs) = testbed.ground.flow_macs(number) {
-            flows.extend(by_address(number as u32, client, &macs, &connected.ports));
+            flows.extend(by_address(number as u32, client, &macs, &ports));
         }
     }
     flows.truncate(MOST_FLOWS);
     let facts =
         expect_reply!(testbed.sut.connection, Request::AwaitFlows, Reply::Flows(facts) => facts)?;
     Ok((facts, flows))
+}
+
+/// The workloads of a mix with the clients that run them, by the number of the workload and of
+/// connections. A workload that is no mix is one group.
+fn groups(workload: &Workload, clients: u32) -> Vec<(u8, Workload, Vec<usize>)> {
+    let mut groups: Vec<(u8, Workload, Vec<usize>)> = Vec::new();
+    for (part, by_client) in (0..).zip(workload.by_client(clients)) {
+        for (number, of_client) in by_client.into_iter().enumerate() {
+            let same =
+                |group: &&mut (u8, Workload, Vec<usize>)| group.0 == part && group.1 == of_client;
+            match groups.iter_mut().find(same) {
+                Some(group) => group.2.push(number),
+                None if of_client.connections == 0 => {}
+                None => groups.push((part, of_client, vec![number])),
+            }
+        }
+    }
+    groups
 }
 
 /// The flows of a client, whose frames have these Ethernet addresses of the SUT and of the far end.
@@ -89,4 +130,26 @@ fn by_address(
 /// The addresses between which a client and the SUT exchange packets.
 fn ends(client: &Client) -> Ends {
     Ends { client: client.address, listener: client.sut_address }
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::mix::MixPart;
+
+    use super::*;
+
+    #[test]
+    fn clients_with_the_same_connections_listen_together() {
+        let one = Workload { connections: 3, ..Workload::default() };
+        assert_eq!(groups(&one, 2), [(0, one.clone(), vec![0, 1])]);
+        let part = |name: &str, share| MixPart {
+            name: name.to_owned(),
+            share,
+            workload: Workload::default(),
+        };
+        let mix = Workload { connections: 1, ..one }.of_mix(vec![part("a", 2), part("b", 1)]);
+        let found = groups(&mix, 3);
+        let found: Vec<_> = found.iter().map(|(part, w, of)| (*part, w.connections, of)).collect();
+        assert_eq!(found, [(0, 1, &vec![0, 2]), (1, 1, &vec![1])]);
+    }
 }

@@ -12,6 +12,7 @@ use linkrate_agent::protocol::{Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::{Protocol, Workload};
 
+use super::window::tend_until;
 use crate::connection::{AgentError, expect_reply};
 use crate::testbed::Testbed;
 
@@ -49,11 +50,12 @@ pub(super) fn hold(
     if warm_up.is_zero() {
         return Ok(0);
     }
-    let connection = &mut testbed.sut.connection;
+    let Testbed { sut, ground, .. } = testbed;
+    let (connection, adapters) = (&mut sut.connection, ground.adapters());
     let step_ns = STEP.as_nanos() as u64;
     let steps = (warm_up.as_nanos() as u64 / step_ns).min(STEPS as u64);
     let mut look_ns = opens_ns - steps * step_ns;
-    connection.pause_until(look_ns)?;
+    tend_until(adapters, look_ns, |at_ns| connection.pause_until(at_ns))?;
     let last_ns = opens_ns + PATIENCE.as_nanos() as u64;
     let mut looks = Looks::new(workload);
     loop {
@@ -66,7 +68,7 @@ pub(super) fn hold(
             return Ok(slow.unwrap_or(0));
         }
         look_ns = (look_ns + step_ns).max(monotonic_ns());
-        connection.pause_until(look_ns)?;
+        tend_until(adapters, look_ns, |at_ns| connection.pause_until(at_ns))?;
     }
 }
 
@@ -83,13 +85,14 @@ struct Looks {
 impl Looks {
     fn new(workload: &Workload) -> Self {
         let transaction = workload.request.largest().0 + workload.response.largest().0;
-        let message = if workload.kind.is_transactional() {
-            transaction
-        } else {
-            workload.message.largest().0
+        let message = match workload.kind {
+            kind if kind.is_transactional() => transaction,
+            Protocol::Transfer => workload.transfer.0,
+            _ => workload.message.largest().0,
         };
         // a connection of a transaction goes to whichever flow is free
-        let each = workload.kind != Protocol::ConnectRequestResponse;
+        // flows of different workloads do not move alike
+        let each = workload.kind != Protocol::ConnectRequestResponse && workload.mix.is_empty();
         Self { looks: VecDeque::new(), message, each }
     }
 

@@ -12,7 +12,9 @@ use linkrate_terms::{CpuSet, RunSpec, Task};
 use super::event::{self, Missed};
 use super::{participants, steady};
 use crate::connection::{AgentError, PATIENCE};
+use crate::error::LabError;
 use crate::far_end::FarEndReport;
+use crate::ground::Adapters;
 use crate::testbed::{Host, Testbed};
 
 /// Time between the request to measure and the start of the window, so that every agent has the
@@ -22,6 +24,9 @@ const LEAD: Duration = Duration::from_millis(15);
 /// The same between machines, beside two round trips, and its maximum.
 const FAR_LEAD: Duration = Duration::from_millis(100);
 const LONGEST_LEAD: Duration = Duration::from_secs(2);
+
+/// Time between two looks whether connections are to move, ns. A move takes less.
+const TEND_NS: u64 = 10_000_000;
 
 /// The reports of one window.
 pub(super) struct Windows {
@@ -81,8 +86,9 @@ pub(super) fn measure(
             event_ns: spec.event.map(|event| start_ns + event.at.as_nanos() as u64),
         }))?;
     }
-    let connection = &testbed.sut.connection;
-    let (window_ns, sleep_until) = ((start_ns, end_ns), |at_ns| connection.sleep_until(at_ns));
+    let (connection, adapters) = (&testbed.sut.connection, testbed.ground.adapters());
+    let wait = |at_ns| connection.sleep_until(at_ns);
+    let (window_ns, sleep_until) = ((start_ns, end_ns), |at_ns| tend_until(adapters, at_ns, wait));
     let (adapter, event) = match (spec.event, testbed.ground.adapters()) {
         (Some(event), Some(adapters)) => {
             let (evidence, seen) = event::through(adapters, event, ports, window_ns, sleep_until)?;
@@ -113,6 +119,27 @@ pub(super) fn measure(
     Ok(Windows { sut, clients, adapter, event, unsteady_flows, seen })
 }
 
+/// Waits until `deadline_ns` with `wait`, and moves connections to and from TCP offload engines meanwhile.
+pub(super) fn tend_until(
+    adapters: Option<&Adapters>,
+    deadline_ns: u64,
+    mut wait: impl FnMut(u64) -> Result<(), AgentError>,
+) -> Result<(), AgentError> {
+    while let Some(adapters) = adapters.filter(|adapters| adapters.tends()) {
+        let next_ns = monotonic_ns() + TEND_NS;
+        // a move must not last beyond the deadline
+        if next_ns + TEND_NS > deadline_ns {
+            break;
+        }
+        wait(next_ns)?;
+        adapters.tend().map_err(|error| match error {
+            LabError::Agent(error) => error,
+            error => AgentError::Lost { host: "adapter".to_owned(), reason: error.to_string() },
+        })?;
+    }
+    wait(deadline_ns)
+}
+
 /// Time between the request to measure and the window. Between machines the request may queue behind
 /// the traffic of the run.
 fn lead(testbed: &mut Testbed, clients: usize) -> Duration {
@@ -129,6 +156,8 @@ fn agents_by_machine(testbed: &mut Testbed, clients: usize) -> BTreeMap<String, 
     for host in participants(testbed, clients) {
         agents.entry(host.hello.boot_id.clone()).or_default().push(host.hello.pid);
     }
+    let adapters = testbed.ground.adapters().into_iter().flat_map(|adapters| adapters.agents());
+    agents.entry(testbed.sut.hello.boot_id.clone()).or_default().extend(adapters);
     agents
 }
 

@@ -55,6 +55,23 @@ impl TrafficReport {
             timeouts: report.timeouts,
         }
     }
+
+    /// The traffic of one workload of a mix. An agent whose flows all run the first workload does not
+    /// tell workloads apart.
+    pub fn of_part(report: &WindowReport, number: usize) -> Self {
+        let all = Self::of(report);
+        if report.parts.is_empty() && number == 0 {
+            return all;
+        }
+        let part = report.parts.get(number).copied().unwrap_or_default();
+        Self {
+            seconds: all.seconds,
+            received_bytes: part.received_bytes,
+            sent_bytes: part.sent_bytes,
+            transactions: part.transactions,
+            timeouts: part.timeouts,
+        }
+    }
 }
 
 impl From<WindowReport> for FarEndReport {

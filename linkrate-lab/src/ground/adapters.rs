@@ -12,8 +12,10 @@ mod failing;
 mod ports;
 mod regroup;
 mod segment;
+mod silence;
+mod toe;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -34,10 +36,13 @@ use super::made::Join;
 use super::{ReceiveSteering, Threads};
 use crate::connection::expect_reply;
 use crate::error::LabError;
+use crate::far_end::Namespaces;
 use crate::host::{Client, Host};
-use crate::placement::{Placement, strayed};
+use crate::options::LabOptions;
+use crate::placement::{Placement, strayed_from_one};
 use attach::Making;
 use datagrams::Datagrams;
+use toe::Engine;
 
 pub(crate) use failing::Failing;
 pub use linkrate_adapter::fabric::vlans::{VlanSet, parse_vlan};
@@ -67,12 +72,14 @@ fn with_port(kernel: InterfaceKnobs, port: InterfaceKnobs) -> InterfaceKnobs {
 pub struct Adapters {
     model: Model,
     buses: Vec<Arc<Bus>>,
-    /// In the order of their ports' numbers.
+    /// In the order of the first ports that they were made with.
     segments: Vec<Segment>,
     /// The device threads and the driver threads of the system under test; absent before the first
     /// segment.
     threads: Option<(DeviceThreads, DriverThreads)>,
     datagrams: Datagrams,
+    /// The TCP of the adapters, if the model has a TCP offload engine.
+    engine: Option<Engine>,
 }
 
 /// All counters and clocks at one moment.
@@ -94,6 +101,7 @@ impl Adapters {
             segments: Vec::new(),
             threads: None,
             datagrams: Datagrams::default(),
+            engine: None,
         }
     }
 
@@ -102,7 +110,7 @@ impl Adapters {
         &self.model
     }
 
-    /// The segments, in the order of their ports' numbers.
+    /// The segments, in the order of the first ports that they were made with.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -127,6 +135,8 @@ impl Adapters {
     pub(crate) fn remove(&mut self, interface: &str) -> Vec<CaptureEnding> {
         let has = |segment: &Segment| segment.topology.has_interface(interface);
         let Some(at) = self.segments.iter().position(has) else { return Vec::new() };
+        // connections that cannot return end with the port
+        let _ = self.before_removal(interface);
         let Segment { ports, clients, joined, aggregate, .. } = self.segments.remove(at);
         let ports = ports.into_iter().map(|end| end.port).chain(clients);
         let captures = ports.filter_map(Port::remove).collect();
@@ -172,7 +182,12 @@ impl Adapters {
                 port.port.shared.interface.use_queues(queues as usize)?;
             }
         }
+        self.before_setting(interfaces, asked)?;
+        let mtu = of_the_kernel.mtu;
         let mut effective = sut.set_knobs(interfaces, of_the_kernel)?;
+        if let Some(engine) = &self.engine {
+            engine.set_mtu(interfaces, mtu)?;
+        }
         for segment in &self.segments {
             segment.set_knobs(&self.model, interfaces, asked, &mut effective)?;
         }
@@ -227,7 +242,7 @@ impl Adapters {
         let sum = rates.map(|rate| rate.map(|rate| rate.0)).sum::<Option<f64>>();
         let rate = sum.filter(|rate| *rate > 0.0).map(BitRate);
         let interface = aggregate.map_or(port, |aggregate| aggregate.name());
-        self.datagrams.limit(sut, interface, LinkLaw::of(&self.model), rate)
+        self.datagrams.limit(sut, interface, &self.model, rate)
     }
 
     /// Reads every counter and clock.
@@ -245,8 +260,10 @@ impl Adapters {
     pub fn evidence(&self, from: &Reading, to: &Reading, ports: usize) -> AdapterEvidence {
         let window_ns = to.at_ns.saturating_sub(from.at_ns).max(1);
         let percent = |busy_ns: u64| busy_ns as f64 * 100.0 / window_ns as f64;
-        let port = |(port, (to, from)): (&SutPort, (&Snapshot, &Snapshot))| {
-            let counters = since(to, from);
+        let port = |(number, (port, (to, from))): (usize, (&SutPort, (&Snapshot, &Snapshot)))| {
+            let mut counters = since(to, from);
+            let engine = self.engine.iter();
+            counters.extend(engine.flat_map(|engine| engine.counts(port.number, number == 0)));
             // the mean of the port's links
             let links = port.port.links().len().max(1) as u64;
             let busy = |name: &str| {
@@ -264,10 +281,11 @@ impl Adapters {
         let buses = to.buses_busy_ns.iter().zip(&from.buses_busy_ns);
         AdapterEvidence {
             window_ns,
-            ports: self.sut_ports().zip(snapshots).take(ports).map(port).collect(),
+            ports: self.sut_ports().zip(snapshots).take(ports).enumerate().map(port).collect(),
             bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
             device_threads: times_since(&to.device, &from.device),
             driver_threads: times_since(&to.drivers, &from.drivers),
+            frames_overtaken: None,
         }
     }
 
@@ -283,9 +301,16 @@ impl Adapters {
 
     /// The threads that may run on other CPUs than their own.
     pub fn strayed(&self, placement: &Placement) -> Vec<Strayed> {
-        let mut found = strayed(&self.driver_times(), &placement.sut);
-        found.extend(strayed(&self.device_times(), &placement.clients));
+        let mut found = strayed_from_one(&self.driver_times(), &placement.sut);
+        found.extend(strayed_from_one(&self.device_times(), &placement.clients));
         found
+    }
+
+    /// The driver threads that take the interrupts of an interface of the system under test, as indices
+    /// among its CPUs.
+    pub(crate) fn driver_threads(&self, interface: &str) -> BTreeSet<usize> {
+        let ports = self.sut_ports().filter(|port| port.name() == interface);
+        ports.flat_map(|port| port.port.driver_threads()).collect()
     }
 
     /// The links of the first `ports` ports of the system under test beside the model's rate.
@@ -356,6 +381,18 @@ impl Adapters {
 }
 
 impl Join for Adapters {
+    fn prepare(
+        &mut self,
+        namespaces: &mut Namespaces,
+        placement: &Placement,
+        options: &LabOptions,
+    ) -> Result<(), LabError> {
+        if self.model.toe_connections > 0 && self.engine.is_none() {
+            self.engine = Some(Engine::start(namespaces, placement, options)?);
+        }
+        Ok(())
+    }
+
     fn join(
         &mut self,
         segment: &topology::Segment,
@@ -365,7 +402,8 @@ impl Join for Adapters {
     ) -> Result<(), LabError> {
         let model = &self.model.clone();
         let device = DeviceSpec::of(model);
-        let buses: Vec<_> = segment.ports.iter().map(|port| self.bus(port.number)).collect();
+        let ports = segment.ports.iter().map(|port| segment.adapter_port(port.number));
+        let buses: Vec<_> = ports.map(|port| self.bus(port)).collect();
         if self.threads.is_none() {
             let drivers = DriverThreads::start(&placement.sut, placement.is_shared())?;
             self.threads = Some((DeviceThreads::new(&placement.clients), drivers));
@@ -375,19 +413,26 @@ impl Join for Adapters {
         };
         let mut joined = devices.segment(segment.fabric, LinkLaw::of(&self.model))?;
         // before the ports: they ask for the other ends at once
-        connections::make(&joined, segment)?;
-        let making = Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses };
+        connections::make(&mut joined, segment, &device)?;
+        let engine = self.engine.as_ref();
+        let making =
+            Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses, engine };
         let (aggregate, ports) = making.attach(segment, &mut joined, sut)?;
-        let first = ports.first().map_or(0, |port| port.number);
+        let first = segment.home;
+        let on_ethernet = connections::bridged_model()?;
+        let ethernet = DeviceSpec::of(&on_ethernet);
         let mut far_ends = Vec::new();
         for (index, client) in clients.iter_mut().enumerate() {
             let host = &mut client.host;
+            let (model, device) = match segment.is_bridged(index) {
+                true => (&on_ethernet, &ethernet),
+                false => (model, &device),
+            };
             far_ends.push(joined.attach(PortSpec {
                 name: host.name.clone(),
                 queues: tap(host, &client.interface, model, 1, address(first, 1 + index as u8))?,
-                device:
-                    connections::of_end(&device, segment, segment.ports.len() + index).far_end(),
-                knobs: client_knobs(&self.model.defaults),
+                device: connections::of_end(device, segment, segment.ports.len() + index).far_end(),
+                knobs: client_knobs(&model.defaults),
                 bus: None,
                 // nothing is measured on a client
                 host: HostSide::Device,
@@ -397,8 +442,7 @@ impl Join for Adapters {
         let topology = segment.clone();
         let made = Segment { topology, ports, clients: far_ends, aggregate, joined };
         made.group()?;
-        let number = |segment: &Segment| segment.ports.first().map_or(0, |port| port.number);
-        let at = self.segments.partition_point(|other| number(other) < first);
+        let at = self.segments.partition_point(|other| other.topology.home < first);
         self.segments.insert(at, made);
         Ok(())
     }
@@ -436,7 +480,8 @@ fn client_knobs(model: &PortKnobs) -> PortKnobs {
     PortKnobs { lro: true, rx_checksum: true, ..model.clone() }
 }
 
-/// Makes the TAP of an Ethernet port, or the TUN of an ATM port, in a host and takes its descriptors. The interface exists as long as one of them.
+/// Makes the interface of a port in a host and takes its descriptors: a TAP, or a TUN for Classical IP. The
+/// interface exists as long as one of them.
 fn tap(
     host: &mut Host,
     name: &str,
@@ -446,6 +491,9 @@ fn tap(
 ) -> Result<Vec<OwnedFd>, LabError> {
     let (carries, address, mtu) = match model.link {
         LinkKind::Ethernet => (Carries::Frames, Some(address), None),
+        LinkKind::Atm if model.encapsulation.is_emulated() => {
+            (Carries::PlainFrames, Some(address), Some(model.default_mtu()))
+        }
         LinkKind::Atm => (Carries::Packets, None, Some(model.default_mtu())),
     };
     let create = Request::CreateTap {

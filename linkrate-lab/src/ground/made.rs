@@ -21,6 +21,16 @@ const CLIENT_INTERFACE: &str = "eth0";
 
 /// A ground that makes the interfaces of a segment.
 pub(crate) trait Join {
+    /// Starts what the segments of the ground share. Nothing on most grounds.
+    fn prepare(
+        &mut self,
+        _namespaces: &mut Namespaces,
+        _placement: &Placement,
+        _options: &LabOptions,
+    ) -> Result<(), LabError> {
+        Ok(())
+    }
+
     /// Joins a segment's clients to the SUT.
     fn join(
         &mut self,
@@ -80,6 +90,7 @@ pub(crate) fn add(
             });
         }
     }
+    made.prepare(namespaces, placement, options)?;
     let mut rest = &mut clients[..];
     for segment in segments {
         let (own, others) = rest.split_at_mut(segment.clients.len());

@@ -284,6 +284,8 @@ mod tests {
                 faults: BTreeMap::new(),
                 vlans: BTreeMap::new(),
                 connections: Vec::new(),
+                lane: None,
+                atmarp: None,
                 knobs: Default::default(),
                 counters: counters.map(|(name, n)| (name.to_owned(), n * scale)).into(),
             }],

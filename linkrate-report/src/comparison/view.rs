@@ -180,10 +180,11 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
         Finding::Better => ("better", Mark::Better),
         Finding::Worse => ("worse", Mark::Worse),
         Finding::BelowMinimum => return (below(comparison), Mark::None),
-        Finding::NotShown if by_chance => {
-            ("not shown: chance can explain it in so many rows", Mark::None)
+        Finding::NotShown if row.adjusted_p.is_some_and(|p| p <= alpha) => {
+            ("open: may be within the minimum", Mark::None)
         }
-        Finding::NotShown => ("no difference shown", Mark::None),
+        Finding::NotShown if by_chance => ("open: may be chance", Mark::None),
+        Finding::NotShown => ("open: includes no change", Mark::None),
         Finding::TooFew => return (words::too_few(), Mark::None),
         Finding::Lost => ("figure lost", Mark::Worse),
         Finding::Gained => ("new figure", Mark::None),
@@ -192,7 +193,7 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
 }
 
 fn below(comparison: &StudyComparison) -> String {
-    format!("below the {} minimum", number::percent(comparison.minimum_effect))
+    format!("within the {} minimum", number::percent(comparison.minimum_effect))
 }
 
 fn effects(comparison: &StudyComparison) -> Vec<Group> {
@@ -234,7 +235,7 @@ fn effect_verdict(row: &EffectRow, comparison: &StudyComparison) -> (String, Mar
         EffectVerdict::Changed => ("changed", Mark::Changed),
         EffectVerdict::Reversed => ("reversed", Mark::Changed),
         EffectVerdict::BelowMinimum => return (below(comparison), Mark::None),
-        EffectVerdict::NotShown => ("no difference shown", Mark::None),
+        EffectVerdict::NotShown => ("open", Mark::None),
         EffectVerdict::TooFew => return (words::too_few(), Mark::None),
     };
     (text.to_owned(), mark)

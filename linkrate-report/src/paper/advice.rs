@@ -10,6 +10,7 @@ use linkrate_study::names;
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::verdict::Verdict;
 use linkrate_terms::knobs::{self, Owner};
+use linkrate_terms::model::Encapsulation;
 
 use super::steps::{self, Step};
 use crate::{number, words};
@@ -24,13 +25,24 @@ const PARTS: [&str; 3] = ["System", "Application", "Network design"];
 fn part_of(factor: &str) -> usize {
     match factor {
         "message" | "socket" | "connections" | "burst" | "send-path" | "receive-path"
-        | "udp-segment" | "udp-gro" | "nodelay" => 1,
-        "mtu" | "vlan" | "snap" => 2,
+        | "udp-segment" | "udp-gro" | "cpu-binding" | "nodelay" => 1,
+        // of one adapter: its interface types
+        "mtu" | "vlan" | "snap" | "adapter" => 2,
         other => match knobs::find(other).map(|knob| knob.owner) {
             Some(Owner::Aggregate) => 2,
             _ => 0,
         },
     }
+}
+
+/// Whether models differ in their encapsulation alone: Classical IP, and emulated LANs of some sizes. That
+/// is a choice of whoever designs the network.
+fn is_one_adapter(models: &[&Level]) -> bool {
+    let names: Vec<String> = models.iter().map(|model| model.to_string()).collect();
+    let split = |name: &'_ String| Encapsulation::of_name(name).0.to_owned();
+    let mut bases = names.iter().map(split);
+    let first = bases.next();
+    names.len() > 1 && bases.all(|base| Some(base) == first)
 }
 
 /// Advice on one setting.
@@ -54,8 +66,12 @@ pub struct Advice {
 pub fn all(results: &StudyResults) -> Vec<Advice> {
     let steps = steps::all(results);
     let mut scopes: Vec<(&str, Option<&Level>)> = Vec::new();
+    let is_setting = |step: &Step<'_>| {
+        let levels = || steps::levels(results, step.factor, step.part);
+        !WORK.contains(&step.factor) || step.factor == "adapter" && is_one_adapter(&levels())
+    };
     for step in &steps {
-        if !WORK.contains(&step.factor) && !scopes.contains(&(step.factor, step.part)) {
+        if is_setting(step) && !scopes.contains(&(step.factor, step.part)) {
             scopes.push((step.factor, step.part));
         }
     }
@@ -186,7 +202,7 @@ fn without_gain(
             .collect();
         let mut measures: Vec<String> =
             from_first.iter().map(|s| s.measured().to_owned()).collect();
-        measures.dedup();
+        measures.retain(|measure| !measure.is_empty());
         measures.sort();
         measures.dedup();
         let say = format!(
@@ -194,7 +210,10 @@ fn without_gain(
             if prefix.is_empty() { "Between" } else { "between" },
             names::listed(&all)
         );
-        let cost = format!("No difference in {} favours one of them.", measures.join(" or "));
+        let cost = match measures.is_empty() {
+            true => "Too few blocks had runs of each.".to_owned(),
+            false => format!("No difference in {} favours one of them.", measures.join(" or ")),
+        };
         let effects = from_first.iter().flat_map(|step| step.effects.iter().copied()).collect();
         return Advice { heading: "", say, gain: String::new(), cost, bound, effects };
     }
@@ -277,4 +296,24 @@ fn bound(steps: &[&Step<'_>]) -> Option<String> {
             "Valid for this testbed: in {cells} behind this sentence, the CPU of the clients or of the virtual device was a bound; with faster clients the difference may be larger."
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interface_types_of_one_adapter_are_a_choice_and_adapters_are_not() {
+        let is_choice = |names: &[&str]| {
+            let levels: Vec<Level> =
+                names.iter().map(|name| Level::Text((*name).to_owned())).collect();
+            is_one_adapter(&levels.iter().collect::<Vec<_>>())
+        };
+        assert!(is_choice(&["atm-622", "atm-622-lane-9234", "atm-622-lane-1516"]));
+        assert!(is_choice(&["atm-155-lane-9234", "atm-155-lane-1516"]));
+        for names in [&["atm-155", "atm-622"][..], &["gigabit", "atm-622-lane-1516"], &["atm-155"]]
+        {
+            assert!(!is_choice(names), "{names:?}");
+        }
+    }
 }

@@ -60,7 +60,7 @@ fn families(results: &StudyResults) -> Vec<Family<'_>> {
     let mut families: Vec<Family<'_>> = Vec::new();
     for cell in &results.cells {
         let part = cell.levels.get(PART);
-        let transactional = cell.transactions.is_some() || cell.latency.is_some();
+        let transactional = cell.is_transactional();
         if cell.throughput.is_none() && cell.transactions.is_none() {
             continue;
         }

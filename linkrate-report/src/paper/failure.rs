@@ -1,4 +1,4 @@
-//! What a failure cost: the table, and the rates over time with the event drawn in.
+//! What a failure cost: the tables, and the rates over time with the event drawn in.
 
 use linkrate_study::analysis::failure::typical;
 use linkrate_study::names;
@@ -11,7 +11,7 @@ use super::tables::{Field, Table, TableRow, column};
 use crate::ReportError;
 use crate::charts::timeline::{self, Curve, Moment};
 use crate::number::{self, Scale};
-use crate::words::failure::{COLUMNS, cells, note};
+use crate::words::failure::{COLUMNS, Column, NOTICED, cells, note};
 use crate::words::{capitalised, listed_or};
 
 /// Most ports with a curve of their own.
@@ -19,27 +19,37 @@ const MOST_PORTS: usize = 4;
 /// Seconds in a nanosecond.
 const SECOND: f64 = 1e-9;
 
-/// The table; `None` where no cell has an event.
-pub fn table(results: &StudyResults) -> Option<Table> {
+/// The tables: when failures were noticed, and what they cost; empty where no cell has an event.
+pub fn tables(results: &StudyResults) -> Vec<Table> {
     let cells = cells(results);
     if cells.is_empty() {
-        return None;
+        return Vec::new();
     }
     let named = cells.iter().any(|(cell, _)| !cell.levels.0.is_empty());
-    let first = if named { "Cell" } else { "Failure" };
-    let mut columns = vec![column(first, "name")];
-    columns.extend(COLUMNS.iter().map(|(head, _)| column(&capitalised(head), "number")));
-    let rows = cells.iter().map(|(cell, of)| {
-        let name = if named { names::cell(&cell.levels) } else { capitalised(of.fault.phrase()) };
-        let figures = COLUMNS.iter().map(|(_, pick)| {
-            let (text, margin) = pick(of);
-            Field { text, small: margin.unwrap_or_default() }
+    let table = |title: &str, figures: &[Column], note: String| {
+        let first = if named { "Cell" } else { "Failure" };
+        let heads = figures.iter().map(|(head, _)| column(&capitalised(head), "number"));
+        let rows = cells.iter().map(|(cell, of)| {
+            let name = match named {
+                true => names::cell(&cell.levels),
+                false => capitalised(of.fault.phrase()),
+            };
+            let figures = figures.iter().map(|(_, pick)| {
+                let (text, margin) = pick(of);
+                Field { text, small: margin.unwrap_or_default() }
+            });
+            let name = Field { text: name, small: String::new() };
+            TableRow { id: String::new(), fields: std::iter::once(name).chain(figures).collect() }
         });
-        let name = Field { text: name, small: String::new() };
-        TableRow { id: String::new(), fields: std::iter::once(name).chain(figures).collect() }
-    });
-    let rows = rows.collect();
-    Some(Table { title: "What a failure costs".to_owned(), columns, rows, note: note(&cells) })
+        let columns = std::iter::once(column(first, "name")).chain(heads).collect();
+        Table { title: title.to_owned(), columns, rows: rows.collect(), note }
+    };
+    let (noticed, cost) = COLUMNS.split_at(NOTICED);
+    let from_fault = "Times are from the fault.".to_owned();
+    vec![
+        table("When a failure is noticed, and traffic moves", noticed, from_fault),
+        table("What a failure costs", cost, note(&cells)),
+    ]
 }
 
 /// The rates over time of one run of each cell with an event.
@@ -84,7 +94,8 @@ fn figure(cell: &str, run: &Failure) -> Result<Figure, ReportError> {
     })?;
     let note = format!(
         "One run, the one with the median gap, in steps of {}. Payload that all flows received, and \
-         what was on the line of each port, both ways together.",
+         what was on the line of each port, both ways together. A peak after a gap is payload that \
+         waited for a segment that was sent again.",
         number::duration(run.timeline.slot_ns as f64)
     );
     Ok(Figure { number: 0, title, note, panels: vec![picture] })

@@ -1,5 +1,6 @@
 //! What a study shows, in sentences made of its claimed effects, and of those it does not show.
 
+use linkrate_study::analysis::failure::FailureFigures;
 use linkrate_study::levels::Level;
 use linkrate_study::names;
 use linkrate_study::results::{CellResult, StudyResults};
@@ -22,12 +23,40 @@ const MOST_CELLS: usize = 4;
 
 /// The highlights. Too few blocks have none, and one sentence says so.
 pub fn all(results: &StudyResults) -> Vec<Sentence> {
-    let told = if results.effects.is_empty() { cells(results) } else { effects(results) };
+    let mut told: Vec<Sentence> = failures(results).into_iter().collect();
+    told.extend(if results.effects.is_empty() { cells(results) } else { effects(results) });
     if !told.is_empty() || results.cells.is_empty() {
         return told;
     }
     let text = format!("Nothing is claimed: {}.", words::too_few());
     vec![Sentence { text, effects: Vec::new() }]
+}
+
+/// The failures with the shortest and the longest gap.
+fn failures(results: &StudyResults) -> Option<Sentence> {
+    let cells = words::failure::cells(results);
+    let gap = |of: &FailureFigures| of.gap.map_or(f64::NAN, |gap| gap.interval.mean);
+    let order = |one: &&(_, &FailureFigures), other: &&(_, &FailureFigures)| {
+        gap(one.1).total_cmp(&gap(other.1))
+    };
+    let with_gap = || cells.iter().filter(|(_, of)| of.gap.is_some());
+    let told = |(cell, of): &(&CellResult, &FailureFigures)| {
+        let name = match cell.levels.0.is_empty() {
+            true => of.fault.phrase().to_owned(),
+            false => names::cell(&cell.levels),
+        };
+        format!("{} ({name})", number::duration(gap(of)))
+    };
+    let (shortest, longest) = (with_gap().min_by(order)?, with_gap().max_by(order)?);
+    let text = match with_gap().count() {
+        1 => format!("The failure interrupts all flows together for {} at most.", told(longest)),
+        _ => format!(
+            "A failure interrupts all flows together for {} to {}.",
+            told(shortest),
+            told(longest)
+        ),
+    };
+    Some(Sentence { text, effects: Vec::new() })
 }
 
 /// What the effects show, step by step, and then where they show nothing.
@@ -188,7 +217,8 @@ fn cell_sentence(cell: &CellResult) -> Option<String> {
     let mut parts = vec![format!("{what}{}{}", with_ends(&rate), share.unwrap_or_default())];
     if let Some(latency) = &cell.latency {
         parts.push(format!(
-            "with a median latency of {} and {} at the 99th percentile",
+            "with a median {} of {} and {} at the 99th percentile",
+            if cell.is_transactional() { "latency" } else { "response time" },
             number::duration(latency.p50_ns as f64),
             number::duration(latency.p99_ns as f64)
         ));

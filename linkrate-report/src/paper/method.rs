@@ -1,13 +1,15 @@
 //! How it was measured, in prose with the values of this study.
 
+use linkrate_study::keys::kind_name;
 use linkrate_study::names;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::StoredPlan;
 use linkrate_study::store::directory::minute_stamp;
-use linkrate_study::study::{OnFailure, PART};
+use linkrate_study::study::{Family, OnFailure, PART};
 use linkrate_terms::measurement::IdleSource;
+use linkrate_terms::mix::MixPart;
 use linkrate_terms::units::format_duration;
-use linkrate_terms::{MessageSize, Protocol, SendPath, Task, Workload};
+use linkrate_terms::{ByteSize, MessageSize, Protocol, SendPath, Task, Workload};
 
 use crate::{number, words};
 
@@ -96,6 +98,17 @@ fn work(plan: &StoredPlan) -> Option<String> {
         let of_first = get(first);
         workloads.iter().all(|workload| get(workload) == of_first).then_some(of_first)
     };
+    if !first.mix.is_empty() {
+        let part = |part: &MixPart| {
+            format!("{} (share {}, {})", part.name, part.share, kind_name(part.workload.kind))
+        };
+        let parts: Vec<String> = first.mix.iter().map(part).collect();
+        let connections = words::count(first.connections as usize, "connection");
+        return Some(format!(
+            "Workload: a mix on {connections} per client: {}.",
+            names::listed(&parts)
+        ));
+    }
     let kind = same(&|workload| {
         match workload.kind {
             Protocol::Stream => "TCP streams",
@@ -103,11 +116,23 @@ fn work(plan: &StoredPlan) -> Option<String> {
             Protocol::ConnectRequestResponse => "TCP connections of one transaction each",
             Protocol::UdpStream => "UDP datagrams one way",
             Protocol::UdpRequestResponse => "UDP transactions",
+            Protocol::Transfer => "TCP transfers on open connections",
+            Protocol::Backup => "a backup of the clients' files to the system under test",
         }
         .to_owned()
     });
     let mut parts = Vec::new();
     let transactional = first.kind.is_transactional();
+    if kind.is_some() && first.kind == Protocol::Transfer {
+        parts.extend(same(&|workload| format!("{} a transfer", workload.transfer)));
+    }
+    if kind.is_some() && first.kind == Protocol::Backup {
+        parts.extend(same(&|workload| {
+            let drives = words::count(workload.backup.drives as usize, "drive");
+            format!("{drives} that take {} each", rate(workload.backup.drive_rate))
+        }));
+        parts.extend(same(&|workload| format!("files in {}", workload.backup.directory)));
+    }
     if kind.is_some() && !transactional {
         parts.extend(same(&|workload| format!("messages of {}", message(workload.message))));
     }
@@ -154,6 +179,11 @@ fn work(plan: &StoredPlan) -> Option<String> {
     })
 }
 
+/// A rate in the decimal units of drives.
+fn rate(each_second: ByteSize) -> String {
+    format!("{} MB/s", each_second.0 as f64 / 1e6)
+}
+
 fn message(size: MessageSize) -> String {
     match size {
         MessageSize::Fixed(size) => size.to_string(),
@@ -198,6 +228,26 @@ fn meters(results: &StudyResults) -> String {
     text
 }
 
+/// The effects that are claimed together.
+fn adjusted(results: &StudyResults) -> String {
+    let judged = results.effects.iter().filter(|effect| effect.adjusted_p.is_some()).count();
+    let together = match results.family {
+        Family::Study => format!("for all {judged} effects of the study"),
+        Family::Part => "for all effects of a part of the study".to_owned(),
+        Family::Effect => {
+            return "Claims are not adjusted for the number of effects: of twenty effects that do \
+                    not exist, one is claimed by chance."
+                .to_owned();
+        }
+    };
+    format!(
+        "The probability of chance is that of a t test, adjusted {together} together (Holm's \
+         method), so that any of them is claimed wrongly in at most {} of studies; intervals are \
+         those of each effect by itself.",
+        number::percent(1.0 - results.confidence)
+    )
+}
+
 fn statistics(results: &StudyResults) -> String {
     let confidence = number::percent(results.confidence);
     let mut text = format!(
@@ -206,8 +256,9 @@ fn statistics(results: &StudyResults) -> String {
     if !results.effects.is_empty() {
         text.push_str(&format!(
             " An effect is the geometric mean of the ratios of two cells within each block, so \
-             that drift of the machine cancels. It is claimed only if at least five blocks have it, its interval excludes no change, and it is larger than {}. Every other effect is listed as not shown, which does not mean that there is no difference.",
-            number::percent(results.minimum_effect)
+             that drift of the machine cancels. It is claimed only if at least five blocks have it, chance does not explain it, and it is larger than {minimum}. {} An effect whose whole interval lies within {minimum} is excluded; every other one is open, which does not mean that there is no difference.",
+            adjusted(results),
+            minimum = number::percent(results.minimum_effect)
         ));
         let computed_at = results.effect_interval_confidence;
         if computed_at > results.confidence {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::effect_figures::{published_at, step};
 use crate::number::{self, ABSENT};
-use crate::{predicted, words};
+use crate::{mix, predicted, words};
 
 /// A table: names of columns and rows of fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -78,10 +78,8 @@ fn columns(titles: &[(&str, &'static str)]) -> Vec<Column> {
 
 /// Streams and transactions, a table each.
 pub fn cells(results: &StudyResults) -> Vec<Table> {
-    let is_transactional =
-        |cell: &&CellResult| cell.transactions.is_some() || cell.latency.is_some();
     let (transactions, streams): (Vec<&CellResult>, Vec<&CellResult>) =
-        results.cells.iter().partition(is_transactional);
+        results.cells.iter().partition(|cell| cell.is_transactional());
     let both = !transactions.is_empty() && !streams.is_empty();
     let mut tables = Vec::new();
     for (cells, transactional) in [(streams, false), (transactions, true)] {
@@ -110,15 +108,15 @@ fn of_cells(
     if named {
         titles.push(column("Cell", "name"));
     }
-    if transactional {
-        titles.extend(columns(&[
-            ("Transactions", "number"),
-            ("Latency p50", "number"),
-            ("p99", "number"),
-            ("p99.99", "number"),
-        ]));
-    } else {
-        titles.push(column("Throughput", "number"));
+    let timed = transactional || cells.iter().any(|cell| cell.latency.is_some());
+    let completed = cells.iter().any(|cell| cell.completed.is_some());
+    titles.push(column(if transactional { "Transactions" } else { "Throughput" }, "number"));
+    if completed {
+        titles.push(column("Completed", "number"));
+    }
+    if timed {
+        let first = if transactional { "Latency p50" } else { "Response time p50" };
+        titles.extend(columns(&[(first, "number"), ("p99", "number"), ("p99.99", "number")]));
     }
     if limited {
         titles.push(column("Of limit", "number"));
@@ -132,16 +130,18 @@ fn of_cells(
         if named {
             fields.push(Field::of(names::cell(&cell.levels)));
         }
-        if transactional {
-            fields.push(Field::figure(cell.transactions));
+        let rate = if transactional { cell.transactions } else { cell.throughput };
+        fields.push(Field::figure(rate));
+        if completed {
+            fields.push(Field::figure(cell.completed));
+        }
+        if timed {
             let latency = |ns: fn(&linkrate_terms::measurement::Latency) -> u64| {
                 Field::or_absent(cell.latency.as_ref().map(|l| number::duration(ns(l) as f64)))
             };
             fields.push(latency(|l| l.p50_ns));
             fields.push(latency(|l| l.p99_ns));
             fields.push(latency(|l| l.p99_99_ns));
-        } else {
-            fields.push(Field::figure(cell.throughput));
         }
         if limited {
             let share = cell.throughput.zip(cell.limit).map(|(rate, limit)| Field {
@@ -231,16 +231,16 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
         true => (
             "Claimed effects",
             format!(
-                "Ratios are paired within blocks. An effect is claimed if its {} interval excludes \
-                 no change and it is larger than {}.",
-                number::percent(results.confidence),
+                "Ratios are paired within blocks. An effect is claimed if it is larger than {} and \
+                 chance does not explain it; the section on the method says for how many effects \
+                 together.",
                 number::percent(results.minimum_effect)
             ),
         ),
         false => (
             "Effects that were not shown",
-            "Not shown is not the same as no difference: the interval says how large a difference \
-             may be."
+            "Open is not the same as no difference: the interval says how large a difference may \
+             be. A difference is excluded only where the whole interval lies within the minimum."
                 .to_owned(),
         ),
     };
@@ -318,6 +318,25 @@ pub fn predicted(results: &StudyResults) -> Option<Table> {
             .map(|sentence| format!("{}.", words::capitalised(&sentence)))
             .collect::<Vec<_>>()
             .join(" "),
+    })
+}
+
+/// The workloads of mixes; `None` without a mix.
+pub fn mix(results: &StudyResults) -> Option<Table> {
+    let row = |(cell, figures): (&CellResult, &linkrate_study::results::MixFigures)| {
+        let fields = [names::cell(&cell.levels)].into_iter().chain(mix::fields(figures));
+        TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
+    };
+    let rows: Vec<TableRow> = mix::all(results).map(row).collect();
+    let titles = mix::TITLES.map(|title| match title {
+        "workload" => column("Workload", "name"),
+        title => column(&words::capitalised(title), "number"),
+    });
+    (!rows.is_empty()).then(|| Table {
+        title: "The workloads of the mix".to_owned(),
+        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
+        rows,
+        note: format!("{}.", mix::NOTE),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Where a larger window stops to help.
 
-use linkrate_study::analysis::knee;
+use linkrate_study::analysis::knee::Knee;
 use linkrate_study::names;
 use linkrate_study::results::StudyResults;
 use linkrate_terms::ByteSize;
@@ -10,11 +10,11 @@ use crate::number;
 
 /// A row for each sweep of the window; `None` without one.
 pub fn table(results: &StudyResults) -> Option<Table> {
-    let knees = knee::of(&results.cells);
+    let knees = &results.windows;
     if knees.is_empty() {
         return None;
     }
-    let row = |knee: &knee::Knee| {
+    let row = |knee: &Knee| {
         let reached = match &knee.reached {
             Some(level) => level.to_string(),
             None => format!("none up to {}", knee.largest),

@@ -55,7 +55,7 @@ impl Page<'_> {
 /// A figure and its interval. What did not happen is a sentence, of which every line is short.
 fn joined((text, margin): Figure, separator: &str) -> String {
     let text = match (separator, margin.is_none()) {
-        ("\n", true) => text.replace(" within", "\nwithin").replace(" in ", "\nin "),
+        ("\n", true) => text.replace(" within", "\nwithin"),
         _ => text,
     };
     match margin {

@@ -14,11 +14,14 @@ const NOT_MOVED: &str = "not within the run";
 /// What stands for a rate that did not come back.
 const NOT_RESTORED: &str = "not within the run";
 
-/// A figure of a failure and the half-width of its interval.
+/// A figure of a failure and the half-width of its interval, or the number of runs that have the figure.
 pub type Figure = (String, Option<String>);
 
 /// A head, and the figure of a cell below it.
 pub type Column = (&'static str, fn(&FailureFigures) -> Figure);
+
+/// The first of these figures say when a failure was noticed, the others what it cost.
+pub const NOTICED: usize = 4;
 
 /// Heads of the figures of a failure, and the figures of one cell.
 pub const COLUMNS: [Column; 11] = [
@@ -57,12 +60,11 @@ fn moments(cells: &[(&CellResult, &FailureFigures)]) -> String {
 pub fn note(cells: &[(&CellResult, &FailureFigures)]) -> String {
     let bytes = cells.iter().fold(0_u64, |sum, (_, of)| sum.saturating_add(of.verified_bytes));
     let overtaken = cells.iter().filter_map(|(cell, of)| {
-        let mean = of.frames_reordered?.interval.mean;
-        let name = match cell.levels.0.is_empty() {
-            true => "the only cell".to_owned(),
-            false => names::cell(&cell.levels),
-        };
-        (mean > 0.0).then(|| format!("{name}: {}", number::significant(mean, 3)))
+        let overtaken = of.frames_reordered?;
+        let name = names::cell(&cell.levels);
+        let margin = number::margin(&overtaken).map(|margin| format!(" {margin}"));
+        let figure = number::significant(overtaken.interval.mean, 3) + &margin.unwrap_or_default();
+        (overtaken.interval.mean > 0.0).then(|| format!("{name}: {figure}"))
     });
     let overtaken: Vec<String> = overtaken.collect();
     let order = match overtaken.is_empty() {
@@ -93,7 +95,7 @@ fn moment(moment: &Moment, runs: u32, never: &str) -> Figure {
         None => (never.to_owned(), None),
         Some(_) if moment.runs < runs => {
             let (text, _) = figure(moment.after);
-            (format!("{text} in {} of {runs} runs", moment.runs), None)
+            (text, Some(format!("in {} of {runs} runs", moment.runs)))
         }
         after => figure(after),
     }
@@ -117,7 +119,8 @@ mod tests {
             super::moment(&moment, 5, NOT_DETECTED)
         };
         assert_eq!(figure(None, 0), (NOT_DETECTED.to_owned(), None));
-        assert_eq!(figure(Some(3.1e6), 2), ("3.10 ms in 2 of 5 runs".to_owned(), None));
+        let in_two = Some("in 2 of 5 runs".to_owned());
+        assert_eq!(figure(Some(3.1e6), 2), ("3.10 ms".to_owned(), in_two));
         assert_eq!(figure(Some(3.1e6), 5), ("3.10 ms".to_owned(), Some("±10 %".to_owned())));
     }
 }

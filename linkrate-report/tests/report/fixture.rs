@@ -13,6 +13,7 @@ use linkrate_study::results::{
     StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
+use linkrate_study::study::Family;
 use linkrate_study::verdict::{Bound, CpuShare, Judged, OneWay, Verdict};
 use linkrate_terms::failure::{Failure, FlowGap, PortTimeline, Resent, Timeline};
 use linkrate_terms::measurement::{
@@ -122,6 +123,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             ..Traffic::default()
         },
         latency: None,
+        parts: Vec::new(),
         sut_cpu: cpu(0, busy),
         client_cpu: cpu(1, 0.612),
         effective: Effective {
@@ -209,6 +211,8 @@ pub fn stream() -> StudyResults {
             limit: None,
             predicted: Vec::new(),
             transactions: None,
+            completed: None,
+            mix: Vec::new(),
             service_demand: Some(relative(demand, wobble * 1.2, Unit::MicrosecondsPerKb)),
             cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, Unit::Percent)),
             latency: None,
@@ -234,7 +238,10 @@ pub fn stream() -> StudyResults {
         measure,
         ratio: Interval { mean, low: Some(low), high: Some(high) },
         pairs: 5,
+        p: Some(if claimed { 1e-4 } else { 0.4 }),
+        adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
         claimed,
+        excluded: false,
     };
     let effects = vec![
         effect("gso", names[0], Measure::Throughput, [2.164, 2.12, 2.21], true),
@@ -285,6 +292,7 @@ pub fn stream() -> StudyResults {
         interval_confidence: 0.95,
         effect_interval_confidence: 0.96,
         minimum_effect: 0.02,
+        family: Family::Study,
         adapter: "veth".to_owned(),
         scale: 1.0,
         complete: true,
@@ -293,6 +301,7 @@ pub fn stream() -> StudyResults {
         cells,
         effects,
         published: Vec::new(),
+        windows: Vec::new(),
         background_cpu: Some(quantity(0.42, 0.05, Unit::Percent)),
         facts: facts(),
         failures: vec![FailedRun {
@@ -333,6 +342,8 @@ pub fn request_response() -> StudyResults {
             limit: None,
             predicted: Vec::new(),
             transactions: Some(relative(rate, 0.012, Unit::TransactionsPerSecond)),
+            completed: None,
+            mix: Vec::new(),
             service_demand: Some(relative(demand, 0.019, Unit::MicrosecondsPerTransaction)),
             cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
             latency: Some(latency),
@@ -368,7 +379,10 @@ pub fn request_response() -> StudyResults {
         measure,
         ratio: Interval { mean, low: Some(low), high: Some(high) },
         pairs: 5,
+        p: Some(if claimed { 1e-4 } else { 0.4 }),
+        adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
         claimed,
+        excluded: false,
     };
     StudyResults {
         study: "rr".to_owned(),
@@ -383,6 +397,7 @@ pub fn request_response() -> StudyResults {
             effect(Measure::Transactions, 2.421, 2.38, 2.46, true),
             effect(Measure::ServiceDemand, 0.994, 0.97, 1.02, false),
         ],
+        windows: Vec::new(),
         background_cpu: None,
         failures: Vec::new(),
         warnings: vec!["Five blocks are too few for a narrow interval.".to_owned()],
@@ -422,6 +437,7 @@ pub fn single() -> StudyResults {
         blocks: 1,
         cells: vec![cell],
         effects: Vec::new(),
+        windows: Vec::new(),
         background_cpu: None,
         failures: Vec::new(),
         warnings: Vec::new(),
@@ -556,6 +572,7 @@ pub fn adapter() -> StudyResults {
             device_shares_cpus: true,
             drops: BTreeMap::from([("rxDropRingFull".to_owned(), 2.5)]),
             checksum_failures: Some(0.0),
+            frames_overtaken: None,
         });
     }
     results.cells[1].evidence.line = vec![line(
@@ -639,6 +656,9 @@ pub fn adapter() -> StudyResults {
         measured_percent: Some(measured),
     };
     let none = PredictedPort { flows: None, share_percent: None, measured_percent: Some(50.0) };
+    if let Some(adapter) = &mut results.cells[0].evidence.adapter {
+        adapter.frames_overtaken = Some(12_340.0);
+    }
     results.cells[0].predicted = vec![
         Predicted {
             direction: OneWay::Transmit,

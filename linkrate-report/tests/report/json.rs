@@ -37,7 +37,7 @@ fn the_document_has_the_promised_shape() {
         json!({
             "factor": "offload", "from": "none", "to": "tso", "at": {"direction": "transmit"},
             "measure": "service_demand", "ratio": {"mean": 0.167, "low": 0.162, "high": 0.172},
-            "pairs": 5, "claimed": true,
+            "pairs": 5, "p": 0.0001, "adjusted_p": 0.001, "claimed": true, "excluded": false,
         })
     );
 }
@@ -73,6 +73,7 @@ fn adapters_and_published_figures_have_their_shape() {
     );
     assert_eq!(predicted[0]["ports"][0]["share_percent"], 61.0);
     assert_eq!(predicted[1]["unpredictable"], "each frame takes the next port");
+    assert_eq!(value["cells"][0]["evidence"]["adapter"]["frames_overtaken"], 12_340.0);
     assert!(cell["predicted"].is_null(), "without an aggregate");
     assert!(parsed(&document(&fixture::stream()))["cells"][0]["evidence"]["adapter"].is_null());
 }

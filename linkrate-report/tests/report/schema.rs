@@ -2,10 +2,14 @@
 //! of the schema against the made-up results, so that neither has what the other lacks.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use boon::{Compiler, Schemas};
 use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, document};
-use linkrate_study::results::{Attribution, CategoryShare, StudyResults};
+use linkrate_study::analysis::knee::Knee;
+use linkrate_study::levels::{Level, Levels};
+use linkrate_study::quantity::{Quantity, Unit};
+use linkrate_study::results::{Attribution, CategoryShare, MixFigures, StudyResults};
 use serde_json::{Value, json};
 
 use crate::fixture;
@@ -25,7 +29,29 @@ fn every_fixture() -> Vec<StudyResults> {
         samples: 1990.0,
         unknown: vec![("__some_symbol".to_owned(), 0.4)],
     });
+    let text = |level: &str| Level::Text(level.to_owned());
+    profiled.windows = vec![Knee {
+        at: Levels(vec![("message".to_owned(), text("64 KiB"))]),
+        smallest: text("16 KiB"),
+        largest: text("256 KiB"),
+        round_trip: Duration::from_micros(300),
+        fills: 20_151,
+        reached: Some(text("32 KiB")),
+    }];
+    let mut transfers = fixture::stream();
+    let cell = &mut transfers.cells[0];
+    cell.completed =
+        cell.throughput.map(|rate| Quantity { unit: Unit::TransfersPerSecond, ..rate });
+    cell.latency = fixture::request_response().cells[0].latency;
+    cell.mix = vec![MixFigures {
+        name: "small".to_owned(),
+        share: 2,
+        throughput: cell.throughput,
+        completed: cell.completed,
+        latency: cell.latency,
+    }];
     vec![
+        transfers,
         fixture::stream(),
         fixture::request_response(),
         fixture::single(),
@@ -120,8 +146,17 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
             let required: BTreeSet<&str> =
                 object["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
             for (key, of) in object["properties"].as_object().unwrap() {
-                let optional = ["attribution", "failure", "line", "members", "predicted"]
-                    .contains(&key.as_str());
+                let optional = [
+                    "attribution",
+                    "completed",
+                    "failure",
+                    "line",
+                    "members",
+                    "mix",
+                    "predicted",
+                    "windows",
+                ]
+                .contains(&key.as_str());
                 assert!(required.contains(key.as_str()) || optional, "{key}");
                 assert!(
                     of.get("description").is_some() || of.get("$ref").is_some(),

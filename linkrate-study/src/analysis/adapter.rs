@@ -114,6 +114,7 @@ pub fn figures(good: &[&Measurement]) -> Option<AdapterFigures> {
         device_shares_cpus: good.iter().any(|run| device_shares_cpus(run)),
         drops,
         checksum_failures: of(|adapter| Some(adapter.checksum_failures() as f64)),
+        frames_overtaken: of(|adapter| Some(adapter.frames_overtaken? as f64)),
     })
 }
 

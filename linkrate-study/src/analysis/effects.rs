@@ -6,7 +6,6 @@ use crate::analysis::measures::RunsByCell;
 use crate::levels::{Level, Levels};
 use crate::quantity::Measure;
 use crate::results::Effect;
-use crate::stats::interval::excludes;
 use crate::stats::paired;
 use crate::study::{Factor, PART, Study};
 
@@ -89,14 +88,8 @@ fn pairs(levels: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// The effects of a comparison, with intervals of the given level; those without a single pair of
-/// runs are left out. Claimed are those of at least [`paired::FEWEST_TO_CLAIM`] blocks that exclude
-/// 1 and exceed `minimum_effect`, a fraction.
-pub fn compare(
-    comparison: &Comparison,
-    runs: &RunsByCell<'_>,
-    minimum_effect: f64,
-    level: f64,
-) -> Vec<Effect> {
+/// runs are left out. [`super::claims`] says which of them are claimed.
+pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, level: f64) -> Vec<Effect> {
     comparison
         .measures
         .iter()
@@ -107,7 +100,6 @@ pub fn compare(
             let pairs =
                 blocks.iter().map(|block| (from.get(block).copied(), to.get(block).copied()));
             let found = paired::ratio(pairs, level)?;
-            let large = (found.ratio.mean - 1.0).abs() > minimum_effect;
             Some(Effect {
                 factor: comparison.factor.clone(),
                 from: comparison.from.clone(),
@@ -116,9 +108,10 @@ pub fn compare(
                 measure: *measure,
                 ratio: found.ratio,
                 pairs: found.pairs,
-                claimed: found.pairs >= paired::FEWEST_TO_CLAIM
-                    && large
-                    && excludes(&found.ratio, 1.0),
+                p: found.p,
+                adjusted_p: None,
+                claimed: false,
+                excluded: false,
             })
         })
         .collect()

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use linkrate_terms::BitRate;
 use linkrate_wire::limits::path;
+use serde::{Serialize, Serializer};
 
 use crate::levels::{Level, Levels};
 use crate::names;
@@ -23,7 +24,7 @@ const FULL: f64 = crate::verdict::LINK_BOUND_PERCENT / 100.0;
 const FEWEST: usize = 3;
 
 /// A sweep of the window with all else equal.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Knee {
     /// The levels of the other factors.
     pub at: Levels,
@@ -32,11 +33,17 @@ pub struct Knee {
     /// The largest one.
     pub largest: Level,
     /// The round trip that follows from the smallest window and its throughput.
+    #[serde(rename = "round_trip_seconds", serialize_with = "seconds")]
     pub round_trip: Duration,
     /// The window that fills the line with this round trip, bytes.
+    #[serde(rename = "fills_bytes")]
     pub fills: u64,
     /// The smallest window of the study that filled the line; `None` where no window did.
     pub reached: Option<Level>,
+}
+
+fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
 }
 
 /// The knees of the sweeps among the cells, in the order of the study: those of at least three windows, of

@@ -1,9 +1,11 @@
 //! The limit of a cell's links and buses.
 
 use linkrate_terms::spec::{Adapter, Task};
-use linkrate_terms::{Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec};
+use linkrate_terms::{
+    AtmKnobs, Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec,
+};
 use linkrate_wire::limits::{Cut, Limit, Traffic};
-use linkrate_wire::link::{Framing, Link};
+use linkrate_wire::link::{Framing, Link, LinkLaw};
 
 use crate::store::StoredRun;
 use crate::verdict::OneWay;
@@ -62,10 +64,25 @@ fn of_model(spec: &RunSpec, model: &Model, testbed: &TestbedSpec) -> Option<f64>
     let payload = of_port(spec, testbed)?;
     // each client of an aggregate has a link of its own
     let links = if testbed.aggregate > 0 { ports.min(spec.clients) } else { ports };
-    let links = payload * f64::from(links) * ways(spec);
+    let ways = match direction(spec) {
+        Direction::Transmit => peak_share(spec, &rates),
+        Direction::Receive => 1.0,
+        Direction::Bidirectional => 1.0 + peak_share(spec, &rates),
+    };
+    let links = payload * f64::from(links) * ways;
     let adapters = f64::from(ports.div_ceil(model.ports.max(1)));
     let buses = rates.bus.map_or(f64::INFINITY, |bus| bus.0 * adapters);
     Some(links.min(buses))
+}
+
+/// The share of a line's cells that the peak rates of a port let it send, 0 to 1. A port has a connection
+/// to each of its clients, and the knob is of the ports of the system under test.
+fn peak_share(spec: &RunSpec, rates: &Model) -> f64 {
+    let peak = spec.interface.atm.over(&AtmKnobs::default()).peak_rate;
+    let (Some(line), 1..) = (rates.rate, peak) else { return 1.0 };
+    let connections = spec.clients.div_ceil(spec.ports.unwrap_or(1).max(1));
+    let cells = LinkLaw::of(rates).payload_rate(line).0;
+    (f64::from(peak) * 1e3 * f64::from(connections) / cells).min(1.0)
 }
 
 /// Payload in bit/s that the links of existing interfaces can carry in one direction. `None` where
@@ -95,18 +112,22 @@ pub fn filled_percent(spec: &RunSpec, run: &Measurement, direction: OneWay) -> O
     }
 }
 
-fn ways(spec: &RunSpec) -> f64 {
+fn direction(spec: &RunSpec) -> Direction {
     match &spec.task {
-        Task::Workload(workload) if workload.direction == Direction::Bidirectional => 2.0,
-        _ => 1.0,
+        Task::Workload(workload) => workload.direction,
+        Task::Idle => Direction::Transmit,
     }
+}
+
+fn ways(spec: &RunSpec) -> f64 {
+    if direction(spec) == Direction::Bidirectional { 2.0 } else { 1.0 }
 }
 
 /// How a run's payload is cut; `None` for transactions and for datagrams of more than one size.
 fn traffic(spec: &RunSpec, mtu: u32) -> Option<Traffic> {
     let Task::Workload(workload) = &spec.task else { return None };
     match (workload.kind, workload.udp_segment, workload.message) {
-        (Protocol::Stream, _, _) => Some(Traffic::tcp(mtu)),
+        (kind, _, _) if kind.is_tcp_bulk() => Some(Traffic::tcp(mtu)),
         (Protocol::UdpStream, Some(size), _)
         | (Protocol::UdpStream, None, MessageSize::Fixed(size)) => {
             Some(Traffic { cut: Cut::Message(size), ..Traffic::udp(mtu) })
@@ -211,6 +232,24 @@ mod tests {
         let [fits, spills] =
             [1520, 1521].map(|mtu| atm_limit(OC3C, |s| s.interface.mtu = Some(mtu)));
         assert!(fits > spills, "{fits:?} {spills:?}");
+    }
+
+    /// A third of the cells of OC-3c, for what the system under test sends.
+    #[test]
+    fn a_peak_rate_is_a_limit_of_its_direction() {
+        let of = |direction, clients| {
+            atm_limit(OC3C, |spec| {
+                spec.interface.atm.peak_rate = Some(49_920);
+                spec.clients = clients;
+                workload(spec).direction = direction;
+            })
+        };
+        assert_eq!(of(Direction::Transmit, 1), Some(44.78));
+        assert_eq!(of(Direction::Receive, 1), Some(134.34));
+        assert_eq!(of(Direction::Bidirectional, 1), Some(179.12));
+        // a connection to each client of the port, and no more than the line
+        assert_eq!(of(Direction::Transmit, 2), Some(89.56));
+        assert_eq!(of(Direction::Transmit, 4), Some(134.34));
     }
 
     #[test]

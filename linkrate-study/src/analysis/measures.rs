@@ -134,6 +134,11 @@ pub fn background_cpu(runs: &RunsByCell<'_>, confidence: f64) -> Option<Interval
 pub fn latency(runs: &[&StoredRun]) -> Option<Latency> {
     let found: Vec<&Latency> =
         runs.iter().filter_map(|run| run.measurement()?.latency.as_ref()).collect();
+    together(&found)
+}
+
+/// The latencies of several runs, as [`latency`].
+pub fn together(found: &[&Latency]) -> Option<Latency> {
     let percentile = |pick: fn(&Latency) -> u64| -> Option<u64> {
         let values: Vec<f64> = found.iter().map(|latency| pick(latency) as f64).collect();
         mean(&values).map(|mean| mean.round() as u64)

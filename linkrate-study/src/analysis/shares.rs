@@ -1,6 +1,7 @@
 //! The shares of links, CPUs and sending time that a cell's verdict rests on, taken from its runs.
 
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, SenderTimes};
+use linkrate_terms::workload::Item;
 use linkrate_terms::{Direction, Measurement, RunSpec, Task};
 
 use crate::analysis::{adapter, limit};
@@ -35,6 +36,8 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
                 senders.rwnd_limited_unqueued_us.unwrap_or(senders.rwnd_limited_us)
             }),
             sndbuf_limited_percent: send_buffer_percent(&times),
+            drives_percent: mean_of(&|spec, run| drives_percent(spec, run)),
+            word_percent: mean_of(&|spec, run| word_percent(spec, run, direction)),
         }
     });
     Shares {
@@ -111,6 +114,24 @@ fn senders(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> Opti
         OneWay::Transmit => all.without(clients),
         OneWay::Receive => clients,
     })
+}
+
+/// What a backup moved, in per cent of what its tape drives take.
+fn drives_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
+    let Task::Workload(workload) = &spec.task else { return None };
+    let drives = workload.backup.rate() as f64 * 8.0;
+    let received = run.traffic.receive_bytes as f64 * 8.0 / run.traffic.receive_seconds;
+    (workload.item() == Some(Item::File) && received.is_finite()).then(|| received * 100.0 / drives)
+}
+
+/// Part of the window in which the senders of transfers had nothing under way, in per cent.
+fn word_percent(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> Option<f64> {
+    if spec.item() != Some(Item::Transfer) {
+        return None;
+    }
+    let senders = senders(spec, run, direction)?;
+    let whole_us = f64::from(senders.sockets) * spec.window.as_micros() as f64;
+    (whole_us > 0.0).then(|| (100.0 - senders.busy_us as f64 * 100.0 / whole_us).max(0.0))
 }
 
 /// A part of the time with data to send, in per cent of it; mean over the runs that sent.

@@ -214,6 +214,19 @@ fn an_effect_is_claimed_only_if_it_is_significant_and_large() {
 }
 
 #[test]
+fn a_study_that_was_ended_by_hand_is_marked() {
+    let marked = |blocks, ended| {
+        let mut stored = ladder_of(blocks);
+        stored.ended = Some(ended);
+        analyse(&stored).warnings.iter().any(|warning| warning.contains("ended by hand"))
+    };
+    assert!(marked(6, Ended::Interrupted));
+    // nothing is claimed from these
+    assert!(!marked(4, Ended::Interrupted));
+    assert!(!marked(6, Ended::Rule(StopReason::MaxBlocks { blocks: 6 })));
+}
+
+#[test]
 fn nothing_is_claimed_from_fewer_than_five_blocks() {
     for blocks in [2, 4] {
         let results = analyse(&ladder_of(blocks));

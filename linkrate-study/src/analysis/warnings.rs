@@ -18,9 +18,11 @@ use crate::analysis::{adapter, limit, members, shares};
 use crate::attribution;
 use crate::belief;
 use crate::names;
+use crate::stats::paired::FEWEST_TO_CLAIM;
 use crate::stats::sample::mean;
+use crate::stats::stop::StopReason;
 use crate::store::directory::minute_stamp;
-use crate::store::{StoredRun, StoredStudy};
+use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::verdict::judge;
 
 pub mod hosts;
@@ -48,6 +50,25 @@ pub const LOST_PERCENT: f64 = 0.1;
 /// Share of the busy time, in per cent, from which functions without a category are told.
 pub const UNKNOWN_PERCENT: f64 = 5.0;
 
+/// The mark of a study that did not end as it was planned: who ends a study when a claim appears finds
+/// effects that do not exist. A budget that was set anew with `study resume` is such an end too.
+fn ended_by_hand(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Option<String> {
+    let by_hand = match &stored.ended {
+        Some(Ended::Interrupted) => true,
+        Some(Ended::Rule(StopReason::Budget { .. })) => !stored.plan.resumed.is_empty(),
+        _ => false,
+    };
+    let blocks = runs.complete_blocks(&stored.plan.study);
+    (by_hand && blocks >= FEWEST_TO_CLAIM).then(|| {
+        format!(
+            "The study was ended by hand after {blocks} blocks. If its figures were the reason, its \
+             claims are wrong more often than its confidence says: of simulated studies of one \
+             effect that were ended at the first claim, a fifth claimed an effect that does not \
+             exist. `linkrate study resume` completes the study."
+        )
+    })
+}
+
 /// Every warning, in a fixed order. `background` is the SUT's CPU use without load in per cent.
 pub fn warnings(
     stored: &StoredStudy,
@@ -56,6 +77,7 @@ pub fn warnings(
 ) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(adapter::scaled(&stored.plan.study.testbed));
+    found.extend(ended_by_hand(stored, runs));
     found.extend(torn(stored));
     found.extend(changed_testbed(stored));
     found.extend(failed(stored, runs));
@@ -115,8 +137,9 @@ fn failed(stored: &StoredStudy, runs: &RunsByCell<'_>) -> Vec<String> {
     let mut found = Vec::new();
     let count = stored.runs.iter().filter(|run| run.failure().is_some()).count();
     if count > 0 {
-        let verb = if count == 1 { "run has" } else { "runs have" };
-        found.push(format!("{count} of {} {verb} failed and are in no figure.", stored.runs.len()));
+        let (have, are) = if count == 1 { ("has", "is") } else { ("have", "are") };
+        let all = stored.runs.len();
+        found.push(format!("{count} of {all} runs {have} failed and {are} in no figure."));
     }
     for (index, cell) in stored.plan.study.cells.iter().enumerate() {
         let of_cell = runs.cell(index);

@@ -38,7 +38,7 @@ pub fn watched(
     }
     let level = mirroring::level_of_effects(study.method.order, level);
     for comparison in comparisons {
-        for effect in effects::compare(comparison, runs, study.method.minimum_effect, level) {
+        for effect in effects::compare(comparison, runs, level) {
             let place = match effect.at.0.is_empty() {
                 true => String::new(),
                 false => format!(" at {}", names::cell(&effect.at)),

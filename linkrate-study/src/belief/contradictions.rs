@@ -46,9 +46,11 @@ fn offload(spec: &RunSpec, workload: &Workload, mtu: u32, good: &[&Measurement])
     let largest_frame = f64::from(mtu) + LINK_HEADER_BYTES;
     // only a SUT that sends bulk data can show superframes: acknowledgements and small messages
     // never grow beyond the MTU, and neither does a superframe that is not allowed to
-    let bulk = workload.kind == Protocol::Stream
+    let bulk = workload.kind.is_tcp_bulk()
+        && workload.mix.is_empty()
         && workload.direction != Direction::Receive
         && workload.message.smallest().0 > u64::from(mtu)
+        && (workload.kind != Protocol::Transfer || workload.transfer.0 > u64::from(mtu))
         && spec.interface.gso_max_size.is_none_or(|size| size > mtu);
     let (bytes, place, limit) = match offload {
         Offload::Tso => {

@@ -69,7 +69,9 @@ fn has_lro(spec: &RunSpec, run: &Measurement) -> bool {
 
 fn receives_stream(spec: &RunSpec) -> bool {
     matches!(&spec.task, Task::Workload(workload)
-        if workload.kind == Protocol::Stream && workload.direction != Direction::Transmit)
+        if matches!(workload.kind, Protocol::Stream | Protocol::Transfer)
+            && workload.mix.is_empty()
+            && workload.direction != Direction::Transmit)
 }
 
 /// The most batches in which a port can have handed up its segments: one for each tick of the
@@ -97,7 +99,11 @@ fn mergeable_connections(spec: &RunSpec, run: &Measurement) -> Option<u64> {
     }
     // the last segment of each write may be pushed: a write must be several segments
     let mtu = run.effective.interface.mtu.or(spec.interface.mtu)?;
-    if workload.message.smallest().0 < 4 * u64::from(mtu) {
+    let transfer = match workload.kind {
+        Protocol::Transfer => workload.transfer.0,
+        _ => u64::MAX,
+    };
+    if workload.message.smallest().0.min(transfer) < 4 * u64::from(mtu) {
         return None;
     }
     let clients =

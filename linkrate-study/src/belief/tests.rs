@@ -458,3 +458,32 @@ fn lro_may_merge_nothing_where_nothing_can_be_merged() {
     let crowd = |connections| with(&|workload, _, _| workload.connections = connections);
     assert!(crowd(9).is_some() && crowd(10).is_none());
 }
+
+/// With TOE on, every connection is at the adapter, and the host sends nothing for one.
+#[test]
+fn a_run_with_connections_at_the_host_is_no_run_with_toe() {
+    use linkrate_terms::knobs::Toe;
+
+    let mut run = sent_at(1e9);
+    run.effective.interface.port.toe = Some(Toe::On);
+    let count = |run: &mut Measurement, name: &str, count: u64| {
+        let ports = &mut run.evidence.adapter.as_mut().unwrap().ports;
+        ports[0].counters.insert(name.to_owned(), count);
+    };
+    assert!(refused(&gigabit(1.0), &run).starts_with("toe was on with 0 connections"));
+    count(&mut run, "toeConnections", 4);
+    assert_eq!(check(&gigabit(1.0), &run), Ok(()));
+    count(&mut run, "toeStayed.ecn", 1);
+    assert_eq!(
+        refused(&gigabit(1.0), &run),
+        "toe was on with 4 connections at the adapter; at the host stayed 1 for ecn"
+    );
+    count(&mut run, "toeHostSegments", 3);
+    assert_eq!(
+        refused(&gigabit(1.0), &run),
+        "TCP of the host sent 3 packets for connections that are at the adapter"
+    );
+    // with TOE off nobody asks
+    run.effective.interface.port.toe = Some(Toe::Off);
+    assert_eq!(check(&gigabit(1.0), &run), Ok(()));
+}

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_terms::backup::Backup;
 use linkrate_terms::knobs::{InterfaceKnobs, SocketKnobs};
+use linkrate_terms::mix::MixPart;
 use linkrate_terms::model::Model;
 use linkrate_terms::nearest::nearest;
 use linkrate_terms::spec::{Adapter, Task};
 use linkrate_terms::units::format_duration;
-use linkrate_terms::{RunSpec, TestbedSpec, Workload};
+use linkrate_terms::{Protocol, RunSpec, TestbedSpec, Workload};
 use serde::Serialize;
 
 use crate::comparison::ComparisonError;
@@ -357,11 +359,15 @@ fn run(spec: &RunSpec) -> Values {
                 message,
                 request,
                 response,
+                transfer,
                 burst,
                 send_path,
                 receive_path,
                 udp_segment,
                 udp_gro,
+                cpu_binding,
+                backup,
+                mix,
             } = workload;
             set("kind", word(kind));
             set("direction", word(direction));
@@ -369,11 +375,30 @@ fn run(spec: &RunSpec) -> Values {
             set("message", message.to_string());
             set("request", request.to_string());
             set("response", response.to_string());
+            // nor of transfers
+            if *kind == Protocol::Transfer {
+                set("transfer", transfer.to_string());
+            }
             set("burst", burst.to_string());
             set("send-path", word(send_path));
             set("receive-path", word(receive_path));
             set("udp-segment", udp_segment.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));
             set("udp-gro", udp_gro.to_string());
+            set("cpu-binding", cpu_binding.to_string());
+            // older results know of no backup
+            if *kind == Protocol::Backup {
+                let Backup { files, tree, directory, cold, drives, drive_rate } = backup;
+                set("files", files.to_string());
+                set("tree", tree.to_string());
+                set("directory", directory.clone());
+                set("cache", if *cold { "cold" } else { "warm" }.to_owned());
+                set("drives", drives.to_string());
+                set("drive-rate", drive_rate.to_string());
+            }
+            for MixPart { name, share, workload } in mix {
+                let own = serde_json::to_string(workload).unwrap_or_default();
+                set(&format!("mix {name}"), format!("share {share}: {own}"));
+            }
         }
     }
     values
@@ -401,6 +426,7 @@ fn method(method: &Method) -> Values {
         seed: _,
         on_failure: _,
         profile: _,
+        family: _,
     } = method;
     Values::new()
 }
@@ -419,6 +445,9 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         switches,
         spread_clients,
         router,
+        bridged_clients,
+        // of labs alone
+        elans: _,
         scale,
         queues: _,
         sut_cpus: _,
@@ -432,6 +461,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
     values.insert("switches".to_owned(), switches.to_string());
     values.insert("spread-clients".to_owned(), spread_clients.to_string());
     values.insert("router".to_owned(), router.to_string());
+    values.insert("bridged-clients".to_owned(), bridged_clients.to_string());
     for other in others {
         // author and source of the model change nothing on the wire
         let other = Model { title: String::new(), source: String::new(), ..other.clone() };
@@ -445,6 +475,8 @@ fn testbed(testbed: &TestbedSpec) -> Values {
             source: _,
             ports,
             link,
+            encapsulation,
+            connections,
             rate,
             bus,
             queues,
@@ -452,6 +484,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
             max_mtu,
             transmit_ring,
             receive_ring,
+            toe_connections,
             hand_through,
             defaults,
         } = model.as_ref();
@@ -468,10 +501,18 @@ fn testbed(testbed: &TestbedSpec) -> Values {
             ("max-mtu", max_mtu.to_string()),
             ("transmit-ring", transmit_ring.to_string()),
             ("receive-ring", receive_ring.to_string()),
+            ("toe-connections", toe_connections.to_string()),
             ("hand-through", hand_through.to_string()),
             ("defaults", word(defaults)),
         ] {
             values.insert(format!("model.{name}"), value);
+        }
+        // results of earlier versions have permanent connections alone, and one encapsulation
+        if connections.is_switched() {
+            values.insert("model.connections".to_owned(), connections.name().to_owned());
+        }
+        if encapsulation.is_emulated() {
+            values.insert("model.encapsulation".to_owned(), encapsulation.name().to_owned());
         }
     }
     values

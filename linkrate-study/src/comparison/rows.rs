@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::analysis::claims::is_within;
 use crate::analysis::effects::comparisons;
 use crate::analysis::measures::{self, RunsByCell};
 use crate::comparison::conditions::find;
@@ -323,17 +324,14 @@ enum Said {
     Nothing,
 }
 
-/// A difference counts if it is beyond chance and larger than the minimum. It is known to be
-/// small if it is beyond chance and below the minimum, or if its whole interval is.
+/// A difference is shown if it is beyond chance and larger than the minimum. It is known to be small
+/// if its whole interval is within the minimum. Otherwise both are open.
 fn said(ratio: &Interval, adjusted_p: f64, confidence: f64, minimum_effect: f64) -> Said {
-    let small = |ratio: f64| (ratio - 1.0).abs() <= minimum_effect;
-    let beyond_chance = adjusted_p <= 1.0 - confidence;
-    let all_small = matches!((ratio.low, ratio.high), (Some(a), Some(b)) if small(a) && small(b));
-    match (beyond_chance, small(ratio.mean)) {
-        (true, false) => Said::Different,
-        (true, true) => Said::Small,
-        (false, _) if all_small => Said::Small,
-        (false, _) => Said::Nothing,
+    let is_large = (ratio.mean - 1.0).abs() > minimum_effect;
+    match adjusted_p <= 1.0 - confidence {
+        true if is_large => Said::Different,
+        _ if is_within(ratio, minimum_effect) => Said::Small,
+        _ => Said::Nothing,
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use linkrate_terms::{Protocol, RunSpec, Task, TestbedSpec};
 
+use super::mix::{self, Mixed};
 use super::question::{self, Choice, Question, Setting};
 use super::reader::{Reader, Table};
 use super::when::{self, When};
@@ -17,6 +18,7 @@ pub(super) struct Tables<'t> {
     pub(super) workload: Option<Table<'t>>,
     pub(super) whens: Vec<Table<'t>>,
     pub(super) parts: Vec<Table<'t>>,
+    pub(super) mix: Vec<Table<'t>>,
 }
 
 /// The factors, and their cells.
@@ -47,15 +49,18 @@ pub(super) fn read(
         factors => question::only(reader, factors, known.to_vec(), testbed).map(|one| vec![one]),
     };
     let whens = when::read(reader, tables.whens, testbed);
-    let (common, questions, whens) = (common?, questions?, whens?);
+    let mix = mix::read(reader, tables.mix, testbed);
+    let (common, questions, whens, mix) = (common?, questions?, whens?, mix?);
     let mut choices: Vec<Vec<Choice>> =
         questions.iter().map(|question| question.choices(testbed)).collect();
     let mut sound = when::apply(reader, &whens, &questions, &mut choices);
+    sound = sound && mix::apply(reader, &mix, &questions, &mut choices);
     for (question, choices) in questions.iter().zip(&mut choices) {
         for (_, setup) in choices.iter_mut() {
             setup.settle(testbed);
         }
-        sound = sound && check_cells(reader, question, &whens, choices, (testbed, method.run));
+        let brought = Brought { whens: &whens, mix: &mix };
+        sound = sound && check_cells(reader, question, brought, choices, (testbed, method.run));
     }
     sound = sound && check_used(reader, &common, &questions, &choices);
     if !sound {
@@ -116,11 +121,18 @@ fn all_factors(questions: &[Question]) -> Vec<Factor> {
     all
 }
 
+/// The settings that come to those of a question.
+#[derive(Clone, Copy)]
+struct Brought<'a> {
+    whens: &'a [When],
+    mix: &'a [Mixed],
+}
+
 /// Refuses impossible cells: one error for each cause, with the first cell that has it.
 fn check_cells(
     reader: &mut Reader<'_>,
     question: &Question,
-    whens: &[When],
+    brought: Brought<'_>,
     choices: &[Choice],
     (testbed, window): (&TestbedSpec, Duration),
 ) -> bool {
@@ -135,7 +147,7 @@ fn check_cells(
         }
     }
     for (cause, choice, cells) in &causes {
-        let (at, path) = blame(question, whens, cause, choice);
+        let (at, path) = blame(question, brought, cause, choice);
         let others = match cells {
             1 => String::new(),
             2 => " and 1 other".to_owned(),
@@ -152,7 +164,7 @@ fn check_cells(
 /// of a `[[when]]`, else one of `[workload]`.
 fn blame(
     question: &Question,
-    whens: &[When],
+    brought: Brought<'_>,
     cause: &Combination,
     choice: &[usize],
 ) -> (usize, String) {
@@ -165,8 +177,9 @@ fn blame(
         }
     }
     let brought = || {
-        let matching = whens.iter().filter(|when| when.matches(question, choice));
-        matching.flat_map(|when| &when.set)
+        let matching = brought.whens.iter().filter(|when| when.matches(question, choice));
+        let mixed = brought.mix.iter().flat_map(|mixed| &mixed.settings);
+        mixed.chain(matching.flat_map(|when| &when.set))
     };
     for key in [cause.key, cause.other] {
         let found = brought().chain(&question.settings).find(|setting| setting.key == key);
@@ -189,11 +202,15 @@ fn check_used(
     choices: &[Vec<Choice>],
 ) -> bool {
     let mut sound = true;
+    let mixed = choices.iter().flatten().any(|(_, setup)| !setup.workload.mix.is_empty());
     let kinds: Vec<Vec<Protocol>> = choices.iter().map(kinds).collect();
     for (question, kinds) in questions.iter().zip(&kinds) {
         for placed in &question.factors {
             let name = &placed.factor.name;
-            if let Some(kind) = kinds.iter().find(|kind| !keys::is_used(name, **kind)) {
+            let mut unused = kinds.iter().filter(|kind| !keys::is_used(name, **kind));
+            // of a mix one workload is enough
+            let needed = if mixed { kinds.len() } else { 1 };
+            if let Some(kind) = unused.nth(needed.saturating_sub(1)) {
                 let kind = keys::kind_name(*kind);
                 let message =
                     format!("workloads of kind {kind} do not use it; its cells would be the same");
@@ -232,8 +249,12 @@ fn check_used(
 pub(super) fn kinds<'c>(choices: impl IntoIterator<Item = &'c Choice>) -> Vec<Protocol> {
     let mut kinds: Vec<Protocol> = Vec::new();
     for (_, setup) in choices {
-        if !kinds.contains(&setup.workload.kind) {
-            kinds.push(setup.workload.kind);
+        let workload = &setup.workload;
+        let whole = workload.mix.is_empty().then_some(workload.kind);
+        for kind in workload.mix.iter().map(|part| part.workload.kind).chain(whole) {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
         }
     }
     kinds

@@ -10,7 +10,7 @@ use crate::order::Order;
 use crate::study::check::{
     CONFIDENCES, LONGEST, LONGEST_BUDGET, MOST_BLOCKS, PRECISIONS, SHORTEST,
 };
-use crate::study::{Method, OnFailure};
+use crate::study::{Family, Method, OnFailure};
 
 /// The method, the place of its budget, and the keys that need the factors.
 pub(super) struct MethodRead<'t> {
@@ -36,6 +36,7 @@ fn default_method() -> Method {
         order: Order::Mirrored,
         seed: 1,
         on_failure: OnFailure::Continue,
+        family: Family::default(),
     }
 }
 
@@ -81,6 +82,13 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
         match reader.word(&entry, &["continue", "stop"]) {
             Some("stop") => method.on_failure = OnFailure::Stop,
             _ => method.on_failure = OnFailure::Continue,
+        }
+    }
+    if let Some(entry) = table.take("family") {
+        method.family = match reader.word(&entry, &["study", "part", "effect"]) {
+            Some("part") => Family::Part,
+            Some("effect") => Family::Effect,
+            _ => Family::Study,
         }
     }
     let effects = table.take("effects");

@@ -143,6 +143,7 @@ impl<'t> Table<'t> {
         let prefix = match name {
             "part" => "part.",
             "when" => "when.",
+            "mix" => "mix.",
             _ => "published.",
         };
         let (at, path) = (entry.key_at, entry.path());

@@ -11,13 +11,14 @@ use crate::keys::MAX_CLIENTS;
 use crate::study::check::MOST_PORTS;
 
 /// Keys that choose the testbed's ground.
-const OF_AN_ADAPTER: [&str; 12] = [
+const OF_AN_ADAPTER: [&str; 13] = [
     "adapter",
     "interface",
     "clients",
     "agent",
     "ports",
     "clients-per-port",
+    "bridged-clients",
     "aggregate",
     "switches",
     "spread-clients",
@@ -105,7 +106,7 @@ fn adapter_and_clients(
     let on_model = matches!(testbed.adapter, Adapter::Model(_));
     if on_model {
         // the study keeps those that its cells ask for
-        testbed.others = linkrate_terms::model::built_in().collect();
+        testbed.others = linkrate_terms::model::with_emulated().collect();
     }
     if let Some(entry) = table.take("line-rate") {
         if known && !on_model {
@@ -148,6 +149,7 @@ fn adapter_and_clients(
             }
         }
     }
+    bridged(reader, table, known, testbed);
     if let Some(entry) = table.take("scale") {
         if known && !on_model {
             refuse_key(reader, &entry, &testbed.adapter);
@@ -176,6 +178,19 @@ fn aggregate(
         testbed.aggregate = u32::try_from(number).unwrap_or(MOST_PORTS);
         testbed.clients = testbed.aggregate;
         testbed.ports = testbed.aggregate;
+    }
+}
+
+/// The clients that are on Ethernet, behind a bridge into the emulated LAN of the others.
+fn bridged(reader: &mut Reader<'_>, table: &mut Table<'_>, known: bool, testbed: &mut TestbedSpec) {
+    let Some(entry) = table.take("bridged-clients") else { return };
+    let Some(number) = reader.number(&entry, 0, u64::from(MOST_PORTS)) else { return };
+    let bridged_clients = u32::try_from(number).unwrap_or(MOST_PORTS);
+    let with = TestbedSpec { bridged_clients, ..testbed.clone() };
+    match with.check_bridge() {
+        Ok(()) => *testbed = with,
+        Err(error) if known => reader.refuse(&entry, error.to_string(), error.hint()),
+        Err(_) => {}
     }
 }
 

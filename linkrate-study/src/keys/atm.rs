@@ -20,7 +20,15 @@ pub(super) fn check(
 ) -> Result<(), Combination> {
     let port = &knobs.port;
     let no_checksums = "the adapter computes the CRC of AAL5 and no checksum of IP or TCP";
-    let packets = "an ATM port carries IP packets in cells, without a header of Ethernet";
+    let emulated = model.encapsulation.is_emulated();
+    let (packets, snap) = if emulated {
+        let each = "each port is a client of an emulated LAN, with calls of its own";
+        (each, "an emulated LAN carries the frames as the host makes them")
+    } else {
+        let each = "an ATM port carries IP packets in cells, without a header of Ethernet";
+        (each, "every packet has LLC/SNAP already (RFC 2225)")
+    };
+    let vlan = if emulated { "the port puts no tag on the frames of its host" } else { packets };
     let refused: [(bool, &'static str, &str); 7] = [
         (
             knobs.offload == Some(Offload::Tso),
@@ -35,8 +43,8 @@ pub(super) fn check(
             "steering",
             "the port has one queue",
         ),
-        (port.vlan.is_some_and(|vlan| vlan != 0), "vlan", packets),
-        (port.snap == Some(true), "snap on", "every packet has LLC/SNAP already (RFC 2225)"),
+        (port.vlan.is_some_and(|vlan| vlan != 0), "vlan", vlan),
+        (port.snap == Some(true), "snap on", snap),
     ];
     let name = &model.name;
     if let Some((_, what, why)) = refused.into_iter().find(|(refused, ..)| *refused) {

@@ -1,8 +1,11 @@
 //! Settings that cannot be combined.
 
+use linkrate_terms::backup::MOST_FILES;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
-use linkrate_terms::{ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, TestbedSpec};
+use linkrate_terms::{
+    ByteSize, Direction, Offload, Protocol, ReceivePath, SendPath, TestbedSpec, Workload,
+};
 
 use super::{MAX_DATAGRAM, Setup, event, port};
 
@@ -31,16 +34,47 @@ pub struct Combination {
 /// unknown key.
 pub fn is_used(key: &str, kind: Protocol) -> bool {
     match key {
-        "direction" | "message" => !kind.is_transactional(),
+        "direction" => !kind.is_transactional() && kind != Protocol::Backup,
+        "message" => !kind.is_transactional(),
+        "files" | "tree" | "directory" | "cache" | "drives" | "drive-rate" => {
+            kind == Protocol::Backup
+        }
         "request" | "response" => kind.is_transactional(),
         "burst" => matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse),
-        "send-path" | "receive-path" => kind == Protocol::Stream,
+        "send-path" | "receive-path" => matches!(kind, Protocol::Stream | Protocol::Transfer),
+        "transfer" => kind == Protocol::Transfer,
         "event" | "event-at" | "event-recover" => kind == Protocol::Stream,
         "udp-segment" | "udp-gro" => kind == Protocol::UdpStream,
+        // one thread there serves a connection of any client
+        "cpu-binding" => kind != Protocol::ConnectRequestResponse,
         // reassembly is of TCP segments
         "congestion" | "nodelay" | "lro" => !kind.is_udp(),
         _ => super::KEYS.iter().any(|known| known.name == key),
     }
+}
+
+/// Whether `key` is one that each workload of a mix may have of its own.
+pub fn is_of_one_workload(key: &str) -> bool {
+    const OWN: [&str; 17] = [
+        "files",
+        "tree",
+        "directory",
+        "cache",
+        "drives",
+        "drive-rate",
+        "kind",
+        "direction",
+        "message",
+        "request",
+        "response",
+        "transfer",
+        "burst",
+        "send-path",
+        "receive-path",
+        "udp-segment",
+        "udp-gro",
+    ];
+    OWN.contains(&key)
 }
 
 /// Refuses a setup that no host can carry out, or whose result would not mean what its settings
@@ -50,7 +84,14 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
 /// The first impossible [`Combination`].
 pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     let testbed = &*testbed.with_model(setup.adapter.as_deref());
+    // another model than that of the testbed may have no emulated LAN
+    if let Err(error) = testbed.check_bridge() {
+        let sentence = format!("bridged-clients: {error}; {}", error.hint());
+        return refuse("adapter", "adapter", sentence);
+    }
+    mixed(setup, testbed)?;
     against_kind(setup)?;
+    backup(setup)?;
     datagrams(setup)?;
     interface(setup)?;
     event::check(setup, testbed)?;
@@ -60,6 +101,41 @@ pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
         Adapter::Veth => {}
     }
     size(setup)
+}
+
+/// Refuses a mix whose shares cannot be met, or one of whose workloads is impossible.
+fn mixed(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
+    let mix = &setup.workload.mix;
+    if mix.is_empty() {
+        return Ok(());
+    }
+    if setup.event.fault.is_some() {
+        return refuse(
+            "event",
+            "kind",
+            "an event cannot be combined with a mix; leave out [[mix]], or set event none"
+                .to_owned(),
+        );
+    }
+    if let Some((all, multiple)) = setup.workload.indivisible(setup.clients) {
+        return refuse(
+            "connections",
+            "clients",
+            format!(
+                "connections {} of {} clients are {all} in all, which the shares of the mix do not \
+                 divide; make it a multiple of {multiple}",
+                setup.workload.connections, setup.clients
+            ),
+        );
+    }
+    for part in mix {
+        let alone = Setup { workload: part.workload.clone(), ..setup.clone() };
+        check(&alone, testbed).map_err(|error| Combination {
+            sentence: format!("workload {:?} of the mix: {}", part.name, error.sentence),
+            ..error
+        })?;
+    }
+    Ok(())
 }
 
 /// Refuses a run with too many flows or too much memory.
@@ -80,12 +156,16 @@ fn size(setup: &Setup) -> Result<(), Combination> {
     }
     let memory = workload.payload_memory(clients);
     if memory > MAX_PAYLOAD_MEMORY {
-        let key = if workload.kind.is_transactional() { "request" } else { "message" };
+        let key = match workload.kind {
+            kind if kind.is_transactional() => "request",
+            Protocol::Backup => "tree",
+            _ => "message",
+        };
         return refuse(
             key,
             "connections",
             format!(
-                "{flows} flows with messages this large need {} of memory at each end; at most \
+                "{flows} flows with {key} this large need {} of memory at each end; at most \
                  {} are possible",
                 ByteSize(memory),
                 ByteSize(MAX_PAYLOAD_MEMORY)
@@ -111,15 +191,20 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
         refuse(key, "kind", format!("{key} {value} cannot be combined with kind {kind}; {right}"))
     };
     let unused = |key: &str| !is_used(key, workload.kind);
-    if unused("direction") && workload.direction != Direction::Transmit {
+    let settled = Workload { kind: workload.kind, ..Workload::default() }.settled().direction;
+    if unused("direction") && workload.direction != settled {
         let value = match workload.direction {
             Direction::Receive => "receive",
-            _ => "bidirectional",
+            Direction::Transmit => "transmit",
+            Direction::Bidirectional => "bidirectional",
         };
         return refuse(
             "direction",
             value,
-            "transactions always go from client to SUT and back, so leave direction out",
+            match workload.kind {
+                Protocol::Backup => "files always go to the SUT, so leave direction out",
+                _ => "transactions always go from client to SUT and back, so leave direction out",
+            },
         );
     }
     if unused("burst") && workload.burst > 1 {
@@ -135,13 +220,13 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
             SendPath::Sendfile => "sendfile",
             _ => "splice",
         };
-        return refuse("send-path", value, "paths other than plain need kind stream");
+        return refuse("send-path", value, "paths other than plain need kind stream or transfer");
     }
     if unused("receive-path") && workload.receive_path == ReceivePath::Truncate {
         return refuse(
             "receive-path",
             "truncate",
-            "MSG_TRUNC discards payload on TCP streams only, so use kind stream or plain",
+            "MSG_TRUNC discards payload on TCP only, so use kind stream or transfer, or plain",
         );
     }
     if unused("udp-segment")
@@ -152,8 +237,33 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
     if unused("udp-gro") && workload.udp_gro {
         return refuse("udp-gro", "on", "it needs kind udp-stream");
     }
+    if unused("cpu-binding") && workload.cpu_binding {
+        return refuse(
+            "cpu-binding",
+            "on",
+            "a thread of connect-request-response serves all clients",
+        );
+    }
     if unused("nodelay") && setup.socket.nodelay {
         return refuse("nodelay", "on", "it is an option of TCP sockets");
+    }
+    Ok(())
+}
+
+/// Refuses a tree of too many files.
+fn backup(setup: &Setup) -> Result<(), Combination> {
+    let Workload { kind, backup, .. } = &setup.workload;
+    let (files, _) = backup.extent();
+    if *kind == Protocol::Backup && files > MOST_FILES {
+        return refuse(
+            "tree",
+            "files",
+            format!(
+                "tree {} of files {} has more than {MOST_FILES} files; set a smaller tree, or larger \
+                 files",
+                backup.tree, backup.files
+            ),
+        );
     }
     Ok(())
 }
@@ -253,5 +363,7 @@ pub fn kind_name(kind: Protocol) -> &'static str {
         Protocol::ConnectRequestResponse => "connect-request-response",
         Protocol::UdpStream => "udp-stream",
         Protocol::UdpRequestResponse => "udp-request-response",
+        Protocol::Transfer => "transfer",
+        Protocol::Backup => "backup",
     }
 }

@@ -30,6 +30,7 @@ impl Setup {
     /// does not name it, and the number of clients behind these ports. An aggregate has the same
     /// clients whatever the number of its ports.
     pub fn settle(&mut self, testbed: &TestbedSpec) {
+        self.workload.settle();
         if testbed.aggregate > 0 {
             let ports = self.interface.aggregate.aggregate.unwrap_or(testbed.aggregate);
             self.interface.aggregate.aggregate = Some(ports);

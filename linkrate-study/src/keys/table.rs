@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use linkrate_terms::backup::FileSizes;
 use linkrate_terms::event::SHORTEST_PART;
 use linkrate_terms::knobs::KNOBS;
 use linkrate_terms::{Direction, Fault, Protocol, ReceivePath, SendPath};
@@ -40,18 +41,21 @@ const ALL: [Key; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()] = {
 const WORKLOAD: &[Key] = &[
     Key {
         name: "kind",
-        help: "Shape of the exchange (netperf: TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR)",
+        help: "Shape of the exchange (netperf: TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, UDP_RR; \
+               Chariot: transfers; Data Protector: backup)",
         values: Values::Word(&[
             ("stream", |s| s.workload.kind = Protocol::Stream),
             ("request-response", |s| s.workload.kind = Protocol::RequestResponse),
             ("connect-request-response", |s| s.workload.kind = Protocol::ConnectRequestResponse),
             ("udp-stream", |s| s.workload.kind = Protocol::UdpStream),
             ("udp-request-response", |s| s.workload.kind = Protocol::UdpRequestResponse),
+            ("transfer", |s| s.workload.kind = Protocol::Transfer),
+            ("backup", |s| s.workload.kind = Protocol::Backup),
         ]),
     },
     Key {
         name: "direction",
-        help: "Direction of the payload of a stream, seen from the system under test",
+        help: "Direction of the payload of streams and transfers, seen from the system under test",
         values: Values::Word(&[
             ("transmit", |s| s.workload.direction = Direction::Transmit),
             ("receive", |s| s.workload.direction = Direction::Receive),
@@ -60,7 +64,7 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "connections",
-        help: "Connections per client; for bidirectional streams, per client and direction",
+        help: "Connections per client; with direction bidirectional, per client and direction",
         values: Values::Count { range: (1, 1024), set: |s, n| s.workload.connections = n },
     },
     Key {
@@ -80,7 +84,8 @@ const WORKLOAD: &[Key] = &[
     },
     Key {
         name: "message",
-        help: "Bytes that a stream hands to the kernel in one call, or payload of one datagram",
+        help: "Bytes that a stream or a transfer hands to the kernel in one call, or payload of one \
+               datagram",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.message = size },
     },
     Key {
@@ -92,6 +97,65 @@ const WORKLOAD: &[Key] = &[
         name: "response",
         help: "Bytes of one response",
         values: Values::Message { range: MESSAGE, set: |s, size| s.workload.response = size },
+    },
+    Key {
+        name: "transfer",
+        help: "Bytes of one transfer, which ends with the word of the far end that they arrived",
+        values: Values::Size {
+            range: (1, 1 << 40),
+            absent: None,
+            set: |s, size| s.workload.transfer = size.unwrap_or(s.workload.transfer),
+        },
+    },
+    Key {
+        name: "files",
+        help: "Size of the files of a backup; \"mixed\": as many of each from 8 KiB to 128 MiB as the \
+               tree has room for",
+        values: Values::Size {
+            range: (1, 1 << 30),
+            absent: Some("mixed"),
+            set: |s, size| {
+                s.workload.backup.files = size.map_or(FileSizes::Mixed, FileSizes::One);
+            },
+        },
+    },
+    Key {
+        name: "tree",
+        help: "Bytes of files that each client of a backup has; at least one file",
+        values: Values::Size {
+            range: (1, 1 << 32),
+            absent: None,
+            set: |s, size| s.workload.backup.tree = size.unwrap_or(s.workload.backup.tree),
+        },
+    },
+    Key {
+        name: "directory",
+        help: "Directory in whose file system the clients of a backup have their files",
+        values: Values::Directory(|s, name| s.workload.backup.directory = name),
+    },
+    Key {
+        name: "cache",
+        help: "Whether files of a backup are read from the page cache (warm) or from the disk (cold)",
+        values: Values::Word(&[
+            ("warm", |s| s.workload.backup.cold = false),
+            ("cold", |s| s.workload.backup.cold = true),
+        ]),
+    },
+    Key {
+        name: "drives",
+        help: "Tape drives that a backup goes to",
+        values: Values::Count { range: (1, 64), set: |s, n| s.workload.backup.drives = n },
+    },
+    Key {
+        name: "drive-rate",
+        help: "Bytes that a tape drive takes in a second",
+        values: Values::Size {
+            range: (1 << 10, 1 << 40),
+            absent: None,
+            set: |s, size| {
+                s.workload.backup.drive_rate = size.unwrap_or(s.workload.backup.drive_rate);
+            },
+        },
     },
     Key {
         name: "burst",
@@ -131,8 +195,15 @@ const WORKLOAD: &[Key] = &[
         values: Values::Switch(|s, on| s.workload.udp_gro = on),
     },
     Key {
+        name: "cpu-binding",
+        help: "Bind each flow of the system under test to the CPU that takes the interrupts of its \
+               interface (netperf -T), instead of leaving it to the scheduler; needs two CPUs of the \
+               system under test",
+        values: Values::Switch(|s, on| s.workload.cpu_binding = on),
+    },
+    Key {
         name: "event",
-        help: "What fails inside the window: the link, silently or not, a switch, or the last port of \
+        help: "What fails inside the window: the link, silently or not, a switch, or a port of \
                an aggregate is removed",
         values: Values::Word(&[
             ("none", |s| s.event.fault = None),

@@ -78,6 +78,12 @@ fn numbers_and_switches_come_as_toml_values_or_as_text() {
 fn sizes_are_fixed_or_ranges() {
     let fixed = setup(&[("message", "32 KiB")]).workload.message;
     assert_eq!(fixed, MessageSize::Fixed(ByteSize(32768)));
+    assert_eq!(
+        setup(&[("message", "hi-perf")]).workload.message,
+        MessageSize::Fixed(ByteSize(65_536))
+    );
+    let mixed = MessageSize::Uniform { low: ByteSize(4096), high: ByteSize(32_768) };
+    assert_eq!(setup(&[("message", "med-mix")]).workload.message, mixed);
     let range = setup(&[("request", "128 B to 4 KiB")]).workload.request;
     assert_eq!(range, MessageSize::Uniform { low: ByteSize(128), high: ByteSize(4096) });
     let same = setup(&[("request", "1 KiB to 1024")]).workload.request;
@@ -98,6 +104,8 @@ fn refusals_name_the_value_and_the_expected_one() {
         ("connections", Level::Number(0), "0 is out of range; expected a whole number from 1 to"),
         ("connections", text("many"), "\"many\" is not a valid value"),
         ("message", text("65 MiB"), "65 MiB is out of range"),
+        ("directory", text("tmp"), "\"tmp\" is not an absolute path; expected the path"),
+        ("files", text("2 GiB"), "2 GiB is out of range; expected a size from 1 B to 1 GiB, or"),
         ("message", text("0"), "0 B is out of range"),
         ("message", text("32 KiBB"), "did you mean \"KiB\"?"),
         ("message", text("4 KiB to 1 KiB"), "begins with its larger size"),
@@ -150,6 +158,7 @@ fn impossible_combinations_name_both_keys() {
         &[("udp-segment", "1473"), ("mtu", "1500"), ("kind", "udp-stream"), ("message", "1 KiB")],
         &[("udp-segment", "100"), ("message", "13 KiB"), ("kind", "udp-stream")],
         &[("udp-gro", "on"), ("kind", "stream")],
+        &[("cpu-binding", "on"), ("kind", "connect-request-response")],
         &[("message", "65508"), ("kind", "udp-stream")],
         &[("message", "65508"), ("kind", "udp-stream"), ("udp-segment", "1472")],
         &[("request", "1 B to 65508 B"), ("kind", "udp-request-response")],
@@ -177,12 +186,20 @@ fn impossible_combinations_name_both_keys() {
 #[test]
 fn each_key_names_the_kinds_that_use_it() {
     for key in KEYS {
-        let kinds = [Protocol::Stream, Protocol::RequestResponse, Protocol::UdpStream];
+        let kinds = [
+            Protocol::Stream,
+            Protocol::RequestResponse,
+            Protocol::UdpStream,
+            Protocol::Transfer,
+            Protocol::Backup,
+        ];
         assert!(kinds.iter().any(|kind| is_used(key.name, *kind)), "{}", key.name);
     }
     assert!(!is_used("request", Protocol::Stream));
     assert!(!is_used("message", Protocol::RequestResponse));
     assert!(!is_used("congestion", Protocol::UdpStream));
+    assert!(!is_used("transfer", Protocol::Stream));
+    assert!(!is_used("direction", Protocol::Backup));
     assert!(!is_used("colour", Protocol::Stream));
 }
 

@@ -7,6 +7,8 @@
 
 use crate::quantity::Interval;
 use crate::stats::interval::of_mean;
+use crate::stats::sample::Sample;
+use crate::stats::student_t::two_sided_tail;
 
 /// Fewest pairs of blocks for a claim or a verdict. The scatter of fewer is often far too small by
 /// chance, and their intervals then exclude "no change" although nothing changed.
@@ -18,6 +20,9 @@ pub struct PairedRatio {
     /// Geometric mean of the ratios `to / from` with its interval: the t interval of the mean log
     /// ratio, exponentiated. No unit.
     pub ratio: Interval,
+    /// Probability of ratios whose mean is as far from no change, if nothing changed: that of a t test
+    /// on the logarithms, on both sides. `None` with one block.
+    pub p: Option<f64>,
     /// Blocks with both figures.
     pub pairs: u32,
 }
@@ -42,8 +47,20 @@ pub fn ratio(
             low: log.low.map(f64::exp),
             high: log.high.map(f64::exp),
         },
+        p: probability(&logs),
         pairs: u32::try_from(logs.len()).unwrap_or(u32::MAX),
     })
+}
+
+/// The probability of a mean as far from 0, if the values scatter about 0.
+fn probability(logs: &[f64]) -> Option<f64> {
+    let sample = Sample::of(logs)?;
+    let error = (sample.variance()? / logs.len() as f64).sqrt();
+    if error == 0.0 {
+        // values without any scatter: they differ from 0 for certain or not at all
+        return Some(if sample.mean() == 0.0 { 1.0 } else { 0.0 });
+    }
+    Some(two_sided_tail((sample.mean() / error).abs(), (logs.len() - 1) as f64))
 }
 
 #[cfg(test)]

@@ -177,6 +177,13 @@ impl CheckPlan for TestbedSpec {
             !self.router || self.switches == 1,
             "two switches and a router, expected one of both"
         );
+        let bridge = self.check_bridge();
+        bridge.map_err(|error| format!("bridged clients: {error}; {}", error.hint()))?;
+        ensure!(
+            self.elans.is_empty(),
+            "emulated LANs {}, expected one of each port: only labs have more",
+            self.elans.join(", ")
+        );
         ensure!(SCALES.contains(&self.scale), "scale {}, expected 0.001 to 1", self.scale);
         let most = MOST_TABLES;
         ensure!(

@@ -14,6 +14,8 @@ fn way(direction: Option<OneWay>) -> WayShares {
         link_percent: None,
         rwnd_limited_percent: Some(3.0),
         sndbuf_limited_percent: Some(1.0),
+        word_percent: None,
+        drives_percent: None,
     }
 }
 
@@ -51,6 +53,35 @@ fn said(shares: &Shares) -> [String; 2] {
     let (brief, sentence) = (verdict.brief(), verdict.sentence());
     assert!(brief.chars().count() <= sentence.chars().count(), "{brief} | {sentence}");
     [brief, sentence]
+}
+
+#[test]
+fn senders_of_short_transfers_wait_for_words() {
+    let waits = |percent| with_way(calm(), |way| way.word_percent = Some(percent));
+    assert!(matches!(only(&waits(49.9)), Bound::NoSingleResource { .. }));
+    assert_eq!(only(&waits(62.5)), Bound::Word { percent: 62.5 });
+    let filled = with_way(waits(62.5), |way| way.link_percent = Some(98.0));
+    assert!(matches!(only(&filled), Bound::Link { .. }));
+    assert_eq!(
+        said(&waits(62.5)),
+        [
+            "bound by the wait for the far end's word: 62.5 %",
+            "bound by the wait for the far end's word (62.5 % of the time): larger transfers, or more \
+             connections, would fill the time"
+        ]
+    );
+}
+
+#[test]
+fn tape_drives_that_are_full_are_the_bound() {
+    let at = |percent| with_way(calm(), |way| way.drives_percent = Some(percent));
+    assert!(matches!(only(&at(96.9)), Bound::NoSingleResource { .. }));
+    let busy = Shares { client: cpu(99.0), ..at(98.5) };
+    assert_eq!(only(&busy), Bound::Drives { percent: 98.5 });
+    assert_eq!(
+        said(&at(98.5)),
+        ["bound by the tape drives: 98.5 %", "bound by the tape drives (98.5 % of their rate)"]
+    );
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl Verdict {
             Bound::Link { .. } => ("the link", by_way(Bound::percent, true)),
             Bound::OnePort { ports } => ("one port of the aggregate", one_port(ports)),
             Bound::Bus { percent } => ("the bus", share_of(None, *percent)),
+            Bound::Drives { percent } => ("the tape drives", share_of(None, *percent)),
             Bound::SutCpu { sut } => ("the SUT's CPU", cpu(*sut, form)),
             Bound::ClientCpu { client } if with_device => {
                 ("the CPU of clients and device", cpu(*client, form))
@@ -132,6 +133,9 @@ impl Verdict {
                 ("the receiver's window", by_way(Bound::percent, false))
             }
             Bound::SendBuffer { .. } => ("the send buffer", by_way(Bound::percent, false)),
+            Bound::Word { .. } => {
+                ("the wait for the far end's word", by_way(Bound::percent, false))
+            }
             Bound::RoundTrip { sut } => ("the round trip", parts(&[("SUT CPU", *sut)])),
             Bound::NoSingleResource { sut, client, .. } => {
                 let mut shares = parts(&[("SUT CPU", *sut), ("clients", *client)]);
@@ -151,6 +155,8 @@ impl Verdict {
             | Bound::SharedCpu { .. }
             | Bound::DeviceCpu { .. } => " busy",
             Bound::ReceiverWindow { .. } | Bound::SendBuffer { .. } => " of sending time",
+            Bound::Word { .. } => " of the time",
+            Bound::Drives { .. } => " of their rate",
             Bound::RoundTrip { .. } | Bound::NoSingleResource { .. } => "",
         };
         match form {
@@ -204,6 +210,7 @@ impl Bound {
 fn reason(bound: &Bound) -> &'static str {
     match bound {
         Bound::ClientCpu { .. } => ": the SUT may do more with stronger clients",
+        Bound::Word { .. } => ": larger transfers, or more connections, would fill the time",
         Bound::RoundTrip { .. } => ": every request waits for its response",
         Bound::NoSingleResource { .. } => ": each end waits for the other part of the time",
         _ => "",

@@ -5,10 +5,12 @@
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::neighbour::{
-    NeighbourAttribute, NeighbourExtFlags, NeighbourFlags, NeighbourMessage, NeighbourState,
+    NeighbourAddress, NeighbourAttribute, NeighbourExtFlags, NeighbourFlags, NeighbourMessage,
+    NeighbourState,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -72,6 +74,30 @@ impl RouteSocket {
             fs::read_to_string(GROUPS).map_err(|error| SysError::new("read", GROUPS, error))?;
         found.extend(static_groups(&groups, name).map(group));
         Ok(Neighbours(found))
+    }
+
+    /// Sets the Ethernet address of an IPv4 neighbour, which nobody asks for then.
+    ///
+    /// # Errors
+    /// `ENODEV` without an interface of that name, `ENETDOWN` while it is down.
+    pub fn set_neighbour(
+        &mut self,
+        name: &str,
+        address: Ipv4Addr,
+        hardware_address: [u8; 6],
+    ) -> SysResult<()> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.ifindex = self.link(name)?.index;
+        message.header.state = NeighbourState::Permanent;
+        message.attributes = vec![
+            NeighbourAttribute::Destination(NeighbourAddress::Inet(address)),
+            NeighbourAttribute::LinkLayerAddress(hardware_address.to_vec()),
+        ];
+        let request = RouteNetlinkMessage::NewNeighbour(message);
+        self.act(request, NLM_F_CREATE | NLM_F_REPLACE).map_err(|refusal| {
+            refusal.during("set neighbour", format!("{address} on {}", quoted(name)))
+        })
     }
 
     /// Restores those that are missing or differ. Before, the interface must be up, if it was, and
@@ -155,10 +181,6 @@ fn group(address: Vec<u8>) -> NeighbourMessage {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
-    use netlink_packet_route::neighbour::NeighbourAddress;
-
     use super::*;
 
     fn neighbour(state: NeighbourState) -> NeighbourMessage {

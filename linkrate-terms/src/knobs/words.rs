@@ -94,6 +94,19 @@ words! {
 }
 
 words! {
+    /// Which TCP has the connections of an adapter with a TCP offload engine.
+    Toe {
+        /// That of the host.
+        Off = "off", "TCP on the host", "host";
+        /// That of the adapter, for every connection that can move there.
+        On = "on", "TCP on the adapter", "adapter";
+        /// That of the adapter for connections that have carried enough or are old enough, and that of
+        /// the host for all others.
+        Auto = "auto", "TCP on the adapter for long connections", "auto";
+    }
+}
+
+words! {
     /// How ports act as one: how an aggregate decides which of its ports carry traffic.
     AggregateMode {
         /// Every port whose link is up, without a protocol.

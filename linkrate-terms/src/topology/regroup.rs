@@ -1,7 +1,8 @@
-//! Ports that become an aggregate while a lab is up, and ports of an aggregate that become interfaces of
-//! their own.
+//! Ports that become an aggregate while a lab is up, that join one or leave it, and ports of an aggregate
+//! that become interfaces of their own.
 
-use super::{AGGREGATE, Fabric, Segment, Topology};
+use super::{AGGREGATE, Fabric, PortEnd, Segment, Topology, free};
+use crate::knobs::MOST_PORTS;
 
 /// Why ports cannot become an aggregate, or an aggregate cannot be taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +68,12 @@ pub enum RegroupError {
         /// Those that there are.
         aggregates: Vec<String>,
     },
+    /// An aggregate has all the ports that it can have.
+    #[error("{aggregate} has {MOST_PORTS} ports, expected no more")]
+    Full {
+        /// The aggregate.
+        aggregate: String,
+    },
     /// The clients are reached through a router.
     #[error("the clients of {name} are behind a router, which has one address for its ports")]
     Routed {
@@ -87,6 +94,7 @@ impl RegroupError {
                 "name all of them; linkrate adapter set agg0 aggregate=NUMBER then leaves some out of use"
             }
             Self::Rates { .. } => "linkrate adapter link PORT RATE",
+            Self::Full { .. } => "linkrate adapter show",
             Self::Routed { .. } => "linkrate lab up --aggregate 2, without --router",
             Self::Member { .. } => "linkrate adapter aggregate remove agg0",
             Self::NoPort | Self::Twice { .. } => "linkrate adapter aggregate create eth0 eth1",
@@ -157,11 +165,60 @@ impl Topology {
     }
 }
 
+impl Topology {
+    /// The segment of the first aggregate that a port can join, with one port more, and the name of this
+    /// port. It takes the lowest number and the lowest place that are free. `None` if there is no such
+    /// aggregate.
+    ///
+    /// # Errors
+    /// The aggregate is full.
+    pub fn widened(&self) -> Result<Option<(Segment, String)>, RegroupError> {
+        let takes = |segment: &&Segment| segment.fabric != Fabric::Cable;
+        let mut aggregates = self.segments.iter().filter(|segment| segment.aggregate.is_some());
+        let Some(segment) = aggregates.find(takes) else { return Ok(None) };
+        if segment.ports.len() >= MOST_PORTS as usize {
+            let aggregate = segment.aggregate.clone().unwrap_or_default();
+            return Err(RegroupError::Full { aggregate });
+        }
+        let number = self.free_port(|other| other.number != segment.number);
+        let place = free(segment.ports.iter().map(|port| port.place as u32)).next().unwrap_or(0);
+        let mut wider = segment.clone();
+        let port = PortEnd::made(number, place as usize);
+        let name = port.interface.clone();
+        let at = wider.ports.partition_point(|other| other.place < port.place);
+        wider.ports.insert(at, port);
+        Ok(Some((wider, name)))
+    }
+
+    /// The segment of an aggregate without port `port`; `None` if the port is no port of an aggregate, or
+    /// its only one. The other ports keep their places.
+    #[must_use]
+    pub fn narrowed(&self, port: &str) -> Option<Segment> {
+        let has = |end: &PortEnd| end.interface == port;
+        let segment = self.segments.iter().find(|segment| segment.ports.iter().any(has))?;
+        if segment.aggregate.is_none() || segment.ports.len() < 2 {
+            return None;
+        }
+        let mut narrower = segment.clone();
+        narrower.ports.retain(|end| !has(end));
+        Some(narrower)
+    }
+
+    /// Puts a segment in the place of the one with its number.
+    pub fn replace(&mut self, segment: Segment) {
+        if let Some(place) = self.segments.iter_mut().find(|other| other.number == segment.number) {
+            *place = segment;
+        }
+    }
+}
+
 impl Segment {
-    /// The same segment with its ports as an aggregate.
+    /// The same segment with its ports as an aggregate, from place 0 on.
     #[must_use]
     pub fn aggregated(&self) -> Self {
-        Self { aggregate: Some(AGGREGATE.to_owned()), ..self.clone() }
+        let mut aggregated = Self { aggregate: Some(AGGREGATE.to_owned()), ..self.clone() };
+        aggregated.ports.iter_mut().enumerate().for_each(|(place, port)| port.place = place);
+        aggregated
     }
 
     /// The same segment with an interface for each port.
@@ -191,6 +248,79 @@ mod tests {
     fn refused(topology: &Topology, ports: &[&str]) -> String {
         let ports: Vec<String> = ports.iter().map(|port| (*port).to_owned()).collect();
         topology.to_aggregate(&ports).unwrap_err().to_string()
+    }
+
+    fn names(segment: &Segment) -> Vec<&str> {
+        segment.ports.iter().map(|port| port.interface.as_str()).collect()
+    }
+
+    /// A port joins; its name.
+    fn widen(topology: &mut Topology) -> String {
+        let (wider, name) = topology.widened().unwrap().unwrap();
+        topology.replace(wider);
+        name
+    }
+
+    fn narrow(topology: &mut Topology, port: &str) {
+        topology.replace(topology.narrowed(port).unwrap());
+    }
+
+    #[test]
+    fn any_port_leaves_an_aggregate_and_the_next_takes_its_place() {
+        let mut topology = topology(2, 2);
+        assert_eq!(widen(&mut topology), "eth2");
+        assert_eq!(names(&topology.segments[0]), ["eth0", "eth1", "eth2"]);
+        let addresses = |topology: &Topology| {
+            let segment = &topology.segments[0];
+            (segment.port_address(0), segment.client_address(1))
+        };
+        let before = addresses(&topology);
+        narrow(&mut topology, "eth1");
+        narrow(&mut topology, "eth0");
+        assert_eq!(names(&topology.segments[0]), ["eth2"]);
+        assert_eq!(topology.segments[0].ports[0].place, 2, "it keeps its place");
+        assert_eq!(addresses(&topology), before, "the aggregate keeps its network");
+        assert_eq!(topology.narrowed("eth2"), None, "the only port");
+        assert_eq!(topology.narrowed("agg0"), None, "all of it");
+        assert_eq!([widen(&mut topology), widen(&mut topology)], ["eth0", "eth1"]);
+        let places = topology.segments[0].ports.iter().map(|port| port.place);
+        assert!(places.eq(0..3), "the free places are filled");
+        while topology.segments[0].ports.len() < MOST_PORTS as usize {
+            widen(&mut topology);
+        }
+        assert!(topology.widened().unwrap_err().to_string().contains("agg0 has 64 ports"));
+        // ports with interfaces of their own have no aggregate to join
+        assert_eq!(self::topology(0, 2).widened(), Ok(None));
+        assert_eq!(self::topology(0, 2).narrowed("eth1"), None);
+    }
+
+    #[test]
+    fn ports_keep_their_switch_when_others_leave() {
+        let mut topology = topology(3, 3);
+        topology.segments[0].fabric = Fabric::Switches;
+        narrow(&mut topology, "eth0");
+        let switches = |topology: &Topology| {
+            let segment = &topology.segments[0];
+            segment.ports.iter().map(|port| segment.switch_of_port(port)).collect::<Vec<_>>()
+        };
+        assert_eq!(switches(&topology), [1, 0]);
+        widen(&mut topology);
+        assert_eq!(switches(&topology), [0, 1, 0]);
+    }
+
+    #[test]
+    fn no_other_segment_gets_the_addresses_of_an_aggregate_whose_first_port_has_left() {
+        let mut topology = topology(2, 2);
+        narrow(&mut topology, "eth0");
+        let apart = topology.to_take_apart("agg0").unwrap().taken_apart();
+        topology.replace(apart);
+        let added = topology.next(1);
+        assert_eq!(names(&added), ["eth2"], "eth0 and its addresses stay free");
+        topology.add(added);
+        let together = topology.to_aggregate(&["eth1".to_owned()]).unwrap().aggregated();
+        assert_eq!((together.home, together.ports[0].place), (0, 0));
+        topology.replace(together);
+        assert_eq!(widen(&mut topology), "eth0");
     }
 
     #[test]

@@ -59,6 +59,12 @@ impl Crc {
         // an algorithm of 32 bits has no more
         self.0.finalize() as u32
     }
+
+    /// Whether the octets so far are a unit: they end with their own CRC.
+    #[must_use]
+    pub fn is_of_a_unit(self) -> bool {
+        self.finish() == RESIDUE
+    }
 }
 
 /// The CRC of octets.
@@ -143,7 +149,7 @@ pub fn judge(pieces: &[&[u8]], longest: usize) -> Result<Trailer, Defect> {
     let Some([user_to_user, _, high, low, ..]) = trailer else { return Err(Defect::Length) };
     let mut crc = Crc::default();
     pieces.iter().for_each(|piece| crc.update(piece));
-    if crc.finish() != RESIDUE {
+    if !crc.is_of_a_unit() {
         return Err(Defect::Crc);
     }
     let length = u16::from_be_bytes([*high, *low]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::PAYLOAD;
-use super::aal5::{self, Trailer};
+use super::aal5::{self, Crc, Trailer};
 use super::cell::PayloadType;
 
 /// Why cells did not become a unit. RFC 2515 counts the first two as `aal5VccCrcErrors` and
@@ -49,8 +49,10 @@ pub struct Reassembler {
     patience: Duration,
     /// When the unit must be complete; `None` while no cell has come.
     deadline: Option<Duration>,
-    /// The unit is too long, and its last cell has not come.
-    skipping: bool,
+    /// The cells so far are more than the longest unit has: their CRC alone is kept. It tells a unit that
+    /// is too long from one of an admitted length with a cell too many (I.363.5 and RFC 2515 count
+    /// both, under different names).
+    beyond: Option<Crc>,
 }
 
 impl Reassembler {
@@ -58,7 +60,7 @@ impl Reassembler {
     #[must_use]
     pub fn new(longest: usize, patience: Duration) -> Self {
         let longest = longest.min(aal5::LONGEST_UNIT);
-        Self { octets: Vec::new(), longest, patience, deadline: None, skipping: false }
+        Self { octets: Vec::new(), longest, patience, deadline: None, beyond: None }
     }
 
     /// When [`expire`](Self::expire) has something to do.
@@ -96,15 +98,18 @@ impl Reassembler {
         if self.deadline.is_none() {
             // the octets of the unit before stayed for its receiver
             self.octets.clear();
-            self.skipping = false;
+            self.beyond = None;
             self.deadline = Some(now + self.patience);
         }
-        if self.octets.len() + PAYLOAD > self.most() {
-            self.skipping = true;
+        if self.beyond.is_none() && self.octets.len() + PAYLOAD > self.most() {
+            let mut crc = Crc::default();
+            crc.update(&self.octets);
+            self.beyond = Some(crc);
             self.octets.clear();
         }
-        if !self.skipping {
-            self.octets.extend_from_slice(payload);
+        match &mut self.beyond {
+            Some(crc) => crc.update(payload),
+            None => self.octets.extend_from_slice(payload),
         }
     }
 
@@ -120,9 +125,10 @@ impl Reassembler {
     }
 
     fn judge(&self) -> Result<Trailer, Defect> {
-        match self.skipping {
-            true => Err(Defect::TooLong),
-            false => aal5::judge(&[&self.octets], self.longest),
+        match self.beyond {
+            Some(crc) if crc.is_of_a_unit() => Err(Defect::TooLong),
+            Some(_) => Err(Defect::Crc),
+            None => aal5::judge(&[&self.octets], self.longest),
         }
     }
 }
@@ -192,6 +198,22 @@ mod tests {
                 false => assert_eq!(last, Some(Completed::Defect(defect))),
             }
         }
+    }
+
+    #[test]
+    fn a_cell_too_many_in_the_longest_unit_is_no_long_unit() {
+        for at in [0, 100, 191] {
+            let mut inserted = cells(&vec![5; 9188]);
+            let other = cells(&[7; 100])[0];
+            inserted.insert(at, other);
+            assert_eq!(of(&mut fresh(), &inserted), [Err(Defect::Crc)], "{at}");
+        }
+        // a lost last cell joins two units
+        let mut joined = cells(&vec![5; 9188]);
+        joined.pop();
+        joined.extend(cells(&vec![6; 9188]));
+        assert_eq!(of(&mut fresh(), &joined), [Err(Defect::Crc)]);
+        assert_eq!(of(&mut fresh(), &cells(&vec![5; 9189 + 48])), [Err(Defect::TooLong)]);
     }
 
     #[test]

@@ -15,6 +15,8 @@
 //!
 //! Of frames that ask or say whether a connection is ready there is no more than the operation.
 
+use std::fmt;
+
 use super::reader::Reader;
 use crate::atm::AtmAddress;
 use crate::frame::{FrameError, MacAddress};
@@ -99,6 +101,25 @@ impl Status {
     pub const ATM_ADDRESS: Self = Self(10);
     /// There is no configuration for the client.
     pub const NO_CONFIGURATION: Self = Self(20);
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
+            Self::SUCCESS => "done",
+            Self::VERSION => "the version is not supported",
+            Self::PARAMETERS => "the settings contradict those of the ELAN",
+            Self::DUPLICATE_DESTINATION => "another client has the Ethernet address",
+            Self::DUPLICATE_ATM => "another client has the ATM address",
+            Self::RESOURCES => "there is no room for another client",
+            Self::ACCESS_DENIED => "the client may not join",
+            Self::REQUESTER => "the identifier is not that of the client",
+            Self::DESTINATION => "the Ethernet address is invalid",
+            Self::ATM_ADDRESS => "the ATM address is invalid",
+            Self::NO_CONFIGURATION => "there is no such ELAN",
+            Self(other) => return write!(f, "status {other}"),
+        })
+    }
 }
 
 /// A LAN destination in a control frame.

@@ -1,7 +1,9 @@
 //! The TCP header (RFC 9293): offsets, and the flags as bits.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
 use super::error::{FrameError, has};
-use super::{Extent, be16};
+use super::{Extent, Headers, Network, Transport, be16, be32, ipv4, ipv6};
 
 /// Bytes of a header without options.
 pub const HEADER: usize = 20;
@@ -43,4 +45,67 @@ pub(super) fn parse(packet: Extent<'_>, at: usize) -> Result<usize, FrameError> 
     FrameError::within("TCP header length", at + OFFSET_AND_FLAGS, length, HEADER, room)?;
     has("bytes of TCP header", packet, at, length)?;
     Ok(length)
+}
+
+/// A TCP segment: its connection, and its place in the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Address and port of the sender.
+    pub source: SocketAddr,
+    /// Address and port of the receiver.
+    pub destination: SocketAddr,
+    /// Sequence number of the first byte.
+    pub sequence: u32,
+    /// The flags.
+    pub flags: u16,
+    /// Bytes of payload.
+    pub length: u32,
+}
+
+impl Segment {
+    /// The sequence number behind the segment; SYN and FIN take one (RFC 9293, 3.4).
+    #[must_use]
+    pub const fn end(&self) -> u32 {
+        let controls = (self.flags & SYN != 0) as u32 + (self.flags & FIN != 0) as u32;
+        self.sequence.wrapping_add(self.length).wrapping_add(controls)
+    }
+
+    /// Whether all of it lies before sequence number `next`.
+    #[must_use]
+    pub const fn is_before(&self, next: u32) -> bool {
+        (self.end().wrapping_sub(next) as i32) <= 0
+    }
+}
+
+impl Headers {
+    /// The TCP segment that a frame carries, or the superframe that several of them make. `head` must
+    /// be that of the frame that was parsed.
+    #[must_use]
+    pub fn tcp_segment(&self, head: &[u8]) -> Option<Segment> {
+        let Transport::Tcp { at } = self.transport else { return None };
+        let tcp = head.get(at..at + HEADER)?;
+        let (source, destination): (IpAddr, IpAddr) = match self.network {
+            Network::V4(ip) => {
+                let both = head.get(ip.at + ipv4::SOURCE..)?.first_chunk::<8>()?;
+                let address = |at: usize| Ipv4Addr::from_bits(be32(both, at)).into();
+                (address(0), address(4))
+            }
+            Network::V6(ip) => {
+                let both = head.get(ip.at + ipv6::SOURCE..)?.first_chunk::<32>()?;
+                let (source, destination) = both.split_at(16);
+                let address = |bytes: &[u8]| {
+                    bytes.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes).into())
+                };
+                (address(source)?, address(destination)?)
+            }
+            Network::Other => return None,
+        };
+        Some(Segment {
+            source: SocketAddr::new(source, be16(tcp, 0)),
+            destination: SocketAddr::new(destination, be16(tcp, 2)),
+            sequence: be32(tcp, SEQUENCE),
+            flags: flags(head, at),
+            length: self.end.saturating_sub(self.payload) as u32,
+        })
+    }
 }

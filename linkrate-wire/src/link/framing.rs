@@ -30,13 +30,14 @@ impl Framing {
     /// Ethernet II without a VLAN tag.
     pub const ETHERNET: Self = Self::Ethernet { vlan_tags: 0, snap: false };
 
-    /// The framing of a model's ports with these knobs. ATM ports speak Classical IP.
+    /// The framing of a model's ports with these knobs.
     #[must_use]
     pub fn of(model: &Model, knobs: &PortKnobs) -> Self {
         match LinkLaw::of(model) {
             LinkLaw::Ethernet => {
                 Self::Ethernet { vlan_tags: u8::from(knobs.vlan > 0), snap: knobs.snap }
             }
+            LinkLaw::Atm if model.encapsulation.is_emulated() => Self::LanEmulation,
             LinkLaw::Atm => Self::ClassicalIp,
         }
     }
@@ -156,6 +157,15 @@ mod tests {
             let model = Model { link, ..model.clone() };
             assert_eq!(LinkLaw::of(&model), law);
             assert_eq!(Framing::of(&model, &tagged).law(), law);
+        }
+        for (name, framing, mtu) in [
+            ("atm-155", Framing::ClassicalIp, 9180),
+            ("atm-155-lane-1516", Framing::LanEmulation, 1500),
+            ("atm-622-lane-18190", Framing::LanEmulation, 18_174),
+        ] {
+            let model = model::find(name).unwrap();
+            assert_eq!((Framing::of(&model, &model.defaults), model.default_mtu()), (framing, mtu));
+            assert_eq!(framing.unit(mtu.into()), u64::from(mtu) + framing.header());
         }
     }
 

@@ -231,11 +231,12 @@ impl<F: Parts> Held<F> {
 
     /// Whether a frame whose head has headers only continues where this flow ends. Its headers then
     /// equal those of the first frame, and parsing them would give the same result. Its lengths,
-    /// its place in the stream and its checksums are checked here. Unusual frames are left to
+    /// its place in the stream and its checksums are checked here; `payload` gives the sum of its
+    /// `length` bytes of payload. Unusual frames are left to
     /// [`Coalescer::offer`](super::Coalescer::offer).
-    fn follows(&self, head: &[u8], tail: &[u8]) -> Option<Next> {
+    fn follows(&self, head: &[u8], length: usize, payload: impl FnOnce() -> Sum) -> Option<Next> {
         let headers = &self.first.headers;
-        let (total, length) = (head.len() + tail.len(), tail.len());
+        let total = head.len() + length;
         #[expect(clippy::cast_possible_truncation, reason = "at most 65535")]
         let expected = self.first.sequence.wrapping_add(self.payload as u32);
         let at = self.first.at;
@@ -264,7 +265,7 @@ impl<F: Parts> Held<F> {
         };
         self.step_to(identification).ok()?;
         let covered = Sum::word(narrow(total - at));
-        let sum = self.pseudo.then(covered).and(&head[at..]).and(tail);
+        let sum = self.pseudo.then(covered).and(&head[at..]).then(payload());
         sum.verifies().then(|| Next {
             payload: head.len()..total,
             flags: tcp::flags(head, at),
@@ -309,13 +310,28 @@ impl<F: Parts> Held<F> {
         let mut count = 0;
         while count < row.frames() {
             let (head, tail) = row.frame(count);
-            let Some(next) = self.follows(head, tail) else { break };
+            let sum = || row.frame_sum(count);
+            let Some(next) = self.follows(head, tail.len(), sum) else { break };
             count += 1;
             if let Some(reason) = self.count(&next) {
                 return (count, Some(reason));
             }
+            // two frames show how the identification goes on
+            if count == 2 && row.is_cut() {
+                count += self.segments(next.payload.len(), row.frames().saturating_sub(3));
+            }
         }
         (count, None)
+    }
+
+    /// Adds `count` segments of a superframe with `length` bytes each, or as many as there is room
+    /// for, behind two segments of the same superframe. Returns their number.
+    fn segments(&mut self, length: usize, count: usize) -> usize {
+        let room = LARGEST_PACKET - self.packet(self.payload);
+        let count = count.min(room.checked_div(length).unwrap_or(0));
+        self.frames += count;
+        self.payload += count * length;
+        count
     }
 
     /// Keeps the frames that [`follow`](Self::follow) has added.

@@ -1,6 +1,8 @@
 //! A frame in two parts: its own headers, and a payload that stays where it was; and several such
 //! frames in a row.
 
+use crate::checksum::Sum;
+
 /// A frame whose payload need not lie behind its headers.
 ///
 /// The frame is `head` followed by `tail`. All headers are in the head. Bytes of the head behind
@@ -10,6 +12,11 @@ pub trait Parts {
     fn head(&self) -> &[u8];
     /// The rest of it.
     fn tail(&self) -> &[u8];
+
+    /// The sum of the tail. Frames that know it need not read their payload.
+    fn tail_sum(&self) -> Sum {
+        Sum::of(self.tail())
+    }
 }
 
 /// Frames in a row, which may be taken together.
@@ -25,6 +32,19 @@ pub trait Row: Parts + Sized {
     /// Head and tail of frame `index`, which is less than [`frames`](Self::frames).
     fn frame(&self, _index: usize) -> (&[u8], &[u8]) {
         (self.head(), self.tail())
+    }
+
+    /// The sum of the tail of frame `index`.
+    fn frame_sum(&self, index: usize) -> Sum {
+        Sum::of(self.frame(index).1)
+    }
+
+    /// Whether all frames are segments of one TCP superframe, as
+    /// [`tso::cut_into`](crate::tso::cut_into) made them. Those between the first two and the last
+    /// are then known without a look at them: their payload is as long as that of the first,
+    /// identifications go on in the same steps, checksums are right, and neither FIN nor PSH is set.
+    fn is_cut(&self) -> bool {
+        false
     }
 
     /// The first `count` frames, at least one, and the frames after them.
@@ -76,5 +96,9 @@ impl<T: Parts + ?Sized> Parts for &T {
 
     fn tail(&self) -> &[u8] {
         (**self).tail()
+    }
+
+    fn tail_sum(&self) -> Sum {
+        (**self).tail_sum()
     }
 }

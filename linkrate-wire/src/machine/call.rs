@@ -68,6 +68,22 @@ pub enum Purpose {
     DataDirect,
 }
 
+impl Purpose {
+    /// The name for people, as in `data direct connection`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClassicalIp => "Classical IP",
+            Self::ConfigurationDirect => "configuration direct",
+            Self::ControlDirect => "control direct",
+            Self::ControlDistribute => "control distribute",
+            Self::MulticastSend => "multicast send",
+            Self::MulticastForward => "multicast forward",
+            Self::DataDirect => "data direct",
+        }
+    }
+}
+
 /// Why a call is over, or never was one (ITU-T Q.850).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Cause {

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use linkrate_wire::atm::{AtmAddress, Connection};
@@ -25,24 +24,14 @@ use linkrate_wire::machine::lane::{
     Elan, Lecs, LecsConfig, Les, LesConfig, ServerAction, ServerEvent,
 };
 
+#[path = "lossy.rs"]
+mod lossy;
+
+use lossy::Random;
+pub use lossy::Wire;
+
 pub const MS: Duration = Duration::from_millis(1);
 pub const SECOND: Duration = Duration::from_secs(1);
-
-/// What connections do to units, and signalling to calls.
-#[derive(Debug, Clone)]
-pub struct Wire {
-    /// Units of a thousand that are lost.
-    pub lost: u64,
-    /// Control frames of a thousand that arrive twice.
-    pub doubled: u64,
-    pub delay: RangeInclusive<Duration>,
-}
-
-impl Wire {
-    pub fn good() -> Self {
-        Self { lost: 0, doubled: 0, delay: MS..=MS }
-    }
-}
 
 pub fn atm(end_system: u8) -> AtmAddress {
     AtmAddress::local(1, [2, 0, 0, 0, 0, end_system], 0)
@@ -103,6 +92,7 @@ pub struct World {
     pub les: Les,
     pub bus: Bus<Vec<u8>>,
     pub now: Duration,
+    /// What connections do to units, and signalling to calls. Of units, only control frames are doubled.
     pub wire: Wire,
     /// What clients told their owners, and when.
     pub told: Vec<(Duration, usize, ClientAction<Vec<u8>>)>,
@@ -423,18 +413,4 @@ fn polled<M: Machine<Action: Debug>>(machine: &mut M, now: Duration) -> Vec<M::A
     let due = machine.due();
     assert!(due.is_none_or(|due| due > now), "due at {due:?} after its poll at {now:?}");
     actions
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    /// A number below `end`, which is not 0.
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
 }

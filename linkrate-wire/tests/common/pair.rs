@@ -7,10 +7,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use linkrate_wire::machine::Machine;
+
+#[path = "lossy.rs"]
+mod lossy;
+
+use lossy::Random;
+pub use lossy::Wire;
 
 /// A machine as one end of a wire.
 pub trait End: Machine<Action: Debug> {
@@ -22,24 +27,6 @@ pub trait End: Machine<Action: Debug> {
 
     /// The event that a message is at its arrival.
     fn arrival(message: Self::Message) -> Self::Event;
-}
-
-/// What a wire does to messages.
-#[derive(Debug, Clone)]
-pub struct Wire {
-    /// Messages of a thousand that are lost.
-    pub lost: u64,
-    /// Messages of a thousand that arrive twice.
-    pub doubled: u64,
-    /// How long a message is on its way. One that takes longer may be overtaken.
-    pub delay: RangeInclusive<Duration>,
-}
-
-impl Wire {
-    /// A wire that loses nothing and keeps the order.
-    pub fn good(delay: Duration) -> Self {
-        Self { lost: 0, doubled: 0, delay: delay..=delay }
-    }
 }
 
 /// What a wire did.
@@ -233,19 +220,5 @@ impl<A: End, B: End<Message = A::Message>> Pair<A, B> {
             let flight = Flight { sent, to, message: message.clone() };
             self.flights.insert((self.now + delay, self.numbers), flight);
         }
-    }
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    /// A number below `end`, which is not 0.
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
     }
 }

@@ -51,7 +51,7 @@ pub enum AdapterCommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Add ports with their clients while other ports carry traffic
+    /// Add ports with their clients, or ports to an aggregate, while other ports carry traffic
     Add {
         /// Number of ports; they fill one adapter after the other
         #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -59,7 +59,7 @@ pub enum AdapterCommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Remove a port with its clients while other ports carry traffic
+    /// Remove a port with its clients, or a port of an aggregate, while other ports carry traffic
     Remove {
         /// Port of the system under test
         port: String,
@@ -98,6 +98,11 @@ pub enum AdapterCommand {
         faults: Vec<Option<Setting>>,
         #[command(flatten)]
         common: Common,
+    },
+    /// Show the connections of the system under test, and move one to the TCP offload engine
+    Toe {
+        #[command(subcommand)]
+        command: ToeCommand,
     },
     /// Set the VLANs of the switch port that a port is connected to
     ///
@@ -157,6 +162,35 @@ pub enum AggregateCommand {
         #[command(flatten)]
         common: Common,
     },
+}
+
+/// `linkrate adapter toe ...`
+#[derive(Debug, Subcommand)]
+pub enum ToeCommand {
+    /// Show TCP connections where they are: at the adapter or at the host
+    Show {
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Move a connection of a running program to the adapter, whatever the knob toe says
+    ///
+    /// The program stands still meanwhile. It must have been started in the lab. If the connection cannot
+    /// move, it goes on at the host.
+    Offload {
+        /// Process and descriptor of the connection, for example 4711:5, as `adapter toe show` has them
+        #[arg(value_name = "PID:FD", value_parser = descriptor)]
+        connection: (u32, i32),
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+fn descriptor(given: &str) -> Result<(u32, i32), String> {
+    let parsed = given.split_once(':').and_then(|(process, descriptor)| {
+        let descriptor: u16 = descriptor.parse().ok()?;
+        Some((process.parse().ok().filter(|process| *process > 0)?, descriptor.into()))
+    });
+    parsed.ok_or_else(|| "expected the numbers PID:FD, for example 4711:5".to_owned())
 }
 
 /// Options of every command about a lab.

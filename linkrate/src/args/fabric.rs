@@ -1,11 +1,11 @@
-//! What is between the ports of an aggregate and its clients.
+//! What is between the ports of the system under test and its clients.
 
 use clap::Args;
 use linkrate_terms::TestbedSpec;
 
 use crate::exit::{Exit, Failure};
 
-/// The fabric of an aggregate.
+/// The fabric of an aggregate, or of an emulated LAN.
 #[derive(Debug, Args)]
 pub struct FabricArgs {
     /// Switches before an aggregate: with 2, ports eth0, eth2, ... are on the first, and eth1, eth3,
@@ -18,6 +18,10 @@ pub struct FabricArgs {
     /// Put the clients of an aggregate behind a router, in a network of their own
     #[arg(long, requires = "aggregate", conflicts_with = "switches")]
     pub router: bool,
+    /// Put so many clients of each port, the last ones, on Ethernet behind a bridge into the emulated LAN
+    /// of the others: with a model such as atm-155-lane-1516
+    #[arg(long, value_name = "NUMBER", conflicts_with = "aggregate", value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub bridged_clients: Option<u32>,
 }
 
 impl FabricArgs {
@@ -29,6 +33,12 @@ impl FabricArgs {
             return Err(Failure::new(Exit::Usage, message.to_owned()));
         }
         let (spread_clients, router) = (self.spread_clients, self.router);
-        Ok(TestbedSpec { switches, spread_clients, router, ..testbed })
+        let bridged_clients = self.bridged_clients.unwrap_or(0);
+        let testbed = TestbedSpec { switches, spread_clients, router, bridged_clients, ..testbed };
+        testbed.check_bridge().map_err(|error| {
+            let message = format!("--bridged-clients: {error}; {}", error.hint());
+            Failure::new(Exit::Usage, message)
+        })?;
+        Ok(testbed)
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, Subcommand};
 use linkrate_lab::control::LabName;
 use linkrate_lab::control::client::{ControlError, LabClient};
+use linkrate_lab::control::messages::Setting;
 use linkrate_study::adapter;
 use linkrate_terms::lab::LAB_VARIABLE;
 
@@ -18,7 +19,7 @@ pub enum LabCommand {
     /// Hosts are network namespaces on this machine, joined by virtual adapters. The lab ends when
     /// the program ends; its exit code becomes that of linkrate. The lab leaves nothing behind,
     /// however it ends.
-    Up(UpArgs),
+    Up(Box<UpArgs>),
     /// Run a program in a host of a lab that is up
     Exec(ExecArgs),
     /// Show the hosts of a lab that is up
@@ -81,6 +82,17 @@ pub struct UpArgs {
     pub clients: Option<u32>,
     #[command(flatten)]
     pub fabric: FabricArgs,
+    /// How the ports of an aggregate agree: manual, lacp or failover [default: manual]
+    #[arg(long, value_name = "MODE", requires = "aggregate")]
+    pub mode: Option<String>,
+    /// How the host chooses a port of an aggregate: mac, ip, port, cpu, round-robin or adaptive
+    /// [default: port]
+    #[arg(long, value_name = "BALANCE", requires = "aggregate")]
+    pub balance: Option<String>,
+    /// Make each ATM port a client of these emulated LANs, each with an interface and clients of its own:
+    /// with a model such as atm-155-lane-1516
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', conflicts_with_all = ["aggregate", "bridged_clients"])]
+    pub elans: Vec<String>,
     /// Share of the model's rates at which links and bus run [default: 1]
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
@@ -102,6 +114,15 @@ pub struct UpArgs {
     /// Program and its arguments instead of a shell
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
+}
+
+impl UpArgs {
+    /// The knobs of the aggregate that were given.
+    pub fn settings(&self) -> Vec<Setting> {
+        let given = [("mode", &self.mode), ("balance", &self.balance)];
+        let given = given.into_iter().filter_map(|(key, value)| Some((key, value.clone()?)));
+        given.map(|(key, value)| Setting { key: key.to_owned(), value }).collect()
+    }
 }
 
 /// `linkrate lab exec`

@@ -3,7 +3,7 @@
 mod change;
 mod look;
 
-use crate::args::adapter::{AdapterCommand, AggregateCommand};
+use crate::args::adapter::{AdapterCommand, AggregateCommand, ToeCommand};
 use crate::exit::{Exit, Failure};
 
 /// Carries out an adapter command.
@@ -22,6 +22,10 @@ pub fn run(command: AdapterCommand) -> Result<Exit, Failure> {
         AdapterCommand::Capture(arguments) => change::capture(arguments),
         AdapterCommand::Link { port, state, common } => change::link(port, state, &common),
         AdapterCommand::Faults { port, faults, common } => change::faults(port, faults, &common),
+        AdapterCommand::Toe { command: ToeCommand::Show { common } } => look::connections(&common),
+        AdapterCommand::Toe { command: ToeCommand::Offload { connection, common } } => {
+            change::offload(connection, &common)
+        }
         AdapterCommand::Vlan { port, vlans, common } => change::vlan(port, vlans, &common),
     }
 }

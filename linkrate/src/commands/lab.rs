@@ -2,6 +2,7 @@
 
 mod ask;
 mod exec;
+mod supervised;
 mod up;
 
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::order::Order;
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, MemoryStore};
-use linkrate_study::study::{Cell, Method, OnFailure, Study};
+use linkrate_study::study::{Cell, Family, Method, OnFailure, Study};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::units::parse_duration;
 use linkrate_terms::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
@@ -132,6 +132,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             order: Order::Mirrored,
             seed: 1,
             on_failure: OnFailure::Continue,
+            family: Family::default(),
         },
         quick: None,
         source: String::new(),
@@ -159,7 +160,7 @@ fn with_aggregate(arguments: &MeasureArgs, testbed: TestbedSpec) -> Result<Testb
     let usage = |message: String| Failure::new(Exit::Usage, message);
     let given = arguments.settings.0.iter().find(|(key, _)| *key == "aggregate");
     let (Some((key, value)), Adapter::Model(_)) = (given, &testbed.adapter) else {
-        return Ok(testbed);
+        return arguments.fabric.apply(testbed);
     };
     if arguments.clients_per_port.is_some() {
         let message = "--clients-per-port cannot be combined with --aggregate; all clients are on \

@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use linkrate_sys::host::join::{Lifetime, Namespaces};
 use linkrate_sys::host::{HostProcess, Isolation, spawn};
@@ -13,10 +12,8 @@ use linkrate_sys::sched;
 use linkrate_terms::CpuSet;
 
 use super::processes::readable_by_all;
+use super::ssh::{self, make_keys, server_script};
 use super::{Running, command, enter_namespace, wait_until};
-
-/// Where Debian has the server, which is in no user's search path.
-pub const SSHD: &str = "/usr/sbin/sshd";
 
 /// The address of each machine on the cable.
 pub const ADDRESSES: [&str; 2] = ["198.51.100.1", "198.51.100.2"];
@@ -228,44 +225,17 @@ impl Lab {
         let directory = tempfile::tempdir().expect("make a temporary directory");
         readable_by_all(directory.path());
         let at = |name: &str| directory.path().join(name).display().to_string();
-        for key in ["host", "user"] {
-            let words = "-q -t ed25519 -N";
-            let mut keygen = command("ssh-keygen", words);
-            Running::start(keygen.args(["", "-f", &at(key)])).wait().expect_code(0);
-        }
-        fs::copy(at("user.pub"), at("authorized")).expect("copy the key");
-        let host_key = fs::read_to_string(at("host.pub")).expect("read the key");
-        let known = format!("{} {host_key}", ADDRESSES[1]);
-        fs::write(at("known"), known).expect("write the known hosts");
-        let server = format!(
-            "ListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\n\
-             PasswordAuthentication no\nPermitRootLogin prohibit-password\nPidFile none\n",
-            ADDRESSES[1],
-            at("host"),
-            at("authorized")
-        );
-        fs::write(at("sshd_config"), server).expect("write the server's configuration");
-        let client = format!(
-            "Host lab2\n  HostName {}\nHost *\n  User root\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
-             UserKnownHostsFile {}\n  StrictHostKeyChecking yes\n",
-            ADDRESSES[1],
-            at("user"),
-            at("known")
-        );
-        fs::write(at("ssh_config"), client).expect("write the client's configuration");
+        make_keys(directory.path(), ADDRESSES[1]);
         fs::create_dir(at("bin")).expect("make a directory");
         let wrapper = format!("#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n", at("ssh_config"));
         fs::write(at("bin/ssh"), wrapper).expect("write the wrapper");
         fs::set_permissions(at("bin/ssh"), fs::Permissions::from_mode(0o755)).expect("its mode");
         let mut sshd = Command::new("/bin/sh");
-        let script = format!(
-            "mount -t tmpfs none /run && mkdir /run/sshd && exec {SSHD} -D -e -f '{}'",
-            at("sshd_config")
-        );
+        let script = server_script(directory.path());
         there.on(sshd.args(["-ec", &script]));
         let server = Running::start(&mut sshd);
         let lab = Self { here, there, directory, _server: server };
-        let answers = wait_until(Duration::from_secs(20), || {
+        let answers = wait_until(ssh::PATIENCE, || {
             let mut hello = lab.command(Path::new("ssh"), "-o BatchMode=yes lab2 true");
             Running::start(&mut hello).wait().code() == Some(0)
         });

@@ -10,7 +10,9 @@ pub mod processes;
 pub mod schema;
 pub mod simulated;
 pub mod small;
+pub mod ssh;
 pub mod up;
+pub mod web;
 
 use std::io::Read;
 use std::os::fd::AsFd;

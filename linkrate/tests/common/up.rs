@@ -97,15 +97,20 @@ impl Up {
 
     /// An iperf3 server at the client, and a client of it in the system under test.
     pub fn iperf3(&self, options: &str) -> (Running, Running) {
-        let server = Running::start(&mut self.exec("client-0", "iperf3 -s -1"));
+        self.iperf3_with("client-0", CLIENT, options)
+    }
+
+    /// The same with the server at `host`, which has this address.
+    pub fn iperf3_with(&self, host: &str, address: &str, options: &str) -> (Running, Running) {
+        let server = Running::start(&mut self.exec(host, "iperf3 -s -1"));
         // port 5201, in the state TCP_LISTEN
         let listening = |line: &str| line.contains(":1451 ") && line.contains(" 0A ");
         let listens = || {
-            let tables = self.run("client-0", "cat /proc/net/tcp /proc/net/tcp6").stdout;
+            let tables = self.run(host, "cat /proc/net/tcp /proc/net/tcp6").stdout;
             tables.lines().any(listening)
         };
         assert!(wait_until(Duration::from_secs(10), listens), "iperf3 does not listen");
-        let words = format!("iperf3 -J -c {CLIENT} {options}");
+        let words = format!("iperf3 -J -c {address} {options}");
         (server, Running::start(&mut self.exec("sut", &words)))
     }
 

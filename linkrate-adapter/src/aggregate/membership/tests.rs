@@ -207,6 +207,31 @@ fn a_link_of_another_speed_stays_out_and_says_so() {
 }
 
 #[test]
+fn a_marker_ends_with_the_answer_of_the_partner_or_without() {
+    let mut ends = lacp(|knobs| knobs.marker = true);
+    assert!(ends.ends[0].asks_partner());
+    let ask = |ends: &mut Ends, at, transaction| {
+        let mut messages = Vec::new();
+        ends.ends[0].request_marker(ends.now, at, transaction, &mut messages);
+        messages
+    };
+    let messages = ask(&mut ends, 1, 7);
+    assert_eq!((messages.len(), messages[0].0), (1, 1));
+    assert!(ends.ends[0].take_ended_markers().is_empty(), "nobody has answered");
+    ends.deliver(0, messages);
+    assert_eq!(ends.ends[0].take_ended_markers(), [7]);
+    let counters = ends.ends[0].state(ends.now, 1).lacp.map(|lacp| lacp.counters);
+    let of_markers = counters.map(|one| (one.marker_pdus_tx, one.marker_response_pdus_rx));
+    assert_eq!(of_markers, Some((1, 1)));
+    // a partner that does not answer, and a port that is gone
+    drop(ask(&mut ends, 0, 8));
+    ends.run(GRACE);
+    assert_eq!(ends.ends[0].take_ended_markers(), [8]);
+    drop(ask(&mut ends, 9, 9));
+    assert_eq!(ends.ends[0].take_ended_markers(), [9]);
+}
+
+#[test]
 fn a_failover_group_moves_at_once_announces_and_returns_if_told() {
     for revert in [false, true] {
         let knobs = AggregateKnobs {

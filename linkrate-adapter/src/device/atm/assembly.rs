@@ -15,12 +15,12 @@ use super::time;
 use crate::cells::{Run, Unit};
 
 /// How long after its first cell the last cell of a unit may come.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 const PATIENCE_PS: u64 = PATIENCE.as_nanos() as u64 * 1000;
 
 /// A unit that has come.
 #[derive(Debug)]
-pub(super) enum Received {
+pub(crate) enum Received {
     /// As it was sent.
     Whole(Arc<Unit>),
     /// Its octets, without padding and trailer.
@@ -29,7 +29,7 @@ pub(super) enum Received {
 
 /// The cells of one connection so far.
 #[derive(Debug)]
-pub(super) struct Assembly {
+pub(crate) struct Assembly {
     longest: usize,
     /// The first cells of a unit, in their order.
     begun: Option<Begun>,
@@ -46,12 +46,12 @@ struct Begun {
 
 impl Assembly {
     /// For units of up to `longest` octets.
-    pub(super) fn new(longest: usize) -> Self {
+    pub(crate) fn new(longest: usize) -> Self {
         Self { longest, begun: None, octets: Reassembler::new(longest, PATIENCE) }
     }
 
     /// When [`expire`](Self::expire) has something to do.
-    pub(super) fn due_ps(&self) -> Option<u64> {
+    pub(crate) fn due_ps(&self) -> Option<u64> {
         match &self.begun {
             Some(begun) => Some(begun.at_ps + PATIENCE_PS),
             None => self.octets.due().map(|due| due.as_nanos() as u64 * 1000),
@@ -59,7 +59,7 @@ impl Assembly {
     }
 
     /// Gives up a unit whose last cell did not come in time.
-    pub(super) fn expire(&mut self, now_ps: u64) -> Option<Defect> {
+    pub(crate) fn expire(&mut self, now_ps: u64) -> Option<Defect> {
         if self.due_ps().is_none_or(|due_ps| due_ps > now_ps) {
             return None;
         }
@@ -69,7 +69,7 @@ impl Assembly {
     }
 
     /// Takes cells of a unit, the last of them at `at_ps`. Says what they have completed.
-    pub(super) fn take_run(&mut self, run: Run, at_ps: u64) -> Option<Result<Received, Defect>> {
+    pub(crate) fn take_run(&mut self, run: Run, at_ps: u64) -> Option<Result<Received, Defect>> {
         let is_next = match &self.begun {
             Some(begun) => Arc::ptr_eq(&begun.unit, &run.unit) && begun.cells == run.range.start,
             None => {
@@ -96,7 +96,7 @@ impl Assembly {
     }
 
     /// Takes a cell by itself.
-    pub(super) fn take_cell(
+    pub(crate) fn take_cell(
         &mut self,
         payload: &[u8; PAYLOAD],
         is_last: bool,

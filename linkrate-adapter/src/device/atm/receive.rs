@@ -11,13 +11,12 @@ use linkrate_wire::lro::{Delivery, Reason};
 use linkrate_wire::vnet::VnetHeader;
 
 use super::assembly::Received;
-use super::channel::Channel;
 use super::{Atm, time};
 use crate::cells::CellTrain;
+use crate::device::host_bus::ToHost;
 use crate::device::host_side;
 use crate::frame::WireFrame;
 use crate::interface::rings::RxDescriptor;
-use crate::port::PortShared;
 
 /// The queue that packets come up by: the port has one.
 const QUEUE: usize = 0;
@@ -39,7 +38,7 @@ impl Atm {
                 let known = |headers| headers == run.headers;
                 match self.channels.iter_mut().find(|channel| known(channel.headers)) {
                     Some(channel) => {
-                        count_cells(&self.shared, channel, count);
+                        channel.shared.rx_cells.add(count as u64);
                         channel.assembly.take_run(run, at_ps).map(|done| (channel.number, done))
                     }
                     None => {
@@ -55,7 +54,7 @@ impl Atm {
         };
         match completed {
             None => {}
-            Some((channel, Ok(received))) => self.take_unit(channel, received, at_ps),
+            Some((channel, Ok(received))) => self.take_unit(channel, received, at_ps, now_ps),
             Some((_, Err(defect))) => self.count_defect(defect),
         }
     }
@@ -85,7 +84,7 @@ impl Atm {
         let channel = channels.find(|channel| channel.headers.connection() == connection);
         match channel.filter(|_| payload_type.is_data()) {
             Some(channel) => {
-                count_cells(&self.shared, channel, 1);
+                channel.shared.rx_cells.add(1);
                 let (payload, is_last) = (cell::payload(cell), payload_type.is_last());
                 let done = channel.assembly.take_cell(payload, is_last, at_ps);
                 done.map(|done| (channel.number, done))
@@ -111,12 +110,15 @@ impl Atm {
     }
 
     /// Takes a unit that a channel has received.
-    fn take_unit(&mut self, channel: usize, received: Received, at_ps: u64) {
+    fn take_unit(&mut self, channel: usize, received: Received, at_ps: u64, now_ps: u64) {
         let connection = self.channels[channel].headers.connection();
         self.capture(at_ps, |origin, record| match &received {
             Received::Whole(unit) => erf::whole(origin, connection, &unit.pieces(), record),
             Received::Copied(octets) => erf::unit(origin, connection, 0, &[octets], record),
         });
+        if self.lane.is_some() {
+            return self.take_lane_unit(channel, received, at_ps, now_ps);
+        }
         let (ether_type, frame) = match received {
             Received::Whole(unit) => (ether_type(unit.head()), unit.packet().clone()),
             Received::Copied(octets) => {
@@ -125,8 +127,8 @@ impl Atm {
             }
         };
         match ether_type {
-            Some(ipv4::ETHER_TYPE | ipv6::ETHER_TYPE) => self.hand_up(frame, at_ps),
-            Some(arp::ETHER_TYPE) if self.resolution.is_some() => {
+            Some(ipv4::ETHER_TYPE | ipv6::ETHER_TYPE) => self.bring_up(frame, at_ps, now_ps),
+            Some(arp::ETHER_TYPE) if self.resolution.is_some() || self.switched.is_some() => {
                 self.take_message(channel, &frame.to_vec(), at_ps);
             }
             _ => self.shared.atm.unknown_protocol.add(1),
@@ -135,18 +137,41 @@ impl Atm {
 
     /// Takes a message of address resolution.
     fn take_message(&mut self, channel: usize, message: &[u8], at_ps: u64) {
-        let (Ok(message), Some(resolution)) = (AtmArp::parse(message), &mut self.resolution) else {
+        let Ok(message) = AtmArp::parse(message) else {
             self.shared.atm.unknown_protocol.add(1);
             return;
         };
         let told = matches!(message.operation, Operation::InverseRequest | Operation::InverseReply);
-        if let Some(shared) = self.shared.channels.get().and_then(|all| all.get(channel))
-            && told
-        {
-            shared.set_peer(message.source);
+        if told {
+            self.channels[channel].shared.set_peer(message.source);
         }
         self.links[0].shared.counters.in_unicast.add(1);
-        resolution.received(time(at_ps), channel, message);
+        match &mut self.resolution {
+            Some(resolution) => resolution.received(time(at_ps), channel, message),
+            None => self.take_switched_message(channel, message, at_ps),
+        }
+    }
+
+    /// Brings a packet or frame to the host over the bus.
+    pub(super) fn bring_up(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
+        match self.bus.towards_host(frame, at_ps, now_ps, (&self.clock, &self.links[0])) {
+            ToHost::There(frame, done_ps) => self.hand_up(frame, done_ps),
+            ToHost::Waits => {}
+            ToHost::Lost => {
+                self.shared.counters.rx_drop_fifo.add(1);
+                self.links[0].shared.counters.in_discards.add(1);
+            }
+        }
+    }
+
+    /// Hands up the packets that the bus has carried by now.
+    pub(super) fn carried(&mut self, now_ps: u64) -> bool {
+        let mut any = false;
+        while let Some((packet, done_ps)) = self.bus.carried(now_ps) {
+            self.hand_up(packet, done_ps);
+            any = true;
+        }
+        any
     }
 
     /// Hands a packet to the host.
@@ -165,11 +190,4 @@ impl Atm {
 /// The EtherType that a unit begins with.
 fn ether_type(unit: &[u8]) -> Option<u16> {
     snap::split(unit).map(|(ether_type, _)| ether_type)
-}
-
-/// Counts cells of a connection.
-fn count_cells(shared: &PortShared, channel: &Channel, cells: usize) {
-    if let Some(shared) = shared.channels.get().and_then(|all| all.get(channel.number)) {
-        shared.rx_cells.add(cells as u64);
-    }
 }

@@ -7,15 +7,13 @@ use linkrate_terms::model::{self, LinkKind};
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
 use proptest::prelude::*;
-use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::rig::HostSide;
 use super::*;
-use crate::cells::CellTrain;
+use crate::bus::{Bus, DESCRIPTOR_BYTES};
+use crate::cells::{CellTrain, TRAIN_CELLS, Unit};
 use crate::fabric::faults::{FaultInjector, Faults};
-use crate::frame::Block;
-use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
-use crate::interface::waker::Waker;
-use crate::interface::{Ends, Queue};
+use crate::frame::WireFrame;
 
 /// Long after anything that was sent.
 const LATER_PS: u64 = 1 << 62;
@@ -25,8 +23,7 @@ const RATE: BitRate = BitRate(424e6 * 27.0 / 26.0);
 
 struct End {
     device: Atm,
-    tx: Producer<TxDescriptor>,
-    rx: Consumer<RxDescriptor>,
+    host: HostSide,
     posted_ns: u64,
 }
 
@@ -37,29 +34,20 @@ fn limits() -> AtmLimits {
         rings: RingSizes { transmit: 256, receive: 256 },
         connections: vec![OF_A_CABLE],
         station: None,
+        switched: false,
+        lane: None,
     }
 }
 
 impl End {
     fn new(limits: AtmLimits) -> Self {
-        let knobs = PortKnobs { rx_usecs: 10, ..PortKnobs::default() };
-        let shared = PortShared::new("eth0".to_owned(), &[limits.link], knobs, 1, Vec::new());
-        let shared = Arc::new(shared);
-        let (tx, tx_device) = RingBuffer::new(limits.rings.transmit);
-        let (rx_device, rx) = RingBuffer::new(limits.rings.receive);
-        let (_, steering) = RingBuffer::new(1);
-        let queue = Queue::new(Ends::Driver {
-            tx: tx_device,
-            rx: rx_device,
-            steering,
-            control: None,
-            shared: Arc::new(QueueShared::new(Arc::new(Waker::new().unwrap()))),
-        });
-        let interface = Interface::new(Arc::clone(&shared.interface), vec![queue]);
-        let clock = DeviceClock::start();
-        let mut device = Atm::new(limits, Mount { shared, interface, bus: None, clock });
+        Self::over(limits, None)
+    }
+
+    fn over(limits: AtmLimits, bus: Option<Arc<Bus>>) -> Self {
+        let (mut device, host) = HostSide::of(limits, bus, DeviceClock::start());
         device.refresh(&mut |_, _| {});
-        Self { device, tx, rx, posted_ns: monotonic_ns() }
+        Self { device, host, posted_ns: monotonic_ns() }
     }
 
     fn post(&mut self, packet: &[u8]) {
@@ -68,11 +56,7 @@ impl End {
 
     fn post_with(&mut self, vnet: VnetHeader, packet: &[u8]) {
         let bytes = [&vnet.emit()[..Form::Plain.length()], packet].concat();
-        let mut block = Block::new();
-        block.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
-        let posted_ns = self.posted_ns;
-        let length = bytes.len();
-        self.tx.push(TxDescriptor { block: Arc::new(block), length, posted_ns }).unwrap();
+        self.host.post(&bytes, self.posted_ns);
     }
 
     /// Everything it has to send, with the times at which it is sent.
@@ -88,7 +72,7 @@ impl End {
             self.device.receive(0, train.into(), at_ps, LATER_PS);
         }
         self.device.interrupt(LATER_PS);
-        std::iter::from_fn(|| self.rx.pop().ok())
+        std::iter::from_fn(|| self.host.rx.pop().ok())
             .map(|descriptor| {
                 assert_eq!(descriptor.vnet, VnetHeader::default());
                 let mut bytes = Vec::new();
@@ -209,12 +193,17 @@ fn cells_of_other_connections_are_counted_and_left() {
     assert_eq!(other.counted("ifInUnknownProtos"), 32);
 }
 
+/// A peak rate of one cell in 10 µs, a tenth of the line.
+fn shaped(limits: AtmLimits) -> End {
+    let mut end = End::new(limits);
+    end.device.shared.atm_settings.request(AtmKnobs { peak_rate: 42_400, ..AtmKnobs::default() });
+    end.device.refresh(&mut |_, _| {});
+    end
+}
+
 #[test]
 fn a_peak_rate_spreads_cells_and_earns_no_credit() {
-    let (mut one, mut other) = (End::new(limits()), End::new(limits()));
-    // one cell in 10 µs, a tenth of the line
-    one.device.shared.atm_settings.request(AtmKnobs { peak_rate: 42_400, ..AtmKnobs::default() });
-    one.device.refresh(&mut |_, _| {});
+    let (mut one, mut other) = (shaped(limits()), End::new(limits()));
     (0..4).for_each(|seed| one.post(&packet(9180, seed)));
     let mut trains = Vec::new();
     // the FIFO is full of what waits for the rate
@@ -225,8 +214,130 @@ fn a_peak_rate_spreads_cells_and_earns_no_credit() {
     let cells: u64 = trains.iter().map(|(train, _)| train.count() as u64).sum();
     assert_eq!(cells, 4 * 192);
     let seen_ps = times.last().unwrap() - times[0];
-    assert_eq!(seen_ps, (cells - 64) * 10_000_000);
+    assert_eq!(seen_ps, (cells - trains[0].0.count() as u64) * 10_000_000);
+    assert_eq!(one.counted("atmTxCells"), cells);
     assert_eq!(other.received(trains).len(), 4);
+}
+
+/// The trains of each connection, by VCI.
+fn by_connection(trains: &[(CellTrain, u64)], vci: u16) -> Vec<(u64, u64)> {
+    let of_it = trains.iter().filter(|(train, _)| match train {
+        CellTrain::Run(run) => run.headers.connection().vci == vci,
+        CellTrain::Lone(_) => false,
+    });
+    of_it.map(|(train, at_ps)| (*at_ps, train.count() as u64)).collect()
+}
+
+#[test]
+fn a_slow_connection_keeps_no_other_waiting() {
+    let mut one = shaped(AtmLimits {
+        connections: [101, 102].map(|vci| Connection { vpi: 0, vci }).to_vec(),
+        ..limits()
+    });
+    // 200 packets for the first connection wait, and then one comes for the second
+    let unit = |seed| {
+        let packet = WireFrame::copied(packet(9180, seed));
+        Arc::new(Unit::new(&snap::header(0x800), packet).unwrap())
+    };
+    let mut none = |_: CellTrain, _| panic!("nothing leaves before its turn");
+    (0..200).for_each(|seed| _ = one.device.put_on_link(unit(seed), 0, 0, &mut none));
+    one.device.put_on_link(unit(200), 1, 0, &mut none);
+    let trains = one.sent();
+    let (first, second) = (by_connection(&trains, 101), by_connection(&trains, 102));
+    // a cell in 10 µs, behind at most a train of the other connection
+    let (second_ps, cells) = (second.last().unwrap().0, second.iter().map(|(_, cells)| cells));
+    assert_eq!(cells.sum::<u64>(), 192);
+    assert!((1_910_000_000..2_000_000_000).contains(&second_ps), "{second_ps}");
+    let cells: u64 = first.iter().map(|(_, cells)| cells).sum();
+    let first_ps = first.last().unwrap().0;
+    assert!(first_ps.abs_diff(cells * 10_000_000) < 100_000_000, "{first_ps} for {cells}");
+}
+
+#[test]
+fn connections_share_a_line_that_is_slower_than_their_peak_rates() {
+    let vcis = 101..=115;
+    let connections = vcis.clone().map(|vci| Connection { vpi: 0, vci }).collect();
+    let mut one = shaped(AtmLimits { connections, ..limits() });
+    let unit = Arc::new(Unit::new(&[1; 8], WireFrame::copied(packet(9180, 1))).unwrap());
+    for channel in 0..15 {
+        (0..20).for_each(|_| {
+            one.device.put_on_link(Arc::clone(&unit), channel, 0, &mut |_, _| ());
+        });
+    }
+    let trains = one.sent();
+    let cells: u64 = trains.iter().map(|(train, _)| train.count() as u64).sum();
+    assert_eq!(cells, 15 * 20 * 192);
+    // 15 tenths of the line: it carries a cell in each µs
+    let last_ps = trains.iter().map(|(_, at_ps)| *at_ps).max().unwrap();
+    assert!(last_ps < cells * 1_000_000 + 2_000_000_000, "{last_ps}");
+    for vci in vcis {
+        let (end_ps, _) = *by_connection(&trains, vci).last().unwrap();
+        assert!(end_ps > last_ps - 15 * 640_000_000, "{vci}: {end_ps} of {last_ps}");
+    }
+}
+
+#[test]
+fn a_full_queue_holds_the_only_connection_and_drops_beside_others() {
+    let more = shaping::MOST_WAITING + 40;
+    for connections in [1, 2] {
+        let vcis = (0..connections).map(|number| Connection { vpi: 0, vci: 101 + number });
+        let station = (connections > 1)
+            .then(|| (AtmAddress::local(1, [2, 0, 0, 0, 0, 1], 0), Ipv4Addr::new(198, 18, 0, 1)));
+        let mut one = shaped(AtmLimits {
+            connections: vcis.collect(),
+            station,
+            rings: RingSizes { transmit: 512, receive: 256 },
+            ..limits()
+        });
+        if connections == 2 {
+            let unit = Arc::new(Unit::new(&[1; 8], WireFrame::copied(packet(9180, 1))).unwrap());
+            for _ in 0..more {
+                one.device.put_on_link(Arc::clone(&unit), 0, 0, &mut |_, _| ());
+            }
+            assert_eq!((one.counted("txDropPeakRate"), one.counted("ifOutDiscards")), (40, 40));
+            assert!(!one.device.is_held());
+            continue;
+        }
+        (0..more).for_each(|seed| one.post(&packet(9180, seed as u8)));
+        while one.device.send_posted(0, &mut |_, _| ()) {}
+        assert!(one.device.is_held());
+        // it is not called again and again for what it cannot take
+        assert!(one.device.due_ps(0).unwrap() > 0);
+        let cells: usize = one.sent().iter().map(|(train, _)| train.count()).sum();
+        assert!(cells > more * 192 - 1000, "{cells}");
+        assert_eq!(one.counted("txDropPeakRate"), 0);
+    }
+}
+
+#[test]
+fn both_directions_share_the_bus() {
+    let bus = Arc::new(Bus::new(BitRate(8e6)));
+    let (mut one, mut other) = (End::over(limits(), Some(Arc::clone(&bus))), End::new(limits()));
+    one.post(&packet(1000, 1));
+    let trains = one.sent();
+    // 1 µs for a byte, descriptor included
+    let bytes = 1000 + DESCRIPTOR_BYTES as u64;
+    assert_eq!(bus.busy_ns(), bytes * 1000);
+    let ready_ps = one.device.clock.at_ps(one.posted_ns);
+    assert!(trains.last().unwrap().1 - ready_ps >= bytes * 1_000_000);
+    assert_eq!(other.received(trains).len(), 1);
+    other.post(&packet(1000, 2));
+    assert_eq!(one.received(other.sent()).len(), 1);
+    assert_eq!(bus.busy_ns(), 2 * bytes * 1000);
+    // its FIFO takes little more than the bus carries
+    let sent: Vec<_> = (0..40)
+        .flat_map(|seed| {
+            other.post(&packet(9000, seed));
+            other.sent()
+        })
+        .collect();
+    for (train, at_ps) in sent {
+        one.device.receive(0, train.into(), at_ps, at_ps);
+    }
+    let lost = one.counted("rxDropFifoFull");
+    assert!((1..40).contains(&lost), "{lost}");
+    assert!(one.device.bus.due_ps().is_some() && one.device.carried(LATER_PS));
+    assert_eq!(one.received(Vec::new()).len() as u64, 40 - lost);
 }
 
 /// Two ports with connections to two others each.
@@ -258,7 +369,7 @@ fn the_other_ends_tell_their_addresses_and_packets_take_their_connection() {
         }
     }
     let known: Vec<_> =
-        one.device.shared.channels.get().unwrap().iter().map(ChannelShared::report).collect();
+        one.device.shared.channels().iter().map(|channel| channel.report()).collect();
     assert!(known.iter().all(|channel| channel.address == Some(Ipv4Addr::new(198, 18, 0, 7))));
     one.post(&to_seven);
     let trains = one.sent();

@@ -1,16 +1,20 @@
 //! The transmit half of an ATM port: packets of the host become cells on the link.
 
+use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use linkrate_wire::atm::{CELL, snap};
-use linkrate_wire::control::{AtmArp, arp};
+use linkrate_wire::control::AtmArp;
 use linkrate_wire::erf;
 use linkrate_wire::frame::packet;
 use linkrate_wire::segment::Cut;
 use linkrate_wire::vnet::{Form, VnetHeader};
 
-use super::{Atm, TRAIN_CELLS, time};
-use crate::cells::{CellTrain, Run, Unit};
+use super::switched::message_unit;
+use super::{Atm, time};
+use crate::bus::DESCRIPTOR_BYTES;
+use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
 use crate::device::posting::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Burst, VNET_BYTES, WireFrame};
 use crate::interface::rings::TxDescriptor;
@@ -28,6 +32,14 @@ enum Unsendable {
     Unresolved,
 }
 
+/// The way of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Towards {
+    Channel(usize),
+    /// It waits for a call to this address.
+    Call(Ipv4Addr),
+}
+
 impl Atm {
     /// Sends posted packets, as far ahead as the FIFO reaches. Trains go to `wire` with the time at
     /// which their last bit is on the link. Says whether anything was sent.
@@ -40,7 +52,7 @@ impl Atm {
         let (mut sent, mut bytes) = (false, 0);
         self.interface.fetch(posting::fetch_bytes(&self.links[0]));
         for _ in 0..BUDGET {
-            if self.ahead_ps > full_ps || bytes >= FIFO_BYTES {
+            if self.ahead_ps > full_ps || bytes >= FIFO_BYTES || self.is_held() {
                 break;
             }
             let Some((queue, descriptor)) = self.interface.next_posted() else { break };
@@ -50,7 +62,7 @@ impl Atm {
             let end_ps = self.send(&descriptor, wire);
             self.interface.sent(queue, descriptor.length, end_ps);
         }
-        sent
+        self.release(full_ps, wire) || sent
     }
 
     /// Sends one packet of the host. Returns the time at which its last bit has left.
@@ -67,7 +79,13 @@ impl Atm {
             link.out_discards.add(1);
             return ready_ps;
         }
-        let (channel, unit) = match self.unit(descriptor) {
+        // the packet comes over the bus once, and is cut behind it
+        let on_bus = packet.len() + DESCRIPTOR_BYTES;
+        let ready_ps = ready_ps + self.bus.to_device_ps(descriptor.posted_ns, on_bus);
+        if self.lane.is_some() {
+            return self.send_frame(descriptor, ready_ps, wire);
+        }
+        let (towards, unit) = match self.unit(descriptor) {
             Ok(ready) => ready,
             Err(why) => {
                 match why {
@@ -80,7 +98,13 @@ impl Atm {
                 return ready_ps;
             }
         };
-        self.put_on_link(Arc::new(unit), channel, ready_ps, wire)
+        match towards {
+            Towards::Channel(channel) => self.put_on_link(Arc::new(unit), channel, ready_ps, wire),
+            Towards::Call(ip) => {
+                self.hold(ip, unit);
+                ready_ps
+            }
+        }
     }
 
     /// Sends a message of address resolution, if the link is up.
@@ -91,65 +115,72 @@ impl Atm {
         now_ps: u64,
         wire: &mut impl FnMut(CellTrain, u64),
     ) {
-        let unit = Unit::new(&snap::header(arp::ETHER_TYPE), WireFrame::copied(message.emit()));
-        if let Ok(unit) = unit
+        if let Some(unit) = message_unit(&message)
             && self.links[0].shared.is_up()
         {
             self.put_on_link(Arc::new(unit), channel, now_ps, wire);
         }
     }
 
-    /// Sends the cells of a unit on a channel, as soon as they are ready and the link is free. Returns
-    /// the time at which the last bit has left.
-    fn put_on_link(
+    /// Sends the cells of a unit on a channel, as soon as they are ready and the link is free, or as its
+    /// peak rate lets them go. Returns the time at which the host may use the memory of the packet
+    /// again.
+    pub(super) fn put_on_link(
         &mut self,
         unit: Arc<Unit>,
         channel: usize,
         ready_ps: u64,
         wire: &mut impl FnMut(CellTrain, u64),
     ) -> u64 {
-        let (link, way) = (&mut self.links[0], &mut self.channels[channel]);
-        let octets = unit.head().len() + unit.packet().len();
-        let at = link.occupy(ready_ps, octets);
-        let counted = link.counted_octets(octets);
-        let cells = unit.cells();
-        let cell_ps = link.time_ps(CELL as u64);
-        // a connection with a peak rate leaves slots of the line to the others
-        let (end_ps, spacing_ps) = match &mut way.shaper {
-            None => (at.end_ps, cell_ps),
-            Some(shaper) => {
-                let (mut first_ps, mut last_ps) = (None, at.start_ps);
-                for _ in 0..cells {
-                    last_ps = shaper.earliest_ps(last_ps);
-                    shaper.sent(last_ps);
-                    first_ps = first_ps.or(Some(last_ps));
-                }
-                let apart_ps = last_ps - first_ps.unwrap_or(last_ps);
-                let spacing_ps = apart_ps.checked_div(u64::from(cells) - 1).unwrap_or(cell_ps);
-                (at.end_ps.max(last_ps + cell_ps), spacing_ps.max(cell_ps))
+        if let Some(shaping) = &mut self.channels[channel].shaping {
+            if shaping.is_full() {
+                self.shared.atm.peak_rate_full.add(1);
+                self.links[0].shared.counters.out_discards.add(1);
+            } else {
+                shaping.add(unit, ready_ps);
             }
-        };
-        self.ahead_ps = self.ahead_ps.max(end_ps);
-        let at_ns = self.clock.monotonic_ns(at.start_ps);
-        self.shared.capture.cells(0, at_ns, true, &self.shared.counters, |origin, record| {
-            erf::whole(origin, way.headers.connection(), &unit.pieces(), record);
-        });
+            return ready_ps;
+        }
+        let link = &mut self.links[0];
+        let at = link.occupy(ready_ps, unit.head().len() + unit.packet().len());
+        let cell_ps = link.time_ps(CELL as u64);
+        self.ahead_ps = self.ahead_ps.max(at.end_ps);
+        let cells = unit.cells();
         for start in (0..cells).step_by(TRAIN_CELLS as usize) {
             let range = start..(start + TRAIN_CELLS).min(cells);
-            let train_ps = end_ps - u64::from(cells - range.end) * spacing_ps;
-            let (unit, headers) = (Arc::clone(&unit), way.headers);
-            wire(CellTrain::Run(Run { unit, headers, range, spacing_ps }), train_ps);
+            let end_ps = at.end_ps - u64::from(cells - range.end) * cell_ps;
+            self.put_cells(channel, &unit, range, (at.start_ps, end_ps, cell_ps), wire);
         }
-        link.sent_units(1, counted);
-        self.shared.atm.tx_cells.add(u64::from(cells));
-        if let Some(shared) = self.shared.channels.get().and_then(|all| all.get(channel)) {
-            shared.tx_cells.add(u64::from(cells));
-        }
-        end_ps
+        at.end_ps
     }
 
-    /// The unit of a packet of the host, and the channel to its destination.
-    fn unit(&mut self, descriptor: &TxDescriptor) -> Result<(usize, Unit), Unsendable> {
+    /// Hands cells of a unit to the link, which they occupy already. The times are those of the first
+    /// bit and the last one, and that from cell to cell.
+    pub(super) fn put_cells(
+        &mut self,
+        channel: usize,
+        unit: &Arc<Unit>,
+        range: Range<u32>,
+        (start_ps, end_ps, spacing_ps): (u64, u64, u64),
+        wire: &mut impl FnMut(CellTrain, u64),
+    ) {
+        let (link, headers) = (&self.links[0], self.channels[channel].headers);
+        if range.start == 0 {
+            let at_ns = self.clock.monotonic_ns(start_ps);
+            self.shared.capture.cells(0, at_ns, true, &self.shared.counters, |origin, record| {
+                erf::whole(origin, headers.connection(), &unit.pieces(), record);
+            });
+        }
+        let (ends, cells) = (range.end == unit.cells(), range.len() as u64);
+        let run = Run { unit: Arc::clone(unit), headers, range, spacing_ps };
+        wire(CellTrain::Run(run), end_ps);
+        link.sent_units(u64::from(ends), cells * CELL as u64);
+        self.shared.atm.tx_cells.add(cells);
+        self.channels[channel].shared.tx_cells.add(cells);
+    }
+
+    /// The unit of a packet of the host, and its way.
+    fn unit(&mut self, descriptor: &TxDescriptor) -> Result<(Towards, Unit), Unsendable> {
         let bytes = descriptor.block.bytes(0..descriptor.length);
         let Ok((vnet, packet)) = VnetHeader::parse(bytes, Form::Plain) else {
             return Err(Unsendable::Malformed);
@@ -162,13 +193,19 @@ impl Atm {
         if packet.len() > self.largest_packet {
             return Err(Unsendable::Oversized);
         }
-        let channel = match (&mut self.resolution, self.channels.len()) {
+        let ready_ps = self.clock.at_ps(descriptor.posted_ns);
+        let towards = match (&mut self.resolution, self.channels.len()) {
+            (None, _) if self.switched.is_some() => {
+                let ip = packet::destination(packet).ok_or(Unsendable::Unresolved)?;
+                let channel = self.switched_channel(ip, ready_ps);
+                channel.map_or(Towards::Call(ip), Towards::Channel)
+            }
             // it leads to the only other end that there is
-            (_, 1) => 0,
+            (_, 1) => Towards::Channel(0),
             (Some(resolution), _) => {
                 let ip = packet::destination(packet).ok_or(Unsendable::Unresolved)?;
-                let now = time(self.clock.at_ps(descriptor.posted_ns));
-                resolution.channel_to(now, ip).ok_or(Unsendable::Unresolved)?
+                let channel = resolution.channel_to(time(ready_ps), ip);
+                Towards::Channel(channel.ok_or(Unsendable::Unresolved)?)
             }
             (None, _) => return Err(Unsendable::Unresolved),
         };
@@ -178,7 +215,7 @@ impl Atm {
             let payload = 0..packet.len() as u32;
             let filled = self.trains.with_free(|train| {
                 train.clear();
-                train.cuts.push(Cut { header: 0..0, payload });
+                train.cuts.push(Cut { header: 0..0, payload, sum: None });
                 train.block = Some(Arc::clone(&descriptor.block));
                 train.base = VNET_BYTES;
                 Ok::<_, Unsendable>(())
@@ -186,6 +223,6 @@ impl Atm {
             Burst::of(&filled?.0, 0..1).first()
         };
         let unit = Unit::new(&snap::header(ether_type), frame);
-        Ok((channel, unit.map_err(|_| Unsendable::Oversized)?))
+        Ok((towards, unit.map_err(|_| Unsendable::Oversized)?))
     }
 }

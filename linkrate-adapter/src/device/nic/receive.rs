@@ -7,15 +7,11 @@ use linkrate_wire::lro::{Delivery, Parts, Reason, Row};
 use linkrate_wire::vnet::{Checksum, VnetHeader};
 
 use super::Nic;
-use crate::bus::DESCRIPTOR_BYTES;
+use super::toe::To;
+use crate::device::host_bus::ToHost;
 use crate::device::host_side;
 use crate::frame::{Burst, WireFrame};
 use crate::interface::rings::RxDescriptor;
-
-/// How long a frame may wait for the bus in the receive FIFO: at 10 Gb/s about 256 KB. A slow link
-/// fills a FIFO later.
-const FIFO_PS: u64 = 200_000_000;
-const FIFO_BYTES: u64 = 32 << 10;
 
 impl Nic {
     /// Takes frames whose last bit came at `at_ps`.
@@ -31,7 +27,7 @@ impl Nic {
                 shared.capture.link(0, clock.monotonic_ns(at_ps), false, &frame, counters);
             }
         }
-        if self.bus.is_some() {
+        if self.bus.is_limit() {
             burst.each().for_each(|frame| self.receive_over_bus(frame, at_ps, now_ps));
         } else {
             self.take(burst, at_ps);
@@ -40,29 +36,20 @@ impl Nic {
 
     /// Takes a frame that the bus has to carry to the host's memory first.
     fn receive_over_bus(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
-        let Self { shared, links, clock, bus: Some(bus), .. } = self else { return };
-        let fifo_ps = FIFO_PS.max(links[0].time_ps(FIFO_BYTES));
-        // the lateness of the device thread is not the bus's backlog
-        if bus.backlog_ps(clock.monotonic_ns(now_ps.max(at_ps))) > fifo_ps {
-            shared.counters.rx_drop_fifo.add(1);
-            links[0].shared.counters.in_discards.add(1);
-            return;
-        }
-        let bytes = frame.len() + DESCRIPTOR_BYTES;
-        let done_ps = at_ps + bus.transfer(clock.monotonic_ns(at_ps), bytes);
-        if done_ps <= now_ps && self.on_bus.is_empty() {
-            self.take(frame.into(), done_ps);
-        } else {
-            self.on_bus.push_back((done_ps, frame));
+        match self.bus.towards_host(frame, at_ps, now_ps, (&self.clock, &self.links[0])) {
+            ToHost::There(frame, done_ps) => self.take(frame.into(), done_ps),
+            ToHost::Waits => {}
+            ToHost::Lost => {
+                self.shared.counters.rx_drop_fifo.add(1);
+                self.link_counters().in_discards.add(1);
+            }
         }
     }
 
     /// Takes the frames that the bus has carried by now.
     pub(super) fn carried(&mut self, now_ps: u64) -> bool {
         let mut any = false;
-        while self.on_bus.front().is_some_and(|(done_ps, _)| *done_ps <= now_ps)
-            && let Some((done_ps, frame)) = self.on_bus.pop_front()
-        {
+        while let Some((frame, done_ps)) = self.bus.carried(now_ps) {
             self.take(frame.into(), done_ps);
             any = true;
         }
@@ -91,7 +78,7 @@ impl Nic {
     }
 
     /// Processes one frame: checks, steering, merging.
-    fn take_one(&mut self, frame: WireFrame, at_ps: u64) {
+    pub(super) fn take_one(&mut self, frame: WireFrame, at_ps: u64) {
         let Ok(headers) = Headers::parse_parts(frame.head(), frame.tail().len()) else {
             self.shared.counters.rx_drop_malformed.add(1);
             self.link_counters().in_errors.add(1);
@@ -112,10 +99,19 @@ impl Nic {
             self.hand_to_aggregate(frame, at_ps);
             return;
         }
-        let verified = self.knobs.rx_checksum && self.verify(&frame, &headers);
-        let queue = self.steer(&frame, &headers, at_ps);
+        let to = self.offloaded(&frame, &headers, at_ps);
+        let to_adapter = self.adapter_queue().filter(|_| to == To::Adapter);
+        if to == To::Later {
+            return;
+        }
+        let verified =
+            (self.knobs.rx_checksum || to_adapter.is_some()) && self.verify(&frame, &headers);
+        let queue = match to_adapter {
+            Some(queue) => queue,
+            None => self.steer(&frame, &headers, at_ps),
+        };
         self.interface.place(queue, 1, at_ps);
-        if !self.knobs.lro {
+        if !self.knobs.lro && to_adapter.is_none() {
             let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
             self.hand_up(queue, delivery, Some(headers), verified, at_ps);
             return;
@@ -231,7 +227,7 @@ impl Nic {
     fn verify(&self, frame: &WireFrame, headers: &Headers) -> bool {
         let counters = &self.shared.counters;
         let network = headers.network_checksum_verifies(frame.head());
-        match headers.transport_checksum_parts(frame.head(), frame.tail()) {
+        match headers.transport_checksum(frame) {
             Verification::Right if network => {
                 counters.rx_checksum_good.add(1);
                 true
@@ -254,7 +250,10 @@ impl Nic {
         at_ps: u64,
     ) {
         let counters = &self.shared.counters;
+        let of_adapter = self.adapter_queue() == Some(queue);
         match &delivery {
+            // inside the adapter: nothing that the host has chosen
+            _ if of_adapter => {}
             Delivery::Frame { reason, .. } => counters.unmerged(*reason),
             Delivery::Superframe { superframe, reason } => {
                 counters.rx_merged.add(superframe.segments as u64);

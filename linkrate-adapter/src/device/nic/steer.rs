@@ -73,7 +73,7 @@ fn progress(interface: &Interface) -> [Progress; MOST_QUEUES] {
 impl Nic {
     /// Takes up the queues of flows that drivers have reported.
     pub(super) fn learn(&mut self) {
-        if self.interface.queues() == 1 {
+        if self.host_queues() == 1 {
             return;
         }
         let updates: Vec<_> = self.interface.steering_updates().collect();
@@ -82,7 +82,7 @@ impl Nic {
         }
         let now_ns = self.clock.now_ps() / 1000;
         let far = progress(&self.interface);
-        let far = &far[..self.interface.queues()];
+        let far = &far[..self.host_queues()];
         let in_use = self.interface.shared.queues_in_use();
         for update in updates.into_iter().filter(|update| usize::from(update.queue) < in_use) {
             // a full table learns it from a later packet
@@ -92,7 +92,7 @@ impl Nic {
 
     /// The queue for a frame.
     pub(super) fn steer(&mut self, frame: &WireFrame, headers: &Headers, at_ps: u64) -> usize {
-        let queues = self.interface.queues();
+        let queues = self.host_queues();
         if queues == 1 {
             return 0;
         }

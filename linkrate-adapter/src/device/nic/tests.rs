@@ -17,7 +17,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{LinkSpec, Mount, Nic, NicLimits, RingSizes};
 use crate::bus::Bus;
-use crate::clock::DeviceClock;
+use crate::clock::{DeviceClock, PS_PER_US};
 use crate::device::Device;
 use crate::frame::{Block, Burst, VNET_BYTES, WireFrame};
 use crate::interface::lane::ControlRings;
@@ -40,6 +40,7 @@ fn limits() -> NicLimits {
         largest_frame: 9014,
         superframe: 65_535,
         rings: RingSizes { transmit: 64, receive: 256 },
+        connections: 0,
         hand_through: false,
     }
 }
@@ -143,7 +144,8 @@ impl End {
             if descriptor.unmade.is_some() {
                 // verified, and told as one to be made: the host would make the same again
                 let Checksum { start, offset } = vnet.checksum.take().unwrap();
-                complete_checksum_parts(&mut bytes, &[], start.into(), offset.into()).unwrap();
+                complete_checksum_parts(&mut bytes, Sum::ZERO, start.into(), offset.into())
+                    .unwrap();
                 vnet.data_valid = true;
             }
             (vnet, bytes)
@@ -471,6 +473,32 @@ fn completions_wait_for_the_link() {
     let end_ps = port.sent().last().unwrap().1;
     port.device.interrupt(end_ps);
     assert_eq!(port.counted("txInterrupts"), 1);
+    assert_eq!(port.queues[0].late_ns.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_late_completion_interrupt_says_how_late_it_is() {
+    let limits = NicLimits { link: at(Some(BitRate(1e9))), ..limits() };
+    let mut port = End::new(limits, PortKnobs { tx_usecs: 50, ..quiet() }, 1, None);
+    let late_us = |port: &End| port.queues[0].late_ns.load(Ordering::Relaxed) / 1000;
+    port.queues[0].starved.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        port.post(superframe(1448), &packet(&payload(50_000)));
+    }
+    let ends: Vec<u64> = port.sent().iter().map(|sent| sent.1).collect();
+    let (first_ps, last_ps) = (ends[ends.len() / 2 - 1], ends[ends.len() - 1]);
+    // 50 µs after the first packet has left, while the link sends the second
+    port.device.interrupt(first_ps + 350 * PS_PER_US);
+    assert_eq!(late_us(&port), 300);
+    // nothing is outstanding any more, so the interrupt did not have to wait
+    port.device.interrupt(last_ps + 4000 * PS_PER_US);
+    assert_eq!(late_us(&port), 4000);
+    // a driver that does not wait for room is not late
+    port.queues[0].starved.store(false, Ordering::Relaxed);
+    port.post(superframe(1448), &packet(&payload(5000)));
+    let end_ps = port.sent().last().unwrap().1;
+    port.device.interrupt(end_ps + 4000 * PS_PER_US);
+    assert_eq!(late_us(&port), 0);
 }
 
 #[test]

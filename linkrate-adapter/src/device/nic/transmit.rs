@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use linkrate_sys::prefetch::prefetch;
 use linkrate_terms::PortKnobs;
+use linkrate_wire::checksum::Sum;
 use linkrate_wire::control::is_of_the_link;
 use linkrate_wire::encapsulation::{self, Encapsulation, EncapsulationError};
 use linkrate_wire::frame::{ChecksumPlace, FrameError, Headers, link};
@@ -60,7 +61,14 @@ impl Nic {
             sent = true;
             self.active_ps = now_ps;
             bytes += descriptor.length as u64;
-            let end_ps = self.send(&descriptor, Turn::InOrder, wire);
+            let turn = match self.adapter_queue() == Some(queue) {
+                true => Turn::OfAdapter,
+                false => Turn::InOrder,
+            };
+            let end_ps = match self.lets_out(queue, &descriptor) {
+                true => self.send(&descriptor, turn, wire),
+                false => now_ps,
+            };
             self.interface.sent(queue, descriptor.length, end_ps);
         }
         sent
@@ -73,36 +81,49 @@ impl Nic {
         turn: Turn,
         wire: &mut impl FnMut(Burst, u64),
     ) -> u64 {
-        let shared = Arc::clone(&self.shared);
-        let counters = &shared.counters;
+        if turn != Turn::OfAdapter {
+            self.take_over(descriptor);
+        }
         let ready_ps = self.clock.at_ps(descriptor.posted_ns);
-        let octets = descriptor.length.saturating_sub(VNET_BYTES);
-        counters.tx_host_octets.add(octets as u64);
-        counters.tx_host_packets.add(1);
-        shared.capture.host(
-            descriptor.posted_ns,
-            true,
-            &[descriptor.block.bytes(VNET_BYTES..descriptor.length)],
-            counters,
-        );
-        let link = &shared.first_link().counters;
-        if !shared.first_link().is_up() {
-            link.tx_drop_link_down.add(1);
-            link.out_discards.add(1);
+        let link = self.shared.first_link();
+        if !link.is_up() {
+            link.counters.tx_drop_link_down.add(1);
+            link.counters.out_discards.add(1);
             return ready_ps;
         }
-        let (block, limits) = (&descriptor.block, &self.limits);
+        let Some(train) = self.prepare(descriptor, turn) else { return ready_ps };
+        let takes_time = self.bus.is_limit() || self.link().rate().is_some();
+        match train.segments && !takes_time && !self.shared.capture.is_on() {
+            true => self.leave_together(&train, ready_ps, wire),
+            false => self.leave_in_turn(&train, turn, descriptor.posted_ns, wire),
+        }
+    }
+
+    /// Counts and captures a packet of the host.
+    fn take_over(&self, descriptor: &TxDescriptor) {
+        let TxDescriptor { block, length, posted_ns } = descriptor;
+        let counters = &self.shared.counters;
+        counters.tx_host_octets.add(length.saturating_sub(VNET_BYTES) as u64);
+        counters.tx_host_packets.add(1);
+        let packet = block.bytes(VNET_BYTES..*length);
+        self.shared.capture.host(*posted_ns, true, &[packet], counters);
+    }
+
+    /// Makes the frames of a packet; `None` if it cannot be sent.
+    fn prepare(&mut self, descriptor: &TxDescriptor, turn: Turn) -> Option<Arc<Train>> {
+        let TxDescriptor { block, length, .. } = descriptor;
         let plain;
         let knobs = match turn {
-            Turn::First if is_of_the_link(block.bytes(VNET_BYTES..descriptor.length)) => {
+            Turn::First if is_of_the_link(block.bytes(VNET_BYTES..*length)) => {
                 // the far end of the link may be in no VLAN
                 plain = PortKnobs { vlan: 0, snap: false, ..self.knobs.clone() };
                 &plain
             }
-            Turn::First | Turn::InOrder => &self.knobs,
+            Turn::First | Turn::InOrder | Turn::OfAdapter => &self.knobs,
         };
-        let cut =
-            self.trains.with_free(|train| cut(train, block, descriptor.length, limits, knobs));
+        let limits = &self.limits;
+        let cut = self.trains.with_free(|train| cut(train, block, *length, limits, knobs));
+        let counters = &self.shared.counters;
         let (train, kind) = match cut {
             Ok(cut) => cut,
             Err(error) => {
@@ -111,8 +132,8 @@ impl Nic {
                     _ => &counters.tx_drop_malformed,
                 };
                 drop.add(1);
-                link.out_errors.add(1);
-                return ready_ps;
+                self.shared.first_link().counters.out_errors.add(1);
+                return None;
             }
         };
         match kind {
@@ -123,38 +144,66 @@ impl Nic {
                 counters.tx_segments.add(train.cuts.len() as u64);
             }
         }
-        let captured = shared.capture.is_on();
+        Some(train)
+    }
+
+    /// Puts the segments of a superframe on a link where nothing takes time: all leave at once. Returns
+    /// that time.
+    fn leave_together(
+        &mut self,
+        train: &Arc<Train>,
+        ready_ps: u64,
+        wire: &mut impl FnMut(Burst, u64),
+    ) -> u64 {
+        let end_ps = self.links[0].occupy(ready_ps, 0).end_ps;
+        let octets = |cut: &Cut| self.links[0].counted_octets(cut.header.len() + cut.payload.len());
+        let octets = train.cuts.iter().map(octets).sum();
+        let all = Burst::of(train, 0..train.cuts.len());
+        self.links[0].sent(all.head(), train.cuts.len(), octets);
+        wire(all, end_ps);
+        end_ps
+    }
+
+    /// Puts frames on the bus and on the link one behind the other. Returns the time at which the last bit
+    /// has left.
+    fn leave_in_turn(
+        &mut self,
+        train: &Arc<Train>,
+        turn: Turn,
+        posted_ns: u64,
+        wire: &mut impl FnMut(Burst, u64),
+    ) -> u64 {
+        let ready_ps = self.clock.at_ps(posted_ns);
+        let captured = self.shared.capture.is_on();
         let mut descriptor_bytes = DESCRIPTOR_BYTES;
         // frames with the same time travel as one burst, as on a link without a rate
         let (mut first, mut end_ps, mut octets) = (0, ready_ps, 0);
         for (index, frame) in train.cuts.iter().enumerate() {
             let length = frame.header.len() + frame.payload.len();
-            let on_bus_ps = match &self.bus {
-                // headers and the descriptor come over the bus once, payload with its frame
-                Some(bus) => {
-                    bus.transfer(descriptor.posted_ns, frame.payload.len() + descriptor_bytes)
-                }
-                None => 0,
-            };
+            // headers and the descriptor come over the bus once, payload with its frame
+            let on_bus = frame.payload.len() + descriptor_bytes;
+            let on_bus_ps = self.bus.to_device_ps(posted_ns, on_bus);
             descriptor_bytes = 0;
             let at = match turn {
                 Turn::First => self.links[0].occupy_first(ready_ps + on_bus_ps, length),
-                Turn::InOrder => self.links[0].occupy(ready_ps + on_bus_ps, length),
+                Turn::InOrder | Turn::OfAdapter => {
+                    self.links[0].occupy(ready_ps + on_bus_ps, length)
+                }
             };
             octets += self.links[0].counted_octets(length);
             if captured {
-                let frame = Burst::of(&train, index..index + 1).first();
+                let frame = Burst::of(train, index..index + 1).first();
                 let at_ns = self.clock.monotonic_ns(at.start_ps);
-                shared.capture.link(0, at_ns, true, &frame, counters);
+                self.shared.capture.link(0, at_ns, true, &frame, &self.shared.counters);
             }
             let adjoins = index > first && train.cuts[index - 1].payload.end == frame.payload.start;
             if index > first && !(adjoins && at.end_ps == end_ps) {
-                wire(Burst::of(&train, first..index), end_ps);
+                wire(Burst::of(train, first..index), end_ps);
                 first = index;
             }
             end_ps = at.end_ps;
         }
-        let last = Burst::of(&train, first..train.cuts.len());
+        let last = Burst::of(train, first..train.cuts.len());
         self.links[0].sent(last.head(), train.cuts.len(), octets);
         wire(last, end_ps);
         end_ps
@@ -162,12 +211,14 @@ impl Nic {
 }
 
 /// The turn of a packet on the line.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// Before those that wait.
     First,
     /// Behind them.
     InOrder,
+    /// Behind them too: a packet of the adapter's own TCP.
+    OfAdapter,
 }
 
 /// The work on a packet.
@@ -211,6 +262,7 @@ fn cut(
     match gso.kind {
         GsoKind::Tcp4 | GsoKind::Tcp6 => {
             tso::cut_into(packet, &request, headers, cuts, prefetch)?;
+            train.segments = true;
         }
         GsoKind::UdpL4 => uso::cut_into(packet, &request, headers, cuts, prefetch)?,
     }
@@ -251,10 +303,11 @@ fn single(
         _ => packet.len(),
     };
     train.headers.extend_from_slice(&packet[..split]);
-    let mut kind = Kind::Whole;
+    let (mut kind, mut sum) = (Kind::Whole, None);
     if let Some(vnet::Checksum { start, offset }) = vnet.checksum {
-        let tail = &packet[split..];
+        let tail = Sum::of(&packet[split..]);
         vnet::complete_checksum_parts(&mut train.headers, tail, start.into(), offset.into())?;
+        sum = Some(tail);
         kind = Kind::Completed;
     }
     if let Some(headers) = headers.filter(|_| encapsulated) {
@@ -271,7 +324,7 @@ fn single(
         train.base = VNET_BYTES;
     }
     let header = 0..train.headers.len() as u32;
-    train.cuts.push(Cut { header, payload: split as u32..packet.len() as u32 });
+    train.cuts.push(Cut { header, payload: split as u32..packet.len() as u32, sum });
     Ok(kind)
 }
 
@@ -298,7 +351,8 @@ fn hand_through(
 ) -> Result<Kind, Unsendable> {
     let split = Headers::parse(packet).map_or(packet.len(), |headers| headers.payload);
     train.headers.extend_from_slice(&packet[..split]);
-    train.cuts.push(Cut { header: 0..split as u32, payload: split as u32..packet.len() as u32 });
+    let payload = split as u32..packet.len() as u32;
+    train.cuts.push(Cut { header: 0..split as u32, payload, sum: None });
     train.block = Some(Arc::clone(block));
     train.base = VNET_BYTES;
     train.untouched = Some(vnet);

@@ -1,10 +1,13 @@
 //! Tests of the ATM switch.
 
+use linkrate_wire::atm::AtmAddress;
 use linkrate_wire::link::LinkLaw;
+use linkrate_wire::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
 
 use super::*;
 use crate::cells::Unit;
 use crate::frame::WireFrame;
+use crate::signal::Signal;
 
 /// 1 µs for a cell.
 const RATE: BitRate = BitRate(424e6 * 27.0 / 26.0);
@@ -43,7 +46,7 @@ fn out(switch: &mut AtmSwitch, port: usize) -> Vec<(u64, usize, Connection)> {
 }
 
 fn counted(switch: &AtmSwitch, port: usize, name: &str) -> u64 {
-    let counters = &switch.ports[port].as_ref().unwrap().counters;
+    let counters = &switch.ports.get(port).unwrap().counters;
     counters.values().find(|(of, _)| *of == name).unwrap().1
 }
 
@@ -147,7 +150,7 @@ fn a_full_queue_drops_cells_or_units() {
 fn a_torn_unit_ends_with_its_last_cell() {
     let mut unit = UnitState::default();
     let mut switch = switch(1);
-    let port = switch.ports[0].as_mut().unwrap();
+    let port = switch.ports.get_mut(0).unwrap();
     port.discard.partial = true;
     let arrival = |begins, ends, cells, first_ps| Arrival {
         begins,
@@ -175,4 +178,71 @@ fn a_dead_switch_passes_nothing_on() {
     switch.set_switch_alive(0, true);
     switch.enter(0, CellTrain::Run(run(vci(40), 10, 0..10)).into(), 0);
     assert_eq!(out(&mut switch, 1).len(), 1);
+}
+
+/// The messages that a port has got, and what it has of cells besides.
+fn signals(switch: &mut AtmSwitch, port: usize) -> Vec<Signal> {
+    switch.forward(CELL_PS);
+    let flight = switch.to(port).unwrap();
+    std::iter::from_fn(|| flight.arrived(u64::MAX))
+        .filter_map(|(_, load)| match load {
+            Load::Signal(signal) => Some(*signal),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn calls_get_circuits_that_are_free_and_are_cleared_with_their_port() {
+    let mut switch = switch(3);
+    switch.emulate(Vec::new(), Arc::default());
+    switch.connect((0, vci(32)), (1, vci(32)));
+    // in use, and reserved
+    switch.connect((0, vci(32)), (2, vci(50)));
+    switch.connect((1, vci(5)), (2, vci(51)));
+    assert_eq!((switch.ways.len(), switch.ways[&(0, vci(32))].to), (2, 1));
+    let [one, other, stranger] = [1, 2, 3].map(|end| AtmAddress::local(1, [2, 0, 0, 0, 0, end], 0));
+    let (call, purpose) = (Call::outgoing(7), Purpose::DataDirect);
+    let send = |switch: &mut AtmSwitch, port, signal: Signal| {
+        switch.enter(port, signal.into(), 0);
+        switch.forward(CELL_PS);
+    };
+    send(&mut switch, 0, Signal::Register(one));
+    send(&mut switch, 1, Signal::Register(other));
+    send(&mut switch, 2, Signal::Register(one));
+    assert_eq!(signals(&mut switch, 2), [Signal::NotRegistered(one)]);
+    let set_up =
+        |party| Signal::Asked { party, action: PartyAction::SetUp { call, to: other, purpose } };
+    // nobody speaks for an end system at another port, or for one that nobody knows
+    for party in [one, stranger] {
+        send(&mut switch, 2, set_up(party));
+        let event = PartyEvent::Released { call, cause: Cause::OutOfOrder };
+        assert_eq!(signals(&mut switch, 2), [Signal::Told { party, event }]);
+    }
+    send(&mut switch, 0, set_up(one));
+    let offered = signals(&mut switch, 1);
+    let [Signal::Told { event: PartyEvent::Offered { call: incoming, .. }, .. }] = offered[..]
+    else {
+        panic!("{offered:?}")
+    };
+    send(&mut switch, 1, Signal::Asked { party: other, action: PartyAction::Accept(incoming) });
+    let opened = Signal::Opened { party: one, call, connection: vci(33) };
+    let connected = Signal::Told { party: one, event: PartyEvent::Connected(call) };
+    assert_eq!(signals(&mut switch, 0), [opened, connected]);
+    assert_eq!((switch.ways.len(), switch.ways[&(0, vci(33))].to), (4, 1));
+    // the port of the other end is gone
+    switch.set_link(1, Some(RATE), false);
+    let event = PartyEvent::Released { call, cause: Cause::OutOfOrder };
+    let told = Signal::Told { party: one, event };
+    assert_eq!(signals(&mut switch, 0), [Signal::Closed(vci(33)), told]);
+    assert_eq!(switch.ways.len(), 2);
+    // its permanent connection still has its circuits when it comes back
+    switch.set_link(1, Some(RATE), true);
+    switch.connect((1, vci(32)), (2, vci(50)));
+    assert_eq!((switch.ways.len(), switch.ways[&(1, vci(32))].to), (2, 0));
+    // a switch that lives again has its permanent connections, and tells that it forgot the others
+    switch.set_switch_alive(0, false);
+    switch.set_switch_alive(0, true);
+    assert_eq!(signals(&mut switch, 0), [Signal::Restarted]);
+    assert_eq!(switch.ways.len(), 2);
 }

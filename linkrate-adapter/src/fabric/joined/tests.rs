@@ -1,11 +1,13 @@
 //! Tests of two switches.
 
+use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::AggregateKnobs;
 use linkrate_terms::knobs::AggregateMode;
 use linkrate_wire::control::{Control, Lacpdu};
 use linkrate_wire::frame::Headers;
 use linkrate_wire::lro::Parts;
 
+use crate::aggregate::decisions::DecisionLog;
 use crate::frame::WireFrame;
 
 use super::*;
@@ -85,7 +87,7 @@ fn each_switch_is_a_partner_of_its_own() {
     let mut joined = joined();
     let knobs =
         AggregateKnobs { aggregate: 2, mode: AggregateMode::Lacp, ..AggregateKnobs::default() };
-    joined.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
+    joined.set_group(0, GroupSpec::of([0, 1], knobs));
     joined.forward(2_000_000_000_000);
     let mut systems = Vec::new();
     for port in [0, 1] {
@@ -98,4 +100,24 @@ fn each_switch_is_a_partner_of_its_own() {
         systems.push(Lacpdu::parse(slow.data).expect("an LACPDU").actor.system);
     }
     assert_ne!(systems[0], systems[1]);
+}
+
+/// Ports 0 and 2 are on the first switch, 1 and 3 on the second.
+#[test]
+fn a_switch_decides_about_its_own_ports_by_their_numbers_in_the_aggregate() {
+    let mut joined = joined();
+    let knobs = AggregateKnobs { aggregate: 4, ..AggregateKnobs::default() };
+    let decisions = DecisionLog::default();
+    let spec = GroupSpec { decisions: decisions.clone(), ..GroupSpec::of(0..4, knobs) };
+    joined.set_group(0, spec);
+    let left_out = |from_ns: u64| {
+        let since = decisions.since(from_ns);
+        [0, 1, 2, 3].map(|port| since.iter().any(|decision| decision.leaves_out(port)))
+    };
+    let begun_ns = monotonic_ns();
+    joined.set_link(3, Some(BitRate(1e9)), false);
+    assert_eq!(left_out(begun_ns), [false, false, false, true]);
+    let then_ns = monotonic_ns();
+    joined.set_link(0, Some(BitRate(1e9)), false);
+    assert_eq!(left_out(then_ns), [true, false, false, false]);
 }

@@ -11,27 +11,54 @@ use linkrate_terms::AggregateKnobs;
 use linkrate_terms::knobs::AggregateMode;
 use linkrate_wire::balance::Balancer;
 use linkrate_wire::frame::MacAddress;
+use linkrate_wire::lro::{Parts, Row};
 
 use super::QUEUE_BYTES;
 use crate::aggregate::decisions::DecisionLog;
 use crate::aggregate::fresh_balancer;
 use crate::aggregate::membership::{Membership, Message, PortLink, Role};
+use crate::frame::Burst;
 
 /// A group to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupSpec {
-    /// The numbers of the switch's ports.
-    pub ports: Vec<usize>,
-    /// Mode, balancing, and the number of ports in use, from the first. The others forward nothing.
+    /// Its ports.
+    pub ports: Vec<GroupPort>,
+    /// Mode and balancing.
     pub knobs: AggregateKnobs,
     /// Where the switch writes its decisions about these ports.
     pub decisions: DecisionLog,
 }
 
-/// A group. Its ports have places, from 0; a port that has left keeps its place.
+#[cfg(test)]
+impl GroupSpec {
+    /// A group of these ports in the order of their places. As many as the knobs say are in use.
+    pub(crate) fn of(ports: impl IntoIterator<Item = usize>, knobs: AggregateKnobs) -> Self {
+        let ports = ports.into_iter().enumerate().map(|(place, port)| {
+            let in_use = place < knobs.aggregate as usize;
+            GroupPort { port, place, in_use }
+        });
+        Self { ports: ports.collect(), knobs, decisions: DecisionLog::default() }
+    }
+}
+
+/// A port of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupPort {
+    /// The number of the switch's port.
+    pub port: usize,
+    /// The place in the aggregate of the port that it leads to, less than
+    /// [`MOST_PORTS`](linkrate_wire::balance::MOST_PORTS).
+    pub place: usize,
+    /// It may carry traffic. Another one forwards nothing.
+    pub in_use: bool,
+}
+
+/// A group.
 #[derive(Debug)]
 struct Group {
-    ports: Vec<usize>,
+    /// By their places in the aggregate; a port that has left leaves its place.
+    ports: Vec<Option<usize>>,
     membership: Membership,
     balancer: Balancer,
     /// The decision that the balancer follows.
@@ -66,7 +93,7 @@ impl Groups {
         Self { switch, ..Self::default() }
     }
 
-    /// Makes or changes a group.
+    /// Makes or changes a group. Ports that stay keep their state.
     pub(super) fn set(
         &mut self,
         number: usize,
@@ -81,27 +108,33 @@ impl Groups {
             self.groups.resize_with(number + 1, || None);
         }
         let (now, mut messages, switch) = (time(at_ps), Vec::new(), self.switch);
-        // ports that stay keep their places and their state
         let mut group = self.groups[number].take().unwrap_or_else(|| Group {
             ports: Vec::new(),
             membership: Membership::new(Role::Switch, address(switch, number), knobs.clone()),
             balancer: fresh_balancer(knobs.switch_balance, 0, 0),
             follows: 0,
         });
-        group.membership.log_to(decisions);
+        group.membership.log_to(decisions.about(ports.iter().map(|of| of.place)));
         group.membership.set_knobs(now, knobs.clone(), &mut messages);
-        for (place, port) in group.ports.iter().enumerate() {
-            if !ports.contains(port) {
+        let stays =
+            |place: usize, port: usize| ports.iter().any(|of| (of.place, of.port) == (place, port));
+        for place in 0..group.ports.len() {
+            if group.ports[place].is_some_and(|port| !stays(place, port)) {
                 group.membership.remove(now, place, &mut messages);
+                group.settle(at_ps, std::mem::take(&mut messages), out);
+                group.ports[place] = None;
             }
         }
-        for (number_there, port) in ports.into_iter().enumerate() {
-            let place = group.place(port);
+        for GroupPort { port, place, in_use } in ports {
             if self.of.len() <= port {
                 self.of.resize(port + 1, None);
             }
             self.of[port] = Some((number, place));
-            if number_there >= knobs.aggregate as usize {
+            if group.ports.len() <= place {
+                group.ports.resize(place + 1, None);
+            }
+            group.ports[place] = Some(port);
+            if !in_use {
                 group.membership.remove(now, place, &mut messages);
                 continue;
             }
@@ -172,7 +205,22 @@ impl Groups {
     ) -> Option<usize> {
         let group = self.groups.get_mut(number)?.as_mut()?;
         let place = group.balancer.choose(at_ps, head, length, 0)?;
-        group.ports.get(place.at()).copied()
+        group.ports.get(place.at()).copied().flatten()
+    }
+
+    /// The port for frames of one flow to a group; `None` also where each frame needs
+    /// [`choose`](Self::choose).
+    pub(super) fn choose_together(
+        &mut self,
+        number: usize,
+        burst: &Burst,
+        at_ps: u64,
+    ) -> Option<usize> {
+        let group = self.groups.get_mut(number)?.as_mut()?;
+        let (first, bytes) = (burst.lengths().next()?, burst.lengths().sum::<usize>());
+        let all = (burst.frames() as u64, bytes as u64);
+        let place = group.balancer.choose_together(at_ps, burst.head(), first, all)?;
+        group.ports.get(place.at()).copied().flatten()
     }
 
     /// A port has another rate, or has got or lost its carrier.
@@ -248,18 +296,11 @@ impl Group {
         self.membership.knobs().mode != AggregateMode::Failover
     }
 
-    /// The place of a port, a new one if it has none.
-    fn place(&mut self, port: usize) -> usize {
-        self.ports.iter().position(|other| *other == port).unwrap_or_else(|| {
-            self.ports.push(port);
-            self.ports.len() - 1
-        })
-    }
-
     /// Lets the balancer follow the decision, and appends the frames with the ports they leave by.
     fn settle(&mut self, at_ps: u64, messages: Vec<Message>, out: &mut Vec<Message>) {
         self.follow(at_ps);
-        out.extend(messages.into_iter().map(|(place, frame)| (self.ports[place], frame)));
+        let port = |place: usize| self.ports.get(place).copied().flatten();
+        out.extend(messages.into_iter().filter_map(|(place, frame)| Some((port(place)?, frame))));
     }
 
     /// Lets the balancer follow the decision.

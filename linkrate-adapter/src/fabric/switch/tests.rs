@@ -1,9 +1,13 @@
 //! Tests of the switch.
 
-use linkrate_terms::AggregateKnobs;
+use linkrate_terms::knobs::AggregateMode;
+use linkrate_terms::{AggregateKnobs, Balance};
 use linkrate_wire::link::LinkLaw;
+use linkrate_wire::segment::Cut;
 
 use super::*;
+use crate::fabric::GroupPort;
+use crate::frame::Train;
 
 fn frame(to: u8, from: u8, vlan: Option<u16>) -> Load {
     let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from];
@@ -25,7 +29,7 @@ fn switch(ports: usize, rate: Option<BitRate>) -> Switch {
 
 /// A counter of all ports together.
 fn total(switch: &Switch, name: &str) -> u64 {
-    let all = switch.ports.iter().flatten().flat_map(|port| port.counters.values());
+    let all = switch.ports.iter().flat_map(|port| port.counters.values());
     all.filter(|(of, _)| *of == name).map(|(_, count)| count).sum()
 }
 
@@ -117,7 +121,7 @@ fn out(switch: &mut Switch) -> Vec<usize> {
 fn out_by(switch: &mut Switch, now_ps: u64) -> Vec<usize> {
     switch.forward(now_ps);
     let mut counts = Vec::new();
-    for port in 0..switch.ports.len() {
+    for port in switch.ports.numbers() {
         let flight = switch.to(port);
         counts.push(
             flight.map_or(0, |flight| std::iter::from_fn(|| flight.arrived(u64::MAX)).count()),
@@ -213,7 +217,7 @@ fn a_frame_without_a_header_is_dropped() {
 fn grouped() -> Switch {
     let mut switch = switch(5, Some(BitRate(1e9)));
     let knobs = AggregateKnobs { aggregate: 2, ..AggregateKnobs::default() };
-    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
+    switch.set_group(0, GroupSpec::of([0, 1], knobs));
     switch
 }
 
@@ -259,13 +263,41 @@ fn a_port_out_of_use_forwards_nothing_and_teaches_nothing() {
     let mut switch = grouped();
     let knobs = AggregateKnobs { aggregate: 1, ..AggregateKnobs::default() };
     switch.forward(1_000_000_000_000);
-    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
+    switch.set_group(0, GroupSpec::of([0, 1], knobs));
     // after the time for which frames under way are still taken
     switch.forward(2_000_000_000_000);
     switch.enter(1, frame(9, 1, None), 2_000_000_000_001);
     assert_eq!(out(&mut switch), [0; 5]);
     switch.enter(2, frame(1, 3, None), 2_000_000_000_002);
     assert_eq!(out(&mut switch), [1, 0, 0, 1, 1], "flooded, and by the port in use alone");
+}
+
+/// A port that joins again is another port of the switch. Its place was another one's before.
+#[test]
+fn ports_leave_a_group_and_join_it_more_often_than_it_has_places() {
+    let mut switch = grouped();
+    let knobs = AggregateKnobs { aggregate: 2, ..AggregateKnobs::default() };
+    for number in 5..5 + 2 * linkrate_wire::balance::MOST_PORTS {
+        let group = |ports: &[usize], places: &[usize]| {
+            let ports = ports.iter().zip(places);
+            let ports =
+                ports.map(|(port, place)| GroupPort { port: *port, place: *place, in_use: true });
+            GroupSpec { ports: ports.collect(), ..GroupSpec::of([], knobs.clone()) }
+        };
+        switch.set_group(0, group(&[1], &[1]));
+        let before = if number == 5 { 0 } else { number - 1 };
+        switch.detach(before);
+        let link = LinkSpec { law: LinkLaw::Ethernet, rate: Some(BitRate(1e9)) };
+        switch.attach(number, link, 0);
+        switch.set_group(0, group(&[number, 1], &[0, 1]));
+    }
+    switch.set_link(1, Some(BitRate(1e9)), false);
+    let last = 4 + 2 * linkrate_wire::balance::MOST_PORTS;
+    switch.enter(last, frame(9, 1, None), 10);
+    out(&mut switch);
+    switch.enter(2, frame(1, 3, None), 20);
+    let sent = out(&mut switch);
+    assert_eq!((sent[last], sent.iter().sum::<usize>()), (1, 1), "{sent:?}");
 }
 
 #[test]
@@ -282,7 +314,7 @@ fn failover() -> Switch {
     let mut switch = switch(5, Some(BitRate(1e9)));
     let mode = linkrate_terms::knobs::AggregateMode::Failover;
     let knobs = AggregateKnobs { aggregate: 2, mode, bfd: true, ..AggregateKnobs::default() };
-    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
+    switch.set_group(0, GroupSpec::of([0, 1], knobs));
     switch
 }
 
@@ -364,7 +396,7 @@ fn a_dead_switch_is_silent_and_begins_anew() {
         mode: linkrate_terms::knobs::AggregateMode::Lacp,
         ..AggregateKnobs::default()
     };
-    switch.set_group(0, GroupSpec { ports: vec![0, 1], knobs, decisions: Default::default() });
+    switch.set_group(0, GroupSpec::of([0, 1], knobs));
     switch.enter(2, frame(9, 3, None), 10);
     assert!(out_by(&mut switch, now)[4] == 1);
     // held by it when it dies, and what comes and falls due afterwards
@@ -393,17 +425,69 @@ fn a_group_without_ports_is_no_more() {
     let mut switch = grouped();
     switch.enter(1, frame(9, 1, None), 0);
     out(&mut switch);
-    switch.set_group(
-        0,
-        GroupSpec {
-            ports: Vec::new(),
-            knobs: AggregateKnobs::default(),
-            decisions: Default::default(),
-        },
-    );
+    switch.set_group(0, GroupSpec::of([], AggregateKnobs::default()));
     // both ports are ports like others, and what was learnt of the group is forgotten
     switch.enter(2, frame(1, 3, None), 10);
     assert_eq!(out(&mut switch), [1, 1, 0, 1, 1]);
     switch.enter(0, frame(9, 1, None), 20);
     assert_eq!(out(&mut switch), [0, 1, 1, 1, 1]);
+}
+
+/// Three frames between two stations, as segments of one superframe or each by itself.
+fn train(to: u8, from: u8, vlan: Option<u16>, segments: bool) -> Load {
+    let one = frame(to, from, vlan).into_frames().unwrap().first().to_vec();
+    let cuts = (0..3).map(|index| {
+        let start = index * one.len() as u32;
+        Cut { header: start..start + one.len() as u32, payload: 0..0, sum: None }
+    });
+    let (headers, cuts) = (one.repeat(3), cuts.collect());
+    let train = Train { headers, cuts, segments, ..Train::default() };
+    Burst::of(&Arc::new(train), 0..3).into()
+}
+
+/// What has left by a port: the time and the octets of each frame.
+fn left(switch: &mut Switch, port: usize) -> Vec<(u64, Vec<u8>)> {
+    let mut frames = Vec::new();
+    while let Some((at_ps, load)) = switch.to(port).unwrap().arrived(u64::MAX) {
+        frames.extend(load.into_frames().unwrap().each().map(|frame| (at_ps, frame.to_vec())));
+    }
+    frames
+}
+
+#[test]
+fn segments_of_a_superframe_take_the_way_of_single_frames() {
+    for rate in [None, Some(BitRate(1e9))] {
+        for balance in [Balance::Mac, Balance::RoundRobin] {
+            let passed = |segments: bool| {
+                let mut switch = switch(4, rate);
+                switch.set_vlans(2, Vlans::Access(1), Arc::default());
+                let mode = AggregateMode::Manual;
+                let knobs = AggregateKnobs { mode, balance, ..AggregateKnobs::default() };
+                let spec = GroupSpec::of([0, 1], knobs);
+                switch.set_group(0, spec);
+                let mut all = Vec::new();
+                // both ends become known, and the first train finds no decision of the one before it
+                for (from, load) in [
+                    (0, frame(9, 1, None)),
+                    (2, frame(1, 2, None)),
+                    (0, train(2, 1, None, segments)),
+                    (0, train(2, 1, None, segments)),
+                    // with a priority, which an access port takes off
+                    (0, train(2, 1, Some(0), segments)),
+                    (0, train(2, 1, Some(0), segments)),
+                    (2, train(1, 2, None, segments)),
+                    (2, train(1, 2, None, segments)),
+                ] {
+                    switch.enter(from, load, 1_000_000 * all.len() as u64);
+                    switch.forward(u64::MAX / 2);
+                    all.push((0..4).map(|port| left(&mut switch, port)).collect::<Vec<_>>());
+                }
+                all
+            };
+            let (one_by_one, together) = (passed(false), passed(true));
+            assert_eq!(together, one_by_one, "{rate:?} {balance:?}");
+            let to_group: usize = together[7][..2].iter().map(Vec::len).sum();
+            assert_eq!((together[3][2].len(), to_group), (3, 3));
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads, MacAddress};
+use linkrate_adapter::{Aggregate, AggregateSpec, DriverThreads, MacAddress, OrderCount};
 use linkrate_terms::aggregate::AggregateReport;
 use linkrate_terms::knobs::AggregateRequest;
 use linkrate_terms::topology::Gateways;
@@ -86,6 +86,17 @@ impl Adapters {
         aggregates.try_for_each(|aggregate| Ok(aggregate.await_ports()?))
     }
 
+    /// Counts frames that overtake others of their connection from now on, until the count is dropped;
+    /// `None` unless a balancing in use reorders flows. Looking at every frame has a price.
+    pub(crate) fn watch_reordering(&self) -> Option<OrderCount> {
+        let aggregates = self.segments().iter().filter_map(|segment| segment.aggregate.as_ref());
+        let mut knobs = aggregates.filter_map(|aggregate| aggregate.applied_knobs().ok());
+        let reorders =
+            knobs.any(|knobs| knobs.balance.reorders() || knobs.switch_balance.reorders());
+        // a device thread that has ended is told after the window
+        reorders.then(|| self.watch_order().ok()).flatten()
+    }
+
     /// The Ethernet addresses of the SUT and of the far end in the frames of client `client`'s flows;
     /// `None` unless an aggregate leads to it. Clients are counted through all segments.
     pub(crate) fn flow_macs(&self, client: usize) -> Option<(String, String)> {
@@ -93,10 +104,9 @@ impl Adapters {
         for segment in self.segments() {
             let Some(beyond) = number.checked_sub(segment.clients.len()) else {
                 let aggregate = segment.aggregate.as_ref()?;
-                let first = segment.ports.first()?.number;
                 let far_end = match segment.topology.gateways() {
                     Some(_) => MacAddress(Gateways::MACS[0]),
-                    None => MacAddress(address(first, 1 + number as u8)),
+                    None => MacAddress(address(segment.topology.home, 1 + number as u8)),
                 };
                 return Some((aggregate.address().to_string(), far_end.to_string()));
             };

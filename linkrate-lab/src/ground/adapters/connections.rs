@@ -1,11 +1,16 @@
-//! Permanent ATM connections of a segment: one between each two of its ends.
+//! Permanent ATM connections of a segment: one between each two of its ends. With LAN Emulation, the ends
+//! are clients of an emulated LAN instead, and with switched connections those of an ATMARP server: they make
+//! their connections themselves.
 //!
 //! Ends have numbers: the port of the system under test has 0, and its clients follow. On its own link
 //! an end calls the connection to end `n` by VPI 0 and VCI `FIRST_VCI + n`. On a cable both ends must
 //! have the same identifier.
 
-use linkrate_adapter::{AtmAddress, AtmLimits, Connection, DeviceSpec, Segment};
+use linkrate_adapter::{
+    AtmAddress, AtmLimits, Connection, DeviceSpec, ElanSpec, LaneStation, MacAddress, Segment,
+};
 use linkrate_terms::topology::{self, Fabric};
+use linkrate_terms::{Model, model};
 
 use crate::error::LabError;
 
@@ -37,14 +42,68 @@ pub(super) fn of_end(device: &DeviceSpec, segment: &topology::Segment, own: usiz
     let [a, b, c, d] = address.octets();
     let atm = AtmAddress::local(1 + segment.number as u16, [2, 0, a, b, c, d], 0);
     let limits = limits.clone();
-    DeviceSpec::Atm(AtmLimits { connections, station: Some((atm, address)), ..limits })
+    let station = Some((atm, address));
+    match limits.lane {
+        None if limits.switched => {
+            DeviceSpec::Atm(AtmLimits { connections: Vec::new(), station, ..limits })
+        }
+        None => DeviceSpec::Atm(AtmLimits { connections, station, ..limits }),
+        Some(lane) => {
+            let first = segment.home;
+            let (mac, port) = match own.checked_sub(ports) {
+                None => (super::address(segment.ports[own].number, 0), own),
+                Some(client) => (super::address(first, 1 + client as u8), segment.port_of(client)),
+            };
+            let (mac, elan) = (MacAddress(mac), elan_name(segment, port));
+            let lane = LaneStation { atm, mac, elan, ..lane };
+            DeviceSpec::Atm(AtmLimits { connections: Vec::new(), lane: Some(lane), ..limits })
+        }
+    }
 }
 
-/// Makes the connections of a segment in its switch.
+/// The name of the emulated LAN of port `port` of a segment.
+fn elan_name(segment: &topology::Segment, port: usize) -> String {
+    segment.elans.get(port).cloned().unwrap_or_else(|| format!("elan-{}", segment.number))
+}
+
+/// The adapter of a client on Ethernet, behind a bridge. Its link is faster than that of each ATM model,
+/// so that it is not the limit.
+///
+/// # Errors
+/// There is no such model.
+pub(super) fn bridged_model() -> Result<Model, LabError> {
+    model::find("gigabit").map_err(|error| LabError::Io(std::io::Error::other(error.to_string())))
+}
+
+/// The client that bridges the Ethernet ports of a segment into its emulated LAN.
+fn bridge(segment: &topology::Segment, lane: &LaneStation) -> LaneStation {
+    let first = segment.ports.first().map_or(0, |port| port.number);
+    // behind the last address of an end
+    let mac = super::address(first, u8::MAX - 1);
+    let atm = AtmAddress::local(1 + segment.number as u16, mac, 0);
+    LaneStation { atm, mac: MacAddress(mac), elan: elan_name(segment, 0), ..lane.clone() }
+}
+
+/// Makes the connections of a segment in its switch, or the servers of its ends.
 ///
 /// # Errors
 /// The device thread has ended.
-pub(super) fn make(joined: &Segment, segment: &topology::Segment) -> Result<(), LabError> {
+pub(super) fn make(
+    joined: &mut Segment,
+    segment: &topology::Segment,
+    device: &DeviceSpec,
+) -> Result<(), LabError> {
+    if let DeviceSpec::Atm(AtmLimits { lane: Some(lane), link, .. }) = device {
+        let elan = |port| ElanSpec { name: elan_name(segment, port), size: lane.size };
+        joined.emulate((0..segment.elans.len().max(1)).map(elan).collect())?;
+        if segment.bridged > 0 {
+            joined.bridge(bridge(segment, lane), *link)?;
+        }
+        return Ok(());
+    }
+    if let DeviceSpec::Atm(AtmLimits { switched: true, .. }) = device {
+        return Ok(joined.serve_addresses()?);
+    }
     let fabric = segment.fabric;
     for other in 0..ends(segment) {
         for one in 0..other {

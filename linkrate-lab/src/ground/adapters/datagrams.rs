@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
-use linkrate_adapter::LinkLaw;
+use linkrate_adapter::{LinkLaw, atm_line as atm};
 use linkrate_agent::protocol::Request;
-use linkrate_terms::BitRate;
+use linkrate_terms::{BitRate, Model};
 
 use crate::connection::AgentError;
 use crate::error::LabError;
@@ -45,11 +45,11 @@ impl Datagrams {
         &mut self,
         sut: &mut Host,
         interface: &str,
-        law: LinkLaw,
+        model: &Model,
         rate: Option<BitRate>,
     ) -> Result<(), LabError> {
         let Some(rate) = rate else { return Ok(()) };
-        match sut.order(&request(interface, law, rate)) {
+        match sut.order(&request(interface, model, rate)) {
             Ok(()) if *self == Self::Unlimited => *self = Self::Limited,
             Ok(()) => {}
             Err(AgentError::Refused(refusal)) => *self = Self::Refused(refusal.reason),
@@ -79,17 +79,36 @@ impl Datagrams {
     }
 }
 
-fn request(interface: &str, law: LinkLaw, rate: BitRate) -> Request {
+/// What stands around a packet of Classical IP in a unit of AAL5: LLC/SNAP (RFC 2684) and the trailer
+/// (ITU-T I.363.5).
+const AROUND_PACKET: u64 = atm::LLC_SNAP + atm::AAL5_TRAILER;
+
+/// The same of an Ethernet frame of an emulated LAN: the identifier of the client, and the trailer. The
+/// kernel counts the Ethernet header as a part of the frame.
+const AROUND_FRAME: u64 = atm::LANE_HEADER - ETHERNET_HEADER + atm::AAL5_TRAILER;
+const ETHERNET_HEADER: u64 = 14;
+
+fn request(interface: &str, model: &Model, rate: BitRate) -> Request {
+    let law = LinkLaw::of(model);
+    // the kernel pads a packet to whole cells itself, so that packets of all lengths have their limit
+    let (overhead, in_cells) = match law {
+        LinkLaw::Ethernet => (law.line_octets(LONG_UNIT) - LONG_UNIT, false),
+        LinkLaw::Atm if model.encapsulation.is_emulated() => (AROUND_FRAME, true),
+        LinkLaw::Atm => (AROUND_PACKET, true),
+    };
     Request::LimitDatagrams {
         name: interface.to_owned(),
         bytes_per_second: (law.payload_rate(rate).0 * MARGIN / 8.0).ceil() as u64,
         burst_us: BURST.as_micros() as u32,
-        overhead: (law.line_octets(LONG_UNIT) - LONG_UNIT) as u16,
+        overhead: overhead as u16,
+        in_cells,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use linkrate_terms::model;
+
     use super::*;
 
     #[test]
@@ -100,8 +119,21 @@ mod tests {
             burst_us: 5000,
             // check sequence, preamble and gap
             overhead: 24,
+            in_cells: false,
         };
-        assert_eq!(request("eth0", LinkLaw::Ethernet, BitRate(1e9)), expected);
+        let find = |name| model::find(name).unwrap();
+        assert_eq!(request("eth0", &find("gigabit"), BitRate(1e9)), expected);
+        for (name, around) in [("atm-155", 16), ("atm-155-lane-9234", 10)] {
+            let expected = Request::LimitDatagrams {
+                name: "atm0".to_owned(),
+                // 26 of 27 columns, of which all are cells
+                bytes_per_second: (155_520_000.0 * 26.0 / 27.0 / 8.0 * 1.002_f64).ceil() as u64,
+                burst_us: 5000,
+                overhead: around,
+                in_cells: true,
+            };
+            assert_eq!(request("atm0", &find(name), atm::OC3C), expected);
+        }
     }
 
     #[test]

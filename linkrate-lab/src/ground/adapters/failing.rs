@@ -33,16 +33,16 @@ const FAILING_SWITCH: usize = 0;
 pub(crate) struct Failing<'a> {
     segment: &'a Segment,
     port: &'a Port,
-    /// Its number in its aggregate.
-    place: usize,
+    /// Its number among the ports of its segment.
+    index: usize,
     fault: Fault,
-    /// The settings of its aggregate while all is well.
+    /// The settings of its aggregate.
     knobs: Option<AggregateKnobs>,
     moves: FirstMoves,
 }
 
 impl Adapters {
-    /// Prepares for `fault`: reads the settings of each aggregate while all is well, and watches its ports.
+    /// Prepares for `fault`: reads the settings of each aggregate, and watches its ports.
     ///
     /// # Errors
     /// The drivers of an aggregate do not answer.
@@ -101,27 +101,22 @@ pub(crate) struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     /// The port that fails: the one that carried the most octets so far, in `octets` by the order of the
-    /// ports. A fault that takes a port away takes the last one of the first aggregate. The first port leads
-    /// to the switch that fails.
+    /// ports. The first port leads to the switch that fails.
     pub(crate) fn choose(&self, octets: &[u64]) -> Option<Failing<'a>> {
         let busiest = octets.iter().enumerate().max_by_key(|(at, octets)| (**octets, Reverse(*at)));
         let busiest = busiest.map_or(0, |(at, _)| at);
         let segments = self.adapters.segments().iter().zip(&self.segments);
         let mut ports = segments.flat_map(|(segment, prepared)| {
             let ports = segment.ports.iter().enumerate();
-            ports.map(move |(place, port)| (segment, prepared, place, &port.port))
+            ports.map(move |(index, port)| (segment, prepared, index, &port.port))
         });
-        let (segment, (knobs, moves), place, port) = match self.fault {
-            Fault::Removed => ports.find(|(_, (knobs, _), place, _)| {
-                let last = knobs.as_ref().map(|knobs| knobs.aggregate as usize);
-                last == Some(place + 1)
-            }),
+        let (segment, (knobs, moves), index, port) = match self.fault {
             // the clients are on the other switch
             Fault::Switch => ports.next(),
             _ => ports.nth(busiest),
         }?;
         let (knobs, moves) = (knobs.clone(), moves.clone());
-        Some(Failing { segment, port, place, fault: self.fault, knobs, moves })
+        Some(Failing { segment, port, index, fault: self.fault, knobs, moves })
     }
 }
 
@@ -131,9 +126,9 @@ impl Failing<'_> {
         self.port.name()
     }
 
-    /// Its number in its aggregate.
+    /// Its place in its aggregate.
     pub(crate) fn place(&self) -> usize {
-        self.place
+        self.port.place().unwrap_or(0)
     }
 
     /// Lets it fail.
@@ -141,7 +136,7 @@ impl Failing<'_> {
     /// # Errors
     /// Its interface or its aggregate is gone.
     pub(crate) fn fail(&self) -> Result<(), LabError> {
-        self.moves.begin(self.place);
+        self.moves.begin(self.index);
         self.set(true)
     }
 
@@ -163,20 +158,15 @@ impl Failing<'_> {
             Fault::Switch => self.segment.joined.set_switch_alive(FAILING_SWITCH, !failed)?,
             Fault::SilentTransmit => silent(failed, false),
             Fault::SilentReceive => silent(false, failed),
-            Fault::Removed => self.set_ports(failed)?,
+            Fault::Removed => self.set_leaving(failed)?,
         }
         Ok(())
     }
 
-    /// Takes the last port of the aggregate away, or adds it again.
-    fn set_ports(&self, failed: bool) -> Result<(), LabError> {
-        let (Some(aggregate), Some(knobs)) = (&self.segment.aggregate, &self.knobs) else {
-            return Ok(());
-        };
-        let ports = knobs.aggregate.saturating_sub(u32::from(failed));
-        let knobs = AggregateKnobs { aggregate: ports, ..knobs.clone() };
-        aggregate.set_knobs(knobs.clone())?;
-        self.segment.follow(&knobs)
+    /// Lets the port leave its aggregate, or come back, at both ends.
+    fn set_leaving(&self, leaves: bool) -> Result<(), LabError> {
+        self.port.set_leaving(leaves);
+        self.knobs.as_ref().map_or(Ok(()), |knobs| self.segment.follow(knobs))
     }
 
     /// When the first frame of a connection of the port passed another port, on each way; `None` if there

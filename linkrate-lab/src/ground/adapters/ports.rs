@@ -61,9 +61,16 @@ impl PortOnSegment<'_> {
         self.segment.ports.iter().map(|port| port.name().to_owned()).collect()
     }
 
-    /// The name of its segment: that of the first of these ports.
-    pub(crate) fn segment_name(&self) -> String {
-        self.segment.ports.first().map(|port| port.name().to_owned()).unwrap_or_default()
+    /// The number of its segment.
+    pub(crate) fn segment_number(&self) -> u32 {
+        self.segment.topology.number
+    }
+
+    /// The interface of the system under test on its segment: the aggregate, or that of the first port.
+    pub(crate) fn sut_interface(&self) -> String {
+        let first = || self.segment.ports.first().map(SutPort::name);
+        let aggregate = self.segment.aggregate.as_ref().map(|aggregate| aggregate.name());
+        aggregate.or_else(first).unwrap_or_default().to_owned()
     }
 
     /// Whether it is one of them.
@@ -108,7 +115,10 @@ impl PortOnSegment<'_> {
 
     /// Takes its links up or down.
     pub(crate) fn set_link(&self, up: bool) -> Result<(), LabError> {
-        Ok(self.port.links().try_for_each(|link| link.set_up(up))?)
+        for port in self.segment.sharing(self.port) {
+            port.links().try_for_each(|link| link.set_up(up))?;
+        }
+        Ok(())
     }
 
     /// Lets its links run at another rate.
@@ -137,13 +147,22 @@ impl PortOnSegment<'_> {
     /// The device does not answer.
     pub(crate) fn report(&self, kernel: InterfaceKnobs) -> Result<PortReport, LabError> {
         let name = self.name();
-        let mut reaches = self.sut_ports();
-        reaches.extend(self.client_ports());
+        let mut reaches: Vec<String> = match self.segment.elan_of(self.port) {
+            // stations of other emulated LANs are not reached
+            Some(elan) => {
+                let all = self.segment.all_ports();
+                let same = all.filter(|other| self.segment.elan_of(other) == Some(elan));
+                same.map(|other| typed_name(other.name())).collect()
+            }
+            None => self.sut_ports().into_iter().chain(self.client_ports()).collect(),
+        };
         reaches.retain(|other| *other != name);
         let per_adapter = self.adapters.model.ports;
         let links = || self.port.links().map(|link| link.shared());
         Ok(PortReport {
-            adapter: self.of_sut.map(|port| port.number / per_adapter),
+            adapter: self
+                .of_sut
+                .map(|port| self.segment.topology.adapter_port(port.number) / per_adapter),
             fabric: self.segment.topology.fabric.name().to_owned(),
             reaches,
             link_up: links().any(LinkShared::is_up),
@@ -153,6 +172,8 @@ impl PortOnSegment<'_> {
             faults: Default::default(),
             vlans: Default::default(),
             connections: self.port.connections(),
+            lane: self.port.lane(),
+            atmarp: self.port.atmarp(),
             knobs: with_port(kernel, effective_knobs(self.port)?),
             counters: self.port.counters(),
             name,

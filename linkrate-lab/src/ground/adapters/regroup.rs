@@ -1,14 +1,17 @@
-//! Ports of a segment become an aggregate, or interfaces of their own again, while the lab is up.
+//! Ports of a segment become an aggregate, join one, leave it, or become interfaces of their own again,
+//! while the lab is up.
 //!
 //! The host's side of a port is decided when the port is attached. So the ports of the system under test
 //! are detached and attached anew; their clients, the fabric and its other ports stay.
 
-use linkrate_adapter::{CaptureEnding, Port};
-use linkrate_terms::topology::{self, RegroupError};
+use std::sync::Arc;
+
+use linkrate_adapter::{CaptureEnding, HostSide, Port};
+use linkrate_terms::topology::{self, PortEnd, RegroupError};
 use linkrate_terms::{AggregateKnobs, BitRate};
 
 use super::attach::Making;
-use super::{Adapters, aggregate};
+use super::{Adapters, SutPort, aggregate, attach};
 use crate::error::LabError;
 use crate::host::Host;
 
@@ -56,10 +59,63 @@ impl Adapters {
         let captures = segment.ports.drain(..).filter_map(|end| Port::remove(end.port)).collect();
         segment.joined.set_group(aggregate::GROUP, [], AggregateKnobs::default())?;
         segment.aggregate = None;
-        let making = Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses };
+        let engine = self.engine.as_ref();
+        let making =
+            Making { model: &self.model, drivers, datagrams: &mut self.datagrams, buses, engine };
         (segment.aggregate, segment.ports) = making.attach(wanted, &mut segment.joined, sut)?;
         segment.topology = wanted.clone();
         segment.group()?;
         Ok(captures)
+    }
+
+    /// Attaches the port of an aggregate that is in `wanted` alone, while its others carry traffic. It
+    /// carries some unless somebody asked for fewer ports.
+    ///
+    /// # Errors
+    /// A device thread has ended.
+    pub(crate) fn widen(&mut self, wanted: &topology::Segment) -> Result<(), LabError> {
+        let Some(at) = self.segments.iter().position(|of| of.topology.number == wanted.number)
+        else {
+            return Ok(());
+        };
+        let has = &self.segments[at].topology;
+        let is_new = |end: &PortEnd| !has.has_interface(&end.interface);
+        let Some(index) = wanted.ports.iter().position(is_new) else { return Ok(()) };
+        let (place, bus) = (wanted.ports[index].place, self.bus(wanted.ports[index].number));
+        let segment = &mut self.segments[at];
+        let Some(aggregate) = &segment.aggregate else { return Ok(()) };
+        let knobs = aggregate.applied_knobs()?;
+        if knobs.aggregate as usize >= segment.ports.len() {
+            // before it comes, since it may come before others: none of them may go out of use for it
+            let ports = wanted.ports.len() as u32;
+            aggregate.set_knobs(AggregateKnobs { aggregate: ports, ..knobs })?;
+            aggregate.applied_knobs()?;
+        }
+        let side = (bus, Vec::new(), HostSide::Aggregate(Arc::clone(aggregate), place));
+        let end = attach::end_of(&self.model, wanted, index, side, &mut segment.joined)?;
+        segment.ports.insert(index, end);
+        segment.topology = wanted.clone();
+        segment.group()
+    }
+
+    /// Detaches the port of an aggregate that is not in `wanted`: both ends let it leave in good order, and
+    /// this waits until it has sent and received what was on its way. Returns its capture, if one was on.
+    ///
+    /// # Errors
+    /// A device thread has ended.
+    pub(crate) fn narrow(
+        &mut self,
+        wanted: &topology::Segment,
+    ) -> Result<Option<CaptureEnding>, LabError> {
+        let of_wanted = |segment: &&mut super::Segment| segment.topology.number == wanted.number;
+        let Some(segment) = self.segments.iter_mut().find(of_wanted) else { return Ok(None) };
+        let leaves = |end: &SutPort| !wanted.has_interface(end.name());
+        let Some(index) = segment.ports.iter().position(leaves) else { return Ok(None) };
+        segment.ports[index].port.set_leaving(true);
+        segment.group()?;
+        let capture = Port::remove(segment.ports.remove(index).port);
+        segment.topology = wanted.clone();
+        segment.group()?;
+        Ok(capture)
     }
 }

@@ -72,7 +72,9 @@ impl Segment {
             port.port.set_atm_knobs(atm.clone());
         }
         for (index, client) in self.clients.iter().enumerate() {
-            if of_named(&self.ports[self.topology.port_of(index)]) {
+            // a client behind a bridge has a link of its own
+            let shares_link = !self.topology.is_bridged(index);
+            if shares_link && of_named(&self.ports[self.topology.port_of(index)]) {
                 client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
             }
         }
@@ -89,6 +91,26 @@ impl Segment {
             *knobs = with_aggregate(knobs.clone(), aggregate)?;
         }
         Ok(())
+    }
+
+    /// The number of the emulated LAN that a port is in; `None` where all are in one, or in none.
+    pub(super) fn elan_of(&self, port: &Port) -> Option<usize> {
+        let is_it = |other: &Port| other.name() == port.name();
+        let of_client = || {
+            let client = self.clients.iter().position(is_it)?;
+            Some(self.topology.port_of(client))
+        };
+        let elan = self.ports.iter().position(|end| is_it(&end.port)).or_else(of_client);
+        elan.filter(|_| !self.topology.elans.is_empty())
+    }
+
+    /// The ports that have the link of one of them: itself, and other clients of emulated LANs on it.
+    pub(super) fn sharing<'a>(&'a self, port: &'a Port) -> Vec<&'a Port> {
+        let of_sut = self.ports.iter().any(|end| end.name() == port.name());
+        if of_sut && !self.topology.elans.is_empty() {
+            return self.ports.iter().map(|end| &end.port).collect();
+        }
+        vec![port]
     }
 
     /// The clients' ports, by the names that people use.
@@ -121,7 +143,9 @@ impl Segment {
         let clients = clients.map(|(index, client)| (self.topology.port_of(index), client));
         for (port, end) in ports.chain(clients) {
             let vlan = Vlans::Access(1 + port as u16);
-            end.links().try_for_each(|link| link.set_vlans(vlan.clone()))?;
+            // an ATM switch has none: the clients of a port are in emulated LANs of their own
+            let mut links = end.links().filter(|link| link.vlans().is_some());
+            links.try_for_each(|link| link.set_vlans(vlan.clone()))?;
         }
         Ok(())
     }
@@ -145,7 +169,7 @@ impl Segment {
     pub fn set_link_rate(&self, port: &Port, rate: BitRate) {
         let set = |port: &Port| port.links().for_each(|link| link.set_rate(rate));
         match self.topology.fabric {
-            Fabric::Switch | Fabric::Switches | Fabric::Router(_) => set(port),
+            Fabric::Switch | Fabric::Bridged | Fabric::Switches | Fabric::Router(_) => set(port),
             Fabric::Cable => self.all_ports().for_each(set),
         }
     }

@@ -90,6 +90,21 @@ fn each_direction_has_its_own_senders_and_links() {
 }
 
 #[test]
+fn senders_of_transfers_wait_while_nothing_is_under_way() {
+    let times = SenderTimes { sockets: 4, busy_us: 1_000_000, ..SenderTimes::default() };
+    let mut run = run_of(fixture::stream(1e9, 0.5));
+    let crate::store::Outcome::Measured(measured) = &mut run.outcome else { panic!("{run:?}") };
+    measured.evidence.senders = times;
+    run.spec.window = std::time::Duration::from_secs(1);
+    assert_eq!(only(&of_runs([&run], 1.0)).word_percent, None, "streams wait for no word");
+    run.spec.task = Task::Workload(Workload {
+        kind: linkrate_terms::Protocol::Transfer,
+        ..Workload::default()
+    });
+    assert_eq!(only(&of_runs([&run], 1.0)).word_percent, Some(75.0));
+}
+
+#[test]
 fn transactions_are_judged_by_the_busier_direction() {
     let mut run = fixture::transactions(1e4, 0.5);
     run.evidence.adapter = Some(fixture::counted(3.0, 7.0));

@@ -83,3 +83,26 @@ fn a_plan_that_names_a_model_it_does_not_have_is_refused() {
     let error = study.check().unwrap_err();
     assert!(error.contains("adapter \"gigabit\", which the testbed does not have"), "{error}");
 }
+
+#[test]
+fn clients_are_bridged_into_an_emulated_lan_of_ethernet_frames() {
+    let gro = "[factors]\nnodelay = [true]\n";
+    let lane = "adapter = \"atm-155-lane-1516\"\nclients-per-port = 2";
+    assert_eq!(study(lane, gro).testbed.bridged_clients, 0);
+    assert_eq!(study(&format!("{lane}\nbridged-clients = 1"), gro).testbed.bridged_clients, 1);
+    for (testbed, said) in [
+        (format!("{lane}\nbridged-clients = 3"), "3 clients of each port, which has 2"),
+        (
+            "adapter = \"atm-155-lane-9234\"\nbridged-clients = 1".to_owned(),
+            "adapter atm-155-lane-9234 has no emulated LAN with the frames of Ethernet",
+        ),
+        ("adapter = \"veth\"\nbridged-clients = 1".to_owned(), "atm-155-lane-1516"),
+    ] {
+        let error = refused(&testbed, gro);
+        assert!(error.contains("testbed.bridged-clients") && error.contains(said), "{error}");
+    }
+    // nor has the model of a cell any other
+    let cells = "[factors]\nadapter = [\"atm-155-lane-1516\", \"atm-155\"]\n";
+    let error = refused(&format!("{lane}\nbridged-clients = 1"), cells);
+    assert!(error.contains("adapter atm-155 has no emulated LAN"), "{error}");
+}

@@ -35,6 +35,8 @@ const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 const TC_HTB_PROTOVER: u32 = 3;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
+const TC_LINKLAYER_ATM: u8 = 2;
+const TC_LINKLAYER_MASK: u8 = 0x0f;
 
 /// `struct tc_htb_opt`, and the offsets of its fields.
 const PARAMETERS: usize = 44;
@@ -73,6 +75,9 @@ pub struct DatagramLimit {
     /// Octets that each packet takes on the link beside its own: of the packet from the Ethernet
     /// header on, once for a superframe.
     pub overhead: u16,
+    /// A packet with its overhead leaves in cells: each 48 octets that it begins take 53
+    /// (`psched_l2t_ns`, net/sch_generic.h).
+    pub in_cells: bool,
 }
 
 impl RouteSocket {
@@ -143,10 +148,11 @@ fn limited_class(interface: u32, limit: &DatagramLimit) -> RouteNetlinkMessage {
     message.header.handle = LIMITED;
     let ticks = u32::try_from(limit.burst.as_nanos().div_ceil(TICK_NS)).unwrap_or(u32::MAX);
     let low = u32::try_from(limit.bytes_per_second).unwrap_or(u32::MAX);
+    let layer = if limit.in_cells { TC_LINKLAYER_ATM } else { TC_LINKLAYER_ETHERNET };
     let mut parameters = vec![0; PARAMETERS];
     let mut put = |at: usize, bytes: &[u8]| parameters[at..at + bytes.len()].copy_from_slice(bytes);
     for spec in [RATE, CEILING] {
-        put(spec + LINK_LAYER, &[TC_LINKLAYER_ETHERNET]);
+        put(spec + LINK_LAYER, &[layer]);
         put(spec + OVERHEAD, &limit.overhead.to_ne_bytes());
         put(spec + BYTES_PER_SECOND, &low.to_ne_bytes());
     }
@@ -233,6 +239,7 @@ fn limit_of(class: &TcMessage) -> Option<DatagramLimit> {
         bytes_per_second: wide.unwrap_or(word(RATE + BYTES_PER_SECOND)?.into()),
         burst: Duration::from_nanos(ticks * TICK_NS as u64),
         overhead: u16::from_ne_bytes(overhead.try_into().ok()?),
+        in_cells: parameters[RATE + LINK_LAYER] & TC_LINKLAYER_MASK == TC_LINKLAYER_ATM,
     })
 }
 
@@ -246,6 +253,7 @@ mod tests {
         bytes_per_second: 125_250_000,
         burst: Duration::from_millis(5),
         overhead: 24,
+        in_cells: false,
     };
 
     fn bytes_of(message: RouteNetlinkMessage) -> Vec<u8> {
@@ -318,6 +326,14 @@ mod tests {
     }
 
     #[test]
+    fn cells_are_a_link_layer_of_both_rates() {
+        let class = |in_cells| bytes_of(limited_class(7, &DatagramLimit { in_cells, ..LIMIT }));
+        let (frames, cells) = (class(false), class(true));
+        let differ = frames.iter().zip(&cells).filter(|(one, other)| one != other);
+        assert_eq!(differ.collect::<Vec<_>>(), [(&1, &2); 2]);
+    }
+
+    #[test]
     #[cfg(target_endian = "little")]
     fn a_filter_sends_tcp_directly() {
         // u32: class 1:0; a terminal selector with two keys of mask, value, offset and offset mask
@@ -351,7 +367,11 @@ mod tests {
 
     #[test]
     fn a_class_reads_back() {
-        let limits = [LIMIT, DatagramLimit { bytes_per_second: 125_000_000_000, ..LIMIT }];
+        let limits = [
+            LIMIT,
+            DatagramLimit { bytes_per_second: 125_000_000_000, ..LIMIT },
+            DatagramLimit { overhead: 16, in_cells: true, ..LIMIT },
+        ];
         for limit in limits {
             let RouteNetlinkMessage::NewTrafficClass(mut class) = limited_class(7, &limit) else {
                 panic!("a class")

@@ -75,6 +75,12 @@ pub struct Known {
 }
 
 impl Known {
+    /// When the address was learnt, or confirmed last.
+    #[must_use]
+    pub fn learnt(&self) -> Duration {
+        self.expires.saturating_sub(AGE)
+    }
+
     /// When there is something to do about it.
     fn due(&self) -> Duration {
         self.checking.map_or(self.expires, |question| question.again)

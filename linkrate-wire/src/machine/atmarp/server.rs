@@ -85,6 +85,14 @@ impl Server {
         self.entries.iter().map(|(ip, entry)| (*ip, entry.atm))
     }
 
+    /// The same, with the time at which each address was learnt, or confirmed last.
+    pub fn known(&self) -> impl Iterator<Item = (Ipv4Addr, AtmAddress, Duration)> + '_ {
+        self.entries.iter().map(|(ip, entry)| {
+            let aged = if entry.checking { AGE + PATIENCE } else { AGE };
+            (*ip, entry.atm, entry.expires.saturating_sub(aged))
+        })
+    }
+
     fn find(&self, ip: Ipv4Addr) -> Option<AtmAddress> {
         if self.own.ip == Some(ip) {
             return self.own.atm;

@@ -80,6 +80,12 @@ impl<U: AsRef<[u8]>> Bus<U> {
         Self { config, sends, forwards, next_call: 0, counters, unit: PhantomData }
     }
 
+    /// Its settings.
+    #[must_use]
+    pub const fn config(&self) -> &BusConfig {
+        &self.config
+    }
+
     /// What it has counted.
     #[must_use]
     pub const fn counters(&self) -> BusCounters {

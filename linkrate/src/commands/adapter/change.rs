@@ -37,6 +37,20 @@ pub fn set(port: String, settings: Vec<Setting>, common: &Common) -> Result<Exit
     Ok(Exit::Success)
 }
 
+/// `adapter toe offload`
+pub fn offload((process, descriptor): (u32, i32), common: &Common) -> Result<Exit, Failure> {
+    let lab = common.which.find()?;
+    match lab.ask(Request::Offload { process, descriptor })? {
+        Reply::Done if common.json => {
+            let of = json!({ "process": process, "descriptor": descriptor });
+            print(&done_document("offloaded", &of))?;
+        }
+        Reply::Done => print(&format!("{process}:{descriptor}: at the adapter\n"))?,
+        _ => return Err(lab.unexpected().into()),
+    }
+    Ok(Exit::Success)
+}
+
 /// `adapter faults`
 pub fn faults(
     port: String,
@@ -125,7 +139,11 @@ pub fn add(ports: u32, common: &Common) -> Result<Exit, Failure> {
     if common.json {
         print(&done_document("added", json!({ "ports": ports, "clients": clients })))?;
     } else {
-        print(&format!("added {} with {}\n", ports.join(", "), clients.join(", ")))?;
+        let with = match clients.is_empty() {
+            true => String::new(),
+            false => format!(" with {}", clients.join(", ")),
+        };
+        print(&format!("added {}{with}\n", ports.join(", ")))?;
     }
     Ok(Exit::Success)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use linkrate_lab::control::client::LabClient;
 use linkrate_lab::control::messages::{Reply, Request};
-use linkrate_report::adapter::{self as tables, aggregate as aggregates, top};
+use linkrate_report::adapter::{self as tables, aggregate as aggregates, toe as offloaded, top};
 use linkrate_study::adapter;
 use linkrate_terms::aggregate::AggregateReport;
 use linkrate_terms::lab::{AdapterReport, PortReport};
@@ -51,13 +51,23 @@ pub fn models(given: Option<&str>, json: bool) -> Result<Exit, Failure> {
 pub fn show(port: Option<&str>, common: &Common) -> Result<Exit, Failure> {
     let lab = common.which.find()?;
     let report = look(&lab, true)?;
+    if let Some(name) = port.filter(|name| report.aggregate(name).is_some()) {
+        return aggregate(Some(name), common);
+    }
     let ports: Vec<&PortReport> = match port {
         None => report.ports.iter().filter(|port| port.adapter.is_some()).collect(),
         Some(name) => vec![report.port(name).ok_or_else(|| no_port(&report, name))?],
     };
     let (_, style) = terminal_style();
-    let document = || tables::show_document(&report, &ports);
-    print(&if common.json { document() } else { tables::show(&report, &ports, style) })?;
+    let mut text = match common.json {
+        true => tables::show_document(&report, &ports),
+        false => tables::show(&report, &ports, style),
+    };
+    if port.is_none() && !common.json && !report.aggregates.is_empty() {
+        let all: Vec<&AggregateReport> = report.aggregates.iter().collect();
+        text = format!("{text}\n{}", aggregates::show(&report, &all, style));
+    }
+    print(&text)?;
     Ok(Exit::Success)
 }
 
@@ -98,6 +108,22 @@ fn no_aggregate(report: &AdapterReport, name: &str) -> Failure {
     };
     Failure::new(Exit::Usage, format!("no aggregate {name:?} in lab {}{tail}", report.lab))
         .with_hint(Some(hint))
+}
+
+/// `adapter toe show`
+pub fn connections(common: &Common) -> Result<Exit, Failure> {
+    let lab = common.which.find()?;
+    let report = match lab.ask(Request::Connections)? {
+        Reply::Connections(report) => *report,
+        _ => return Err(lab.unexpected().into()),
+    };
+    let (_, style) = terminal_style();
+    print(&if common.json {
+        offloaded::document(&report)
+    } else {
+        offloaded::text(&report, style)
+    })?;
+    Ok(Exit::Success)
 }
 
 /// `adapter top`

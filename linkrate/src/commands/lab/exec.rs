@@ -8,8 +8,12 @@ use linkrate_terms::lab::LAB_VARIABLE;
 use linkrate_terms::nearest::did_you_mean;
 
 use super::ask::report;
+use super::supervised::supervise;
 use crate::args::lab::ExecArgs;
 use crate::exit::{Exit, Failure};
+
+/// The name of the system under test.
+const SUT: &str = "sut";
 
 /// Becomes the program, in the host's namespaces and on its CPUs. Returns only on an error.
 pub fn run(arguments: &ExecArgs) -> Failure {
@@ -35,6 +39,10 @@ fn become_program(arguments: &ExecArgs) -> Result<Failure, Failure> {
     Namespaces::of(host.pid)
         .and_then(|spaces| spaces.enter_with(&mut command, &host.cpus, Lifetime::ItsOwn))
         .map_err(|error| Failure::from_error(Exit::Failure, &error))?;
+    if report.offloads && wanted == SUT {
+        let (to, message) = lab.to_supervise()?;
+        supervise(&mut command, to, message);
+    }
     let error = command.exec();
     let name = program.to_string_lossy();
     Ok(Failure::new(Exit::Failure, format!("start {name} in {wanted}: {error}")))

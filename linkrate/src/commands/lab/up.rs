@@ -1,22 +1,28 @@
 //! `linkrate lab up`: builds a lab, and keeps it up.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use linkrate_lab::control::server::{Ended, OpenLab};
+use linkrate_lab::control::client::ControlError;
+use linkrate_lab::control::messages::{Refused, Setting};
+use linkrate_lab::control::server::{Ended, OpenLab, Supervised};
+use linkrate_lab::control::settings;
 use linkrate_lab::{LabError, LabOptions};
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
-use linkrate_sys::tell;
-use linkrate_terms::TestbedSpec;
+use linkrate_sys::seccomp::Listener as Calls;
+use linkrate_sys::{local_socket, tell};
 use linkrate_terms::lab::LAB_VARIABLE;
 use linkrate_terms::spec::Adapter;
+use linkrate_terms::{InterfaceKnobs, TestbedSpec};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
+use super::supervised::supervise;
 use crate::args::cpus::parse_cpus;
 use crate::args::lab::UpArgs;
 use crate::commands::testbed::testbed_of;
@@ -41,7 +47,9 @@ pub fn run(arguments: &UpArgs) -> Result<ExitCode, Failure> {
         stop: Arc::clone(&signals.end),
         route_congestion: Some(arguments.congestion.clone()),
     };
+    let settings = settings_of(arguments, &spec)?;
     let mut lab = OpenLab::build(arguments.name.clone(), &spec, options)?;
+    lab.prepare(&settings).map_err(refusal)?;
     for warning in lab.warnings() {
         tell::line(format_args!("warning: {warning}"));
     }
@@ -77,7 +85,8 @@ fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
         _ if aggregate > 0 => arguments.clients.unwrap_or(aggregate),
         Adapter::Veth => arguments.ports,
         Adapter::Model(_) | Adapter::Interfaces(_) => {
-            arguments.ports.saturating_mul(spec.clients_per_port)
+            let elans = arguments.elans.len().max(1) as u32;
+            arguments.ports.saturating_mul(spec.clients_per_port).saturating_mul(elans)
         }
     };
     let most = linkrate_study::keys::MAX_CLIENTS;
@@ -88,7 +97,13 @@ fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
         );
         return Err(Failure::new(Exit::Usage, message));
     }
-    let spec = arguments.fabric.apply(spec)?;
+    let mut spec = arguments.fabric.apply(spec)?;
+    if !arguments.elans.is_empty() {
+        spec = spec.with_elans(&arguments.elans).map_err(|error| {
+            let message = format!("--elans: {error}; {}", error.hint());
+            Failure::new(Exit::Usage, message)
+        })?;
+    }
     Ok(TestbedSpec {
         clients,
         ports,
@@ -97,6 +112,20 @@ fn spec_of(arguments: &UpArgs) -> Result<TestbedSpec, Failure> {
         client_cpus: parse_cpus("--client-cpu", &arguments.client_cpu)?,
         ..spec
     })
+}
+
+/// The knobs of the aggregate, which it takes.
+fn settings_of(arguments: &UpArgs, spec: &TestbedSpec) -> Result<Vec<Setting>, Failure> {
+    let settings = arguments.settings();
+    if let Adapter::Model(model) = &spec.adapter {
+        let fresh = InterfaceKnobs::default();
+        settings::over(&fresh, &settings, model, spec.aggregate as usize).map_err(refusal)?;
+    }
+    Ok(settings)
+}
+
+fn refusal(refused: Refused) -> Failure {
+    ControlError::from(refused).into()
 }
 
 fn advice(arguments: &UpArgs) -> String {
@@ -117,7 +146,7 @@ fn advice(arguments: &UpArgs) -> String {
 }
 
 /// Starts the program, or a shell.
-fn start(arguments: &UpArgs, lab: &OpenLab, signals: &Signals) -> Result<Guest, Failure> {
+fn start(arguments: &UpArgs, lab: &OpenLab, signals: &Signals) -> Result<Supervised, Failure> {
     let shell = || std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
     let program = match arguments.program.first() {
         Some(program) => program.clone(),
@@ -130,8 +159,28 @@ fn start(arguments: &UpArgs, lab: &OpenLab, signals: &Signals) -> Result<Guest, 
     signals.leave_interrupt();
     Namespaces::of(pid)
         .and_then(|host| host.enter_with(&mut command, cpus, Lifetime::OfItsParent))
-        .and_then(|()| Guest::start(&mut command))
-        .map_err(|error| Failure::from_error(Exit::Failure, &error))
+        .map_err(|error| Failure::from_error(Exit::Failure, &error))?;
+    let ours = if lab.offloads() { Some(sends_its_calls(&mut command)?) } else { None };
+    let guest =
+        Guest::start(&mut command).map_err(|error| Failure::from_error(Exit::Failure, &error))?;
+    drop(command);
+    Ok(Supervised { guest, calls: ours.and_then(calls) })
+}
+
+/// Makes a program send the descriptor of its calls to the socket that is returned.
+fn sends_its_calls(command: &mut Command) -> Result<UnixStream, Failure> {
+    let failed = |error| Failure::new(Exit::Failure, format!("socket pair: {error}"));
+    let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+    ours.set_nonblocking(true).map_err(failed)?;
+    supervise(command, theirs.into(), vec![0]);
+    Ok(ours)
+}
+
+/// The descriptor that a program has sent before it was executed, unless it runs unsupervised.
+fn calls(ours: UnixStream) -> Option<Calls> {
+    let mut descriptors = Vec::new();
+    local_socket::receive(&ours, &mut [0], &mut descriptors).ok()?;
+    descriptors.pop().map(Calls::from)
 }
 
 /// The exit code of a program, as a shell reports it.

@@ -116,6 +116,11 @@ impl<U: AsRef<[u8]>> Client<U> {
         self.counters
     }
 
+    /// The stations behind the bridge of a proxy.
+    pub fn behind(&self) -> impl Iterator<Item = MacAddress> + '_ {
+        self.behind.iter().copied()
+    }
+
     /// The stations that it knows or asks for.
     pub fn cache(&self) -> impl Iterator<Item = Cached> + '_ {
         self.destinations.iter().map(|(mac, one)| {

@@ -1,0 +1,119 @@
+//! The ports of a switch, each with what is under way from and to its device.
+
+use super::Flight;
+use crate::load::Load;
+
+/// What is under way on the link of a port.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    /// From the port's device, until the switch takes it.
+    pub(super) inwards: Flight,
+    /// To the port's device.
+    pub(super) outwards: Flight,
+}
+
+/// A port of a switch.
+pub(super) trait SwitchPort {
+    fn flights(&mut self) -> &mut Flights;
+
+    fn flights_ref(&self) -> &Flights;
+
+    /// Frames or cells were lost on the way to the switch.
+    fn lost_in_flight(&self, count: u64);
+
+    /// Frames or cells came while the switch was dead.
+    fn lost_dead(&self, count: u64);
+}
+
+/// Ports by number. A port that was removed leaves its place.
+#[derive(Debug)]
+pub(super) struct Ports<P>(Vec<Option<P>>);
+
+impl<P> Default for Ports<P> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<P: SwitchPort> Ports<P> {
+    pub(super) fn put(&mut self, number: usize, port: P) {
+        if self.0.len() <= number {
+            self.0.resize_with(number + 1, || None);
+        }
+        self.0[number] = Some(port);
+    }
+
+    pub(super) fn remove(&mut self, number: usize) {
+        if let Some(place) = self.0.get_mut(number) {
+            *place = None;
+        }
+    }
+
+    /// The numbers that were given so far.
+    pub(super) fn numbers(&self) -> std::ops::Range<usize> {
+        0..self.0.len()
+    }
+
+    pub(super) fn get(&self, number: usize) -> Option<&P> {
+        self.0.get(number)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut P> {
+        self.0.get_mut(number)?.as_mut()
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &P> {
+        self.0.iter().flatten()
+    }
+
+    /// Takes what has left the device of port `from` by `at_ps`. A dead switch takes nothing.
+    pub(super) fn enter(&mut self, from: usize, load: Load, at_ps: u64, dead: bool) {
+        let Some(port) = self.get_mut(from) else { return };
+        if dead {
+            port.lost_dead(load.count());
+            return;
+        }
+        port.flights().inwards.add(at_ps, load);
+        match port.flights().inwards.take_dropped() {
+            0 => {}
+            dropped => port.lost_in_flight(dropped),
+        }
+    }
+
+    /// The link of a port has no carrier from `now_ps` on.
+    pub(super) fn cut(&mut self, number: usize, now_ps: u64) {
+        let Some(port) = self.get_mut(number) else { return };
+        let Flights { inwards, outwards } = port.flights();
+        inwards.cut(now_ps);
+        outwards.cut(now_ps);
+        let dropped = inwards.take_dropped();
+        port.lost_in_flight(dropped);
+    }
+
+    /// Everything under way is lost: the switch ends or begins its life.
+    pub(super) fn lose_flights(&mut self) {
+        self.0.iter_mut().flatten().for_each(|port| *port.flights() = Flights::default());
+    }
+
+    /// What came first by `now_ps` at any port, as time, port and load.
+    pub(super) fn first_arrived(&mut self, now_ps: u64) -> Option<(u64, usize, Load)> {
+        let ports = self.0.iter().enumerate().filter_map(|(number, port)| {
+            Some((port.as_ref()?.flights_ref().inwards.first_ps()?, number))
+        });
+        let (at_ps, from) = ports.min().filter(|(at_ps, _)| *at_ps <= now_ps)?;
+        let (_, load) = self.get_mut(from)?.flights().inwards.arrived(now_ps)?;
+        Some((at_ps, from, load))
+    }
+
+    /// The earliest time that `when` says for what came in by a port.
+    pub(super) fn due_ps(&self, when: &dyn Fn(&Flight) -> Option<u64>) -> Option<u64> {
+        let ports = self.0.iter().flatten();
+        ports.filter_map(|port| when(&port.flights_ref().inwards)).min()
+    }
+
+    /// What is on its way to the device of a port.
+    pub(super) fn to(&mut self, to: usize) -> Option<&mut Flight> {
+        Some(&mut self.get_mut(to)?.flights().outwards)
+    }
+}

@@ -1,0 +1,82 @@
+//! Connections of a port's TCP offload engine, as the controller moves them.
+
+use super::Port;
+use crate::AdapterError;
+use crate::connections::{Asks, ConnectionEnds, Order};
+
+impl Port {
+    /// Connections that its TCP offload engine has, and how many it can have; 0 without an engine.
+    #[must_use]
+    pub fn connections_offloaded(&self) -> (usize, usize) {
+        (self.shared.orders.known(), self.most_connections)
+    }
+
+    /// Keeps the frames of a connection's far end, until it is at the adapter or at the host. What came
+    /// before has been taken when this returns.
+    ///
+    /// # Errors
+    /// The table is full, or the device does not answer.
+    pub fn hold(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
+        self.give(Order::Hold(ends))
+    }
+
+    /// Keeps the frames of a connection at the adapter until it is at the host, or
+    /// [stays](Self::release). Packets of the host pass from now on: it sends as soon as it has the
+    /// connection.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn hold_to_return(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
+        self.give(Order::Return(ends))
+    }
+
+    /// Hands frames of a connection to the adapter's TCP from now on, those that were kept first. The
+    /// host had sent all before sequence number `send_next`.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn to_adapter(&self, ends: ConnectionEnds, send_next: u32) -> Result<(), AdapterError> {
+        self.give(Order::ToAdapter(ends, send_next))
+    }
+
+    /// Hands frames of a connection to the host from now on, those that were kept first.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn to_host(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
+        self.give(Order::ToHost(ends))
+    }
+
+    /// Lets the frames of a connection that was held go on where it is.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn release(&self, ends: ConnectionEnds) -> Result<(), AdapterError> {
+        self.give(Order::Release(ends))
+    }
+
+    /// The connections that are to return to the host, as the device has asked since the last call. A
+    /// frame of each waits until [`to_host`](Self::to_host) or [`release`](Self::release).
+    #[must_use]
+    pub fn connections_to_return(&self) -> Vec<(ConnectionEnds, Asks)> {
+        self.shared.orders.asked()
+    }
+
+    /// Hands all frames to the host from now on, and drops those that were kept.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn forget_connections(&self) -> Result<(), AdapterError> {
+        self.give(Order::Forget)
+    }
+
+    fn give(&self, order: Order) -> Result<(), AdapterError> {
+        let (name, most) = (self.name().to_owned(), self.most_connections);
+        let Some(number) = self.shared.orders.give(order, most) else {
+            return Err(AdapterError::TableFull { name, most });
+        };
+        self.thread.doorbell.wake();
+        let answered = self.shared.orders.wait(number, || self.thread.why_ended().is_some());
+        answered.map_err(|_| AdapterError::NotAcknowledged { name })
+    }
+}

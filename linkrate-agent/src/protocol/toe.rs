@@ -1,0 +1,266 @@
+//! Messages about connections that move between a host and a TCP offload engine.
+//!
+//! States and descriptors do not travel in messages: an agent names the numbers of its open files, and
+//! the other agent takes them from its process.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use linkrate_terms::lab::TcpReport;
+use serde::{Deserialize, Serialize};
+
+/// A file that another agent of this machine has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FileOf {
+    /// The process id of this agent.
+    pub pid: u32,
+    /// The number of the descriptor.
+    pub descriptor: i32,
+}
+
+/// A request about connections that move.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToeRequest {
+    /// To a host: list the TCP connections of the flows.
+    Connections,
+    /// To a host: open a second connection to this agent, for requests of this kind alone. They are then
+    /// answered while it measures.
+    Channel,
+    /// To a host: the connection of a flow is to move soon. Its socket takes little from the program from
+    /// now on that it cannot send at once.
+    Prepare {
+        /// The number of the flow.
+        flow: u32,
+    },
+    /// To a host: take the connection of a flow out of its socket. The flow goes on at its end of a
+    /// stream pair; what it sends waits there for the adapter.
+    Lower {
+        /// The number of the flow.
+        flow: u32,
+    },
+    /// To a host: the adapter has the connection of a flow.
+    Taken {
+        /// The number of the flow.
+        flow: u32,
+    },
+    /// To a host: make a flow stand still, whose connection is at the adapter.
+    Halt {
+        /// The number of the flow.
+        flow: u32,
+    },
+    /// To a host: put a connection back into its socket, and let the flow go on.
+    Raise {
+        /// The number of the flow, which was halted.
+        flow: u32,
+        /// The state; `None` for that of `lower`, which nobody has taken.
+        state: Option<FileOf>,
+    },
+    /// To a host: a flow that was halted goes on at the adapter.
+    Resume {
+        /// The number of the flow.
+        flow: u32,
+    },
+    /// To an adapter: an interface has this neighbour, without asking for it.
+    Neighbour {
+        /// Interface name.
+        name: String,
+        /// Its address.
+        address: Ipv4Addr,
+        /// Its Ethernet address.
+        hardware_address: [u8; 6],
+    },
+    /// To an adapter: take a connection.
+    Import {
+        /// Its number here.
+        id: u32,
+        /// The state.
+        state: FileOf,
+        /// The adapter's end of the stream pair.
+        pair: FileOf,
+    },
+    /// To an adapter: give a connection back.
+    Export {
+        /// Its number.
+        id: u32,
+    },
+    /// To an adapter: say how its connections fare.
+    Look,
+    /// To an adapter: close all connections.
+    Forget,
+    /// To an adapter: make a stream pair and an empty file for the state of a connection, whose owner
+    /// has no agent. The controller takes both from the adapter's agent.
+    Open,
+    /// To an adapter: take the connection whose state is in the file that was opened last.
+    ImportOpened {
+        /// Its number here.
+        id: u32,
+    },
+    /// To an adapter: tell about all connections, and forget those that have ended.
+    Status,
+    /// List the established TCP connections of all programs.
+    HostConnections {
+        /// And those that close.
+        closing: bool,
+    },
+}
+
+/// A reply to a [`ToeRequest`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToeReply {
+    /// Done.
+    Done,
+    /// To [`ToeRequest::Channel`].
+    Channel {
+        /// The descriptor of the controller's end, a stream socket.
+        descriptor: i32,
+    },
+    /// To [`ToeRequest::Connections`].
+    Connections(Vec<FlowConnection>),
+    /// To [`ToeRequest::Look`].
+    Statuses(Vec<EngineConnection>),
+    /// To [`ToeRequest::Prepare`].
+    Prepared {
+        /// Bytes that the socket has taken and not sent yet.
+        unsent: u64,
+    },
+    /// To [`ToeRequest::Lower`].
+    Lowered {
+        /// The descriptor of the state.
+        state: i32,
+        /// The descriptor of the adapter's end of the stream pair.
+        pair: i32,
+        /// SND.NXT: the host has sent all before this sequence number.
+        send_next: u32,
+        /// Time that the flow stood still, µs.
+        stood_us: u64,
+    },
+    /// To [`ToeRequest::Lower`] and [`ToeRequest::Export`]: the connection stays where it is.
+    Stays(Stays),
+    /// To [`ToeRequest::Export`].
+    Exported {
+        /// The descriptor of the state.
+        state: i32,
+    },
+    /// To [`ToeRequest::Open`].
+    Opened {
+        /// The descriptor of the file for the state.
+        state: i32,
+        /// The descriptor of the program's end of the stream pair.
+        pair: i32,
+    },
+    /// To [`ToeRequest::Status`].
+    Status(Vec<ConnectionStatus>),
+    /// To [`ToeRequest::HostConnections`].
+    HostConnections(Vec<HostConnection>),
+}
+
+/// A connection of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HostConnection {
+    /// Address and port of this end.
+    pub own: SocketAddr,
+    /// Address and port of the far end.
+    pub far: SocketAddr,
+    /// The inode of its socket.
+    pub inode: u32,
+    /// Bytes that the far end has acknowledged.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
+    /// TCP_INFO.
+    pub tcp: TcpReport,
+}
+
+/// A connection at an adapter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ConnectionStatus {
+    /// Its number.
+    pub id: u32,
+    /// Bytes from the program since it came.
+    pub sent: u64,
+    /// Bytes for the program since it came.
+    pub received: u64,
+    /// The program's end, or the far end's, or an error has ended it. TCP may still have bytes to
+    /// send.
+    pub ended: bool,
+    /// The descriptor of its socket in the agent, as long as it has not ended.
+    pub descriptor: Option<i32>,
+    /// TCP_INFO.
+    pub tcp: Option<TcpReport>,
+}
+
+/// Why a connection stays where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Stays {
+    /// A word for counters.
+    pub word: String,
+    /// A sentence.
+    pub reason: String,
+}
+
+/// The connection of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FlowConnection {
+    /// The number of the flow.
+    pub flow: u32,
+    /// Address and port of this end.
+    pub own: SocketAddr,
+    /// Address and port of the far end.
+    pub far: SocketAddr,
+    /// Bytes of both directions that the flow has carried.
+    pub carried: u64,
+    /// Time since the agent learned of it, ms.
+    pub age_ms: u64,
+}
+
+/// A connection of an adapter's engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct EngineConnection {
+    /// Its number.
+    pub id: u32,
+    /// Bytes of both directions since it came.
+    pub carried: u64,
+    /// Retransmission time-outs in sequence without an acknowledgement.
+    pub timeouts: u8,
+    /// Whether it has ended.
+    pub ended: bool,
+}
+
+impl ToeRequest {
+    /// The names of interfaces in it.
+    pub(super) fn interface(&self) -> Option<&str> {
+        match self {
+            Self::Neighbour { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl ToeReply {
+    /// Descriptors in it, which cannot be negative, and the number of flows that it names.
+    pub(super) fn bounded(&self) -> (Vec<i32>, usize) {
+        match self {
+            Self::Done | Self::Stays(_) | Self::Prepared { .. } | Self::HostConnections(_) => {
+                (Vec::new(), 0)
+            }
+            Self::Channel { descriptor } => (vec![*descriptor], 0),
+            Self::Statuses(all) => (Vec::new(), all.len()),
+            Self::Connections(all) => {
+                let flows: BTreeSet<u32> = all.iter().map(|connection| connection.flow).collect();
+                (Vec::new(), flows.len().max(all.len()))
+            }
+            Self::Lowered { state, pair, .. } => (vec![*state, *pair], 0),
+            Self::Exported { state } => (vec![*state], 0),
+            Self::Opened { state, pair } => (vec![*state, *pair], 0),
+            Self::Status(all) => (all.iter().filter_map(|of| of.descriptor).collect(), 0),
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! An agent's part in moves of connections: that of the host, whose flows they are, or that of the
+//! adapter, which takes them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use linkrate_sys::handing_over::{bound_unsent, descriptor_of, ends, unsent_bound};
+use linkrate_sys::memory_file::memory_file;
+use linkrate_sys::netlink::RouteSocket;
+use linkrate_sys::sched::{Ahead, ThreadId};
+use linkrate_sys::{sock_diag, tcp_repair};
+use linkrate_terms::lab::TcpReport;
+use linkrate_toe::connection::MOST_BYTES;
+use linkrate_toe::engine::Status;
+use linkrate_toe::linux::Linux;
+use linkrate_toe::program::{Offered, Parking, Shelf, lower, take_waiting};
+use linkrate_toe::{Connection, Engine, Refusal as Obstacle};
+
+use crate::flow::{Control, Counters, Flow};
+use crate::framing::read_frame;
+use crate::protocol::toe::{
+    ConnectionStatus, EngineConnection, FileOf, FlowConnection, HostConnection, Stays, ToeReply,
+    ToeRequest,
+};
+use crate::protocol::{Refusal, Reply, Request, decode_request, write_message};
+use crate::session::Session;
+
+/// Bytes that a socket takes from its program and does not send at once, before its connection moves. All
+/// of them are copied while the far end's frames wait.
+const PREPARED: u32 = 64 << 10;
+
+/// Connections that this agent has moved, and the flows whose connections can move.
+#[derive(Debug, Default)]
+pub struct Offload {
+    /// Of a host.
+    flows: Vec<Movable>,
+    /// Whether the flows have begun. Before, they use no socket.
+    control: Option<Arc<Control>>,
+    /// By flow, of a host.
+    away: BTreeMap<u32, Away>,
+    /// Of an adapter, once it has one.
+    engine: Option<Engine>,
+    /// Of a connection whose owner has no agent, until it has come.
+    opened: Option<Opened>,
+    /// The bounds that programs had set to bytes that are not sent, of flows whose connections are to move
+    /// soon.
+    prepared: BTreeMap<u32, u32>,
+    /// The state of the connection that moved last, which the other agent reads before the next one moves.
+    /// Its memory serves all: new memory would take longer than the copy.
+    state: Option<File>,
+    /// For reading such a file.
+    buffer: Vec<u8>,
+    /// The controller's end of the second connection, until the next request.
+    channel: Option<UnixStream>,
+    /// The thread that moves connections to and from an engine is ahead of all others.
+    ahead: Option<Ahead>,
+}
+
+/// A flow, as far as its connection can move.
+#[derive(Debug)]
+struct Movable {
+    name: String,
+    socket: Option<Arc<OwnedFd>>,
+    parking: Arc<Parking>,
+    counters: Arc<Counters>,
+    thread_id: ThreadId,
+    discards: bool,
+    since: Instant,
+}
+
+/// A connection that has left its socket.
+#[derive(Debug)]
+struct Away {
+    shelf: Shelf,
+    /// Until the adapter has taken it.
+    offered: Option<Waiting>,
+}
+
+/// A file for a state, and a stream pair.
+#[derive(Debug)]
+struct Opened {
+    state: File,
+    program: OwnedFd,
+    adapter: OwnedFd,
+}
+
+/// A connection that waits for the adapter.
+#[derive(Debug)]
+struct Waiting {
+    connection: Connection,
+    adapter: OwnedFd,
+}
+
+/// An [`Offload`] that two threads use.
+pub type Shared = Arc<Mutex<Offload>>;
+
+/// The offload behind a lock. A holder that panicked left whole values.
+pub fn locked(shared: &Shared) -> MutexGuard<'_, Offload> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Carries out a request. `session` has the flows, if there are any.
+///
+/// # Errors
+/// It cannot be carried out. Unless the reason says that the connection is lost, it stays where it
+/// was.
+pub fn answer(
+    shared: &Shared,
+    request: ToeRequest,
+    session: Option<&Session>,
+) -> Result<Reply, Refusal> {
+    let mut offload = locked(shared);
+    if let Some(session) = session {
+        offload.attend(session);
+    }
+    match request {
+        ToeRequest::Channel => {
+            let (there, here) = UnixStream::pair()?;
+            let shared = Arc::clone(shared);
+            let body = move || serve(&shared, &here);
+            std::thread::Builder::new().name("moves".to_owned()).spawn(body)?;
+            let descriptor = there.as_raw_fd();
+            offload.channel = Some(there);
+            Ok(Reply::Toe(ToeReply::Channel { descriptor }))
+        }
+        request => offload.answer(request),
+    }
+}
+
+/// Serves the second connection until it closes.
+fn serve(shared: &Shared, carrier: &UnixStream) {
+    // a move must not wait for the flows whose connections it moves
+    let _ahead = Ahead::now();
+    let mut carrier = carrier;
+    while let Ok(Some(frame)) = read_frame(&mut carrier) {
+        let (number, request) = decode_request(&frame);
+        let reply = match request {
+            Ok(Request::Toe(request)) => answer(shared, request, None),
+            Ok(_) => Err(refusal("this connection is for moves only")),
+            Err(error) => Err(refusal(error.to_string())),
+        };
+        let reply = reply.unwrap_or_else(Reply::Refused);
+        if write_message(&mut carrier, number, &reply).is_err() {
+            return;
+        }
+    }
+}
+
+fn refusal(reason: impl Into<String>) -> Refusal {
+    Refusal { reason: reason.into(), hint: None }
+}
+
+fn stays(obstacle: &Obstacle) -> Reply {
+    let (word, reason) = (obstacle.word().to_owned(), obstacle.to_string());
+    Reply::Toe(ToeReply::Stays(Stays { word, reason }))
+}
+
+impl Offload {
+    /// Learns of the flows of a session.
+    pub fn attend(&mut self, session: &Session) {
+        let known = self.control.as_ref().is_some_and(|known| Arc::ptr_eq(known, &session.control));
+        if known && self.flows.len() == session.flows.len() {
+            return;
+        }
+        self.control = Some(Arc::clone(&session.control));
+        let since = Instant::now();
+        let movable = |flow: &Flow| Movable {
+            name: flow.name.clone(),
+            socket: flow.socket.clone(),
+            parking: Arc::clone(&flow.parking),
+            counters: Arc::clone(&flow.counters),
+            thread_id: flow.thread_id,
+            discards: flow.discards,
+            since,
+        };
+        self.flows = session.flows.iter().map(movable).collect();
+    }
+
+    /// Leaves the flows alone, which are about to end.
+    pub fn release_flows(&mut self) {
+        self.flows.clear();
+        self.prepared.clear();
+        self.control = None;
+    }
+
+    /// Carries out a request.
+    ///
+    /// # Errors
+    /// It cannot be carried out. Unless the reason says that the connection is lost, it stays where it
+    /// was.
+    fn answer(&mut self, request: ToeRequest) -> Result<Reply, Refusal> {
+        let done = Ok(Reply::Toe(ToeReply::Done));
+        self.channel = None;
+        match request {
+            ToeRequest::Channel => Err(refusal("a connection for moves cannot open another one")),
+            ToeRequest::Connections => Ok(Reply::Toe(ToeReply::Connections(self.connections()))),
+            ToeRequest::Prepare { flow } => {
+                let descriptor = self.flow(flow)?.descriptor()?;
+                let (bound, unsent) =
+                    (unsent_bound(descriptor)?, tcp_repair::queued(descriptor)?.unsent as u64);
+                bound_unsent(descriptor, PREPARED)?;
+                // a later call finds our own bound
+                self.prepared.entry(flow).or_insert(bound);
+                Ok(Reply::Toe(ToeReply::Prepared { unsent }))
+            }
+            ToeRequest::Lower { flow } => self.lower(flow),
+            ToeRequest::Taken { flow } => {
+                let Some(away) = self.away.get_mut(&flow) else { return Err(not_away(flow)) };
+                away.offered = None;
+                done
+            }
+            ToeRequest::Halt { flow } => {
+                self.halt(flow)?;
+                done
+            }
+            ToeRequest::Resume { flow } => {
+                self.flow(flow)?.parking.release();
+                done
+            }
+            ToeRequest::Raise { flow, state } => {
+                let raised = self.raise(flow, state);
+                self.flow(flow)?.parking.release();
+                raised?;
+                done
+            }
+            ToeRequest::Neighbour { name, address, hardware_address } => {
+                RouteSocket::open()?.set_neighbour(&name, address, hardware_address)?;
+                done
+            }
+            ToeRequest::Import { id, state, pair } => {
+                let connection = self.read_state(state)?;
+                let pair = descriptor_of(pair.pid, pair.descriptor)?;
+                let imported = self.engine()?.import(id.into(), pair, connection);
+                imported.map_err(|error| refusal(error.to_string()))?;
+                done
+            }
+            ToeRequest::Export { id } => match self.engine()?.export(id.into()) {
+                Ok(connection) => {
+                    let state = self.write_state(&connection)?;
+                    Ok(Reply::Toe(ToeReply::Exported { state }))
+                }
+                Err(obstacle) => Ok(stays(&obstacle)),
+            },
+            ToeRequest::Look => {
+                let look = self.engine()?.look().map_err(|error| refusal(error.to_string()))?;
+                let statuses = look.iter().map(|of| EngineConnection {
+                    // numbers come from requests, which have them in 32 bits
+                    id: of.id as u32,
+                    carried: of.sent.saturating_add(of.received),
+                    timeouts: of.timeouts,
+                    ended: of.ended.is_some(),
+                });
+                Ok(Reply::Toe(ToeReply::Statuses(statuses.collect())))
+            }
+            ToeRequest::Open => {
+                let state = memory_file(&[])?;
+                let (program, adapter) = UnixStream::pair()?;
+                let opened = Opened { state, program: program.into(), adapter: adapter.into() };
+                let reply = ToeReply::Opened {
+                    state: opened.state.as_raw_fd(),
+                    pair: opened.program.as_raw_fd(),
+                };
+                self.opened = Some(opened);
+                Ok(Reply::Toe(reply))
+            }
+            ToeRequest::ImportOpened { id } => {
+                let opened = self.opened.take().ok_or_else(|| refusal("no state was opened"))?;
+                let connection = read_file(opened.state)?;
+                let imported = self.engine()?.import(id.into(), opened.adapter, connection);
+                imported.map_err(|error| refusal(error.to_string()))?;
+                done
+            }
+            ToeRequest::Status => {
+                let all = self.engine()?.reap().map_err(|error| refusal(error.to_string()))?;
+                Ok(Reply::Toe(ToeReply::Status(all.into_iter().map(status).collect())))
+            }
+            ToeRequest::HostConnections { closing } => {
+                let all = match closing {
+                    true => sock_diag::unfinished_connections()?,
+                    false => sock_diag::connections()?,
+                };
+                Ok(Reply::Toe(ToeReply::HostConnections(all.into_iter().map(at_host).collect())))
+            }
+            ToeRequest::Forget => {
+                if let Some(engine) = &self.engine {
+                    engine.forget();
+                }
+                (self.state, self.opened) = (None, None);
+                done
+            }
+        }
+    }
+
+    /// Forgets connections of flows that have ended.
+    pub fn forget(&mut self) {
+        self.away.clear();
+    }
+
+    fn engine(&mut self) -> Result<&Engine, Refusal> {
+        if self.engine.is_none() {
+            self.engine = Some(Engine::start(Linux)?);
+            // flows stand still until this thread has answered
+            self.ahead = Some(Ahead::now());
+        }
+        self.engine.as_ref().ok_or_else(|| refusal("no engine"))
+    }
+
+    /// The TCP connections of the flows.
+    fn connections(&self) -> Vec<FlowConnection> {
+        let connection = |(flow, of): (u32, &Movable)| {
+            let socket = of.socket.as_deref()?;
+            let (own, far) = ends(socket).ok()?;
+            // a datagram socket has no connection that could move
+            tcp_repair::standing(socket).ok()?;
+            let carried = of.counters.sent().saturating_add(of.counters.received());
+            let age_ms = u64::try_from(of.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+            Some(FlowConnection { flow, own, far, carried, age_ms })
+        };
+        (0..).zip(&self.flows).filter_map(connection).collect()
+    }
+
+    fn flow(&self, flow: u32) -> Result<&Movable, Refusal> {
+        let count = self.flows.len();
+        let of = self.flows.get(flow as usize);
+        of.ok_or_else(|| refusal(format!("flow {flow} of {count}, expected less than {count}")))
+    }
+
+    /// Makes a flow stand still. Before the flows begin, they do.
+    fn halt(&self, flow: u32) -> Result<(), Refusal> {
+        let of = self.flow(flow)?;
+        if !self.control.as_ref().is_some_and(|control| control.has_begun()) {
+            return Ok(());
+        }
+        let parked = of.parking.park(of.thread_id);
+        let still = |error| refusal(format!("flow \"{}\" does not stand still: {error}", of.name));
+        parked.map_err(still)
+    }
+
+    fn lower(&mut self, flow: u32) -> Result<Reply, Refusal> {
+        let of = self.flow(flow)?;
+        if self.away.contains_key(&flow) {
+            return Err(refusal(format!("the connection of flow {flow} is at the adapter")));
+        }
+        if of.discards {
+            let word = "discards".to_owned();
+            let reason = "the flow discards in the socket what it receives".to_owned();
+            return Ok(Reply::Toe(ToeReply::Stays(Stays { word, reason })));
+        }
+        let descriptor = of.descriptor()?;
+        let began = Instant::now();
+        self.halt(flow)?;
+        if let Some(bound) = self.prepared.get(&flow) {
+            bound_unsent(descriptor, *bound)?;
+        }
+        // it goes on at once: what it sends waits in the pair for the adapter
+        let lowered = lower(descriptor).and_then(|lowered| lowered.swap(descriptor));
+        of.parking.release();
+        let stood_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.prepared.remove(&flow);
+        let Offered { connection, adapter, shelf } = match lowered {
+            Ok(lowered) => lowered,
+            Err(obstacle) => return Ok(stays(&obstacle)),
+        };
+        let (pair, send_next) = (adapter.as_raw_fd(), connection.send_next());
+        let state = self.write_state(&connection);
+        let offered = Some(Waiting { connection, adapter });
+        self.away.insert(flow, Away { shelf, offered });
+        Ok(Reply::Toe(ToeReply::Lowered { state: state?, pair, send_next, stood_us }))
+    }
+
+    /// Writes a state for another agent, and returns the descriptor of its file.
+    fn write_state(&mut self, connection: &Connection) -> io::Result<i32> {
+        let mut file = match self.state.take() {
+            Some(file) => file,
+            None => memory_file(&[])?,
+        };
+        file.rewind()?;
+        let length = connection.write(&mut file)?;
+        file.set_len(length as u64)?;
+        Ok(self.state.insert(file).as_raw_fd())
+    }
+
+    /// Reads a state out of a file of another agent.
+    fn read_state(&mut self, state: FileOf) -> Result<Connection, Refusal> {
+        let file = File::from(descriptor_of(state.pid, state.descriptor)?);
+        read_over(file, &mut self.buffer)
+    }
+
+    fn raise(&mut self, flow: u32, state: Option<FileOf>) -> Result<(), Refusal> {
+        let Some(away) = self.away.remove(&flow) else { return Err(not_away(flow)) };
+        let connection = match (state, away.offered) {
+            (Some(state), _) => self.read_state(state)?,
+            (None, Some(offered)) => {
+                // what the program has sent meanwhile
+                let mut connection = offered.connection;
+                take_waiting(offered.adapter, &mut connection);
+                connection
+            }
+            _ => return Err(refusal(format!("the connection of flow {flow} has another state"))),
+        };
+        let raised = away.shelf.raise(self.flow(flow)?.descriptor()?, connection);
+        raised.map_err(|error| refusal(format!("the connection is lost: {error}")))
+    }
+}
+
+impl Movable {
+    fn descriptor(&self) -> Result<BorrowedFd<'_>, Refusal> {
+        let socket = self.socket.as_ref().map(AsFd::as_fd);
+        socket.ok_or_else(|| refusal(format!("flow \"{}\" keeps no connection", self.name)))
+    }
+}
+
+fn not_away(flow: u32) -> Refusal {
+    refusal(format!("the connection of flow {flow} is not at the adapter"))
+}
+
+/// Reads a state out of a file, from its beginning.
+///
+/// # Errors
+/// It is no state.
+pub fn read_file(file: File) -> Result<Connection, Refusal> {
+    read_over(file, &mut Vec::new())
+}
+
+/// The same, over the memory of `buffer`.
+fn read_over(mut file: File, buffer: &mut Vec<u8>) -> Result<Connection, Refusal> {
+    file.rewind()?;
+    buffer.clear();
+    // what is longer does not decode
+    file.take(MOST_BYTES as u64).read_to_end(buffer)?;
+    Connection::decode(buffer).map_err(|error| refusal(format!("state of a connection: {error}")))
+}
+
+fn status(of: Status) -> ConnectionStatus {
+    let ended = of.ended.is_some();
+    ConnectionStatus {
+        // numbers come from requests, where they are as long
+        id: of.id as u32,
+        sent: of.sent,
+        received: of.received,
+        ended,
+        descriptor: (!ended).then_some(of.descriptor),
+        tcp: of.tcp.filter(|_| !ended).map(|tcp| TcpReport {
+            mss: tcp.snd_mss,
+            rtt_us: tcp.rtt_us,
+            congestion_window: tcp.snd_cwnd,
+            retransmitted: tcp.total_retrans,
+        }),
+    }
+}
+
+fn at_host(of: sock_diag::Connection) -> HostConnection {
+    HostConnection {
+        own: of.local,
+        far: of.remote,
+        inode: of.inode,
+        sent: of.path.bytes_acked,
+        received: of.path.bytes_received,
+        tcp: TcpReport {
+            mss: of.path.snd_mss,
+            rtt_us: of.path.rtt_us,
+            congestion_window: of.path.snd_cwnd,
+            retransmitted: of.path.total_retrans,
+        },
+    }
+}

@@ -1,0 +1,175 @@
+//! Programs of a lab whose connections move to the adapter.
+//!
+//! The supervisor answers their calls in a thread of its own. What it needs of the lab it asks from the
+//! thread that carries out requests, and it waits no longer than [`PATIENCE`] for its turn.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use linkrate_sys::handing_over;
+use linkrate_toe::supervisor::{Candidate, Mover};
+use linkrate_toe::table::{Entry, Table};
+
+use super::listener::News;
+use super::server::OpenLab;
+
+/// How long a call of a program waits for its turn; then its connection stays at the host.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time between two looks for connections that have ended.
+const REAPING: Duration = Duration::from_secs(1);
+
+/// Numbers of connections of programs are above those of flows.
+const FIRST_ID: u32 = 1 << 24;
+
+/// What a supervisor wants of a lab.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Move a connection to the adapter.
+    Lower(Candidate, Turn, SyncSender<Result<OwnedFd, String>>),
+    /// Take a connection back.
+    TakeBack(u32, OwnedFd, SyncSender<()>),
+    /// Find the socket of a connection at the adapter.
+    Socket(u32, Turn, SyncSender<Option<OwnedFd>>),
+}
+
+/// Whose turn it is: an order is carried out, or given up, but not both.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Turn(Arc<AtomicBool>);
+
+impl Turn {
+    /// True for the first one that takes it.
+    fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// The lab as its supervisor sees it.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) news: SyncSender<News>,
+    pub(super) offloads: Arc<AtomicBool>,
+}
+
+impl Line {
+    fn order(&self, order: Order) -> bool {
+        // a lab with that many requests before this one has no time
+        self.news.try_send(News::Order(Box::new(order))).is_ok()
+    }
+
+    /// The answer to an order; `None` when the lab has no time, or ends.
+    fn ask<T>(&self, order: impl FnOnce(Turn, SyncSender<T>) -> Order) -> Option<T> {
+        let (answer, answered) = sync_channel(1);
+        let turn = Turn::default();
+        self.order(order(turn.clone(), answer)).then(|| await_turn(&turn, &answered))?
+    }
+}
+
+fn await_turn<T>(turn: &Turn, answered: &Receiver<T>) -> Option<T> {
+    match answered.recv_timeout(PATIENCE) {
+        Ok(answer) => Some(answer),
+        Err(RecvTimeoutError::Timeout) if turn.take() => None,
+        // it is being carried out
+        Err(_) => answered.recv().ok(),
+    }
+}
+
+impl Mover for Line {
+    fn offloads(&self) -> bool {
+        self.offloads.load(Ordering::Relaxed)
+    }
+
+    fn lower(&self, candidate: Candidate) -> Result<OwnedFd, String> {
+        self.ask(|turn, answer| Order::Lower(candidate, turn, answer))
+            .unwrap_or_else(|| Err("the lab carries out other requests".to_owned()))
+    }
+
+    fn take_back(&self, id: u32, pair: OwnedFd) {
+        let (answer, answered) = sync_channel(1);
+        if self.order(Order::TakeBack(id, pair, answer)) {
+            let _ = answered.recv();
+        }
+    }
+
+    fn adapter_socket(&self, id: u32) -> Option<OwnedFd> {
+        self.ask(|turn, answer| Order::Socket(id, turn, answer)).flatten()
+    }
+}
+
+/// Connections of programs, as the thread that carries out requests has them.
+#[derive(Debug)]
+pub(super) struct Programs {
+    pub(super) table: Arc<Table>,
+    pub(super) offloads: Arc<AtomicBool>,
+    last_id: u32,
+    reaped: Instant,
+}
+
+impl Default for Programs {
+    fn default() -> Self {
+        let (table, offloads) = Default::default();
+        Self { table, offloads, last_id: FIRST_ID, reaped: Instant::now() }
+    }
+}
+
+impl OpenLab {
+    /// Carries out what the supervisor wants. One that has gone needs no answer.
+    pub(super) fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Lower(candidate, turn, answer) => {
+                if turn.take() {
+                    let _ = answer.send(self.lower(candidate));
+                }
+            }
+            Order::TakeBack(id, pair, answer) => {
+                if let (Some(entry), Some(adapters)) =
+                    (self.programs.table.remove(id), self.testbed.ground.adapters())
+                {
+                    let socket = entry.socket.as_fd();
+                    // a connection that is lost is closed for the program too
+                    let _ = adapters.raise_program(id, socket, &entry.own, pair.as_fd());
+                }
+                let _ = answer.send(());
+            }
+            Order::Socket(id, turn, answer) => {
+                let found = || self.testbed.ground.adapters()?.program_socket(id);
+                if turn.take() {
+                    let _ = answer.send(found());
+                }
+            }
+        }
+    }
+
+    fn lower(&mut self, candidate: Candidate) -> Result<OwnedFd, String> {
+        let missing = || "the lab has no TCP offload engine".to_owned();
+        let adapters = self.testbed.ground.adapters().ok_or_else(missing)?;
+        let Candidate { socket, process, program, descriptor, ordered } = candidate;
+        let ends = handing_over::ends(&socket).map_err(|error| error.to_string())?;
+        self.programs.last_id += 1;
+        let id = self.programs.last_id;
+        let pair = adapters.lower_program(id, socket.as_fd(), ordered);
+        let pair = pair.map_err(|stay| stay.to_string())?;
+        let entry = Entry::new(id, ends, socket, (process, program), descriptor);
+        // every socket has a number
+        self.programs.table.insert(&pair, entry).map_err(|error| error.to_string())?;
+        Ok(pair)
+    }
+
+    /// Keeps up with the knobs, and forgets connections that have ended.
+    pub(super) fn tend_programs(&mut self) {
+        let Some(adapters) = self.testbed.ground.adapters() else { return };
+        self.programs.offloads.store(adapters.offloads_programs(), Ordering::Relaxed);
+        // an agent or a device that does not answer ends the lab elsewhere
+        let _ = adapters.release_programs();
+        if self.programs.reaped.elapsed() < REAPING {
+            return;
+        }
+        self.programs.reaped = Instant::now();
+        for id in adapters.reap_programs().unwrap_or_default() {
+            self.programs.table.remove(id);
+        }
+    }
+}

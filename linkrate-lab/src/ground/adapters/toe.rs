@@ -1,0 +1,202 @@
+//! The TCP offload engine of a testbed's adapters: its TCP, and moves of connections there and back.
+//!
+//! The adapter's TCP is that of an agent in a network namespace of the adapter's, on the CPUs of the
+//! adapter. For each port of the SUT it has a TAP with the same addresses, whose other end is with the
+//! port's device. One move is a row of steps: the device holds the frames of the far end; the SUT's agent
+//! takes the connection out of the socket of its flow, which goes on at a stream pair; the adapter's agent
+//! takes it; the device hands its frames to the adapter. [`moves`] carries the moves out, and [`rules`] says
+//! which connections are to move.
+
+mod moves;
+mod programs;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use linkrate_adapter::ConnectionEnds;
+use linkrate_agent::protocol::toe::{ConnectionStatus, FlowConnection, ToeReply, ToeRequest};
+use linkrate_agent::protocol::{Reply, Request};
+use linkrate_terms::topology;
+use linkrate_terms::{InterfaceKnobs, Model};
+
+use super::{address, tap};
+use crate::connection::{AgentError, Connection, expect_reply};
+use crate::error::LabError;
+use crate::far_end::Namespaces;
+use crate::host::Host;
+use crate::options::LabOptions;
+use crate::placement::Placement;
+
+/// The engine of all adapters of a testbed.
+#[derive(Debug)]
+pub(super) struct Engine(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    host: Host,
+    /// The SUT's agent, for moves while it measures, with its process id.
+    sut: Option<(Connection, u32)>,
+    /// Connections at the adapter by flow.
+    away: BTreeMap<u32, Away>,
+    /// Connections of programs at the adapter by their numbers, with the number of their port.
+    programs: BTreeMap<u32, (u32, ConnectionEnds)>,
+    /// Those of them that have ended, with their last status and when it was seen.
+    ended: BTreeMap<u32, (ConnectionStatus, Instant)>,
+    /// Connections that are at the host again, by flow.
+    back: BTreeMap<u32, rules::Back>,
+    /// Bytes that each flow with its connection at the host had carried at the last look.
+    carried: BTreeMap<u32, u64>,
+    /// Connections that stayed at the host, by the reason, and their flows.
+    stayed: BTreeMap<String, u64>,
+    stays: BTreeSet<u32>,
+    /// Moves by port and kind, and the time that flows stood still for those to the adapter, µs.
+    moves: BTreeMap<(u32, String), u64>,
+    stood_us: Vec<u64>,
+    /// How long the frames of the far end waited for these moves, µs.
+    moved_us: Vec<u64>,
+    /// Connections that go to the adapter once their sockets have sent what they had taken.
+    prepared: BTreeMap<u32, Prepared>,
+    /// The MTU of the adapter's interfaces.
+    mtu: Option<u32>,
+    looked: Instant,
+}
+
+/// A connection that goes to the adapter soon.
+#[derive(Debug, Clone, Copy)]
+struct Prepared {
+    of: FlowConnection,
+    /// Bytes that its flow has carried between the last two looks.
+    lately: u64,
+    since: Instant,
+}
+
+/// A connection at the adapter.
+#[derive(Debug)]
+struct Away {
+    /// The number of its port.
+    at: u32,
+    ends: ConnectionEnds,
+    use_of: rules::Use,
+    /// It cannot return: one end has finished.
+    stuck: bool,
+}
+
+impl Engine {
+    /// Starts the agent with the adapter's TCP.
+    pub(super) fn start(
+        namespaces: &mut Namespaces,
+        placement: &Placement,
+        options: &LabOptions,
+    ) -> Result<Self, LabError> {
+        let host = namespaces.start("adapter", &placement.clients, options)?;
+        Ok(Self(Mutex::new(State {
+            host,
+            sut: None,
+            away: BTreeMap::new(),
+            programs: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            back: BTreeMap::new(),
+            carried: BTreeMap::new(),
+            stayed: BTreeMap::new(),
+            stays: BTreeSet::new(),
+            moves: BTreeMap::new(),
+            stood_us: Vec::new(),
+            moved_us: Vec::new(),
+            prepared: BTreeMap::new(),
+            mtu: None,
+            looked: Instant::now(),
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // a holder that panicked takes the testbed with it
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the adapter's interface for a port of the SUT, with the addresses of the port. Returns its
+    /// other end. `segment` is that of the port, and `index` the place of the port in it.
+    pub(super) fn interface(
+        &self,
+        segment: &topology::Segment,
+        index: usize,
+        model: &Model,
+    ) -> Result<OwnedFd, LabError> {
+        let host = &mut self.lock().host;
+        let end = &segment.ports[index];
+        let queues = tap(host, &end.interface, model, 1, address(end.number, 0))?;
+        host.configure(&end.interface, segment.port_address(index), None, None)?;
+        let first = segment.home;
+        for client in 0..segment.clients.len() {
+            if segment.port_of(client) == index {
+                toe(
+                    host,
+                    ToeRequest::Neighbour {
+                        name: end.interface.clone(),
+                        address: segment.client_address(client),
+                        hardware_address: address(first, 1 + client as u8),
+                    },
+                )?;
+            }
+        }
+        let missing = || LabError::Io(std::io::Error::other("a TAP without a queue"));
+        queues.into_iter().next().ok_or_else(missing)
+    }
+
+    /// Gives the adapter's interfaces the MTU of the SUT's.
+    pub(super) fn set_mtu(&self, interfaces: &[String], mtu: Option<u32>) -> Result<(), LabError> {
+        let knobs = InterfaceKnobs { mtu, ..InterfaceKnobs::default() };
+        let mut state = self.lock();
+        state.host.set_knobs(interfaces, knobs)?;
+        state.mtu = mtu;
+        Ok(())
+    }
+
+    /// The process id of its agent.
+    pub(super) fn pid(&self) -> u32 {
+        self.lock().host.pid()
+    }
+
+    /// Connections at the adapter, by the number of their port, and counts by reason, as counters.
+    /// `is_first`: those of all ports together are among them.
+    pub(super) fn counts(&self, port: u32, is_first: bool) -> Vec<(String, u64)> {
+        let state = self.lock();
+        let programs = state.programs.values().filter(|(at, _)| *at == port).count();
+        let flows = state.away.values().filter(|away| away.at == port).count();
+        let there = (programs + flows) as u64;
+        let mut counts = vec![("toeConnections".to_owned(), there)];
+        let moves = state.moves.iter().filter(|((at, _), _)| *at == port);
+        counts.extend(moves.map(|((_, kind), count)| (format!("toeMoves.{kind}"), *count)));
+        if is_first {
+            let stayed = state.stayed.iter();
+            counts.extend(stayed.map(|(word, count)| (format!("toeStayed.{word}"), *count)));
+            if let Some(median) = median(&state.stood_us) {
+                counts.push(("toeStoodUs".to_owned(), median));
+            }
+            if let Some(median) = median(&state.moved_us) {
+                counts.push(("toeMovedUs".to_owned(), median));
+            }
+        }
+        counts
+    }
+}
+
+fn toe(host: &mut Host, request: ToeRequest) -> Result<ToeReply, AgentError> {
+    expect_reply!(host.connection, Request::Toe(request), Reply::Toe(reply) => reply)
+}
+
+fn done(host: &mut Host, request: ToeRequest) -> Result<(), AgentError> {
+    match toe(host, request)? {
+        ToeReply::Done => Ok(()),
+        _ => Err(host.connection.unexpected("toe")),
+    }
+}
+
+/// The middle one of some values.
+fn median(values: &[u64]) -> Option<u64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied()
+}

@@ -1,0 +1,506 @@
+//! Moves of connections between the SUT's flows and the adapter's TCP.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use linkrate_adapter::{Asks, ConnectionEnds, Port};
+use linkrate_agent::protocol::toe::{FileOf, FlowConnection, Stays, ToeReply, ToeRequest};
+use linkrate_agent::protocol::{Reply, Request};
+use linkrate_terms::InterfaceKnobs;
+use linkrate_terms::knobs::Toe;
+
+use super::rules::{self, Back, Reason, Use};
+use super::{Away, Engine, Prepared, State, done, toe};
+use crate::connection::{AgentError, expect_reply};
+use crate::error::LabError;
+use crate::ground::adapters::Adapters;
+use crate::host::Host;
+
+/// How long a socket may take to send what it has taken, before its connection moves, and the time
+/// between two looks whether it has.
+const PREPARATION: Duration = Duration::from_millis(100);
+const PREPARATION_LOOK: Duration = Duration::from_millis(1);
+
+/// Bytes that are few enough to be moved, while the frames of the far end wait.
+const FEW: u64 = 128 << 10;
+
+/// Time between two looks at the connections at the adapter, which cost its CPUs one call for each
+/// connection, and at the flows of the SUT, which cost the SUT one wake-up.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl State {
+    /// Asks the SUT's agent, which may be measuring.
+    fn ask(&mut self, request: ToeRequest) -> Result<ToeReply, AgentError> {
+        let Some((sut, _)) = &mut self.sut else {
+            let reason = "no connection for moves".to_owned();
+            return Err(AgentError::Lost { host: "sut".to_owned(), reason });
+        };
+        expect_reply!(sut, Request::Toe(request), Reply::Toe(reply) => reply)
+    }
+
+    fn order(&mut self, request: ToeRequest) -> Result<(), AgentError> {
+        match self.ask(request)? {
+            ToeReply::Done => Ok(()),
+            _ => Err(self.unexpected("toe")),
+        }
+    }
+
+    fn unexpected(&mut self, asked: &str) -> AgentError {
+        match &mut self.sut {
+            Some((sut, _)) => sut.unexpected(asked),
+            None => self.host.connection.unexpected(asked),
+        }
+    }
+
+    /// The TCP connections of the SUT's flows.
+    fn connections(&mut self) -> Result<Vec<FlowConnection>, AgentError> {
+        match self.ask(ToeRequest::Connections)? {
+            ToeReply::Connections(connections) => Ok(connections),
+            _ => Err(self.unexpected("connections")),
+        }
+    }
+
+    /// Lets the socket of a flow send what it has taken, before its connection moves. Returns how many bytes
+    /// it has not sent.
+    fn prepare(&mut self, flow: u32) -> Result<u64, AgentError> {
+        if self.away.contains_key(&flow) {
+            return Ok(0);
+        }
+        match self.ask(ToeRequest::Prepare { flow }) {
+            Ok(ToeReply::Prepared { unsent }) => Ok(unsent),
+            // lowering it will say why
+            Err(AgentError::Refused(_)) => Ok(0),
+            Ok(_) => Err(self.unexpected("prepare")),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Counts a connection that stays at the host, once.
+    fn stays(&mut self, flow: u32, word: &str) {
+        if self.stays.insert(flow) {
+            *self.stayed.entry(word.to_owned()).or_default() += 1;
+        }
+    }
+
+    /// The connection whose place in the full table of a port one takes that has carried `lately` bytes.
+    fn victim(&self, at: u32, lately: u64, now: Instant) -> Option<u32> {
+        let table = self.away.iter().filter(|(_, away)| away.at == at && !away.stuck);
+        rules::victim(table.map(|(flow, away)| (*flow, &away.use_of)), lately, now)
+    }
+
+    fn count(&mut self, at: u32, kind: &str) {
+        *self.moves.entry((at, kind.to_owned())).or_default() += 1;
+    }
+
+    /// Notes how the connections at the adapter fare.
+    fn look(&mut self, now: Instant) -> Result<(), AgentError> {
+        let statuses = match toe(&mut self.host, ToeRequest::Look)? {
+            ToeReply::Statuses(statuses) => statuses,
+            _ => return Err(self.host.connection.unexpected("look")),
+        };
+        for status in statuses {
+            if let Some(away) = self.away.get_mut(&status.id) {
+                away.use_of.looked_at(status.carried, status.timeouts, status.ended, now);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Adapters {
+    /// Whether every connection is to be at the adapter from the beginning.
+    pub(crate) fn offloads(&self, knobs: &InterfaceKnobs) -> bool {
+        self.engine.is_some() && knobs.port.toe == Some(Toe::On)
+    }
+
+    /// Whether connections may move while traffic flows.
+    pub(crate) fn tends(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.lock().sut.is_some())
+    }
+
+    /// The process ids of agents of the adapters.
+    pub(crate) fn agents(&self) -> impl Iterator<Item = u32> + '_ {
+        self.engine.iter().map(Engine::pid)
+    }
+
+    /// Prepares for moves of the connections of the SUT's flows while its agent measures.
+    ///
+    /// # Errors
+    /// The agent does not answer.
+    pub(crate) fn attend(&self, sut: &mut Host) -> Result<(), LabError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let mut state = engine.lock();
+        if state.sut.as_ref().is_some_and(|(_, pid)| *pid == sut.pid()) {
+            return Ok(());
+        }
+        match toe(sut, ToeRequest::Channel)? {
+            ToeReply::Channel { descriptor } => {
+                let socket = sut.take_descriptor(descriptor)?;
+                state.sut = Some((sut.connection.beside(socket)?, sut.pid()));
+                Ok(())
+            }
+            _ => Err(sut.connection.unexpected("channel").into()),
+        }
+    }
+
+    /// Moves every connection of the SUT's flows to the adapter that is not there and can move. Returns how
+    /// many are there.
+    ///
+    /// # Errors
+    /// An agent or a device does not answer, or a connection was lost.
+    pub(crate) fn lower_all(&self, sut: &mut Host) -> Result<usize, LabError> {
+        self.attend(sut)?;
+        let Some(engine) = &self.engine else { return Ok(0) };
+        // the agent's flows before they begin are known over its own connection alone
+        match toe(sut, ToeRequest::Connections)? {
+            ToeReply::Connections(connections) => {
+                let mut state = engine.lock();
+                let prepared = Instant::now() + PREPARATION;
+                loop {
+                    let mut unsent = 0;
+                    for of in connections.iter().filter(|of| self.port_of(of.own.ip()).is_some()) {
+                        unsent = state.prepare(of.flow)?.max(unsent);
+                    }
+                    if unsent <= FEW || Instant::now() >= prepared {
+                        break;
+                    }
+                    std::thread::sleep(PREPARATION_LOOK);
+                }
+                connections.iter().try_for_each(|of| self.lower(&mut state, of))?;
+            }
+            _ => return Err(sut.connection.unexpected("connections").into()),
+        }
+        Ok(self.connections_away())
+    }
+
+    /// Moves every connection that is at the adapter back to the SUT. Returns how many stay there.
+    ///
+    /// # Errors
+    /// As for [`lower_all`](Self::lower_all).
+    pub(crate) fn raise_all(&self, sut: &mut Host) -> Result<usize, LabError> {
+        self.attend(sut)?;
+        self.raise_those(Reason::Ordered, |_| true)?;
+        Ok(self.connections_away())
+    }
+
+    fn connections_away(&self) -> usize {
+        self.engine.as_ref().map_or(0, |engine| engine.lock().away.len())
+    }
+
+    /// Moves the connections that the rules say, if it is time to look.
+    ///
+    /// # Errors
+    /// As for [`lower_all`](Self::lower_all).
+    pub(crate) fn tend(&self) -> Result<(), LabError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let mut state = engine.lock();
+        if state.sut.is_none() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let looks = now.saturating_duration_since(state.looked) >= LOOK;
+        if looks {
+            state.looked = now;
+            if !state.away.is_empty() {
+                state.look(now)?;
+            }
+        }
+        self.return_those_in_need(&mut state, now)?;
+        if looks {
+            self.prepare_those_that_go(&mut state, now)?;
+        }
+        self.lower_those_prepared(&mut state, now)
+    }
+
+    fn return_those_in_need(&self, state: &mut State, now: Instant) -> Result<(), LabError> {
+        let mut asked: Vec<(ConnectionEnds, Asks)> = Vec::new();
+        let ports: BTreeMap<u32, _> = self
+            .sut_ports()
+            .map(|port| {
+                asked.extend(port.port.connections_to_return());
+                (port.number, (port.port.requested_knobs(), port.port.has_carrier()))
+            })
+            .collect();
+        let mut need = Vec::new();
+        for (flow, away) in state.away.iter().filter(|(_, away)| !away.stuck) {
+            let asks = asked.iter().find(|(ends, _)| *ends == away.ends);
+            let by_device = asks.map(|(_, why)| match why {
+                Asks::Reset => Reason::Reset,
+                Asks::Urgent => Reason::Urgent,
+            });
+            let by_rule = || {
+                let (knobs, has_carrier) = ports.get(&away.at)?;
+                rules::returns(&away.use_of, knobs, *has_carrier, now)
+            };
+            need.extend(by_device.or_else(by_rule).map(|reason| (*flow, reason)));
+        }
+        // a frame waits for those that cannot return as well
+        for (ends, _) in &asked {
+            let stuck = state.away.values().find(|away| away.stuck && away.ends == *ends);
+            if let Some(port) = stuck.and_then(|away| self.port_number(away.at)) {
+                port.release(*ends)?;
+            }
+        }
+        need.into_iter().try_for_each(|(flow, reason)| self.raise(state, flow, reason))
+    }
+
+    fn prepare_those_that_go(&self, state: &mut State, now: Instant) -> Result<(), LabError> {
+        let wanted = |toe: Toe| match toe {
+            Toe::Off => false,
+            Toe::Auto => true,
+            // all of them went at the beginning
+            Toe::On => !state.back.is_empty(),
+        };
+        if !self.sut_ports().any(|port| wanted(port.port.requested_knobs().toe)) {
+            return Ok(());
+        }
+        for of in state.connections()? {
+            let before = state.carried.insert(of.flow, of.carried);
+            let lately = before.map_or(0, |before| of.carried.saturating_sub(before));
+            if state.away.contains_key(&of.flow) || state.prepared.contains_key(&of.flow) {
+                continue;
+            }
+            if let Some(back) = state.back.get_mut(&of.flow) {
+                back.carried.get_or_insert(of.carried);
+            }
+            let Some((at, port)) = self.port_of(of.own.ip()) else { continue };
+            let knobs = port.requested_knobs();
+            let back = state.back.get(&of.flow);
+            let stays = state.stays.contains(&of.flow);
+            if !rules::goes(&of, back, &knobs, port.has_carrier(), now) || stays {
+                continue;
+            }
+            if self.is_full(port) && state.victim(at, lately, now).is_none() {
+                *state.stayed.entry("table-full".to_owned()).or_default() += 1;
+                continue;
+            }
+            state.prepare(of.flow)?;
+            state.prepared.insert(of.flow, Prepared { of, lately, since: now });
+        }
+        Ok(())
+    }
+
+    fn lower_those_prepared(&self, state: &mut State, now: Instant) -> Result<(), LabError> {
+        for Prepared { of, lately, since } in state.prepared.values().copied().collect::<Vec<_>>() {
+            let waited = now.saturating_duration_since(since) >= PREPARATION;
+            if state.prepare(of.flow)? > FEW && !waited {
+                continue;
+            }
+            state.prepared.remove(&of.flow);
+            let Some((at, port)) = self.port_of(of.own.ip()) else { continue };
+            if self.is_full(port)
+                && let Some(flow) = state.victim(at, lately, now)
+            {
+                self.give_place(state, flow)?;
+            }
+            self.lower(state, &of)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the connection of a flow out of the table: it has ended, or returns to the host.
+    fn give_place(&self, state: &mut State, flow: u32) -> Result<(), LabError> {
+        let ended = state.away.get(&flow).is_some_and(|away| away.use_of.ended);
+        if !ended {
+            return self.raise(state, flow, Reason::TableFull);
+        }
+        if let Some(away) = state.away.remove(&flow)
+            && let Some(port) = self.port_number(away.at)
+        {
+            port.to_host(away.ends)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn port_number(&self, number: u32) -> Option<&Port> {
+        self.sut_ports().find(|port| port.number == number).map(|port| &port.port)
+    }
+
+    /// The port with that address, and its number.
+    pub(super) fn port_of(&self, own: IpAddr) -> Option<(u32, &Port)> {
+        // packets of an aggregate's connections take any of its ports
+        let single = self.segments.iter().filter(|segment| segment.aggregate.is_none());
+        let mut ports = single.flat_map(|segment| {
+            let address = |index| IpAddr::V4(segment.topology.port_address(index));
+            segment.ports.iter().enumerate().map(move |(index, port)| (address(index), port))
+        });
+        let (_, port) = ports.find(|(address, _)| *address == own)?;
+        Some((port.number, &port.port))
+    }
+
+    /// Whether no further connection may come to a port's engine.
+    fn is_full(&self, port: &Port) -> bool {
+        let (have, holds) = port.connections_offloaded();
+        have >= rules::most(&port.requested_knobs(), holds)
+    }
+
+    fn lower(&self, state: &mut State, connection: &FlowConnection) -> Result<(), LabError> {
+        let FlowConnection { flow, own, far, .. } = *connection;
+        if state.away.contains_key(&flow) {
+            return Ok(());
+        }
+        let Some((at, port)) = self.port_of(own.ip()) else {
+            state.stays(flow, "no-engine");
+            return Ok(());
+        };
+        let ends = ConnectionEnds { own, far };
+        if self.is_full(port) {
+            *state.stayed.entry("table-full".to_owned()).or_default() += 1;
+            return Ok(());
+        }
+        let pid = state.sut.as_ref().map_or(0, |(_, pid)| *pid);
+        let began = Instant::now();
+        port.hold(ends)?;
+        let (descriptor, pair, send_next, stood_us) = match state.ask(ToeRequest::Lower { flow }) {
+            Ok(ToeReply::Lowered { state, pair, send_next, stood_us }) => {
+                (state, pair, send_next, stood_us)
+            }
+            Ok(ToeReply::Stays(Stays { word, .. })) => {
+                state.stays(flow, &word);
+                return Ok(port.to_host(ends)?);
+            }
+            // as a flow that has ended meanwhile
+            Err(AgentError::Refused(_)) => {
+                state.stays(flow, "refused");
+                return Ok(port.to_host(ends)?);
+            }
+            Ok(_) => return Err(state.unexpected("lower").into()),
+            Err(error) => return Err(error.into()),
+        };
+        let file = |descriptor| FileOf { pid, descriptor };
+        let import = ToeRequest::Import { id: flow, state: file(descriptor), pair: file(pair) };
+        match done(&mut state.host, import) {
+            Ok(()) => {
+                port.to_adapter(ends, send_next)?;
+                state.moved_us.push(began.elapsed().as_micros() as u64);
+                state.order(ToeRequest::Taken { flow })?;
+                let use_of = Use::new(Instant::now());
+                state.away.insert(flow, Away { at, ends, use_of, stuck: false });
+                state.back.remove(&flow);
+                state.count(at, "down");
+                state.stood_us.push(stood_us);
+                Ok(())
+            }
+            // it goes on at the host
+            Err(AgentError::Refused(refusal)) => {
+                state.order(ToeRequest::Halt { flow })?;
+                state.order(ToeRequest::Raise { flow, state: None })?;
+                port.to_host(ends)?;
+                Err(AgentError::Refused(refusal).into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Brings the connections back for which `which` holds, by the number of their port.
+    fn raise_those(&self, reason: Reason, which: impl Fn(u32) -> bool) -> Result<(), LabError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let mut state = engine.lock();
+        if state.sut.is_none() {
+            return Ok(());
+        }
+        let away = state.away.iter().filter(|(_, away)| which(away.at) && !away.stuck);
+        let flows: Vec<u32> = away.map(|(flow, _)| *flow).collect();
+        flows.into_iter().try_for_each(|flow| self.raise(&mut state, flow, reason))
+    }
+
+    fn raise(&self, state: &mut State, flow: u32, reason: Reason) -> Result<(), LabError> {
+        let Some(away) = state.away.get(&flow) else { return Ok(()) };
+        let (at, ends) = (away.at, away.ends);
+        let Some(port) = self.port_number(at) else { return Ok(()) };
+        port.hold_to_return(ends)?;
+        state.order(ToeRequest::Halt { flow })?;
+        match toe(&mut state.host, ToeRequest::Export { id: flow })? {
+            ToeReply::Exported { state: descriptor } => {
+                let from = FileOf { pid: state.host.pid(), descriptor };
+                state.order(ToeRequest::Raise { flow, state: Some(from) })?;
+                port.to_host(ends)?;
+                state.away.remove(&flow);
+                state.count(at, &format!("up.{}", reason.word()));
+                state.back.insert(flow, Back { reason, at: Instant::now(), carried: None });
+            }
+            ToeReply::Stays(Stays { word, .. }) => {
+                *state.stayed.entry(format!("adapter-{word}")).or_default() += 1;
+                if let Some(away) = state.away.get_mut(&flow) {
+                    away.stuck = true;
+                }
+                state.order(ToeRequest::Resume { flow })?;
+                // all that the host had sent is long out
+                port.release(ends)?;
+            }
+            _ => return Err(state.host.connection.unexpected("export").into()),
+        }
+        Ok(())
+    }
+
+    /// Brings connections back before ports of the SUT get other settings: what both ends of a link must
+    /// share is part of the state that the adapter's TCP works with.
+    ///
+    /// # Errors
+    /// As for [`lower_all`](Self::lower_all).
+    pub(in crate::ground::adapters) fn before_setting(
+        &self,
+        interfaces: &[String],
+        asked: &InterfaceKnobs,
+    ) -> Result<(), LabError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let mtu = engine.lock().mtu != asked.mtu;
+        let fresh = self.model.defaults.with(asked);
+        let named: Vec<(u32, Reason)> = self
+            .sut_ports()
+            .filter(|port| interfaces.iter().any(|name| name == port.name()))
+            .filter_map(|port| {
+                let at = port.number;
+                let now = port.port.requested_knobs();
+                let framing = now.vlan != fresh.vlan || now.snap != fresh.snap;
+                match fresh.toe {
+                    Toe::Off => Some((at, Reason::Off)),
+                    _ if mtu || framing => Some((at, Reason::Setting)),
+                    _ => None,
+                }
+            })
+            .collect();
+        let raise = |(at, reason)| self.raise_those(reason, |of| of == at);
+        named.into_iter().try_for_each(raise)
+    }
+
+    /// Brings the connections of a segment back before its ports go.
+    pub(in crate::ground::adapters) fn before_removal(
+        &self,
+        interface: &str,
+    ) -> Result<(), LabError> {
+        let of = |number| {
+            let mut ports = self.segment(interface).into_iter().flat_map(|segment| &segment.ports);
+            ports.any(|port| port.number == number)
+        };
+        self.raise_those(Reason::Removal, of)
+    }
+
+    /// Ends what is left of a run's connections at the adapter.
+    ///
+    /// # Errors
+    /// An agent or a device does not answer.
+    pub(crate) fn forget_connections(&self) -> Result<(), LabError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let mut state = engine.lock();
+        let empty = state.away.is_empty() && state.stayed.is_empty() && state.moves.is_empty();
+        state.back.clear();
+        state.carried.clear();
+        state.prepared.clear();
+        state.stays.clear();
+        if empty {
+            return Ok(());
+        }
+        done(&mut state.host, ToeRequest::Forget)?;
+        state.away.clear();
+        state.stayed.clear();
+        state.moves.clear();
+        state.stood_us.clear();
+        state.moved_us.clear();
+        for port in self.sut_ports().filter(|port| port.port.connections_offloaded().1 > 0) {
+            port.port.forget_connections()?;
+        }
+        Ok(())
+    }
+}

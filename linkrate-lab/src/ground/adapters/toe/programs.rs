@@ -1,0 +1,377 @@
+//! Connections of programs, which have no agent: the controller takes them out of their sockets itself.
+//!
+//! The adapter's agent makes the stream pair and the file for the state. So the controller takes
+//! descriptors from an agent here as always, and no agent takes any from the controller.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use linkrate_adapter::{AdapterError, ConnectionEnds, Port};
+use linkrate_agent::protocol::toe::{ConnectionStatus, HostConnection, ToeReply, ToeRequest};
+use linkrate_sys::error::SysError;
+use linkrate_sys::handing_over;
+use linkrate_terms::knobs::Toe;
+use linkrate_toe::program::rest_of;
+use linkrate_toe::{Connection, Refusal as Obstacle, hand_over};
+
+use super::super::Adapters;
+use super::{done, rules, toe};
+use crate::connection::AgentError;
+use crate::error::LabError;
+use crate::host::Host;
+
+/// How long a connection that has ended is remembered at least, so that its last segments go to the
+/// adapter.
+const LINGERING: Duration = Duration::from_secs(3);
+
+/// Why the connection of a program stays at the host.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stay {
+    /// It is not between a port with an engine and a client of this port.
+    #[error(
+        "the connection from {own} to {far} is not between a port with a TCP offload engine and one of its \
+         clients"
+    )]
+    OtherInterface {
+        /// Its address.
+        own: SocketAddr,
+        /// That of the far end.
+        far: SocketAddr,
+    },
+    /// The knob `toe` of its port is off.
+    #[error("toe is off on {port}")]
+    Off {
+        /// The port.
+        port: String,
+    },
+    /// The engine's table is full.
+    #[error("the table of {port} is full: it has {most} connections")]
+    TableFull {
+        /// The port.
+        port: String,
+        /// Its places.
+        most: usize,
+    },
+    /// Its state cannot move.
+    #[error(transparent)]
+    Obstacle(#[from] Obstacle),
+    /// An agent or a device refused.
+    #[error("{0}")]
+    Lab(LabError),
+}
+
+impl Stay {
+    /// The word for the reason in counters.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::OtherInterface { .. } => "no-engine",
+            Self::Off { .. } => "off",
+            Self::TableFull { .. } => "table-full",
+            Self::Obstacle(obstacle) => obstacle.word(),
+            Self::Lab(_) => "system",
+        }
+    }
+}
+
+macro_rules! of_the_testbed {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Stay {
+            fn from(error: $error) -> Self {
+                Self::Lab(error.into())
+            }
+        })*
+    };
+}
+
+of_the_testbed!(AgentError, AdapterError, SysError, std::io::Error, LabError);
+
+/// The address as the wire has it: that of IPv4 where a socket of IPv6 carries IPv4.
+pub(crate) fn on_the_wire(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V6(mapped) => {
+            let plain = mapped.to_ipv4_mapped().map_or(address.ip(), IpAddr::V4);
+            SocketAddr::new(plain, address.port())
+        }
+        IpAddr::V4(_) => address,
+    }
+}
+
+/// The address as a socket of the family of `like` has it.
+fn in_socket(address: SocketAddr, like: &SocketAddr) -> SocketAddr {
+    let mapped = |address: SocketAddr| match address.ip() {
+        IpAddr::V4(plain) => SocketAddr::new(plain.to_ipv6_mapped().into(), address.port()),
+        IpAddr::V6(_) => address,
+    };
+    if like.is_ipv6() { mapped(address) } else { address }
+}
+
+impl Adapters {
+    /// Whether a port of the SUT takes connections of programs.
+    pub(crate) fn offloads_programs(&self) -> bool {
+        let is_on = |port: &Port| port.applied_knobs().is_ok_and(|knobs| knobs.toe == Toe::On);
+        self.engine.is_some() && self.sut_ports().any(|port| is_on(&port.port))
+    }
+
+    /// Whether the adapters have a TCP offload engine.
+    pub(crate) fn has_engine(&self) -> bool {
+        self.engine.is_some()
+    }
+
+    /// Moves the connection of a program's socket to the adapter under the number `id`. The program
+    /// does not use it meanwhile. With `always`, the knob does not matter. Returns the program's end
+    /// of the stream pair.
+    ///
+    /// # Errors
+    /// [`Stay`]; the connection goes on in the socket.
+    pub(crate) fn lower_program(
+        &self,
+        id: u32,
+        socket: BorrowedFd<'_>,
+        always: bool,
+    ) -> Result<OwnedFd, Stay> {
+        let lowered = self.try_lower_program(id, socket, always);
+        if let (Err(stay), Some(engine)) = (&lowered, &self.engine) {
+            *engine.lock().stayed.entry(stay.word().to_owned()).or_default() += 1;
+        }
+        lowered
+    }
+
+    fn try_lower_program(
+        &self,
+        id: u32,
+        socket: BorrowedFd<'_>,
+        always: bool,
+    ) -> Result<OwnedFd, Stay> {
+        let (own, far) = handing_over::ends(socket)?;
+        let ends = ConnectionEnds { own: on_the_wire(own), far: on_the_wire(far) };
+        let port = match (ends.own.ip(), ends.far.ip()) {
+            (IpAddr::V4(own), IpAddr::V4(far)) if self.is_client(own, far) => {
+                self.port_of(own.into())
+            }
+            _ => None,
+        };
+        let (Some((at, port)), Some(engine)) = (port, &self.engine) else {
+            return Err(Stay::OtherInterface { own, far });
+        };
+        if !always && port.applied_knobs()?.toe != Toe::On {
+            return Err(Stay::Off { port: port.name().to_owned() });
+        }
+        let (have, holds) = port.connections_offloaded();
+        let most = rules::most(&port.requested_knobs(), holds);
+        if have >= most {
+            return Err(Stay::TableFull { port: port.name().to_owned(), most });
+        }
+        hand_over::movable(socket)?;
+        let mut state = engine.lock();
+        let (mut file, pair) = match toe(&mut state.host, ToeRequest::Open)? {
+            ToeReply::Opened { state: file, pair } => {
+                let file = File::from(state.host.take_descriptor(file)?);
+                (file, state.host.take_descriptor(pair)?)
+            }
+            _ => return Err(state.host.connection.unexpected("open").into()),
+        };
+        handing_over::copy_waiting(socket, &pair)?;
+        port.hold(ends)?;
+        let mut connection = match hand_over::dump(socket) {
+            Ok(connection) => connection,
+            Err(obstacle) => {
+                port.to_host(ends)?;
+                return Err(obstacle.into());
+            }
+        };
+        hand_over::shelve(socket, &connection)?;
+        (connection.own, connection.far) = (ends.own, ends.far);
+        let written = file.write_all(&connection.encode()).map_err(LabError::Io);
+        let imported =
+            written.and_then(|()| Ok(done(&mut state.host, ToeRequest::ImportOpened { id })?));
+        if let Err(error) = imported {
+            // it goes on at the host
+            put_back(socket, connection, &own)?;
+            port.to_host(ends)?;
+            return Err(Stay::Lab(error));
+        }
+        port.to_adapter(ends, connection.send_next())?;
+        state.programs.insert(id, (at, ends));
+        Ok(pair)
+    }
+
+    /// Whether `far` is a client of the port with the address `own`: the adapter's TCP knows no other
+    /// neighbours.
+    fn is_client(&self, own: Ipv4Addr, far: Ipv4Addr) -> bool {
+        self.segments.iter().map(|segment| &segment.topology).any(|segment| {
+            let mut clients = 0..segment.clients.len();
+            clients.any(|client| {
+                let port = segment.port_of(client);
+                segment.port_address(port) == own && segment.client_address(client) == far
+            })
+        })
+    }
+
+    /// Takes a connection back into the socket it came from. `own` is its address as the socket had it,
+    /// and `pair` the program's end of the stream pair, which the program does not use meanwhile.
+    ///
+    /// # Errors
+    /// The connection stays at the adapter, or is lost.
+    pub(crate) fn raise_program(
+        &self,
+        id: u32,
+        socket: BorrowedFd<'_>,
+        own: &SocketAddr,
+        pair: BorrowedFd<'_>,
+    ) -> Result<(), Stay> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let mut state = engine.lock();
+        let Some((at, ends)) = state.programs.get(&id).copied() else { return Ok(()) };
+        let Some(port) = self.port_number(at) else { return Ok(()) };
+        port.hold(ends)?;
+        let file = match toe(&mut state.host, ToeRequest::Export { id })? {
+            ToeReply::Exported { state: file } => File::from(state.host.take_descriptor(file)?),
+            ToeReply::Stays(stays) => {
+                port.release(ends)?;
+                let cause = std::io::Error::other(stays.reason);
+                return Err(Obstacle::System { step: "take it from the adapter", cause }.into());
+            }
+            _ => return Err(state.host.connection.unexpected("export").into()),
+        };
+        let mut connection = linkrate_agent::toe::read_file(file)
+            .map_err(|refusal| Stay::Lab(AgentError::Refused(refusal).into()))?;
+        connection.unread.splice(..0, rest_of(pair));
+        put_back(socket, connection, own)?;
+        port.to_host(ends)?;
+        state.programs.remove(&id);
+        state.ended.remove(&id);
+        Ok(())
+    }
+
+    /// The state of all connections of programs at the adapter, and of those that have ended and are not
+    /// forgotten yet.
+    ///
+    /// # Errors
+    /// The adapter's agent does not answer.
+    pub(crate) fn connections_status(&self) -> Result<Vec<ConnectionStatus>, LabError> {
+        let Some(engine) = &self.engine else { return Ok(Vec::new()) };
+        let mut state = engine.lock();
+        let ToeReply::Status(mut all) = toe(&mut state.host, ToeRequest::Status)? else {
+            return Err(state.host.connection.unexpected("status").into());
+        };
+        all.retain(|of| state.programs.contains_key(&of.id));
+        let now = Instant::now();
+        let (ended, mut there): (Vec<_>, Vec<_>) = all.into_iter().partition(|of| of.ended);
+        state.ended.extend(ended.into_iter().map(|of| (of.id, (of, now))));
+        there.extend(state.ended.values().map(|(of, _)| of.clone()));
+        Ok(there)
+    }
+
+    /// Forgets connections of programs that have ended, once their last segments are through. Returns
+    /// their numbers.
+    ///
+    /// # Errors
+    /// An agent or a device does not answer.
+    pub(crate) fn reap_programs(&self) -> Result<Vec<u32>, LabError> {
+        let Some(engine) = &self.engine else { return Ok(Vec::new()) };
+        if engine.lock().programs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.connections_status()?;
+        let mut state = engine.lock();
+        let old = state.ended.iter().filter(|(_, (_, at))| at.elapsed() >= LINGERING);
+        let old: Vec<u32> = old.map(|(id, _)| *id).collect();
+        if old.is_empty() {
+            return Ok(old);
+        }
+        let request = ToeRequest::HostConnections { closing: true };
+        let ToeReply::HostConnections(all) = toe(&mut state.host, request)? else {
+            return Err(state.host.connection.unexpected("host-connections").into());
+        };
+        let unfinished: BTreeSet<_> = all.iter().map(|of| (of.own, of.far)).collect();
+        let mut gone = Vec::new();
+        for id in old {
+            let Some((at, ends)) = state.programs.get(&id).copied() else { continue };
+            if unfinished.contains(&(ends.own, ends.far)) {
+                continue;
+            }
+            if let Some(port) = self.port_number(at) {
+                port.to_host(ends)?;
+            }
+            state.programs.remove(&id);
+            state.ended.remove(&id);
+            gone.push(id);
+        }
+        Ok(gone)
+    }
+
+    /// Lets frames through that wait in a device for the return of a connection to the host: those of
+    /// programs do not return.
+    ///
+    /// # Errors
+    /// A device does not answer.
+    pub(crate) fn release_programs(&self) -> Result<(), LabError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let state = engine.lock();
+        for port in self.sut_ports() {
+            for (ends, _) in port.port.connections_to_return() {
+                if state.programs.values().any(|of| *of == (port.number, ends)) {
+                    port.port.release(ends)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The established TCP connections of the SUT that are at the host, over ports with an engine. Each
+    /// comes with the name of its port.
+    ///
+    /// # Errors
+    /// The SUT's agent does not answer.
+    pub(crate) fn host_connections(
+        &self,
+        sut: &mut Host,
+    ) -> Result<Vec<(String, HostConnection)>, LabError> {
+        let ToeReply::HostConnections(all) =
+            toe(sut, ToeRequest::HostConnections { closing: false })?
+        else {
+            return Err(sut.connection.unexpected("host-connections").into());
+        };
+        let over = |of: HostConnection| Some((self.port_of(of.own.ip())?.1.name().to_owned(), of));
+        Ok(all.into_iter().filter_map(over).collect())
+    }
+
+    /// The name of the port of a connection of a program at the adapter.
+    pub(crate) fn program_port(&self, id: u32) -> Option<String> {
+        let (at, _) = *self.engine.as_ref()?.lock().programs.get(&id)?;
+        self.port_number(at).map(|port| port.name().to_owned())
+    }
+
+    /// Connections that were to move and stayed at the host, by the reason.
+    pub(crate) fn stayed(&self) -> BTreeMap<String, u64> {
+        self.engine.as_ref().map(|engine| engine.lock().stayed.clone()).unwrap_or_default()
+    }
+
+    /// The socket of a connection of a program in the adapter's TCP.
+    pub(crate) fn program_socket(&self, id: u32) -> Option<OwnedFd> {
+        let all = self.connections_status().ok()?;
+        let descriptor = all.iter().find(|of| of.id == id)?.descriptor?;
+        let state = self.engine.as_ref()?.lock();
+        let (_, ends) = state.programs.get(&id)?;
+        let socket = state.host.take_descriptor(descriptor).ok()?;
+        // the number may have been another one's meanwhile
+        let found = handing_over::ends(&socket).ok()?;
+        (found == (ends.own, ends.far)).then_some(socket)
+    }
+}
+
+/// Puts a connection into the socket it came from, whose own address was `own`.
+fn put_back(
+    socket: BorrowedFd<'_>,
+    mut connection: Connection,
+    own: &SocketAddr,
+) -> Result<(), Obstacle> {
+    connection.own = in_socket(connection.own, own);
+    connection.far = in_socket(connection.far, own);
+    hand_over::restore(socket, &connection)?;
+    hand_over::go_on(socket.as_fd(), &connection)
+}

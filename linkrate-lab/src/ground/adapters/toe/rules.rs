@@ -1,0 +1,275 @@
+//! Which connections are to be at the adapter, and why one returns to the host.
+
+use std::time::{Duration, Instant};
+
+use linkrate_agent::protocol::toe::FlowConnection;
+use linkrate_terms::PortKnobs;
+use linkrate_terms::knobs::Toe;
+
+/// Retransmission time-outs in sequence after which a connection returns to the host: R1 of RFC 1122,
+/// 4.2.3.5, after which IP is to look for another way.
+const MOST_TIMEOUTS: u8 = 3;
+
+/// How long a connection stays at the host after it came back for this reason.
+const REST: Duration = Duration::from_secs(1);
+
+/// How long a connection is at the adapter at least before another one may take its place.
+const SETTLED: Duration = Duration::from_millis(200);
+
+/// A connection takes the place of another one that carries less than this part of its bytes.
+const LIVELIER: u64 = 2;
+
+/// Why a connection returns to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The controller wants all connections at the host.
+    Ordered,
+    /// The port has lost its carrier.
+    Carrier,
+    /// Time-outs in sequence without an acknowledgement.
+    Retransmission,
+    /// No byte for the time of `toe-idle`.
+    Idle,
+    /// The MTU, the VLAN or the framing of the port changes.
+    Setting,
+    /// The port is removed.
+    Removal,
+    /// The knob `toe` is off now.
+    Off,
+    /// A livelier connection takes its place in the table.
+    TableFull,
+    /// The far end has reset it.
+    Reset,
+    /// The far end has sent urgent data.
+    Urgent,
+}
+
+impl Reason {
+    /// The word in counters.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Ordered => "ordered",
+            Self::Carrier => "carrier",
+            Self::Retransmission => "retransmission",
+            Self::Idle => "idle",
+            Self::Setting => "setting",
+            Self::Removal => "removal",
+            Self::Off => "toe-off",
+            Self::TableFull => "table-full",
+            Self::Reset => "reset",
+            Self::Urgent => "urgent",
+        }
+    }
+}
+
+/// How a connection at the adapter is used.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Use {
+    /// Bytes since it came.
+    pub(super) carried: u64,
+    /// Bytes between the last two looks.
+    pub(super) lately: u64,
+    pub(super) timeouts: u8,
+    pub(super) ended: bool,
+    /// When it came.
+    pub(super) since: Instant,
+    /// When it last carried bytes.
+    pub(super) active: Instant,
+}
+
+impl Use {
+    /// That of a connection that has just come.
+    pub(super) fn new(now: Instant) -> Self {
+        let (carried, lately, timeouts, ended) = (0, 0, 0, false);
+        Self { carried, lately, timeouts, ended, since: now, active: now }
+    }
+
+    /// Notes what the engine says of it.
+    pub(super) fn looked_at(&mut self, carried: u64, timeouts: u8, ended: bool, now: Instant) {
+        self.lately = carried.saturating_sub(self.carried);
+        if self.lately > 0 {
+            self.active = now;
+        }
+        (self.carried, self.timeouts, self.ended) = (carried, timeouts, ended);
+    }
+}
+
+/// A connection that is at the host again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Back {
+    pub(super) reason: Reason,
+    pub(super) at: Instant,
+    /// Bytes that its flow had carried at the first look afterwards.
+    pub(super) carried: Option<u64>,
+}
+
+/// Why a connection is to return to the host, if it is.
+pub(super) fn returns(
+    of: &Use,
+    knobs: &PortKnobs,
+    has_carrier: bool,
+    now: Instant,
+) -> Option<Reason> {
+    if of.ended {
+        return None;
+    }
+    if knobs.toe == Toe::Off {
+        return Some(Reason::Off);
+    }
+    if !has_carrier {
+        return Some(Reason::Carrier);
+    }
+    if of.timeouts >= MOST_TIMEOUTS {
+        return Some(Reason::Retransmission);
+    }
+    let idle = Duration::from_millis(knobs.toe_idle.into());
+    (!idle.is_zero() && now.saturating_duration_since(of.active) >= idle).then_some(Reason::Idle)
+}
+
+/// Whether a connection at the host is to go to the adapter. `back` is there if it came from there.
+pub(super) fn goes(
+    of: &FlowConnection,
+    back: Option<&Back>,
+    knobs: &PortKnobs,
+    has_carrier: bool,
+    now: Instant,
+) -> bool {
+    if knobs.toe == Toe::Off || !has_carrier {
+        return false;
+    }
+    let after = u64::from(knobs.toe_after);
+    if let Some(back) = back {
+        // with `on`, an idle connection waits for its first byte
+        let least = if knobs.toe == Toe::Auto { after.max(1) } else { 1 };
+        let used = || back.carried.is_some_and(|then| of.carried.saturating_sub(then) >= least);
+        return match back.reason {
+            Reason::Reset | Reason::Urgent | Reason::Ordered | Reason::Removal => false,
+            Reason::Carrier | Reason::Setting | Reason::Off => true,
+            Reason::Retransmission => now.saturating_duration_since(back.at) >= REST && used(),
+            Reason::Idle | Reason::TableFull => used(),
+        };
+    }
+    let old = knobs.toe_age > 0 && of.age_ms >= knobs.toe_age.into();
+    knobs.toe == Toe::On || of.carried >= after || old
+}
+
+/// The connection whose place in a full table a livelier one takes: one that has ended, or the one that
+/// has carried least lately. `lately` are the bytes of the connection that wants the place.
+pub(super) fn victim<'a>(
+    table: impl Iterator<Item = (u32, &'a Use)>,
+    lately: u64,
+    now: Instant,
+) -> Option<u32> {
+    let (flow, least) = table.min_by_key(|(_, of)| (!of.ended, of.lately))?;
+    let settled = now.saturating_duration_since(least.since) >= SETTLED;
+    let livelier = least.lately.saturating_mul(LIVELIER) < lately;
+    (least.ended || settled && livelier).then_some(flow)
+}
+
+/// Connections that may be at the adapter of a port whose table holds `holds`.
+pub(super) fn most(knobs: &PortKnobs, holds: usize) -> usize {
+    match knobs.toe_most as usize {
+        0 => holds,
+        most => most.min(holds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knobs(toe: Toe) -> PortKnobs {
+        PortKnobs { toe, toe_after: 1000, toe_age: 500, toe_idle: 100, ..PortKnobs::default() }
+    }
+
+    fn connection(carried: u64, age_ms: u64) -> FlowConnection {
+        let address = ([10, 0, 0, 1], 1).into();
+        FlowConnection { flow: 0, own: address, far: address, carried, age_ms }
+    }
+
+    #[test]
+    fn auto_waits_for_bytes_or_age_and_on_waits_for_nothing() {
+        let now = Instant::now();
+        for (toe, carried, age_ms, expected) in [
+            (Toe::Auto, 999, 499, false),
+            (Toe::Auto, 1000, 0, true),
+            (Toe::Auto, 0, 500, true),
+            (Toe::On, 0, 0, true),
+            (Toe::Off, 5000, 5000, false),
+        ] {
+            let of = connection(carried, age_ms);
+            assert_eq!(goes(&of, None, &knobs(toe), true, now), expected, "{toe} {of:?}");
+            assert!(!goes(&of, None, &knobs(toe), false, now), "without a carrier");
+        }
+        // an age of 0 is never
+        let ageless = PortKnobs { toe_age: 0, ..knobs(Toe::Auto) };
+        assert!(!goes(&connection(0, u64::MAX), None, &ageless, true, now));
+    }
+
+    #[test]
+    fn a_connection_returns_by_the_first_reason_that_applies() {
+        let now = Instant::now();
+        let later = now + Duration::from_millis(100);
+        let of = Use::new(now);
+        let on = knobs(Toe::On);
+        let troubled = Use { timeouts: MOST_TIMEOUTS, ..of };
+        for (of, knobs, has_carrier, at, expected) in [
+            (of, &on, true, now, None),
+            (of, &on, true, later, Some(Reason::Idle)),
+            (troubled, &on, true, later, Some(Reason::Retransmission)),
+            (troubled, &on, false, later, Some(Reason::Carrier)),
+            (troubled, &knobs(Toe::Off), false, later, Some(Reason::Off)),
+            (Use { ended: true, ..troubled }, &on, false, later, None),
+        ] {
+            assert_eq!(returns(&of, knobs, has_carrier, at), expected, "{of:?}");
+        }
+        let mut busy = of;
+        busy.looked_at(1, 0, false, later);
+        assert_eq!(returns(&busy, &on, true, later), None);
+        let patient = PortKnobs { toe_idle: 0, ..on };
+        assert_eq!(returns(&of, &patient, true, now + Duration::from_secs(3600)), None);
+    }
+
+    #[test]
+    fn the_reason_says_when_a_connection_goes_again() {
+        let now = Instant::now();
+        let (quiet, used) = (connection(5000, 9999), connection(6000, 9999));
+        let rested = now + REST;
+        for (reason, of, at, expected) in [
+            (Reason::Reset, used, rested, false),
+            (Reason::Urgent, used, rested, false),
+            (Reason::Ordered, used, rested, false),
+            (Reason::Carrier, quiet, now, true),
+            (Reason::Setting, quiet, now, true),
+            (Reason::Idle, quiet, rested, false),
+            (Reason::Idle, used, now, true),
+            (Reason::Retransmission, used, now, false),
+            (Reason::Retransmission, used, rested, true),
+            (Reason::Retransmission, quiet, rested, false),
+        ] {
+            let back = Back { reason, at: now, carried: Some(5000) };
+            let found = goes(&of, Some(&back), &knobs(Toe::Auto), true, at);
+            assert_eq!(found, expected, "{reason:?} {of:?}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_the_least_active_connection_is_given_away() {
+        let now = Instant::now();
+        let settled = now + SETTLED;
+        let table = [5000, 10, 900].map(|lately| Use { lately, ..Use::new(now) });
+        let numbered = || (0..).zip(&table);
+        assert_eq!(victim(numbered(), 21, settled), Some(1));
+        assert_eq!(victim(numbered(), 20, settled), None, "hardly livelier");
+        assert_eq!(victim(numbered(), 5000, now), None, "it has just come");
+        let ended = Use { ended: true, lately: 7, ..table[0] };
+        assert_eq!(victim([(9, &ended), (1, &table[1])].into_iter(), 0, now), Some(9));
+        assert_eq!(victim([].into_iter(), 5000, settled), None);
+    }
+
+    #[test]
+    fn the_bound_is_that_of_the_knob_within_the_table() {
+        let of = |toe_most| most(&PortKnobs { toe_most, ..PortKnobs::default() }, 8);
+        assert_eq!([0, 3, 9].map(of), [8, 3, 8]);
+    }
+}

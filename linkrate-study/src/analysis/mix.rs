@@ -1,0 +1,38 @@
+//! The figures of each workload of a mix. The CPU time of the SUT is that of all together.
+
+use linkrate_terms::measurement::{Latency, PartMeasured};
+use linkrate_terms::mix::MixPart;
+use linkrate_terms::{RunSpec, Task};
+
+use super::measures;
+use crate::quantity::{Quantity, Unit};
+use crate::results::MixFigures;
+use crate::stats::interval::of_mean;
+use crate::store::StoredRun;
+
+/// Each workload, in the order of the study file; empty without a mix.
+pub fn of_cell(spec: &RunSpec, runs: &[&StoredRun], level: f64) -> Vec<MixFigures> {
+    let Task::Workload(workload) = &spec.task else { return Vec::new() };
+    let parts = workload.mix.iter().enumerate();
+    parts.map(|(number, part)| of_part(part, number, runs, level)).collect()
+}
+
+fn of_part(part: &MixPart, number: usize, runs: &[&StoredRun], level: f64) -> MixFigures {
+    let good: Vec<&PartMeasured> =
+        runs.iter().filter_map(|run| run.measurement()?.parts.get(number)).collect();
+    let quantity = |unit, figure: fn(&PartMeasured) -> f64| {
+        let values: Vec<f64> = good.iter().map(|part| figure(part)).collect();
+        of_mean(&values, level).map(|interval| Quantity { interval, unit })
+    };
+    let completed = part.workload.kind.item().and_then(|item| {
+        quantity(Unit::rate_of(item), |part| part.traffic.transactions_per_second())
+    });
+    let latencies: Vec<&Latency> = good.iter().filter_map(|part| part.latency.as_ref()).collect();
+    MixFigures {
+        name: part.name.clone(),
+        share: part.share,
+        throughput: quantity(Unit::BitsPerSecond, |part| part.traffic.bits_per_second()),
+        completed,
+        latency: measures::together(&latencies),
+    }
+}

@@ -1,0 +1,321 @@
+//! Calls of a program that another process answers: seccomp user notification, seccomp_unotify(2).
+//!
+//! A filter decides in the kernel which calls wait for an answer; all others cost a few comparisons.
+//! It covers the program, what it executes, and their children. Calls of another instruction set than
+//! that of this process are not seen. Needs Linux 5.14.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::event::{PollFd, PollFlags};
+
+mod filter;
+
+/// The descriptor to which the calls of programs come.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+/// The calls that wait for answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// connect(2).
+    Connect,
+    /// accept(2).
+    Accept,
+    /// accept4(2).
+    Accept4,
+    /// getsockname(2).
+    OwnName,
+    /// getpeername(2).
+    FarName,
+    /// getsockopt(2).
+    GetOption,
+    /// setsockopt(2).
+    SetOption,
+}
+
+impl Call {
+    const ALL: [(Self, libc::c_long); 7] = [
+        (Self::Connect, libc::SYS_connect),
+        (Self::Accept, libc::SYS_accept),
+        (Self::Accept4, libc::SYS_accept4),
+        (Self::OwnName, libc::SYS_getsockname),
+        (Self::FarName, libc::SYS_getpeername),
+        (Self::GetOption, libc::SYS_getsockopt),
+        (Self::SetOption, libc::SYS_setsockopt),
+    ];
+
+    /// The call with that number.
+    fn of(number: i32) -> Option<Self> {
+        let found = Self::ALL.into_iter().find(|(_, of)| *of == libc::c_long::from(number));
+        found.map(|(call, _)| call)
+    }
+
+    /// Whether it is about an option: it waits only if the level of the option says so.
+    const fn is_about_option(self) -> bool {
+        matches!(self, Self::GetOption | Self::SetOption)
+    }
+}
+
+/// A call that waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its number at this listener.
+    pub id: u64,
+    /// The thread that makes it.
+    pub thread: u32,
+    /// What it calls; `None` for a call that the filter does not name.
+    pub call: Option<Call>,
+    /// Its arguments. Those that are addresses are of the memory of the program.
+    pub arguments: [u64; 6],
+}
+
+/// Whether this kernel and this machine can do it.
+pub fn is_supported() -> bool {
+    let action: u32 = libc::SECCOMP_RET_USER_NOTIF;
+    // SAFETY: the call reads one u32, which lives through it.
+    let result = unsafe {
+        let operation = libc::SECCOMP_GET_ACTION_AVAIL;
+        libc::syscall(libc::SYS_seccomp, operation, 0, &raw const action)
+    };
+    filter::ARCHITECTURE.is_some() && result == 0
+}
+
+/// Makes the calls of `command` that can change what TCP does wait for answers at a listener, from the
+/// moment it is executed. The listener travels over `to`, with `message`. Without the permission to
+/// filter, or below a filter that has a listener already, the program runs without; no listener
+/// arrives then.
+pub fn supervise(command: &mut Command, to: OwnedFd, message: Vec<u8>) {
+    let filter = filter::of_tcp();
+    let install = move || {
+        // what cannot be supervised runs as it is
+        if let Ok(listener) = install(&filter) {
+            let _ = pass_on(to.as_fd(), &message, listener.as_fd());
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes raw system calls only: it neither allocates, nor locks, nor panics, so
+    // it may run between fork and exec whatever other threads did at the fork. It owns what it uses.
+    unsafe {
+        command.pre_exec(install);
+    }
+}
+
+/// Installs a filter for the calling thread. Async-signal-safe.
+fn install(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    let program = libc::sock_fprog {
+        len: filter.len() as libc::c_ushort,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    let attempt = || {
+        // SAFETY: `program` names live instructions, which the kernel only reads.
+        let listener = unsafe {
+            let operation = libc::SECCOMP_SET_MODE_FILTER;
+            let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+            libc::syscall(libc::SYS_seccomp, operation, flags, &raw const program)
+        };
+        match i32::try_from(listener) {
+            // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+            Ok(listener) if listener >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(listener) }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    match attempt() {
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+            // without CAP_SYS_ADMIN, programs that gain privileges must be ruled out first
+            rustix::thread::set_no_new_privs(true)?;
+            attempt()
+        }
+        other => other,
+    }
+}
+
+/// Sends a descriptor. Async-signal-safe.
+fn pass_on(to: BorrowedFd<'_>, message: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor];
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let part = [io::IoSlice::new(message)];
+    rustix::net::sendmsg(to, &part, &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+impl From<OwnedFd> for Listener {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+}
+
+impl AsFd for Listener {
+    /// Readable when a call waits, or when no program is left.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Listener {
+    /// The next call that waits; `None` when there is none.
+    ///
+    /// # Errors
+    /// `BrokenPipe` when no program is left; `ENOTTY` for a descriptor that is no listener.
+    pub fn take(&self) -> io::Result<Option<Waiting>> {
+        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+        let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut polled, Some(&now))?;
+        let found = polled[0].revents();
+        if !found.contains(PollFlags::IN) {
+            return match found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+                true => Err(io::ErrorKind::BrokenPipe.into()),
+                false => Ok(None),
+            };
+        }
+        // SAFETY: seccomp_notif is plain data for which all zeroes is a valid value, as the kernel
+        // demands of what it fills.
+        let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+        match self.control(libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call) {
+            Ok(_) => Ok(Some(Waiting {
+                id: call.id,
+                thread: call.pid,
+                call: Call::of(call.data.nr),
+                arguments: call.data.args,
+            })),
+            // its program was killed, or a signal has ended it
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a call still waits: its program lives, and no signal has ended it. What was read of the
+    /// program before is the program's then.
+    pub fn still_waits(&self, id: u64) -> bool {
+        let mut id = id;
+        self.control(libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw mut id).is_ok()
+    }
+
+    /// Answers a call with its result or its error number. An answer to a call that waits no longer is
+    /// lost.
+    pub fn answer(&self, id: u64, result: Result<i64, i32>) {
+        let (val, error) = result.map_or_else(|errno| (0, -errno), |value| (value, 0));
+        self.respond(libc::seccomp_notif_resp { id, val, error, flags: 0 });
+    }
+
+    /// Lets the kernel carry a call out as if there were no filter. The kernel reads the memory of the
+    /// program anew.
+    pub fn go_on(&self, id: u64) {
+        let flags = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
+        self.respond(libc::seccomp_notif_resp { id, val: 0, error: 0, flags });
+    }
+
+    fn respond(&self, mut response: libc::seccomp_notif_resp) {
+        // ENOENT: it waits no longer
+        let _ = self.control(libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response);
+    }
+
+    /// Lets the program's descriptor `target` name `file` from now on. The call goes on to wait.
+    ///
+    /// # Errors
+    /// `ENOENT` when it waits no longer; `EMFILE`, `EBADF` as dup2(2).
+    pub fn replace(
+        &self,
+        id: u64,
+        target: i32,
+        file: impl AsFd,
+        close_on_exec: bool,
+    ) -> io::Result<()> {
+        let newfd =
+            u32::try_from(target).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let flags = libc::SECCOMP_ADDFD_FLAG_SETFD as u32;
+        self.add(id, flags, newfd, file, close_on_exec).map(|_| ())
+    }
+
+    /// Gives the program a new descriptor of `file`, whose number is the result of the call.
+    ///
+    /// # Errors
+    /// `ENOENT` when it waits no longer; `EMFILE`.
+    pub fn give(&self, id: u64, file: impl AsFd, close_on_exec: bool) -> io::Result<i32> {
+        self.add(id, libc::SECCOMP_ADDFD_FLAG_SEND as u32, 0, file, close_on_exec)
+    }
+
+    fn add(
+        &self,
+        id: u64,
+        flags: u32,
+        newfd: u32,
+        file: impl AsFd,
+        close_on_exec: bool,
+    ) -> io::Result<i32> {
+        let srcfd = u32::try_from(file.as_fd().as_raw_fd()).unwrap_or(u32::MAX);
+        let newfd_flags = if close_on_exec { libc::O_CLOEXEC as u32 } else { 0 };
+        let mut addition = libc::seccomp_notif_addfd { id, flags, srcfd, newfd, newfd_flags };
+        self.control(libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw mut addition)
+    }
+
+    fn control<T>(&self, request: libc::Ioctl, data: *mut T) -> io::Result<i32> {
+        // SAFETY: every caller passes the structure that belongs to its request, which is live and
+        // writable.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), request, data) };
+        if result >= 0 { Ok(result) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::process::Stdio;
+
+    use super::*;
+    use crate::local_socket;
+
+    #[test]
+    fn a_call_of_a_program_is_answered_and_others_pass() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        // a shell that connects
+        let mut command = Command::new("bash");
+        command.args(["-c", "exec 3<>/dev/tcp/192.0.2.1/9 && echo connected"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        supervise(&mut command, theirs.into(), b"x".to_vec());
+        let child = command.spawn().unwrap();
+        drop(command);
+        let mut files = Vec::new();
+        local_socket::receive(&ours, &mut [0; 8], &mut files).unwrap();
+        let listener = Listener::from(files.pop().unwrap());
+        let mut connects = 0;
+        loop {
+            crate::wait::wait(&[listener.as_fd()], Some(10_000_000_000)).unwrap();
+            match listener.take() {
+                Ok(Some(call)) if call.call == Some(Call::Connect) => {
+                    connects += 1;
+                    assert!(listener.still_waits(call.id));
+                    listener.answer(call.id, Err(libc::ENETDOWN));
+                    assert!(!listener.still_waits(call.id));
+                }
+                Ok(Some(call)) => listener.go_on(call.id),
+                Ok(None) => {}
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+                    break;
+                }
+            }
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(connects == 1 && said.contains("Network is down"), "{connects} {said}");
+    }
+
+    #[test]
+    fn a_program_whose_listener_has_gone_does_not_hang() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = Command::new("bash");
+        command.args(["-c", "exec 3<>/dev/tcp/192.0.2.1/9"]).stderr(Stdio::piped());
+        supervise(&mut command, theirs.into(), b"x".to_vec());
+        let child = command.spawn().unwrap();
+        drop((command, ours));
+        let said = child.wait_with_output().unwrap().stderr;
+        assert!(String::from_utf8_lossy(&said).contains("Function not implemented"));
+    }
+}

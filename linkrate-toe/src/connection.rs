@@ -1,0 +1,386 @@
+//! The state of a TCP connection, all that another TCP needs to go on with it, and its encoding.
+//!
+//! The encoding passes between processes of one machine. A reader trusts no length in it.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use linkrate_sys::handing_over::SocketSettings;
+use linkrate_sys::tcp_repair::{Agreed, Windows};
+
+/// The first bytes of an encoding, with its version in the last one.
+const MAGIC: [u8; 4] = *b"toe\x01";
+
+/// Most bytes of each queue: the largest window of TCP (RFC 7323, 2.3) is 1 GiB; Linux grants far less.
+pub const MOST_QUEUED: usize = 64 << 20;
+
+/// Most bytes of an encoding.
+pub const MOST_BYTES: usize = 3 * MOST_QUEUED + 4096;
+
+/// Largest window scale (RFC 7323, 2.3).
+const MOST_SCALE: u8 = 14;
+
+/// Most bytes of the name of a congestion control (`TCP_CA_NAME_MAX`).
+const MOST_NAME: usize = 16;
+
+/// A TCP connection in the state ESTABLISHED, at a moment in which it stands still.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// The address and port of this end.
+    pub own: SocketAddr,
+    /// The address and port of the far end.
+    pub far: SocketAddr,
+    /// SND.UNA, the sequence number of the first byte of [`sent`](Self::sent).
+    pub unacknowledged: u32,
+    /// RCV.NXT, the sequence number behind the last byte of [`unread`](Self::unread).
+    pub receive_next: u32,
+    /// The windows.
+    pub windows: Windows,
+    /// What both ends agreed on.
+    pub agreed: Agreed,
+    /// The timestamp to go on from, as the kernel has it.
+    pub timestamp: u32,
+    /// The options of the socket.
+    pub settings: SocketSettings,
+    /// Bytes that were sent and are not acknowledged.
+    pub sent: Vec<u8>,
+    /// Bytes that the program has sent and TCP has not.
+    pub unsent: Vec<u8>,
+    /// Bytes that have arrived, were acknowledged, and were not read by the program.
+    pub unread: Vec<u8>,
+}
+
+/// An encoding that is no connection.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// It ends too early.
+    #[error("{found} bytes, expected at least {expected}")]
+    Short {
+        /// Bytes that there are.
+        found: usize,
+        /// Bytes that there must be.
+        expected: usize,
+    },
+    /// Another format or version.
+    #[error("not the state of a connection, or of another version")]
+    Foreign,
+    /// A value out of its range.
+    #[error("{what} is {found}, expected {expected}")]
+    Value {
+        /// The field.
+        what: &'static str,
+        /// Its value.
+        found: u64,
+        /// What would be right.
+        expected: &'static str,
+    },
+}
+
+impl Connection {
+    /// SND.NXT: the sequence number behind the last byte that was sent.
+    #[must_use]
+    pub fn send_next(&self) -> u32 {
+        self.unacknowledged.wrapping_add(self.sent.len() as u32)
+    }
+
+    /// The state as bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let queued = self.sent.len() + self.unsent.len() + self.unread.len();
+        let mut out = Vec::with_capacity(queued + 256);
+        // a vector takes everything
+        let _ = self.write(&mut out);
+        out
+    }
+
+    /// Writes the state as bytes, and returns their number.
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub fn write(&self, to: &mut impl io::Write) -> io::Result<usize> {
+        let mut out = Vec::with_capacity(256);
+        out.extend_from_slice(&MAGIC);
+        for end in [self.own, self.far] {
+            match end.ip() {
+                IpAddr::V4(address) => {
+                    out.push(4);
+                    out.extend_from_slice(&address.octets());
+                }
+                IpAddr::V6(address) => {
+                    out.push(6);
+                    out.extend_from_slice(&address.octets());
+                }
+            }
+            out.extend_from_slice(&end.port().to_le_bytes());
+        }
+        let Windows { updated_by, send, send_largest, receive, receive_at } = self.windows;
+        let Agreed { mss, scales, sack, timestamps } = self.agreed;
+        for word in [
+            self.unacknowledged,
+            self.receive_next,
+            updated_by,
+            send,
+            send_largest,
+            receive,
+            receive_at,
+            mss,
+            self.timestamp,
+        ] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        let (far_scale, own_scale) = scales.unwrap_or_default();
+        let SocketSettings { nodelay, keepalive, user_timeout_ms, traffic_class, .. } =
+            self.settings;
+        let SocketSettings { send_buffer, receive_buffer, linger, .. } = self.settings;
+        out.push(bits([
+            scales.is_some(),
+            sack,
+            timestamps,
+            nodelay,
+            keepalive.is_some(),
+            send_buffer.is_some(),
+            receive_buffer.is_some(),
+            linger.is_some(),
+        ]));
+        out.extend_from_slice(&[far_scale, own_scale, traffic_class]);
+        let (idle, interval, count) = keepalive.unwrap_or_default();
+        for word in [
+            user_timeout_ms,
+            idle,
+            interval,
+            count,
+            send_buffer.unwrap_or(0),
+            receive_buffer.unwrap_or(0),
+            linger.unwrap_or(0).into(),
+        ] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        let congestion = self.settings.congestion.as_bytes();
+        out.extend_from_slice(&(congestion.len() as u32).to_le_bytes());
+        out.extend_from_slice(congestion);
+        to.write_all(&out)?;
+        let mut written = out.len();
+        for bytes in [&self.sent, &self.unsent, &self.unread] {
+            to.write_all(&(bytes.len() as u32).to_le_bytes())?;
+            to.write_all(bytes)?;
+            written += 4 + bytes.len();
+        }
+        Ok(written)
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    ///
+    /// # Errors
+    /// [`Malformed`] with the field.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader { bytes, at: 0 };
+        if reader.array::<4>()? != MAGIC {
+            return Err(Malformed::Foreign);
+        }
+        let (own, far) = (reader.end()?, reader.end()?);
+        if own.is_ipv4() != far.is_ipv4() {
+            return Err(Malformed::Foreign);
+        }
+        let mut word = || reader.word();
+        let (unacknowledged, receive_next) = (word()?, word()?);
+        let windows = Windows {
+            updated_by: word()?,
+            send: word()?,
+            send_largest: word()?,
+            receive: word()?,
+            receive_at: word()?,
+        };
+        let (mss, timestamp) = (word()?, word()?);
+        if !(1..=65_535).contains(&mss) {
+            let found = mss.into();
+            return Err(Malformed::Value { what: "MSS", found, expected: "1 to 65535" });
+        }
+        let [flags, far_scale, own_scale, traffic_class] = reader.array()?;
+        for scale in [far_scale, own_scale] {
+            if scale > MOST_SCALE {
+                let found = scale.into();
+                return Err(Malformed::Value { what: "window scale", found, expected: "0 to 14" });
+            }
+        }
+        let flag = |number: u32| flags & (1 << number) != 0;
+        let mut word = || reader.word();
+        let user_timeout_ms = word()?;
+        let keepalive = (word()?, word()?, word()?);
+        let (send_buffer, receive_buffer, linger) = (word()?, word()?, word()?);
+        let congestion = reader.counted("length of the congestion control", MOST_NAME)?;
+        let congestion = std::str::from_utf8(congestion).map_err(|_| Malformed::Foreign)?;
+        let settings = SocketSettings {
+            congestion: congestion.to_owned(),
+            nodelay: flag(3),
+            keepalive: flag(4).then_some(keepalive),
+            user_timeout_ms,
+            traffic_class,
+            send_buffer: flag(5).then_some(send_buffer),
+            receive_buffer: flag(6).then_some(receive_buffer),
+            linger: flag(7).then_some(linger as u16),
+        };
+        let mut queue = |what| reader.counted(what, MOST_QUEUED).map(<[u8]>::to_vec);
+        Ok(Self {
+            own,
+            far,
+            unacknowledged,
+            receive_next,
+            windows,
+            agreed: Agreed {
+                mss,
+                scales: flag(0).then_some((far_scale, own_scale)),
+                sack: flag(1),
+                timestamps: flag(2),
+            },
+            timestamp,
+            settings,
+            sent: queue("bytes sent")?,
+            unsent: queue("bytes not sent")?,
+            unread: queue("bytes not read")?,
+        })
+    }
+}
+
+fn bits(flags: [bool; 8]) -> u8 {
+    flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag))
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let expected = self.at.saturating_add(count);
+        let found = self.bytes.len();
+        let taken = self.bytes.get(self.at..expected);
+        self.at = expected;
+        taken.ok_or(Malformed::Short { found, expected })
+    }
+
+    fn array<const COUNT: usize>(&mut self) -> Result<[u8; COUNT], Malformed> {
+        let mut array = [0; COUNT];
+        array.copy_from_slice(self.take(COUNT)?);
+        Ok(array)
+    }
+
+    fn word(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn end(&mut self) -> Result<SocketAddr, Malformed> {
+        let [version] = self.array()?;
+        let address: IpAddr = match version {
+            4 => self.array::<4>()?.into(),
+            6 => self.array::<16>()?.into(),
+            _ => {
+                let found = version.into();
+                return Err(Malformed::Value { what: "IP version", found, expected: "4 or 6" });
+            }
+        };
+        Ok(SocketAddr::new(address, u16::from_le_bytes(self.array()?)))
+    }
+
+    fn counted(&mut self, what: &'static str, most: usize) -> Result<&'a [u8], Malformed> {
+        let count = self.word()? as usize;
+        if count > most {
+            let found = count as u64;
+            return Err(Malformed::Value { what, found, expected: "less" });
+        }
+        self.take(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn some(is_v4: bool) -> Connection {
+        let (own, far) = match is_v4 {
+            true => ("10.0.0.1:5001", "10.0.0.2:40000"),
+            false => ("[fd00::1]:5001", "[fd00::2]:40000"),
+        };
+        Connection {
+            own: own.parse().unwrap(),
+            far: far.parse().unwrap(),
+            unacknowledged: u32::MAX - 1,
+            receive_next: 7,
+            windows: Windows { updated_by: 1, send: 2, send_largest: 3, receive: 4, receive_at: 5 },
+            agreed: Agreed { mss: 1448, scales: Some((7, 9)), sack: true, timestamps: false },
+            timestamp: 99,
+            settings: SocketSettings {
+                congestion: "cubic".to_owned(),
+                nodelay: true,
+                keepalive: Some((1, 2, 3)),
+                user_timeout_ms: 4,
+                traffic_class: 5,
+                send_buffer: None,
+                receive_buffer: Some(6),
+                linger: Some(0),
+            },
+            sent: b"sent".to_vec(),
+            unsent: Vec::new(),
+            unread: b"unread".to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_state_is_read_as_it_was_written() {
+        for is_v4 in [true, false] {
+            let connection = some(is_v4);
+            assert_eq!(Connection::decode(&connection.encode()), Ok(connection));
+        }
+        // sequence numbers go round
+        assert_eq!(some(true).send_next(), 2);
+    }
+
+    #[test]
+    fn a_state_that_was_cut_is_refused() {
+        let bytes = some(true).encode();
+        for length in 0..bytes.len() {
+            let found = Connection::decode(&bytes[..length]);
+            assert!(matches!(found, Err(Malformed::Short { .. })), "{length}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_and_values_that_cannot_be_are_refused() {
+        let mut long = some(true);
+        long.unread.clear();
+        let mut bytes = long.encode();
+        let at = bytes.len() - 4;
+        bytes[at..].copy_from_slice(&u32::MAX.to_le_bytes());
+        let error = Connection::decode(&bytes).unwrap_err().to_string();
+        assert_eq!(error, "bytes not read is 4294967295, expected less");
+        let scaled = Agreed { scales: Some((15, 0)), ..some(true).agreed };
+        let bytes = Connection { agreed: scaled, ..some(true) }.encode();
+        let error = Connection::decode(&bytes).unwrap_err().to_string();
+        assert_eq!(error, "window scale is 15, expected 0 to 14");
+        assert_eq!(Connection::decode(b"toe\x02rest"), Err(Malformed::Foreign));
+    }
+
+    #[test]
+    fn the_fuzzers_seeds_are_states() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/toe_state");
+        let seeds = std::fs::read_dir(directory).unwrap().map(|seed| seed.unwrap().path());
+        let is_v4 = |seed| Connection::decode(&std::fs::read(seed).unwrap()).unwrap().own.is_ipv4();
+        let mut both: Vec<bool> = seeds.map(is_v4).collect();
+        both.sort_unstable();
+        assert_eq!(both, [false, true]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_state_or_an_error(mut bytes: Vec<u8>, magic: bool) {
+            if magic {
+                bytes.splice(0..0, MAGIC);
+            }
+            if let Ok(connection) = Connection::decode(&bytes) {
+                prop_assert_eq!(Connection::decode(&connection.encode()), Ok(connection));
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A second instance of Linux' own TCP, in the network namespace of the calling thread.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use linkrate_sys::{handing_over, socket, tcp_repair};
+
+use crate::connection::Connection;
+use crate::hand_over::{self, Refusal, in_step};
+use crate::stack::Stack;
+
+/// Bytes that a connection takes before it sends them. They go back to the host with the connection,
+/// whose buffer must have room for them.
+const UNSENT: u32 = 256 << 10;
+
+/// TCP of the kernel. Needs CAP_NET_ADMIN over the namespace, and in it the address of each
+/// connection and neighbours that nobody has to ask for.
+#[derive(Debug, Default)]
+pub struct Linux;
+
+impl Stack for Linux {
+    type Handle = OwnedFd;
+
+    fn import(&mut self, connection: &Connection) -> Result<OwnedFd, Refusal> {
+        // what the program has not read waits before the pair, and what was not sent behind it
+        let taken = Connection { unread: Vec::new(), unsent: Vec::new(), ..connection.clone() };
+        let socket = hand_over::restore_anew(&taken)?;
+        hand_over::go_on(&socket, &taken)?;
+        handing_over::bound_unsent(&socket, UNSENT).map_err(in_step("bound the send queue"))?;
+        Ok(socket)
+    }
+
+    fn send(&mut self, handle: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
+        socket::send_now(handle, bytes)
+    }
+
+    fn receive(&mut self, handle: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
+        socket::receive_now(handle, buffer)
+    }
+
+    fn timeouts(&self, handle: &OwnedFd) -> u8 {
+        // a socket without a state has no connection that could be in trouble
+        tcp_repair::standing(handle).map_or(0, |standing| standing.timeouts)
+    }
+
+    fn failure(&self, handle: &OwnedFd) -> Option<io::Error> {
+        socket::take_error(handle).err()
+    }
+
+    fn finish(&mut self, handle: &OwnedFd) {
+        handing_over::end_sending(handle);
+    }
+
+    fn close(&mut self, handle: OwnedFd, reset: bool) {
+        if reset {
+            // otherwise it ends with FIN, which the far end takes for a complete stream
+            let _ = handing_over::reset_on_close(&handle);
+        }
+    }
+
+    fn export(&mut self, handle: OwnedFd) -> Result<Connection, (Refusal, OwnedFd)> {
+        let exported = hand_over::dump(&handle);
+        match exported {
+            Ok(connection) => {
+                // in repair mode this sends nothing; so does the close
+                let _ = tcp_repair::disconnect(&handle);
+                Ok(connection)
+            }
+            Err(refusal) => Err((refusal, handle)),
+        }
+    }
+}

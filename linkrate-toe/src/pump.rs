@@ -1,0 +1,265 @@
+//! Bytes of one connection between the program's stream pair and a TCP, and the ends of both.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use linkrate_sys::{handing_over, socket};
+
+use crate::connection::{Connection, MOST_QUEUED};
+use crate::hand_over::Refusal;
+use crate::stack::Stack;
+
+/// Most bytes that one turn carries in each direction, so that no connection keeps the others waiting.
+const BUDGET: usize = 512 << 10;
+
+/// How a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Both directions ended in order.
+    Finished,
+    /// The program closed its descriptor before the far end had finished.
+    Closed,
+    /// The program closed its descriptor with bytes that it had not read, or the far end sent on
+    /// afterwards: the far end gets RST.
+    Reset,
+    /// The connection failed, with the error.
+    Failed(io::ErrorKind),
+}
+
+/// What one turn did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Turn {
+    /// Bytes carried in both directions.
+    pub bytes: usize,
+    /// Bytes wait for room: the next turn must come without an event.
+    pub stalled: bool,
+    /// The connection has ended.
+    pub ended: Option<Ended>,
+}
+
+/// One connection between a stream pair and a TCP.
+#[derive(Debug)]
+pub struct Pump<S: Stack> {
+    pair: OwnedFd,
+    tcp: S::Handle,
+    /// Taken from the program, not from the TCP's send queue yet.
+    outward: Vec<u8>,
+    /// Taken from the TCP, not given to the program yet.
+    inward: Vec<u8>,
+    /// The program has ended its direction, and FIN was sent.
+    out_ended: bool,
+    finished: bool,
+    /// The far end has finished, and the program was told.
+    in_ended: bool,
+    told: bool,
+    reset_on_close: bool,
+    sent: u64,
+    received: u64,
+}
+
+impl<S: Stack> Pump<S> {
+    /// Gives a connection to `stack`. `pair` is the adapter's end of the program's stream pair.
+    ///
+    /// # Errors
+    /// [`Refusal`] of the stack.
+    pub fn new(stack: &mut S, pair: OwnedFd, connection: Connection) -> Result<Self, Refusal> {
+        let tcp = stack.import(&connection)?;
+        Ok(Self {
+            pair,
+            tcp,
+            outward: connection.unsent,
+            inward: connection.unread,
+            out_ended: false,
+            finished: false,
+            in_ended: false,
+            told: false,
+            reset_on_close: connection.settings.linger == Some(0),
+            sent: 0,
+            received: 0,
+        })
+    }
+
+    /// The adapter's end of the pair.
+    pub fn pair(&self) -> BorrowedFd<'_> {
+        self.pair.as_fd()
+    }
+
+    /// The connection in the stack.
+    pub fn tcp(&self) -> BorrowedFd<'_> {
+        self.tcp.as_fd()
+    }
+
+    /// Whether the end of the program's stream was read, and that of the far end's.
+    pub fn ends_read(&self) -> (bool, bool) {
+        (self.out_ended, self.in_ended)
+    }
+
+    /// Bytes from the program, and for it.
+    pub fn carried(&self) -> (u64, u64) {
+        (self.sent, self.received)
+    }
+
+    /// Retransmission time-outs of its connection in sequence.
+    pub fn timeouts(&self, stack: &S) -> u8 {
+        stack.timeouts(&self.tcp)
+    }
+
+    /// Carries what there is, and room for. `buffer` is for the caller's use again afterwards.
+    pub fn turn(&mut self, stack: &mut S, buffer: &mut [u8]) -> Turn {
+        let mut turn = Turn::default();
+        let out = self.carry_out(stack, buffer, &mut turn);
+        let inward = self.carry_in(stack, buffer, &mut turn);
+        turn.ended = out.and(inward).err();
+        if turn.ended.is_none() && self.finished && self.told {
+            turn.ended = Some(Ended::Finished);
+        }
+        turn
+    }
+
+    fn carry_out(
+        &mut self,
+        stack: &mut S,
+        buffer: &mut [u8],
+        turn: &mut Turn,
+    ) -> Result<(), Ended> {
+        let mut carried = 0;
+        while carried < BUDGET {
+            if !self.outward.is_empty() {
+                let Some(count) = some(stack.send(&self.tcp, &self.outward)).map_err(failed)?
+                else {
+                    turn.stalled = true;
+                    break;
+                };
+                self.outward.drain(..count);
+                turn.bytes += count;
+                continue;
+            }
+            if self.out_ended {
+                break;
+            }
+            match some(socket::receive_now(&self.pair, buffer)) {
+                Ok(None) => break,
+                Ok(Some(0)) => self.out_ended = true,
+                Ok(Some(count)) => {
+                    carried += count;
+                    self.sent += count as u64;
+                    let taken =
+                        some(stack.send(&self.tcp, &buffer[..count])).map_err(failed)?.unwrap_or(0);
+                    self.outward.extend_from_slice(&buffer[taken..count]);
+                    turn.bytes += taken;
+                }
+                // unread bytes were in the program's end when it was closed
+                Err(_) => return Err(Ended::Reset),
+            }
+        }
+        // nothing waits for the budget only
+        turn.stalled |= carried >= BUDGET;
+        if self.out_ended && self.outward.is_empty() {
+            if handing_over::is_hung_up(&self.pair).unwrap_or(true) {
+                return Err(if self.reset_on_close { Ended::Reset } else { Ended::Closed });
+            }
+            if !self.finished {
+                stack.finish(&self.tcp);
+                self.finished = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_in(&mut self, stack: &mut S, buffer: &mut [u8], turn: &mut Turn) -> Result<(), Ended> {
+        let mut carried = 0;
+        while carried < BUDGET {
+            if !self.inward.is_empty() {
+                // the program has closed its descriptor
+                let given = some(socket::send_now(&self.pair, &self.inward));
+                let Some(count) = given.map_err(|_| Ended::Reset)? else {
+                    turn.stalled = true;
+                    return Ok(());
+                };
+                self.inward.drain(..count);
+                turn.bytes += count;
+                continue;
+            }
+            if self.in_ended {
+                break;
+            }
+            match some(stack.receive(&self.tcp, buffer)).map_err(failed)? {
+                None => break,
+                Some(0) => self.in_ended = true,
+                Some(count) => {
+                    carried += count;
+                    self.received += count as u64;
+                    let given = some(socket::send_now(&self.pair, &buffer[..count]))
+                        .map_err(|_| Ended::Reset)?
+                        .unwrap_or(0);
+                    self.inward.extend_from_slice(&buffer[given..count]);
+                    turn.bytes += given;
+                }
+            }
+        }
+        turn.stalled |= carried >= BUDGET;
+        if self.in_ended && !self.told {
+            handing_over::end_sending(&self.pair);
+            self.told = true;
+        }
+        // nobody reads from it any more: a reset would not be seen otherwise
+        match self.in_ended.then(|| stack.failure(&self.tcp)).flatten() {
+            Some(error) => Err(failed(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the connection back out of `stack`, with every byte that is on its way. The program does
+    /// not use its end meanwhile; what it has not read is still in there.
+    ///
+    /// # Errors
+    /// [`Refusal`] with the pump, which goes on.
+    pub fn export(
+        mut self,
+        stack: &mut S,
+        buffer: &mut [u8],
+    ) -> Result<Connection, (Refusal, Self)> {
+        while !self.out_ended {
+            match some(socket::receive_now(&self.pair, buffer)) {
+                Ok(Some(count)) if count > 0 && self.outward.len() + count <= MOST_QUEUED => {
+                    self.sent += count as u64;
+                    self.outward.extend_from_slice(&buffer[..count]);
+                }
+                Ok(Some(0)) | Err(_) => self.out_ended = true,
+                _ => break,
+            }
+        }
+        if self.out_ended || self.in_ended {
+            // FIN is a part of the state that cannot be moved
+            return Err((Refusal::Closing(0), self));
+        }
+        let Self { pair, tcp, outward, inward, .. } = self;
+        match stack.export(tcp) {
+            Ok(mut connection) => {
+                connection.unsent.extend_from_slice(&outward);
+                connection.unread.splice(..0, inward);
+                Ok(connection)
+            }
+            Err((refusal, tcp)) => Err((refusal, Self { pair, tcp, outward, inward, ..self })),
+        }
+    }
+
+    /// Ends the connection in `stack` as it ended here, and the program's end of the pair.
+    pub fn close(self, stack: &mut S, how: &Ended) {
+        stack.close(self.tcp, *how == Ended::Reset);
+    }
+}
+
+/// What a call that does not wait has moved; `None` if it would have waited.
+fn some(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn failed(error: io::Error) -> Ended {
+    Ended::Failed(error.kind())
+}

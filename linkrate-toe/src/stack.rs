@@ -1,0 +1,56 @@
+//! A TCP of an adapter, as its [engine](crate::engine) uses it.
+//!
+//! Segments and timers are not in here. They pass the TAP and the kernel of the only stack so far. A
+//! stack that is part of a device takes them from the device thread that serves its port.
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::connection::Connection;
+use crate::hand_over::Refusal;
+
+/// A TCP that connections can be handed to.
+pub trait Stack: fmt::Debug + Send + 'static {
+    /// A connection in it. Its descriptor is readable when [`receive`](Self::receive) has something to
+    /// say.
+    type Handle: AsFd + fmt::Debug + Send;
+
+    /// Takes a connection. Bytes that were not sent and those that were not read are the caller's.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing was sent.
+    fn import(&mut self, connection: &Connection) -> Result<Self::Handle, Refusal>;
+
+    /// Takes bytes to be sent, as many as there is room for.
+    ///
+    /// # Errors
+    /// `WouldBlock` without room; otherwise that of the connection.
+    fn send(&mut self, handle: &Self::Handle, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Gives bytes that have arrived in order; 0 behind the last byte of the far end.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there are none; otherwise that of the connection.
+    fn receive(&mut self, handle: &Self::Handle, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Retransmission time-outs in sequence without an acknowledgement.
+    fn timeouts(&self, handle: &Self::Handle) -> u8;
+
+    /// The error of a connection that has failed behind the last byte of the far end; `None` while it goes
+    /// on.
+    fn failure(&self, handle: &Self::Handle) -> Option<io::Error>;
+
+    /// Sends FIN behind the last byte.
+    fn finish(&mut self, handle: &Self::Handle);
+
+    /// Ends a connection as the close of a program does: with FIN, or with RST where bytes were not
+    /// read, or if `reset` says so.
+    fn close(&mut self, handle: Self::Handle, reset: bool);
+
+    /// Gives a connection back.
+    ///
+    /// # Errors
+    /// [`Refusal`] with the handle; the connection goes on.
+    fn export(&mut self, handle: Self::Handle) -> Result<Connection, (Refusal, Self::Handle)>;
+}

@@ -1,0 +1,642 @@
+//! The supervisor of programs: it answers their calls that open connections and that ask TCP.
+//!
+//! It makes connect(2) and accept(2) for the program, hands the connection to the adapter, and puts the
+//! program's end of the stream pair under the descriptor, before the call returns. From then on it
+//! answers calls that only a TCP socket understands. Calls that send and receive never come here.
+//!
+//! Whatever goes wrong, the connection goes on at the host, or the kernel carries the call out. A call
+//! that a signal ends, or whose program dies, is forgotten. The calls of a program whose supervisor has
+//! gone fail with `ENOSYS`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use linkrate_sys::doorbell::Doorbell;
+use linkrate_sys::epoll::{Epoll, Readable, Watch};
+use linkrate_sys::error::{SysError, SysResult};
+use linkrate_sys::seccomp::{Listener, Waiting};
+use linkrate_sys::{handing_over, process_memory, processes, socket, socket_calls};
+
+use crate::call::{Asked, At, address, address_bytes, room};
+use crate::table::Table;
+
+mod options;
+mod running;
+
+pub use running::Unmoved;
+use running::{Move, Replaced};
+
+/// Time between two looks whether programs whose calls wait are still there.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a connect(2) that does not wait may take nevertheless. One that takes longer goes on at the
+/// host, and moves when the program asks for its outcome (SO_ERROR).
+const GRACE: Duration = Duration::from_millis(20);
+
+/// Most sockets that are kept for a program whose accept(2) was ended by a signal.
+const MOST_KEPT: usize = 64;
+
+/// The number of the doorbell among watched descriptors.
+const BELL: u64 = 0;
+
+/// The errors that calls of programs fail with, include/uapi/asm-generic/errno.h.
+mod errno {
+    pub(super) const BAD_DESCRIPTOR: i32 = 9;
+    pub(super) const AGAIN: i32 = 11;
+    pub(super) const FAULT: i32 = 14;
+    pub(super) const INVALID: i32 = 22;
+    pub(super) const NOT_SUPPORTED: i32 = 95;
+    pub(super) const IS_CONNECTED: i32 = 106;
+    pub(super) const ALREADY: i32 = 114;
+    pub(super) const IN_PROGRESS: i32 = 115;
+}
+
+/// A connection that may move, and the program it belongs to.
+#[derive(Debug)]
+pub struct Candidate {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// The process.
+    pub process: u32,
+    /// The name of the program.
+    pub program: String,
+    /// The descriptor; `None` where it has none yet.
+    pub descriptor: Option<i32>,
+    /// It moves by order, whatever the knob says.
+    pub ordered: bool,
+}
+
+/// The adapter, as a supervisor uses it.
+pub trait Mover: Send + 'static {
+    /// Whether an interface offloads connections. Otherwise the kernel carries out every call that
+    /// opens one.
+    fn offloads(&self) -> bool;
+
+    /// Moves a connection to the adapter. Returns the program's end of the stream pair, whose
+    /// connection is in the table then.
+    ///
+    /// # Errors
+    /// The reason why the connection stays at the host.
+    fn lower(&self, candidate: Candidate) -> Result<OwnedFd, String>;
+
+    /// Takes a connection back into its socket, whose descriptor could not be replaced. `pair` is the
+    /// program's end of the stream pair.
+    fn take_back(&self, id: u32, pair: OwnedFd);
+
+    /// The socket of a connection in the adapter's TCP, for options.
+    fn adapter_socket(&self, id: u32) -> Option<OwnedFd>;
+}
+
+/// A running supervisor. It ends when it is dropped; calls that wait then fail.
+#[derive(Debug)]
+pub struct Supervisor {
+    orders: Sender<Order>,
+    bell: Doorbell,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Supervisor {
+    /// Starts a supervisor without programs.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(mover: impl Mover, table: Arc<Table>) -> SysResult<Self> {
+        let failed = |error| SysError::new("start", "supervisor", error);
+        let bell = Doorbell::new()?;
+        let (orders, ordered) = channel();
+        let epoll = Epoll::new()?;
+        epoll.add(&bell, BELL, Watch::Always)?;
+        let served = Served {
+            mover,
+            table,
+            epoll,
+            bell: bell.try_clone().map_err(failed)?,
+            ordered,
+            groups: Vec::new(),
+            put_off: Vec::new(),
+            pending: Vec::new(),
+            last_watch: BELL,
+        };
+        let body = move || served.run();
+        let thread = std::thread::Builder::new().name("supervisor".to_owned()).spawn(body);
+        Ok(Self { orders, bell, thread: Some(thread.map_err(failed)?) })
+    }
+
+    /// Supervises a program and its children.
+    pub fn admit(&self, listener: Listener) {
+        // without the thread, their calls fail at once
+        self.order(Order::Admit(listener));
+    }
+
+    /// Moves the connection of a running program to the adapter. The answer comes over the channel.
+    pub fn move_running(&self, process: u32, descriptor: i32) -> Receiver<Result<(), Unmoved>> {
+        let (answer, answered) = sync_channel(1);
+        self.order(Order::Move(Move { process, descriptor, answer }));
+        answered
+    }
+
+    fn order(&self, order: Order) {
+        // whoever waits for a thread that has ended sees it
+        let _ = self.orders.send(order);
+        self.bell.ring();
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // the thread ends when nobody can give orders any more
+        self.orders = channel().0;
+        self.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            // a panic was reported where it happened
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An order to the thread.
+#[derive(Debug)]
+enum Order {
+    Admit(Listener),
+    Move(Move),
+}
+
+/// A program and its children.
+#[derive(Debug)]
+struct Group {
+    listener: Arc<Listener>,
+    /// Sockets whose accept(2) a signal has ended, by the listening socket.
+    kept: Vec<(u64, OwnedFd)>,
+    /// Sockets that are connected, whose connect(2) a signal has ended.
+    connected: Vec<u64>,
+    /// Sockets whose connect(2) has returned before they were connected.
+    late: Vec<u64>,
+}
+
+/// A call that waits for its socket.
+#[derive(Debug)]
+struct Pending {
+    group: Arc<Listener>,
+    call: Waiting,
+    socket: OwnedFd,
+    /// Its number among watched descriptors.
+    watch: u64,
+    wants: Wants,
+    deadline: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Wants {
+    Connection { descriptor: i32 },
+    Accept { address: At, length_at: At, nonblocking: bool, close_on_exec: bool },
+}
+
+/// What the thread owns.
+struct Served<M> {
+    mover: M,
+    table: Arc<Table>,
+    epoll: Epoll,
+    bell: Doorbell,
+    ordered: Receiver<Order>,
+    groups: Vec<Group>,
+    /// Calls that came while another one was awaited.
+    put_off: Vec<(Arc<Listener>, Waiting)>,
+    pending: Vec<Pending>,
+    last_watch: u64,
+}
+
+impl<M: Mover> Served<M> {
+    fn run(mut self) {
+        let mut readable = Readable::default();
+        loop {
+            let timeout = (!self.pending.is_empty()).then_some(LOOK.as_nanos() as u64);
+            if self.epoll.wait(&mut readable, timeout).is_err() {
+                return;
+            }
+            self.bell.clear();
+            loop {
+                match self.ordered.try_recv() {
+                    Ok(Order::Admit(listener)) => self.admit(listener),
+                    Ok(Order::Move(of)) => self.move_running(&of),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            self.answer_groups();
+            self.look_at_pending();
+        }
+    }
+
+    fn watch(&mut self, descriptor: impl AsFd, how: Watch) -> SysResult<u64> {
+        self.last_watch += 1;
+        self.epoll.add(descriptor, self.last_watch, how)?;
+        Ok(self.last_watch)
+    }
+
+    fn admit(&mut self, listener: Listener) {
+        // one that cannot be watched is dropped, and the program's calls fail
+        if self.watch(&listener, Watch::Always).is_ok() {
+            let (kept, connected, late) = Default::default();
+            self.groups.push(Group { listener: Arc::new(listener), kept, connected, late });
+        }
+    }
+
+    /// Answers every call that waits, and forgets programs that have ended.
+    fn answer_groups(&mut self) {
+        for (listener, call) in std::mem::take(&mut self.put_off) {
+            if let Some(group) = self.group_of(&listener) {
+                self.answer(group, &listener, call);
+            }
+        }
+        let mut at = 0;
+        while at < self.groups.len() {
+            let listener = Arc::clone(&self.groups[at].listener);
+            match listener.take() {
+                Ok(Some(call)) => self.answer(at, &listener, call),
+                Ok(None) => at += 1,
+                Err(_) => {
+                    self.groups.swap_remove(at);
+                    self.pending.retain(|pending| !Arc::ptr_eq(&pending.group, &listener));
+                }
+            }
+        }
+    }
+
+    fn group_of(&self, listener: &Arc<Listener>) -> Option<usize> {
+        self.groups.iter().position(|of| Arc::ptr_eq(&of.listener, listener))
+    }
+
+    fn answer(&mut self, group: usize, listener: &Arc<Listener>, call: Waiting) {
+        let asked = call.call.and_then(|name| Asked::of(name, &call.arguments));
+        let answered = match asked {
+            Some(Asked::Connect { descriptor, address, length }) => {
+                self.connect(group, listener, call, descriptor, (address, length))
+            }
+            Some(Asked::Accept { descriptor, address, length_at, nonblocking, close_on_exec }) => {
+                let wants = Wants::Accept { address, length_at, nonblocking, close_on_exec };
+                self.accept(group, listener, call, descriptor, wants)
+            }
+            Some(Asked::Name { descriptor, far, address, length_at }) => {
+                self.name(call, descriptor, far, address, length_at)
+            }
+            Some(Asked::GetOption { descriptor, option, value, length_at }) => {
+                self.move_late(group, listener, call, descriptor, option);
+                self.get_option(call, descriptor, option, value, length_at)
+            }
+            Some(Asked::SetOption { descriptor, option, value, length }) => {
+                self.set_option(call, descriptor, option, value, length)
+            }
+            None => None,
+        };
+        match answered {
+            Some(Answer::Now(result)) => listener.answer(call.id, result),
+            Some(Answer::Later) => {}
+            None => listener.go_on(call.id),
+        }
+    }
+
+    /// Makes a connect(2). `None` where the kernel is to make it.
+    fn connect(
+        &mut self,
+        group: usize,
+        listener: &Arc<Listener>,
+        call: Waiting,
+        descriptor: i32,
+        (at, length): (At, usize),
+    ) -> Option<Answer> {
+        if !self.mover.offloads() {
+            return None;
+        }
+        let socket = handing_over::descriptor_of_thread(call.thread, descriptor).ok()?;
+        let mut bytes = vec![0; length];
+        process_memory::read(call.thread, at, &mut bytes).ok()?;
+        let to = address(&bytes)?;
+        // otherwise socket and address may be those of another program with that number
+        if !listener.still_waits(call.id) {
+            return Some(Answer::Later);
+        }
+        if !socket_calls::is_tcp(&socket) {
+            return None;
+        }
+        let cookie = socket_calls::cookie(&socket).ok()?;
+        let nonblocking = socket_calls::is_nonblocking(&socket).ok()?;
+        match socket_calls::connect_now(&socket, &to) {
+            Ok(()) => Some(self.complete(group, listener, call, socket, descriptor)),
+            Err(error) => match error.raw_os_error()? {
+                errno::IS_CONNECTED if forget(&mut self.groups[group].connected, cookie) => {
+                    Some(self.complete(group, listener, call, socket, descriptor))
+                }
+                errno::ALREADY if nonblocking => Some(Answer::Now(Err(errno::ALREADY))),
+                errno::IN_PROGRESS | errno::ALREADY => {
+                    let limit = match nonblocking {
+                        true => Some(GRACE),
+                        false => socket_calls::send_timeout(&socket).ok()?,
+                    };
+                    let wants = Wants::Connection { descriptor };
+                    self.wait(listener, call, socket, wants, limit)
+                }
+                other => Some(Answer::Now(Err(other))),
+            },
+        }
+    }
+
+    /// Makes an accept(2). `None` where the kernel is to make it.
+    fn accept(
+        &mut self,
+        group: usize,
+        listener: &Arc<Listener>,
+        call: Waiting,
+        descriptor: i32,
+        wants: Wants,
+    ) -> Option<Answer> {
+        let socket = handing_over::descriptor_of_thread(call.thread, descriptor).ok()?;
+        if !listener.still_waits(call.id) {
+            return Some(Answer::Later);
+        }
+        let cookie = socket_calls::cookie(&socket).ok()?;
+        let kept = &mut self.groups[group].kept;
+        let kept = kept.iter().position(|(of, _)| *of == cookie).map(|at| kept.swap_remove(at).1);
+        // a kept connection is nobody else's to give
+        if (!self.mover.offloads() && kept.is_none()) || !socket_calls::is_tcp(&socket) {
+            return None;
+        }
+        if let Some(accepted) = kept {
+            return Some(self.hand_out(group, listener, call, cookie, accepted, wants));
+        }
+        match socket_calls::accept_now(&socket) {
+            Ok(accepted) => Some(self.hand_out(group, listener, call, cookie, accepted, wants)),
+            Err(error) if error.raw_os_error()? == errno::AGAIN => {
+                if socket_calls::is_nonblocking(&socket).ok()? {
+                    return Some(Answer::Now(Err(errno::AGAIN)));
+                }
+                let limit = socket_calls::receive_timeout(&socket).ok()?;
+                self.wait(listener, call, socket, wants, limit)
+            }
+            Err(error) => Some(Answer::Now(Err(error.raw_os_error()?))),
+        }
+    }
+
+    /// Lets a call wait for its socket.
+    fn wait(
+        &mut self,
+        listener: &Arc<Listener>,
+        call: Waiting,
+        socket: OwnedFd,
+        wants: Wants,
+        limit: Option<Duration>,
+    ) -> Option<Answer> {
+        let how = match wants {
+            Wants::Connection { .. } => Watch::Writable,
+            Wants::Accept { .. } => Watch::Always,
+        };
+        let watch = self.watch(&socket, how).ok()?;
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        let group = Arc::clone(listener);
+        self.pending.push(Pending { group, call, socket, watch, wants, deadline });
+        Some(Answer::Later)
+    }
+
+    /// Answers the calls whose sockets are ready, or whose time is up.
+    fn look_at_pending(&mut self) {
+        for pending in std::mem::take(&mut self.pending) {
+            let Some(group) = self.group_of(&pending.group) else { continue };
+            if !pending.group.still_waits(pending.call.id) {
+                self.forget_interrupted(group, &pending);
+                continue;
+            }
+            let late = pending.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            let Pending { group: listener, call, socket, .. } = &pending;
+            let answer = match pending.wants {
+                Wants::Connection { descriptor } => match has_connected(socket.as_fd()) {
+                    Some(Ok(())) => match socket.try_clone() {
+                        Ok(socket) => {
+                            Some(self.complete(group, listener, *call, socket, descriptor))
+                        }
+                        Err(_) => Some(Answer::Now(Ok(0))),
+                    },
+                    Some(Err(errno)) => Some(Answer::Now(Err(errno))),
+                    None if late => {
+                        let cookie = socket_calls::cookie(socket);
+                        self.groups[group].late.extend(cookie);
+                        Some(Answer::Now(Err(errno::IN_PROGRESS)))
+                    }
+                    None => None,
+                },
+                wants @ Wants::Accept { .. } => match socket_calls::accept_now(socket) {
+                    Ok(accepted) => {
+                        let cookie = socket_calls::cookie(socket).unwrap_or(0);
+                        Some(self.hand_out(group, listener, *call, cookie, accepted, wants))
+                    }
+                    Err(error) => match error.raw_os_error().unwrap_or(errno::INVALID) {
+                        errno::AGAIN if !late => None,
+                        other => Some(Answer::Now(Err(other))),
+                    },
+                },
+            };
+            match answer {
+                Some(answer) => {
+                    if let Answer::Now(result) = answer {
+                        pending.group.answer(pending.call.id, result);
+                    }
+                    // the descriptor is closed, and its file is not
+                    let _ = self.epoll.remove(&pending.socket);
+                }
+                None => self.pending.push(pending),
+            }
+        }
+    }
+
+    /// A signal has ended the call, or its program has died.
+    fn forget_interrupted(&mut self, group: usize, pending: &Pending) {
+        let _ = self.epoll.remove(&pending.socket);
+        let _ = pending.watch;
+        if let Wants::Connection { .. } = pending.wants
+            && let Ok(cookie) = socket_calls::cookie(&pending.socket)
+        {
+            let connected = &mut self.groups[group].connected;
+            connected.truncate(MOST_KEPT);
+            connected.push(cookie);
+        }
+    }
+
+    /// A socket is connected: its connection moves, and connect(2) returns.
+    fn complete(
+        &mut self,
+        group: usize,
+        listener: &Listener,
+        call: Waiting,
+        socket: OwnedFd,
+        descriptor: i32,
+    ) -> Answer {
+        if let Ok(cookie) = socket_calls::cookie(&socket)
+            && self.lower_under(listener, call, socket, descriptor).is_err()
+        {
+            // the call is made again when the signal was handled
+            let connected = &mut self.groups[group].connected;
+            connected.truncate(MOST_KEPT);
+            connected.push(cookie);
+        }
+        Answer::Now(Ok(0))
+    }
+
+    /// Moves a connection, and puts the pair under the descriptor of the program.
+    ///
+    /// # Errors
+    /// The descriptor cannot be replaced; the connection is back in its socket.
+    fn lower_under(
+        &self,
+        listener: &Listener,
+        call: Waiting,
+        socket: OwnedFd,
+        descriptor: i32,
+    ) -> io::Result<()> {
+        let Ok(old) = socket.try_clone() else { return Ok(()) };
+        let Ok(held) = Replaced::find(call.thread, &socket) else { return Ok(()) };
+        let Ok(candidate) = candidate(call.thread, socket, Some(descriptor)) else { return Ok(()) };
+        let Ok(pair) = self.mover.lower(candidate) else { return Ok(()) };
+        let replaced = held.put(listener, call, &old, &pair);
+        if replaced.is_err()
+            && let Some(entry) = self.table.of(&pair)
+        {
+            self.mover.take_back(entry.id, pair);
+        }
+        replaced
+    }
+
+    /// A connection was accepted: it moves, and accept(2) returns its descriptor.
+    fn hand_out(
+        &mut self,
+        group: usize,
+        listener: &Listener,
+        call: Waiting,
+        listening: u64,
+        accepted: OwnedFd,
+        wants: Wants,
+    ) -> Answer {
+        let Wants::Accept { address, length_at, nonblocking, close_on_exec } = wants else {
+            return Answer::Now(Err(errno::INVALID));
+        };
+        if address != 0 {
+            let far = handing_over::ends(&accepted).map(|(_, far)| far);
+            let written = far.map_or(Ok(()), |far| {
+                write_counted(call.thread, &address_bytes(&far), address, length_at)
+            });
+            if let Err(errno) = written {
+                // as the kernel does, the connection is closed
+                return Answer::Now(Err(errno));
+            }
+        }
+        if nonblocking {
+            // a socket takes this flag
+            let _ = socket::set_nonblocking(&accepted, true);
+        }
+        let Ok(socket) = accepted.try_clone() else { return Answer::Now(Err(errno::AGAIN)) };
+        let pair = match candidate(call.thread, socket, None) {
+            Ok(candidate) if self.mover.offloads() => self.mover.lower(candidate).ok(),
+            _ => None,
+        };
+        let entry = pair.as_ref().and_then(|pair| self.table.of(pair));
+        let file = pair.as_ref().map_or(accepted.as_fd(), AsFd::as_fd);
+        match listener.give(call.id, file, close_on_exec) {
+            Ok(descriptor) => {
+                if let Some(entry) = entry {
+                    entry.set_descriptor(descriptor);
+                }
+                Answer::Later
+            }
+            Err(error) => {
+                if let (Some(entry), Some(pair)) = (entry, pair) {
+                    self.mover.take_back(entry.id, pair);
+                }
+                let kept = &mut self.groups[group].kept;
+                if kept.len() < MOST_KEPT {
+                    kept.push((listening, accepted));
+                }
+                Answer::Now(Err(error.raw_os_error().unwrap_or(errno::AGAIN)))
+            }
+        }
+    }
+
+    /// Moves a connection whose connect(2) had returned before it was connected, when the program asks
+    /// for the outcome.
+    fn move_late(
+        &mut self,
+        group: usize,
+        listener: &Listener,
+        call: Waiting,
+        descriptor: i32,
+        option: crate::call::OptionName,
+    ) {
+        if option != options::ERROR || self.groups[group].late.is_empty() {
+            return;
+        }
+        let socket = handing_over::descriptor_of_thread(call.thread, descriptor);
+        let Ok(socket) = socket else { return };
+        let Ok(cookie) = socket_calls::cookie(&socket) else { return };
+        if forget(&mut self.groups[group].late, cookie)
+            && listener.still_waits(call.id)
+            && has_connected(socket.as_fd()) == Some(Ok(()))
+        {
+            // if it cannot move it goes on where it is
+            let _ = self.lower_under(listener, call, socket, descriptor);
+        }
+    }
+
+    /// Tells the address of an end, which the program's end of the pair does not know.
+    fn name(
+        &self,
+        call: Waiting,
+        descriptor: i32,
+        far: bool,
+        address: At,
+        length_at: At,
+    ) -> Option<Answer> {
+        let entry = self.table.of_thread(call.thread, descriptor)?;
+        let address_of = if far { entry.far } else { entry.own };
+        let written = write_counted(call.thread, &address_bytes(&address_of), address, length_at);
+        Some(Answer::Now(written.map(|()| 0)))
+    }
+}
+
+/// An answer to a call.
+#[derive(Debug)]
+enum Answer {
+    Now(Result<i64, i32>),
+    /// The call waits, or was answered.
+    Later,
+}
+
+/// Takes a number out of a list. Whether it was there.
+fn forget(list: &mut Vec<u64>, number: u64) -> bool {
+    let at = list.iter().position(|of| *of == number);
+    at.map(|at| list.swap_remove(at)).is_some()
+}
+
+fn candidate(thread: u32, socket: OwnedFd, descriptor: Option<i32>) -> io::Result<Candidate> {
+    let process = processes::process_of(thread)?;
+    let program = processes::program_of(process)?;
+    Ok(Candidate { socket, process, program, descriptor, ordered: false })
+}
+
+/// Whether a socket that connects is connected, or has failed with an error number; `None` while it
+/// connects.
+fn has_connected(socket: BorrowedFd<'_>) -> Option<Result<(), i32>> {
+    if !socket::wait_writable(socket, Duration::ZERO).unwrap_or(true) {
+        return None;
+    }
+    Some(socket::take_error(socket).map_err(|error| error.raw_os_error().unwrap_or(errno::INVALID)))
+}
+
+/// Writes a value into the memory of a program, as much as there is room for, and its length.
+fn write_counted(thread: u32, bytes: &[u8], at: At, length_at: At) -> Result<(), i32> {
+    let fault = |_| errno::FAULT;
+    let mut said = [0; 4];
+    process_memory::read(thread, length_at, &mut said).map_err(fault)?;
+    let room = room(said, bytes.len()).ok_or(errno::INVALID)?;
+    process_memory::write(thread, at, &bytes[..room]).map_err(fault)?;
+    process_memory::write(thread, length_at, &(bytes.len() as u32).to_ne_bytes()).map_err(fault)
+}

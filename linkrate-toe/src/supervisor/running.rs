@@ -1,0 +1,238 @@
+//! A connection of a program that runs already: its threads stand still, the connection moves, and one
+//! thread makes a call that does nothing, during which its descriptors are replaced.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use linkrate_sys::seccomp::{Listener, Waiting};
+use linkrate_sys::standstill::{Injected, Standstill};
+use linkrate_sys::{descriptors, handing_over, processes, socket_calls};
+
+use super::{Candidate, Mover, Served, errno};
+
+/// How long the call may take to come to its listener.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time between two looks for it.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// An order to move the connection of a descriptor, with the channel for the answer.
+#[derive(Debug)]
+pub(super) struct Move {
+    pub(super) process: u32,
+    pub(super) descriptor: i32,
+    pub(super) answer: SyncSender<Result<(), Unmoved>>,
+}
+
+/// Why the connection of a running program does not move. It goes on where it is.
+#[derive(Debug, thiserror::Error)]
+pub enum Unmoved {
+    /// There is no such process.
+    #[error("process {process} does not exist")]
+    NoProcess {
+        /// Its id.
+        process: u32,
+    },
+    /// It has no such descriptor.
+    #[error("process {process} has no descriptor {descriptor}")]
+    NoDescriptor {
+        /// The process.
+        process: u32,
+        /// The descriptor.
+        descriptor: i32,
+    },
+    /// The descriptor is not a TCP connection.
+    #[error("descriptor {descriptor} of process {process} is {found}, expected a TCP connection")]
+    NotTcp {
+        /// The process.
+        process: u32,
+        /// The descriptor.
+        descriptor: i32,
+        /// What it is.
+        found: &'static str,
+    },
+    /// Other processes have the socket too.
+    #[error(
+        "processes {others:?} have the socket of descriptor {descriptor} of process {process} too"
+    )]
+    Shared {
+        /// The process.
+        process: u32,
+        /// The descriptor.
+        descriptor: i32,
+        /// The other processes.
+        others: Vec<u32>,
+    },
+    /// Nobody supervises it.
+    #[error("process {process} was not started in this lab")]
+    NotSupervised {
+        /// The process.
+        process: u32,
+    },
+    /// The connection stays, with the reason.
+    #[error("{0}")]
+    Stays(String),
+    /// The program cannot be stopped, or its descriptor cannot be replaced.
+    #[error("{step} of process {process}: {cause}")]
+    Refused {
+        /// The step.
+        step: &'static str,
+        /// The process.
+        process: u32,
+        /// The error of the kernel.
+        cause: io::Error,
+    },
+}
+
+impl<M: Mover> Served<M> {
+    /// Moves the connection of a running program.
+    pub(super) fn move_running(&mut self, of: &Move) {
+        let moved = self.try_to_move(of.process, of.descriptor);
+        // who asked may have gone
+        let _ = of.answer.send(moved);
+    }
+
+    fn try_to_move(&mut self, process: u32, descriptor: i32) -> Result<(), Unmoved> {
+        let socket = self.connection(process, descriptor)?;
+        let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
+        let inode = descriptors::inode(&socket).map_err(refused("look at a descriptor"))?;
+        let mut others = descriptors::holders(inode);
+        others.retain(|other| *other != process && *other != std::process::id());
+        if !others.is_empty() {
+            return Err(Unmoved::Shared { process, descriptor, others });
+        }
+        let still = Standstill::of(process).map_err(refused("stop the threads"))?;
+        // before anything moves: whether the program's calls come here at all
+        let call = still.inject().map_err(refused("make a call"))?;
+        let Some((listener, waiting)) = self.await_call(&call) else {
+            call.restore().map_err(refused("let a thread go on"))?;
+            return Err(Unmoved::NotSupervised { process });
+        };
+        let moved = self.swap(&listener, waiting, process, descriptor, socket);
+        listener.answer(waiting.id, Err(errno::BAD_DESCRIPTOR));
+        call.finish().map_err(refused("let a thread go on"))?;
+        moved
+    }
+
+    /// The socket of a descriptor, which is a TCP connection.
+    fn connection(&self, process: u32, descriptor: i32) -> Result<OwnedFd, Unmoved> {
+        let socket = handing_over::descriptor_of(process, descriptor).map_err(|error| {
+            match (error.errno(), processes::program_of(process)) {
+                (_, Err(_)) => Unmoved::NoProcess { process },
+                (Some(errno::BAD_DESCRIPTOR), _) => Unmoved::NoDescriptor { process, descriptor },
+                _ => {
+                    let cause = io::Error::from(error);
+                    Unmoved::Refused { step: "take a descriptor", process, cause }
+                }
+            }
+        })?;
+        let found = if self.table.of(&socket).is_some() {
+            "a connection at the adapter already"
+        } else if socket_calls::cookie(&socket).is_err() {
+            "not a socket"
+        } else if !socket_calls::is_tcp(&socket) {
+            "a socket of another protocol"
+        } else if handing_over::ends(&socket).is_err() {
+            "a TCP socket that is not connected"
+        } else {
+            return Ok(socket);
+        };
+        Err(Unmoved::NotTcp { process, descriptor, found })
+    }
+
+    /// Waits for the call of a stopped thread. Calls of others wait until afterwards.
+    fn await_call(&mut self, call: &Injected<'_>) -> Option<(Arc<Listener>, Waiting)> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            for group in &self.groups {
+                while let Ok(Some(waiting)) = group.listener.take() {
+                    if waiting.thread == call.thread() {
+                        return Some((Arc::clone(&group.listener), waiting));
+                    }
+                    self.put_off.push((Arc::clone(&group.listener), waiting));
+                }
+            }
+            if call.has_returned().unwrap_or(true) {
+                return None;
+            }
+            std::thread::sleep(LOOK);
+        }
+        None
+    }
+
+    fn swap(
+        &mut self,
+        listener: &Listener,
+        waiting: Waiting,
+        process: u32,
+        descriptor: i32,
+        socket: OwnedFd,
+    ) -> Result<(), Unmoved> {
+        let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
+        let held = Replaced::find(process, &socket).map_err(refused("list the descriptors"))?;
+        let program = processes::program_of(process).map_err(refused("read the name"))?;
+        let old = socket.try_clone().map_err(refused("keep a descriptor"))?;
+        let candidate =
+            Candidate { socket, process, program, descriptor: Some(descriptor), ordered: true };
+        let pair = self.mover.lower(candidate).map_err(Unmoved::Stays)?;
+        let replaced = held.put(listener, waiting, &old, &pair);
+        if let (Err(_), Some(entry)) = (&replaced, self.table.of(&pair)) {
+            self.mover.take_back(entry.id, pair);
+        }
+        replaced.map_err(refused("replace a descriptor"))
+    }
+}
+
+/// The descriptors of a process that name one socket, and the epoll sets that wait for them.
+#[derive(Debug)]
+pub(super) struct Replaced {
+    thread: u32,
+    held: Vec<descriptors::Held>,
+    registrations: Vec<descriptors::Registration>,
+}
+
+impl Replaced {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub(super) fn find(thread: u32, socket: impl AsFd) -> io::Result<Self> {
+        let held = descriptors::of_socket(thread, descriptors::inode(socket)?)?;
+        let numbers: Vec<i32> = held.iter().map(|held| held.number).collect();
+        let registrations = descriptors::registrations(thread, &numbers)?;
+        Ok(Self { thread, held, registrations })
+    }
+
+    /// Lets all of them name `new`.
+    ///
+    /// # Errors
+    /// The first descriptor cannot be replaced; then all are as before.
+    pub(super) fn put(
+        &self,
+        listener: &Listener,
+        waiting: Waiting,
+        old: &OwnedFd,
+        new: &OwnedFd,
+    ) -> io::Result<()> {
+        let all_to = |file: &OwnedFd, count: usize| {
+            self.held[..count].iter().try_for_each(|held| {
+                listener.replace(waiting.id, held.number, file, held.close_on_exec)
+            })
+        };
+        if let Err(error) = all_to(new, self.held.len()) {
+            // those that were replaced name the socket again, as long as the call waits
+            let _ = all_to(old, self.held.len());
+            return Err(error);
+        }
+        for of in &self.registrations {
+            // a set that cannot be changed tells the program that the old socket has hung up
+            if let Ok(set) = handing_over::descriptor_of_thread(self.thread, of.set) {
+                let _ = descriptors::move_registration(set.as_fd(), *of, old.as_fd(), new.as_fd());
+            }
+        }
+        Ok(())
+    }
+}

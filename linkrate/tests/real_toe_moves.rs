@@ -1,0 +1,361 @@
+//! Connections under traffic in both directions move to a TCP offload engine and back, for each reason,
+//! and every byte arrives.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use common::lab::lab_of;
+use linkrate_agent::flow::record::RecordSpec;
+use linkrate_agent::protocol::{ConnectSpec, Ends, ListenSpec, MeasureSpec, Reply, Request};
+use linkrate_lab::Lab;
+use linkrate_lab::ground::adapters::Faults;
+use linkrate_lab::testbed::{Host, Testbed};
+use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::{handing_over, tcp_repair};
+use linkrate_terms::knobs::{PortRequest, Toe};
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    CpuSet, Direction, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
+};
+
+/// How long a connection may take to move, or to carry its next megabyte.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[track_caller]
+fn lab() -> Lab {
+    let spec = TestbedSpec {
+        adapter: Adapter::Model(Box::new(model::find("toe").unwrap())),
+        clients: 1,
+        ports: 1,
+        ..TestbedSpec::default()
+    };
+    lab_of(&spec, Some("cubic"))
+}
+
+/// An answer to a request of the protocol.
+#[track_caller]
+fn ask(host: &mut Host, request: &Request) -> Reply {
+    host.connection.send(request).unwrap_or_else(|error| panic!("{error}"));
+    host.connection
+        .receive(Duration::from_secs(20))
+        .unwrap_or_else(|error| panic!("{request:?}: {error}"))
+}
+
+/// Two verified streams, one in each direction, which stand still yet.
+#[track_caller]
+fn connect(testbed: &mut Testbed) {
+    let workload = Workload { direction: Direction::Bidirectional, ..Workload::default() };
+    let client = &testbed.clients[0];
+    let ends = Ends { client: client.address, listener: client.sut_address };
+    let socket = SocketKnobs::default();
+    let record = Some(RecordSpec { slots: 1, slot_us: 1_000_000 });
+    let listen = ListenSpec {
+        workload: workload.clone(),
+        socket: socket.clone(),
+        clients: vec![ends],
+        listeners: 1,
+        nonce: 7,
+        seed: 7,
+        shared_cpus: false,
+        record,
+        part: 0,
+        beside: false,
+        bind: BTreeMap::new(),
+    };
+    let Reply::Listening { ports } = ask(&mut testbed.sut, &Request::Listen(listen)) else {
+        panic!("not listening")
+    };
+    let connect = ConnectSpec {
+        workload,
+        socket,
+        client: 0,
+        ends,
+        ports: ports[0].clone(),
+        nonce: 7,
+        seed: 7,
+        shared_cpus: false,
+        record,
+        part: 0,
+        beside: false,
+    };
+    ask(&mut testbed.clients[0].host, &Request::Connect(connect));
+    ask(&mut testbed.sut, &Request::AwaitFlows);
+}
+
+fn begin(testbed: &mut Testbed) {
+    for host in [&mut testbed.sut, &mut testbed.clients[0].host] {
+        assert_eq!(ask(host, &Request::Begin), Reply::Done);
+    }
+}
+
+/// Ends the flows: none was broken, and every byte was right.
+#[track_caller]
+fn finish(testbed: &mut Testbed) {
+    let start_ns = monotonic_ns() + 20_000_000;
+    let window = MeasureSpec {
+        start_ns,
+        end_ns: start_ns + 30_000_000,
+        interfaces: Vec::new(),
+        cpus: CpuSet::default(),
+        profile: false,
+        agents: Vec::new(),
+        event_ns: Some(start_ns + 10_000_000),
+    };
+    let mut hosts = [&mut testbed.sut, &mut testbed.clients[0].host];
+    for host in &mut hosts {
+        host.connection.send(&Request::Measure(window.clone())).expect("sent");
+    }
+    let mut received = 0;
+    for host in &mut hosts {
+        let reply = host.connection.receive(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+        let Reply::Window(report) = reply else { panic!("{reply:?}") };
+        assert_eq!(report.broken, None);
+        for flow in report.record.expect("a record").flows {
+            assert_eq!(flow.wrong_bytes, 0, "{flow:?}");
+            received += 1;
+        }
+    }
+    assert_eq!(received, 2);
+    for host in hosts {
+        let Reply::Finished(finished) = ask(host, &Request::Finish) else { panic!("not finished") };
+        assert_eq!(finished.broken, None);
+    }
+}
+
+/// Bytes of each flow so far.
+#[track_caller]
+fn progress(testbed: &mut Testbed) -> Vec<u64> {
+    match ask(&mut testbed.sut, &Request::Progress) {
+        Reply::Progress { bytes } => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until each flow has carried another megabyte.
+#[track_caller]
+fn goes_on(testbed: &mut Testbed, after: &str) {
+    let before = progress(testbed);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let now = progress(testbed);
+        if now.iter().zip(&before).all(|(now, before)| now.saturating_sub(*before) >= 1 << 20) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "after {after} it stands still: {now:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn counters(testbed: &Testbed) -> BTreeMap<String, u64> {
+    let adapters = testbed.ground.adapters().expect("adapters");
+    let now = adapters.read();
+    let evidence = adapters.evidence(&now, &now, 1);
+    let mut all = adapters.segments()[0].ports[0].port.counters();
+    all.extend(
+        evidence.ports[0]
+            .counters
+            .iter()
+            .filter(|(name, _)| {
+                ["toeMove", "toeStood", "toeStayed"].iter().any(|ours| name.starts_with(ours))
+            })
+            .map(|(name, count)| (name.clone(), *count)),
+    );
+    all
+}
+
+/// Lets the rules work until a counter of moves has that value.
+#[track_caller]
+fn until(testbed: &mut Testbed, name: &str, expected: u64) {
+    let deadline = Instant::now() + PATIENCE;
+    while counters(testbed).get(name) != Some(&expected) {
+        testbed.tend_connections().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(Instant::now() < deadline, "no {expected} of {name}: {:?}", counters(testbed));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[track_caller]
+fn set(testbed: &mut Testbed, knobs: InterfaceKnobs) {
+    let interface = testbed.sut_interfaces(1).remove(0);
+    testbed.set_port_knobs(&interface, &knobs).unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn with(port: PortRequest) -> InterfaceKnobs {
+    InterfaceKnobs { port, ..InterfaceKnobs::default() }
+}
+
+fn toe(toe: Toe) -> PortRequest {
+    PortRequest { toe: Some(toe), ..PortRequest::default() }
+}
+
+#[test]
+fn busy_connections_move_down_and_up() {
+    const MOVES: u32 = 25;
+    let mut lab = lab();
+    let testbed = lab.testbed().expect("up");
+    connect(testbed);
+    begin(testbed);
+    let mut took = Vec::new();
+    for number in 0..MOVES {
+        for down in [true, false] {
+            let began = Instant::now();
+            let there = match down {
+                true => testbed.lower_connections(),
+                false => testbed.raise_connections(),
+            };
+            // two connections
+            took.push(began.elapsed() / 2);
+            let there = there.unwrap_or_else(|error| panic!("{number}, down {down}: {error}"));
+            assert_eq!(there, if down { 2 } else { 0 }, "{number}");
+            goes_on(testbed, &format!("move {number}, down {down}"));
+        }
+    }
+    finish(testbed);
+    took.sort_unstable();
+    println!("one move: {:?} at the median, {:?} at most", took[took.len() / 2], took.last());
+    println!("{:?}", moves(testbed));
+    let counters = counters(testbed);
+    assert_eq!(counters["toeHostSegments"], 0, "{counters:?}");
+    assert!(counters["toeTxBytes"] > 0 && counters["toeRxBytes"] > 0, "{counters:?}");
+}
+
+/// What makes connections return, and what ends it.
+struct Trigger {
+    reason: &'static str,
+    pull: fn(&mut Testbed),
+    mend: fn(&mut Testbed),
+    /// Whether the connections then go to the adapter again by themselves.
+    goes_again: bool,
+}
+
+fn carrier(testbed: &mut Testbed, up: bool) {
+    let adapters = testbed.ground.adapters().expect("adapters");
+    let mut links = adapters.segments()[0].ports[0].port.links();
+    links.try_for_each(|link| link.set_up(up)).expect("the link");
+}
+
+fn loss(testbed: &mut Testbed, loss: f64) {
+    let adapters = testbed.ground.adapters().expect("adapters");
+    adapters.set_faults(Faults { loss, ..Faults::default() }).expect("faults");
+}
+
+#[test]
+fn connections_return_for_each_reason_and_go_on() {
+    let on = || with(toe(Toe::On));
+    let triggers = [
+        Trigger {
+            reason: "toe-off",
+            pull: |testbed| set(testbed, with(toe(Toe::Off))),
+            mend: |testbed| set(testbed, with(toe(Toe::On))),
+            goes_again: true,
+        },
+        Trigger {
+            reason: "setting",
+            pull: |testbed| {
+                let knobs = InterfaceKnobs { mtu: Some(1400), ..with(toe(Toe::On)) };
+                set(testbed, knobs);
+            },
+            mend: |_| {},
+            goes_again: true,
+        },
+        Trigger {
+            reason: "setting",
+            pull: |testbed| set(testbed, with(PortRequest { vlan: Some(7), ..toe(Toe::On) })),
+            mend: |_| {},
+            goes_again: true,
+        },
+        Trigger {
+            reason: "carrier",
+            pull: |testbed| carrier(testbed, false),
+            mend: |testbed| carrier(testbed, true),
+            goes_again: true,
+        },
+        Trigger {
+            reason: "retransmission",
+            pull: |testbed| loss(testbed, 1.0),
+            mend: |testbed| loss(testbed, 0.0),
+            goes_again: true,
+        },
+        Trigger {
+            reason: "idle",
+            // no flow has begun
+            pull: |testbed| set(testbed, with(PortRequest { toe_idle: Some(100), ..toe(Toe::On) })),
+            mend: begin,
+            goes_again: true,
+        },
+    ];
+    let mut lab = lab();
+    let testbed = lab.testbed().expect("up");
+    for Trigger { reason, pull, mend, goes_again } in triggers {
+        set(testbed, on());
+        connect(testbed);
+        if reason != "idle" {
+            begin(testbed);
+            goes_on(testbed, "the beginning");
+        }
+        assert_eq!(testbed.lower_connections().expect("moved"), 2);
+        if reason != "idle" {
+            goes_on(testbed, "the way down");
+        }
+        pull(testbed);
+        // a stream that only receives has nothing to retransmit
+        let count = if reason == "retransmission" { 1 } else { 2 };
+        until(testbed, &format!("toeMoves.up.{reason}"), count);
+        mend(testbed);
+        goes_on(testbed, reason);
+        if goes_again {
+            until(testbed, "toeMoves.down", 2 + count);
+            goes_on(testbed, &format!("{reason} and the way down again"));
+        }
+        finish(testbed);
+        println!("{reason}: {:?}", moves(testbed));
+        assert_eq!(counters(testbed)["toeHostSegments"], 0, "{reason}");
+        testbed.forget_connections().expect("forgotten");
+    }
+}
+
+fn moves(testbed: &Testbed) -> BTreeMap<String, u64> {
+    counters(testbed)
+        .into_iter()
+        .filter(|(name, _)| {
+            ["toeMove", "toeStood", "toeStayed"].iter().any(|ours| name.starts_with(ours))
+        })
+        .collect()
+}
+
+/// Resets the connections of a process to `far`, and returns their number: whoever disconnects a socket
+/// closes its connection with RST (tcp(7), `tcp_disconnect`).
+fn reset_all(pid: u32, far: Ipv4Addr) -> usize {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("open files").flatten();
+    let numbers = files.filter_map(|file| file.file_name().to_str()?.parse().ok());
+    let sockets = numbers.filter_map(|number| handing_over::descriptor_of(pid, number).ok());
+    let of_test = |socket: &OwnedFd| {
+        handing_over::ends(socket).is_ok_and(|(_, peer)| peer.ip() == IpAddr::V4(far))
+    };
+    let reset = |socket: OwnedFd| tcp_repair::disconnect(socket).expect("reset");
+    sockets.filter(of_test).map(reset).count()
+}
+
+#[test]
+fn a_connection_that_the_far_end_resets_returns_so_that_the_program_learns_of_it() {
+    let mut lab = lab();
+    let testbed = lab.testbed().expect("up");
+    set(testbed, with(toe(Toe::On)));
+    connect(testbed);
+    begin(testbed);
+    assert_eq!(testbed.lower_connections().expect("moved"), 2);
+    goes_on(testbed, "the way down");
+    assert!(reset_all(testbed.clients[0].host.pid(), testbed.clients[0].sut_address) >= 2);
+    until(testbed, "toeMoves.up.reset", 2);
+    std::thread::sleep(Duration::from_millis(100));
+    let Reply::Finished(finished) = ask(&mut testbed.sut, &Request::Finish) else {
+        panic!("not finished")
+    };
+    let broken = finished.broken.expect("a broken flow");
+    println!("{broken}");
+    assert!(broken.contains("Connection reset by peer"), "{broken}");
+}

@@ -1,0 +1,502 @@
+//! Programs that know nothing of linkrate, and whose connections are at a TCP offload engine: whatever
+//! way they wait, whatever they ask, and whatever ends them.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use common::ssh::{Ssh, has_ssh_or_skips};
+use common::up::{CLIENT, SUT, Up, ready};
+use common::{Finished, Running, has_or_skips, wait_until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Bytes of each direction: more than all buffers on the way hold.
+const BYTES: u64 = 12_000_000;
+
+/// Ways in which the program waits for its socket.
+const WAYS: [&str; 8] = ["block", "timeout", "poll", "epoll", "edge", "threads", "fork", "dup"];
+
+/// The program, linked statically.
+fn stream() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/toe_programs/stream.cpp");
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let made = directory.join(format!("stream-{}", std::process::id()));
+        let mut compiler = Command::new("c++");
+        compiler.args(["-O1", "-static", "-pthread", "-o"]).arg(&made).arg(source);
+        let output = compiler.output().expect("start c++");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        common::processes::readable_by_all(&made);
+        made
+    })
+}
+
+fn may_or_skips(test: &str) -> bool {
+    ready(test, &[]) && has_or_skips(test, "c++", "g++")
+}
+
+/// A lab with connections at the adapter, or those that are ordered to it.
+fn lab(toe: &str) -> Up {
+    let lab = Up::start("--adapter toe");
+    lab.linkrate(&format!("adapter set eth0 toe={toe}"));
+    lab
+}
+
+/// A port that no other test has.
+fn port() -> u16 {
+    static PORT: AtomicU16 = AtomicU16::new(7000);
+    PORT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A program that tells what it does, line by line.
+struct Teller {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Teller {
+    fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("start");
+        let lines = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("a line");
+        line.trim_end().to_owned()
+    }
+
+    /// What it says to the end, and its exit code.
+    #[track_caller]
+    fn end(mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                break status;
+            }
+            if Instant::now() > deadline {
+                self.child.kill().expect("kill");
+                self.child.wait().expect("wait");
+                panic!("it does not end");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut self.lines, &mut said).expect("text");
+        if let Some(mut stderr) = self.child.stderr.take() {
+            std::io::Read::read_to_string(&mut stderr, &mut said).expect("text");
+        }
+        (status.code(), said)
+    }
+
+    #[track_caller]
+    fn expect_whole(self, context: &str) -> String {
+        let (code, said) = self.end();
+        assert_eq!(code, Some(0), "{context}: {said}");
+        said
+    }
+}
+
+/// The far end of a stream, which listens, and waits before it carries bytes.
+#[track_caller]
+fn far(lab: &Up, port: u16, bytes: u64, wait_ms: u32) -> Teller {
+    let words = format!("{} far {port} {bytes} {wait_ms}", stream().display());
+    let mut far = Teller::start(&mut lab.exec("client-0", &words));
+    assert_eq!(far.line(), "listens");
+    far
+}
+
+fn counters(lab: &Up) -> impl Fn(&str) -> u64 + use<> {
+    let port = lab.port("eth0");
+    move |name| port["counters"][name].as_u64().unwrap_or_else(|| panic!("no {name}: {port}"))
+}
+
+/// Bytes that the far end may have sent before the connection moved: its first window.
+const FIRST_WINDOW: u64 = 512 << 10;
+
+/// Every byte went by the adapter since `before`, and the host sent no segment for a connection there.
+#[track_caller]
+fn expect_by_adapter(lab: &Up, before: impl Fn(&str) -> u64, bytes: u64, context: &str) {
+    let now = counters(lab);
+    let carried = |name| now(name) - before(name);
+    assert!(carried("toeTxBytes") >= bytes, "{context}: {}", carried("toeTxBytes"));
+    let received = carried("toeRxBytes");
+    assert!(received + FIRST_WINDOW >= bytes, "{context}: {received}");
+    assert_eq!(now("toeHostSegments"), 0, "{context}");
+}
+
+#[test]
+fn a_program_that_connects_is_at_the_adapter_whatever_way_it_waits() {
+    if !may_or_skips("a_program_that_connects_is_at_the_adapter_whatever_way_it_waits") {
+        return;
+    }
+    let lab = lab("on");
+    for way in WAYS.into_iter().chain(["late"]) {
+        let (port, before) = (port(), counters(&lab));
+        let far = far(&lab, port, BYTES, 0);
+        let words = format!("{} connect {way} {CLIENT} {port} {BYTES}", stream().display());
+        let said = Teller::start(&mut lab.exec("sut", &words)).expect_whole(way);
+        assert!(said.contains("whole, state 1, mss 1448"), "{way}: {said}");
+        far.expect_whole(way);
+        expect_by_adapter(&lab, before, BYTES, way);
+    }
+    lab.down().expect_code(0);
+}
+
+#[test]
+fn a_program_that_accepts_is_at_the_adapter_whatever_way_it_waits() {
+    if !may_or_skips("a_program_that_accepts_is_at_the_adapter_whatever_way_it_waits") {
+        return;
+    }
+    let lab = lab("on");
+    for way in WAYS {
+        let (port, before) = (port(), counters(&lab));
+        let words = format!("{} accept {way} {port} {BYTES}", stream().display());
+        let mut near = Teller::start(&mut lab.exec("sut", &words));
+        assert_eq!(near.line(), "listens");
+        // the call waits by then
+        std::thread::sleep(Duration::from_millis(50));
+        let words = format!("{} join {SUT} {port} {BYTES}", stream().display());
+        let far = Teller::start(&mut lab.exec("client-0", &words));
+        let said = near.expect_whole(way);
+        assert!(said.contains("whole, state 1, mss 1448"), "{way}: {said}");
+        far.expect_whole(way);
+        expect_by_adapter(&lab, before, BYTES, way);
+    }
+    lab.down().expect_code(0);
+}
+
+/// Starts a program whose connection is at the host, and orders it to the adapter while it waits.
+#[track_caller]
+fn ordered(lab: &Up, way: &str, bytes: u64) -> (Teller, Teller, Finished) {
+    let port = port();
+    let far = far(lab, port, bytes, 1200);
+    let words = format!("{} connect {way} {CLIENT} {port} {bytes}", stream().display());
+    let mut near = Teller::start(lab.exec("sut", &words).env("STREAM_ASKS_LATER", "1"));
+    let connected = near.line();
+    let descriptor = connected.strip_prefix("connected ").expect("connected").to_owned();
+    // all buffers are full, and it waits
+    std::thread::sleep(Duration::from_millis(400));
+    let process = near.child.id();
+    let ordered = lab.tried(&format!("adapter toe offload {process}:{descriptor}"));
+    (near, far, ordered)
+}
+
+#[test]
+fn a_running_program_moves_whatever_call_it_waits_in() {
+    if !may_or_skips("a_running_program_moves_whatever_call_it_waits_in") {
+        return;
+    }
+    let lab = lab("off");
+    for way in ["block", "timeout", "poll", "epoll", "edge", "threads"] {
+        let before = counters(&lab);
+        let (near, far, ordered) = ordered(&lab, way, BYTES);
+        ordered.expect_code(0);
+        let shown = lab.linkrate("adapter toe show --json").json();
+        let connections = shown["toe"]["connections"].as_array().expect("connections").clone();
+        let of_near = |of: &&Value| of["process"] == near.child.id();
+        let found = connections.iter().find(of_near).unwrap_or_else(|| panic!("{shown}"));
+        assert_eq!((&found["at"], &found["moves"]), (&"adapter".into(), &1.into()), "{shown}");
+        near.expect_whole(way);
+        far.expect_whole(way);
+        // what was in the host's buffers before went by the host
+        let now = counters(&lab);
+        assert!(now("toeRxBytes") - before("toeRxBytes") >= BYTES, "{way}");
+        assert!(now("toeTxBytes") > before("toeTxBytes"), "{way}");
+        assert_eq!(now("toeHostSegments"), 0, "{way}");
+    }
+    lab.down().expect_code(0);
+}
+
+#[test]
+fn what_cannot_move_says_why_and_goes_on() {
+    if !may_or_skips("what_cannot_move_says_why_and_goes_on") {
+        return;
+    }
+    let lab = lab("off");
+    // two processes have the socket
+    let (near, far, refused) = ordered(&lab, "fork", BYTES);
+    let said = refused.expect_code(2).stderr;
+    assert!(said.contains("have the socket of descriptor"), "{said}");
+    near.expect_whole("fork");
+    far.expect_whole("fork");
+    let sleeper = lab.sleeper("sut");
+    let pid = sleeper.pid();
+    for (what, code, reason) in [
+        ("999999999:3".to_owned(), 2, "process 999999999 does not exist".to_owned()),
+        (format!("{pid}:77"), 2, format!("process {pid} has no descriptor 77")),
+        (
+            format!("{pid}:1"),
+            2,
+            format!("descriptor 1 of process {pid} is not a socket, expected a TCP connection"),
+        ),
+        ("4711".to_owned(), 2, "expected the numbers PID:FD".to_owned()),
+    ] {
+        let said = lab.tried(&format!("adapter toe offload {what}")).expect_code(code).stderr;
+        assert!(said.contains(&reason), "{what}: {said}");
+    }
+    sleeper.signal(Signal::KILL);
+    sleeper.wait();
+    // a connection over another interface, and one that only listens
+    let port = port();
+    let words = format!("{} far {port} 1000000 1500", stream().display());
+    let mut far = Teller::start(&mut lab.exec("sut", &words));
+    assert_eq!(far.line(), "listens");
+    let said = lab.tried(&format!("adapter toe offload {}:3", far.child.id())).expect_code(2);
+    assert!(said.stderr.contains("is a TCP socket that is not connected"), "{}", said.stderr);
+    let words = format!("{} connect block {SUT} {port} 1000000", stream().display());
+    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    assert_eq!(near.line(), "connected 3");
+    let said = lab.tried(&format!("adapter toe offload {}:3", near.child.id()));
+    let said = said.expect_code(1).stderr;
+    assert!(said.contains("is not between a port with a TCP offload engine and one of"), "{said}");
+    near.expect_whole("loopback");
+    far.expect_whole("loopback");
+    assert_eq!(lab.counter("eth0", "toeTxBytes"), 0);
+    lab.down().expect_code(0);
+}
+
+#[test]
+fn a_full_table_leaves_connections_at_the_host() {
+    if !may_or_skips("a_full_table_leaves_connections_at_the_host") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let file = directory.path().join("small.toml");
+    let model = include_str!("../../linkrate-terms/models/toe.toml");
+    let small = model.replace("toe-connections = 1024", "toe-connections = 1");
+    assert_ne!(small, model);
+    fs::write(&file, small.replace("name = \"toe\"", "name = \"small\"")).expect("write a file");
+    let lab = Up::start(&format!("--adapter {}", file.display()));
+    lab.linkrate("adapter set eth0 toe=on");
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let port = port();
+        let far = far(&lab, port, BYTES, 800);
+        let words = format!("{} connect threads {CLIENT} {port} {BYTES}", stream().display());
+        let mut near = Teller::start(&mut lab.exec("sut", &words));
+        assert!(near.line().starts_with("connected"));
+        streams.push((near, far));
+    }
+    let (second, _) = &streams[1];
+    let said = lab.tried(&format!("adapter toe offload {}:3", second.child.id())).expect_code(1);
+    assert!(said.stderr.contains("the table of eth0 is full"), "{}", said.stderr);
+    let shown = lab.linkrate("adapter toe show --json").json();
+    assert_eq!(shown["toe"]["stayed"]["table-full"], 2, "{shown}");
+    for (near, far) in streams {
+        near.expect_whole("near");
+        far.expect_whole("far");
+    }
+    let carried = lab.counter("eth0", "toeTxBytes");
+    assert!((BYTES..BYTES * 2).contains(&carried), "{carried}");
+    lab.down().expect_code(0);
+}
+
+/// Connections at the adapter, those that have ended included.
+#[track_caller]
+fn at_adapter(lab: &Up) -> usize {
+    let shown = lab.linkrate("adapter toe show --json").json();
+    let connections = shown["toe"]["connections"].as_array().expect("connections");
+    connections.iter().filter(|of| of["at"] == "adapter").count()
+}
+
+#[test]
+fn a_program_or_a_supervisor_that_dies_leaves_nothing() {
+    if !may_or_skips("a_program_or_a_supervisor_that_dies_leaves_nothing") {
+        return;
+    }
+    let lab = lab("on");
+    let port_of_first = port();
+    let far_end = far(&lab, port_of_first, BYTES * 100, 0);
+    let words =
+        format!("{} connect threads {CLIENT} {port_of_first} {}", stream().display(), BYTES * 100);
+    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    assert!(near.line().starts_with("connected"));
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(at_adapter(&lab), 1);
+    near.child.kill().expect("kill");
+    near.child.wait().expect("wait");
+    // the far end sees the end of the connection
+    let (code, said) = far_end.end();
+    assert!(code == Some(1) && (said.contains("Connection reset") || said.contains("too early")));
+    let forgotten = || at_adapter(&lab) == 0;
+    assert!(wait_until(Duration::from_secs(20), forgotten), "it is in the table still");
+    // a call that waits for the supervisor, and one that comes later
+    let waiting = port();
+    let words = format!("{} accept block {waiting} 1000", stream().display());
+    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    assert_eq!(near.line(), "listens");
+    std::thread::sleep(Duration::from_millis(100));
+    lab.running.signal(Signal::KILL);
+    lab.running.wait();
+    let (code, said) = near.end();
+    assert!(code == Some(1) && said.contains("Function not implemented"), "{said}");
+}
+
+#[test]
+fn iperf3_in_both_roles_is_at_the_adapter() {
+    let test = "iperf3_in_both_roles_is_at_the_adapter";
+    if !ready(test, &["iperf3"]) {
+        return;
+    }
+    let lab = lab("on");
+    for options in ["-t 1", "-t 1 -R", "-t 1 -P 3 --bidir"] {
+        let before = counters(&lab);
+        let (server, client) = lab.iperf3(options);
+        let document = client.wait().expect_code(0).json();
+        server.wait().expect_code(0);
+        let sent = document["end"]["sum_sent"]["bytes"].as_u64().expect("bytes");
+        // a program sees its own connection
+        let rtt = &document["end"]["streams"][0]["sender"]["mean_rtt"];
+        assert!(options.contains("-R") || rtt.as_u64() > Some(0), "{document}");
+        let now = counters(&lab);
+        let carried =
+            now("toeTxBytes") + now("toeRxBytes") - before("toeTxBytes") - before("toeRxBytes");
+        assert!(carried * 100 >= sent * 90, "{options}: {carried} of {sent}");
+        assert_eq!(now("toeHostSegments"), 0);
+    }
+    // the server listens for both versions of IP
+    let before = counters(&lab);
+    let server = Running::start(&mut lab.exec("sut", "iperf3 -s -1"));
+    let listens = || {
+        let tables = lab.run("sut", "cat /proc/net/tcp /proc/net/tcp6").stdout;
+        tables.lines().any(|line| line.contains(":1451 ") && line.contains(" 0A "))
+    };
+    assert!(wait_until(Duration::from_secs(10), listens), "iperf3 does not listen");
+    lab.run("client-0", &format!("iperf3 -c {SUT} -t 1")).expect_code(0);
+    server.wait().expect_code(0);
+    let now = counters(&lab);
+    assert!(now("toeRxBytes") - before("toeRxBytes") > 10_000_000);
+    assert_eq!(now("toeHostSegments"), 0);
+    lab.down().expect_code(0);
+}
+
+#[test]
+fn nginx_serves_a_file_to_curl_from_the_adapter() {
+    let test = "nginx_serves_a_file_to_curl_from_the_adapter";
+    if !ready(test, &["nginx", "curl"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    common::processes::readable_by_all(directory.path());
+    let at = directory.path().to_str().expect("a path that is text");
+    let content: Vec<u8> =
+        (0..8u32 << 20).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    fs::write(directory.path().join("file"), &content).expect("write a file");
+    let configuration = format!(
+        "daemon off; user root; pid {at}/pid; error_log stderr; worker_processes 2;\n\
+         events {{}}\n\
+         http {{ access_log off; sendfile on; client_body_temp_path {at}/b; proxy_temp_path {at}/p;\n\
+         fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;\n\
+         server {{ listen 80; root {at}; }} }}\n"
+    );
+    fs::write(directory.path().join("nginx.conf"), configuration).expect("write a file");
+    let lab = lab("on");
+    let fetch = |host: &str, from: &str| {
+        let words = format!(
+            "curl -sS --fail --retry 20 --retry-connrefused --retry-delay 1 -o {at}/fetched http://{from}/file"
+        );
+        lab.run(host, &words).expect_code(0);
+        let fetched = fs::read(directory.path().join("fetched")).expect("a file");
+        assert!(fetched == content, "the file came out different");
+    };
+    for (server, client, from, counter) in
+        [("sut", "client-0", SUT, "toeTxBytes"), ("client-0", "sut", CLIENT, "toeRxBytes")]
+    {
+        let before = counters(&lab);
+        let nginx = Running::start(&mut lab.exec(server, &format!("nginx -c {at}/nginx.conf")));
+        fetch(client, from);
+        let now = counters(&lab);
+        let carried = now(counter) - before(counter);
+        assert!(carried >= content.len() as u64, "{server}: {carried}");
+        assert_eq!(now("toeHostSegments"), 0);
+        nginx.signal(Signal::QUIT);
+        nginx.wait();
+    }
+    lab.down().expect_code(0);
+}
+
+#[test]
+fn ssh_carries_a_file_at_the_adapter() {
+    let test = "ssh_carries_a_file_at_the_adapter";
+    if !ready(test, &[]) || !has_ssh_or_skips(test) {
+        return;
+    }
+    let lab = lab("on");
+    let before = counters(&lab);
+    Ssh::start(&lab, "client-0", CLIENT).carries_a_file_both_ways();
+    let now = counters(&lab);
+    for counter in ["toeTxBytes", "toeRxBytes"] {
+        let carried = now(counter) - before(counter);
+        assert!(carried >= 8 << 20, "{counter}: {carried}");
+    }
+    assert_eq!(now("toeHostSegments"), 0);
+    lab.down().expect_code(0);
+}
+
+/// Nobody's ids.
+const USER: u32 = 65534;
+
+#[test]
+fn a_user_has_programs_at_the_adapter() {
+    let test = "a_user_has_programs_at_the_adapter";
+    if !may_or_skips(test) || !has_or_skips(test, "setpriv", "util-linux") {
+        return;
+    }
+    let own = common::processes::OwnCopy::new();
+    let (program, node) = (own.program(), own.beside("tun"));
+    let name = format!("user-{}", std::process::id());
+    let ids = format!("--reuid {USER} --regid {USER} --clear-groups");
+    // a user needs a node of TAPs that a user may open
+    let script = format!(
+        "mknod -m 666 {node} c 10 200 && mount --bind {node} /dev/net/tun && exec setpriv {ids} {program} \
+         lab up --wait --name {name} --adapter toe",
+        node = node.display(),
+        program = program.display(),
+    );
+    let mut up = Command::new("unshare");
+    up.args(["--mount", "sh", "-c", &script]).env_remove("XDG_RUNTIME_DIR");
+    let up = Running::start(&mut up);
+    let as_user = |words: &str| {
+        let mut command = common::command("setpriv", &ids);
+        command.arg(&program).args(words.split_whitespace()).env_remove("XDG_RUNTIME_DIR");
+        command
+    };
+    let told = |words: &str| {
+        let (verb, rest) = words.split_once(" -- ").unwrap_or((words, ""));
+        let tail = if rest.is_empty() { String::new() } else { format!(" -- {rest}") };
+        as_user(&format!("{verb} --name {name}{tail}"))
+    };
+    let shown = || Running::start(&mut told("lab show")).wait().code() == Some(0);
+    if !wait_until(Duration::from_secs(10), shown) {
+        up.signal(Signal::TERM);
+        let said = up.wait().stderr;
+        common::skip(test, &format!("a user has no lab here: {}", said.trim().replace('\n', "; ")));
+        return;
+    }
+    Running::start(&mut told("adapter set eth0 toe=on")).wait().expect_code(0);
+    let (port, stream) = (port(), stream().display());
+    let words = format!("lab exec client-0 -- {stream} far {port} {BYTES} 0");
+    let mut far = Teller::start(&mut told(&words));
+    assert_eq!(far.line(), "listens");
+    let words = format!("lab exec sut -- {stream} connect threads {CLIENT} {port} {BYTES}");
+    let said = Teller::start(&mut told(&words)).expect_whole("a user");
+    assert!(said.contains("whole, state 1, mss 1448"), "{said}");
+    far.expect_whole("a user");
+    let port = Running::start(&mut told("adapter show eth0 --json")).wait().json();
+    let counter = |name: &str| port["ports"][0]["counters"][name].as_u64();
+    assert!(counter("toeTxBytes") >= Some(BYTES), "{port}");
+    assert_eq!(counter("toeHostSegments"), Some(0));
+    Running::start(&mut told("lab down")).wait().expect_code(0);
+    up.wait();
+}

@@ -1,0 +1,324 @@
+// A program that knows nothing of linkrate: it carries a stream of known bytes in each direction over one
+// TCP connection, in one of the ways in which programs wait for sockets, and checks every byte.
+//
+// stream far PORT BYTES WAIT_MS          listens, and waits before it sends and reads
+// stream join ADDRESS PORT BYTES         connects, and does the same at once
+// stream connect WAY ADDRESS PORT BYTES
+// stream accept WAY PORT BYTES
+//
+// WAY: block, late, poll, epoll, edge, threads, fork, dup, timeout. Prints "connected FD", and at the end
+// "whole" with what TCP says of the connection.
+
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <linux/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const size_t PIECE = 50000;
+
+[[noreturn]] static void fail(const char *what) {
+    fprintf(stderr, "%s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+// The bytes of one direction: no two blocks alike, so what is misplaced shows.
+struct Stream {
+    uint64_t state, at = 0, bytes;
+    Stream(uint64_t seed, uint64_t bytes) : state(seed * 0x9e3779b97f4a7c15ull), bytes(bytes) {}
+    unsigned char next() {
+        if (at % 8 == 0) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+        }
+        return (unsigned char)(state >> (at++ % 8 * 8));
+    }
+    bool done() const { return at >= bytes; }
+};
+
+struct Sender {
+    Stream stream;
+    unsigned char piece[PIECE];
+    size_t have = 0, sent = 0;
+    Sender(uint64_t seed, uint64_t bytes) : stream(seed, bytes) {}
+    bool done() const { return stream.done() && sent == have; }
+    // one call; false where it would wait
+    bool step(int fd, int flags) {
+        if (sent == have) {
+            have = sent = 0;
+            while (have < PIECE && !stream.done()) piece[have++] = stream.next();
+        }
+        ssize_t n = send(fd, piece + sent, have - sent, flags | MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN) return false;
+        if (n < 0) fail("send");
+        sent += n;
+        return true;
+    }
+};
+
+struct Receiver {
+    Stream stream;
+    Receiver(uint64_t seed, uint64_t bytes) : stream(seed, bytes) {}
+    bool done() const { return stream.done(); }
+    bool step(int fd, int flags) {
+        static thread_local unsigned char piece[PIECE];
+        size_t want = stream.bytes - stream.at;
+        ssize_t n = recv(fd, piece, want < PIECE ? want : PIECE, flags);
+        if (n < 0 && errno == EAGAIN) return false;
+        if (n < 0) fail("recv");
+        if (n == 0) fail("the stream ends too early");
+        for (ssize_t i = 0; i < n; i++)
+            if (piece[i] != stream.next()) {
+                fprintf(stderr, "byte %llu is wrong\n", (unsigned long long)stream.at - 1);
+                exit(1);
+            }
+        return true;
+    }
+};
+
+static int fd_of;
+static Sender *sender;
+static Receiver *receiver;
+
+static void *send_all(void *) {
+    while (!sender->done()) sender->step(fd_of, 0);
+    return nullptr;
+}
+
+static void *receive_all(void *) {
+    while (!receiver->done()) receiver->step(fd_of, 0);
+    return nullptr;
+}
+
+static void set_nonblocking(int fd) {
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK)) fail("fcntl");
+}
+
+static void with_epoll(int fd, bool edge) {
+    set_nonblocking(fd);
+    int set = epoll_create1(EPOLL_CLOEXEC);
+    auto events = [&] {
+        uint32_t all = edge ? uint32_t(EPOLLET) : 0u;
+        if (!receiver->done()) all |= EPOLLIN;
+        if (!sender->done()) all |= EPOLLOUT;
+        return all;
+    };
+    epoll_event event{};
+    event.events = events();
+    event.data.u64 = 0xfeedbeef00ull + fd;
+    if (epoll_ctl(set, EPOLL_CTL_ADD, fd, &event)) fail("epoll_ctl");
+    while (!sender->done() || !receiver->done()) {
+        epoll_event ready{};
+        int n = epoll_wait(set, &ready, 1, -1);
+        if (n < 0) fail("epoll_wait");
+        if (ready.data.u64 != 0xfeedbeef00ull + fd) fail("the data of an event");
+        while (!receiver->done() && receiver->step(fd, 0)) {}
+        while (!sender->done() && sender->step(fd, 0)) {}
+        event.events = events();
+        if (!edge && epoll_ctl(set, EPOLL_CTL_MOD, fd, &event)) fail("epoll_ctl");
+    }
+}
+
+static void carry(const std::string &way, int fd, bool far, uint64_t bytes) {
+    sender = new Sender(far ? 2 : 1, bytes);
+    receiver = new Receiver(far ? 1 : 2, bytes);
+    fd_of = fd;
+    if (way == "block" || way == "late") {
+        // the far end sends and receives at the same time
+        receive_all(nullptr);
+        send_all(nullptr);
+    } else if (way == "timeout") {
+        timeval limit{5, 0};
+        if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit)) fail("SO_RCVTIMEO");
+        receive_all(nullptr);
+        send_all(nullptr);
+    } else if (way == "dup") {
+        fd_of = dup(fd);
+        close(fd);
+        receive_all(nullptr);
+        send_all(nullptr);
+    } else if (way == "fork") {
+        pid_t child = fork();
+        if (child == 0) {
+            receive_all(nullptr);
+            _exit(0);
+        }
+        send_all(nullptr);
+        int status = 1;
+        if (waitpid(child, &status, 0) != child || status) fail("the child");
+    } else if (way == "poll") {
+        set_nonblocking(fd);
+        while (!sender->done() || !receiver->done()) {
+            short events = (sender->done() ? 0 : POLLOUT) | (receiver->done() ? 0 : POLLIN);
+            pollfd polled{fd, events, 0};
+            if (poll(&polled, 1, -1) < 0) fail("poll");
+            while (!receiver->done() && receiver->step(fd, 0)) {}
+            while (!sender->done() && sender->step(fd, 0)) {}
+        }
+    } else if (way == "epoll" || way == "edge") {
+        with_epoll(fd, way == "edge");
+    } else {
+        pthread_t one, other;
+        pthread_create(&one, nullptr, send_all, nullptr);
+        pthread_create(&other, nullptr, receive_all, nullptr);
+        pthread_join(one, nullptr);
+        pthread_join(other, nullptr);
+    }
+}
+
+static int option(int fd, int level, int name) {
+    int value = -1;
+    socklen_t length = sizeof value;
+    if (getsockopt(fd, level, name, &value, &length)) fail("getsockopt");
+    return value;
+}
+
+static void expect(bool holds, const char *what) {
+    if (holds) return;
+    fprintf(stderr, "%s\n", what);
+    exit(1);
+}
+
+// What a program may ask and set means what it meant.
+static void ask(int fd, const sockaddr_in *far) {
+    sockaddr_in own{}, peer{};
+    socklen_t length = sizeof own;
+    if (getsockname(fd, (sockaddr *)&own, &length)) fail("getsockname");
+    expect(own.sin_family == AF_INET && length == sizeof own && own.sin_port, "own name");
+    length = sizeof peer;
+    if (getpeername(fd, (sockaddr *)&peer, &length)) fail("getpeername");
+    expect(peer.sin_family == AF_INET && peer.sin_port, "far name");
+    expect(!far || (peer.sin_port == far->sin_port && !memcmp(&peer.sin_addr, &far->sin_addr, 4)), "far address");
+    // less room than there is
+    unsigned char little[4];
+    length = sizeof little;
+    if (getpeername(fd, (sockaddr *)little, &length)) fail("getpeername");
+    expect(length == sizeof peer && !memcmp(little, &peer, sizeof little), "a name in little room");
+    length = sizeof peer;
+    expect(getpeername(fd, (sockaddr *)8, &length) == -1 && errno == EFAULT, "a wild address");
+    expect(option(fd, SOL_SOCKET, SO_ERROR) == 0, "SO_ERROR");
+    expect(option(fd, SOL_SOCKET, SO_DOMAIN) == AF_INET, "SO_DOMAIN");
+    expect(option(fd, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP, "SO_PROTOCOL");
+    expect(option(fd, SOL_SOCKET, SO_TYPE) == SOCK_STREAM, "SO_TYPE");
+    int on = 1;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on)) fail("TCP_NODELAY");
+    expect(option(fd, IPPROTO_TCP, TCP_NODELAY) == 1, "TCP_NODELAY");
+    if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on)) fail("SO_KEEPALIVE");
+    expect(option(fd, SOL_SOCKET, SO_KEEPALIVE) == 1, "SO_KEEPALIVE");
+    int room = 100000;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room)) fail("SO_SNDBUF");
+    expect(option(fd, SOL_SOCKET, SO_SNDBUF) == 200000, "SO_SNDBUF");
+    char name[32] = "reno";
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, strlen(name))) fail("TCP_CONGESTION");
+    memset(name, 0, sizeof name);
+    length = sizeof name;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length)) fail("TCP_CONGESTION");
+    expect(!strcmp(name, "reno"), "TCP_CONGESTION");
+    errno = 0;
+    expect(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, 1) == -1 && errno == EINVAL, "a short value");
+}
+
+static int tcp_socket() {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) fail("socket");
+    return fd;
+}
+
+static int accept_one(const char *port, int flags) {
+    int listening = tcp_socket(), on = 1;
+    setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_port = htons(atoi(port));
+    if (bind(listening, (sockaddr *)&own, sizeof own) || listen(listening, 8)) fail("listen");
+    printf("listens\n");
+    fflush(stdout);
+    sockaddr_in far{};
+    socklen_t length = sizeof far;
+    int fd = accept4(listening, (sockaddr *)&far, &length, flags);
+    if (fd < 0) fail("accept");
+    expect(length == sizeof far && far.sin_family == AF_INET && far.sin_port, "the address of accept");
+    close(listening);
+    return fd;
+}
+
+int main(int count, char **words) {
+    if (count < 5) return 2;
+    std::string role = words[1];
+    if (role == "far") {
+        int fd = accept_one(words[2], 0);
+        usleep(atoi(words[4]) * 1000);
+        carry("threads", fd, true, strtoull(words[3], nullptr, 10));
+        char byte;
+        expect(recv(fd, &byte, 1, 0) == 0, "no end of the stream");
+        return 0;
+    }
+    if (role == "join") {
+        int fd = tcp_socket();
+        sockaddr_in to{};
+        to.sin_family = AF_INET;
+        to.sin_port = htons(atoi(words[3]));
+        inet_pton(AF_INET, words[2], &to.sin_addr);
+        if (connect(fd, (sockaddr *)&to, sizeof to)) fail("connect");
+        carry("threads", fd, true, strtoull(words[4], nullptr, 10));
+        char byte;
+        expect(recv(fd, &byte, 1, 0) == 0, "no end of the stream");
+        return 0;
+    }
+    std::string way = words[2];
+    int fd;
+    uint64_t bytes;
+    sockaddr_in far{};
+    if (role == "accept") {
+        fd = accept_one(words[3], way == "epoll" ? SOCK_NONBLOCK | SOCK_CLOEXEC : 0);
+        bytes = strtoull(words[4], nullptr, 10);
+    } else {
+        fd = tcp_socket();
+        bytes = strtoull(words[5], nullptr, 10);
+        far.sin_family = AF_INET;
+        far.sin_port = htons(atoi(words[4]));
+        inet_pton(AF_INET, words[3], &far.sin_addr);
+        int set = -1;
+        if (way == "late") {
+            // as event loops do: registered before it is connected
+            set_nonblocking(fd);
+            set = epoll_create1(0);
+            epoll_event event{};
+            event.events = EPOLLOUT;
+            event.data.u64 = 77;
+            if (epoll_ctl(set, EPOLL_CTL_ADD, fd, &event)) fail("epoll_ctl");
+        }
+        if (connect(fd, (sockaddr *)&far, sizeof far) && errno != EINPROGRESS) fail("connect");
+        if (way == "late") {
+            epoll_event ready{};
+            if (epoll_wait(set, &ready, 1, 5000) != 1 || ready.data.u64 != 77) fail("epoll_wait");
+            expect(option(fd, SOL_SOCKET, SO_ERROR) == 0, "SO_ERROR");
+            expect(!(ready.events & (EPOLLHUP | EPOLLERR)), "a hang-up");
+            fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+        }
+    }
+    if (!getenv("STREAM_ASKS_LATER")) ask(fd, role == "connect" ? &far : nullptr);
+    printf("connected %d\n", fd);
+    fflush(stdout);
+    carry(way, fd, false, bytes);
+    if (way == "dup") fd = fd_of;
+    if (getenv("STREAM_ASKS_LATER")) ask(fd, role == "connect" ? &far : nullptr);
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length)) fail("TCP_INFO");
+    printf("whole, state %d, mss %u, received %llu\n", info.tcpi_state, info.tcpi_snd_mss,
+           (unsigned long long)info.tcpi_bytes_received);
+    return 0;
+}
