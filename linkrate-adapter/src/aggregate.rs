@@ -342,7 +342,7 @@ impl AggregateShared {
     fn notify(&self) {
         self.has_news_now();
         if let Some(interrupt) = self.interrupts.first() {
-            interrupt.wake();
+            interrupt.ring();
         }
     }
 
@@ -401,7 +401,7 @@ impl AggregateShared {
         self.asks_partner.store(membership.asks_partner(), Ordering::Relaxed);
         self.sharing.fetch_add(1, Ordering::Release);
         // packets that wait before a port without traffic go to another one at once
-        self.interrupts.iter().skip(1).for_each(|interrupt| _ = interrupt.wake());
+        self.interrupts.iter().skip(1).for_each(|interrupt| interrupt.ring());
     }
 
     /// Tells the state of each port in the protocols, if somebody asks.

@@ -68,7 +68,7 @@ impl DeviceThread {
         self.commands.send(command).map_err(|_| AdapterError::Ended {
             why: self.why_ended().unwrap_or_else(|| format!("thread \"dev {}\" ends", self.cpu)),
         })?;
-        self.doorbell.wake();
+        self.doorbell.ring();
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl DeviceThread {
 impl Drop for DeviceThread {
     fn drop(&mut self) {
         let _ = self.commands.send(Command::End);
-        self.doorbell.wake();
+        self.doorbell.ring();
         // no caller is left for an error
         let _ = self.thread.join();
     }
@@ -151,11 +151,13 @@ impl DeviceThreads {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::sync::mpsc::{TryRecvError, sync_channel};
     use std::time::{Duration, Instant};
 
     use linkrate_terms::BitRate;
 
     use super::*;
+    use crate::engine::Place;
     use crate::fabric::Flight;
     use crate::link::LinkSpec;
     use crate::load::Load;
@@ -193,5 +195,23 @@ pub(crate) mod tests {
         assert_eq!(thread.why_ended(), Some(why.clone()));
         let refused = thread.tell(Command::RemoveSegment(0)).unwrap_err();
         assert_eq!(refused.to_string(), why);
+    }
+
+    #[test]
+    fn a_command_that_meets_a_thread_on_its_way_to_sleep_is_obeyed() {
+        let cpu = sched::affinity(sched::current_thread()).unwrap().iter().next().unwrap();
+        let thread = DeviceThread::start(cpu, DeviceClock::start()).unwrap();
+        let place = Place { segment: 7, station: 0 };
+        for round in 0..20_000 {
+            // the second one comes while the thread goes back to sleep after the first one
+            let [(first, begun), (second, answered)] = [sync_channel(1), sync_channel(1)];
+            thread.tell(Command::Detach(place, first)).unwrap();
+            while begun.try_recv() == Err(TryRecvError::Empty) {
+                std::hint::spin_loop();
+            }
+            (0..round % 64).for_each(|_| std::hint::spin_loop());
+            thread.tell(Command::Detach(place, second)).unwrap();
+            assert!(answered.recv_timeout(Duration::from_secs(5)).is_ok(), "round {round}");
+        }
     }
 }

@@ -255,7 +255,7 @@ impl Port {
     /// Requests settings while traffic flows.
     pub fn set_knobs(&self, knobs: PortKnobs) {
         self.shared.settings.request(knobs);
-        self.thread.doorbell.wake();
+        self.thread.doorbell.ring();
     }
 
     /// The settings that were requested last.
@@ -273,7 +273,7 @@ impl Port {
     /// Requests settings of an ATM port while traffic flows. Other ports ignore it.
     pub fn set_atm_knobs(&self, knobs: AtmKnobs) {
         self.shared.atm_settings.request(knobs);
-        self.thread.doorbell.wake();
+        self.thread.doorbell.ring();
     }
 
     /// The settings that the device of an ATM port says it works with; `None` of another port.

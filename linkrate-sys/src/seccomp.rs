@@ -274,8 +274,9 @@ mod tests {
     #[test]
     fn a_call_of_a_program_is_answered_and_others_pass() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        // a shell that connects
+        // a shell that connects; one that does not know its user asks a name service, by a connection
         let mut command = Command::new("bash");
+        command.env("SHELL", "/bin/bash").env("HOME", "/");
         command.args(["-c", "exec 3<>/dev/tcp/192.0.2.1/9 && echo connected"]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         supervise(&mut command, theirs.into(), b"x".to_vec());

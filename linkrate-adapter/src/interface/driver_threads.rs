@@ -79,7 +79,7 @@ impl DriverThread {
 
     fn tell(&self, command: Command) -> bool {
         let told = self.commands.send(command).is_ok();
-        self.interrupt.wake();
+        self.interrupt.ring();
         told
     }
 }
@@ -318,5 +318,28 @@ impl Poll {
             driver.woken(readable(*number));
         }
         slept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_meets_a_thread_on_its_way_to_sleep_is_obeyed() {
+        let cpus = sched::affinity(sched::current_thread()).unwrap();
+        let drivers = DriverThreads::start(&CpuSet::from_iter(cpus.iter().next()), false).unwrap();
+        let thread = &drivers.0.threads[0];
+        for round in 0..20_000 {
+            // the second one comes while the thread goes back to sleep after the first one
+            let [(first, begun), (second, answered)] = [sync_channel(1), sync_channel(1)];
+            thread.tell(Command::Remove(u64::MAX, first));
+            while begun.try_recv() == Err(TryRecvError::Empty) {
+                std::hint::spin_loop();
+            }
+            (0..round % 64).for_each(|_| std::hint::spin_loop());
+            thread.tell(Command::Remove(u64::MAX, second));
+            assert!(answered.recv_timeout(PATIENCE).is_ok(), "round {round}");
+        }
     }
 }

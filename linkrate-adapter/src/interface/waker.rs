@@ -43,7 +43,14 @@ impl Waker {
         }
     }
 
-    /// Wakes the thread if it sleeps. True if that needed a system call.
+    /// Wakes the thread, or ends the next sleep that it begins. For commands and requests, which it takes
+    /// up between two sleeps and does not look for after [`will_sleep`](Self::will_sleep).
+    pub fn ring(&self) {
+        self.bell.ring();
+    }
+
+    /// Wakes the thread if it sleeps. True if that needed a system call. For work that the thread looks
+    /// for after [`will_sleep`](Self::will_sleep).
     pub fn wake(&self) -> bool {
         fence(Ordering::SeqCst);
         let slept =
@@ -97,6 +104,18 @@ mod tests {
         assert!(wait(&[waker.as_fd()], Some(0)).unwrap().any());
         waker.woken(true);
         waker.will_sleep();
+        assert!(!wait(&[waker.as_fd()], Some(0)).unwrap().any());
+    }
+
+    #[test]
+    fn a_ring_before_the_sleep_ends_it() {
+        let waker = Waker::new().unwrap();
+        waker.ring();
+        waker.woken(false);
+        waker.ring();
+        waker.will_sleep();
+        assert!(wait(&[waker.as_fd()], Some(0)).unwrap().any());
+        waker.woken(true);
         assert!(!wait(&[waker.as_fd()], Some(0)).unwrap().any());
     }
 

@@ -55,7 +55,7 @@ impl<'a> PortLink<'a> {
     /// When the TAP is gone.
     pub fn set_up(&self, up: bool) -> SysResult<()> {
         self.shared().set_up(up);
-        self.port.thread.doorbell.wake();
+        self.port.thread.doorbell.ring();
         if let Some((aggregate, _)) = &self.port.member_of {
             aggregate.notify();
         }
@@ -67,7 +67,7 @@ impl<'a> PortLink<'a> {
     /// have the same rate.
     pub fn set_rate(&self, rate: BitRate) {
         self.shared().set_rate(rate);
-        self.port.thread.doorbell.wake();
+        self.port.thread.doorbell.ring();
         if let Some((aggregate, _)) = &self.port.member_of {
             aggregate.notify();
         }

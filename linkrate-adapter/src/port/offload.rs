@@ -75,7 +75,7 @@ impl Port {
         let Some(number) = self.shared.orders.give(order, most) else {
             return Err(AdapterError::TableFull { name, most });
         };
-        self.thread.doorbell.wake();
+        self.thread.doorbell.ring();
         let answered = self.shared.orders.wait(number, || self.thread.why_ended().is_some());
         answered.map_err(|_| AdapterError::NotAcknowledged { name })
     }
