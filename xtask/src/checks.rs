@@ -1,19 +1,17 @@
-//! Formatting, lints, dependencies, tests, API documentation.
+//! Formatting, lints, dependencies, tests that need no quiet machine, API documentation.
 
 use std::io;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::cargo::{Target, cargo, has_subcommand, root, targets};
+use crate::cargo::{cargo, has_subcommand};
 use crate::process;
-use crate::summary::{Outcome, Skip, Summary};
+use crate::real::{real_targets, selection};
+use crate::summary::{Note, Outcome, Summary};
 use crate::tools::CARGO_DENY;
 
 /// Long enough for a build from nothing on two slow CPUs.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
-
-/// Integration tests that measure real traffic have names that begin so.
-const REAL: &str = "real_";
 
 /// One check: the program succeeds.
 pub fn check(command: &Command) -> io::Result<Outcome> {
@@ -86,49 +84,9 @@ fn with_cargo_test() -> io::Result<Outcome> {
     run_tests(&command, Runner::Libtest)
 }
 
-/// Tests that measure real traffic, one at a time, optimised.
-///
-/// They are found by their names. `test = false` must keep them out of a plain `cargo test`,
-/// where other tests would run beside them.
-pub fn real_tests(summary: &mut Summary) {
-    summary.step("real traffic", || {
-        let real = real_targets()?;
-        if real.is_empty() {
-            let reason = format!("the workspace has no test target named {REAL}*");
-            return Ok(Outcome::skipped("real traffic", reason));
-        }
-        let stray: Vec<&str> =
-            real.iter().filter(|target| target.test).map(|target| target.name.as_str()).collect();
-        if !stray.is_empty() {
-            return Ok(Outcome::failed(format!(
-                "not marked `test = false`: {}\nhint: list each as [[test]] in its package's \
-                 Cargo.toml with test = false, so that a plain cargo test leaves it alone\n",
-                stray.join(", ")
-            )));
-        }
-        let mut command = cargo(["test", "--release", "--locked", "--no-fail-fast"]);
-        command.args(selection(&real)).args(["--", "--test-threads=1", "--nocapture"]);
-        run_tests(&command, Runner::Libtest)
-    });
-}
-
-fn real_targets() -> io::Result<Vec<Target>> {
-    let mut all = targets(&root().join("Cargo.toml"))?;
-    all.retain(|target| target.kind == "test" && target.name.starts_with(REAL));
-    Ok(all)
-}
-
-/// The arguments that select these test targets and nothing else.
-fn selection(targets: &[Target]) -> Vec<&str> {
-    let mut packages: Vec<&str> = targets.iter().map(|target| target.package.as_str()).collect();
-    packages.dedup();
-    let packages = packages.into_iter().flat_map(|package| ["--package", package]);
-    packages.chain(targets.iter().flat_map(|target| ["--test", target.name.as_str()])).collect()
-}
-
 /// Who wrote the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Runner {
+pub enum Runner {
     /// One summary line; each test's own libtest output is in between and does not count.
     Nextest,
     /// A result line for each test binary.
@@ -136,20 +94,32 @@ enum Runner {
 }
 
 /// Runs tests and counts each of them.
-fn run_tests(command: &Command, runner: Runner) -> io::Result<Outcome> {
+pub fn run_tests(command: &Command, runner: Runner) -> io::Result<Outcome> {
     let finished = process::run(command, LIMIT)?;
     let mut outcome = count(&finished.output, runner);
     if !finished.success {
         // what does not build has no counts
         outcome.failed = outcome.failed.max(1);
     }
-    outcome.output = finished.output;
+    outcome.output = match runner {
+        Runner::Nextest => from_summary(&finished.output).to_owned(),
+        Runner::Libtest => finished.output,
+    };
     Ok(outcome)
 }
 
+/// The part of nextest's output that shows failures: from the summary on. What does not build has none.
+fn from_summary(output: &str) -> &str {
+    let at = output.find(NEXTEST_SUMMARY).unwrap_or(0);
+    &output[output[..at].rfind('\n').map_or(0, |end| end + 1)..]
+}
+
+/// How the line of nextest's summary begins.
+const NEXTEST_SUMMARY: &str = "Summary [";
+
 fn count(output: &str, runner: Runner) -> Outcome {
     let start = match runner {
-        Runner::Nextest => "Summary [",
+        Runner::Nextest => NEXTEST_SUMMARY,
         Runner::Libtest => "test result:",
     };
     let mut outcome = Outcome::default();
@@ -170,7 +140,7 @@ fn count(output: &str, runner: Runner) -> Outcome {
     outcome.skipped.extend(output.lines().filter_map(skip));
     // a test that skips itself returns, and its runner takes that for passing
     outcome.passed = outcome.passed.saturating_sub(outcome.skipped.len() as u64);
-    outcome.skipped.extend((0..ignored).map(|_| Skip {
+    outcome.skipped.extend((0..ignored).map(|_| Note {
         name: "a test".to_owned(),
         reason: "marked #[ignore]; cargo test -- --ignored runs it".to_owned(),
     }));
@@ -179,14 +149,14 @@ fn count(output: &str, runner: Runner) -> Outcome {
 
 /// Reads `SKIPPED name: reason`. With one thread libtest has already begun the line with the
 /// test's name.
-fn skip(line: &str) -> Option<Skip> {
+fn skip(line: &str) -> Option<Note> {
     let line = line.trim_start();
     let line = match line.strip_prefix("test ") {
         Some(rest) => rest.split_once(" ... ")?.1,
         None => line,
     };
     let (name, reason) = line.strip_prefix("SKIPPED ")?.split_once(": ")?;
-    Some(Skip { name: name.to_owned(), reason: reason.to_owned() })
+    Some(Note { name: name.to_owned(), reason: reason.to_owned() })
 }
 
 #[cfg(test)]
@@ -215,6 +185,14 @@ mod tests {
     }
 
     #[test]
+    fn passing_tests_are_not_shown_with_failures() {
+        let output =
+            "PASS one\n   SKIPPED two: why\n     Summary [   1.0s] 2 tests run\n  FAIL three\n";
+        assert_eq!(from_summary(output), "     Summary [   1.0s] 2 tests run\n  FAIL three\n");
+        assert_eq!(from_summary("error: could not compile\n"), "error: could not compile\n");
+    }
+
+    #[test]
     fn counts_a_failed_build_as_a_failure() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'error: could not compile'; exit 101"]);
@@ -227,18 +205,5 @@ mod tests {
     fn other_lines_are_no_skips() {
         assert_eq!(skip("the run was SKIPPED for: reasons"), None);
         assert_eq!(skip("test skip ... ok"), None);
-    }
-
-    #[test]
-    fn targets_are_selected_by_package_and_name() {
-        let target = |name: &str| Target {
-            package: "linkrate".to_owned(),
-            name: name.to_owned(),
-            kind: "test".to_owned(),
-            test: false,
-        };
-        let targets = [target("real_a"), target("real_b")];
-        let expected = ["--package", "linkrate", "--test", "real_a", "--test", "real_b"];
-        assert_eq!(selection(&targets), expected);
     }
 }

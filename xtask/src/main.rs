@@ -7,6 +7,7 @@
 //! - [`process`]: running a program with its output kept and its time bounded
 //! - [`cargo`]: cargo, and what it knows of the workspace
 //! - [`checks`]: formatting, lints, dependencies, tests, documentation
+//! - [`real`]: tests that measure real traffic
 //! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
 //! - [`mod@bench`]: ratios to third-party peers
 //! - [`book`]: the manual, and whether its links lead anywhere
@@ -26,6 +27,7 @@ mod peers;
 mod phrases;
 mod process;
 mod programs;
+mod real;
 mod summary;
 mod tools;
 
@@ -85,7 +87,7 @@ fn main() -> ExitCode {
             docs(&mut summary);
             fuzz::run(&mut summary, &[], fuzz::Budget { seconds: 10, seed: 1 });
             // last and alone: these measure traffic, and a neighbour would disturb them
-            checks::real_tests(&mut summary);
+            real::tests(&mut summary);
         }
         Task::Lint => lint(&mut summary),
         Task::Fuzz { targets, seconds, seed } => {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::process;
-use crate::summary::{Outcome, Skip};
+use crate::summary::{Note, Outcome};
 
 /// Programs that tests start, by Debian package.
 pub const OF_TESTS: &[Peer] = &[
@@ -80,9 +80,9 @@ pub fn provide(peers: &[Peer], install: bool) -> io::Result<Outcome> {
             why = install_each(&mut missing)?;
         }
     }
-    let skipped: Vec<Skip> = missing
+    let skipped: Vec<Note> = missing
         .iter()
-        .map(|peer| Skip {
+        .map(|peer| Note {
             name: peer.name(),
             reason: format!("{why}; apt-get install {}", peer.package),
         })

@@ -5,12 +5,13 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// A check that was skipped, by name, so that the run does not look complete without it.
+/// A check that the summary names: one that was skipped, so that the run does not look complete
+/// without it, or one that passed only when it was repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skip {
-    /// What was skipped.
+pub struct Note {
+    /// The check.
     pub name: String,
-    /// Why, and what would let it run.
+    /// Why it was skipped, and what would let it run; or how it failed the first time.
     pub reason: String,
 }
 
@@ -22,7 +23,9 @@ pub struct Outcome {
     /// Checks or tests that failed.
     pub failed: u64,
     /// Those that did not run.
-    pub skipped: Vec<Skip>,
+    pub skipped: Vec<Note>,
+    /// Those that passed only when they were repeated. They count as passed.
+    pub repeated: Vec<Note>,
     /// A short remark for the table.
     pub remark: String,
     /// What to show when something failed.
@@ -42,7 +45,7 @@ impl Outcome {
 
     /// One check that did not run.
     pub fn skipped(name: impl Into<String>, reason: impl Into<String>) -> Self {
-        let skip = Skip { name: name.into(), reason: reason.into() };
+        let skip = Note { name: name.into(), reason: reason.into() };
         Self { skipped: vec![skip], ..Self::default() }
     }
 
@@ -121,12 +124,16 @@ impl fmt::Display for Summary {
             let line = format!("{name:width$}  {word:7}  {seconds:6.1} s  {remarks}");
             writeln!(f, "{}", line.trim_end())?;
         }
-        let skips: Vec<&Skip> = self.rows.iter().flat_map(|row| &row.outcome.skipped).collect();
-        if !skips.is_empty() {
-            writeln!(f, "\nskipped:")?;
-        }
-        for Skip { name, reason } in skips {
-            writeln!(f, "  {name}: {reason}")?;
+        let outcomes = || self.rows.iter().map(|row| &row.outcome);
+        let skipped: Vec<&Note> = outcomes().flat_map(|outcome| &outcome.skipped).collect();
+        let repeated: Vec<&Note> = outcomes().flat_map(|outcome| &outcome.repeated).collect();
+        for (title, notes) in [("skipped", skipped), ("passed when repeated", repeated)] {
+            if !notes.is_empty() {
+                writeln!(f, "\n{title}:")?;
+            }
+            for Note { name, reason } in notes {
+                writeln!(f, "  {name}: {reason}")?;
+            }
         }
         let (passed, failed, skipped) = self.totals();
         writeln!(f, "\n{passed} passed, {failed} failed, {skipped} skipped")

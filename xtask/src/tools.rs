@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::cargo::cargo;
 use crate::process;
-use crate::summary::{Outcome, Skip};
+use crate::summary::{Note, Outcome};
 
 /// Checks licences, duplicates and sources of dependencies.
 pub const CARGO_DENY: Tool = Tool { program: "cargo-deny", version: "0.20.2", features: true };
@@ -88,7 +88,7 @@ pub fn provide(tools: &[Tool], install: bool) -> io::Result<Outcome> {
         }
         if tool.find().is_none() {
             let reason = format!("{why}; {}", tool.remedy());
-            outcome.skipped.push(Skip { name: format!("tool {}", tool.program), reason });
+            outcome.skipped.push(Note { name: format!("tool {}", tool.program), reason });
             state = "missing";
         }
         remarks.push(format!("{} {state}", tool.program));
