@@ -121,6 +121,51 @@ impl Prepared {
     }
 }
 
+/// The two ends of the queues of a port: those of its device, and those of its host.
+#[derive(Default)]
+struct BothEnds {
+    queues: Vec<Queue>,
+    /// With the driver threads that are to serve them.
+    drivers: Vec<(usize, Driver)>,
+    /// Those of an aggregate's drivers.
+    lanes: Vec<Lane>,
+}
+
+impl BothEnds {
+    /// The device reads and writes these TAPs itself.
+    fn polled(&mut self, port: &mut Port, taps: Vec<OwnedFd>) {
+        self.queues.extend(taps.into_iter().map(|tap| Queue::new(port.polled(tap))));
+    }
+
+    /// Drivers on these threads read and write the TAPs.
+    fn driven(
+        &mut self,
+        port: &mut Port,
+        threads: &DriverThreads,
+        taps: Vec<OwnedFd>,
+        rings: RingSizes,
+    ) {
+        for (number, tap) in taps.into_iter().enumerate() {
+            let (thread, interrupt) = threads.next();
+            let (ends, lane) = port.driven(number as u16, rings, interrupt, false);
+            self.queues.push(Queue::new(ends));
+            let interface = Arc::clone(&port.shared.interface);
+            let driver = Driver::new(tap, Outlet::Port(Box::new(lane)), interface);
+            self.drivers.push((thread, driver));
+        }
+    }
+
+    /// Each driver of an aggregate has a lane.
+    fn lanes(&mut self, port: &mut Port, aggregate: &Aggregate, rings: RingSizes) {
+        for (number, interrupt) in aggregate.interrupts().enumerate() {
+            let interrupt = Arc::clone(interrupt);
+            let (ends, lane) = port.driven(number as u16, rings, interrupt, true);
+            self.queues.push(Queue::new(ends));
+            self.lanes.push(lane);
+        }
+    }
+}
+
 /// A part of a testbed: a fabric and the ports on it. Dropping it removes the fabric.
 #[derive(Debug)]
 pub struct Segment {
@@ -233,27 +278,49 @@ impl Segment {
             0 => Err(io::Error::new(io::ErrorKind::InvalidInput, "no queue")),
             _ => end.queues.iter().map(OwnedFd::try_clone).collect(),
         };
-        let taps = taps.map_err(|cause| {
-            let what = format!("attach port {}", end.name);
-            AdapterError::Io { what, cause }
-        })?;
+        let what = format!("attach port {}", end.name);
+        let cannot = |cause| AdapterError::Io { what: what.clone(), cause };
+        let taps = taps.map_err(cannot)?;
         let mut shared = PortShared::new(end.name, links, end.knobs, count, taps);
         if let Some(other) = shares {
             shared.links.clone_from(&other.shared.links);
         }
         let shared = Arc::new(shared);
-        let place = Place { segment: self.number, station: self.stations };
+        let mut port = self.port(&shared, links, shares);
+        let mut ends = BothEnds::default();
+        match &end.host {
+            HostSide::Device => ends.polled(&mut port, end.queues),
+            HostSide::Drivers(threads) => ends.driven(&mut port, threads, end.queues, end.rings),
+            HostSide::Offloading(threads, tap) => {
+                let tap = tap.try_clone().map_err(cannot)?;
+                ends.driven(&mut port, threads, end.queues, end.rings);
+                ends.polled(&mut port, vec![tap]);
+                // no driver of the host moves its packets
+                port.counters.pop();
+            }
+            HostSide::Aggregate(aggregate, _) => ends.lanes(&mut port, aggregate, end.rings),
+        }
+        let BothEnds { queues, drivers, lanes } = ends;
+        let interface = Interface::new(Arc::clone(&shared.interface), queues);
+        let clock = self.thread.clock;
+        let mount = Some(Mount { shared, interface, bus: end.bus, clock });
+        let (host, switch) = (end.host, end.switch);
+        Ok(Prepared { port, mount, drivers, lanes, host, switch })
+    }
+
+    /// The next port, without queues.
+    fn port(&self, shared: &Arc<PortShared>, links: &[LinkSpec], shares: Option<&Port>) -> Port {
         let is_atm = links.first().is_some_and(|link| link.law == LinkLaw::Atm);
-        let leads_to: Vec<usize> = (self.ports..self.ports + links.len()).collect();
-        let mut port = Port {
-            shared: Arc::clone(&shared),
-            place,
+        let leads_to = self.ports..self.ports + links.len();
+        Port {
+            shared: Arc::clone(shared),
+            place: Place { segment: self.number, station: self.stations },
             counters: Vec::new(),
             switch: match self.fabric {
                 // an ATM switch has no VLANs
                 _ if is_atm => Vec::new(),
                 Fabric::Switch | Fabric::Bridged | Fabric::Switches | Fabric::Router(_) => {
-                    leads_to.iter().copied().map(SwitchEnd::new).collect()
+                    leads_to.map(SwitchEnd::new).collect()
                 }
                 Fabric::Cable => Vec::new(),
             },
@@ -269,44 +336,7 @@ impl Segment {
             thread: Arc::clone(&self.thread),
             most_connections: 0,
             attached: true,
-        };
-        let (mut queues, mut drivers, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
-        match &end.host {
-            HostSide::Device => {
-                queues.extend(end.queues.into_iter().map(|tap| Queue::new(port.polled(tap))));
-            }
-            HostSide::Drivers(threads) | HostSide::Offloading(threads, _) => {
-                for (number, tap) in end.queues.into_iter().enumerate() {
-                    let (thread, interrupt) = threads.next();
-                    let (ends, lane) = port.driven(number as u16, end.rings, interrupt, false);
-                    queues.push(Queue::new(ends));
-                    let outlet = Outlet::Port(Box::new(lane));
-                    drivers.push((thread, Driver::new(tap, outlet, Arc::clone(&shared.interface))));
-                }
-                if let HostSide::Offloading(_, tap) = &end.host {
-                    let tap = tap.try_clone().map_err(|cause| {
-                        let what = format!("attach port {}", port.name());
-                        AdapterError::Io { what, cause }
-                    })?;
-                    queues.push(Queue::new(port.polled(tap)));
-                    // no driver of the host moves its packets
-                    port.counters.pop();
-                }
-            }
-            HostSide::Aggregate(aggregate, _) => {
-                for (number, interrupt) in aggregate.interrupts().enumerate() {
-                    let interrupt = Arc::clone(interrupt);
-                    let (ends, lane) = port.driven(number as u16, end.rings, interrupt, true);
-                    queues.push(Queue::new(ends));
-                    lanes.push(lane);
-                }
-            }
         }
-        let interface = Interface::new(Arc::clone(&shared.interface), queues);
-        let clock = self.thread.clock;
-        let mount = Some(Mount { shared, interface, bus: end.bus, clock });
-        let (host, switch) = (end.host, end.switch);
-        Ok(Prepared { port, mount, drivers, lanes, host, switch })
     }
 
     /// Gives a device with `links` links to the device thread, and tells the fabric where they count.
