@@ -112,12 +112,10 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
     let failure = refused(&mut lab, &spec);
     saboteur.join().expect("the saboteur");
     assert_eq!(failure.stage, Stage::Knob);
-    assert!(
-        failure.reason.starts_with("queue discipline of eth0: htb 1: at root when"),
-        "{failure}"
-    );
-    assert!(failure.reason.contains("at root, 500.0 Mb/s when it closed"), "{failure}");
-    // it stays, and limits the next run from its begin: the verdict names it
+    assert!(failure.reason.starts_with("queue discipline of eth0: "), "{failure}");
+    assert!(failure.reason.contains(" at root when the window opened, tbf "), "{failure}");
+    assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
+    // a discipline that is there from the begin is part of the run
     believed(&mut lab, &spec);
 }
 

@@ -59,7 +59,7 @@ fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bound, String)> {
     let verdict = judge(&shares::of_runs([&run], 1.0));
     let [first, rest @ ..] = &verdict.ways[..] else { panic!("no direction was judged") };
     assert!(rest.iter().all(|way| way.bound.word() == first.bound.word()), "{verdict:?}");
-    Some((first.bound, verdict.sentence()))
+    Some((first.bound.clone(), verdict.sentence()))
 }
 
 #[test]
