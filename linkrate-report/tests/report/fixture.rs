@@ -48,7 +48,7 @@ fn share(percent: f64) -> CpuShare {
 
 /// What bound each direction of a cell on links without a rate.
 pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
-    let judged = |(direction, bound): &(_, _)| Judged {
+    let judged = |(direction, bound): &(Option<OneWay>, Bound)| Judged {
         direction: *direction,
         bound: bound.clone(),
         link_percent: None,
