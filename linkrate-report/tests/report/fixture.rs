@@ -8,9 +8,9 @@ use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, LinePart, LineTax, MemberFigures,
-    PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult, RESULTS_FORMAT,
-    StudyResults,
+    AdapterFigures, CellEvidence, CellResult, DisciplineFigures, Effect, FailedRun, LinePart,
+    LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult,
+    RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
@@ -431,6 +431,13 @@ pub fn single() -> StudyResults {
             rx_percent: Some(received),
         })
         .into();
+    cell.evidence.disciplines = vec![DisciplineFigures {
+        interface: "eth0".to_owned(),
+        kind: "noqueue".to_owned(),
+        parent: "root".to_owned(),
+        runs: 1,
+        ..DisciplineFigures::default()
+    }];
     let mut only = results.runs.swap_remove(1);
     only.cell = Some(0);
     StudyResults {

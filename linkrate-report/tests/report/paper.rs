@@ -97,7 +97,7 @@ fn queue_disciplines_are_evidence() {
         found.map(|(_, text)| text.as_str())
     };
     assert_eq!(proof("queue disciplines"), Some("eth0 tbf 99.6 % of 500.0 Mb/s"));
-    assert_eq!(proof("discipline drops per run"), Some("12"));
+    assert_eq!(proof("discipline drops per run"), Some("12.0"));
 }
 
 /// A line of cells is drawn beside one of frames, and told in words; lines of frames alone are in the
