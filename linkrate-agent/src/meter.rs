@@ -14,6 +14,7 @@ use linkrate_sys::other_programs::ProgramTimes;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+use linkrate_terms::discipline::Discipline;
 use linkrate_terms::failure::Resent;
 use linkrate_terms::measurement::{CpuUse, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime};
 
@@ -55,6 +56,7 @@ struct Slow {
     protocol: BTreeMap<String, u64>,
     receive_packets: BTreeMap<u32, u64>,
     senders: Senders,
+    disciplines: Vec<Discipline>,
 }
 
 /// TCP_INFO of the flows that send, by flow number.
@@ -161,14 +163,17 @@ impl<'a> Meters<'a> {
     fn read_slow(&self) -> Result<Slow, SysError> {
         let mut interface = InterfaceCounts::default();
         let mut route = RouteSocket::open()?;
+        let mut disciplines = Vec::new();
         for name in &self.spec.interfaces {
             interface = interface.plus(route.link(name)?.counters);
+            disciplines.extend(route.disciplines(name)?);
         }
         Ok(Slow {
             interface,
             protocol: netstat::protocol_counters()?,
             receive_packets: netstat::receive_packets_by_cpu()?,
             senders: self.read_senders(),
+            disciplines,
         })
     }
 
@@ -209,6 +214,7 @@ impl<'a> Meters<'a> {
             ),
             zerocopy_copied: after.zerocopy_copied - before.zerocopy_copied,
             zerocopy_completed: after.zerocopy_completed - before.zerocopy_completed,
+            disciplines: [opened, closed].map(|reading| reading.slow.disciplines.clone()),
             profile: None,
             record: None,
             parts: before.parts.iter().zip(&after.parts).map(|(a, b)| b.since(*a)).collect(),
@@ -335,6 +341,7 @@ mod tests {
                 protocol: BTreeMap::new(),
                 receive_packets: BTreeMap::new(),
                 senders: senders([(5000, 5), (9000, 7)]),
+                disciplines: Vec::new(),
             },
             others: Vec::new(),
         };

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
+use linkrate_terms::discipline::Discipline;
 use linkrate_terms::existing_aggregate::ExistingAggregate;
 use linkrate_terms::interfaces::InterfaceAddress;
 use linkrate_terms::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
@@ -551,6 +552,9 @@ pub struct WindowReport {
     pub zerocopy_copied: u64,
     /// Sends with MSG_ZEROCOPY that completed.
     pub zerocopy_completed: u64,
+    /// The queue disciplines of the interfaces, when the window opened and when it closed.
+    #[serde(default)]
+    pub disciplines: [Vec<Discipline>; 2],
     /// The profile of the CPUs, if it was requested.
     #[serde(default)]
     pub profile: Option<Box<Profile>>,

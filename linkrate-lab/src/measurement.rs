@@ -2,6 +2,7 @@
 
 use linkrate_agent::flow::latency_histogram;
 use linkrate_agent::protocol::{FlowFacts, WindowReport};
+use linkrate_terms::discipline;
 use linkrate_terms::flow::FlowEnds;
 use linkrate_terms::measurement::{
     AdapterEvidence, CpuUse, Effective, Evidence, Latency, LinkEvidence, PartMeasured, SenderTimes,
@@ -74,6 +75,7 @@ pub fn of_reports(
         Box::new(failure::of_reports(event, seen, agents(&reports.sut, &reports.clients)))
     });
     let facts = reports.flows.clone().unwrap_or_default();
+    let [disciplines_opened, disciplines_closed] = &reports.sut.disciplines;
     let known: Vec<_> = reports.clients.iter().map(FarEndReport::everything).collect();
     let client_senders =
         known.iter().flatten().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
@@ -104,6 +106,7 @@ pub fn of_reports(
             links: reports.links,
             unsteady_flows: reports.unsteady_flows,
             flows: reports.by_address,
+            disciplines: discipline::over_window(disciplines_opened, disciplines_closed),
         },
         profile: reports.sut.profile,
         failure,
@@ -269,6 +272,7 @@ mod tests {
             receive_packets_by_cpu: BTreeMap::new(),
             zerocopy_copied: 0,
             zerocopy_completed: 0,
+            disciplines: Default::default(),
             profile: None,
             record: None,
             parts: Vec::new(),

@@ -4,7 +4,9 @@
 //! to [`linkrate_study::belief`], which decides whether the run counts.
 
 use linkrate_agent::protocol::{AGENT_THREAD, WindowReport};
-use linkrate_study::belief::{ClockSeen, KnobsSeen, Observed, RateSeen, WindowSeen};
+use linkrate_study::belief::{
+    ClockSeen, DisciplinesSeen, KnobsSeen, Observed, RateSeen, WindowSeen,
+};
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::measurement::{LinkEvidence, ThreadTime};
@@ -58,6 +60,7 @@ pub fn observe(
         rates,
         clocks: clocks(testbed, clients)?,
         windows,
+        disciplines: DisciplinesSeen::of(&sut.disciplines),
         steered_to: steered.then(|| testbed.placement.sut.clone()),
     })
 }

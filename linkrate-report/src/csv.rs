@@ -10,6 +10,7 @@ use linkrate_study::keys::kind_name;
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::OneWay;
+use linkrate_terms::discipline::DisciplineCounts;
 use linkrate_terms::failure::Failure;
 use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, PartMeasured, ThreadTime};
@@ -352,8 +353,27 @@ const INTERFACE: &[Column<Measurement>] = &[
     ("interface_rx_bytes", |run| text(run.evidence.interface.rx_bytes)),
     ("interface_tx_dropped", |run| text(run.evidence.interface.tx_dropped)),
     ("interface_rx_dropped", |run| text(run.evidence.interface.rx_dropped)),
+    ("queue_disciplines", disciplines),
+    ("discipline_dropped", |run| of_roots(run, |counts| counts.dropped)),
+    ("discipline_overlimits", |run| of_roots(run, |counts| counts.overlimits)),
+    ("discipline_requeues", |run| of_roots(run, |counts| counts.requeues)),
+    ("discipline_backlog_bytes", |run| of_roots(run, |counts| counts.backlog_bytes)),
     ("remarks", |run| Some(run.remarks.join(" ")).filter(|remarks| !remarks.is_empty())),
 ];
+
+/// The queue disciplines with their interfaces; empty for runs of earlier versions.
+fn disciplines(run: &Measurement) -> Field {
+    let all = &run.evidence.disciplines;
+    let words: Vec<String> = all.iter().map(|one| format!("{} {one}", one.interface)).collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// A counter of the root disciplines of all interfaces, which include what is below them.
+fn of_roots(run: &Measurement, counter: fn(&DisciplineCounts) -> u64) -> Field {
+    let roots = run.evidence.disciplines.iter().filter(|one| one.parent == "root");
+    let counts: Vec<u64> = roots.map(|one| counter(&one.counts)).collect();
+    (!counts.is_empty()).then(|| counts.into_iter().fold(0, u64::saturating_add).to_string())
+}
 
 /// What the event showed; empty for runs without an event. Times are from the fault, except `event_at_ns`
 /// and `event_recovered_ns`, which are from the opening of the window.

@@ -4,6 +4,7 @@
 //! whenever and wherever it is made.
 //!
 //! - [`adapter`]: counters of virtual adapters
+//! - [`disciplines`]: queue disciplines, and the one that limited
 //! - [`knee`]: where a larger window stops to help
 //! - [`limit`]: the limit of a cell's links
 //! - [`mod@line`]: where the time of a cell's lines went
@@ -31,6 +32,7 @@ use crate::verdict;
 
 pub mod adapter;
 pub mod claims;
+pub mod disciplines;
 pub mod effects;
 pub mod failure;
 pub mod knee;

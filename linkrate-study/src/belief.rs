@@ -6,7 +6,8 @@
 //! stored with the reason and without figures.
 //!
 //! - [`programs`]: other programs on the CPUs
-//! - [`observed`]: threads, knobs, link rates, clocks and windows beside the expected ones
+//! - [`observed`]: threads, knobs, queue disciplines, link rates, clocks and windows
+//!   beside the expected ones
 //! - `event`: the event of a run at its moment, and every byte of the streams in its place
 //! - `sockets`: socket options beside the requested ones
 //! - [`counters`]: the run's counters against each other
@@ -27,7 +28,9 @@ mod offloaded;
 pub mod programs;
 mod sockets;
 
-pub use observed::{ClockSeen, KnobsSeen, Observed, RateSeen, Strayed, WindowSeen};
+pub use observed::{
+    ClockSeen, DisciplinesSeen, KnobsSeen, Observed, RateSeen, Strayed, WindowSeen,
+};
 
 /// Whether a run counts.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -175,6 +175,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             links: Vec::new(),
             unsteady_flows: 0,
             flows: Vec::new(),
+            disciplines: Vec::new(),
         },
         profile: None,
         failure: None,

@@ -255,6 +255,9 @@ pub struct CellEvidence {
     /// The shares of the members of bonds and teams of the host; empty without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberFigures>,
+    /// The queue disciplines of the SUT's interfaces; empty for runs of earlier versions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disciplines: Vec<DisciplineFigures>,
     /// Where the time of the lines went, by direction; empty where no virtual adapter counted, where
     /// links have no rate, and for transactions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -280,6 +283,31 @@ pub struct LinePart {
     pub name: String,
     /// Per cent of the line rate.
     pub percent: f64,
+}
+
+/// What one queue discipline of the SUT's interfaces counted; means over the runs that had it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct DisciplineFigures {
+    /// The interface.
+    pub interface: String,
+    /// Its kind by the kernel's name.
+    pub kind: String,
+    /// `root`, `ingress`, or the class of another discipline.
+    pub parent: String,
+    /// Runs that had it.
+    pub runs: u32,
+    /// The rate that it holds packets back to; absent without one.
+    pub rate_bits_per_second: Option<f64>,
+    /// What left it, in per cent of that rate.
+    pub rate_percent: Option<f64>,
+    /// Packets dropped per run.
+    pub drops: f64,
+    /// How often it held packets back, per run.
+    pub overlimits: f64,
+    /// Packets that the driver did not take at first, per run.
+    pub requeues: f64,
+    /// Bytes that waited when the window closed.
+    pub backlog_bytes: f64,
 }
 
 /// What one member of a bond or team of the host carried of its aggregate's bytes, in per cent; absent

@@ -1,12 +1,13 @@
 //! What bound a cell: each loaded direction is judged by itself, from evidence.
 //!
-//! The checks go from the outside in, and the first that holds is the bound: link, bus, CPUs of the
-//! hosts, CPU of the adapter's device, receiver's window, send buffer. Each threshold is a constant
+//! The checks go from the outside in, and the first that holds is the bound: link, bus, queue
+//! discipline, CPUs of the hosts, CPU of the adapter's device, receiver's window, send buffer. Each threshold is a constant
 //! with its reason. If no check holds, the verdict says so: it names no resource without evidence.
 //!
 //! Everything here is a pure function of [`Shares`]; `analysis::shares` takes them from runs. The
 //! sentences are in [`words`].
 
+use linkrate_terms::BitRate;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
@@ -22,6 +23,13 @@ pub const BUS_BOUND_PERCENT: f64 = 97.0;
 
 /// Per cent of the rate of a backup's tape drives from which they bound it: the same as of a link.
 pub const DRIVES_BOUND_PERCENT: f64 = LINK_BOUND_PERCENT;
+
+/// Per cent of the rate of a queue discipline from which it is the bound: the same as of a link.
+pub const DISCIPLINE_BOUND_PERCENT: f64 = LINK_BOUND_PERCENT;
+
+/// Per cent of time in which the links were occupied, up to which packets that wait in a queue
+/// discipline wait because of the discipline: with a link that is nearly full they wait for the link.
+pub const LINK_FREE_PERCENT: f64 = 90.0;
 
 /// Per cent busy from which a CPU is the bound, or a thread that moves over several CPUs. A thread
 /// that never waits still shares its CPU with a few per cent of timers and housekeeping, so 100 is
@@ -75,8 +83,27 @@ pub struct PortShares {
     pub others_percent: (f64, f64),
 }
 
+/// A queue discipline of the SUT that held packets back in each run of a cell; means over the runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DisciplineShare {
+    /// Its interface.
+    pub interface: String,
+    /// Its kind by the kernel's name.
+    pub kind: String,
+    /// The rate that it holds packets back to; `None` if its kind does not tell one.
+    pub rate: Option<BitRate>,
+    /// What left it, in per cent of that rate.
+    pub rate_percent: Option<f64>,
+    /// Whether packets waited in it when the windows opened and when they closed.
+    pub waited: bool,
+    /// How often it held packets back in a window.
+    pub overlimits: f64,
+    /// Packets that it dropped in a window.
+    pub drops: f64,
+}
+
 /// The evidence for one loaded direction; means over the good runs of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct WayShares {
     /// The direction; `None` for transactions, which load both directions in turn.
     pub direction: Option<OneWay>,
@@ -95,6 +122,8 @@ pub struct WayShares {
     pub word_percent: Option<f64>,
     /// Per cent of what the tape drives of a backup take.
     pub drives_percent: Option<f64>,
+    /// The queue discipline that held packets back, in directions in which the SUT sends.
+    pub discipline: Option<DisciplineShare>,
 }
 
 /// The evidence that a verdict rests on; means over the good runs of a cell.
@@ -144,7 +173,7 @@ impl Default for Shares {
 }
 
 /// The resource that bound one direction, with its share.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Bound {
     /// The links carry all they can in this direction.
     Link {
@@ -165,6 +194,11 @@ pub enum Bound {
     Drives {
         /// Of their rate.
         percent: f64,
+    },
+    /// A queue discipline of the SUT lets no more pass.
+    Discipline {
+        /// Which, and how it shows.
+        discipline: DisciplineShare,
     },
     /// A CPU of the SUT is busy all the time.
     SutCpu {
@@ -225,7 +259,7 @@ pub enum Bound {
 }
 
 /// What bound one direction of a cell.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// The direction; `None` for transactions.
     pub direction: Option<OneWay>,
@@ -307,6 +341,15 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     if let Some(percent) = at_least(way.drives_percent, DRIVES_BOUND_PERCENT) {
         return Bound::Drives { percent };
     }
+    let discipline = |holds: &dyn Fn(&DisciplineShare) -> bool| {
+        let discipline = way.discipline.clone().filter(holds)?;
+        Some(Bound::Discipline { discipline })
+    };
+    let at_its_rate =
+        |one: &DisciplineShare| at_least(one.rate_percent, DISCIPLINE_BOUND_PERCENT).is_some();
+    if let Some(bound) = discipline(&at_its_rate) {
+        return bound;
+    }
     let (sut, client) = (busy(shares.sut), busy(shares.client));
     let takes_most = client.is_some() && shares.device_shares_cpus;
     let device_bound = if takes_most { DEVICE_SHARE_PERCENT } else { DEVICE_BOUND_PERCENT };
@@ -325,6 +368,11 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     }
     if let Some(percent) = device {
         return Bound::DeviceCpu { percent };
+    }
+    // what is full behind a discipline makes packets wait in it too
+    let free = way.link_percent.is_none_or(|percent| percent < LINK_FREE_PERCENT);
+    if let Some(bound) = discipline(&|one| one.waited && free) {
+        return bound;
     }
     if let Some(percent) = at_least(way.rwnd_limited_percent, SENDER_LIMITED_PERCENT) {
         return Bound::ReceiverWindow { percent };
@@ -353,6 +401,7 @@ impl Bound {
             Self::OnePort { .. } => "one_port",
             Self::Bus { .. } => "bus",
             Self::Drives { .. } => "drives",
+            Self::Discipline { .. } => "queue_discipline",
             Self::SutCpu { .. } => "sut_cpu",
             Self::ClientCpu { .. } => "client_cpu",
             Self::BothCpus { .. } => "both_cpus",
@@ -367,7 +416,8 @@ impl Bound {
     }
 
     /// The share of the resource that is used up: of time, of one CPU, of sending time. Of both
-    /// ends' CPUs it is the SUT's. `None` if no resource is used up.
+    /// ends' CPUs it is the SUT's. `None` if no resource is used up, and of a queue discipline whose
+    /// rate is not known.
     pub fn percent(&self) -> Option<f64> {
         match self {
             Self::Link { percent }
@@ -378,6 +428,7 @@ impl Bound {
             | Self::SendBuffer { percent }
             | Self::Word { percent } => Some(*percent),
             Self::OnePort { ports } => Some(ports.fullest_percent),
+            Self::Discipline { discipline } => discipline.rate_percent,
             Self::SutCpu { sut: cpu }
             | Self::ClientCpu { client: cpu }
             | Self::BothCpus { sut: cpu, .. }

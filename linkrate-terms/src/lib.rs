@@ -13,6 +13,7 @@
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
 //! - [`measurement`]: the result of one run
+//! - [`discipline`]: queue disciplines of interfaces
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
 //! - [`clean`]: text of others, made harmless
@@ -26,6 +27,7 @@ pub mod aggregate;
 pub mod backup;
 pub mod clean;
 pub mod cpus;
+pub mod discipline;
 pub mod event;
 pub mod existing_aggregate;
 pub mod failure;

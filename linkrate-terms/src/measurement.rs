@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
+use crate::discipline::Discipline;
 use crate::existing_aggregate::ExistingAggregate;
 use crate::failure::Failure;
 use crate::flow::FlowEnds;
@@ -339,6 +340,10 @@ pub struct Evidence {
     /// aggregate, at most [`MOST_FLOWS`]; empty in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowEnds>,
+    /// The queue disciplines of the SUT's interfaces, with what they counted over the window; empty in
+    /// runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disciplines: Vec<Discipline>,
 }
 
 /// The most flows of a run whose addresses are kept.

@@ -95,6 +95,31 @@ fn an_offload_that_is_switched_back_is_named() {
 }
 
 #[test]
+fn a_queue_discipline_that_is_set_meanwhile_is_named() {
+    let test = "a_queue_discipline_that_is_set_meanwhile_is_named";
+    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
+        return;
+    }
+    let mut lab = lab_of(&gigabit(), None);
+    let pid = lab.testbed().expect("a testbed").sut.pid();
+    let spec = run_of(None);
+    believed(&mut lab, &spec);
+    let saboteur = thread::spawn(move || {
+        thread::sleep(WINDOW * 7 / 10);
+        let tbf = "qdisc replace dev eth0 root tbf rate 500mbit burst 64kb latency 20ms";
+        assert!(inside(pid, "tc").args(tbf.split(' ')).status().expect("run tc").success());
+    });
+    let failure = refused(&mut lab, &spec);
+    saboteur.join().expect("the saboteur");
+    assert_eq!(failure.stage, Stage::Knob);
+    assert!(failure.reason.starts_with("queue discipline of eth0: "), "{failure}");
+    assert!(failure.reason.contains(" at root when the window opened, tbf "), "{failure}");
+    assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
+    // a discipline that is there from the begin is part of the run
+    believed(&mut lab, &spec);
+}
+
+#[test]
 fn a_device_that_ignores_a_setting_is_named() {
     let model = model::find("ten-gigabit").expect("a built-in model");
     let adapter = Adapter::Model(Box::new(model));

@@ -4,8 +4,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::lab::{lab_of, run_spec};
-use common::{is_root_or_skips, skip};
+use common::lab::{SUT_INTERFACE, inside, lab_of, run_spec};
+use common::{has_or_skips, is_root_or_skips, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_study::analysis::shares;
@@ -59,7 +59,7 @@ fn judged(test: &str, lab: &mut Lab, spec: RunSpec) -> Option<(Bound, String)> {
     let verdict = judge(&shares::of_runs([&run], 1.0));
     let [first, rest @ ..] = &verdict.ways[..] else { panic!("no direction was judged") };
     assert!(rest.iter().all(|way| way.bound.word() == first.bound.word()), "{verdict:?}");
-    Some((first.bound, verdict.sentence()))
+    Some((first.bound.clone(), verdict.sentence()))
 }
 
 #[test]
@@ -152,6 +152,39 @@ fn a_device_that_cuts_tiny_frames_is_the_verdict() {
     spec.interface.offload = Some(Offload::Tso);
     let Some((bound, sentence)) = judged(test, &mut lab, spec) else { return };
     assert!(matches!(bound, Bound::DeviceCpu { .. }), "{sentence}");
+}
+
+#[test]
+fn a_queue_discipline_with_a_rate_is_the_verdict() {
+    let test = "a_queue_discipline_with_a_rate_is_the_verdict";
+    if !is_root_or_skips(test) || !has_or_skips(test, "tc", "iproute2") {
+        return;
+    }
+    let mut lab = lab_of(&model("rate = \"1 Gbit/s\""), None);
+    let pid = lab.testbed().expect("a testbed").sut.pid();
+    let set = |words: &str| {
+        let mut tc = inside(pid, "tc");
+        tc.args(["qdisc", "replace", "dev", SUT_INTERFACE, "root"]).args(words.split(' '));
+        assert!(tc.status().expect("run tc").success());
+    };
+    let transmit = || run_of(stream(Direction::Transmit, 131_072));
+    // one that has packets wait and limits nothing is not named
+    for (words, expected) in [
+        ("pfifo limit 1000", "link"),
+        ("tbf rate 500mbit burst 64kb latency 20ms", "queue_discipline"),
+    ] {
+        set(words);
+        let Some((bound, sentence)) = judged(test, &mut lab, transmit()) else { return };
+        assert_eq!(bound.word(), expected, "{sentence}");
+        let Bound::Discipline { discipline } = bound else { continue };
+        assert_eq!((discipline.interface.as_str(), discipline.kind.as_str()), ("eth0", "tbf"));
+        assert!(sentence.starts_with("bound by the queue discipline tbf of eth0 ("), "{sentence}");
+        assert!(sentence.contains(" % of 500.0 Mb/s"), "{sentence}");
+    }
+    // the SUT sends little in the other direction, which its disciplines do not limit
+    let receive = run_of(stream(Direction::Receive, 131_072));
+    let Some((bound, sentence)) = judged(test, &mut lab, receive) else { return };
+    assert_eq!(bound.word(), "link", "{sentence}");
 }
 
 /// A gigabit link with these faults.

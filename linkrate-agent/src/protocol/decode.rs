@@ -44,6 +44,8 @@ pub mod bounds {
     pub const LATENCIES: usize = 1 << 16;
     /// Addresses of strangers in a report.
     pub const STRANGERS: usize = 8;
+    /// Queue disciplines in a report: each interface may have one for each of 256 queues.
+    pub const DISCIPLINES: usize = 1 << 16;
     /// Interrupts of one interface.
     pub const INTERRUPTS: usize = 4096;
     /// TCP ports one host listens on.
@@ -230,6 +232,15 @@ fn check_window(report: &WindowReport) -> Result<(), DecodeError> {
     // each flow is a thread, beside that of the agent
     at_most("threads", report.cpu.threads.len() as u64, MAX_FLOWS + 1)?;
     at_most("other programs", report.cpu.others.len() as u64, bounds::TASKS as u64)?;
+    for disciplines in &report.disciplines {
+        at_most("queue disciplines", disciplines.len() as u64, bounds::DISCIPLINES as u64)?;
+        for one in disciplines {
+            check_name(&one.interface)?;
+            let words = [&one.kind, &one.handle, &one.parent];
+            let longest = words.into_iter().map(String::len).max().unwrap_or(0);
+            at_most("bytes of a word", longest as u64, bounds::WORD_BYTES as u64)?;
+        }
+    }
     if let Some(record) = &report.record {
         at_most("slots of a record", record.received.len() as u64, bounds::SLOTS)?;
         at_most("recorded flows", record.flows.len() as u64, MAX_FLOWS)?;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::levels::Level;
 use linkrate_study::store::Outcome;
+use linkrate_terms::BitRate;
+use linkrate_terms::discipline::{Discipline, DisciplineCounts};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence};
 
 use linkrate_report::csv::runs;
@@ -136,7 +138,18 @@ fn adapter_counters_have_columns() {
         _ => None,
     });
     let counters = [("txSegments", 40), ("txSuperframes", 2), ("txDropMalformed", 3)];
-    measured.unwrap().evidence.adapter = Some(Box::new(AdapterEvidence {
+    let measured = measured.unwrap();
+    let of = |parent: &str| Discipline {
+        interface: "eth0".to_owned(),
+        kind: "tbf".to_owned(),
+        handle: "8001:".to_owned(),
+        parent: parent.to_owned(),
+        rate: Some(BitRate(5e8)),
+        counts: DisciplineCounts { dropped: 4, overlimits: 90, ..DisciplineCounts::default() },
+        ..Discipline::default()
+    };
+    measured.evidence.disciplines = vec![of("root"), of("8001:1")];
+    measured.evidence.adapter = Some(Box::new(AdapterEvidence {
         window_ns: 1_000_000_000,
         ports: vec![PortEvidence {
             name: "eth0".to_owned(),
@@ -157,6 +170,14 @@ fn adapter_counters_have_columns() {
         ("adapter_drops", "3"),
         ("adapter_checksum_failures", "0"),
         ("adapter_sent_frame_bytes", ""),
+        (
+            "queue_disciplines",
+            "eth0 tbf 8001: at root, 500.0 Mb/s; eth0 tbf 8001: at 8001:1, 500.0 Mb/s",
+        ),
+        ("discipline_dropped", "4"),
+        ("discipline_overlimits", "90"),
+        ("discipline_requeues", "0"),
+        ("discipline_backlog_bytes", "0"),
     ] {
         assert_eq!(row[column], value, "{column}");
     }

@@ -8,9 +8,9 @@ use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, Effect, FailedRun, LinePart, LineTax, MemberFigures,
-    PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult, RESULTS_FORMAT,
-    StudyResults,
+    AdapterFigures, CellEvidence, CellResult, DisciplineFigures, Effect, FailedRun, LinePart,
+    LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult,
+    RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
@@ -48,9 +48,9 @@ fn share(percent: f64) -> CpuShare {
 
 /// What bound each direction of a cell on links without a rate.
 pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
-    let judged = |(direction, bound): &(_, _)| Judged {
+    let judged = |(direction, bound): &(Option<OneWay>, Bound)| Judged {
         direction: *direction,
-        bound: *bound,
+        bound: bound.clone(),
         link_percent: None,
     };
     Verdict {
@@ -78,6 +78,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         idle_source: Some(IdleSource::TimerList),
         adapter: None,
         members: Vec::new(),
+        disciplines: Vec::new(),
         line: Vec::new(),
     }
 }
@@ -154,6 +155,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             links: Vec::new(),
             unsteady_flows: 0,
             flows: Vec::new(),
+            disciplines: Vec::new(),
         },
         profile: None,
         failure: None,
@@ -200,7 +202,7 @@ pub fn stream() -> StudyResults {
     let directions = [Direction::Transmit, Direction::Bidirectional];
     let names = ["transmit", "bidirectional"];
     let mut cells = Vec::new();
-    for (index, (gigabits, cpu, demand, packet, bound)) in figures.into_iter().enumerate() {
+    for (index, (gigabits, cpu, demand, packet, bound)) in figures.clone().into_iter().enumerate() {
         let (offload, direction) = (offloads[index / 2], names[index % 2]);
         let wobble = [0.012, 0.018, 0.009, 0.024, 0.021, 0.004][index];
         cells.push(CellResult {
@@ -224,7 +226,10 @@ pub fn stream() -> StudyResults {
             shared_cpus: false,
             verdict: match index % 2 {
                 0 => verdict(&[(Some(OneWay::Transmit), bound)]),
-                _ => verdict(&[(Some(OneWay::Transmit), bound), (Some(OneWay::Receive), bound)]),
+                _ => verdict(&[
+                    (Some(OneWay::Transmit), bound.clone()),
+                    (Some(OneWay::Receive), bound),
+                ]),
             },
             attribution: None,
             failure: None,
@@ -426,6 +431,13 @@ pub fn single() -> StudyResults {
             rx_percent: Some(received),
         })
         .into();
+    cell.evidence.disciplines = vec![DisciplineFigures {
+        interface: "eth0".to_owned(),
+        kind: "noqueue".to_owned(),
+        parent: "root".to_owned(),
+        runs: 1,
+        ..DisciplineFigures::default()
+    }];
     let mut only = results.runs.swap_remove(1);
     only.cell = Some(0);
     StudyResults {

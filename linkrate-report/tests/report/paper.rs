@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use linkrate_report::paper::{Paper, Said};
-use linkrate_study::results::StudyResults;
+use linkrate_study::results::{DisciplineFigures, StudyResults};
 
 use crate::{fixture, simulated};
 
@@ -76,6 +76,28 @@ fn profiled() {
     // eighteen cells are three tables of six
     let sizes = paper.attribution.iter().map(|it| (it.table.rows.len(), it.table.columns.len()));
     assert_eq!(sizes.collect::<Vec<_>>(), [(12 + 3, 1 + 6); 3]);
+}
+
+#[test]
+fn queue_disciplines_are_evidence() {
+    let mut results = fixture::single();
+    let of = |parent: &str, drops| DisciplineFigures {
+        interface: "eth0".to_owned(),
+        kind: "tbf".to_owned(),
+        parent: parent.to_owned(),
+        rate_bits_per_second: Some(5e8),
+        rate_percent: Some(99.64),
+        drops,
+        ..DisciplineFigures::default()
+    };
+    results.cells[0].evidence.disciplines = vec![of("root", 12.0), of("8001:1", 7.0)];
+    let paper = Paper::new(&results).unwrap();
+    let proof = |name: &str| {
+        let found = paper.common.iter().find(|(found, _)| *found == name);
+        found.map(|(_, text)| text.as_str())
+    };
+    assert_eq!(proof("queue disciplines"), Some("eth0 tbf 99.6 % of 500.0 Mb/s"));
+    assert_eq!(proof("discipline drops per run"), Some("12.0"));
 }
 
 /// A line of cells is drawn beside one of frames, and told in words; lines of frames alone are in the

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use linkrate_terms::Measurement;
 use linkrate_terms::measurement::{IdleSource, Latency, SenderTimes};
 
-use crate::analysis::{adapter, members, shares};
+use crate::analysis::{adapter, disciplines, members, shares};
 use crate::quantity::{Interval, Measure};
 use crate::results::CellEvidence;
 use crate::stats::interval::of_mean;
@@ -199,6 +199,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         }),
         adapter: adapter::figures(&good),
         members: members::figures(&good),
+        disciplines: disciplines::figures(&good),
         line: Vec::new(),
     }
 }

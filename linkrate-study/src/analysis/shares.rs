@@ -4,7 +4,7 @@ use linkrate_terms::measurement::{AdapterEvidence, CpuUse, SenderTimes};
 use linkrate_terms::workload::Item;
 use linkrate_terms::{Direction, Measurement, RunSpec, Task};
 
-use crate::analysis::{adapter, limit};
+use crate::analysis::{adapter, disciplines, limit};
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
 use crate::verdict::{CpuShare, OneWay, PortShares, Shares, WayShares};
@@ -37,6 +37,10 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
             }),
             sndbuf_limited_percent: send_buffer_percent(&times),
             drives_percent: mean_of(&|spec, run| drives_percent(spec, run)),
+            // packets of the other direction pass no queue of the SUT
+            discipline: (direction != Some(OneWay::Receive))
+                .then(|| disciplines::holding_back(&good))
+                .flatten(),
             word_percent: mean_of(&|spec, run| word_percent(spec, run, direction)),
         }
     });

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use linkrate_terms::discipline::Discipline;
 use linkrate_terms::{BitRate, CpuSet, InterfaceKnobs, Measurement};
 
 use super::Refusal;
@@ -34,6 +35,8 @@ pub struct Observed {
     pub clocks: Vec<ClockSeen>,
     /// The hosts' windows.
     pub windows: Vec<WindowSeen>,
+    /// Interfaces of the SUT whose queue disciplines are other ones at the end of the window.
+    pub disciplines: Vec<DisciplinesSeen>,
     /// CPUs to which receive processing was steered; `None` where it was not steered.
     pub steered_to: Option<CpuSet>,
 }
@@ -58,6 +61,17 @@ pub struct KnobsSeen {
     pub before: InterfaceKnobs,
     /// When it ended.
     pub after: InterfaceKnobs,
+}
+
+/// The queue disciplines of one interface, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisciplinesSeen {
+    /// The interface.
+    pub interface: String,
+    /// When the window opened.
+    pub before: String,
+    /// When it closed.
+    pub after: String,
 }
 
 /// The rate of one link; `None` where it has none of its own, as a veth.
@@ -96,6 +110,7 @@ impl Observed {
     pub(super) fn check(&self, window: Duration) -> Result<(), Refusal> {
         self.strayed.iter().try_for_each(Strayed::check)?;
         self.knobs.iter().try_for_each(KnobsSeen::check)?;
+        self.disciplines.iter().try_for_each(DisciplinesSeen::check)?;
         self.rates.iter().try_for_each(RateSeen::check)?;
         self.clocks.iter().try_for_each(ClockSeen::check)?;
         self.windows.iter().try_for_each(|seen| seen.check(window))
@@ -154,6 +169,50 @@ impl KnobsSeen {
             }
         }
         Ok(())
+    }
+}
+
+impl DisciplinesSeen {
+    /// The interfaces whose disciplines differ between the opening of a window and its end.
+    pub fn of([opened, closed]: &[Vec<Discipline>; 2]) -> Vec<Self> {
+        let mut interfaces: Vec<&str> =
+            opened.iter().chain(closed).map(|one| one.interface.as_str()).collect();
+        interfaces.sort_unstable();
+        interfaces.dedup();
+        let changed = interfaces.into_iter().filter_map(|interface| {
+            let of = |all: &'_ [Discipline]| -> Vec<Discipline> {
+                all.iter().filter(|one| one.interface == interface).cloned().collect()
+            };
+            let (before, after) = (of(opened), of(closed));
+            let is_in =
+                |one: &Discipline, all: &[Discipline]| all.iter().any(|other| one.is_same(other));
+            let same = before.len() == after.len() && before.iter().all(|one| is_in(one, &after));
+            if same {
+                return None;
+            }
+            let words = |all: &[Discipline]| match all {
+                [] => "no discipline".to_owned(),
+                all => all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+            };
+            let (before, mut after) = (words(&before), words(&after));
+            if before == after {
+                after.push_str(" with other parameters");
+            }
+            Some(Self { interface: interface.to_owned(), before, after })
+        });
+        changed.collect()
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let Self { interface, before, after } = self;
+        Err(Refusal {
+            stage: Stage::Knob,
+            named: interface.clone(),
+            reason: format!(
+                "queue discipline of {interface}: {before} when the window opened, {after} when it \
+                 closed: another program changed it"
+            ),
+        })
     }
 }
 

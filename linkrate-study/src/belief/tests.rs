@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use linkrate_terms::discipline::Discipline;
 use linkrate_terms::knobs::PortRequest;
 use linkrate_terms::measurement::OtherProgram;
 use linkrate_terms::spec::Adapter;
@@ -244,6 +245,45 @@ fn the_knob_that_changed_is_named() {
     );
     let unknown = InterfaceKnobs { port: PortRequest::default(), ..before.clone() };
     assert!(observed(seen(&unknown))[1].contains("\"lro\" on eth1: off when"));
+}
+
+#[test]
+fn a_queue_discipline_that_changed_is_named() {
+    let of = |interface: &str, kind: &str, parameters: &str| Discipline {
+        interface: interface.to_owned(),
+        kind: kind.to_owned(),
+        handle: "8001:".to_owned(),
+        parent: "root".to_owned(),
+        parameters: parameters.to_owned(),
+        ..Discipline::default()
+    };
+    let seen = |before: &[Discipline], after: &[Discipline]| {
+        let disciplines = DisciplinesSeen::of(&[before.to_vec(), after.to_vec()]);
+        Observed { disciplines, ..Observed::default() }
+    };
+    let (free, tbf) = (of("eth1", "noqueue", ""), of("eth0", "tbf", "00"));
+    let mut later = tbf.clone();
+    later.counts.bytes = 9;
+    let same = seen(&[free.clone(), tbf.clone()], &[later, free.clone()]);
+    let run = fixture::stream(9.4e8, 0.5);
+    let believed = judged(&TestbedSpec::default(), &run, &same);
+    assert_eq!(believed, Belief::Believed { remarks: Vec::new() });
+
+    let limited = Discipline { rate: Some(BitRate(5e8)), ..of("eth1", "tbf", "11") };
+    assert_eq!(
+        observed(seen(&[free.clone(), tbf.clone()], &[limited, tbf.clone()])),
+        [
+            "eth1",
+            "queue discipline of eth1: noqueue 8001: at root when the window opened, tbf 8001: at \
+             root, 500.0 Mb/s when it closed: another program changed it"
+        ]
+    );
+    let other = observed(seen(&[tbf.clone()], &[of("eth0", "tbf", "01")]));
+    assert!(
+        other[1].contains("tbf 8001: at root with other parameters when it closed"),
+        "{other:?}"
+    );
+    assert!(observed(seen(&[tbf], &[]))[1].contains("no discipline when it closed"));
 }
 
 #[test]

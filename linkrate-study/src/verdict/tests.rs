@@ -16,6 +16,7 @@ fn way(direction: Option<OneWay>) -> WayShares {
         sndbuf_limited_percent: Some(1.0),
         word_percent: None,
         drives_percent: None,
+        discipline: None,
     }
 }
 
@@ -45,7 +46,7 @@ fn both_ways(transmit: f64, receive: f64) -> Shares {
 fn only(shares: &Shares) -> Bound {
     let verdict = judge(shares);
     assert_eq!(verdict.ways.len(), 1);
-    verdict.ways[0].bound
+    verdict.ways[0].bound.clone()
 }
 
 fn said(shares: &Shares) -> [String; 2] {
@@ -70,6 +71,63 @@ fn senders_of_short_transfers_wait_for_words() {
              connections, would fill the time"
         ]
     );
+}
+
+fn tbf(rate_percent: f64, waited: bool) -> DisciplineShare {
+    DisciplineShare {
+        interface: "eth0".to_owned(),
+        kind: "tbf".to_owned(),
+        rate: Some(BitRate(5e8)),
+        rate_percent: Some(rate_percent),
+        waited,
+        overlimits: 4100.0,
+        drops: 12.4,
+    }
+}
+
+#[test]
+fn a_queue_discipline_at_its_rate_is_the_bound() {
+    let at = |percent| {
+        with_way(calm(), |way| {
+            (way.link_percent, way.discipline) = (Some(49.9), Some(tbf(percent, false)));
+        })
+    };
+    assert!(matches!(only(&at(96.9)), Bound::NoSingleResource { .. }));
+    // a CPU that is busy all the time does not explain that it sends just that
+    let busy = Shares { sut: cpu(99.0), ..at(99.6) };
+    assert_eq!(only(&busy), Bound::Discipline { discipline: tbf(99.6, false) });
+    assert_eq!(
+        said(&at(99.6)),
+        [
+            "bound by the queue discipline tbf of eth0: 99.6 % of 500.0 Mb/s; links 49.9 %",
+            "bound by the queue discipline tbf of eth0 (99.6 % of 500.0 Mb/s, packets held back 4100 \
+             times and 12 dropped a run); links 49.9 % occupied"
+        ]
+    );
+    let document = serde_json::to_value(judge(&at(99.6))).unwrap();
+    assert_eq!(document["bounds"][0]["resource"], "queue_discipline");
+    assert_eq!(document["bounds"][0]["percent"], 99.6);
+    let full = with_way(at(99.6), |way| way.link_percent = Some(97.0));
+    assert!(matches!(only(&full), Bound::Link { .. }));
+}
+
+#[test]
+fn a_queue_that_is_never_empty_is_the_bound_unless_something_behind_it_is_full() {
+    let unknown = DisciplineShare { rate: None, rate_percent: None, ..tbf(0.0, true) };
+    let waits = |link_percent| {
+        with_way(calm(), |way| {
+            way.discipline = Some(unknown.clone());
+            (way.link_percent, way.rwnd_limited_percent) = (link_percent, Some(72.0));
+        })
+    };
+    assert_eq!(
+        said(&waits(None))[0],
+        "bound by the queue discipline tbf of eth0: packets held back 4100 times and 12 dropped a run"
+    );
+    assert!(matches!(only(&waits(Some(89.9))), Bound::Discipline { .. }));
+    assert!(matches!(only(&waits(Some(90.0))), Bound::ReceiverWindow { .. }));
+    let busy = Shares { sut: cpu(99.0), ..waits(None) };
+    assert!(matches!(only(&busy), Bound::SutCpu { .. }));
 }
 
 #[test]
@@ -128,7 +186,7 @@ fn one_full_port_of_an_aggregate_is_the_bound() {
         let mut way = both_ways(46.0, 46.0);
         way.ways.truncate(1);
         way.ways[0].ports = Some(ports);
-        judge(&way).ways[0].bound
+        judge(&way).ways[0].bound.clone()
     };
     assert_eq!(of(ports), Bound::OnePort { ports });
     assert_eq!(of(ports).percent(), Some(99.64));

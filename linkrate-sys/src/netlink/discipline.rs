@@ -1,6 +1,7 @@
 //! Queue disciplines (rtnetlink(7), tc(8)).
 
 mod configured;
+mod counted;
 mod datagrams;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};

@@ -269,6 +269,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
             links: Vec::new(),
             unsteady_flows: 0,
             flows: Vec::new(),
+            disciplines: Vec::new(),
         },
         remarks: Vec::new(),
     }

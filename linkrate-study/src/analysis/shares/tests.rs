@@ -13,7 +13,7 @@ fn run_of(run: Measurement) -> StoredRun {
 
 fn only(shares: &Shares) -> WayShares {
     assert_eq!(shares.ways.len(), 1);
-    shares.ways[0]
+    shares.ways[0].clone()
 }
 
 /// A bidirectional run with these times of the senders at the SUT and at the clients.
@@ -71,7 +71,7 @@ fn each_direction_has_its_own_senders_and_links() {
     };
     let run = both_ways(times(1000, 20, 300, 1), times(500, 400, 50, 9));
     let shares = of_runs([&run], 1.0);
-    let [transmit, receive] = shares.ways[..] else { panic!("{shares:?}") };
+    let [transmit, receive] = &shares.ways[..] else { panic!("{shares:?}") };
     assert_eq!(transmit.direction, Some(OneWay::Transmit));
     assert_eq!(receive.direction, Some(OneWay::Receive));
     assert_eq!((transmit.link_percent, receive.link_percent), (Some(99.6), Some(88.7)));

@@ -12,21 +12,21 @@ use crate::netlink::raw::{Raw, text};
 use crate::netlink::{RouteSocket, check_name, quoted};
 
 /// The length of `struct tcmsg`, linux/rtnetlink.h, and the offsets of its fields.
-const HEADER: usize = 20;
+pub(super) const HEADER: usize = 20;
 const INDEX: usize = 4;
-const HANDLE: usize = 8;
-const PARENT: usize = 12;
+pub(super) const HANDLE: usize = 8;
+pub(super) const PARENT: usize = 12;
 
 // linux/rtnetlink.h
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
+pub(super) const TCA_KIND: u16 = 1;
+pub(super) const TCA_OPTIONS: u16 = 2;
 const TCA_STAB: u16 = 8;
 const TCA_INGRESS_BLOCK: u16 = 13;
 const TCA_EGRESS_BLOCK: u16 = 14;
 
 /// The parent of a root discipline, and of one on ingress (`clsact`, `ingress`).
-const ROOT: u32 = u32::MAX;
-const INGRESS: u32 = 0xffff_fff1;
+pub(super) const ROOT: u32 = u32::MAX;
+pub(super) const INGRESS: u32 = 0xffff_fff1;
 
 /// The parents of filters on ingress and egress (`TC_H_MIN_INGRESS`, `TC_H_MIN_EGRESS`).
 const HOOKS: [(u32, &str); 2] = [(0xffff_fff2, "ingress"), (0xffff_fff3, "egress")];
@@ -141,7 +141,13 @@ impl RouteSocket {
         Ok(())
     }
 
-    fn traffic_control(&mut self, name: &str, kind: u16, parent: u32) -> SysResult<Vec<Raw>> {
+    /// What the kernel tells of the traffic control of an interface: a dump of this kind.
+    pub(super) fn traffic_control(
+        &mut self,
+        name: &str,
+        kind: u16,
+        parent: u32,
+    ) -> SysResult<Vec<Raw>> {
         const OPERATION: &str = "read the traffic control of";
         check_name(OPERATION, name)?;
         let index = self.link(name)?.index;

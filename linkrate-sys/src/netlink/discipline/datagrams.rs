@@ -20,7 +20,7 @@ use crate::error::SysResult;
 use crate::netlink::{RouteSocket, check_name, quoted};
 
 /// The discipline.
-const HTB: &str = "htb";
+pub(super) const HTB: &str = "htb";
 
 /// The handle of the discipline; as a class, its direct queue.
 const DIRECT: TcHandle = TcHandle { major: 1, minor: 0 };
@@ -30,7 +30,7 @@ const LIMITED: TcHandle = TcHandle { major: 1, minor: 1 };
 
 // linux/pkt_sched.h
 const TCA_HTB_PARMS: u16 = 1;
-const TCA_HTB_INIT: u16 = 2;
+pub(super) const TCA_HTB_INIT: u16 = 2;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 const TC_HTB_PROTOVER: u32 = 3;
@@ -53,7 +53,7 @@ const OVERHEAD: usize = 2;
 const BYTES_PER_SECOND: usize = 8;
 
 /// Bursts are told to the kernel in ticks of 64 ns (`PSCHED_SHIFT`, net/pkt_sched.h).
-const TICK_NS: u128 = 64;
+pub(super) const TICK_NS: u128 = 64;
 
 /// Bytes of one class's turn. There is one class, but without a number the kernel derives one from
 /// the rate and warns of it.

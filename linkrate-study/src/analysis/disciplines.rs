@@ -1,0 +1,149 @@
+//! Queue disciplines of the system under test: figures of a cell, and the discipline that may have
+//! limited what it sends.
+
+use linkrate_terms::Measurement;
+use linkrate_terms::discipline::Discipline;
+
+use crate::results::DisciplineFigures;
+use crate::stats::sample::mean;
+use crate::verdict::{DISCIPLINE_BOUND_PERCENT, DisciplineShare};
+
+/// What makes disciplines of several runs one: handles change when a discipline is made again.
+fn is_alike(one: &Discipline, other: &Discipline) -> bool {
+    let of = |it: &Discipline| (it.interface.clone(), it.kind.clone(), it.parent.clone(), it.rate);
+    of(one) == of(other)
+}
+
+/// The disciplines of the runs that were alike, each as means over those of its runs.
+pub fn figures(runs: &[&Measurement]) -> Vec<DisciplineFigures> {
+    let mut alike: Vec<Vec<&Discipline>> = Vec::new();
+    for one in runs.iter().flat_map(|run| &run.evidence.disciplines) {
+        match alike.iter_mut().find(|all| is_alike(all[0], one)) {
+            Some(all) => all.push(one),
+            None => alike.push(vec![one]),
+        }
+    }
+    let figures = alike.into_iter().map(|all| {
+        let mean_of = |pick: fn(&Discipline) -> u64| {
+            mean(&all.iter().map(|one| pick(one) as f64).collect::<Vec<_>>()).unwrap_or(0.0)
+        };
+        let percents: Vec<f64> = all.iter().filter_map(|one| one.rate_percent()).collect();
+        DisciplineFigures {
+            interface: all[0].interface.clone(),
+            kind: all[0].kind.clone(),
+            parent: all[0].parent.clone(),
+            runs: u32::try_from(all.len()).unwrap_or(u32::MAX),
+            rate_bits_per_second: all[0].rate.map(|rate| rate.0),
+            rate_percent: mean(&percents),
+            drops: mean_of(|one| one.counts.dropped),
+            overlimits: mean_of(|one| one.counts.overlimits),
+            requeues: mean_of(|one| one.counts.requeues),
+            backlog_bytes: mean_of(|one| one.counts.backlog_bytes),
+        }
+    });
+    figures.collect()
+}
+
+/// The discipline that held packets back in each of these runs; `None` if one run has none, or they
+/// have different ones. Packets that arrive pass no discipline with a queue.
+pub fn holding_back(runs: &[&Measurement]) -> Option<DisciplineShare> {
+    let found: Vec<&Discipline> =
+        runs.iter().map(|run| in_run(run)).collect::<Option<Vec<&Discipline>>>()?;
+    let first = *found.first()?;
+    if !found.iter().all(|one| is_alike(first, one)) {
+        return None;
+    }
+    let mean_of = |pick: fn(&Discipline) -> Option<f64>| {
+        mean(&found.iter().filter_map(|one| pick(one)).collect::<Vec<_>>())
+    };
+    Some(DisciplineShare {
+        interface: first.interface.clone(),
+        kind: first.kind.clone(),
+        rate: first.rate,
+        rate_percent: mean_of(Discipline::rate_percent),
+        waited: found.iter().all(|one| one.counts.held_back()),
+        overlimits: mean_of(|one| Some(one.counts.overlimits as f64))?,
+        drops: mean_of(|one| Some(one.counts.dropped as f64))?,
+    })
+}
+
+/// The discipline of a run that held back the most, by its own rate first.
+fn in_run(run: &Measurement) -> Option<&Discipline> {
+    let share = |one: &Discipline| one.rate_percent().unwrap_or(0.0);
+    let holds = |one: &&Discipline| {
+        let counts = &one.counts;
+        let any = counts.overlimits > 0 || counts.dropped > 0 || counts.backlog_bytes > 0;
+        counts.held_back() || (any && share(one) >= DISCIPLINE_BOUND_PERCENT)
+    };
+    run.evidence.disciplines.iter().filter(holds).max_by(|one, other| {
+        let by_share = share(one).total_cmp(&share(other));
+        by_share.then(one.counts.overlimits.cmp(&other.counts.overlimits))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_terms::BitRate;
+    use linkrate_terms::discipline::DisciplineCounts;
+
+    use super::*;
+    use crate::fixture;
+
+    fn tbf(handle: &str, megabits: u64) -> Discipline {
+        Discipline {
+            interface: "eth0".to_owned(),
+            kind: "tbf".to_owned(),
+            handle: handle.to_owned(),
+            parent: "root".to_owned(),
+            queues: 1,
+            rate: Some(BitRate(5e8)),
+            counts: DisciplineCounts {
+                time_ns: 1_000_000_000,
+                bytes: megabits * 125_000,
+                overlimits: 4000,
+                dropped: 7,
+                ..DisciplineCounts::default()
+            },
+            ..Discipline::default()
+        }
+    }
+
+    fn run(disciplines: Vec<Discipline>) -> Measurement {
+        let mut run = fixture::stream(5e8, 0.2);
+        run.evidence.disciplines = disciplines;
+        run
+    }
+
+    #[test]
+    fn a_tbf_at_its_rate_held_packets_back_in_all_runs() {
+        let none = Discipline { kind: "noqueue".to_owned(), ..Discipline::default() };
+        let runs = [run(vec![none.clone(), tbf("8001:", 498)]), run(vec![tbf("8002:", 496), none])];
+        let found = holding_back(&runs.each_ref()).unwrap();
+        assert_eq!((found.interface.as_str(), found.kind.as_str()), ("eth0", "tbf"));
+        assert!((found.rate_percent.unwrap() - 99.4).abs() < 1e-9, "{found:?}");
+        assert_eq!((found.overlimits, found.drops, found.waited), (4000.0, 7.0, false));
+
+        let figures = figures(&runs.each_ref());
+        let named = |kind| figures.iter().find(|one| one.kind == kind).unwrap();
+        assert_eq!((figures.len(), named("tbf").runs, named("tbf").drops), (2, 2, 7.0));
+        assert_eq!(named("noqueue").rate_percent, None);
+    }
+
+    #[test]
+    fn a_discipline_that_does_not_limit_is_not_named() {
+        let slow = tbf("1:", 480);
+        assert_eq!(holding_back(&[&run(vec![slow.clone()])]), None, "below its rate");
+        let mut free = tbf("1:", 499);
+        (free.counts.overlimits, free.counts.dropped) = (0, 0);
+        assert_eq!(holding_back(&[&run(vec![free])]), None, "nothing was held back");
+        // a queue that was never empty tells without the rate
+        let mut waits = slow;
+        (waits.counts.backlog_opened_bytes, waits.counts.backlog_bytes) = (9000, 4500);
+        let found = holding_back(&[&run(vec![waits.clone()])]).unwrap();
+        assert!(found.waited, "{found:?}");
+        let other = run(vec![Discipline { kind: "htb".to_owned(), ..waits.clone() }]);
+        assert_eq!(holding_back(&[&run(vec![waits]), &other]), None, "another in each run");
+        assert_eq!(holding_back(&[&run(Vec::new())]), None);
+        assert_eq!(holding_back(&[]), None);
+    }
+}
