@@ -231,6 +231,119 @@ fn busy_connections_move_down_and_up() {
     assert!(counters["toeTxBytes"] > 0 && counters["toeRxBytes"] > 0, "{counters:?}");
 }
 
+/// How long each flow received nothing at most.
+struct Stalls {
+    seen: [(u64, Instant); 2],
+    longest: Duration,
+    /// Those longer than a time-out.
+    long: Vec<Duration>,
+}
+
+impl Stalls {
+    fn new(testbed: &mut Testbed) -> Self {
+        let now = Instant::now();
+        let seen = received(testbed).map(|bytes| (bytes, now));
+        Self { seen, longest: Duration::ZERO, long: Vec::new() }
+    }
+
+    /// Looks once. Returns the bytes that each flow has received.
+    fn look(&mut self, testbed: &mut Testbed) -> [u64; 2] {
+        let all = received(testbed);
+        let now = Instant::now();
+        for ((before, last), bytes) in self.seen.iter_mut().zip(all) {
+            let still = now.saturating_duration_since(*last);
+            self.longest = self.longest.max(still);
+            if bytes > *before {
+                self.long.extend(Some(still).filter(|still| *still > TIMEOUT));
+                (*before, *last) = (bytes, now);
+            }
+        }
+        all
+    }
+}
+
+/// Bytes that the client and the system under test have received.
+#[track_caller]
+fn received(testbed: &mut Testbed) -> [u64; 2] {
+    let of = |host| match ask(host, &Request::Progress) {
+        Reply::Progress { bytes } => bytes,
+        other => panic!("{other:?}"),
+    };
+    // the first connection carries what the client receives
+    [of(&mut testbed.clients[0].host)[0], of(&mut testbed.sut)[1]]
+}
+
+/// Bytes that each flow receives between two moves at least.
+const ENOUGH: u64 = 64 << 10;
+
+/// Moves, of both connections together, in a test of a fault.
+fn moves_of_a_fault() -> u64 {
+    std::env::var("LINKRATE_TOE_MOVES").ok().and_then(|moves| moves.parse().ok()).unwrap_or(100)
+}
+
+/// Moves two connections down and up under a fault. Returns how long a flow stood still at most.
+#[track_caller]
+fn moves_under(faults: Faults) -> Duration {
+    let mut lab = lab();
+    let testbed = lab.testbed().expect("up");
+    connect(testbed);
+    begin(testbed);
+    goes_on(testbed, "the beginning");
+    let adapters = testbed.ground.adapters().expect("adapters");
+    adapters.set_faults(faults).expect("faults");
+    let began = Instant::now();
+    let mut stalls = Stalls::new(testbed);
+    let made = |testbed: &Testbed| {
+        let moves = moves(testbed);
+        let of = |name| moves.get(name).copied().unwrap_or(0);
+        of("toeMoves.down") + of("toeMoves.up.ordered")
+    };
+    while made(testbed) < moves_of_a_fault() {
+        for down in [true, false] {
+            // one with very much on its way stays, and moves the next time
+            let moved = match down {
+                true => testbed.lower_connections(),
+                false => testbed.raise_connections(),
+            };
+            moved.unwrap_or_else(|error| panic!("{:?}, {error}", moves(testbed)));
+            let (before, deadline) = (stalls.look(testbed), Instant::now() + PATIENCE);
+            while stalls.look(testbed).iter().zip(before).any(|(now, before)| now - before < ENOUGH)
+            {
+                assert!(Instant::now() < deadline, "stands still: {:?}", moves(testbed));
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+    println!(
+        "{faults:?}: {:?}, {:?} without a byte at most, {:?}, {:?}",
+        began.elapsed(),
+        stalls.longest,
+        stalls.long,
+        moves(testbed)
+    );
+    finish(testbed);
+    assert_eq!(counters(testbed)["toeHostSegments"], 0);
+    stalls.longest
+}
+
+/// Least retransmission time-out of Linux, TCP_RTO_MIN in include/net/tcp.h, and what a round trip and a
+/// move add to it.
+const TIMEOUT: Duration = Duration::from_millis(200);
+const SLACK: Duration = Duration::from_millis(150);
+
+#[test]
+fn busy_connections_move_while_frames_are_lost() {
+    let longest = moves_under(Faults { loss: 0.02, ..Faults::default() });
+    // a frame that is sent again is lost as well, and the time-out doubles, twice at most
+    assert!(longest < TIMEOUT * 7 + SLACK, "{longest:?}");
+}
+
+#[test]
+fn busy_connections_move_while_frames_overtake_others() {
+    let longest = moves_under(Faults { reorder: 0.02, ..Faults::default() });
+    assert!(longest < TIMEOUT + SLACK, "{longest:?}");
+}
+
 /// What makes connections return, and what ends it.
 struct Trigger {
     reason: &'static str,
