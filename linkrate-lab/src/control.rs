@@ -19,6 +19,7 @@ pub mod messages;
 mod other_user;
 mod ports;
 mod programs;
+mod running;
 pub mod server;
 pub mod settings;
 mod socket;

@@ -87,7 +87,11 @@ pub struct ToeReport {
     pub lab: String,
     /// The connections of the system under test, those at the adapter first.
     pub connections: Vec<ToeConnection>,
-    /// Connections that were to move and stayed at the host, by the reason.
+    /// Moves of connections, of all ports together: `down` to the adapter, `up.REASON` back to the host.
+    #[serde(default)]
+    pub moves: BTreeMap<String, u64>,
+    /// Connections that were to move and stayed, by the reason: at the host, or, as `adapter-REASON`, at
+    /// the adapter.
     pub stayed: BTreeMap<String, u64>,
 }
 

@@ -28,7 +28,7 @@ mod options;
 mod running;
 
 pub use running::Unmoved;
-use running::{Move, Replaced};
+use running::{Move, Replaced, Return};
 
 /// Time between two looks whether programs whose calls wait are still there.
 const LOOK: Duration = Duration::from_millis(100);
@@ -83,9 +83,11 @@ pub trait Mover: Send + 'static {
     /// The reason why the connection stays at the host.
     fn lower(&self, candidate: Candidate) -> Result<OwnedFd, String>;
 
-    /// Takes a connection back into its socket, whose descriptor could not be replaced. `pair` is the
-    /// program's end of the stream pair.
-    fn take_back(&self, id: u32, pair: OwnedFd);
+    /// Takes a connection back into its socket. `pair` is the program's end of the stream pair.
+    ///
+    /// # Errors
+    /// The reason why the connection stays at the adapter, or is lost.
+    fn take_back(&self, id: u32, pair: OwnedFd) -> Result<(), String>;
 
     /// The socket of a connection in the adapter's TCP, for options.
     fn adapter_socket(&self, id: u32) -> Option<OwnedFd>;
@@ -139,6 +141,14 @@ impl Supervisor {
         answered
     }
 
+    /// Moves the connection with that number back into the socket of its program, which may run. The answer
+    /// comes over the channel.
+    pub fn return_running(&self, id: u32) -> Receiver<Result<(), Unmoved>> {
+        let (answer, answered) = sync_channel(1);
+        self.order(Order::Return(Return { id, answer }));
+        answered
+    }
+
     fn order(&self, order: Order) {
         // whoever waits for a thread that has ended sees it
         let _ = self.orders.send(order);
@@ -163,6 +173,7 @@ impl Drop for Supervisor {
 enum Order {
     Admit(Listener),
     Move(Move),
+    Return(Return),
 }
 
 /// A program and its children.
@@ -222,6 +233,7 @@ impl<M: Mover> Served<M> {
                 match self.ordered.try_recv() {
                     Ok(Order::Admit(listener)) => self.admit(listener),
                     Ok(Order::Move(of)) => self.move_running(&of),
+                    Ok(Order::Return(of)) => self.return_running(&of),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return,
                 }
@@ -502,7 +514,8 @@ impl<M: Mover> Served<M> {
         if replaced.is_err()
             && let Some(entry) = self.table.of(&pair)
         {
-            self.mover.take_back(entry.id, pair);
+            // one that cannot return is closed for its program
+            let _ = self.mover.take_back(entry.id, pair);
         }
         replaced
     }
@@ -550,7 +563,8 @@ impl<M: Mover> Served<M> {
             }
             Err(error) => {
                 if let (Some(entry), Some(pair)) = (entry, pair) {
-                    self.mover.take_back(entry.id, pair);
+                    // one that cannot return is closed for its program
+                    let _ = self.mover.take_back(entry.id, pair);
                 }
                 let kept = &mut self.groups[group].kept;
                 if kept.len() < MOST_KEPT {

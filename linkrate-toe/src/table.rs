@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use linkrate_sys::{handing_over, socket_calls};
+use linkrate_sys::{descriptors, handing_over, socket_calls};
 
 /// A connection of a program.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct Entry {
     pub since: Instant,
     /// The descriptor; negative before it has one.
     descriptor: AtomicI32,
+    /// The inode of the program's end of the pair.
+    pair: u64,
 }
 
 impl Entry {
@@ -41,13 +43,18 @@ impl Entry {
         descriptor: Option<i32>,
     ) -> Self {
         let descriptor = AtomicI32::new(descriptor.unwrap_or(-1));
-        Self { id, own, far, socket, process, program, since: Instant::now(), descriptor }
+        Self { id, own, far, socket, process, program, since: Instant::now(), descriptor, pair: 0 }
     }
 
     /// The descriptor that it had in its process first.
     #[must_use]
     pub fn descriptor(&self) -> Option<i32> {
         Some(self.descriptor.load(Ordering::Relaxed)).filter(|descriptor| *descriptor >= 0)
+    }
+
+    /// The inode of the program's end of the pair.
+    pub(crate) fn pair(&self) -> u64 {
+        self.pair
     }
 
     pub(crate) fn set_descriptor(&self, descriptor: i32) {
@@ -68,9 +75,10 @@ impl Table {
     /// Adds a connection under the program's end of its pair.
     ///
     /// # Errors
-    /// As getsockopt(2).
-    pub fn insert(&self, pair: impl AsFd, entry: Entry) -> std::io::Result<()> {
-        let cookie = socket_calls::cookie(pair)?;
+    /// As getsockopt(2) and fstat(2).
+    pub fn insert(&self, pair: impl AsFd, mut entry: Entry) -> std::io::Result<()> {
+        let cookie = socket_calls::cookie(&pair)?;
+        entry.pair = descriptors::inode(pair)?;
         self.lock().insert(cookie, Arc::new(entry));
         Ok(())
     }
@@ -80,6 +88,11 @@ impl Table {
         let mut entries = self.lock();
         let cookie = entries.iter().find(|(_, entry)| entry.id == id).map(|(cookie, _)| *cookie)?;
         entries.remove(&cookie)
+    }
+
+    /// The connection with that number.
+    pub fn get(&self, id: u32) -> Option<Arc<Entry>> {
+        self.lock().values().find(|entry| entry.id == id).map(Arc::clone)
     }
 
     /// The connection of a program's end of a pair.

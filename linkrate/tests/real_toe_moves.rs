@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use common::lab::lab_of;
+use common::wait_until;
 use linkrate_agent::flow::record::RecordSpec;
 use linkrate_agent::protocol::{ConnectSpec, Ends, ListenSpec, MeasureSpec, Reply, Request};
 use linkrate_lab::Lab;
@@ -21,6 +22,7 @@ use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
     CpuSet, Direction, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
 };
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
 /// How long a connection may take to move, or to carry its next megabyte.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,7 +50,13 @@ fn ask(host: &mut Host, request: &Request) -> Reply {
 /// Two verified streams, one in each direction, which stand still yet.
 #[track_caller]
 fn connect(testbed: &mut Testbed) {
-    let workload = Workload { direction: Direction::Bidirectional, ..Workload::default() };
+    let direction = Direction::Bidirectional;
+    connect_as(testbed, Workload { direction, ..Workload::default() });
+}
+
+/// Verified streams, which stand still yet.
+#[track_caller]
+fn connect_as(testbed: &mut Testbed, workload: Workload) {
     let client = &testbed.clients[0];
     let ends = Ends { client: client.address, listener: client.sut_address };
     let socket = SocketKnobs::default();
@@ -223,6 +231,119 @@ fn busy_connections_move_down_and_up() {
     assert!(counters["toeTxBytes"] > 0 && counters["toeRxBytes"] > 0, "{counters:?}");
 }
 
+/// How long each flow received nothing at most.
+struct Stalls {
+    seen: [(u64, Instant); 2],
+    longest: Duration,
+    /// Those longer than a time-out.
+    long: Vec<Duration>,
+}
+
+impl Stalls {
+    fn new(testbed: &mut Testbed) -> Self {
+        let now = Instant::now();
+        let seen = received(testbed).map(|bytes| (bytes, now));
+        Self { seen, longest: Duration::ZERO, long: Vec::new() }
+    }
+
+    /// Looks once. Returns the bytes that each flow has received.
+    fn look(&mut self, testbed: &mut Testbed) -> [u64; 2] {
+        let all = received(testbed);
+        let now = Instant::now();
+        for ((before, last), bytes) in self.seen.iter_mut().zip(all) {
+            let still = now.saturating_duration_since(*last);
+            self.longest = self.longest.max(still);
+            if bytes > *before {
+                self.long.extend(Some(still).filter(|still| *still > TIMEOUT));
+                (*before, *last) = (bytes, now);
+            }
+        }
+        all
+    }
+}
+
+/// Bytes that the client and the system under test have received.
+#[track_caller]
+fn received(testbed: &mut Testbed) -> [u64; 2] {
+    let of = |host| match ask(host, &Request::Progress) {
+        Reply::Progress { bytes } => bytes,
+        other => panic!("{other:?}"),
+    };
+    // the first connection carries what the client receives
+    [of(&mut testbed.clients[0].host)[0], of(&mut testbed.sut)[1]]
+}
+
+/// Bytes that each flow receives between two moves at least.
+const ENOUGH: u64 = 64 << 10;
+
+/// Moves, of both connections together, in a test of a fault.
+fn moves_of_a_fault() -> u64 {
+    std::env::var("LINKRATE_TOE_MOVES").ok().and_then(|moves| moves.parse().ok()).unwrap_or(100)
+}
+
+/// Moves two connections down and up under a fault. Returns how long a flow stood still at most.
+#[track_caller]
+fn moves_under(faults: Faults) -> Duration {
+    let mut lab = lab();
+    let testbed = lab.testbed().expect("up");
+    connect(testbed);
+    begin(testbed);
+    goes_on(testbed, "the beginning");
+    let adapters = testbed.ground.adapters().expect("adapters");
+    adapters.set_faults(faults).expect("faults");
+    let began = Instant::now();
+    let mut stalls = Stalls::new(testbed);
+    let made = |testbed: &Testbed| {
+        let moves = moves(testbed);
+        let of = |name| moves.get(name).copied().unwrap_or(0);
+        of("toeMoves.down") + of("toeMoves.up.ordered")
+    };
+    while made(testbed) < moves_of_a_fault() {
+        for down in [true, false] {
+            // one with very much on its way stays, and moves the next time
+            let moved = match down {
+                true => testbed.lower_connections(),
+                false => testbed.raise_connections(),
+            };
+            moved.unwrap_or_else(|error| panic!("{:?}, {error}", moves(testbed)));
+            let (before, deadline) = (stalls.look(testbed), Instant::now() + PATIENCE);
+            while stalls.look(testbed).iter().zip(before).any(|(now, before)| now - before < ENOUGH)
+            {
+                assert!(Instant::now() < deadline, "stands still: {:?}", moves(testbed));
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+    println!(
+        "{faults:?}: {:?}, {:?} without a byte at most, {:?}, {:?}",
+        began.elapsed(),
+        stalls.longest,
+        stalls.long,
+        moves(testbed)
+    );
+    finish(testbed);
+    assert_eq!(counters(testbed)["toeHostSegments"], 0);
+    stalls.longest
+}
+
+/// Least retransmission time-out of Linux, TCP_RTO_MIN in include/net/tcp.h, and what a round trip and a
+/// move add to it.
+const TIMEOUT: Duration = Duration::from_millis(200);
+const SLACK: Duration = Duration::from_millis(150);
+
+#[test]
+fn busy_connections_move_while_frames_are_lost() {
+    let longest = moves_under(Faults { loss: 0.02, ..Faults::default() });
+    // a frame that is sent again is lost as well, and the time-out doubles, twice at most
+    assert!(longest < TIMEOUT * 7 + SLACK, "{longest:?}");
+}
+
+#[test]
+fn busy_connections_move_while_frames_overtake_others() {
+    let longest = moves_under(Faults { reorder: 0.02, ..Faults::default() });
+    assert!(longest < TIMEOUT + SLACK, "{longest:?}");
+}
+
 /// What makes connections return, and what ends it.
 struct Trigger {
     reason: &'static str,
@@ -327,17 +448,110 @@ fn moves(testbed: &Testbed) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Resets the connections of a process to `far`, and returns their number: whoever disconnects a socket
-/// closes its connection with RST (tcp(7), `tcp_disconnect`).
-fn reset_all(pid: u32, far: Ipv4Addr) -> usize {
+/// The TCP sockets of a process that are connected to `far`, with the ports of both ends.
+fn sockets_to(pid: u32, far: Ipv4Addr) -> Vec<(u16, u16, OwnedFd)> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("open files").flatten();
     let numbers = files.filter_map(|file| file.file_name().to_str()?.parse().ok());
     let sockets = numbers.filter_map(|number| handing_over::descriptor_of(pid, number).ok());
-    let of_test = |socket: &OwnedFd| {
-        handing_over::ends(socket).is_ok_and(|(_, peer)| peer.ip() == IpAddr::V4(far))
+    let of_test = |socket: OwnedFd| {
+        let (own, peer) = handing_over::ends(&socket).ok()?;
+        (peer.ip() == IpAddr::V4(far)).then(|| (own.port(), peer.port(), socket))
     };
-    let reset = |socket: OwnedFd| tcp_repair::disconnect(socket).expect("reset");
-    sockets.filter(of_test).map(reset).count()
+    let mut sockets: Vec<_> = sockets.filter_map(of_test).collect();
+    // a process may have several descriptors of one
+    sockets.sort_by_key(|(own, peer, _)| (*own, *peer));
+    sockets.dedup_by_key(|(own, peer, _)| (*own, *peer));
+    sockets
+}
+
+/// Those of the client to the system under test.
+fn sockets_of_client(testbed: &Testbed) -> Vec<(u16, u16, OwnedFd)> {
+    let client = &testbed.clients[0];
+    sockets_to(client.host.pid(), client.sut_address)
+}
+
+/// Those of the system under test to the client: connections at the adapter have none.
+fn sockets_of_sut(testbed: &Testbed) -> Vec<(u16, u16, OwnedFd)> {
+    sockets_to(testbed.sut.pid(), testbed.clients[0].address)
+}
+
+/// Resets the connections of the client, and returns their number: whoever disconnects a socket closes
+/// its connection with RST (tcp(7), `tcp_disconnect`).
+fn reset_all(testbed: &Testbed) -> usize {
+    let reset = |(_, _, socket)| tcp_repair::disconnect(socket).expect("reset");
+    sockets_of_client(testbed).into_iter().map(reset).count()
+}
+
+/// Sends a byte of urgent data on each connection of the client, and returns their number.
+fn urge_all(testbed: &Testbed) -> usize {
+    let urge = |(_, _, socket)| send(&socket, b"!", SendFlags::OOB).expect("sent");
+    sockets_of_client(testbed).into_iter().map(urge).count()
+}
+
+#[test]
+fn a_connection_with_urgent_data_returns_so_that_the_program_can_read_it() {
+    let mut lab = lab();
+    let testbed = lab.testbed().expect("up");
+    set(testbed, with(toe(Toe::On)));
+    // a program that reads on passes the mark, and then the urgent byte is gone (tcp(7))
+    connect(testbed);
+    assert_eq!(testbed.lower_connections().expect("moved"), 2);
+    assert_eq!(sockets_of_sut(testbed).len(), 0);
+    assert_eq!(urge_all(testbed), 2);
+    until(testbed, "toeMoves.up.urgent", 2);
+    for (_, _, socket) in sockets_of_sut(testbed) {
+        assert!(wait_until(PATIENCE, || {
+            let mut byte = [0; 2];
+            recv(&socket, &mut byte, RecvFlags::OOB).is_ok_and(|(count, _)| &byte[..count] == b"!")
+        }));
+    }
+    begin(testbed);
+    goes_on(testbed, "urgent data");
+    // neither connection goes to the adapter again
+    assert_eq!(sockets_of_sut(testbed).len(), 2);
+    finish(testbed);
+    testbed.forget_connections().expect("forgotten");
+    // under traffic
+    connect(testbed);
+    begin(testbed);
+    assert_eq!(testbed.lower_connections().expect("moved"), 2);
+    goes_on(testbed, "the way down");
+    assert_eq!(urge_all(testbed), 2);
+    until(testbed, "toeMoves.up.urgent", 2);
+    goes_on(testbed, "urgent data");
+    finish(testbed);
+    assert_eq!(counters(testbed)["toeHostSegments"], 0);
+    println!("{:?}", moves(testbed));
+}
+
+#[test]
+fn a_livelier_connection_takes_the_place_in_a_full_table() {
+    let mut lab = lab();
+    let testbed = lab.testbed().expect("up");
+    set(testbed, with(PortRequest { toe_most: Some(1), ..toe(Toe::Auto) }));
+    let direction = Direction::Transmit;
+    connect_as(testbed, Workload { direction, connections: 2, ..Workload::default() });
+    begin(testbed);
+    assert_eq!(testbed.lower_connections().expect("moved"), 1);
+    let at_host = |testbed: &Testbed| -> Vec<(u16, u16)> {
+        sockets_of_sut(testbed).iter().map(|(own, peer, _)| (*own, *peer)).collect()
+    };
+    let first = at_host(testbed);
+    assert_eq!(first.len(), 1);
+    // a window of two segments
+    for (own, peer, socket) in sockets_of_client(testbed) {
+        if !first.contains(&(peer, own)) {
+            sockopt::set_socket_recv_buffer_size(&socket, 4096).expect("a smaller buffer");
+        }
+    }
+    until(testbed, "toeMoves.up.table-full", 1);
+    until(testbed, "toeMoves.down", 2);
+    goes_on(testbed, "the change of places");
+    let second = at_host(testbed);
+    assert!(second.len() == 1 && second != first, "{first:?} {second:?}");
+    finish(testbed);
+    assert_eq!(counters(testbed)["toeHostSegments"], 0);
+    println!("{:?}", moves(testbed));
 }
 
 #[test]
@@ -349,7 +563,7 @@ fn a_connection_that_the_far_end_resets_returns_so_that_the_program_learns_of_it
     begin(testbed);
     assert_eq!(testbed.lower_connections().expect("moved"), 2);
     goes_on(testbed, "the way down");
-    assert!(reset_all(testbed.clients[0].host.pid(), testbed.clients[0].sut_address) >= 2);
+    assert!(reset_all(testbed) >= 2);
     until(testbed, "toeMoves.up.reset", 2);
     std::thread::sleep(Duration::from_millis(100));
     let Reply::Finished(finished) = ask(&mut testbed.sut, &Request::Finish) else {

@@ -218,6 +218,96 @@ fn a_running_program_moves_whatever_call_it_waits_in() {
     lab.down().expect_code(0);
 }
 
+/// Bytes of a stream that lasts for seconds at link rate.
+const LONG: u64 = BYTES * 20;
+
+/// Moves of connections of a lab by their kinds.
+#[track_caller]
+fn moves(lab: &Up, kind: &str) -> u64 {
+    let shown = lab.linkrate("adapter toe show --json").json();
+    shown["toe"]["moves"][kind].as_u64().unwrap_or(0)
+}
+
+/// A stream between a program of the system under test and its far end, which is connected.
+#[track_caller]
+fn streaming(lab: &Up, way: &str, bytes: u64) -> (Teller, Teller) {
+    let port = port();
+    let far = far(lab, port, bytes, 0);
+    let words = format!("{} connect {way} {CLIENT} {port} {bytes}", stream().display());
+    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    assert!(near.line().starts_with("connected"), "{way}");
+    (near, far)
+}
+
+#[test]
+fn auto_moves_a_program_while_it_runs() {
+    if !may_or_skips("auto_moves_a_program_while_it_runs") {
+        return;
+    }
+    let lab = lab("auto");
+    for way in ["block", "epoll", "threads"] {
+        let (before, down) = (counters(&lab), moves(&lab, "down"));
+        let (near, far) = streaming(&lab, way, LONG);
+        let moved = || moves(&lab, "down") == down + 1;
+        assert!(wait_until(Duration::from_secs(5), moved), "{way} stays at the host");
+        near.expect_whole(way);
+        far.expect_whole(way);
+        let now = counters(&lab);
+        assert!(now("toeTxBytes") > before("toeTxBytes"), "{way}");
+        assert!(now("toeRxBytes") > before("toeRxBytes"), "{way}");
+        assert_eq!(now("toeHostSegments"), 0, "{way}");
+    }
+    lab.down().expect_code(0);
+}
+
+#[test]
+fn a_running_program_returns_to_the_host_when_toe_is_off_and_goes_again() {
+    let test = "a_running_program_returns_to_the_host_when_toe_is_off_and_goes_again";
+    if !may_or_skips(test) {
+        return;
+    }
+    let lab = lab("on");
+    for way in ["block", "timeout", "poll", "epoll", "edge", "threads"] {
+        let (up, down) = (moves(&lab, "up.toe-off"), moves(&lab, "down"));
+        let (near, far) = streaming(&lab, way, LONG);
+        std::thread::sleep(Duration::from_millis(100));
+        lab.linkrate("adapter set eth0 toe=off");
+        // the command returns when the connection has
+        assert_eq!(moves(&lab, "up.toe-off"), up + 1, "{way}");
+        let by_adapter = lab.counter("eth0", "toeTxBytes");
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(lab.counter("eth0", "toeTxBytes"), by_adapter, "{way}");
+        lab.linkrate("adapter set eth0 toe=on");
+        let again = || moves(&lab, "down") == down + 2;
+        assert!(wait_until(Duration::from_secs(5), again), "{way} stays at the host");
+        near.expect_whole(way);
+        far.expect_whole(way);
+        assert_eq!(lab.counter("eth0", "toeHostSegments"), 0, "{way}");
+    }
+    lab.down().expect_code(0);
+}
+
+#[test]
+fn a_running_program_returns_to_the_host_when_its_port_is_removed() {
+    let test = "a_running_program_returns_to_the_host_when_its_port_is_removed";
+    if !may_or_skips(test) {
+        return;
+    }
+    let lab = lab("on");
+    let (mut near, far) = streaming(&lab, "threads", LONG * 10);
+    std::thread::sleep(Duration::from_millis(100));
+    lab.linkrate("adapter remove eth0");
+    assert_eq!(moves(&lab, "up.removal"), 1);
+    // as without an engine, it waits for a far end that has gone, and has neither an error nor a wrong byte
+    std::thread::sleep(Duration::from_millis(300));
+    let ended = near.child.try_wait().expect("wait");
+    near.child.kill().expect("kill");
+    let (_, said) = near.end();
+    assert!(ended.is_none(), "{ended:?} {said}");
+    far.end();
+    lab.down().expect_code(0);
+}
+
 #[test]
 fn what_cannot_move_says_why_and_goes_on() {
     if !may_or_skips("what_cannot_move_says_why_and_goes_on") {

@@ -288,6 +288,8 @@ impl OpenLab {
         let before = self.asked.get(port).cloned().unwrap_or_default();
         let wanted = settings::over(&before, asked, adapters.model(), ports)?;
         let named = |key: &str| asked.iter().any(|setting| setting.key == key);
+        let leaving = adapters.programs_before_setting(port, &wanted, named("toe"));
+        self.return_programs(leaving);
         // all settings ever made: an agent restores what a request leaves out
         let effective = match self.testbed.set_port_knobs(port, &wanted) {
             Ok(effective) => effective,

@@ -87,6 +87,8 @@ impl OpenLab {
         }
         let mut gone = found.client_ports();
         gone.extend(ports.iter().cloned());
+        let leaving = self.adapters()?.programs_before_removal(port);
+        self.return_programs(leaving);
         let removed = self.testbed.remove(port);
         self.asked.retain(|asked, _| asked != port && !ports.contains(asked));
         self.faults.remove(&segment);

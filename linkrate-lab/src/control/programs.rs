@@ -14,6 +14,7 @@ use linkrate_toe::supervisor::{Candidate, Mover};
 use linkrate_toe::table::{Entry, Table};
 
 use super::listener::News;
+use super::running::Tended;
 use super::server::OpenLab;
 
 /// How long a call of a program waits for its turn; then its connection stays at the host.
@@ -31,7 +32,7 @@ pub(super) enum Order {
     /// Move a connection to the adapter.
     Lower(Candidate, Turn, SyncSender<Result<OwnedFd, String>>),
     /// Take a connection back.
-    TakeBack(u32, OwnedFd, SyncSender<()>),
+    TakeBack(u32, OwnedFd, SyncSender<Result<(), String>>),
     /// Find the socket of a connection at the adapter.
     Socket(u32, Turn, SyncSender<Option<OwnedFd>>),
 }
@@ -87,11 +88,13 @@ impl Mover for Line {
             .unwrap_or_else(|| Err("the lab carries out other requests".to_owned()))
     }
 
-    fn take_back(&self, id: u32, pair: OwnedFd) {
+    fn take_back(&self, id: u32, pair: OwnedFd) -> Result<(), String> {
         let (answer, answered) = sync_channel(1);
-        if self.order(Order::TakeBack(id, pair, answer)) {
-            let _ = answered.recv();
+        let busy = || "the lab carries out other requests".to_owned();
+        if !self.order(Order::TakeBack(id, pair, answer)) {
+            return Err(busy());
         }
+        answered.recv().unwrap_or_else(|_| Err(busy()))
     }
 
     fn adapter_socket(&self, id: u32) -> Option<OwnedFd> {
@@ -104,14 +107,16 @@ impl Mover for Line {
 pub(super) struct Programs {
     pub(super) table: Arc<Table>,
     pub(super) offloads: Arc<AtomicBool>,
+    /// Connections at the host that may go to the adapter.
+    pub(super) tended: Tended,
     last_id: u32,
     reaped: Instant,
 }
 
 impl Default for Programs {
     fn default() -> Self {
-        let (table, offloads) = Default::default();
-        Self { table, offloads, last_id: FIRST_ID, reaped: Instant::now() }
+        let (table, offloads, tended) = Default::default();
+        Self { table, offloads, tended, last_id: FIRST_ID, reaped: Instant::now() }
     }
 }
 
@@ -125,14 +130,7 @@ impl OpenLab {
                 }
             }
             Order::TakeBack(id, pair, answer) => {
-                if let (Some(entry), Some(adapters)) =
-                    (self.programs.table.remove(id), self.testbed.ground.adapters())
-                {
-                    let socket = entry.socket.as_fd();
-                    // a connection that is lost is closed for the program too
-                    let _ = adapters.raise_program(id, socket, &entry.own, pair.as_fd());
-                }
-                let _ = answer.send(());
+                let _ = answer.send(self.take_back(id, &pair));
             }
             Order::Socket(id, turn, answer) => {
                 let found = || self.testbed.ground.adapters()?.program_socket(id);
@@ -158,12 +156,25 @@ impl OpenLab {
         Ok(pair)
     }
 
+    fn take_back(&self, id: u32, pair: &OwnedFd) -> Result<(), String> {
+        let table = &self.programs.table;
+        let (Some(entry), Some(adapters)) = (table.get(id), self.testbed.ground.adapters()) else {
+            return Err("the connection has ended".to_owned());
+        };
+        let raised = adapters.raise_program(id, entry.socket.as_fd(), &entry.own, pair.as_fd());
+        raised.map_err(|stay| stay.to_string())?;
+        table.remove(id);
+        Ok(())
+    }
+
     /// Keeps up with the knobs, and forgets connections that have ended.
     pub(super) fn tend_programs(&mut self) {
         let Some(adapters) = self.testbed.ground.adapters() else { return };
         self.programs.offloads.store(adapters.offloads_programs(), Ordering::Relaxed);
         // an agent or a device that does not answer ends the lab elsewhere
         let _ = adapters.release_programs();
+        self.move_those_that_go();
+        let Some(adapters) = self.testbed.ground.adapters() else { return };
         if self.programs.reaped.elapsed() < REAPING {
             return;
         }

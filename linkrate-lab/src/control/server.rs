@@ -4,13 +4,13 @@
 //! lab and at signals, and waits for nothing else. The thread that built the lab carries the requests
 //! out, one after the other. An agent that does not answer delays these requests, and nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -64,6 +64,10 @@ pub struct OpenLab {
     pub(super) programs: Programs,
     /// Who answers calls of programs, while the lab is served.
     pub(super) supervisor: Option<Supervisor>,
+    /// What others tell this thread, while the lab is served.
+    pub(super) heard: Option<Receiver<News>>,
+    /// News that came while this thread waited for the supervisor.
+    pub(super) put_off: VecDeque<News>,
     socket: Arc<LabSocket>,
     /// Threads that finish a request.
     finishing: Vec<JoinHandle<()>>,
@@ -143,6 +147,8 @@ impl OpenLab {
             captures: BTreeMap::new(),
             programs: Programs::default(),
             supervisor: None,
+            heard: None,
+            put_off: VecDeque::new(),
             socket: Arc::new(socket),
             finishing: Vec::new(),
             _seat: seat,
@@ -170,6 +176,7 @@ impl OpenLab {
     /// When waiting fails.
     pub fn serve(&mut self, guest: Option<Supervised>) -> io::Result<Ended> {
         let (news, heard) = sync_channel(MOST_REQUESTS);
+        self.heard = Some(heard);
         self.supervise(news.clone())?;
         let (guest, calls) = match guest {
             Some(Supervised { guest, calls }) => (Some(guest), calls),
@@ -194,7 +201,7 @@ impl OpenLab {
                     break Some(reason);
                 }
                 self.tend_programs();
-                match heard.recv_timeout(GLANCE) {
+                match self.next_news() {
                     Ok(News::Call(call)) => self.answer_call(*call),
                     Ok(News::Order(order)) => self.carry_out(*order),
                     Ok(News::Ends) | Err(RecvTimeoutError::Disconnected) => break None,
@@ -204,11 +211,19 @@ impl OpenLab {
             over.store(true, Ordering::Relaxed);
             let ended = listening.join().unwrap_or_else(|_| Err(io::Error::other("panic")));
             // the supervisor waits for no answer any more
-            drop(heard);
+            (self.heard, self.put_off) = (None, VecDeque::new());
             broken.map_or(ended, |reason| Ok(Ended::Broken(reason)))
         });
         self.supervisor = None;
         ended
+    }
+
+    fn next_news(&mut self) -> Result<News, RecvTimeoutError> {
+        if let Some(news) = self.put_off.pop_front() {
+            return Ok(news);
+        }
+        let heard = self.heard.as_ref().ok_or(RecvTimeoutError::Disconnected)?;
+        heard.recv_timeout(self.patience())
     }
 
     /// Starts the supervisor of programs, if the adapters take their connections.

@@ -103,6 +103,7 @@ impl OpenLab {
                 tcp: Some(of.tcp),
             });
         }
-        Ok(ToeReport { lab: self.name.to_string(), connections, stayed: adapters.stayed() })
+        let (moves, stayed) = (adapters.moves(), adapters.stayed());
+        Ok(ToeReport { lab: self.name.to_string(), connections, moves, stayed })
     }
 }

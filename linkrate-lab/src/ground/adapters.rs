@@ -43,6 +43,7 @@ use crate::placement::{Placement, strayed_from_one};
 use attach::Making;
 use datagrams::Datagrams;
 use toe::Engine;
+pub(crate) use toe::{Back, Reason};
 
 pub(crate) use failing::Failing;
 pub use linkrate_adapter::fabric::vlans::{VlanSet, parse_vlan};

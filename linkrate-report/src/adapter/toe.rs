@@ -19,9 +19,20 @@ pub fn text(report: &ToeReport, style: Style) -> String {
         count(at(ConnectionPlace::Adapter), "connection"),
         at(ConnectionPlace::Host),
     );
-    for (reason, stayed) in &report.stayed {
+    for (kind, moves) in &report.moves {
+        let moves = grouped(*moves as f64);
         // writing to a String does not fail
-        let _ = writeln!(text, "stayed at the host: {} for {reason}", grouped(*stayed as f64));
+        let _ = match kind.strip_prefix("up.") {
+            Some(reason) => writeln!(text, "moved to the host: {moves} for {reason}"),
+            None => writeln!(text, "moved to the adapter: {moves}"),
+        };
+    }
+    for (reason, stayed) in &report.stayed {
+        let stayed = grouped(*stayed as f64);
+        let _ = match reason.strip_prefix("adapter-") {
+            Some(reason) => writeln!(text, "stayed at the adapter: {stayed} for {reason}"),
+            None => writeln!(text, "stayed at the host: {stayed} for {reason}"),
+        };
     }
     if report.connections.is_empty() {
         return text;
@@ -117,8 +128,10 @@ mod tests {
             tcp: None,
             ..at_adapter.clone()
         };
-        let stayed = BTreeMap::from([("ecn".to_owned(), 2)]);
-        ToeReport { lab: "lab".to_owned(), connections: vec![at_adapter, at_host], stayed }
+        let moves = BTreeMap::from([("down".to_owned(), 3), ("up.toe-off".to_owned(), 1)]);
+        let stayed = BTreeMap::from([("adapter-shared".to_owned(), 1), ("ecn".to_owned(), 2)]);
+        let connections = vec![at_adapter, at_host];
+        ToeReport { lab: "lab".to_owned(), connections, moves, stayed }
     }
 
     #[test]
@@ -126,6 +139,11 @@ mod tests {
         let text = text(&report(), Style { color: false });
         assert!(text.starts_with("lab  1 connection at the adapter, 1 at the host\n"), "{text}");
         assert!(text.contains("stayed at the host: 2 for ecn"), "{text}");
+        assert!(text.contains("stayed at the adapter: 1 for shared"), "{text}");
+        assert!(
+            text.contains("moved to the adapter: 3\nmoved to the host: 1 for toe-off"),
+            "{text}"
+        );
         assert!(text.contains("iperf3?[J 4711:5"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
         let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("far end")).collect();

@@ -1,5 +1,6 @@
-//! A connection of a program that runs already: its threads stand still, the connection moves, and one
-//! thread makes a call that does nothing, during which its descriptors are replaced.
+//! A connection of a program that runs already: its threads stand still, the connection moves to the
+//! adapter or back, and one thread makes a call that does nothing, during which its descriptors are
+//! replaced.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,6 +25,13 @@ const LOOK: Duration = Duration::from_micros(50);
 pub(super) struct Move {
     pub(super) process: u32,
     pub(super) descriptor: i32,
+    pub(super) answer: SyncSender<Result<(), Unmoved>>,
+}
+
+/// An order to move a connection back into the socket of its program, with the channel for the answer.
+#[derive(Debug)]
+pub(super) struct Return {
+    pub(super) id: u32,
     pub(super) answer: SyncSender<Result<(), Unmoved>>,
 }
 
@@ -87,6 +95,20 @@ pub enum Unmoved {
     },
 }
 
+impl Unmoved {
+    /// The word for the reason in counters.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::NoProcess { .. } | Self::NoDescriptor { .. } | Self::NotTcp { .. } => "ended",
+            Self::Shared { .. } => "shared",
+            Self::NotSupervised { .. } => "not-supervised",
+            Self::Stays(_) => "stays",
+            Self::Refused { .. } => "system",
+        }
+    }
+}
+
 impl<M: Mover> Served<M> {
     /// Moves the connection of a running program.
     pub(super) fn move_running(&mut self, of: &Move) {
@@ -99,11 +121,59 @@ impl<M: Mover> Served<M> {
         let socket = self.connection(process, descriptor)?;
         let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
         let inode = descriptors::inode(&socket).map_err(refused("look at a descriptor"))?;
-        let mut others = descriptors::holders(inode);
-        others.retain(|other| *other != process && *other != std::process::id());
+        let mut others = holders(inode);
+        others.retain(|other| *other != process);
         if !others.is_empty() {
             return Err(Unmoved::Shared { process, descriptor, others });
         }
+        self.while_still(process, |this, listener, waiting| {
+            this.swap(listener, waiting, process, descriptor, socket)
+        })
+    }
+
+    /// Moves the connection of a program that may run back into its socket.
+    pub(super) fn return_running(&mut self, of: &Return) {
+        let returned = self.try_to_return(of.id);
+        // who asked may have gone
+        let _ = of.answer.send(returned);
+    }
+
+    fn try_to_return(&mut self, id: u32) -> Result<(), Unmoved> {
+        // one that has ended needs nothing
+        let Some(entry) = self.table.get(id) else { return Ok(()) };
+        let inode = entry.pair();
+        let mut others = holders(inode);
+        let Some(process) = others.pop() else { return Ok(()) };
+        let descriptor = entry.descriptor().unwrap_or(-1);
+        if !others.is_empty() {
+            return Err(Unmoved::Shared { process, descriptor, others });
+        }
+        self.while_still(process, |this, listener, waiting| {
+            let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
+            let taken = refused("take a descriptor");
+            let held = descriptors::of_socket(process, inode).map_err(&taken)?;
+            // its last descriptor may have been closed meanwhile
+            let Some(first) = held.first() else { return Ok(()) };
+            let pair = handing_over::descriptor_of(process, first.number);
+            let pair = pair.map_err(|error| taken(error.into()))?;
+            let held = Replaced::find(process, &pair).map_err(refused("list the descriptors"))?;
+            let socket = entry.socket.try_clone().map_err(&taken)?;
+            let old = pair.try_clone().map_err(&taken)?;
+            handing_over::copy_waiting(&pair, &socket).map_err(refused("copy the way it waits"))?;
+            this.mover.take_back(id, pair).map_err(Unmoved::Stays)?;
+            let replaced = held.put(listener, waiting, &old, &socket);
+            replaced.map_err(refused("replace a descriptor"))
+        })
+    }
+
+    /// Lets the threads of a process stand still, and one of them wait in a call, during which `body` may
+    /// replace descriptors.
+    fn while_still(
+        &mut self,
+        process: u32,
+        body: impl FnOnce(&mut Self, &Listener, Waiting) -> Result<(), Unmoved>,
+    ) -> Result<(), Unmoved> {
+        let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
         let still = Standstill::of(process).map_err(refused("stop the threads"))?;
         // before anything moves: whether the program's calls come here at all
         let call = still.inject().map_err(refused("make a call"))?;
@@ -111,7 +181,7 @@ impl<M: Mover> Served<M> {
             call.restore().map_err(refused("let a thread go on"))?;
             return Err(Unmoved::NotSupervised { process });
         };
-        let moved = self.swap(&listener, waiting, process, descriptor, socket);
+        let moved = body(self, &listener, waiting);
         listener.answer(waiting.id, Err(errno::BAD_DESCRIPTOR));
         call.finish().map_err(refused("let a thread go on"))?;
         moved
@@ -180,10 +250,18 @@ impl<M: Mover> Served<M> {
         let pair = self.mover.lower(candidate).map_err(Unmoved::Stays)?;
         let replaced = held.put(listener, waiting, &old, &pair);
         if let (Err(_), Some(entry)) = (&replaced, self.table.of(&pair)) {
-            self.mover.take_back(entry.id, pair);
+            // one that cannot return is closed for its program
+            let _ = self.mover.take_back(entry.id, pair);
         }
         replaced.map_err(refused("replace a descriptor"))
     }
+}
+
+/// The processes of others that have a descriptor of a socket.
+fn holders(inode: u64) -> Vec<u32> {
+    let mut all = descriptors::holders(inode);
+    all.retain(|process| *process != std::process::id());
+    all
 }
 
 /// The descriptors of a process that name one socket, and the epoll sets that wait for them.

@@ -22,6 +22,7 @@ use linkrate_agent::protocol::{Reply, Request};
 use linkrate_terms::topology;
 use linkrate_terms::{InterfaceKnobs, Model};
 
+pub(crate) use self::rules::{Back, Reason};
 use super::{address, tap};
 use crate::connection::{AgentError, Connection, expect_reply};
 use crate::error::LabError;

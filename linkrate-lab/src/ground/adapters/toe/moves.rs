@@ -89,7 +89,7 @@ impl State {
         rules::victim(table.map(|(flow, away)| (*flow, &away.use_of)), lately, now)
     }
 
-    fn count(&mut self, at: u32, kind: &str) {
+    pub(super) fn count(&mut self, at: u32, kind: &str) {
         *self.moves.entry((at, kind.to_owned())).or_default() += 1;
     }
 
@@ -330,7 +330,7 @@ impl Adapters {
     }
 
     /// Whether no further connection may come to a port's engine.
-    fn is_full(&self, port: &Port) -> bool {
+    pub(super) fn is_full(&self, port: &Port) -> bool {
         let (have, holds) = port.connections_offloaded();
         have >= rules::most(&port.requested_knobs(), holds)
     }
@@ -444,11 +444,20 @@ impl Adapters {
         interfaces: &[String],
         asked: &InterfaceKnobs,
     ) -> Result<(), LabError> {
-        let Some(engine) = &self.engine else { return Ok(()) };
+        let raise = |(at, reason)| self.raise_those(reason, |of| of == at);
+        self.changed_by(interfaces, asked).into_iter().try_for_each(raise)
+    }
+
+    /// The ports, by their numbers, whose connections return before they get other settings.
+    pub(super) fn changed_by(
+        &self,
+        interfaces: &[String],
+        asked: &InterfaceKnobs,
+    ) -> Vec<(u32, Reason)> {
+        let Some(engine) = &self.engine else { return Vec::new() };
         let mtu = engine.lock().mtu != asked.mtu;
         let fresh = self.model.defaults.with(asked);
-        let named: Vec<(u32, Reason)> = self
-            .sut_ports()
+        self.sut_ports()
             .filter(|port| interfaces.iter().any(|name| name == port.name()))
             .filter_map(|port| {
                 let at = port.number;
@@ -460,9 +469,7 @@ impl Adapters {
                     _ => None,
                 }
             })
-            .collect();
-        let raise = |(at, reason)| self.raise_those(reason, |of| of == at);
-        named.into_iter().try_for_each(raise)
+            .collect()
     }
 
     /// Brings the connections of a segment back before its ports go.

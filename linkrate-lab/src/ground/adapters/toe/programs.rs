@@ -11,15 +11,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::{AdapterError, ConnectionEnds, Port};
-use linkrate_agent::protocol::toe::{ConnectionStatus, HostConnection, ToeReply, ToeRequest};
+use linkrate_agent::protocol::toe::{
+    ConnectionStatus, FlowConnection, HostConnection, ToeReply, ToeRequest,
+};
 use linkrate_sys::error::SysError;
 use linkrate_sys::handing_over;
+use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::knobs::Toe;
 use linkrate_toe::program::rest_of;
 use linkrate_toe::{Connection, Refusal as Obstacle, hand_over};
 
 use super::super::Adapters;
-use super::{done, rules, toe};
+use super::{Back, Reason, done, rules, toe};
 use crate::connection::AgentError;
 use crate::error::LabError;
 use crate::host::Host;
@@ -196,6 +199,7 @@ impl Adapters {
         }
         port.to_adapter(ends, connection.send_next())?;
         state.programs.insert(id, (at, ends));
+        state.count(at, "down");
         Ok(pair)
     }
 
@@ -227,7 +231,7 @@ impl Adapters {
         let mut state = engine.lock();
         let Some((at, ends)) = state.programs.get(&id).copied() else { return Ok(()) };
         let Some(port) = self.port_number(at) else { return Ok(()) };
-        port.hold(ends)?;
+        port.hold_to_return(ends)?;
         let file = match toe(&mut state.host, ToeRequest::Export { id })? {
             ToeReply::Exported { state: file } => File::from(state.host.take_descriptor(file)?),
             ToeReply::Stays(stays) => {
@@ -245,6 +249,104 @@ impl Adapters {
         state.programs.remove(&id);
         state.ended.remove(&id);
         Ok(())
+    }
+
+    /// The connections of programs, by their numbers, that return before a port gets other settings.
+    /// `asks_off`: `toe` is among them.
+    pub(crate) fn programs_before_setting(
+        &self,
+        interface: &str,
+        asked: &InterfaceKnobs,
+        asks_off: bool,
+    ) -> Vec<(u32, Reason)> {
+        let mut ports = self.changed_by(&[interface.to_owned()], asked);
+        // one that has moved by order stays when other settings change
+        ports.retain(|(_, reason)| *reason != Reason::Off || asks_off);
+        ports.into_iter().flat_map(|(at, reason)| self.programs_at(at, reason)).collect()
+    }
+
+    /// The connections of programs, by their numbers, that return before the segment of a port goes.
+    pub(crate) fn programs_before_removal(&self, interface: &str) -> Vec<(u32, Reason)> {
+        let ports = self.segment(interface).into_iter().flat_map(|segment| &segment.ports);
+        ports.flat_map(|port| self.programs_at(port.number, Reason::Removal)).collect()
+    }
+
+    fn programs_at(&self, at: u32, reason: Reason) -> Vec<(u32, Reason)> {
+        let Some(engine) = &self.engine else { return Vec::new() };
+        let state = engine.lock();
+        // one that has ended cannot return
+        let there = state.programs.iter().filter(|(id, _)| !state.ended.contains_key(id));
+        there.filter(|(_, (of, _))| *of == at).map(|(id, _)| (*id, reason)).collect()
+    }
+
+    /// Counts a connection of a program that is at the host again. `at` is the number of its port.
+    pub(crate) fn program_returned(&self, at: u32, reason: Reason) {
+        if let Some(engine) = &self.engine {
+            engine.lock().count(at, &format!("up.{}", reason.word()));
+        }
+    }
+
+    /// Counts a connection of a program that was to return and stays at the adapter.
+    pub(crate) fn program_stays(&self, word: &str) {
+        if let Some(engine) = &self.engine {
+            *engine.lock().stayed.entry(format!("adapter-{word}")).or_default() += 1;
+        }
+    }
+
+    /// Whether connections of programs at the host may go to the adapter while they are used. `returned`:
+    /// some have come from there.
+    pub(crate) fn tends_programs(&self, returned: bool) -> bool {
+        let wanted = |toe| toe == Toe::Auto || returned && toe == Toe::On;
+        self.engine.is_some()
+            && self.sut_ports().any(|port| wanted(port.port.requested_knobs().toe))
+    }
+
+    /// Whether a connection of a program at the host, which is `age` old, is to go to the adapter. `back` is
+    /// there if it came from there.
+    pub(crate) fn program_goes(
+        &self,
+        of: &HostConnection,
+        age: Duration,
+        back: Option<&Back>,
+    ) -> bool {
+        let Some((_, port)) = self.port_of(of.own.ip()) else { return false };
+        let (IpAddr::V4(own), IpAddr::V4(far)) = (of.own.ip(), of.far.ip()) else { return false };
+        let knobs = port.requested_knobs();
+        // with `on`, others have moved when they were opened, or cannot
+        if !self.is_client(own, far) || (knobs.toe == Toe::On && back.is_none()) {
+            return false;
+        }
+        let flow = FlowConnection {
+            flow: 0,
+            own: of.own,
+            far: of.far,
+            carried: of.sent.saturating_add(of.received),
+            age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+        };
+        if !rules::goes(&flow, back, &knobs, port.has_carrier(), Instant::now()) {
+            return false;
+        }
+        let is_full = self.is_full(port);
+        if let (true, Some(engine)) = (is_full, &self.engine) {
+            *engine.lock().stayed.entry("table-full".to_owned()).or_default() += 1;
+        }
+        !is_full
+    }
+
+    /// The number of the port of a connection of a program at the adapter.
+    pub(crate) fn program_at(&self, id: u32) -> Option<u32> {
+        Some(self.engine.as_ref()?.lock().programs.get(&id)?.0)
+    }
+
+    /// Moves by their kinds, of all ports together, also of those that were removed.
+    pub(crate) fn moves(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        if let Some(engine) = &self.engine {
+            for ((_, kind), count) in &engine.lock().moves {
+                *all.entry(kind.clone()).or_default() += count;
+            }
+        }
+        all
     }
 
     /// The state of all connections of programs at the adapter, and of those that have ended and are not

@@ -21,7 +21,7 @@ const LIVELIER: u64 = 2;
 
 /// Why a connection returns to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(crate) enum Reason {
     /// The controller wants all connections at the host.
     Ordered,
     /// The port has lost its carrier.
@@ -46,7 +46,7 @@ pub(super) enum Reason {
 
 impl Reason {
     /// The word in counters.
-    pub(super) const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Ordered => "ordered",
             Self::Carrier => "carrier",
@@ -96,11 +96,11 @@ impl Use {
 
 /// A connection that is at the host again.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Back {
-    pub(super) reason: Reason,
-    pub(super) at: Instant,
-    /// Bytes that its flow had carried at the first look afterwards.
-    pub(super) carried: Option<u64>,
+pub(crate) struct Back {
+    pub(crate) reason: Reason,
+    pub(crate) at: Instant,
+    /// Bytes that it had carried at the first look afterwards.
+    pub(crate) carried: Option<u64>,
 }
 
 /// Why a connection is to return to the host, if it is.
