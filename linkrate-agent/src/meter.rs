@@ -114,18 +114,20 @@ impl<'a> Meters<'a> {
         Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others: Vec::new() })
     }
 
-    /// The reading that closes the window.
+    /// The reading that closes the window that began with `opened`.
     ///
     /// # Errors
     /// When a counter cannot be read.
-    pub fn close(&self) -> Result<Reading, SysError> {
+    pub fn close(&self, opened: &Reading) -> Result<Reading, SysError> {
         let payload = self.read_payload();
         let cpus = self.cpu.read(&self.spec.cpus)?;
         let threads = self.read_threads();
         let threads_at_ns = monotonic_ns();
         let slow = self.read_slow()?;
         let others = self.program_times.as_ref().map_or_else(Vec::new, |before| {
-            ProgramTimes::read_without(&self.spec.agents).since(before, &self.spec.cpus)
+            let window_ns = payload.at_ns.saturating_sub(opened.payload.at_ns);
+            let now = ProgramTimes::read_without(&self.spec.agents);
+            now.since(before, &self.spec.cpus, window_ns)
         });
         Ok(Reading { payload, cpus, threads, threads_at_ns, slow, others })
     }

@@ -91,7 +91,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     sockets::check(spec, measured)?;
     traffic(spec, measured)?;
     event::check(spec, measured)?;
-    programs::check(&measured.sut_cpu)?;
+    programs::check(&measured.sut_cpu, spec.task == Task::Idle)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
     offloaded::check(measured)?;

@@ -232,6 +232,18 @@ pub struct CellEvidence {
     pub driver_packet_bytes: Option<f64>,
     /// Busy share of the clients' CPUs in per cent.
     pub client_cpu_percent: Option<f64>,
+    /// Share of the SUT's CPUs that other programs had, in per cent. `cpu` and `service_demand` do not
+    /// contain it. Absent where it is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_cpu_percent: Option<f64>,
+    /// Share of the SUT's CPUs that other programs may have had, in per cent; they may also have run
+    /// elsewhere. `cpu` and `service_demand` contain it. Absent where it is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others_unsure_cpu_percent: Option<f64>,
+    /// Service demand with the time of other programs, in the unit of `service_demand`. Absent where no
+    /// time was taken out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_demand_with_others: Option<f64>,
     /// Share of sending time limited by the receiver's window, in per cent.
     pub rwnd_limited_percent: Option<f64>,
     /// Share of sending time limited by the send buffer, in per cent.

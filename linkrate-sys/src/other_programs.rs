@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::OtherProgram;
 
+use crate::clock::monotonic_ns;
 use crate::processes::{self, numbers, parse_processor, stat_field, thread_cpu_ns};
 use crate::sched;
 
@@ -32,6 +33,8 @@ pub struct ProgramTimes {
     /// Nanoseconds by process and thread.
     threads: HashMap<(u32, u32), u64>,
     is_whole: bool,
+    /// When the reading began, CLOCK_MONOTONIC.
+    at_ns: u64,
 }
 
 /// Fields of the `stat` file of a process or thread.
@@ -55,7 +58,8 @@ impl ProgramTimes {
     pub fn read_without(agents: &[u32]) -> Self {
         let deadline = Instant::now() + PATIENCE;
         let own = Own::find();
-        let mut program_times = Self { threads: HashMap::new(), is_whole: true };
+        let mut program_times =
+            Self { threads: HashMap::new(), is_whole: true, at_ns: monotonic_ns() };
         for process in processes::ids().unwrap_or_default() {
             if Instant::now() > deadline {
                 program_times.is_whole = false;
@@ -76,9 +80,12 @@ impl ProgramTimes {
     }
 
     /// The programs that used `cpus` since `earlier`, the busiest first. A thread that may also run
-    /// on other CPUs counts if it ran on one of `cpus` last; its figure is an upper bound.
-    pub fn since(&self, earlier: &Self, cpus: &CpuSet) -> Vec<OtherProgram> {
-        let mut programs: HashMap<u32, u64> = HashMap::new();
+    /// on other CPUs counts if it ran on one of `cpus` last; its figure is an upper bound. The time of
+    /// threads that are bound to `cpus` is taken as even between the readings, of which `window_ns` counts.
+    pub fn since(&self, earlier: &Self, cpus: &CpuSet, window_ns: u64) -> Vec<OtherProgram> {
+        let mut programs: HashMap<u32, (u64, u64)> = HashMap::new();
+        let between_ns = self.at_ns.saturating_sub(earlier.at_ns).max(window_ns).max(1);
+        let within = |ns: u64| (ns as f64 * window_ns as f64 / between_ns as f64) as u64;
         for ((process, thread), ns) in &self.threads {
             let before = match earlier.threads.get(&(*process, *thread)) {
                 Some(ns) => *ns,
@@ -87,15 +94,24 @@ impl ProgramTimes {
                 None => continue,
             };
             let used = ns.saturating_sub(before);
-            if used >= LEAST_NS && was_on(cpus, *process, *thread) {
-                *programs.entry(*process).or_default() += used;
+            if used < LEAST_NS {
+                continue;
             }
+            let bound = match was_on(cpus, *process, *thread) {
+                Presence::Bound => within(used),
+                Presence::Last => 0,
+                Presence::Elsewhere => continue,
+            };
+            let (all_ns, bound_ns) = programs.entry(*process).or_default();
+            *all_ns += used;
+            *bound_ns += bound;
         }
         let mut told: Vec<OtherProgram> = programs
             .into_iter()
-            .map(|(pid, cpu_ns)| {
+            .map(|(pid, (cpu_ns, bound_ns))| {
                 let stat = read_stat(&format!("/proc/{pid}/stat"));
-                OtherProgram { pid, name: stat.map_or_else(String::new, |stat| stat.name), cpu_ns }
+                let name = stat.map_or_else(String::new, |stat| stat.name);
+                OtherProgram { pid, name, cpu_ns, bound_ns }
             })
             .collect();
         told.sort_by_key(|program| (std::cmp::Reverse(program.cpu_ns), program.pid));
@@ -104,16 +120,30 @@ impl ProgramTimes {
     }
 }
 
-/// Whether the thread is bound to some of the CPUs, or ran on one of them last.
-fn was_on(cpus: &CpuSet, process: u32, thread: u32) -> bool {
+/// Where a thread used its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    /// On the CPUs: it may run nowhere else.
+    Bound,
+    /// It ran on them last, and may have run elsewhere before.
+    Last,
+    /// Not on them, as far as is known.
+    Elsewhere,
+}
+
+fn was_on(cpus: &CpuSet, process: u32, thread: u32) -> Presence {
     let affinity = sched::affinity(thread as i32).unwrap_or_default();
-    let elsewhere = affinity.iter().any(|cpu| !cpus.contains(cpu));
-    if !elsewhere {
-        return affinity.overlaps(cpus);
+    if !affinity.overlaps(cpus) {
+        return Presence::Elsewhere;
     }
-    affinity.overlaps(cpus)
-        && read_stat(&format!("/proc/{process}/task/{thread}/stat"))
-            .is_some_and(|stat| cpus.contains(stat.last_cpu))
+    if affinity.iter().all(|cpu| cpus.contains(cpu)) {
+        return Presence::Bound;
+    }
+    let last = read_stat(&format!("/proc/{process}/task/{thread}/stat"));
+    match last.is_some_and(|stat| cpus.contains(stat.last_cpu)) {
+        true => Presence::Last,
+        false => Presence::Elsewhere,
+    }
 }
 
 /// The processes of linkrate itself.
@@ -180,12 +210,28 @@ mod tests {
         while Instant::now() < end {
             std::hint::spin_loop();
         }
-        let told = ProgramTimes::read().since(&before, &cpus);
+        let after = ProgramTimes::read();
+        let between_ns = after.at_ns - before.at_ns;
+        let told = after.since(&before, &cpus, between_ns);
+        let half = after.since(&before, &cpus, between_ns / 2);
+        let first: CpuSet = cpus.iter().take(1).collect();
+        let narrow = after.since(&before, &first, between_ns);
         busy.kill().unwrap();
         busy.wait().unwrap();
-        let found = told.iter().find(|program| program.pid == busy.id());
-        assert!(found.is_some_and(|program| program.cpu_ns > 20_000_000), "{told:?}");
-        assert_eq!(found.unwrap().name, "sh");
+        let of = |told: &[OtherProgram]| told.iter().find(|one| one.pid == busy.id()).cloned();
+        let found = of(&told).unwrap_or_else(|| panic!("not in {told:?}"));
+        assert!(found.cpu_ns > 20_000_000, "{told:?}");
+        assert_eq!(found.name, "sh");
+        // it may run on these CPUs only: all of it counts, half of it in half of the time
+        assert_eq!(found.bound_ns, found.cpu_ns);
+        let half = of(&half).expect("the same program");
+        assert!((half.bound_ns as f64 * 2.0 / found.cpu_ns as f64 - 1.0).abs() < 0.01, "{half:?}");
+        // where it may also run elsewhere, its time is an upper bound
+        if cpus.iter().count() > 1
+            && let Some(narrow) = of(&narrow)
+        {
+            assert_eq!((narrow.cpu_ns, narrow.bound_ns), (found.cpu_ns, 0));
+        }
         assert!(told.iter().all(|program| program.pid != std::process::id()), "{told:?}");
     }
 
@@ -195,7 +241,7 @@ mod tests {
         let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let before = ProgramTimes::read_without(&[busy.id()]);
         std::thread::sleep(Duration::from_millis(200));
-        let told = ProgramTimes::read_without(&[busy.id()]).since(&before, &cpus);
+        let told = ProgramTimes::read_without(&[busy.id()]).since(&before, &cpus, 200_000_000);
         busy.kill().unwrap();
         busy.wait().unwrap();
         assert!(told.iter().all(|program| program.pid != busy.id()), "{told:?}");
@@ -203,8 +249,8 @@ mod tests {
 
     #[test]
     fn what_ran_on_other_cpus_is_not_told() {
-        let before = ProgramTimes { threads: HashMap::new(), is_whole: true };
+        let before = ProgramTimes { threads: HashMap::new(), is_whole: true, at_ns: 0 };
         let nowhere: CpuSet = [4000].into_iter().collect();
-        assert_eq!(ProgramTimes::read().since(&before, &nowhere), []);
+        assert_eq!(ProgramTimes::read().since(&before, &nowhere, 1), []);
     }
 }

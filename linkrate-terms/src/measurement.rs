@@ -182,6 +182,11 @@ pub struct OtherProgram {
     /// CPU time of its threads on these CPUs; an upper limit where a thread may run on other CPUs
     /// as well.
     pub cpu_ns: u64,
+    /// Part of `cpu_ns` that fell on these CPUs and into the window: that of threads that may run
+    /// nowhere else. The counters are read some milliseconds before and after the window, so it is
+    /// the window's share of the time between them. Zero in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bound_ns: u64,
 }
 
 /// One CPU over the window.
@@ -241,6 +246,40 @@ impl CpuUse {
         self.others.iter().fold(0, |sum, other| sum.saturating_add(other.cpu_ns))
     }
 
+    /// Part of [`others_ns`](Self::others_ns) that is known to be in [`busy_ns`](Self::busy_ns), ns.
+    pub fn others_bound_ns(&self) -> u64 {
+        let bound = self.others.iter().map(|other| other.bound_ns.min(other.cpu_ns));
+        bound.fold(0, u64::saturating_add).min(self.busy_ns())
+    }
+
+    /// Part of [`others_ns`](Self::others_ns) that may be in [`busy_ns`](Self::busy_ns), or not, ns.
+    pub fn others_unsure_ns(&self) -> u64 {
+        self.others_ns().saturating_sub(self.others_bound_ns())
+    }
+
+    /// Busy nanoseconds without those that are known to be of other programs.
+    pub fn own_busy_ns(&self) -> u64 {
+        self.busy_ns() - self.others_bound_ns()
+    }
+
+    /// [`percent`](Self::percent) without the time that is known to be of other programs.
+    pub fn own_percent(&self) -> f64 {
+        self.percent_of(self.own_busy_ns())
+    }
+
+    /// [`busy_cpus`](Self::busy_cpus) without the time that is known to be of other programs.
+    pub fn own_busy_cpus(&self) -> f64 {
+        let busy_ns = self.busy_ns();
+        let own = if busy_ns == 0 { 1.0 } else { self.own_busy_ns() as f64 / busy_ns as f64 };
+        self.busy_cpus() * own
+    }
+
+    /// Time that may be of other programs in per cent of [`own_busy_ns`](Self::own_busy_ns): how much too
+    /// high the cost of the traffic may be.
+    pub fn unsure_percent(&self) -> f64 {
+        self.others_unsure_ns() as f64 * 100.0 / self.own_busy_ns().max(1) as f64
+    }
+
     /// Busy share of all CPUs of the group, in per cent of the group.
     pub fn percent(&self) -> f64 {
         self.percent_of(self.busy_ns())
@@ -281,17 +320,18 @@ impl CpuUse {
 }
 
 impl Measurement {
-    /// µs of SUT CPU per KB of payload received, both directions' bytes together.
-    /// `None` when nothing was received.
+    /// µs of SUT CPU per KB of payload received, both directions' bytes together, without the time
+    /// that is known to be of other programs. `None` when nothing was received.
     pub fn service_demand_us_per_kb(&self) -> Option<f64> {
         let kb_per_second = self.traffic.bits_per_second() / 8.0 / BYTES_PER_KB;
-        (kb_per_second > 0.0).then(|| self.sut_cpu.busy_cpus() * 1e6 / kb_per_second)
+        (kb_per_second > 0.0).then(|| self.sut_cpu.own_busy_cpus() * 1e6 / kb_per_second)
     }
 
-    /// µs of SUT CPU per transaction. `None` without transactions.
+    /// µs of SUT CPU per transaction, without the time that is known to be of other programs. `None`
+    /// without transactions.
     pub fn service_demand_us_per_transaction(&self) -> Option<f64> {
         let rate = self.traffic.transactions_per_second();
-        (rate > 0.0).then(|| self.sut_cpu.busy_cpus() * 1e6 / rate)
+        (rate > 0.0).then(|| self.sut_cpu.own_busy_cpus() * 1e6 / rate)
     }
 }
 
@@ -624,6 +664,35 @@ mod tests {
             cpu_ns,
             user_ns: 0,
         }
+    }
+
+    #[test]
+    fn time_of_other_programs_is_taken_out_as_far_as_it_is_known() {
+        let cpu = |cpu| CpuTime { cpu, window_ns: 1000, busy_ns: 300, steal_ns: 0, unsure_ns: 0 };
+        let other =
+            |cpu_ns, bound_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns, bound_ns };
+        let with = |others: &[OtherProgram]| CpuUse {
+            cpus: vec![cpu(0), cpu(1)],
+            threads: Vec::new(),
+            source: IdleSource::TimerList,
+            shared: false,
+            others: others.to_vec(),
+        };
+        let calm = with(&[]);
+        assert_eq!((calm.own_busy_ns(), calm.others_unsure_ns()), (600, 0));
+        assert_eq!(calm.own_busy_cpus(), calm.busy_cpus());
+        let two = with(&[other(150, 120), other(60, 0)]);
+        assert_eq!(
+            (two.others_ns(), two.others_bound_ns(), two.others_unsure_ns()),
+            (210, 120, 90)
+        );
+        assert_eq!((two.busy_ns(), two.own_busy_ns()), (600, 480));
+        assert_eq!((two.percent(), two.own_percent()), (30.0, 24.0));
+        assert!((two.own_busy_cpus() - 0.48).abs() < 1e-12);
+        assert!((two.unsure_percent() - 90.0 / 4.8).abs() < 1e-9);
+        // no more than was busy, and no more than the program used
+        assert_eq!(with(&[other(900, 900)]).own_busy_ns(), 0);
+        assert_eq!(with(&[other(10, u64::MAX)]).own_busy_ns(), 590);
     }
 
     #[test]

@@ -4,12 +4,13 @@ mod common;
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use common::lab::{SUT_INTERFACE, inside, lab, lab_of, run_spec};
 use common::small::SmallStudy;
-use common::{Running, has_or_skips, is_root_or_skips};
+use common::{Running, has_or_skips, is_root_or_skips, kill};
 use linkrate_lab::Lab;
 use linkrate_study::executor::{Executor, RunFailure, Stage};
 use linkrate_terms::knobs::PortRequest;
@@ -17,6 +18,7 @@ use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
     BitRate, InterfaceKnobs, Offload, RunSpec, Task, TestbedSpec, Workload, model,
 };
+use rustix::process::Signal;
 
 const WINDOW: Duration = Duration::from_secs(1);
 
@@ -67,6 +69,58 @@ fn names_a_program_on_the_suts_cpu() {
         assert!(failure.reason.contains(&culprit), "{failure}");
     }
     believed(&mut lab, &spec);
+}
+
+/// A program with some per cent of the SUT's CPU adds as much to its busy time as a cheap stream costs.
+#[test]
+fn a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic() {
+    const PAIRS: usize = 3;
+    /// The program costs the traffic cache misses and changes of thread beside its own time.
+    const AGREE: f64 = 0.15;
+    let test = "a_small_program_on_the_suts_cpu_is_no_cost_of_the_traffic";
+    if !is_root_or_skips(test) || !has_or_skips(test, "taskset", "util-linux") {
+        return;
+    }
+    let mut lab = lab_of(&gigabit(), None);
+    let spec = run_of(Some(Offload::Tso));
+    let cpu = lab.testbed().and_then(|testbed| testbed.placement.sut.iter().next());
+    let hog = hog(cpu.expect("a CPU"));
+    let pid = hog.pid();
+    let mut demands = |disturbed: bool| {
+        let stop = AtomicBool::new(false);
+        let measured = thread::scope(|scope| {
+            let pulse = || {
+                kill(pid, Signal::STOP);
+                while disturbed && !stop.load(Ordering::Relaxed) {
+                    kill(pid, Signal::CONT);
+                    thread::sleep(Duration::from_millis(9));
+                    kill(pid, Signal::STOP);
+                    thread::sleep(Duration::from_millis(91));
+                }
+            };
+            scope.spawn(pulse);
+            let measured = lab.run(&spec);
+            stop.store(true, Ordering::Relaxed);
+            measured
+        });
+        let measured = measured.unwrap_or_else(|failure| panic!("{failure}"));
+        let cpu = &measured.sut_cpu;
+        let of_hog = cpu.others.iter().find(|other| other.pid == pid);
+        let percent = of_hog.map_or(0.0, |other| cpu.percent_of(other.bound_ns));
+        let own = measured.service_demand_us_per_kb().expect("traffic");
+        (own, own * cpu.busy_ns() as f64 / cpu.own_busy_ns() as f64, percent)
+    };
+    let runs: Vec<_> = (0..PAIRS).map(|_| (demands(false), demands(true))).collect();
+    let told = format!("(without others, with them, the program's per cent): {runs:?}");
+    eprintln!("{told}");
+    let median = |mut ratios: Vec<f64>| {
+        ratios.sort_by(f64::total_cmp);
+        ratios[PAIRS / 2]
+    };
+    let own = median(runs.iter().map(|(calm, disturbed)| disturbed.0 / calm.0).collect());
+    let raw = median(runs.iter().map(|(calm, disturbed)| disturbed.1 / calm.1).collect());
+    assert!(runs.iter().all(|(_, disturbed)| disturbed.2 > 4.0), "{told}");
+    assert!((own - 1.0).abs() < AGREE && raw > 1.0 + AGREE, "{own}, {raw}, {told}");
 }
 
 #[test]

@@ -445,6 +445,12 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
     ];
     let waits: [Proof; 13] = [
         ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
+        ("CPU of other programs, taken out", |cell| {
+            cell.evidence.others_cpu_percent.map(percentage)
+        }),
+        ("CPU that may be of other programs", |cell| {
+            cell.evidence.others_unsure_cpu_percent.map(percentage)
+        }),
         ("limited by receive window", |cell| cell.evidence.rwnd_limited_percent.map(percentage)),
         ("limited by send buffer", |cell| cell.evidence.sndbuf_limited_percent.map(percentage)),
         ("send buffer", |cell| cell.evidence.granted_send_buffer_bytes.map(size)),
@@ -628,7 +634,7 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
             };
             let client = (!measured.client_cpu.shared && !measured.client_cpu.cpus.is_empty())
                 .then(|| quantity(measured.client_cpu.percent(), Unit::Percent));
-            let cpu = Some(quantity(measured.sut_cpu.percent(), Unit::Percent));
+            let cpu = Some(quantity(measured.sut_cpu.own_percent(), Unit::Percent));
             fields.extend([rate, demand, cpu, client].map(Field::or_absent));
         }
     }

@@ -16,6 +16,10 @@ use crate::fixture;
 
 fn every_fixture() -> Vec<StudyResults> {
     let mut profiled = fixture::stream();
+    let disturbed = &mut profiled.cells[0].evidence;
+    disturbed.others_cpu_percent = Some(7.0);
+    disturbed.others_unsure_cpu_percent = Some(0.3);
+    disturbed.service_demand_with_others = Some(2.1);
     profiled.cells[0].attribution = Some(Attribution {
         runs: 5,
         shares: vec![CategoryShare {
@@ -154,7 +158,10 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "line",
                     "members",
                     "mix",
+                    "others_cpu_percent",
+                    "others_unsure_cpu_percent",
                     "predicted",
+                    "service_demand_with_others",
                     "windows",
                 ]
                 .contains(&key.as_str());

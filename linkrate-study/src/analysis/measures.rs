@@ -99,8 +99,8 @@ pub fn transactions(run: &Measurement) -> Option<f64> {
     finite(counted.then(|| run.traffic.transactions_per_second()))
 }
 
-/// SUT CPU time in µs per KB of 1024 bytes, or per transaction; `None` when the CPU was not
-/// metered or nothing flowed.
+/// SUT CPU time in µs per KB of 1024 bytes, or per transaction, without the time that is known to be
+/// of other programs; `None` when the CPU was not metered or nothing flowed.
 pub fn service_demand(run: &Measurement, transactional: bool) -> Option<f64> {
     // a group without CPUs would read as one that cost nothing
     sut_cpu_percent(run)?;
@@ -111,10 +111,11 @@ pub fn service_demand(run: &Measurement, transactional: bool) -> Option<f64> {
     })
 }
 
-/// Busy share of the SUT's CPUs in per cent; `None` when they were not metered.
+/// Busy share of the SUT's CPUs in per cent, without the time that is known to be of other programs;
+/// `None` when they were not metered.
 pub fn sut_cpu_percent(run: &Measurement) -> Option<f64> {
     let metered = run.sut_cpu.cpus.iter().any(|cpu| cpu.window_ns > 0);
-    finite(metered.then(|| run.sut_cpu.percent()))
+    finite(metered.then(|| run.sut_cpu.own_percent()))
 }
 
 fn finite(value: Option<f64>) -> Option<f64> {
@@ -175,6 +176,15 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
             let metered = run.client_cpu.cpus.iter().any(|cpu| cpu.window_ns > 0);
             metered.then(|| run.client_cpu.percent())
         }),
+        others_cpu_percent: mean_of(|run| {
+            Some(run.sut_cpu.percent_of(run.sut_cpu.others_bound_ns()))
+        })
+        .filter(|percent| *percent > 0.0),
+        others_unsure_cpu_percent: mean_of(|run| {
+            Some(run.sut_cpu.percent_of(run.sut_cpu.others_unsure_ns()))
+        })
+        .filter(|percent| *percent > 0.0),
+        service_demand_with_others: service_demand_with_others(runs),
         rwnd_limited_percent: shares::limited(&senders, |senders| senders.rwnd_limited_us),
         sndbuf_limited_percent: shares::send_buffer_percent(&senders),
         retransmits: mean_of(|run| {
@@ -202,6 +212,18 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
         disciplines: disciplines::figures(&good),
         line: Vec::new(),
     }
+}
+
+/// The mean service demand with all time that was busy; `None` unless other programs had some of it.
+fn service_demand_with_others(runs: &[&StoredRun]) -> Option<f64> {
+    let demands = runs.iter().filter_map(|run| {
+        let measured = run.measurement()?;
+        let own = service_demand(measured, run.spec.is_transactional())?;
+        let cpu = &measured.sut_cpu;
+        Some((own, finite(Some(own * cpu.busy_ns() as f64 / cpu.own_busy_ns() as f64))?))
+    });
+    let (own, all): (Vec<f64>, Vec<f64>) = demands.unzip();
+    mean(&all).filter(|_| own != all)
 }
 
 /// Datagrams lost in per cent of those sent; `None` when none were sent, as over TCP.

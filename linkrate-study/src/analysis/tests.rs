@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use linkrate_terms::measurement::{IdleSource, Latency};
+use linkrate_terms::measurement::{IdleSource, Latency, OtherProgram};
 use linkrate_terms::spec::Task;
 use linkrate_terms::{Protocol, Workload};
 
@@ -10,7 +10,7 @@ use super::*;
 use crate::executor::Facts;
 use crate::fixture;
 use crate::levels::Level;
-use crate::quantity::{Measure, Unit};
+use crate::quantity::{Measure, Quantity, Unit};
 use crate::stats::stop::StopReason;
 use crate::store::plan::Session;
 use crate::store::{StoredPlan, StoredRun};
@@ -97,6 +97,42 @@ fn cells_have_figures_with_units_and_a_verdict() {
     assert_eq!(cell.evidence.idle_source, Some(IdleSource::TimerList));
     assert!((results.background_cpu.unwrap().interval.mean - 1.0).abs() < 1e-9);
     assert_eq!(results.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn time_of_other_programs_is_no_cost_of_the_traffic() {
+    let calm = analyse(&ladder());
+    // 7 % of the CPU: a program that may run there only, and one that may run elsewhere
+    let disturbed = |bound| {
+        let mut stored = ladder();
+        change(&mut stored, Some(1), |run| {
+            let cpu_ns = 140_000_000;
+            run.sut_cpu.cpus[0].busy_ns = 400_000_000 + cpu_ns;
+            let bound_ns = if bound { cpu_ns } else { 0 };
+            let name = "sh".to_owned();
+            run.sut_cpu.others = vec![OtherProgram { pid: 4711, name, cpu_ns, bound_ns }];
+        });
+        analyse(&stored)
+    };
+    let mean = |quantity: Option<Quantity>| quantity.expect("a figure").interval.mean;
+    let cell = &disturbed(true).cells[1];
+    let (demand, cpu) = (mean(cell.service_demand), mean(cell.cpu));
+    // 20 % of the CPU instead of 99 %
+    assert!((demand / mean(calm.cells[1].service_demand) * 99.0 / 20.0 - 1.0).abs() < 1e-9);
+    assert!((cpu - 20.0).abs() < 1e-9, "{cpu}");
+    // nothing is hidden
+    let evidence = &cell.evidence;
+    assert!((evidence.others_cpu_percent.expect("others") - 7.0).abs() < 1e-9);
+    assert_eq!(evidence.others_unsure_cpu_percent, None);
+    let whole = evidence.service_demand_with_others.expect("the whole");
+    assert!((whole / demand - 27.0 / 20.0).abs() < 1e-9, "{whole}");
+
+    let cell = &disturbed(false).cells[1];
+    assert!((mean(cell.cpu) - 27.0).abs() < 1e-9);
+    assert!((mean(cell.service_demand) - whole).abs() < 1e-9);
+    let evidence = &cell.evidence;
+    assert_eq!((evidence.others_cpu_percent, evidence.service_demand_with_others), (None, None));
+    assert!((evidence.others_unsure_cpu_percent.expect("others") - 7.0).abs() < 1e-9);
 }
 
 #[test]

@@ -13,23 +13,37 @@ pub const REFUSED_PERCENT: f64 = 10.0;
 /// of a short window.
 const REFUSED_NS: u64 = 100_000_000;
 
+/// Time that may be of other programs, or not, in per cent of the busy time, from which a run is
+/// unbelievable: the cost of its traffic is not known to that much.
+pub const UNSURE_PERCENT: f64 = 10.0;
+
 /// Refuses a run whose system under test worked for others. CPU time that others took from the
 /// clients is no part of its cost; a warning names them.
-pub(super) fn check(cpu: &CpuUse) -> Result<(), Refusal> {
-    let used_ns = cpu.others_ns();
-    let percent = cpu.percent_of(used_ns);
-    if percent < REFUSED_PERCENT || used_ns < REFUSED_NS {
-        return Ok(());
-    }
-    Err(Refusal {
-        stage: Stage::Measure,
-        named: cpu.others.first().map_or_else(String::new, |other| format!("{:?}", other.name)),
-        reason: format!(
+///
+/// The time of programs that may run on these CPUs only is taken out of the figures, so it makes a run
+/// unbelievable by what it does to the traffic alone. The time of programs that may have run elsewhere
+/// stays in, so it is compared with the busy time of the run; an idle run has none.
+pub(super) fn check(cpu: &CpuUse, idle: bool) -> Result<(), Refusal> {
+    let (used_ns, unsure_ns) = (cpu.others_ns(), cpu.others_unsure_ns());
+    let (percent, unsure_percent) = (cpu.percent_of(used_ns), cpu.unsure_percent());
+    let reason = if percent >= REFUSED_PERCENT && used_ns >= REFUSED_NS {
+        format!(
             "other programs used {percent:.1} % of the CPUs of the system under test, expected \
              less than {REFUSED_PERCENT} %: {}",
             listed(cpu)
-        ),
-    })
+        )
+    } else if !idle && unsure_percent >= UNSURE_PERCENT && unsure_ns >= REFUSED_NS {
+        format!(
+            "other programs used {:.0} ms on CPUs of the system under test or elsewhere, up to \
+             {unsure_percent:.1} % of the run's own CPU time, expected less than {UNSURE_PERCENT} %: {}",
+            unsure_ns as f64 / 1e6,
+            listed(cpu)
+        )
+    } else {
+        return Ok(());
+    };
+    let named = cpu.others.first().map_or_else(String::new, |other| format!("{:?}", other.name));
+    Err(Refusal { stage: Stage::Measure, named, reason })
 }
 
 /// The programs by name and process id, with their shares.

@@ -137,7 +137,7 @@ fn the_send_buffer_is_found_by_looks_that_the_kernel_does_not_count() {
 #[test]
 fn other_programs_are_counted_in_per_cent_of_one_client_cpu() {
     let mut run = fixture::stream(1e9, 0.5);
-    let other = |cpu_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns };
+    let other = |cpu_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns, bound_ns: 0 };
     run.client_cpu.others = vec![other(120_000_000), other(80_000_000)];
     let window_ns = run.client_cpu.cpus[0].window_ns as f64;
     let shares = of_runs(&[run_of(run)], 1.0);

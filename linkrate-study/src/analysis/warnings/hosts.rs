@@ -1,13 +1,16 @@
 //! Disturbances on the hosts that were too small to refuse a run for.
 
-use linkrate_terms::Measurement;
 use linkrate_terms::measurement::CpuUse;
+use linkrate_terms::{Measurement, Task};
 
 use crate::belief::programs;
 use crate::store::StoredRun;
 
 /// Share of a role's CPUs, in per cent, from which other programs are named.
 pub const OTHERS_PERCENT: f64 = 1.0;
+
+/// Part of the own CPU time of the system under test, in per cent, from which a cost is called unsure.
+pub const UNSURE_PERCENT: f64 = 1.0;
 
 /// Other programs that used too little to refuse a run for, and a wall clock that went back.
 pub fn warnings<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<String> {
@@ -35,6 +38,7 @@ pub fn warnings<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<St
             ));
         }
     }
+    found.extend(unsure_cost(runs.clone()));
     // the caller may give them in any order
     let mut in_order: Vec<_> = runs.collect();
     in_order.sort_by_key(|run| run.sequence);
@@ -53,6 +57,23 @@ pub fn warnings<'a>(runs: impl Iterator<Item = &'a StoredRun> + Clone) -> Vec<St
     found
 }
 
+/// Time of other programs that CPU time and service demand contain, or not. What is small beside the
+/// CPUs may be large beside the busy time.
+fn unsure_cost<'a>(runs: impl Iterator<Item = &'a StoredRun>) -> Option<String> {
+    let unsure = runs.filter(|run| run.spec.task != Task::Idle).filter_map(|run| {
+        let cpu = &run.measurement()?.sut_cpu;
+        let percent = cpu.unsure_percent();
+        (percent >= UNSURE_PERCENT && percent.is_finite()).then_some((run, cpu, percent))
+    });
+    let (run, cpu, percent) = unsure.max_by(|a, b| a.2.total_cmp(&b.2))?;
+    Some(format!(
+        "Other programs may have used CPU time of the system under test, or run elsewhere: CPU use \
+         and service demand may be up to {percent:.1} % too high in run {}: {}.",
+        run.sequence,
+        programs::listed(cpu)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use linkrate_terms::measurement::OtherProgram;
@@ -64,8 +85,9 @@ mod tests {
     fn names_programs_with_a_small_share() {
         let mut busy = fixture::stream(9.4e9, 0.8);
         // the fixture's window is two seconds
-        let other = OtherProgram { pid: 4711, name: "cron".to_owned(), cpu_ns: 60_000_000 };
-        busy.sut_cpu.others = vec![other];
+        let name = "cron".to_owned();
+        busy.sut_cpu.others =
+            vec![OtherProgram { pid: 4711, name, cpu_ns: 60_000_000, bound_ns: 60_000_000 }];
         let calm = || fixture::run(0, 0, Some(0), fixture::stream(9.4e9, 0.8));
         let runs = [calm(), fixture::run(1, 0, Some(1), busy)];
         assert_eq!(
@@ -76,6 +98,32 @@ mod tests {
             ]
         );
         assert_eq!(warnings([calm()].iter()), [""; 0]);
+    }
+
+    #[test]
+    fn a_cost_is_unsure_by_its_own_size() {
+        // 0.5 % of the CPUs, of which the traffic used 10 %
+        let mut cheap = fixture::stream(9.4e8, 0.1);
+        let other = |bound_ns| OtherProgram {
+            pid: 4711,
+            name: "cron".to_owned(),
+            cpu_ns: 10_000_000,
+            bound_ns,
+        };
+        cheap.sut_cpu.others = vec![other(0)];
+        let warned = |run| warnings([fixture::run(7, 0, Some(0), run)].iter());
+        assert_eq!(
+            warned(cheap.clone()),
+            ["Other programs may have used CPU time of the system under test, or run elsewhere: \
+                 CPU use and service demand may be up to 5.0 % too high in run 7: \"cron\" (process \
+                 4711) 0.5 %."]
+        );
+        // what is known to be theirs is in no figure
+        cheap.sut_cpu.others = vec![other(10_000_000)];
+        assert_eq!(warned(cheap), [""; 0]);
+        let mut dear = fixture::stream(9.4e9, 0.8);
+        dear.sut_cpu.others = vec![other(0)];
+        assert_eq!(warned(dear), [""; 0]);
     }
 
     #[test]
