@@ -443,7 +443,7 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
             counted(cell)?.device_busiest_percent.map(percentage)
         }),
     ];
-    let waits: [Proof; 13] = [
+    let waits: [Proof; 15] = [
         ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
         ("CPU of other programs, taken out", |cell| {
             cell.evidence.others_cpu_percent.map(percentage)

@@ -289,7 +289,7 @@ fn a_queue_discipline_that_changed_is_named() {
              root, 500.0 Mb/s when it closed: another program changed it"
         ]
     );
-    let other = observed(seen(&[tbf.clone()], &[of("eth0", "tbf", "01")]));
+    let other = observed(seen(std::slice::from_ref(&tbf), &[of("eth0", "tbf", "01")]));
     assert!(
         other[1].contains("tbf 8001: at root with other parameters when it closed"),
         "{other:?}"
