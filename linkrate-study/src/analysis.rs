@@ -44,6 +44,7 @@ pub mod published;
 pub mod shares;
 pub mod warnings;
 pub mod watched;
+pub mod ways;
 
 use measures::RunsByCell;
 
@@ -60,7 +61,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
     let comparisons = effects::comparisons(study);
     let mut effects: Vec<Effect> = comparisons
         .iter()
-        .flat_map(|comparison| effects::compare(comparison, &runs, level_of_effects))
+        .flat_map(|comparison| ways::compare(comparison, study, &runs, level_of_effects))
         .collect();
     claims::claim(&mut effects, method.family, method.minimum_effect, level_of_effects);
     StudyResults {
@@ -146,6 +147,7 @@ fn cell_result(
             .filter_map(|run| run.measurement())
             .any(|measurement| measurement.sut_cpu.shared),
         throughput: quantity(|run, _| measures::throughput(run), Measure::Throughput),
+        ways: ways::of_cell(&cell.spec, of_cell, level),
         predicted: predicted::of_cell(of_cell, &study.testbed),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },
