@@ -42,6 +42,7 @@ pub mod predicted;
 pub mod preview;
 pub mod terminal;
 pub mod watch;
+pub mod ways;
 pub mod words;
 
 /// Why an output could not be made. None of these depends on the figures.

@@ -231,6 +231,7 @@ impl<'a> Paper<'a> {
             cells: tables::cells(results)
                 .into_iter()
                 .chain(tables::mix(results))
+                .chain(tables::ways(results))
                 .map(numbered)
                 .collect(),
             method: method::paragraphs(results),

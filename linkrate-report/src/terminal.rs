@@ -9,7 +9,7 @@ use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
-use crate::{mix, number, predicted, words};
+use crate::{mix, number, predicted, ways, words};
 
 mod attribution;
 mod failure;
@@ -40,6 +40,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
         sections.push(page.cells(&transactional, true));
     }
     sections.extend(page.mix());
+    sections.extend(page.ways());
     sections.extend(page.failure());
     sections.extend(page.predicted());
     if !results.effects.is_empty() {
@@ -186,6 +187,14 @@ impl Page<'_> {
                     change.ends.unwrap_or_else(|| number::ABSENT.to_owned()),
                     claimed,
                 ]);
+                if let Some(equal) = &effect.equal_mix {
+                    let change = number::change(equal);
+                    table.add_row([
+                        "    at equal mix".to_owned(),
+                        change.mean,
+                        change.ends.unwrap_or_else(|| number::ABSENT.to_owned()),
+                    ]);
+                }
             }
         }
         // a wrapped name loses its indent, so it is the reasons that wrap
@@ -229,6 +238,20 @@ impl Page<'_> {
         }
         for column in 0..=mix::TITLES.len() {
             shape(&mut table, column, column > 1, column > 1);
+        }
+        (!table.is_empty()).then(|| self.paper.print(&table))
+    }
+
+    /// The directions of bidirectional cells.
+    fn ways(&self) -> Option<String> {
+        let mut table = self.paper.new_table();
+        table.set_header(["each direction"].into_iter().chain(ways::TITLES));
+        for cell in ways::all(self.results) {
+            let name = clean(&cell.levels.to_string());
+            table.add_row([name].into_iter().chain(ways::fields(cell)));
+        }
+        for column in 0..=ways::TITLES.len() {
+            shape(&mut table, column, column > 0, column > 0);
         }
         (!table.is_empty()).then(|| self.paper.print(&table))
     }
@@ -286,6 +309,9 @@ impl Page<'_> {
         }
         if !results.published.is_empty() {
             table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);
+        }
+        for note in ways::notes(results) {
+            table.add_row(["mix".to_owned(), note.to_owned()]);
         }
         if predicted::all(results).next().is_some() {
             table.add_row(["ports".to_owned(), predicted::NOTE.to_owned()]);

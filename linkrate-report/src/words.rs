@@ -268,6 +268,7 @@ mod tests {
             adjusted_p: Some(0.02),
             claimed: *claimed,
             excluded: false,
+            equal_mix: None,
         };
         ratios.iter().enumerate().map(effect).collect()
     }

@@ -46,6 +46,7 @@ pub mod published;
 pub mod shares;
 pub mod warnings;
 pub mod watched;
+pub mod ways;
 
 use measures::RunsByCell;
 
@@ -62,7 +63,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
     let comparisons = effects::comparisons(study);
     let mut effects: Vec<Effect> = comparisons
         .iter()
-        .flat_map(|comparison| effects::compare(comparison, &runs, level_of_effects))
+        .flat_map(|comparison| ways::compare(comparison, study, &runs, level_of_effects))
         .collect();
     claims::claim(&mut effects, method.family, method.minimum_effect, level_of_effects);
     StudyResults {
@@ -148,6 +149,7 @@ fn cell_result(
             .filter_map(|run| run.measurement())
             .any(|measurement| measurement.sut_cpu.shared),
         throughput: quantity(|run, _| measures::throughput(run), Measure::Throughput),
+        ways: ways::of_cell(&cell.spec, of_cell, level),
         predicted: predicted::of_cell(of_cell, &study.testbed),
         limit: limit.map(|mean| Quantity {
             interval: Interval { mean, low: None, high: None },

@@ -109,6 +109,9 @@ pub struct CellResult {
     /// Payload that the cell's links and buses can carry at most, without an interval; absent on
     /// adapters without a rate, and for transactions.
     pub limit: Option<Quantity>,
+    /// The part of `throughput` in each direction; empty except for bidirectional streams.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<WayRate>,
     /// How balancing spreads the flows over the ports of an aggregate, by direction; empty without an
     /// aggregate of several ports, and in runs of earlier versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -162,6 +165,15 @@ impl CellResult {
     pub fn is_transactional(&self) -> bool {
         self.transactions.is_some() || self.latency.is_some() && self.completed.is_none()
     }
+}
+
+/// The throughput of one direction of a bidirectional cell.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WayRate {
+    /// The direction.
+    pub direction: OneWay,
+    /// Received payload.
+    pub rate: Quantity,
 }
 
 /// How balancing spreads the flows of a cell over the ports of an aggregate in one direction.
@@ -397,6 +409,10 @@ pub struct Effect {
     pub measure: Measure,
     /// Geometric mean of the ratios, with its interval.
     pub ratio: Interval,
+    /// The same ratio of service demands with the cell in the numerator at the mix of directions of the
+    /// other; absent unless both are bidirectional and the study has the cells of one direction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equal_mix: Option<Interval>,
     /// Blocks with both runs.
     pub pairs: u32,
     /// Probability of such a ratio if nothing changed; `None` without an interval.

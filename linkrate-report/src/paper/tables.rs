@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::effect_figures::{published_at, step};
 use crate::number::{self, ABSENT};
-use crate::{mix, predicted, words};
+use crate::{mix, predicted, ways, words};
 
 /// A table: names of columns and rows of fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -218,7 +218,12 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
                 false => names::cell(&effect.at),
             }));
         }
-        fields.push(Field::of(change.mean));
+        let small = effect.equal_mix.as_ref().map(|equal| {
+            let equal = number::change(equal);
+            let ends = equal.ends.map(|ends| format!(" ({ends})")).unwrap_or_default();
+            format!("{}{ends} at equal mix", equal.mean)
+        });
+        fields.push(Field { text: change.mean, small: small.unwrap_or_default() });
         fields.push(Field::or_absent(change.ends));
         fields.push(Field::of(effect.pairs.to_string()));
         if !claimed {
@@ -316,6 +321,26 @@ pub fn predicted(results: &StudyResults) -> Option<Table> {
             .into_iter()
             .chain(predicted::reasons(results))
             .map(|sentence| format!("{}.", words::capitalised(&sentence)))
+            .collect::<Vec<_>>()
+            .join(" "),
+    })
+}
+
+/// The directions of bidirectional cells; `None` without one.
+pub fn ways(results: &StudyResults) -> Option<Table> {
+    let row = |cell: &CellResult| {
+        let fields = [names::cell(&cell.levels)].into_iter().chain(ways::fields(cell));
+        TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
+    };
+    let rows: Vec<TableRow> = ways::all(results).map(row).collect();
+    let titles = ways::TITLES.map(|title| column(&words::capitalised(title), "number"));
+    let notes = ways::notes(results).into_iter();
+    (!rows.is_empty()).then(|| Table {
+        title: "Each direction of bidirectional cells".to_owned(),
+        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
+        rows,
+        note: notes
+            .map(|sentence| format!("{}.", words::capitalised(sentence)))
             .collect::<Vec<_>>()
             .join(" "),
     })

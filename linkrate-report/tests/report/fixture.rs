@@ -214,6 +214,7 @@ pub fn stream() -> StudyResults {
             failed: u32::from(index == 5),
             throughput: Some(relative(gigabits * 1e9, wobble, Unit::BitsPerSecond)),
             limit: None,
+            ways: Vec::new(),
             predicted: Vec::new(),
             transactions: None,
             completed: None,
@@ -250,6 +251,7 @@ pub fn stream() -> StudyResults {
         adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
         claimed,
         excluded: false,
+        equal_mix: None,
     };
     let effects = vec![
         effect("gso", names[0], Measure::Throughput, [2.164, 2.12, 2.21], true),
@@ -348,6 +350,7 @@ pub fn request_response() -> StudyResults {
             failed: 0,
             throughput: Some(relative(rate * 16.0, 0.012, Unit::BitsPerSecond)),
             limit: None,
+            ways: Vec::new(),
             predicted: Vec::new(),
             transactions: Some(relative(rate, 0.012, Unit::TransactionsPerSecond)),
             completed: None,
@@ -391,6 +394,7 @@ pub fn request_response() -> StudyResults {
         adjusted_p: Some(if claimed { 1e-3 } else { 1.0 }),
         claimed,
         excluded: false,
+        equal_mix: None,
     };
     StudyResults {
         study: "rr".to_owned(),

@@ -71,6 +71,7 @@ mod tests {
             adjusted_p: None,
             claimed: false,
             excluded: false,
+            equal_mix: None,
         }
     }
 

@@ -88,7 +88,8 @@ fn pairs(levels: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// The effects of a comparison, with intervals of the given level; those without a single pair of
-/// runs are left out. [`super::claims`] says which of them are claimed.
+/// runs are left out. [`super::claims`] says which of them are claimed, [`super::ways`] what they are at
+/// equal mix.
 pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, level: f64) -> Vec<Effect> {
     comparison
         .measures
@@ -112,6 +113,7 @@ pub fn compare(comparison: &Comparison, runs: &RunsByCell<'_>, level: f64) -> Ve
                 adjusted_p: None,
                 claimed: false,
                 excluded: false,
+                equal_mix: None,
             })
         })
         .collect()
