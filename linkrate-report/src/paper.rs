@@ -232,6 +232,7 @@ impl<'a> Paper<'a> {
                 .into_iter()
                 .chain(tables::mix(results))
                 .chain(tables::ways(results))
+                .chain(tables::equal_mix(results))
                 .map(numbered)
                 .collect(),
             method: method::paragraphs(results),

@@ -130,9 +130,9 @@ mod tests {
         let text = terminal(&results);
         let line = text.lines().find(|line| line.contains("  at equal mix")).expect("a row");
         assert!(line.contains("−20 %"), "{text}");
-        let table = tables::effects(&results, false).expect("a table");
-        let small = table.rows[0].fields.iter().find(|field| !field.small.is_empty());
-        assert_eq!(small.expect("a second figure").small, "−20 % at equal mix");
+        let table = tables::equal_mix(&results).expect("a table");
+        let texts: Vec<&str> = table.rows[0].fields.iter().map(|of| of.text.as_str()).collect();
+        assert_eq!(texts[2..4], ["−24 %", "−20 %"]);
         // a study of one direction says nothing of mixes
         results.cells.iter_mut().for_each(|cell| cell.ways.clear());
         assert_eq!(notes(&results), [""; 0]);

@@ -218,12 +218,7 @@ pub fn effects(results: &StudyResults, claimed: bool) -> Option<Table> {
                 false => names::cell(&effect.at),
             }));
         }
-        let small = effect.equal_mix.as_ref().map(|equal| {
-            let equal = number::change(equal);
-            let ends = equal.ends.map(|ends| format!(" ({ends})")).unwrap_or_default();
-            format!("{}{ends} at equal mix", equal.mean)
-        });
-        fields.push(Field { text: change.mean, small: small.unwrap_or_default() });
+        fields.push(Field::of(change.mean));
         fields.push(Field::or_absent(change.ends));
         fields.push(Field::of(effect.pairs.to_string()));
         if !claimed {
@@ -343,6 +338,32 @@ pub fn ways(results: &StudyResults) -> Option<Table> {
             .map(|sentence| format!("{}.", words::capitalised(sentence)))
             .collect::<Vec<_>>()
             .join(" "),
+    })
+}
+
+/// Changes in service demand with both cells at one mix of directions; `None` without one.
+pub fn equal_mix(results: &StudyResults) -> Option<Table> {
+    let row = |(index, effect): (usize, &Effect)| {
+        let (own, equal) =
+            (number::change(&effect.ratio), number::change(effect.equal_mix.as_ref()?));
+        let name = [step(effect), names::cell(&effect.at)].join(", ");
+        let fields = [effect_name(index), name, own.mean, equal.mean];
+        let mut fields: Vec<Field> = fields.into_iter().map(Field::of).collect();
+        fields.push(Field::or_absent(equal.ends));
+        Some(TableRow { id: String::new(), fields })
+    };
+    let rows: Vec<TableRow> = results.effects.iter().enumerate().filter_map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Changes in service demand at equal mix of directions".to_owned(),
+        columns: columns(&[
+            ("No.", "short"),
+            ("Step", "name"),
+            ("At own mix", "number"),
+            ("At equal mix", "number"),
+            ("Interval", "number"),
+        ]),
+        rows,
+        note: format!("{}.", words::capitalised(ways::WITH_EQUAL_MIX)),
     })
 }
 

@@ -8,8 +8,9 @@ use boon::{Compiler, Schemas};
 use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, document};
 use linkrate_study::analysis::knee::Knee;
 use linkrate_study::levels::{Level, Levels};
-use linkrate_study::quantity::{Quantity, Unit};
-use linkrate_study::results::{Attribution, CategoryShare, MixFigures, StudyResults};
+use linkrate_study::quantity::{Interval, Quantity, Unit};
+use linkrate_study::results::{Attribution, CategoryShare, MixFigures, StudyResults, WayRate};
+use linkrate_study::verdict::OneWay;
 use serde_json::{Value, json};
 
 use crate::fixture;
@@ -20,6 +21,12 @@ fn every_fixture() -> Vec<StudyResults> {
     disturbed.others_cpu_percent = Some(7.0);
     disturbed.others_unsure_cpu_percent = Some(0.3);
     disturbed.service_demand_with_others = Some(2.1);
+    let way = |direction, rate| {
+        let interval = Interval { mean: rate, low: None, high: None };
+        WayRate { direction, rate: Quantity { interval, unit: Unit::BitsPerSecond } }
+    };
+    profiled.cells[0].ways = vec![way(OneWay::Transmit, 4.3e8), way(OneWay::Receive, 5.1e8)];
+    profiled.effects[0].equal_mix = Some(Interval { mean: 0.8, low: Some(0.79), high: Some(0.81) });
     profiled.cells[0].attribution = Some(Attribution {
         runs: 5,
         shares: vec![CategoryShare {
@@ -154,6 +161,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "attribution",
                     "completed",
                     "disciplines",
+                    "equal_mix",
                     "failure",
                     "line",
                     "members",
@@ -162,6 +170,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "others_unsure_cpu_percent",
                     "predicted",
                     "service_demand_with_others",
+                    "ways",
                     "windows",
                 ]
                 .contains(&key.as_str());

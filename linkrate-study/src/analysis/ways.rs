@@ -145,8 +145,9 @@ mod tests {
                 run.traffic.transmit_bytes = (bytes * share) as u64;
                 run.traffic.receive_bytes = (bytes * (1.0 - share)) as u64;
                 run.traffic.receive_seconds = run.traffic.transmit_seconds;
-                let (sequence, index) = (runs.len() as u32, index as u32);
-                let mut run = fixture::run(sequence, block, Some(index), run);
+                // the fixture's specifications are those of another study
+                let mut run = fixture::run(runs.len() as u32, block, Some(0), run);
+                run.cell = Some(index as u32);
                 run.spec = cell.spec.clone();
                 runs.push(run);
             }
