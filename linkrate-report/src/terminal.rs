@@ -266,11 +266,8 @@ impl Page<'_> {
                 measure = Some(published.measure);
                 table.add_row([words::measure(published.measure)]);
             }
-            let mark = match words::is_host_bound(self.results, published) {
-                true => format!(" {}", words::HOST_BOUND),
-                false => String::new(),
-            };
-            let name = format!("  {}{mark}", clean(&words::published_at(published)));
+            let marks = words::marks(self.results, published);
+            let name = format!("  {}{marks}", clean(&words::published_at(published)));
             table.add_row([name].into_iter().chain(words::beside(published)));
             if let Some(shares) = predicted::of_limits(published) {
                 table.add_row(["    of its limit".to_owned()].into_iter().chain(shares));
@@ -304,8 +301,8 @@ impl Page<'_> {
         if let Some(runs) = same_runs(results) {
             table.add_row(["runs".to_owned(), format!("{runs} of each cell")]);
         }
-        if results.published.iter().any(|one| words::is_host_bound(results, one)) {
-            table.add_row([words::HOST_BOUND.to_owned(), words::OF_THE_HOST.to_owned()]);
+        for (mark, meaning) in words::meanings(results) {
+            table.add_row([mark.to_owned(), meaning.to_owned()]);
         }
         if !results.published.is_empty() {
             table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);

@@ -4,11 +4,11 @@ pub mod failure;
 
 use linkrate_study::levels::Level;
 use linkrate_study::names;
+use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
 use linkrate_study::results::{
     CellResult, Effect, FailedRun, PublishedKind, PublishedResult, StudyResults,
 };
-
 use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::study::Method;
 
@@ -119,6 +119,38 @@ pub fn beside(published: &PublishedResult) -> [String; 3] {
             ]
         }
     }
+}
+
+/// The words behind the name of a published figure: its basis unless the paper prints it, and
+/// [`HOST_BOUND`].
+pub fn marks(results: &StudyResults, published: &PublishedResult) -> String {
+    let mut marks = match published.basis {
+        Basis::Printed => String::new(),
+        Basis::Derived => " (derived)".to_owned(),
+        Basis::Parameter => " (parameter)".to_owned(),
+    };
+    if is_host_bound(results, published) {
+        marks.push(' ');
+        marks.push_str(HOST_BOUND);
+    }
+    marks
+}
+
+/// What the marks of the published figures mean, each after its mark.
+pub fn meanings(results: &StudyResults) -> Vec<(&'static str, &'static str)> {
+    let has = |basis| results.published.iter().any(|one| one.basis == basis);
+    let host = results.published.iter().any(|one| is_host_bound(results, one));
+    let derived = ("derived", "computed from figures that the paper prints");
+    let parameter =
+        ("parameter", "the model was made from this figure: agreement is no prediction");
+    [
+        has(Basis::Derived).then_some(derived),
+        has(Basis::Parameter).then_some(parameter),
+        host.then_some((HOST_BOUND, OF_THE_HOST)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// What marks a measured figure whose bound was a CPU.
@@ -303,6 +335,7 @@ mod tests {
         });
         let tso = || Level::Text("tso".to_owned());
         let published = |ports, step: bool| PublishedResult {
+            basis: Basis::Printed,
             measure: Measure::Throughput,
             at: Levels(vec![("ports".to_owned(), Level::Number(ports))]),
             factor: step.then(|| "offload".to_owned()),
@@ -326,6 +359,14 @@ mod tests {
         assert!(!is_host_bound(&results, &published(1, true)));
         let cost = PublishedResult { measure: Measure::ServiceDemand, ..published(2, true) };
         assert!(!is_host_bound(&results, &cost));
+        // the basis comes first
+        let derived = PublishedResult { basis: Basis::Derived, ..published(2, true) };
+        assert_eq!(marks(&results, &derived), " (derived) ‡");
+        assert_eq!(marks(&results, &published(1, true)), "");
+        assert_eq!(meanings(&results), []);
+        results.published = vec![derived];
+        let marks: Vec<&str> = meanings(&results).iter().map(|(mark, _)| *mark).collect();
+        assert_eq!(marks, ["derived", "‡"]);
     }
 
     #[test]

@@ -14,6 +14,32 @@ pub struct Published {
     pub at: Levels,
     /// What was found.
     pub figure: PublishedFigure,
+    /// Where it comes from.
+    #[serde(default, skip_serializing_if = "Basis::is_printed")]
+    pub basis: Basis,
+}
+
+/// Where a published figure comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// The paper prints it.
+    #[default]
+    Printed,
+    /// It was computed from figures that the paper prints.
+    Derived,
+    /// The model of the adapter was made from it, so agreement is no prediction.
+    Parameter,
+}
+
+impl Basis {
+    /// All, by the words that study files use.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("printed", Self::Printed), ("derived", Self::Derived), ("parameter", Self::Parameter)];
+
+    fn is_printed(&self) -> bool {
+        *self == Self::Printed
+    }
 }
 
 /// The figure, in the unit of its [`Measure`].

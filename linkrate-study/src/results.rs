@@ -10,6 +10,7 @@ use crate::analysis::failure::FailureFigures;
 use crate::analysis::knee::Knee;
 use crate::executor::Facts;
 use crate::levels::{Level, Levels};
+use crate::published::Basis;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::store::{StoredPlan, StoredRun};
 use crate::study::Family;
@@ -437,6 +438,8 @@ pub struct Effect {
 pub struct PublishedResult {
     /// What was measured.
     pub measure: Measure,
+    /// Where the published figure comes from.
+    pub basis: Basis,
     /// The levels of the cells it is about.
     pub at: Levels,
     /// The factor that changes; absent for a value.

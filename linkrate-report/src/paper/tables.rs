@@ -259,11 +259,8 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     }
     let row = |one: &linkrate_study::results::PublishedResult| {
         let [published, measured, ends] = words::beside(one);
-        let mark = match words::is_host_bound(results, one) {
-            true => format!(" {}", words::HOST_BOUND),
-            false => String::new(),
-        };
-        let names = [words::measure(one.measure).to_owned(), published_at(one) + &mark];
+        let marks = words::marks(results, one);
+        let names = [words::measure(one.measure).to_owned(), published_at(one) + &marks];
         let names = names.map(Field::of);
         let of_limits = predicted::of_limits(one).unwrap_or_default();
         let figures = [published, measured, ends].into_iter().zip(of_limits);
@@ -284,13 +281,13 @@ pub fn published(results: &StudyResults) -> Option<Table> {
         ]),
         rows: results.published.iter().map(row).collect(),
         note: {
-            let marked = results.published.iter().any(|one| words::is_host_bound(results, one));
-            let host = match marked {
-                true => format!(" {}: {}.", words::HOST_BOUND, words::OF_THE_HOST),
-                false => String::new(),
-            };
+            let meanings = words::meanings(results);
+            let marks: String = meanings
+                .iter()
+                .map(|(mark, meaning)| format!(" {}: {meaning}.", words::capitalised(mark)))
+                .collect();
             format!(
-                "{}, not the figures. Intervals are those of this measurement.{host}",
+                "{}, not the figures. Intervals are those of this measurement.{marks}",
                 words::capitalised(words::OF_ANOTHER_MACHINE)
             )
         },

@@ -6,6 +6,7 @@ use std::time::Duration;
 use linkrate_study::analysis::failure::{FailureFigures, Moment};
 use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::levels::{Level, Levels};
+use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
     AdapterFigures, CellEvidence, CellResult, DisciplineFigures, Effect, FailedRun, LinePart,
@@ -607,6 +608,7 @@ pub fn adapter() -> StudyResults {
         94.1,
     )];
     let published = |measure, kind, published, measured: [f64; 3], unit| PublishedResult {
+        basis: Basis::Printed,
         measure,
         at: levels(&[("direction", text("transmit"))]),
         factor: Some("offload".to_owned()),
@@ -625,6 +627,7 @@ pub fn adapter() -> StudyResults {
         measured_percent_of_limit: None,
     };
     let value = PublishedResult {
+        basis: Basis::Parameter,
         at: results.cells[0].levels.clone(),
         factor: None,
         from: None,

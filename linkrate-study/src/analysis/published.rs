@@ -73,6 +73,7 @@ fn one(
     let combinations = if step.is_some() { published.pairs(&levels).len() } else { cells.len() };
     PublishedResult {
         measure,
+        basis: published.basis,
         at: published.at.clone(),
         factor: step.map(|step| step.factor.clone()),
         from: step.map(|step| step.from.clone()),

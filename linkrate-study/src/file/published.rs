@@ -11,7 +11,7 @@ use super::question::same;
 use super::reader::{Entry, Reader, Table, described};
 use crate::keys::nearest_name;
 use crate::levels::{Level, Levels};
-use crate::published::{Published, PublishedFigure, Step, cells_at, pairs_at};
+use crate::published::{Basis, Published, PublishedFigure, Step, cells_at, pairs_at};
 use crate::quantity::Measure;
 use crate::study::PART;
 
@@ -45,6 +45,7 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, cells: &Cells) -> Option<P
     let measure = table.take("measure");
     let at = table.table(reader, "at");
     let (factor, from, to) = (table.take("factor"), table.take("from"), table.take("to"));
+    let basis = table.take("basis");
     let figures = [table.take("effect"), table.take("difference"), table.take("value")];
     table.finish(reader);
     let missing = |reader: &mut Reader<'_>, key: &str, hint: &str| {
@@ -62,6 +63,13 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, cells: &Cells) -> Option<P
     let word = reader.word(&measure, &words)?;
     let measure = MEASURES.iter().find(|(known, _)| *known == word).map(|(_, measure)| *measure)?;
     let at = at?;
+    let basis = match &basis {
+        Some(entry) => {
+            let word = reader.word(entry, &Basis::ALL.map(|(word, _)| word))?;
+            Basis::ALL.iter().find(|(known, _)| *known == word).map(|(_, basis)| *basis)?
+        }
+        None => Basis::default(),
+    };
     let mut given = figures.iter().flatten();
     let (Some(entry), None) = (given.next(), given.next()) else {
         missing(reader, "effect", "give one of effect, difference and value");
@@ -85,7 +93,7 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, cells: &Cells) -> Option<P
     let found = matching(reader, entry, step.as_ref(), &at, cells)?;
     let transactional = kinds(reader, entry, measure, &found, cells)?;
     let figure = figure(reader, entry, measure, transactional, step)?;
-    Some(Published { measure, at, figure })
+    Some(Published { measure, at, figure, basis })
 }
 
 /// The levels of `at`, as the factors have them; `None` after an error.

@@ -45,6 +45,25 @@ fn figures_are_read_in_their_units() {
 }
 
 #[test]
+fn a_figure_has_a_basis() {
+    let of = |line: &str| {
+        let found = format!("measure = \"service-demand\"\n{STEP}effect = \"−47 %\"\n{line}");
+        read_one(&found).map(|published| published.basis)
+    };
+    assert_eq!(of(""), Ok(Basis::Printed));
+    for (word, basis) in Basis::ALL {
+        assert_eq!(of(&format!("basis = \"{word}\"")), Ok(basis));
+    }
+    let refused = of("basis = \"guessed\"").unwrap_err();
+    assert!(refused.contains("unknown value \"guessed\""), "{refused}");
+    // a plan of before the key exists reads as it was
+    let printed =
+        read_one("measure = \"cpu\"\nat = { offload = \"tso\", mtu = 9000 }\nvalue = \"5 %\"");
+    let stored = serde_json::to_value(printed.unwrap()).unwrap();
+    assert_eq!(stored.get("basis"), None);
+}
+
+#[test]
 fn explains_a_figure_without_a_cell() {
     let step = |rest: &str| format!("measure = \"throughput\"\n{STEP}{rest}");
     for (published, message) in [
