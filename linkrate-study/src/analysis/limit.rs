@@ -4,7 +4,7 @@ use linkrate_terms::spec::{Adapter, Task};
 use linkrate_terms::{
     AtmKnobs, Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec,
 };
-use linkrate_wire::limits::{Cut, Limit, Traffic};
+use linkrate_wire::limits::{Cut, Limit, Traffic, Transport};
 use linkrate_wire::link::{Framing, Link, LinkLaw};
 
 use crate::store::StoredRun;
@@ -89,7 +89,7 @@ fn peak_share(spec: &RunSpec, rates: &Model) -> f64 {
 /// one of them has no rate.
 fn one_way(spec: &RunSpec, run: &Measurement) -> Option<f64> {
     let mtu = run.effective.interface.mtu?;
-    let traffic = traffic(spec, mtu)?;
+    let traffic = agreed(traffic(spec, mtu)?, run.effective.mss_bytes);
     let links = run
         .evidence
         .links
@@ -97,6 +97,18 @@ fn one_way(spec: &RunSpec, run: &Measurement) -> Option<f64> {
         .map(|link| Some(Link::ethernet(link.rate?).limit(&traffic).ok()?.payload_rate().0));
     let links: Option<Vec<f64>> = links.collect();
     links.filter(|links| !links.is_empty()).map(|links| links.iter().sum())
+}
+
+/// The traffic with the TCP options that the ends have agreed on, which the segments' size tells: those of
+/// a far end without timestamps have room for 12 octets of payload more.
+fn agreed(traffic: Traffic, mss: u32) -> Traffic {
+    let Transport::Tcp { .. } = traffic.transport else { return traffic };
+    match traffic.largest_payload() {
+        Ok(longest) if u64::from(mss) > longest => {
+            Traffic { transport: Transport::Tcp { timestamps: false }, ..traffic }
+        }
+        _ => traffic,
+    }
 }
 
 /// Payload that existing interfaces moved in one direction, in per cent of their links'
@@ -337,6 +349,12 @@ mod tests {
         let run = rated(Some(1e9));
         let limit = of_cell(cell, &study.testbed, &[&run]).unwrap();
         assert!((limit / 1e6 - 2.0 * 941.48).abs() < 0.01, "{limit}");
+        let mut without_timestamps = run.clone();
+        if let Outcome::Measured(measured) = &mut without_timestamps.outcome {
+            measured.effective.mss_bytes = 1460;
+        }
+        let more = of_cell(cell, &study.testbed, &[&without_timestamps]).unwrap();
+        assert!((more / 1e6 - 2.0 * 949.28).abs() < 0.01, "{more}");
         let filled = filled_percent(cell, run.measurement().unwrap(), OneWay::Transmit).unwrap();
         let traffic = &run.measurement().unwrap().traffic;
         let expected = traffic.transmit_bytes as f64 * 800.0 / traffic.transmit_seconds / limit;
