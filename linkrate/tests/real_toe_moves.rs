@@ -484,8 +484,12 @@ fn reset_all(testbed: &Testbed) -> usize {
 
 /// Sends a byte of urgent data on each connection of the client, and returns their number.
 fn urge_all(testbed: &Testbed) -> usize {
-    let urge = |(_, _, socket)| send(&socket, b"!", SendFlags::OOB).expect("sent");
-    sockets_of_client(testbed).into_iter().map(urge).count()
+    let sockets = sockets_of_client(testbed);
+    let urge = |(_, _, socket): &(_, _, OwnedFd)| {
+        assert_eq!(send(socket, b"!", SendFlags::OOB), Ok(1));
+    };
+    sockets.iter().for_each(urge);
+    sockets.len()
 }
 
 #[test]
