@@ -276,6 +276,10 @@ fn received(testbed: &mut Testbed) -> [u64; 2] {
 /// Bytes that each flow receives between two moves at least.
 const ENOUGH: u64 = 64 << 10;
 
+/// Moves under a fault in which the host may send one probe. With 2 % loss it sent one in 3 of 14 runs of
+/// 100 moves, and none in the others.
+const MOVES_OF_A_PROBE: u64 = 25;
+
 /// Moves, of both connections together, in a test of a fault.
 fn moves_of_a_fault() -> u64 {
     std::env::var("LINKRATE_TOE_MOVES").ok().and_then(|moves| moves.parse().ok()).unwrap_or(100)
@@ -322,7 +326,10 @@ fn moves_under(faults: Faults) -> Duration {
         moves(testbed)
     );
     finish(testbed);
-    assert_eq!(counters(testbed)["toeHostSegments"], 0);
+    // A timer of the host may send a probe for a lost tail after its state was read (RFC 8985, 7). The
+    // device drops it, and the adapter sends these bytes.
+    let probes = counters(testbed)["toeHostSegments"];
+    assert!(probes <= moves_of_a_fault().div_ceil(MOVES_OF_A_PROBE), "{probes}");
     stalls.longest
 }
 
