@@ -276,7 +276,7 @@ fn received(testbed: &mut Testbed) -> [u64; 2] {
 /// Bytes that each flow receives between two moves at least.
 const ENOUGH: u64 = 64 << 10;
 
-/// Moves under a fault in which the host may send one probe. With 2 % loss it sent one in 3 of 14 runs of
+/// Moves under a fault in which the host may send one probe. With 2 % loss it sent one in 3 of 13 runs of
 /// 100 moves, and none in the others.
 const MOVES_OF_A_PROBE: u64 = 25;
 
