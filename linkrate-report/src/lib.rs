@@ -41,6 +41,8 @@ pub mod paper;
 pub mod predicted;
 pub mod preview;
 pub mod terminal;
+#[cfg(test)]
+mod unmeasured;
 pub mod watch;
 pub mod ways;
 pub mod words;

@@ -68,6 +68,7 @@ mod tests {
     use crate::layout::Style;
     use crate::paper::tables;
     use crate::terminal;
+    use crate::unmeasured::without_runs;
 
     fn exactly(mean: f64) -> Interval {
         Interval { mean, low: None, high: None }
@@ -76,14 +77,7 @@ mod tests {
     /// Two bidirectional cells without runs, which have these rates.
     fn results() -> StudyResults {
         let text = "title = \"t\"\n[workload]\ndirection = \"bidirectional\"\n[factors]\noffload = [\"none\", \"tso\"]\n";
-        let study = linkrate_study::file::parse("t", "t.toml", text).unwrap();
-        let mut results = linkrate_study::analysis::analyse(&linkrate_study::store::StoredStudy {
-            directory: std::path::PathBuf::new(),
-            plan: linkrate_study::store::StoredPlan::new(study, Default::default(), 0),
-            runs: Vec::new(),
-            torn: false,
-            ended: None,
-        });
+        let mut results = without_runs(text);
         for (cell, transmit) in results.cells.iter_mut().zip([4.6e8, 5.2e8]) {
             let way = |direction, rate| WayRate {
                 direction,

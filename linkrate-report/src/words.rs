@@ -277,6 +277,7 @@ mod tests {
     use linkrate_study::order::Order;
 
     use super::*;
+    use crate::unmeasured::without_runs;
 
     #[test]
     fn names_of_models_stay_as_they_are() {
@@ -325,14 +326,7 @@ mod tests {
         use linkrate_study::verdict::{Bound, CpuShare, Judged};
 
         let text = "title = \"t\"\n[factors]\noffload = [\"none\", \"tso\"]\nports = [1, 2]\n";
-        let study = linkrate_study::file::parse("t", "t.toml", text).unwrap();
-        let mut results = linkrate_study::analysis::analyse(&linkrate_study::store::StoredStudy {
-            directory: std::path::PathBuf::new(),
-            plan: linkrate_study::store::StoredPlan::new(study, Default::default(), 0),
-            runs: Vec::new(),
-            torn: false,
-            ended: None,
-        });
+        let mut results = without_runs(text);
         let tso = || Level::Text("tso".to_owned());
         let published = |ports, step: bool| PublishedResult {
             basis: Basis::Printed,

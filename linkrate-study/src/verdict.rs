@@ -1,8 +1,9 @@
 //! What bound a cell: each loaded direction is judged by itself, from evidence.
 //!
 //! The checks go from the outside in, and the first that holds is the bound: link, bus, queue
-//! discipline, CPUs of the hosts, CPU of the adapter's device, receiver's window, send buffer. Each threshold is a constant
-//! with its reason. If no check holds, the verdict says so: it names no resource without evidence.
+//! discipline, CPUs of the hosts, CPU of the adapter's device, receiver's window, send buffer. Each
+//! threshold is a constant with its reason. If no check holds, the verdict says so: it names no resource
+//! without evidence.
 //!
 //! Everything here is a pure function of [`Shares`]; `analysis::shares` takes them from runs. The
 //! sentences are in [`words`].

@@ -240,12 +240,7 @@ fn the_doctor_restores_after_everything_was_killed() {
     let before = settings(&machine);
     let words = format!("--runs 100 {CHANGES}");
     let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
-    for agent in own.await_traffic(2) {
-        kill(agent, Signal::KILL);
-    }
-    running.signal(Signal::KILL);
-    running.wait();
-    own.expect_no_process();
+    kill_under_traffic(running, &own);
     assert!(!machine.sh("ip -o link show").contains("eth2@"), "something is to be restored");
     let restored = doctor_restores(&machine, &own);
     assert!(restored.stdout.contains("eth1") && restored.stdout.contains("eth2"), "{restored:?}");
@@ -253,6 +248,17 @@ fn the_doctor_restores_after_everything_was_killed() {
     own.expect_nothing_left();
     let again = doctor_restores(&machine, &own);
     assert!(again.stdout.contains("nothing to restore"), "{again:?}");
+}
+
+/// Ends the two agents and their controller by SIGKILL while traffic flows.
+#[track_caller]
+fn kill_under_traffic(running: Running, own: &OwnCopy) {
+    for agent in own.await_traffic(2) {
+        kill(agent, Signal::KILL);
+    }
+    running.signal(Signal::KILL);
+    running.wait();
+    own.expect_no_process();
 }
 
 /// The files about interfaces of the network namespace with this number.
@@ -277,12 +283,7 @@ fn the_records_of_a_namespace_that_ended_are_removed() {
         let (machine, own) = (with_a_loop(), OwnCopy::new());
         let words = format!("--runs 100 {CHANGES}");
         let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
-        for agent in own.await_traffic(2) {
-            kill(agent, Signal::KILL);
-        }
-        running.signal(Signal::KILL);
-        running.wait();
-        own.expect_no_process();
+        kill_under_traffic(running, &own);
         let number = machine.inside(|| network_namespace::cookie().expect("a number"));
         // both interfaces, and the namespace of the client that has one
         assert_eq!(records(number).len(), 3, "{:?}", records(number));
@@ -356,12 +357,7 @@ fn what_the_kernel_removes_from_an_interface_that_moves_comes_back() {
             // the machine may be too busy for the run itself
             false => running.wait().stderr,
             true => {
-                for agent in own.await_traffic(2) {
-                    kill(agent, Signal::KILL);
-                }
-                running.signal(Signal::KILL);
-                running.wait();
-                own.expect_no_process();
+                kill_under_traffic(running, &own);
                 doctor_restores(&machine, &own).stderr
             }
         };
