@@ -266,7 +266,7 @@ impl Page<'_> {
                 measure = Some(published.measure);
                 table.add_row([words::measure(published.measure)]);
             }
-            let marks = words::marks(self.results, published);
+            let marks = words::marks::of(self.results, published);
             let name = format!("  {}{marks}", clean(&words::published_at(published)));
             table.add_row([name].into_iter().chain(words::beside(published)));
             if let Some(shares) = predicted::of_limits(published) {
@@ -301,8 +301,8 @@ impl Page<'_> {
         if let Some(runs) = same_runs(results) {
             table.add_row(["runs".to_owned(), format!("{runs} of each cell")]);
         }
-        for (mark, meaning) in words::meanings(results) {
-            table.add_row([mark.to_owned(), meaning.to_owned()]);
+        for (mark, meaning) in words::marks::meanings(results) {
+            table.add_row([mark.to_owned(), meaning]);
         }
         if !results.published.is_empty() {
             table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);

@@ -1,14 +1,12 @@
 //! Effects, reasons and counts in words.
 
 pub mod failure;
+pub mod marks;
 
 use linkrate_study::levels::Level;
 use linkrate_study::names;
-use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity};
-use linkrate_study::results::{
-    CellResult, Effect, FailedRun, PublishedKind, PublishedResult, StudyResults,
-};
+use linkrate_study::results::{Effect, FailedRun, PublishedKind, PublishedResult, StudyResults};
 use linkrate_study::stats::paired::FEWEST_TO_CLAIM;
 use linkrate_study::study::Method;
 
@@ -121,62 +119,6 @@ pub fn beside(published: &PublishedResult) -> [String; 3] {
     }
 }
 
-/// The words behind the name of a published figure: its basis unless the paper prints it, and
-/// [`HOST_BOUND`].
-pub fn marks(results: &StudyResults, published: &PublishedResult) -> String {
-    let mut marks = match published.basis {
-        Basis::Printed => String::new(),
-        Basis::Derived => " (derived)".to_owned(),
-        Basis::Parameter => " (parameter)".to_owned(),
-    };
-    if is_host_bound(results, published) {
-        marks.push(' ');
-        marks.push_str(HOST_BOUND);
-    }
-    marks
-}
-
-/// What the marks of the published figures mean, each after its mark.
-pub fn meanings(results: &StudyResults) -> Vec<(&'static str, &'static str)> {
-    let has = |basis| results.published.iter().any(|one| one.basis == basis);
-    let host = results.published.iter().any(|one| is_host_bound(results, one));
-    let derived = ("derived", "computed from figures that the paper prints");
-    let parameter =
-        ("parameter", "the model was made from this figure: agreement is no prediction");
-    [
-        has(Basis::Derived).then_some(derived),
-        has(Basis::Parameter).then_some(parameter),
-        host.then_some((HOST_BOUND, OF_THE_HOST)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-/// What marks a measured figure whose bound was a CPU.
-pub const HOST_BOUND: &str = "‡";
-
-/// What [`HOST_BOUND`] means.
-pub const OF_THE_HOST: &str =
-    "a CPU was the bound: the measured figure is that of this machine, and not that of the adapter";
-
-/// Whether a CPU was the bound of a cell behind the measured figure. Costs are those of the host
-/// whatever the bound.
-pub fn is_host_bound(results: &StudyResults, published: &PublishedResult) -> bool {
-    let has =
-        |cell: &CellResult, factor: &str, level: &Level| cell.levels.get(factor) == Some(level);
-    let of_it = |cell: &&CellResult| {
-        let step = published.factor.as_ref().is_none_or(|factor| {
-            let ends = [&published.from, &published.to];
-            ends.into_iter().flatten().any(|end| has(cell, factor, end))
-        });
-        step && published.at.0.iter().all(|(factor, level)| has(cell, factor, level))
-    };
-    let rate = matches!(published.measure, Measure::Throughput | Measure::Transactions);
-    let measured = rate && published.measured.is_some();
-    measured && results.cells.iter().filter(of_it).any(|cell| cell.verdict.is_of_the_host())
-}
-
 /// What a reader must know of figures beside published ones.
 pub const OF_ANOTHER_MACHINE: &str = "rates and costs are those of another machine: compare the \
                                       changes";
@@ -277,7 +219,6 @@ mod tests {
     use linkrate_study::order::Order;
 
     use super::*;
-    use crate::unmeasured::without_runs;
 
     #[test]
     fn names_of_models_stay_as_they_are() {
@@ -319,48 +260,6 @@ mod tests {
         assert_eq!(order(&method), "in random order");
         (method.max_blocks, method.order) = (30, Order::Independent);
         assert_eq!(order(&method), "in random order");
-    }
-
-    #[test]
-    fn a_figure_is_marked_where_a_cpu_bound_one_of_its_cells() {
-        use linkrate_study::verdict::{Bound, CpuShare, Judged};
-
-        let text = "title = \"t\"\n[factors]\noffload = [\"none\", \"tso\"]\nports = [1, 2]\n";
-        let mut results = without_runs(text);
-        let tso = || Level::Text("tso".to_owned());
-        let published = |ports, step: bool| PublishedResult {
-            basis: Basis::Printed,
-            measure: Measure::Throughput,
-            at: Levels(vec![("ports".to_owned(), Level::Number(ports))]),
-            factor: step.then(|| "offload".to_owned()),
-            from: step.then(|| Level::Text("none".to_owned())),
-            to: step.then(tso),
-            kind: PublishedKind::Effect,
-            combinations: 1,
-            published: 1.0,
-            measured: Some(Interval { mean: 1.0, low: None, high: None }),
-            unit: linkrate_study::quantity::Unit::Ratio,
-            published_percent_of_limit: None,
-            measured_percent_of_limit: None,
-        };
-        assert!(!is_host_bound(&results, &published(2, true)));
-        // tso on two ports
-        let busy = CpuShare { percent: 99.0, of_thread: false };
-        let bound = Bound::SutCpu { sut: busy };
-        results.cells[3].verdict.ways = vec![Judged { direction: None, bound, link_percent: None }];
-        assert!(is_host_bound(&results, &published(2, true)));
-        assert!(is_host_bound(&results, &published(2, false)));
-        assert!(!is_host_bound(&results, &published(1, true)));
-        let cost = PublishedResult { measure: Measure::ServiceDemand, ..published(2, true) };
-        assert!(!is_host_bound(&results, &cost));
-        // the basis comes first
-        let derived = PublishedResult { basis: Basis::Derived, ..published(2, true) };
-        assert_eq!(marks(&results, &derived), " (derived) ‡");
-        assert_eq!(marks(&results, &published(1, true)), "");
-        assert_eq!(meanings(&results), []);
-        results.published = vec![derived];
-        let marks: Vec<&str> = meanings(&results).iter().map(|(mark, _)| *mark).collect();
-        assert_eq!(marks, ["derived", "‡"]);
     }
 
     #[test]

@@ -259,7 +259,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     }
     let row = |one: &linkrate_study::results::PublishedResult| {
         let [published, measured, ends] = words::beside(one);
-        let marks = words::marks(results, one);
+        let marks = words::marks::of(results, one);
         let names = [words::measure(one.measure).to_owned(), published_at(one) + &marks];
         let names = names.map(Field::of);
         let of_limits = predicted::of_limits(one).unwrap_or_default();
@@ -281,7 +281,7 @@ pub fn published(results: &StudyResults) -> Option<Table> {
         ]),
         rows: results.published.iter().map(row).collect(),
         note: {
-            let meanings = words::meanings(results);
+            let meanings = words::marks::meanings(results);
             let marks: String = meanings
                 .iter()
                 .map(|(mark, meaning)| format!(" {}: {meaning}.", words::capitalised(mark)))
