@@ -158,19 +158,32 @@ fn a_queue_discipline_that_is_set_meanwhile_is_named() {
     let pid = lab.testbed().expect("a testbed").sut.pid();
     let spec = run_of(None);
     believed(&mut lab, &spec);
-    let saboteur = thread::spawn(move || {
-        thread::sleep(WINDOW * 7 / 10);
-        let tbf = "qdisc replace dev eth0 root tbf rate 500mbit burst 64kb latency 20ms";
-        assert!(inside(pid, "tc").args(tbf.split(' ')).status().expect("run tc").success());
-    });
+    let tc = move |words: &str| {
+        assert!(inside(pid, "tc").args(words.split(' ')).status().expect("run tc").success());
+    };
+    let saboteur = |words: &'static str| {
+        thread::spawn(move || {
+            thread::sleep(WINDOW * 7 / 10);
+            tc(words);
+        })
+    };
+    let sabotage = saboteur("qdisc replace dev eth0 root tbf rate 500mbit burst 64kb latency 20ms");
     let failure = refused(&mut lab, &spec);
-    saboteur.join().expect("the saboteur");
+    sabotage.join().expect("the saboteur");
     assert_eq!(failure.stage, Stage::Knob);
     assert!(failure.reason.starts_with("queue discipline of eth0: "), "{failure}");
     assert!(failure.reason.contains(" at root when the window opened, tbf "), "{failure}");
     assert!(failure.reason.contains(" at root, 500.0 Mb/s when it closed"), "{failure}");
-    // a discipline that is there from the begin is part of the run
+    // a discipline that is there from the begin is part of the run, with its classes
     believed(&mut lab, &spec);
+    tc("qdisc replace dev eth0 root handle 1: htb default 10");
+    tc("class add dev eth0 parent 1: classid 1:10 htb rate 800mbit");
+    believed(&mut lab, &spec);
+    let sabotage = saboteur("class change dev eth0 parent 1: classid 1:10 htb rate 700mbit");
+    let failure = refused(&mut lab, &spec);
+    sabotage.join().expect("the saboteur");
+    let changed = "htb 1: at root with other parameters or classes when it closed";
+    assert!(failure.reason.contains(changed), "{failure}");
 }
 
 #[test]

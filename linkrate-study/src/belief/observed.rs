@@ -196,7 +196,7 @@ impl DisciplinesSeen {
             };
             let (before, mut after) = (words(&before), words(&after));
             if before == after {
-                after.push_str(" with other parameters");
+                after.push_str(" with other parameters or classes");
             }
             Some(Self { interface: interface.to_owned(), before, after })
         });

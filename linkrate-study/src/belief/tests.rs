@@ -291,7 +291,7 @@ fn a_queue_discipline_that_changed_is_named() {
     );
     let other = observed(seen(std::slice::from_ref(&tbf), &[of("eth0", "tbf", "01")]));
     assert!(
-        other[1].contains("tbf 8001: at root with other parameters when it closed"),
+        other[1].contains("tbf 8001: at root with other parameters or classes when it closed"),
         "{other:?}"
     );
     assert!(observed(seen(&[tbf], &[]))[1].contains("no discipline when it closed"));

@@ -43,7 +43,32 @@ impl RouteSocket {
     pub fn disciplines(&mut self, name: &str) -> SysResult<Vec<Discipline>> {
         let found = self.traffic_control(name, libc::RTM_GETQDISC, 0)?;
         let at_ns = monotonic_ns();
-        Ok(gathered(found.iter().map(|message| discipline(name, message, at_ns)).collect()))
+        let mut all: Vec<Discipline> =
+            found.iter().map(|message| discipline(name, message, at_ns)).collect();
+        if all.iter().any(|one| HAVE_CLASSES.contains(&one.kind.as_str())) {
+            let classes = self.traffic_control(name, libc::RTM_GETTCLASS, 0)?;
+            all.iter_mut().for_each(|one| add_classes(one, &classes));
+        }
+        Ok(gathered(all))
+    }
+}
+
+/// Kinds whose classes have parameters that limit.
+const HAVE_CLASSES: [&str; 4] = [HTB, "hfsc", "drr", "qfq"];
+
+/// Adds the classes of a discipline to its parameters, so that a class that changes is seen.
+fn add_classes(to: &mut Discipline, classes: &[Raw]) {
+    if !HAVE_CLASSES.contains(&to.kind.as_str()) {
+        return;
+    }
+    for class in classes {
+        let handle = class.word(HANDLE).unwrap_or(0);
+        if to.handle == format!("{:x}:", handle >> 16) {
+            let options = class.attribute(HEADER, TCA_OPTIONS).unwrap_or_default();
+            let parent = class.word(PARENT).unwrap_or(0);
+            // writing to a String does not fail
+            let _ = write!(to.parameters, " {handle:x} {parent:x} {}", digits(options));
+        }
     }
 }
 
@@ -231,6 +256,29 @@ mod tests {
         };
         assert!(with(1, 5).is_same(&with(1, 6)));
         assert!(!with(1, 5).is_same(&with(2, 5)));
+    }
+
+    #[test]
+    fn a_class_that_changes_changes_its_discipline() {
+        let root = discipline("eth0", &told(HTB, ROOT, &[]), 0);
+        let class = |handle: u32, rate: u32| {
+            let mut message = Raw::new(libc::RTM_NEWTCLASS, words(&[0, 7, handle, 0x8001_0000, 0]));
+            message.push(TCA_KIND, b"htb\0");
+            message.push(TCA_OPTIONS, &nest(&[(1, words(&[0, 0, rate]))]));
+            message
+        };
+        let with = |classes: &[Raw]| {
+            let mut root = root.clone();
+            add_classes(&mut root, classes);
+            root
+        };
+        let before = with(&[class(0x8001_0010, 1000)]);
+        assert!(before.is_same(&with(&[class(0x8001_0010, 1000)])));
+        assert!(!before.is_same(&with(&[class(0x8001_0010, 500)])));
+        assert!(!before.is_same(&with(&[class(0x8001_0010, 1000), class(0x8001_0020, 1)])));
+        // those of another discipline do not matter
+        assert!(before.is_same(&with(&[class(0x8001_0010, 1000), class(0x8002_0010, 1)])));
+        assert_eq!(before.to_string(), root.to_string());
     }
 
     #[test]
