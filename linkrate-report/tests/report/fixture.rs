@@ -184,6 +184,7 @@ fn run(sequence: u32, block: u32, cell: Option<u32>, task: Task, outcome: Outcom
             window: Duration::from_secs(2),
             profile: false,
             event: None,
+            loss_ppm: 0,
             seed: 1000 + u64::from(sequence),
         },
         outcome,
