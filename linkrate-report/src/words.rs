@@ -1,6 +1,7 @@
 //! Effects, reasons and counts in words.
 
 pub mod failure;
+pub mod worth;
 
 use linkrate_study::levels::Level;
 use linkrate_study::names;

@@ -314,6 +314,7 @@ pub fn stream() -> StudyResults {
         effects,
         published: Vec::new(),
         windows: Vec::new(),
+        worth: None,
         background_cpu: Some(quantity(0.42, 0.05, Unit::Percent)),
         facts: facts(),
         failures: vec![FailedRun {
@@ -412,6 +413,7 @@ pub fn request_response() -> StudyResults {
             effect(Measure::ServiceDemand, 0.994, 0.97, 1.02, false),
         ],
         windows: Vec::new(),
+        worth: None,
         background_cpu: None,
         failures: Vec::new(),
         warnings: vec!["Five blocks are too few for a narrow interval.".to_owned()],
@@ -459,6 +461,7 @@ pub fn single() -> StudyResults {
         cells: vec![cell],
         effects: Vec::new(),
         windows: Vec::new(),
+        worth: None,
         background_cpu: None,
         failures: Vec::new(),
         warnings: Vec::new(),
