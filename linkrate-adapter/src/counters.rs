@@ -142,6 +142,8 @@ counters! {
         tx_lost = "txLostSilently",
         /// Frames to the port that a silent fault of its link lost.
         rx_lost = "rxLostSilently",
+        /// Frames or cells from the port that the faults of the line lost.
+        line_lost = "txLostOnLine",
     }
 }
 

@@ -227,5 +227,9 @@ fn into<'a>(
             watch.passed(ports[link], Way::Out, burst, at_ps);
         }
         faults.pass(load, at_ps, |load, at_ps| fabric.enter(ports[link], load, at_ps));
+        match faults.take_lost() {
+            0 => {}
+            lost => links[link].counters.line_lost.add(lost),
+        }
     }
 }

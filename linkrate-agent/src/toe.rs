@@ -12,7 +12,7 @@ use std::time::Instant;
 use linkrate_sys::handing_over::{bound_unsent, descriptor_of, ends, unsent_bound};
 use linkrate_sys::memory_file::memory_file;
 use linkrate_sys::netlink::RouteSocket;
-use linkrate_sys::sched::{Ahead, ThreadId};
+use linkrate_sys::sched::{Ahead, ThreadId, current_thread, thread_cpu_ns};
 use linkrate_sys::{sock_diag, tcp_repair};
 use linkrate_terms::lab::TcpReport;
 use linkrate_toe::connection::MOST_BYTES;
@@ -50,6 +50,9 @@ pub struct Offload {
     /// The bounds that programs had set to bytes that are not sent, of flows whose connections are to move
     /// soon.
     prepared: BTreeMap<u32, u32>,
+    /// CPU time that moves to the adapter have cost so far, by flow, ns, until the adapter has taken the
+    /// connection.
+    spent: BTreeMap<u32, u64>,
     /// The state of the connection that moved last, which the other agent reads before the next one moves.
     /// Its memory serves all: new memory would take longer than the copy.
     state: Option<File>,
@@ -137,16 +140,31 @@ fn serve(shared: &Shared, carrier: &UnixStream) {
     // a move must not wait for the flows whose connections it moves
     let _ahead = Ahead::now();
     let mut carrier = carrier;
+    let own = current_thread();
+    // the clock of the calling thread can always be read
+    let cpu_ns = || thread_cpu_ns(own).unwrap_or(0);
     while let Ok(Some(frame)) = read_frame(&mut carrier) {
+        let began_ns = cpu_ns();
         let (number, request) = decode_request(&frame);
+        let mut lowered = None;
         let reply = match request {
-            Ok(Request::Toe(request)) => answer(shared, request, None),
+            Ok(Request::Toe(request)) => {
+                lowered = request.lowers();
+                answer(shared, request, None)
+            }
             Ok(_) => Err(refusal("this connection is for moves only")),
             Err(error) => Err(refusal(error.to_string())),
         };
-        let reply = reply.unwrap_or_else(Reply::Refused);
+        let mut reply = reply.unwrap_or_else(Reply::Refused);
+        if let Reply::Toe(ToeReply::Taken { cpu_ns: all }) = &mut reply {
+            *all += cpu_ns().saturating_sub(began_ns);
+            lowered = None;
+        }
         if write_message(&mut carrier, number, &reply).is_err() {
             return;
+        }
+        if let Some(flow) = lowered {
+            *locked(shared).spent.entry(flow).or_default() += cpu_ns().saturating_sub(began_ns);
         }
     }
 }
@@ -185,6 +203,7 @@ impl Offload {
     pub fn release_flows(&mut self) {
         self.flows.clear();
         self.prepared.clear();
+        self.spent.clear();
         self.control = None;
     }
 
@@ -212,7 +231,8 @@ impl Offload {
             ToeRequest::Taken { flow } => {
                 let Some(away) = self.away.get_mut(&flow) else { return Err(not_away(flow)) };
                 away.offered = None;
-                done
+                let cpu_ns = self.spent.remove(&flow).unwrap_or(0);
+                Ok(Reply::Toe(ToeReply::Taken { cpu_ns }))
             }
             ToeRequest::Halt { flow } => {
                 self.halt(flow)?;

@@ -22,7 +22,7 @@ use linkrate_terms::{Measurement, RunSpec, Task, TestbedSpec};
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
 use crate::far_end::agents;
-use crate::ground::adapters::Adapters;
+use crate::ground::adapters::{Adapters, Faults};
 use crate::measurement::{self, Reports};
 use crate::options::LabOptions;
 use crate::placement::Seat;
@@ -205,6 +205,11 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
             adapters.lower_all(&mut testbed.sut).map_err(moves)?;
         }
     }
+    let lossy = workload.is_some() && spec.loss_ppm > 0;
+    if lossy {
+        // connections are made, and moved, without it
+        set_loss(testbed, spec.loss_ppm, spec.seed)?;
+    }
     let measured = |error| failure(Stage::Measure, error);
     // the clients' flows share the controller's CPUs
     let ahead = sched::Ahead::now();
@@ -242,6 +247,9 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         }
     }
     drop(ahead);
+    if lossy {
+        set_loss(testbed, 0, 0)?;
+    }
     testbed.ground.adapters().map_or(Ok(()), Adapters::forget_connections).map_err(moves)?;
     if let Some(reason) = broken {
         return Err(RunFailure { stage: Stage::Measure, reason, fatal: false });
@@ -274,6 +282,13 @@ fn run_on(testbed: &mut Testbed, spec: &RunSpec) -> Result<(Measurement, Observe
         Crew::of(testbed).claim(profile);
     }
     Ok((measurement, observed))
+}
+
+/// Lets the links of virtual adapters lose that share of frames or cells, in millionths; 0 ends it.
+fn set_loss(testbed: &Testbed, ppm: u32, seed: u64) -> Result<(), RunFailure> {
+    let faults = Faults { loss: f64::from(ppm) / 1e6, seed, ..Faults::default() };
+    let set = testbed.ground.adapters().map(|adapters| adapters.set_faults(faults));
+    set.unwrap_or(Ok(())).map_err(|error| failure(Stage::Knob, error))
 }
 
 /// A remark about connections and datagrams of others on the test sockets.

@@ -11,6 +11,7 @@
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
 //! - [`window`]: where a larger window stops to help
+//! - [`worth`]: whether hand-overs to a TCP offload engine pay
 //!
 //! The order of the story is the order of the fields of [`Paper`]: figures and tables are numbered
 //! by it, and both templates follow it.
@@ -35,6 +36,7 @@ pub mod steps;
 pub mod tables;
 pub mod testbed;
 pub mod window;
+pub mod worth;
 
 use figure::Figure;
 use tables::{Evidence, Table};
@@ -137,6 +139,8 @@ pub struct Paper<'a> {
     pub published_figures: Vec<Figure>,
     /// The same as a table.
     pub published: Option<Numbered>,
+    /// Whether hand-overs to a TCP offload engine pay.
+    pub worth: Option<worth::Section>,
     /// Where a larger window stops to help.
     pub window: Option<Numbered>,
     /// Rates over time, with the events.
@@ -222,6 +226,7 @@ impl<'a> Paper<'a> {
             claimed: tables::effects(results, true).map(numbered),
             published_figures: effect_figures::published(results)?,
             published: tables::published(results).map(numbered),
+            worth: worth::section(results),
             window: window::table(results).map(numbered),
             failure_figures: failure::figures(results)?,
             failure: failure::tables(results).into_iter().map(numbered).collect(),
@@ -277,6 +282,7 @@ impl<'a> Paper<'a> {
         self.claimed
             .iter_mut()
             .chain(&mut self.published)
+            .chain(self.worth.iter_mut().flat_map(|worth| &mut worth.tables))
             .chain(&mut self.window)
             .chain(&mut self.failure)
             .chain(&mut self.line)

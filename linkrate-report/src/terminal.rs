@@ -13,6 +13,7 @@ use crate::{mix, number, predicted, ways, words};
 
 mod attribution;
 mod failure;
+mod worth;
 
 pub use crate::layout::Style;
 
@@ -49,6 +50,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     if !results.published.is_empty() {
         sections.push(page.published());
     }
+    sections.extend(page.worth());
     sections.extend(page.attribution());
     sections.push(page.notes());
     sections.retain(|section| !section.is_empty());
@@ -323,6 +325,9 @@ impl Page<'_> {
         let failures = words::failure::cells(results);
         if !failures.is_empty() {
             table.add_row(["failure".to_owned(), clean(&words::failure::note(&failures))]);
+        }
+        for sentence in results.worth.iter().flat_map(words::worth::sentences) {
+            table.add_row(["worth".to_owned(), clean(&sentence)]);
         }
         if let Some(background) = &results.background_cpu {
             let figure = number::with_margin(background);

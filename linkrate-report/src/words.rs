@@ -2,6 +2,7 @@
 
 pub mod failure;
 pub mod marks;
+pub mod worth;
 
 use linkrate_study::levels::Level;
 use linkrate_study::names;

@@ -17,6 +17,7 @@
 //! - [`failure`]: what the event of a cell cost
 //! - [`watched`]: the figures of the stop rule
 //! - [`warnings`]: facts that limit the trust in figures
+//! - [`worth`]: whether hand-overs to a TCP offload engine pay
 
 use linkrate_terms::workload::Item;
 
@@ -47,6 +48,7 @@ pub mod shares;
 pub mod warnings;
 pub mod watched;
 pub mod ways;
+pub mod worth;
 
 use measures::RunsByCell;
 
@@ -93,6 +95,7 @@ pub fn analyse(stored: &StoredStudy) -> StudyResults {
             .map_or_else(|| "still running, or killed".to_owned(), Ended::to_string),
         blocks: runs.complete_blocks(study),
         windows: knee::of(&cells),
+        worth: worth::of(study, &runs, &effects, level, level_of_effects),
         cells,
         effects,
         published: published::beside(study, &runs, level, level_of_effects),

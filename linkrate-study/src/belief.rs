@@ -11,6 +11,7 @@
 //! - `event`: the event of a run at its moment, and every byte of the streams in its place
 //! - `sockets`: socket options beside the requested ones
 //! - [`counters`]: the run's counters against each other
+//! - `loss`: frames that the lines lost beside those that they should lose
 //! - `offloaded`: connections that are at the adapter, and not at the host
 //! - [`merging`]: LRO that was on and merged nothing
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
@@ -22,6 +23,7 @@ use crate::executor::{RunFailure, Stage};
 pub mod contradictions;
 pub mod counters;
 mod event;
+mod loss;
 pub mod merging;
 pub mod observed;
 mod offloaded;
@@ -94,6 +96,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     programs::check(&measured.sut_cpu, spec.task == Task::Idle)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
+    loss::check(spec, measured)?;
     offloaded::check(measured)?;
     merging::check(testbed, spec, measured)
 }

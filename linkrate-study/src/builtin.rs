@@ -50,6 +50,7 @@ pub fn all() -> &'static [Builtin] {
         Builtin { name: "atm-lane", text: include_str!("../../studies/atm-lane.toml") },
         Builtin { name: "atm-binding", text: include_str!("../../studies/atm-binding.toml") },
         Builtin { name: "toe", text: include_str!("../../studies/toe.toml") },
+        Builtin { name: "toe-worth-it", text: include_str!("../../studies/toe-worth-it.toml") },
         Builtin { name: "cell-tax", text: include_str!("../../studies/cell-tax.toml") },
         Builtin { name: "failover", text: include_str!("../../studies/failover.toml") },
         Builtin { name: "offload-ladder", text: include_str!("../../studies/offload-ladder.toml") },
@@ -219,6 +220,21 @@ mod tests {
         assert_eq!(rates.keys().collect::<Vec<_>>(), names);
         let line = Some(linkrate_wire::link::atm::OC12C);
         assert!(rates.values().all(|rate| *rate == line), "{rates:?}");
+    }
+
+    #[test]
+    fn the_study_of_toe_asks_what_the_paper_leaves_open() {
+        let text = find("toe-worth-it").unwrap().text;
+        let study = parse("toe-worth-it", "studies/toe-worth-it.toml", text).unwrap();
+        assert_eq!((study.cells.len(), study.published.len(), study.parts.len()), (40, 0, 7));
+        let losses = |ppm: u32| study.cells.iter().filter(|cell| cell.spec.loss_ppm == ppm).count();
+        assert_eq!([0, 3000, 20_000].map(losses), [32, 4, 4]);
+        let merging = study.cells.iter().filter(|cell| cell.spec.interface.port.lro == Some(true));
+        assert_eq!(merging.count(), 4);
+        let compared = crate::analysis::effects::comparisons(&study);
+        assert!(compared.iter().all(|comparison| comparison.factor == "toe"));
+        // three levels are compared in three pairs, two in one
+        assert_eq!(compared.len(), 2 * 3 + 17);
     }
 
     #[test]

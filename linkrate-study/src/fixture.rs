@@ -36,6 +36,7 @@ pub(crate) fn ladder() -> Study {
             window: Duration::from_secs(2),
             profile: false,
             event: None,
+            loss_ppm: 0,
             seed: 0,
         },
     });

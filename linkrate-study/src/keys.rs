@@ -19,7 +19,7 @@ use linkrate_terms::clean::is_harmful;
 use linkrate_terms::knobs::{self, Knob, Unit};
 use linkrate_terms::mix::{MOST_PARTS, MOST_SHARE};
 use linkrate_terms::nearest::nearest;
-use linkrate_terms::units::{UnitError, format_duration, parse_duration};
+use linkrate_terms::units::{UnitError, format_duration, parse_duration, parse_percent};
 use linkrate_terms::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
 
 use crate::adapter;
@@ -51,6 +51,8 @@ pub struct Setup {
     pub adapter: Option<String>,
     /// What fails inside the window.
     pub event: EventRequest,
+    /// Share of frames or ATM cells that the links lose, in millionths.
+    pub loss_ppm: u32,
     /// A name that changes nothing, so that two cells may have the same settings.
     pub repeat: Option<String>,
 }
@@ -65,6 +67,7 @@ impl Default for Setup {
             ports: None,
             adapter: None,
             event: EventRequest::default(),
+            loss_ppm: 0,
             repeat: None,
         }
     }
@@ -116,6 +119,13 @@ pub enum Values {
         /// Sets one; `None` for the absent word.
         set: fn(&mut Setup, Option<Duration>),
     },
+    /// A share in a range (`0.3 %`).
+    Share {
+        /// Smallest and largest value, in millionths.
+        range: (u32, u32),
+        /// Sets one, in millionths.
+        set: fn(&mut Setup, u32),
+    },
     /// A number of bytes, or a uniform range of them (`128 B to 4 KiB`).
     Message {
         /// Smallest and largest value in bytes.
@@ -148,6 +158,7 @@ impl Values {
             // a name that no model has is refused with the nearest
             Self::Model(_)
             | Self::Count { .. }
+            | Self::Share { .. }
             | Self::Message { .. }
             | Self::Congestion(_)
             | Self::Directory(_)
@@ -172,6 +183,14 @@ impl Values {
                 let (low, high) = (format_duration(*low), format_duration(*high));
                 let time = format!("a time such as \"500 ms\", from {low} to {high}");
                 absent.map_or(time.clone(), |word| format!("{time}, or \"{word}\""))
+            }
+            Self::Share { range: (low, high), .. } => {
+                let percent = |ppm: u32| f64::from(ppm) / 10_000.0;
+                format!(
+                    "a share such as \"0.3 %\", from {} % to {} %",
+                    percent(*low),
+                    percent(*high)
+                )
             }
             Self::Message { range, .. } => format!(
                 "a size such as \"32 KiB\" or a range such as \"128 B to 4 KiB\", from {}, or one of {}",
@@ -205,6 +224,7 @@ impl Values {
             Self::Time { .. } => "TIME".to_owned(),
             Self::Size { .. } | Self::Message { .. } => "SIZE".to_owned(),
             Self::Directory(_) => "DIRECTORY".to_owned(),
+            Self::Share { .. } => "SHARE".to_owned(),
             Self::Congestion(_) | Self::Model(_) | Self::Label(_) => "NAME".to_owned(),
         }
     }
@@ -357,6 +377,7 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
             Level::Text(text) if *absent == Some(text.as_str()) => set(setup, None),
             _ => set(setup, Some(time(level, *range, values)?)),
         },
+        Values::Share { range, set } => set(setup, share(level, *range, values)?),
         Values::Message { range, set } => set(setup, message(level, *range, values)?),
         Values::Congestion(set) => {
             let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
@@ -447,6 +468,8 @@ pub fn check_values(setup: &Setup) -> Result<(), String> {
         ("drive-rate", Level::Number(backup.drive_rate.0)),
     ]);
     given.push(("transfer", Level::Number(workload.transfer.0)));
+    let percent = f64::from(setup.loss_ppm) / 10_000.0;
+    given.push(("loss", Level::Text(format!("{percent} %"))));
     given.extend(workload.udp_segment.map(|size| ("udp-segment", Level::Number(size.0))));
     given.extend(socket.buffer.map(|size| ("socket", Level::Number(size.0))));
     given.extend(knobs::KNOBS.iter().filter_map(|knob| {
@@ -534,6 +557,25 @@ fn time(
             Err(KeyError::OutOfRange { given: format_duration(time), expected: values.expected() })
         }
     }
+}
+
+/// A share in millionths. A finer one is refused: a run has fewer frames.
+fn share(level: &Level, (low, high): (u32, u32), values: &Values) -> Result<u32, KeyError> {
+    let share = match level {
+        Level::Text(text) if text.len() <= LONGEST_TEXT => parse_percent(text)?,
+        _ => return Err(wrong_kind(level, values)),
+    };
+    let given = || format!("{} %", share * 100.0);
+    let ppm = share * 1e6;
+    if !(f64::from(low)..=f64::from(high)).contains(&ppm) {
+        return Err(KeyError::OutOfRange { given: given(), expected: values.expected() });
+    }
+    if (ppm - ppm.round()).abs() > 1e-6 {
+        let reason = format!("{} is finer than 0.0001 %", given());
+        return Err(unreadable(reason, values));
+    }
+    // within the range
+    Ok(ppm.round() as u32)
 }
 
 fn message(level: &Level, range: (u64, u64), values: &Values) -> Result<MessageSize, KeyError> {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::analysis::failure::FailureFigures;
 use crate::analysis::knee::Knee;
+use crate::analysis::worth::Worth;
 use crate::executor::Facts;
 use crate::levels::{Level, Levels};
 use crate::published::Basis;
@@ -72,6 +73,9 @@ pub struct StudyResults {
     /// Where a larger window stops to help, for each sweep of `socket` that shows it; absent without one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<Knee>,
+    /// Whether hand-overs to a TCP offload engine pay; absent unless the study compares TOE on with off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worth: Option<Worth>,
     /// The SUT's CPU use without load, in per cent; absent without an idle run.
     pub background_cpu: Option<Quantity>,
     /// Facts about the testbed.

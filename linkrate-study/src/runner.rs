@@ -331,6 +331,7 @@ impl<'a> Session<'a> {
                     window: self.study.method.idle,
                     profile: self.study.method.profile,
                     event: None,
+                    loss_ppm: 0,
                     seed: slot.seed,
                 },
             ),

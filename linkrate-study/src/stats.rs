@@ -10,6 +10,7 @@
 //! - [`normal`]: the distribution of what is a sum of many
 //! - [`mirroring`]: what mirrored blocks cost the intervals of effects
 //! - [`paired`]: the ratio of two levels, paired within blocks
+//! - [`quotient`]: the quotient of two figures, paired within blocks
 //! - [`independent`]: the ratio of two sets of runs that share no blocks
 //! - [`stop`]: when it is enough
 //! - [`trend`]: whether figures drift
@@ -19,6 +20,7 @@ pub mod interval;
 pub mod mirroring;
 pub mod normal;
 pub mod paired;
+pub mod quotient;
 pub mod sample;
 pub mod stop;
 pub mod student_t;

@@ -56,7 +56,11 @@ pub struct RunSpec {
     /// What fails inside the window, and when; the run then keeps a record over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Event>,
-    /// Seed for random choices inside the run (message sizes); each run has its own.
+    /// Share of frames, or of ATM cells, that the links of virtual adapters lose while traffic flows, both
+    /// ways, in millionths.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub loss_ppm: u32,
+    /// Seed for random choices inside the run (message sizes, frames that are lost); each run has its own.
     pub seed: u64,
 }
 

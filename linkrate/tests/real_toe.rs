@@ -129,6 +129,37 @@ fn auto_moves_connections_that_have_carried_enough_or_are_old_enough() {
 }
 
 #[test]
+fn every_kind_of_traffic_goes_on_while_its_connections_move() {
+    let mut lab = lab(model::find("toe").unwrap(), 1);
+    let age = PortRequest {
+        toe: Some(Toe::Auto),
+        toe_after: Some(1 << 30),
+        toe_age: Some(500),
+        ..PortRequest::default()
+    };
+    let bulk = [Direction::Transmit, Direction::Receive];
+    for (kind, directions) in [
+        (Protocol::Stream, &bulk[..]),
+        (Protocol::Transfer, &bulk),
+        (Protocol::Backup, &bulk[1..]),
+        (Protocol::RequestResponse, &bulk[..1]),
+    ] {
+        for &direction in directions {
+            let workload = Workload { kind, direction, connections: 2, ..Workload::default() };
+            let interface = InterfaceKnobs { port: age.clone(), ..InterfaceKnobs::default() };
+            let spec = RunSpec {
+                warm_up: Duration::from_millis(200),
+                ..run_spec(Task::Workload(workload), interface, Duration::from_secs(1))
+            };
+            // words and checksums in the streams would end the run at a byte out of place
+            let run = lab.run(&spec).unwrap_or_else(|failure| panic!("{kind:?}: {failure}"));
+            assert_eq!(counter(&run, "toeMoves.down"), 2, "{kind:?} {direction:?}");
+            assert!(counter(&run, "toeDownCpuNs") > 0, "{kind:?} {direction:?}");
+        }
+    }
+}
+
+#[test]
 fn connections_on_a_vlan_are_at_the_adapter() {
     let mut lab = lab(model::find("toe").unwrap(), 1);
     let port = PortRequest { toe: Some(Toe::On), vlan: Some(7), ..PortRequest::default() };
@@ -149,4 +180,36 @@ fn an_adapter_without_an_engine_does_not_say_that_it_offloads() {
     };
     let failure = lab.run(&spec).expect_err("a refusal");
     assert!(failure.reason.contains("toe"), "{failure}");
+}
+
+#[test]
+fn links_lose_what_a_run_asks_for_and_a_hand_over_has_its_cost() {
+    let mut lab = lab(model::find("toe").unwrap(), 1);
+    let mut lossy = |toe: Toe, loss_ppm: u32| {
+        let workload = Workload { connections: 4, ..Workload::default() };
+        let spec = RunSpec {
+            warm_up: Duration::from_millis(200),
+            loss_ppm,
+            ..run_spec(Task::Workload(workload), with(toe), Duration::from_secs(1))
+        };
+        lab.run(&spec).unwrap_or_else(|failure| panic!("{failure}"))
+    };
+    for toe in [Toe::Off, Toe::On] {
+        for loss_ppm in [20_000, 0, 3000] {
+            let run = lossy(toe, loss_ppm);
+            let (lost, sent) = (counter(&run, "txLostOnLine"), counter(&run, "ifHCOutUcastPkts"));
+            println!("{toe} {loss_ppm}: {lost} of {sent}, {:.0} Mb/s", megabits(&run));
+            let expected = sent as f64 * f64::from(loss_ppm) / 1e6;
+            // five standard deviations of a count
+            let scatter = 5.0 * expected.sqrt() + 1.0;
+            let off_by = (lost as f64 - expected).abs();
+            assert!(if loss_ppm == 0 { lost == 0 } else { off_by <= scatter }, "{expected}");
+            let cost_ns = counter(&run, "toeDownCpuNs");
+            let moves = counter(&run, "toeMoves.down");
+            assert_eq!(moves, if toe == Toe::On { 4 } else { 0 });
+            // more than a few calls of the kernel, and less than the window
+            let plausible = (moves * 5_000..moves * 250_000_000 + 1).contains(&cost_ns);
+            assert!(plausible, "{moves} moves in {cost_ns} ns");
+        }
+    }
 }

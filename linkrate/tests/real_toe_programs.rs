@@ -471,6 +471,89 @@ fn iperf3_in_both_roles_is_at_the_adapter() {
     lab.down().expect_code(0);
 }
 
+/// Seconds of one test of netperf.
+const NETPERF_SECONDS: f64 = 1.0;
+
+/// Mb/s of payload that a link of 1 Gb/s carries at most in frames of 1500 bytes: 1460 of 1538.
+const LINK_MBPS: f64 = 950.0;
+
+/// Runs a test of netperf in `host` against the other end, and returns its figure: Mb/s, or transactions in a
+/// second.
+#[track_caller]
+fn netperf(lab: &Up, host: &str, far: &str, port: u16, test: &str) -> f64 {
+    let words = format!("netperf -4 -H {far} -p {port} -l {NETPERF_SECONDS} -P 0 -v 0 -t {test}");
+    let said = lab.run(host, &words).expect_code(0).stdout;
+    said.trim().parse().unwrap_or_else(|_| panic!("{test}: {said:?}"))
+}
+
+/// netperf and its server come as the package has them, in both roles. What netperf says of itself fits the
+/// link and what the adapter has counted; ours on such an adapter stands beside it.
+#[test]
+fn netperf_in_both_roles_is_at_the_adapter() {
+    let test = "netperf_in_both_roles_is_at_the_adapter";
+    if !ready(test, &["netperf", "netserver"]) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    common::processes::readable_by_all(directory.path());
+    let file = directory.path().join("file");
+    fs::write(&file, vec![7; 4 << 20]).expect("write a file");
+    let sendfile = format!("TCP_SENDFILE -F {}", file.display());
+    let lab = lab("on");
+    let mut said = Vec::new();
+    for (server, client, address) in [("client-0", "sut", CLIENT), ("sut", "client-0", SUT)] {
+        let control = port();
+        let listening = format!(":{control:04X} ");
+        let words = format!("netserver -D -4 -p {control}");
+        let netserver = Running::start(&mut lab.exec(server, &words));
+        let listens = || {
+            let table = lab.run(server, "cat /proc/net/tcp").stdout;
+            table.lines().any(|line| line.contains(&listening) && line.contains(" 0A "))
+        };
+        assert!(wait_until(Duration::from_secs(10), listens), "netserver does not listen");
+        for (words, sends) in
+            [("TCP_STREAM", true), ("TCP_MAERTS", false), (&sendfile, true), ("TCP_RR", true)]
+        {
+            let before = counters(&lab);
+            let figure = netperf(&lab, client, address, control, words);
+            let now = counters(&lab);
+            let carried = |name| (now(name) - before(name)) as f64;
+            let (sent, received) = (carried("toeTxBytes"), carried("toeRxBytes"));
+            let bytes = match words {
+                // a byte each way
+                "TCP_RR" => figure * NETPERF_SECONDS,
+                _ => figure * 1e6 / 8.0 * NETPERF_SECONDS,
+            };
+            assert!(figure > 0.0 && (words == "TCP_RR" || figure < LINK_MBPS), "{words}: {figure}");
+            // netperf's second may be a little longer than ours
+            let by_adapter = if sends == (client == "sut") { sent } else { received };
+            assert!(by_adapter >= bytes * 0.9, "{client} {words}: {by_adapter} of {bytes}");
+            assert!(words != "TCP_RR" || sent.min(received) >= bytes * 0.9, "{client} {words}");
+            assert_eq!(now("toeHostSegments"), 0, "{client} {words}");
+            let name = words.split_whitespace().next().unwrap_or_default();
+            said.push(format!("netperf {name} in {client}: {figure}"));
+        }
+        netserver.signal(Signal::KILL);
+        netserver.wait();
+    }
+    lab.down().expect_code(0);
+    for (direction, kind) in
+        [("transmit", "stream"), ("receive", "stream"), ("transmit", "request-response")]
+    {
+        let way = if kind == "stream" { format!("--direction {direction}") } else { String::new() };
+        let words =
+            format!("measure --adapter toe --toe on --kind {kind} {way} --time 1s --runs 1 --json");
+        let ours = common::linkrate(&words).expect_code(0).json();
+        let cell = &ours["cells"][0];
+        let rate = cell["throughput"]["mean"].as_f64().map(|rate| rate / 1e6);
+        let rate = rate.filter(|_| kind == "stream").or(cell["transactions"]["mean"].as_f64());
+        let rate = rate.unwrap_or_else(|| panic!("{ours}"));
+        assert!(kind != "stream" || rate < LINK_MBPS, "{rate}");
+        said.push(format!("linkrate {kind} {direction}: {rate:.1}"));
+    }
+    println!("{}", said.join("\n"));
+}
+
 #[test]
 fn nginx_serves_a_file_to_curl_from_the_adapter() {
     let test = "nginx_serves_a_file_to_curl_from_the_adapter";
@@ -537,56 +620,140 @@ fn ssh_carries_a_file_at_the_adapter() {
 /// Nobody's ids.
 const USER: u32 = 65534;
 
+/// A lab of a user, with connections at the adapter.
+struct OfUser {
+    own: common::processes::OwnCopy,
+    name: String,
+    up: Running,
+}
+
+impl OfUser {
+    /// The lab, if a user can have one here; says why not otherwise.
+    fn start_or_skips(test: &str) -> Option<Self> {
+        let own = common::processes::OwnCopy::new();
+        let (program, node) = (own.program(), own.beside("tun"));
+        let name = format!("user-{}-{}", std::process::id(), port());
+        // a user needs a node of TAPs that a user may open
+        let script = format!(
+            "mknod -m 666 {node} c 10 200 && mount --bind {node} /dev/net/tun && exec setpriv {ids} \
+             {program} lab up --wait --name {name} --adapter toe",
+            ids = Self::ids(),
+            node = node.display(),
+            program = program.display(),
+        );
+        let mut up = Command::new("unshare");
+        up.args(["--mount", "sh", "-c", &script]).env_remove("XDG_RUNTIME_DIR");
+        let lab = Self { own, name, up: Running::start(&mut up) };
+        let shown = || lab.run("lab show").code() == Some(0);
+        if !wait_until(Duration::from_secs(10), shown) {
+            lab.up.signal(Signal::TERM);
+            let said = lab.up.wait().stderr;
+            let said = said.trim().replace('\n', "; ");
+            common::skip(test, &format!("a user has no lab here: {said}"));
+            return None;
+        }
+        lab.run("adapter set eth0 toe=on").expect_code(0);
+        Some(lab)
+    }
+
+    fn ids() -> String {
+        format!("--reuid {USER} --regid {USER} --clear-groups")
+    }
+
+    /// `linkrate WORDS` by the user; what is behind ` -- ` is the program of `lab exec`.
+    fn told(&self, words: &str) -> Command {
+        let (verb, program) = words.split_once(" -- ").unwrap_or((words, ""));
+        let mut command = common::command("setpriv", &Self::ids());
+        command.arg(self.own.program()).args(verb.split_whitespace()).args(["--name", &self.name]);
+        if !program.is_empty() {
+            command.arg("--").args(program.split_whitespace());
+        }
+        command.env_remove("XDG_RUNTIME_DIR");
+        command
+    }
+
+    fn run(&self, words: &str) -> Finished {
+        Running::start(&mut self.told(words)).wait()
+    }
+
+    /// Payload that the adapter's TCP has sent and received, and packets of the host for its connections.
+    fn counters(&self) -> [u64; 3] {
+        let shown = self.run("adapter show eth0 --json").json();
+        let of = &shown["ports"][0]["counters"];
+        ["toeTxBytes", "toeRxBytes", "toeHostSegments"].map(|name| of[name].as_u64().expect(name))
+    }
+
+    /// So many bytes went each way by the adapter while `body` ran.
+    #[track_caller]
+    fn carries(&self, context: &str, bytes: u64, body: impl FnOnce()) {
+        let before = self.counters();
+        body();
+        let now = self.counters();
+        assert!(now[0] - before[0] >= bytes, "{context}: {before:?} {now:?}");
+        assert!(now[1] - before[1] + FIRST_WINDOW >= bytes, "{context}: {before:?} {now:?}");
+        assert_eq!(now[2], 0, "{context}");
+    }
+
+    fn down(self) {
+        self.run("lab down").expect_code(0);
+        self.up.wait();
+    }
+}
+
 #[test]
-fn a_user_has_programs_at_the_adapter() {
-    let test = "a_user_has_programs_at_the_adapter";
+fn a_user_has_programs_at_the_adapter_whatever_way_they_wait() {
+    let test = "a_user_has_programs_at_the_adapter_whatever_way_they_wait";
     if !may_or_skips(test) || !has_or_skips(test, "setpriv", "util-linux") {
         return;
     }
-    let own = common::processes::OwnCopy::new();
-    let (program, node) = (own.program(), own.beside("tun"));
-    let name = format!("user-{}", std::process::id());
-    let ids = format!("--reuid {USER} --regid {USER} --clear-groups");
-    // a user needs a node of TAPs that a user may open
-    let script = format!(
-        "mknod -m 666 {node} c 10 200 && mount --bind {node} /dev/net/tun && exec setpriv {ids} {program} \
-         lab up --wait --name {name} --adapter toe",
-        node = node.display(),
-        program = program.display(),
-    );
-    let mut up = Command::new("unshare");
-    up.args(["--mount", "sh", "-c", &script]).env_remove("XDG_RUNTIME_DIR");
-    let up = Running::start(&mut up);
-    let as_user = |words: &str| {
-        let mut command = common::command("setpriv", &ids);
-        command.arg(&program).args(words.split_whitespace()).env_remove("XDG_RUNTIME_DIR");
-        command
-    };
-    let told = |words: &str| {
-        let (verb, rest) = words.split_once(" -- ").unwrap_or((words, ""));
-        let tail = if rest.is_empty() { String::new() } else { format!(" -- {rest}") };
-        as_user(&format!("{verb} --name {name}{tail}"))
-    };
-    let shown = || Running::start(&mut told("lab show")).wait().code() == Some(0);
-    if !wait_until(Duration::from_secs(10), shown) {
-        up.signal(Signal::TERM);
-        let said = up.wait().stderr;
-        common::skip(test, &format!("a user has no lab here: {}", said.trim().replace('\n', "; ")));
+    let Some(lab) = OfUser::start_or_skips(test) else { return };
+    let stream = stream().display();
+    for way in WAYS {
+        let port = port();
+        lab.carries(&format!("connect, {way}"), BYTES, || {
+            let words = format!("lab exec client-0 -- {stream} far {port} {BYTES} 0");
+            let mut far = Teller::start(&mut lab.told(&words));
+            assert_eq!(far.line(), "listens", "{way}");
+            let words = format!("lab exec sut -- {stream} connect {way} {CLIENT} {port} {BYTES}");
+            let said = Teller::start(&mut lab.told(&words)).expect_whole(way);
+            assert!(said.contains("whole, state 1, mss 1448"), "{way}: {said}");
+            far.expect_whole(way);
+        });
+    }
+    for way in WAYS {
+        let port = port();
+        lab.carries(&format!("accept, {way}"), BYTES, || {
+            let words = format!("lab exec sut -- {stream} accept {way} {port} {BYTES}");
+            let mut near = Teller::start(&mut lab.told(&words));
+            assert_eq!(near.line(), "listens", "{way}");
+            // the call waits by then
+            std::thread::sleep(Duration::from_millis(50));
+            let words = format!("lab exec client-0 -- {stream} join {SUT} {port} {BYTES}");
+            let far = Teller::start(&mut lab.told(&words));
+            let said = near.expect_whole(way);
+            assert!(said.contains("whole, state 1, mss 1448"), "{way}: {said}");
+            far.expect_whole(way);
+        });
+    }
+    lab.down();
+}
+
+#[test]
+fn a_user_has_iperf3_at_the_adapter() {
+    let test = "a_user_has_iperf3_at_the_adapter";
+    if !ready(test, &["iperf3"]) || !has_or_skips(test, "setpriv", "util-linux") {
         return;
     }
-    Running::start(&mut told("adapter set eth0 toe=on")).wait().expect_code(0);
-    let (port, stream) = (port(), stream().display());
-    let words = format!("lab exec client-0 -- {stream} far {port} {BYTES} 0");
-    let mut far = Teller::start(&mut told(&words));
-    assert_eq!(far.line(), "listens");
-    let words = format!("lab exec sut -- {stream} connect threads {CLIENT} {port} {BYTES}");
-    let said = Teller::start(&mut told(&words)).expect_whole("a user");
-    assert!(said.contains("whole, state 1, mss 1448"), "{said}");
-    far.expect_whole("a user");
-    let port = Running::start(&mut told("adapter show eth0 --json")).wait().json();
-    let counter = |name: &str| port["ports"][0]["counters"][name].as_u64();
-    assert!(counter("toeTxBytes") >= Some(BYTES), "{port}");
-    assert_eq!(counter("toeHostSegments"), Some(0));
-    Running::start(&mut told("lab down")).wait().expect_code(0);
-    up.wait();
+    let Some(lab) = OfUser::start_or_skips(test) else { return };
+    lab.carries("iperf3", 1_000_000, || {
+        let server = Running::start(&mut lab.told("lab exec client-0 -- iperf3 -s -1"));
+        let listens = || {
+            let tables = lab.run("lab exec client-0 -- cat /proc/net/tcp /proc/net/tcp6").stdout;
+            tables.lines().any(|line| line.contains(":1451 ") && line.contains(" 0A "))
+        };
+        assert!(wait_until(Duration::from_secs(10), listens), "iperf3 does not listen");
+        lab.run(&format!("lab exec sut -- iperf3 -c {CLIENT} -t 1 --bidir")).expect_code(0);
+        server.wait().expect_code(0);
+    });
+    lab.down();
 }

@@ -158,11 +158,19 @@ pub(crate) struct FaultInjector {
     faults: Faults,
     any: bool,
     random: ChaCha8Rng,
+    /// Frames or cells that were lost since the last [`take_lost`](FaultInjector::take_lost).
+    lost: u64,
 }
 
 impl FaultInjector {
     pub(crate) fn new(faults: Faults) -> Self {
-        Self { any: faults.any(), random: ChaCha8Rng::seed_from_u64(faults.seed), faults }
+        let random = ChaCha8Rng::seed_from_u64(faults.seed);
+        Self { any: faults.any(), random, lost: 0, faults }
+    }
+
+    /// Frames or cells that were lost since the last call.
+    pub(crate) fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
     }
 
     /// Calls `arrives` for what is not lost of a load whose last bit would arrive at `at_ps`, each
@@ -182,6 +190,7 @@ impl FaultInjector {
     fn pass_one(&mut self, frame: WireFrame, arrives: &mut impl FnMut(Burst, u64)) {
         let faults = self.faults;
         if self.chance(faults.loss) {
+            self.lost += 1;
             return;
         }
         if self.chance(faults.fcs_error) {
@@ -241,6 +250,18 @@ mod tests {
             !burst.is_damaged() && *later_ps == 0 && burst.first().to_vec() == [0; 100]
         };
         assert!(out.len() == 10 && out.iter().all(whole));
+    }
+
+    #[test]
+    fn every_lost_frame_is_counted_once() {
+        let mut injector = FaultInjector::new(Faults { loss: 0.2, ..Faults::default() });
+        let (mut came, mut lost) = (0, 0);
+        for _ in 0..1000 {
+            injector.pass(WireFrame::copied(vec![0; 100]).into(), 0, |_, _| came += 1);
+            lost += injector.take_lost();
+        }
+        assert_eq!((came + lost, injector.take_lost()), (1000, 0));
+        assert!((150..250).contains(&lost), "{lost}");
     }
 
     #[test]

@@ -167,7 +167,7 @@ pub fn sink(flow: &mut FlowContext, socket: &OwnedFd, drive: &Drive) -> io::Resu
         let word = number.to_be_bytes();
         let mut sent = 0;
         while sent < WORD_BYTES {
-            sent += socket::send(socket, &word[sent..])?;
+            sent += flow.parking.call(|| socket::send(socket, &word[sent..]))?;
         }
     }
     Ok(())
@@ -179,7 +179,7 @@ fn taken(
     buffer: &mut [u8],
     drive: &Drive,
 ) -> io::Result<usize> {
-    let received = socket::receive(socket, buffer)?;
+    let received = flow.parking.call(|| socket::receive(socket, buffer))?;
     if received == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

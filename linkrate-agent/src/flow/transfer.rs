@@ -47,18 +47,18 @@ pub fn transmit(
             return Ok(());
         }
         sent += bytes;
-        await_word(socket, sent)?;
+        await_word(flow, socket, sent)?;
         flow.completed(begun);
     }
     Ok(())
 }
 
 /// Waits for the far end's word that `sent` bytes arrived.
-fn await_word(socket: &OwnedFd, sent: u64) -> io::Result<()> {
+fn await_word(flow: &FlowContext, socket: &OwnedFd, sent: u64) -> io::Result<()> {
     let mut word = [0; WORD_BYTES];
     let mut have = 0;
     while have < WORD_BYTES {
-        match socket::receive(socket, &mut word[have..])? {
+        match flow.parking.call(|| socket::receive(socket, &mut word[have..]))? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             received => have += received,
         }
@@ -100,7 +100,7 @@ pub fn receive(
         let word = arrived.to_be_bytes();
         let mut sent = 0;
         while sent < WORD_BYTES {
-            sent += socket::send(socket, &word[sent..])?;
+            sent += flow.parking.call(|| socket::send(socket, &word[sent..]))?;
         }
     }
     Ok(())

@@ -137,6 +137,11 @@ pub enum ToeReply {
         /// Time that the flow stood still, µs.
         stood_us: u64,
     },
+    /// To [`ToeRequest::Taken`].
+    Taken {
+        /// CPU time of this host for the move, ns: that of the thread which carried out its requests.
+        cpu_ns: u64,
+    },
     /// To [`ToeRequest::Lower`] and [`ToeRequest::Export`]: the connection stays where it is.
     Stays(Stays),
     /// To [`ToeRequest::Export`].
@@ -235,6 +240,14 @@ pub struct EngineConnection {
 }
 
 impl ToeRequest {
+    /// The flow whose connection it moves to the adapter, or prepares for that.
+    pub(crate) fn lowers(&self) -> Option<u32> {
+        match self {
+            Self::Prepare { flow } | Self::Lower { flow } | Self::Taken { flow } => Some(*flow),
+            _ => None,
+        }
+    }
+
     /// The names of interfaces in it.
     pub(super) fn interface(&self) -> Option<&str> {
         match self {
@@ -248,9 +261,11 @@ impl ToeReply {
     /// Descriptors in it, which cannot be negative, and the number of flows that it names.
     pub(super) fn bounded(&self) -> (Vec<i32>, usize) {
         match self {
-            Self::Done | Self::Stays(_) | Self::Prepared { .. } | Self::HostConnections(_) => {
-                (Vec::new(), 0)
-            }
+            Self::Done
+            | Self::Stays(_)
+            | Self::Prepared { .. }
+            | Self::Taken { .. }
+            | Self::HostConnections(_) => (Vec::new(), 0),
             Self::Channel { descriptor } => (vec![*descriptor], 0),
             Self::Statuses(all) => (Vec::new(), all.len()),
             Self::Connections(all) => {

@@ -203,6 +203,7 @@ mod tests {
             window,
             profile: false,
             event: Some(Event { fault: Fault::Carrier, at: window / 4, recover: None }),
+            loss_ppm: 0,
             seed: 1,
         }
     }

@@ -77,6 +77,7 @@ pub fn run(sut: &[u8], client: &[u8], kind: Option<Protocol>) -> Ended {
         window: Duration::from_millis(100),
         profile: false,
         event: None,
+        loss_ppm: 0,
         seed: 1,
     };
     let mut facts = None;

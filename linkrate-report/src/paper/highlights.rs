@@ -1,6 +1,7 @@
 //! What a study shows, in sentences made of its claimed effects, and of those it does not show.
 
 use linkrate_study::analysis::failure::FailureFigures;
+use linkrate_study::analysis::worth::Worth;
 use linkrate_study::levels::Level;
 use linkrate_study::names;
 use linkrate_study::results::{CellResult, StudyResults};
@@ -24,6 +25,11 @@ const MOST_CELLS: usize = 4;
 /// The highlights. Too few blocks have none, and one sentence says so.
 pub fn all(results: &StudyResults) -> Vec<Sentence> {
     let mut told: Vec<Sentence> = failures(results).into_iter().collect();
+    let enough = |worth: &&Worth| worth.paybacks.iter().any(|of| of.pairs >= FEWEST_TO_CLAIM);
+    told.extend(results.worth.as_ref().filter(enough).and_then(|worth| {
+        let text = words::worth::sentences(worth).into_iter().next()?;
+        Some(Sentence { text, effects: words::worth::effects(results) })
+    }));
     told.extend(if results.effects.is_empty() { cells(results) } else { effects(results) });
     if !told.is_empty() || results.cells.is_empty() {
         return told;

@@ -15,3 +15,4 @@ mod pdf;
 mod schema;
 mod simulated;
 mod terminal;
+mod worth;

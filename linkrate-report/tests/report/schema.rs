@@ -49,6 +49,7 @@ fn every_fixture() -> Vec<StudyResults> {
         fills: 20_151,
         reached: Some(text("32 KiB")),
     }];
+    profiled.worth = Some(super::worth::figures());
     let mut transfers = fixture::stream();
     let cell = &mut transfers.cells[0];
     cell.completed =
@@ -172,6 +173,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "service_demand_with_others",
                     "ways",
                     "windows",
+                    "worth",
                 ]
                 .contains(&key.as_str());
                 assert!(required.contains(key.as_str()) || optional, "{key}");

@@ -120,9 +120,10 @@ fn merged(port: &PortEvidence) -> u64 {
     counter(port, "rxMergedFrames")
 }
 
-/// Received TCP segments with payload: frames less acknowledgements and other protocols.
+/// Received TCP segments with payload for the host: frames less acknowledgements and other protocols, and
+/// less those for connections at a TCP offload engine, whose merging has no counter.
 fn segments(port: &PortEvidence) -> u64 {
-    ["rxUnmergedFlags", "rxUnmergedKind"]
+    ["rxUnmergedFlags", "rxUnmergedKind", "toeRxFrames"]
         .iter()
         .fold(counter(port, "ifHCInUcastPkts"), |left, name| {
             left.saturating_sub(counter(port, name))

@@ -479,7 +479,7 @@ fn lro_may_merge_nothing_where_nothing_can_be_merged() {
         merging_refused(&spec, &run)
     };
     assert!(with(&|_, _, _| {}).is_some());
-    let honest: [(&str, &Change); 7] = [
+    let honest: [(&str, &Change); 8] = [
         ("acknowledgements alone", &|workload, _, _| workload.direction = Direction::Transmit),
         ("transactions", &|workload, _, run| {
             workload.kind = Protocol::RequestResponse;
@@ -496,6 +496,12 @@ fn lro_may_merge_nothing_where_nothing_can_be_merged() {
             run.effective.interface.port.rx_frames = Some(1);
         }),
         ("off", &|_, _, run| run.effective.interface.port.lro = Some(false)),
+        ("connections at the adapter", &|_, _, run| {
+            for port in &mut run.evidence.adapter.as_mut().unwrap().ports {
+                let frames = port.counters["ifHCInUcastPkts"];
+                port.counters.insert("toeRxFrames".to_owned(), frames);
+            }
+        }),
     ];
     for (why, change) in honest {
         assert_eq!(with(change), None, "{why}");
@@ -537,4 +543,29 @@ fn a_run_with_connections_at_the_host_is_no_run_with_toe() {
     // with TOE off nobody asks
     run.effective.interface.port.toe = Some(Toe::Off);
     assert_eq!(check(&gigabit(1.0), &run), Ok(()));
+}
+
+/// A line that was to lose frames has lost some, unless there were too few to tell.
+#[test]
+fn a_line_that_loses_nothing_is_no_line_with_loss() {
+    let mut run = sent_at(1e9);
+    let spec = fixture::ladder().cells[0].spec.clone();
+    let lossy = RunSpec { loss_ppm: 20_000, ..spec.clone() };
+    let reason = |spec: &RunSpec, run: &Measurement| {
+        super::loss::check(spec, run).err().map(|refusal| refusal.reason)
+    };
+    assert_eq!(reason(&spec, &run), None);
+    let counters = |run: &mut Measurement, name: &str, count| {
+        for port in &mut run.evidence.adapter.as_mut().unwrap().ports {
+            port.counters.insert(name.to_owned(), count);
+        }
+    };
+    counters(&mut run, "ifHCOutUcastPkts", 1000);
+    let refused = reason(&lossy, &run).unwrap();
+    assert!(refused.starts_with("loss of 2 % was asked for, and none of "), "{refused}");
+    counters(&mut run, "txLostOnLine", 1);
+    assert_eq!(reason(&lossy, &run), None);
+    counters(&mut run, "txLostOnLine", 0);
+    counters(&mut run, "ifHCOutUcastPkts", 100);
+    assert_eq!(reason(&lossy, &run), None);
 }

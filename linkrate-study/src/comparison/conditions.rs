@@ -320,6 +320,7 @@ fn run(spec: &RunSpec) -> Values {
         window,
         profile,
         event,
+        loss_ppm,
         seed: _,
     } = spec;
     let mut values = Values::new();
@@ -334,6 +335,10 @@ fn run(spec: &RunSpec) -> Values {
         set("event-at", format_duration(event.at));
         let recover = event.recover.map_or_else(|| "never".to_owned(), format_duration);
         set("event-recover", recover);
+    }
+    // nor is loss that was never asked for
+    if *loss_ppm > 0 {
+        set("loss", format!("{} %", f64::from(*loss_ppm) / 10_000.0));
     }
     set("clients", clients.to_string());
     if let Some(adapter) = adapter {

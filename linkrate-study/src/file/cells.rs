@@ -80,6 +80,7 @@ pub(super) fn read(
                 window: method.run,
                 profile: method.profile,
                 event: setup.event.of_window(method.run),
+                loss_ppm: setup.loss_ppm,
                 seed: 0,
             },
         })

@@ -15,9 +15,9 @@ pub const MAX_CLIENTS: u32 = 64;
 /// (RFC 1042).
 const LARGEST_SNAP_MTU: u32 = 1492;
 
-/// Whether a key is a knob of a virtual adapter's port, which no other interface has.
+/// Whether a key is of a virtual adapter's port or link, which no other interface has.
 fn is_of_a_port(key: &str) -> bool {
-    knobs::find(key).is_some_and(|knob| !knob.owner.is_of_every_interface())
+    key == "loss" || knobs::find(key).is_some_and(|knob| !knob.owner.is_of_every_interface())
 }
 
 /// Whether a key is a knob of an aggregate.

@@ -15,6 +15,9 @@ const MESSAGE: (u64, u64) = (1, 64 << 20);
 /// The moments that an event may have: those of the longest window.
 const MOMENTS: (Duration, Duration) = (SHORTEST_PART, Duration::from_secs(3600));
 
+/// The largest loss, in millionths: beyond it a run may not even begin.
+const MOST_LOSS: u32 = 500_000;
+
 /// Every key: the workload, the knobs of the interface, the sockets.
 pub const KEYS: &[Key] = &ALL;
 
@@ -200,6 +203,11 @@ const WORKLOAD: &[Key] = &[
                interface (netperf -T), instead of leaving it to the scheduler; needs two CPUs of the \
                system under test",
         values: Values::Switch(|s, on| s.workload.cpu_binding = on),
+    },
+    Key {
+        name: "loss",
+        help: "Share of frames, or of ATM cells, that the links lose while traffic flows, both ways",
+        values: Values::Share { range: (0, MOST_LOSS), set: |s, ppm| s.loss_ppm = ppm },
     },
     Key {
         name: "event",

@@ -225,6 +225,18 @@ fn each_port_key_sets_its_knob() {
 }
 
 #[test]
+fn loss_is_a_share_of_the_links_that_linkrate_makes() {
+    for (given, ppm) in [("0.3 %", 3000), ("2%", 20_000), ("0 %", 0), ("50 %", 500_000)] {
+        assert_eq!(setup(&[("loss", given)]).loss_ppm, ppm, "{given}");
+    }
+    assert!(refusal("loss", &text("51 %")).contains("out of range; expected a share such as"));
+    assert!(refusal("loss", &text("0.00001 %")).contains("finer than 0.0001 %"));
+    assert!(refusal("loss", &text("2")).contains("%"));
+    assert!(refusal("loss", &Level::Number(2)).contains("expected a share such as \"0.3 %\""));
+    assert!(super::misplaced("loss", &TestbedSpec::default()).is_some());
+}
+
+#[test]
 fn a_setup_is_settled_on_its_testbed() {
     let model = Box::new(model::find("gigabit").unwrap());
     let testbed = TestbedSpec {

@@ -243,6 +243,8 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
         let known = testbed.others.iter().any(|model| model.name == *name);
         ensure!(known, "adapter {name:?}, which the testbed does not have");
     }
+    let made = matches!(testbed.adapter, Adapter::Model(_));
+    ensure!(made || spec.loss_ppm == 0, "loss on links that linkrate does not make");
     let setup = Setup {
         workload: workload.clone(),
         interface: spec.interface.clone(),
@@ -251,6 +253,7 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
         ports: spec.ports,
         adapter: spec.adapter.clone(),
         event: spec.event.map(EventRequest::from).unwrap_or_default(),
+        loss_ppm: spec.loss_ppm,
         repeat: None,
     };
     keys::check_values(&setup)?;

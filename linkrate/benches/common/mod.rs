@@ -71,6 +71,7 @@ pub fn run_spec(
         window: Duration::from_secs(seconds),
         profile: false,
         event: None,
+        loss_ppm: 0,
         seed: 1,
     }
 }

@@ -102,6 +102,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         window,
         profile: arguments.profile,
         event: setup.event.of_window(window),
+        loss_ppm: setup.loss_ppm,
         seed: 1,
     };
     Ok(Study {

@@ -49,6 +49,7 @@ pub fn run_spec(task: Task, interface: InterfaceKnobs, window: Duration) -> RunS
         window,
         profile: false,
         event: None,
+        loss_ppm: 0,
         seed: 1,
     }
 }

@@ -83,7 +83,10 @@ impl FaultInjector {
     ) {
         let mut other = cell;
         match fate {
-            Fate::Lost => return,
+            Fate::Lost => {
+                self.lost += 1;
+                return;
+            }
             Fate::Header(bits) => {
                 let first = self.below(HEADER_BITS);
                 flip(&mut cell, first);

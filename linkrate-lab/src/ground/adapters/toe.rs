@@ -56,6 +56,8 @@ struct State {
     /// Moves by port and kind, and the time that flows stood still for those to the adapter, µs.
     moves: BTreeMap<(u32, String), u64>,
     stood_us: Vec<u64>,
+    /// CPU time of the SUT for these moves, ns.
+    spent_ns: u64,
     /// How long the frames of the far end waited for these moves, µs.
     moved_us: Vec<u64>,
     /// Connections that go to the adapter once their sockets have sent what they had taken.
@@ -105,6 +107,7 @@ impl Engine {
             stays: BTreeSet::new(),
             moves: BTreeMap::new(),
             stood_us: Vec::new(),
+            spent_ns: 0,
             moved_us: Vec::new(),
             prepared: BTreeMap::new(),
             mtu: None,
@@ -173,6 +176,9 @@ impl Engine {
         if is_first {
             let stayed = state.stayed.iter();
             counts.extend(stayed.map(|(word, count)| (format!("toeStayed.{word}"), *count)));
+            if state.spent_ns > 0 {
+                counts.push(("toeDownCpuNs".to_owned(), state.spent_ns));
+            }
             if let Some(median) = median(&state.stood_us) {
                 counts.push(("toeStoodUs".to_owned(), median));
             }

@@ -46,6 +46,14 @@ impl State {
         }
     }
 
+    /// Tells the SUT that the adapter has the connection of a flow. Returns the CPU time of the move, ns.
+    fn taken(&mut self, flow: u32) -> Result<u64, AgentError> {
+        match self.ask(ToeRequest::Taken { flow })? {
+            ToeReply::Taken { cpu_ns } => Ok(cpu_ns),
+            _ => Err(self.unexpected("taken")),
+        }
+    }
+
     fn unexpected(&mut self, asked: &str) -> AgentError {
         match &mut self.sut {
             Some((sut, _)) => sut.unexpected(asked),
@@ -374,7 +382,7 @@ impl Adapters {
             Ok(()) => {
                 port.to_adapter(ends, send_next)?;
                 state.moved_us.push(began.elapsed().as_micros() as u64);
-                state.order(ToeRequest::Taken { flow })?;
+                state.spent_ns += state.taken(flow)?;
                 let use_of = Use::new(Instant::now());
                 state.away.insert(flow, Away { at, ends, use_of, stuck: false });
                 state.back.remove(&flow);
@@ -503,6 +511,7 @@ impl Adapters {
         state.away.clear();
         state.stayed.clear();
         state.moves.clear();
+        state.spent_ns = 0;
         state.stood_us.clear();
         state.moved_us.clear();
         for port in self.sut_ports().filter(|port| port.port.connections_offloaded().1 > 0) {

@@ -1,0 +1,292 @@
+//! Whether it is worth it to hand connections to a TCP offload engine: what a hand-over costs, what the
+//! adapter saves for each KB afterwards, and after how many bytes the one has paid for the other.
+//!
+//! Everything is made of the runs of the study: the cost of a hand-over from its counters, in the cells whose
+//! connections were handed over; what is saved from the effect of `toe` with all else equal. Both are
+//! paired within blocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use linkrate_terms::knobs::Toe;
+use linkrate_terms::measurement::{BYTES_PER_KB, PortEvidence};
+use linkrate_terms::{Protocol, Task};
+use serde::Serialize;
+
+use crate::analysis::measures::RunsByCell;
+use crate::levels::{Level, Levels};
+use crate::quantity::{Interval, Measure, Quantity, Unit};
+use crate::results::Effect;
+use crate::stats::interval::of_mean;
+use crate::stats::sample::mean;
+use crate::stats::{paired, quotient};
+use crate::store::StoredRun;
+use crate::study::{Cell, Study};
+
+/// The factor that says which TCP has the connections.
+pub const FACTOR: &str = "toe";
+
+/// What a study shows about hand-overs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Worth {
+    /// What a hand-over cost, for each cell that has some.
+    pub hand_overs: Vec<HandOver>,
+    /// After how many bytes it has paid, for each pair of cells without and with TOE and each cell with
+    /// hand-overs beside them.
+    pub paybacks: Vec<Payback>,
+    /// What it would add to connections that carry one request each.
+    pub short: Vec<ShortLived>,
+}
+
+/// What a hand-over cost in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HandOver {
+    /// The levels of the cell.
+    pub at: Levels,
+    /// Whether the connections carried traffic when they were handed over.
+    pub busy: bool,
+    /// Hand-overs of a run.
+    pub per_run: f64,
+    /// CPU time of the host for one.
+    pub cpu: Quantity,
+    /// How long the frames of the far end waited: the median of a run.
+    pub held: Option<Quantity>,
+    /// How long the program's calls stood still: the median of a run.
+    pub stood: Option<Quantity>,
+}
+
+/// What becomes of the cost of a hand-over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The adapter saves CPU time: the hand-over has paid after so many bytes.
+    Pays,
+    /// Each KB costs more at the adapter: it never pays.
+    Never,
+    /// No change in service demand is claimed, so nothing is said.
+    Open,
+}
+
+/// After how many bytes a hand-over has paid.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Payback {
+    /// The levels that both cells share.
+    pub at: Levels,
+    /// Whether the connections carried traffic when they were handed over.
+    pub busy: bool,
+    /// CPU time that the adapter saves the host for each KB; negative where each costs more.
+    pub saved: Quantity,
+    /// What becomes of the cost.
+    pub outcome: Outcome,
+    /// The bytes that a connection must carry after its hand-over; absent unless it pays.
+    pub bytes: Option<Quantity>,
+    /// Blocks with all runs.
+    pub pairs: u32,
+}
+
+/// A cell whose connections carry one request each, at the host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ShortLived {
+    /// Its levels.
+    pub at: Levels,
+    /// CPU time of the host for one connection, all in all.
+    pub connection: Quantity,
+    /// The ratio by which a hand-over of each, before it carries traffic, would raise that, if it saved
+    /// nothing.
+    pub handed: Interval,
+}
+
+/// The worth of hand-overs; `None` for a study that does not compare TOE on with off.
+pub fn of(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    effects: &[Effect],
+    level: f64,
+    level_of_pairs: f64,
+) -> Option<Worth> {
+    let costs: Vec<BTreeMap<u32, f64>> =
+        (0..study.cells.len()).map(|cell| by_block(runs, cell, cost_ns)).collect();
+    let paybacks: Vec<Payback> = effects
+        .iter()
+        .filter(|effect| {
+            let is = |level: &Level, toe: Toe| *level == word(toe);
+            (effect.factor.as_str(), effect.measure) == (FACTOR, Measure::ServiceDemand)
+                && is(&effect.from, Toe::Off)
+                && is(&effect.to, Toe::On)
+        })
+        .flat_map(|effect| paybacks(study, runs, &costs, effect, level_of_pairs))
+        .collect();
+    if paybacks.is_empty() {
+        return None;
+    }
+    let hand_overs =
+        (0..study.cells.len()).filter_map(|cell| hand_over(study, runs, &costs, cell, level));
+    Some(Worth {
+        hand_overs: hand_overs.collect(),
+        paybacks,
+        short: short(study, runs, &costs, level, level_of_pairs),
+    })
+}
+
+fn word(toe: Toe) -> Level {
+    Level::Text(toe.name().to_owned())
+}
+
+/// Which TCP has the connections of a cell.
+fn toe(cell: &Cell) -> Toe {
+    cell.spec.interface.port.toe.unwrap_or(Toe::Off)
+}
+
+/// A figure of the runs of a cell, by block.
+fn by_block(
+    runs: &RunsByCell<'_>,
+    cell: usize,
+    figure: fn(&StoredRun) -> Option<f64>,
+) -> BTreeMap<u32, f64> {
+    let of_cell = runs.cell(cell).iter();
+    of_cell.filter_map(|run| Some((run.block, figure(run)?))).collect()
+}
+
+fn ports(run: &StoredRun) -> &[PortEvidence] {
+    let counted = run.measurement().and_then(|measured| measured.evidence.adapter.as_deref());
+    counted.map_or(&[], |adapter| &adapter.ports)
+}
+
+/// The sum of a counter over the ports of a run; `None` where no port has it.
+fn sum(run: &StoredRun, name: &str) -> Option<f64> {
+    let counts = ports(run).iter().filter_map(|port| port.counters.get(name));
+    counts.copied().reduce(u64::saturating_add).map(|count| count as f64)
+}
+
+/// Connections that went to the adapter.
+fn moves(run: &StoredRun) -> Option<f64> {
+    sum(run, "toeMoves.down").filter(|moves| *moves > 0.0)
+}
+
+/// CPU time of the host for one of them, ns.
+fn cost_ns(run: &StoredRun) -> Option<f64> {
+    Some(sum(run, "toeDownCpuNs")? / moves(run)?)
+}
+
+fn nanoseconds(interval: Interval) -> Quantity {
+    Quantity { interval, unit: Unit::Nanoseconds }
+}
+
+fn hand_over(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    costs: &[BTreeMap<u32, f64>],
+    cell: usize,
+    level: f64,
+) -> Option<HandOver> {
+    let mean_of =
+        |values: BTreeMap<u32, f64>| of_mean(&values.into_values().collect::<Vec<_>>(), level);
+    let median_us = |figure: fn(&StoredRun) -> Option<f64>| {
+        let values = by_block(runs, cell, figure);
+        mean_of(values.into_iter().map(|(block, us)| (block, us * 1e3)).collect()).map(nanoseconds)
+    };
+    Some(HandOver {
+        at: study.cells[cell].levels.clone(),
+        busy: toe(&study.cells[cell]) == Toe::Auto,
+        per_run: mean_of(by_block(runs, cell, moves))?.mean,
+        cpu: nanoseconds(mean_of(costs[cell].clone())?),
+        held: median_us(|run| sum(run, "toeMovedUs")),
+        stood: median_us(|run| sum(run, "toeStoodUs")),
+    })
+}
+
+/// What becomes of the cost of hand-overs before traffic, and of those under it where the study has a cell
+/// with them beside the two of `effect`.
+fn paybacks(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    costs: &[BTreeMap<u32, f64>],
+    effect: &Effect,
+    level: f64,
+) -> Vec<Payback> {
+    let find = |toe: Toe| {
+        let is_it = |cell: &Cell| {
+            cell.levels.get(FACTOR) == Some(&word(toe)) && cell.levels.without(FACTOR) == effect.at
+        };
+        study.cells.iter().position(is_it)
+    };
+    let (Some(off), Some(on)) = (find(Toe::Off), find(Toe::On)) else { return Vec::new() };
+    if study.cells[off].spec.is_transactional() {
+        return Vec::new();
+    }
+    let demand = |cell| runs.by_block(cell, Measure::ServiceDemand);
+    let (at_host, at_adapter) = (demand(off), demand(on));
+    let saved: BTreeMap<u32, f64> = at_host
+        .iter()
+        .filter_map(|(block, before)| Some((*block, before - at_adapter.get(block)?)))
+        .collect();
+    let one = |(cell, busy): (usize, bool)| {
+        // bytes of a KB for each µs that they save
+        let pairs = saved.iter().map(|(block, saved)| {
+            let cost_us = costs[cell].get(block).map(|ns| ns / 1e3);
+            (cost_us.map(|us| us * BYTES_PER_KB), Some(*saved))
+        });
+        let found = quotient::of_pairs(pairs, level)?;
+        let bounded = found.quotient.low.is_some_and(|low| low > 0.0);
+        let outcome = match (effect.claimed, effect.ratio.mean < 1.0) {
+            (true, true) if bounded => Outcome::Pays,
+            (true, false) => Outcome::Never,
+            _ => Outcome::Open,
+        };
+        let interval = of_mean(&saved.values().copied().collect::<Vec<_>>(), level)?;
+        Some(Payback {
+            at: effect.at.clone(),
+            busy,
+            saved: Quantity { interval, unit: Unit::MicrosecondsPerKb },
+            outcome,
+            bytes: (outcome == Outcome::Pays)
+                .then_some(Quantity { interval: found.quotient, unit: Unit::Bytes }),
+            pairs: found.pairs,
+        })
+    };
+    let with = [Some((on, false)), find(Toe::Auto).map(|cell| (cell, true))];
+    with.into_iter().flatten().filter_map(one).collect()
+}
+
+/// What hand-overs would add to connections that carry one request each, at the host.
+fn short(
+    study: &Study,
+    runs: &RunsByCell<'_>,
+    costs: &[BTreeMap<u32, f64>],
+    level: f64,
+    level_of_pairs: f64,
+) -> Vec<ShortLived> {
+    let fresh: Vec<&BTreeMap<u32, f64>> = (0..study.cells.len())
+        .filter(|cell| toe(&study.cells[*cell]) == Toe::On)
+        .map(|cell| &costs[cell])
+        .collect();
+    let blocks: BTreeSet<u32> = fresh.iter().flat_map(|costs| costs.keys().copied()).collect();
+    let cost_us = |block: &u32| {
+        let all: Vec<f64> = fresh.iter().filter_map(|costs| costs.get(block).copied()).collect();
+        mean(&all).map(|ns| ns / 1e3)
+    };
+    let is_short = |cell: &Cell| match &cell.spec.task {
+        Task::Workload(workload) => {
+            workload.kind == Protocol::ConnectRequestResponse && toe(cell) == Toe::Off
+        }
+        Task::Idle => false,
+    };
+    let one = |cell: usize| {
+        let demand = runs.by_block(cell, Measure::ServiceDemand);
+        let pairs = blocks.iter().map(|block| {
+            let alone = demand.get(block).copied();
+            (alone, alone.zip(cost_us(block)).map(|(alone, cost)| alone + cost))
+        });
+        Some(ShortLived {
+            at: study.cells[cell].levels.without(FACTOR),
+            connection: Quantity {
+                interval: of_mean(&demand.values().copied().collect::<Vec<_>>(), level)?,
+                unit: Unit::MicrosecondsPerTransaction,
+            },
+            handed: paired::ratio(pairs, level_of_pairs)?.ratio,
+        })
+    };
+    (0..study.cells.len()).filter(|cell| is_short(&study.cells[*cell])).filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests;
