@@ -21,7 +21,7 @@ use crate::existing::{self, Holdings};
 use crate::flow::record::RecordReport;
 use crate::framing::read_frame;
 use crate::knobs;
-use crate::meter::{self, Meters};
+use crate::meter::{self, Meters, SLOW_AHEAD_NS};
 use crate::profile::{Profiler, Sampling};
 use crate::protocol::{
     Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
@@ -371,8 +371,10 @@ impl Agent<'_> {
         if let (Some(control), Some(event_ns)) = (control, spec.event_ns) {
             control.moments.set(spec.start_ns, event_ns);
         }
+        self.sleep_until(spec.start_ns.saturating_sub(SLOW_AHEAD_NS))?;
+        let slow = meters.prepare()?;
         self.sleep_until(spec.start_ns)?;
-        let opened = meters.open()?;
+        let opened = meters.open(slow)?;
         if let Some(control) = control {
             control.open_window();
         }
