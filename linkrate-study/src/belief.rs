@@ -12,6 +12,7 @@
 //! - `sockets`: socket options beside the requested ones
 //! - [`counters`]: the run's counters against each other
 //! - `offloaded`: connections that are at the adapter, and not at the host
+//! - [`limits`]: payload beside what links and buses can carry
 //! - [`merging`]: LRO that was on and merged nothing
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
@@ -22,6 +23,7 @@ use crate::executor::{RunFailure, Stage};
 pub mod contradictions;
 pub mod counters;
 mod event;
+pub mod limits;
 pub mod merging;
 pub mod observed;
 mod offloaded;
@@ -94,6 +96,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     programs::check(&measured.sut_cpu, spec.task == Task::Idle)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
+    limits::check(testbed, spec, measured)?;
     offloaded::check(measured)?;
     merging::check(testbed, spec, measured)
 }
