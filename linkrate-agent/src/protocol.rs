@@ -437,6 +437,9 @@ pub struct Hello {
     pub online_cpus: CpuSet,
     /// The kernel's boot id: the same for all agents of one running kernel.
     pub boot_id: String,
+    /// The sysctls of the network namespace (`net.ipv4.tcp_rmem`).
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, String>,
 }
 
 /// Description of an interface.

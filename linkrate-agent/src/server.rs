@@ -10,8 +10,10 @@ use std::time::Duration;
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
+use linkrate_sys::host_settings::network_sysctls;
 use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
 use linkrate_sys::sched::Ahead;
+use linkrate_sys::tree::Tree;
 use linkrate_sys::{cpus, host, sched, socket};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
@@ -295,6 +297,7 @@ impl Agent<'_> {
             cpu_model: cpu_model(),
             online_cpus: cpus::online()?,
             boot_id: read_line("/proc/sys/kernel/random/boot_id"),
+            sysctls: network_sysctls(&Tree::of_this_host()),
         }))
     }
 
