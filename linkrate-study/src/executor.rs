@@ -16,6 +16,9 @@ pub trait Executor {
     /// A [`RunFailure`] whenever the figures would not be the requested ones. After a failure
     /// that is not fatal the executor is ready for the next run.
     fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure>;
+
+    /// Gives the testbed up. The next run has one that was built for it.
+    fn rebuild(&mut self);
 }
 
 /// Facts about the testbed.

@@ -225,6 +225,12 @@ pub fn warnings(
         found.push("The sets have different confidence levels; the baseline's is used.".to_owned());
     }
     for (which, study, other) in [("baseline", a, b), ("candidate", b, a)] {
+        if study.method.rebuild && !other.method.rebuild {
+            found.push(format!(
+                "The {which} alone built its testbed anew for each block: the intervals of the other set \
+                 do not cover what a testbed is born with."
+            ));
+        }
         if study.method.order == Order::Independent && other.method.order != Order::Independent {
             found.push(format!(
                 "The {which} has the run order of an older version, which reverses no blocks. The \
@@ -484,6 +490,8 @@ fn method(method: &Method) -> Values {
         on_failure: _,
         profile: _,
         family: _,
+        // it changes what the intervals cover, which a warning tells
+        rebuild: _,
     } = method;
     Values::new()
 }
