@@ -191,6 +191,9 @@ pub struct Flow {
     pub socket: Option<Arc<OwnedFd>>,
     /// Whether it sends bulk data, so that the sender times of TCP_INFO are meaningful.
     pub sends: bool,
+    /// Whether all that its TCP receives is payload of a stream, so that what its program has not read
+    /// yet counts too.
+    pub counts_arrivals: bool,
     /// Where its thread stands still while its socket is replaced.
     pub parking: Arc<Parking>,
     /// Whether it discards in the socket what it receives, which TCP sockets alone do.
@@ -241,6 +244,7 @@ impl Flow {
             thread_id,
             socket,
             sends,
+            counts_arrivals: false,
             parking,
             discards: false,
             part: 0,

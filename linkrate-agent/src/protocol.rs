@@ -437,6 +437,9 @@ pub struct Hello {
     pub online_cpus: CpuSet,
     /// The kernel's boot id: the same for all agents of one running kernel.
     pub boot_id: String,
+    /// The sysctls of the network namespace (`net.ipv4.tcp_rmem`).
+    #[serde(default)]
+    pub sysctls: BTreeMap<String, String>,
 }
 
 /// Description of an interface.
@@ -526,11 +529,12 @@ pub struct FlowPorts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WindowReport {
-    /// When payload counters were first read, CLOCK_MONOTONIC ns.
+    /// When payload counters were first read, CLOCK_MONOTONIC ns: the mean of their moments.
     pub started_ns: u64,
     /// When they were read again.
     pub ended_ns: u64,
-    /// Payload bytes this host's flows received.
+    /// Payload bytes this host's flows received. Of bulk receivers over TCP, bytes count when TCP
+    /// receives them, whether their program has read them or not.
     pub received_bytes: u64,
     /// Payload bytes they sent.
     pub sent_bytes: u64,
@@ -583,6 +587,18 @@ pub struct PartReport {
 }
 
 impl PartReport {
+    /// Both counts together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let Self { received_bytes, sent_bytes, transactions, timeouts } = other;
+        Self {
+            received_bytes: self.received_bytes.saturating_add(received_bytes),
+            sent_bytes: self.sent_bytes.saturating_add(sent_bytes),
+            transactions: self.transactions.saturating_add(transactions),
+            timeouts: self.timeouts.saturating_add(timeouts),
+        }
+    }
+
     /// The counts since `earlier`.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {

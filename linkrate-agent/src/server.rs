@@ -10,8 +10,10 @@ use std::time::Duration;
 use linkrate_sys::clock::{monotonic_ns, sleep_until_ns};
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;
+use linkrate_sys::host_settings::network_sysctls;
 use linkrate_sys::netlink::{DatagramLimit, RouteSocket};
 use linkrate_sys::sched::Ahead;
+use linkrate_sys::tree::Tree;
 use linkrate_sys::{cpus, host, sched, socket};
 use linkrate_terms::{CpuSet, InterfaceKnobs};
 
@@ -21,7 +23,7 @@ use crate::existing::{self, Holdings};
 use crate::flow::record::RecordReport;
 use crate::framing::read_frame;
 use crate::knobs;
-use crate::meter::{self, Meters};
+use crate::meter::{self, Meters, SLOW_AHEAD_NS};
 use crate::profile::{Profiler, Sampling};
 use crate::protocol::{
     Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
@@ -295,6 +297,7 @@ impl Agent<'_> {
             cpu_model: cpu_model(),
             online_cpus: cpus::online()?,
             boot_id: read_line("/proc/sys/kernel/random/boot_id"),
+            sysctls: network_sysctls(&Tree::of_this_host()),
         }))
     }
 
@@ -371,8 +374,10 @@ impl Agent<'_> {
         if let (Some(control), Some(event_ns)) = (control, spec.event_ns) {
             control.moments.set(spec.start_ns, event_ns);
         }
+        self.sleep_until(spec.start_ns.saturating_sub(SLOW_AHEAD_NS))?;
+        let slow = meters.prepare()?;
         self.sleep_until(spec.start_ns)?;
-        let opened = meters.open()?;
+        let opened = meters.open(slow)?;
         if let Some(control) = control {
             control.open_window();
         }

@@ -376,7 +376,8 @@ impl Session {
                 true => Verified::Sends(sizes(workload.message)),
                 false => Verified::Receives(record, stream::Taking::of(client, shared_cpus)),
             };
-            let flow = self.verified_flow(&number, socket, role)?;
+            let mut flow = self.verified_flow(&number, socket, role)?;
+            flow.counts_arrivals = !sends;
             self.bind(&flow, &preamble)?;
             self.flows.push(flow.of_part(preamble.part));
             return Ok(());
@@ -447,6 +448,7 @@ impl Session {
         let discards = workload.receive_path == ReceivePath::Truncate;
         let mut flow = flow?.of_part(preamble.part);
         flow.discards = discards && !sends;
+        flow.counts_arrivals = !sends && !udp && preamble.role != ClientRole::Requests;
         self.bind(&flow, &preamble)?;
         self.flows.push(flow);
         Ok(())

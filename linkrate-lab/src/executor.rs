@@ -115,6 +115,10 @@ impl Executor for Lab {
         }
         outcome
     }
+
+    fn rebuild(&mut self) {
+        self.testbed = None;
+    }
 }
 
 /// The failure of a run at `stage`, unless the error says that an agent is lost or the user

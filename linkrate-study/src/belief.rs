@@ -13,6 +13,7 @@
 //! - [`counters`]: the run's counters against each other
 //! - `loss`: frames that the lines lost beside those that they should lose
 //! - `offloaded`: connections that are at the adapter, and not at the host
+//! - [`limits`]: payload beside what links and buses can carry
 //! - [`merging`]: LRO that was on and merged nothing
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
@@ -23,6 +24,7 @@ use crate::executor::{RunFailure, Stage};
 pub mod contradictions;
 pub mod counters;
 mod event;
+pub mod limits;
 mod loss;
 pub mod merging;
 pub mod observed;
@@ -97,6 +99,7 @@ fn refusal(run: &Run<'_>) -> Result<(), Refusal> {
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
     loss::check(spec, measured)?;
+    limits::check(testbed, spec, measured)?;
     offloaded::check(measured)?;
     merging::check(testbed, spec, measured)
 }

@@ -299,12 +299,9 @@ pub fn compare(
     {
         return Err(ComparisonError::Same);
     }
-    let found = conditions::between(&baseline.plan, &candidate.plan);
-    let (differences, idle_allowances) = conditions::check(
-        found,
-        &request.allow,
-        &conditions::names(&baseline.plan, &candidate.plan),
-    )?;
+    let found = conditions::between(baseline, candidate);
+    let (differences, idle_allowances) =
+        conditions::check(found, &request.allow, &conditions::names(baseline, candidate))?;
     let study = &baseline.plan.study;
     let method = &study.method;
     let minimum_effect = request.minimum_effect.unwrap_or(method.minimum_effect);
@@ -335,12 +332,22 @@ pub fn compare(
             .push("The sets have different minimum effects; the baseline's is used.".to_owned());
     }
     warnings.extend(rows::together(&overall));
+    // sysctls and disciplines stand beside the facts where they differ
+    let summary = |set: &StoredStudy| {
+        let mut summary = rows.summary(set);
+        let host = conditions::host(set);
+        let differing = differences.iter().map(|one| &one.name);
+        let told = differing.filter_map(|name| Some((name.clone(), host.get(name)?.clone())));
+        summary.facts.extend(told);
+        summary
+    };
+    let (of_baseline, of_candidate) = (summary(baseline), summary(candidate));
     Ok(StudyComparison {
         format: COMPARISON_FORMAT,
         study: study.name.clone(),
         title: study.title.clone(),
-        baseline: rows.summary(baseline),
-        candidate: rows.summary(candidate),
+        baseline: of_baseline,
+        candidate: of_candidate,
         confidence: method.confidence,
         minimum_effect,
         differences,

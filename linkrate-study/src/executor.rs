@@ -16,6 +16,9 @@ pub trait Executor {
     /// A [`RunFailure`] whenever the figures would not be the requested ones. After a failure
     /// that is not fatal the executor is ready for the next run.
     fn run(&mut self, spec: &RunSpec) -> Result<Measurement, RunFailure>;
+
+    /// Gives the testbed up. The next run has one that was built for it.
+    fn rebuild(&mut self);
 }
 
 /// Facts about the testbed.
@@ -23,6 +26,11 @@ pub trait Executor {
 pub struct Facts {
     /// Facts by name (`kernel`, `cpu-model`, `sut-cpus`, ...), values as text.
     pub facts: BTreeMap<String, String>,
+    /// Sysctls of the network by name (`net.ipv4.tcp_rmem`): those of the system under test, and those
+    /// that hold for its whole host. Empty in results of earlier versions. No report lists them all;
+    /// comparisons name those that differ.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
     /// Warnings before a reader trusts the figures, as full sentences.
     pub warnings: Vec<String>,
 }
@@ -32,8 +40,12 @@ impl Facts {
     #[must_use]
     pub fn cleaned(self) -> Self {
         let line = |text: String| clean::line(&text).into_owned();
+        let lines = |values: BTreeMap<String, String>| {
+            values.into_iter().map(|(name, value)| (line(name), line(value))).collect()
+        };
         Self {
-            facts: self.facts.into_iter().map(|(name, value)| (line(name), line(value))).collect(),
+            facts: lines(self.facts),
+            sysctls: lines(self.sysctls),
             warnings: self.warnings.into_iter().map(line).collect(),
         }
     }

@@ -66,6 +66,7 @@ pub(crate) fn ladder() -> Study {
             profile: false,
             order: Order::Mirrored,
             seed: 1,
+            rebuild: false,
             on_failure: OnFailure::Continue,
             family: Family::default(),
         },

@@ -228,6 +228,7 @@ impl<'a> Session<'a> {
         let mut stored: HashSet<(u32, Option<u32>)> =
             store.runs().iter().map(|run| (run.block, run.cell)).collect();
         let last_block = store.runs().iter().map(|run| run.block).max();
+        let mut used = false;
         for block in 0..self.study.method.max_blocks {
             let order = block_order(self.study, block);
             let missing = order.iter().filter(|slot| !stored.contains(&(block, slot.cell))).count();
@@ -236,6 +237,11 @@ impl<'a> Session<'a> {
                 continue;
             }
             let began = self.clock.elapsed();
+            // a session begins on a testbed of its own
+            if used && missing > 0 && self.study.method.rebuild {
+                executor.rebuild();
+            }
+            used |= missing > 0;
             let mut left = missing;
             for (position, slot) in order.iter().enumerate() {
                 if !stored.insert((block, slot.cell)) {

@@ -151,6 +151,10 @@ pub struct Method {
     /// The effects that are claimed together.
     #[serde(default)]
     pub family: Family,
+    /// Whether each block has a testbed of its own. What a testbed is born with (addresses, hash seeds,
+    /// memory) then differs from block to block, and is in the intervals.
+    #[serde(default)]
+    pub rebuild: bool,
 }
 
 /// The effects that are one family: the chance of a false claim anywhere in it is bounded.

@@ -4,6 +4,7 @@
 //! the kernel is a [`error::SysError`] with the operation, its subject and a remedy.
 //!
 //! - [`host`]: child processes in separate namespaces; programs that join them
+//! - [`host_settings`]: settings of CPUs, kernel and network that change what traffic costs
 //! - [`network_namespace`]: which one this is, and one that lives on without a process
 //! - [`netlink`], [`ethtool`], [`sysfs`]: interfaces, their knobs and counters
 //! - [`irq_affinity`]: the interrupts of an adapter, and the CPUs that handle them
@@ -40,6 +41,7 @@ pub mod error;
 pub mod ethtool;
 pub mod handing_over;
 pub mod host;
+pub mod host_settings;
 pub mod interrupts;
 pub mod irq_affinity;
 pub mod kallsyms;

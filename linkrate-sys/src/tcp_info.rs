@@ -25,6 +25,9 @@ pub struct TcpInfo {
     pub sndbuf_limited_us: u64,
     /// Payload that was sent again, bytes; zero before Linux 4.19, which does not tell.
     pub resent_bytes: u64,
+    /// Payload received in order, bytes, whether the program has read it or not; zero before
+    /// Linux 4.1, which does not tell.
+    pub bytes_received: u64,
 }
 
 /// Path information of TCP for a connection of any process, in the kernel's units.
@@ -172,6 +175,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         rwnd_limited_us: raw.rwnd_limited,
         sndbuf_limited_us: raw.sndbuf_limited,
         resent_bytes: raw.bytes_retrans,
+        bytes_received: raw.bytes_received,
     })
 }
 
@@ -204,6 +208,19 @@ mod tests {
                 && info.rwnd_limited_us > 0,
             "{info:?}"
         );
+    }
+
+    #[test]
+    fn payload_counts_as_received_before_it_is_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut receiver, _) = listener.accept().unwrap();
+        sender.write_all(&[1; 5000]).unwrap();
+        while receiver.peek(&mut [0; 5000]).unwrap() < 5000 {}
+        assert_eq!(tcp_info(&receiver).unwrap().bytes_received, 5000);
+        receiver.read_exact(&mut [0; 3000]).unwrap();
+        assert_eq!(tcp_info(&receiver).unwrap().bytes_received, 5000);
+        assert_eq!(tcp_info(&sender).unwrap().bytes_received, 0);
     }
 
     #[test]

@@ -2,8 +2,16 @@
 
 mod common;
 
+use std::time::Duration;
+
+use common::lab::{lab_of, run_spec};
 use common::processes::OwnCopy;
-use common::{Running, command, is_root_or_skips};
+use common::{Running, command, is_root_or_skips, skip};
+use linkrate_study::executor::Executor;
+use linkrate_terms::spec::Adapter;
+use linkrate_terms::{
+    Direction, InterfaceKnobs, MessageSize, RunSpec, Task, TestbedSpec, Workload, model,
+};
 use serde_json::Value;
 
 /// Sixteen pairs of cells that differ in name only, and the ladder's ends as a difference that is
@@ -77,4 +85,52 @@ fn claims_real_differences_only() {
     assert_eq!(all, 6);
     assert!(found >= 5, "{found} of {all}");
     own.expect_nothing_left();
+}
+
+/// Runs of a second in each direction.
+const RUNS: usize = 7;
+
+/// Per cent of a link's limit that a full link may show at most, in the median of the runs: 0.1 ms of
+/// a second. The window's edges once added 0.7 ms.
+const MOST_PERCENT: f64 = 100.01;
+
+/// A full link shows what theory allows: neither bytes that lie unread when the window opens, nor what
+/// waits while its meters are read, are counted in it. On a busy machine single runs are off in both
+/// directions, and their median is not.
+#[test]
+fn a_full_link_shows_no_more_than_its_limit() {
+    let name = "a_full_link_shows_no_more_than_its_limit";
+    if !is_root_or_skips(name) {
+        return;
+    }
+    let gigabit = model::find("gigabit").expect("a built-in model");
+    let adapter = Adapter::Model(Box::new(gigabit));
+    let mut lab = lab_of(&TestbedSpec { adapter, scale: 0.1, ..TestbedSpec::default() }, None);
+    // full frames with timestamps, and what Ethernet adds to each
+    let limit = 1e8 * 1448.0 / 1538.0;
+    let message = MessageSize::Fixed(linkrate_terms::ByteSize(128 << 10));
+    for direction in [Direction::Transmit, Direction::Receive] {
+        let workload = Workload { message, direction, ..Workload::default() };
+        let spec = RunSpec {
+            ports: Some(1),
+            warm_up: Duration::from_millis(500),
+            ..run_spec(Task::Workload(workload), InterfaceKnobs::default(), Duration::from_secs(1))
+        };
+        let mut percents = Vec::new();
+        for _ in 0..RUNS {
+            match lab.run(&spec) {
+                Ok(run) => percents.push(run.traffic.bits_per_second() * 100.0 / limit),
+                // other programs on the CPUs, or a far end that stood still
+                Err(failure) => println!("{direction:?}: {failure}"),
+            }
+        }
+        percents.sort_by(f64::total_cmp);
+        println!("{direction:?}: {percents:.4?} % of the limit");
+        if percents.len() < 5 {
+            skip(name, "other programs use the CPUs");
+            return;
+        }
+        let median = percents[percents.len() / 2];
+        assert!((99.0..=MOST_PERCENT).contains(&median), "{direction:?}: {median} %");
+    }
 }

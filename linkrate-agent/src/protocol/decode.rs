@@ -218,6 +218,11 @@ fn check_hello(hello: &Hello) -> Result<(), DecodeError> {
     ] {
         at_most(field, word.len() as u64, bounds::LINE_BYTES as u64)?;
     }
+    at_most("sysctls", hello.sysctls.len() as u64, bounds::COUNTERS as u64)?;
+    for (name, value) in &hello.sysctls {
+        at_most("bytes of a sysctl's name", name.len() as u64, bounds::WORD_BYTES as u64)?;
+        at_most("bytes of a sysctl", value.len() as u64, bounds::LINE_BYTES as u64)?;
+    }
     Ok(())
 }
 

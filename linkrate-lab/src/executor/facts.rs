@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use linkrate_study::executor::Facts;
+use linkrate_sys::host_settings;
+use linkrate_sys::tree::Tree;
 use linkrate_terms::TestbedSpec;
 
 use crate::testbed::{ReceiveSteering, Testbed};
@@ -50,7 +52,11 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
         let drawn: Vec<&str> = drawn.iter().map(|line| line.trim_matches([' ', '│'])).collect();
         facts.insert("fabric".to_owned(), drawn.join("; "));
     }
+    let host = Tree::of_this_host();
+    facts.extend(host_settings::of_host(&host));
     facts.extend(testbed.ground.facts(&testbed.clients));
+    let mut sysctls = host_settings::network_sysctls(&host);
+    sysctls.extend(hello.sysctls.clone());
     let mut warnings = testbed.placement.warnings();
     warnings.extend(testbed.ground.warnings());
     if let ReceiveSteering::Unavailable(reason) = &testbed.receive_steering {
@@ -59,5 +65,5 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
              not be steered to the CPUs of the receiving host: {reason}"
         ));
     }
-    Facts { facts, warnings }
+    Facts { facts, sysctls, warnings }
 }

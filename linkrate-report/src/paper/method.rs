@@ -76,6 +76,9 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> String {
     if !results.stopped.is_empty() {
         text.push_str(&format!(" The study ended for this reason: {}", sentence(&results.stopped)));
     }
+    if method.rebuild {
+        text.push_str(" Each block had a testbed of its own.");
+    }
     if method.on_failure == OnFailure::Stop {
         text.push_str(" The first failed run would have ended the study.");
     }

@@ -99,6 +99,7 @@ fn facts() -> Facts {
     ];
     Facts {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        sysctls: BTreeMap::new(),
         warnings: vec![
             "The CPU frequency governor is powersave: service demand varies with the clock."
                 .to_owned(),

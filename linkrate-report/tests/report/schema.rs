@@ -171,6 +171,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "others_unsure_cpu_percent",
                     "predicted",
                     "service_demand_with_others",
+                    "sysctls",
                     "ways",
                     "windows",
                     "worth",

@@ -12,10 +12,6 @@ use crate::store::StoredRun;
 use crate::study::Study;
 use crate::verdict::OneWay;
 
-/// Per cent of a limit above which a figure is an error of the instrument: the ends of a window
-/// cut into bursts, and no more than that is forgiven.
-pub const IMPOSSIBLE_PERCENT: f64 = 100.5;
-
 /// The counters of a run's adapter.
 pub fn evidence(run: &Measurement) -> Option<&AdapterEvidence> {
     run.evidence.adapter.as_deref()
@@ -142,20 +138,10 @@ pub fn scaled(testbed: &TestbedSpec) -> Option<String> {
     })
 }
 
-/// The warnings of one cell. `limit` is that of its links and buses in bit/s.
-pub fn warnings(name: &str, runs: &[&StoredRun], limit: Option<f64>) -> Vec<String> {
+/// The warnings of one cell.
+pub fn warnings(name: &str, runs: &[&StoredRun]) -> Vec<String> {
     let good: Vec<&Measurement> = runs.iter().filter_map(|run| run.measurement()).collect();
     let mut found = Vec::new();
-    let throughput = mean_of(&good, |run| Some(run.traffic.bits_per_second()));
-    if let (Some(rate), Some(limit)) = (throughput, limit)
-        && rate * 100.0 > limit * IMPOSSIBLE_PERCENT
-    {
-        found.push(format!(
-            "{name}: throughput is {:.1} % of the links' limit, which is impossible: an error of \
-             the instrument.",
-            rate * 100.0 / limit
-        ));
-    }
     let Some(mut figures) = figures(&good) else { return found };
     if good.iter().any(|run| run.failure.is_some()) {
         // what a link that was taken down drops is the question

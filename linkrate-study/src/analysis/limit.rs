@@ -36,6 +36,43 @@ pub fn of_port(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
     Some(port_limit(spec, testbed)?.payload_rate().0)
 }
 
+/// Payload in bit/s that the links and buses of a run can carry at most in one direction, all ports
+/// together. `None` where [`of_cell`] has no limit. Where a far end does without TCP timestamps, the
+/// run tells, and its segments have room for more.
+pub fn of_direction(
+    spec: &RunSpec,
+    testbed: &TestbedSpec,
+    run: &Measurement,
+    direction: OneWay,
+) -> Option<f64> {
+    let testbed = &*testbed.of_run(spec);
+    match &testbed.adapter {
+        Adapter::Veth => None,
+        Adapter::Model(model) => {
+            let (link, mtu) = link_of(spec, testbed)?;
+            let traffic = agreed(traffic(spec, mtu)?, run.effective.mss_bytes);
+            let rates = model.clone().scaled(testbed.scale);
+            let payload = link.limit(&traffic).ok()?.payload_rate().0;
+            let share = match direction {
+                OneWay::Transmit => peak_share(spec, &rates),
+                OneWay::Receive => 1.0,
+            };
+            Some((payload * links(spec, testbed) * share).min(buses(spec, &rates)))
+        }
+        Adapter::Interfaces(_) => one_way(spec, run),
+    }
+}
+
+/// Payload that a run moved in one direction, in bytes and seconds; `None` without a window.
+pub fn moved(run: &Measurement, direction: OneWay) -> Option<(u64, f64)> {
+    let traffic = &run.traffic;
+    let (bytes, seconds) = match direction {
+        OneWay::Transmit => (traffic.transmit_bytes, traffic.transmit_seconds),
+        OneWay::Receive => (traffic.receive_bytes, traffic.receive_seconds),
+    };
+    (seconds > 0.0).then_some((bytes, seconds))
+}
+
 /// The share of a line that is payload when such packets fill it, 0 to 1. `None` as for [`of_port`].
 pub fn efficiency(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
     Some(port_limit(spec, testbed)?.efficiency())
@@ -60,19 +97,26 @@ pub fn link_of(spec: &RunSpec, testbed: &TestbedSpec) -> Option<(Link, u32)> {
 
 fn of_model(spec: &RunSpec, model: &Model, testbed: &TestbedSpec) -> Option<f64> {
     let rates = model.clone().scaled(testbed.scale);
-    let ports = spec.ports.unwrap_or(1);
     let payload = of_port(spec, testbed)?;
-    // each client of an aggregate has a link of its own
-    let links = if testbed.aggregate > 0 { ports.min(spec.clients) } else { ports };
     let ways = match direction(spec) {
         Direction::Transmit => peak_share(spec, &rates),
         Direction::Receive => 1.0,
         Direction::Bidirectional => 1.0 + peak_share(spec, &rates),
     };
-    let links = payload * f64::from(links) * ways;
-    let adapters = f64::from(ports.div_ceil(model.ports.max(1)));
-    let buses = rates.bus.map_or(f64::INFINITY, |bus| bus.0 * adapters);
-    Some(links.min(buses))
+    Some((payload * links(spec, testbed) * ways).min(buses(spec, &rates)))
+}
+
+/// The links that carry a run: its ports, or where each client of an aggregate has a link of its own, no
+/// more than clients.
+fn links(spec: &RunSpec, testbed: &TestbedSpec) -> f64 {
+    let ports = spec.ports.unwrap_or(1);
+    f64::from(if testbed.aggregate > 0 { ports.min(spec.clients) } else { ports })
+}
+
+/// What the buses of a run carry in both directions together, bit/s.
+fn buses(spec: &RunSpec, rates: &Model) -> f64 {
+    let adapters = f64::from(spec.ports.unwrap_or(1).div_ceil(rates.ports.max(1)));
+    rates.bus.map_or(f64::INFINITY, |bus| bus.0 * adapters)
 }
 
 /// The share of a line's cells that the peak rates of a port let it send, 0 to 1. A port has a connection
@@ -115,13 +159,8 @@ fn agreed(traffic: Traffic, mss: u32) -> Traffic {
 /// limit in it.
 pub fn filled_percent(spec: &RunSpec, run: &Measurement, direction: OneWay) -> Option<f64> {
     let limit = one_way(spec, run)?;
-    let share =
-        |bytes: u64, seconds: f64| (seconds > 0.0).then(|| bytes as f64 * 800.0 / seconds / limit);
-    let traffic = &run.traffic;
-    match direction {
-        OneWay::Transmit => share(traffic.transmit_bytes, traffic.transmit_seconds),
-        OneWay::Receive => share(traffic.receive_bytes, traffic.receive_seconds),
-    }
+    let (bytes, seconds) = moved(run, direction)?;
+    Some(bytes as f64 * 800.0 / seconds / limit)
 }
 
 fn direction(spec: &RunSpec) -> Direction {

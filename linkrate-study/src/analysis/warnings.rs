@@ -1,6 +1,7 @@
 //! Facts that limit the trust in figures, as full sentences.
 //!
 //! - [`hosts`]: other programs, and a wall clock that went back
+//! - [`impossible`]: figures above what theory allows
 //! - [`scatter`]: runs far from the others, and drift
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use linkrate_terms::{CpuSet, Measurement};
 use linkrate_wire::link::LinkLaw;
 
 use crate::analysis::measures::{RunsByCell, drops, lost_percent};
-use crate::analysis::{adapter, limit, members, shares};
+use crate::analysis::{adapter, members, shares};
 use crate::attribution;
 use crate::belief;
 use crate::names;
@@ -23,9 +24,11 @@ use crate::stats::sample::mean;
 use crate::stats::stop::StopReason;
 use crate::store::directory::minute_stamp;
 use crate::store::{Ended, StoredRun, StoredStudy};
+use crate::study::Study;
 use crate::verdict::judge;
 
 pub mod hosts;
+pub mod impossible;
 pub mod scatter;
 
 /// CPU use without load, in per cent, above which service demands contain something else.
@@ -100,11 +103,10 @@ pub fn warnings(
         found.extend(attributed(&name, runs.cell(index)));
         found.extend(members::uneven(&name, runs.cell(index)));
         found.extend(clients_disturbed(&name, runs.cell(index)));
-        let limit = {
-            let testbed = &stored.plan.study.testbed;
-            limit::of_cell(&cell.spec, testbed, runs.cell(index))
-        };
-        found.extend(adapter::warnings(&name, runs.cell(index), limit));
+        let Study { testbed, method, .. } = &stored.plan.study;
+        let of_cell = runs.cell(index);
+        found.extend(impossible::warnings(&name, cell, testbed, of_cell, method.confidence));
+        found.extend(adapter::warnings(&name, of_cell));
     }
     found.extend(profiled(runs));
     found.extend(scatter::warnings(&stored.plan.study, runs));

@@ -55,7 +55,7 @@ fn gigabit(scale: f64) -> TestbedSpec {
 
 /// A run whose eth0 sent full frames for a second of its two at this rate.
 fn sent_at(rate: f64) -> Measurement {
-    let mut run = fixture::stream(9.4e8, 0.5);
+    let mut run = fixture::stream(9e7, 0.5);
     let mut adapter = fixture::counted(50.0, 1.0);
     let frames = (rate / 8.0 / 1538.0) as u64;
     let counters = [
@@ -568,4 +568,49 @@ fn a_line_that_loses_nothing_is_no_line_with_loss() {
     counters(&mut run, "txLostOnLine", 0);
     counters(&mut run, "ifHCOutUcastPkts", 100);
     assert_eq!(reason(&lossy, &run), None);
+}
+
+/// The first cell of a study of one cell on the fixture's testbed: a stream of this direction.
+fn streaming(direction: Direction) -> RunSpec {
+    let mut spec = fixture::ladder().cells[0].spec.clone();
+    spec.ports = Some(1);
+    spec.task = Task::Workload(Workload { direction, ..Workload::default() });
+    spec
+}
+
+#[test]
+fn no_run_moves_more_than_its_links_can_carry_in_either_direction() {
+    let limit = 1e9 * 1448.0 / 1538.0;
+    let refused = |spec: &RunSpec, transmit: f64, receive: f64, usecs: u32, mss: u32| {
+        let mut run = sent_at(1e9);
+        let bytes = |percent: f64| (limit / 4.0 * percent / 100.0) as u64;
+        (run.traffic.transmit_bytes, run.traffic.transmit_seconds) = (bytes(transmit), 2.0);
+        (run.traffic.receive_bytes, run.traffic.receive_seconds) = (bytes(receive), 2.0);
+        run.effective.interface.port.rx_usecs = Some(usecs);
+        run.effective.mss_bytes = mss;
+        limits::check(&gigabit(1.0), spec, &run)
+            .err()
+            .map(|refusal| (refusal.named, refusal.reason))
+    };
+    let both = streaming(Direction::Bidirectional);
+    assert_eq!(refused(&both, 100.0, 100.0, 20, 1448), None);
+    // ten milliseconds of two seconds, while a thread stood still
+    assert_eq!(refused(&both, 100.49, 99.0, 20, 1448), None);
+    assert_eq!(refused(&both, 100.9, 99.0, 10_000, 1448), None, "held by moderation");
+    let (named, reason) = refused(&both, 88.0, 100.7, 20, 1448).unwrap();
+    assert_eq!(named, "receive");
+    assert_eq!(
+        reason,
+        "receive was 100.70 % of what its links and buses can carry (948.1 Mb/s of 941.5 Mb/s), which \
+         is impossible: the window has payload of the time before it, because something stood still \
+         when it opened"
+    );
+    // the limit of peers without timestamps
+    assert_eq!(refused(&both, 101.2, 101.2, 20, 1460), None);
+    assert!(refused(&both, 101.4, 100.7, 20, 1460).is_some());
+    let requests = RunSpec {
+        task: Task::Workload(Workload { kind: Protocol::RequestResponse, ..Workload::default() }),
+        ..both
+    };
+    assert_eq!(refused(&requests, 200.0, 0.0, 20, 1448), None, "they have no limit");
 }

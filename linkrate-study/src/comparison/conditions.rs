@@ -1,22 +1,24 @@
 //! The conditions of two result sets: those that must be equal, and those that differ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use linkrate_terms::backup::Backup;
+use linkrate_terms::discipline::Discipline;
 use linkrate_terms::knobs::{InterfaceKnobs, SocketKnobs};
 use linkrate_terms::mix::MixPart;
 use linkrate_terms::model::Model;
 use linkrate_terms::nearest::nearest;
 use linkrate_terms::spec::{Adapter, Task};
 use linkrate_terms::units::format_duration;
-use linkrate_terms::{Protocol, RunSpec, TestbedSpec, Workload};
+use linkrate_terms::{ByteSize, Protocol, RunSpec, TestbedSpec, Workload};
 use serde::Serialize;
 
 use crate::comparison::ComparisonError;
 use crate::levels::Levels;
 use crate::names;
 use crate::order::Order;
-use crate::store::{StoredPlan, StoredStudy};
+use crate::store::StoredStudy;
 use crate::study::{Method, Study};
 
 /// Facts of a testbed that decide the meaning of a figure: the source of CPU time, its owner, and the
@@ -26,6 +28,12 @@ const MEANING: [&str; 6] =
 
 /// The name under which linkrate's own version is a difference.
 const VERSION: &str = "linkrate";
+
+/// The name of the queue disciplines through which the system under test sent. The runs tell them.
+const DISCIPLINES: &str = "queue-disciplines";
+
+/// Names that a warning lists.
+const LISTED: usize = 5;
 
 /// What stands for a knob that a study leaves as it is.
 const UNSET: &str = "not set";
@@ -47,9 +55,10 @@ pub struct Difference {
 }
 
 /// All differences; those that change the meaning of cells come first.
-pub fn between(baseline: &StoredPlan, candidate: &StoredPlan) -> Vec<Difference> {
+pub fn between(baseline: &StoredStudy, candidate: &StoredStudy) -> Vec<Difference> {
+    let (of_host, of_other) = (host(baseline), host(candidate));
+    let (baseline, candidate) = (&baseline.plan, &candidate.plan);
     let mut found = study(&baseline.study, &candidate.study);
-    let (facts, others) = (&baseline.facts.facts, &candidate.facts.facts);
     let difference = |name: &str, a: &str, b: &str| Difference {
         name: name.to_owned(),
         baseline: a.to_owned(),
@@ -58,7 +67,7 @@ pub fn between(baseline: &StoredPlan, candidate: &StoredPlan) -> Vec<Difference>
         cells: None,
     };
     // a fact that one set lacks was not recorded by the linkrate of its time: a warning
-    let known = facts.iter().filter_map(|(name, a)| Some((name, a, others.get(name)?)));
+    let known = of_host.iter().filter_map(|(name, a)| Some((name, a, of_other.get(name)?)));
     let mut differing: Vec<Difference> =
         known.filter(|(_, a, b)| a != b).map(|(name, a, b)| difference(name, a, b)).collect();
     let (a, b) = (&baseline.linkrate_version, &candidate.linkrate_version);
@@ -72,11 +81,39 @@ pub fn between(baseline: &StoredPlan, candidate: &StoredPlan) -> Vec<Difference>
     found
 }
 
+/// Everything that a set tells of its host: facts, sysctls, and the queue disciplines of its runs.
+pub(super) fn host(set: &StoredStudy) -> Values {
+    let facts = &set.plan.facts;
+    let mut values: Values = facts.facts.clone();
+    values.extend(facts.sysctls.clone());
+    let good = set.runs.iter().filter_map(|run| run.measurement());
+    // the kernel counts handles on, and queues of its own have numbers: neither is a difference
+    let words = |one: &Discipline| {
+        let mut words = format!("{} {}", one.interface, one.kind);
+        if let Some(rate) = one.rate {
+            let _ = write!(words, ", {rate}");
+        }
+        if let Some(bytes) = one.limit_bytes {
+            let _ = write!(words, ", limit {}", ByteSize(bytes));
+        }
+        if let Some(packets) = one.limit_packets {
+            let _ = write!(words, ", limit {packets} packets");
+        }
+        words
+    };
+    let disciplines: BTreeSet<String> =
+        good.flat_map(|run| &run.evidence.disciplines).map(words).collect();
+    if !disciplines.is_empty() {
+        let disciplines: Vec<String> = disciplines.into_iter().collect();
+        values.insert(DISCIPLINES.to_owned(), disciplines.join("; "));
+    }
+    values
+}
+
 /// The names that may be allowed, whether they differ or not.
-pub fn names(baseline: &StoredPlan, candidate: &StoredPlan) -> Vec<String> {
-    let facts = baseline.facts.facts.keys().chain(candidate.facts.facts.keys());
-    let mut names: Vec<String> =
-        facts.filter(|name| !MEANING.contains(&name.as_str())).cloned().collect();
+pub fn names(baseline: &StoredStudy, candidate: &StoredStudy) -> Vec<String> {
+    let facts = host(baseline).into_keys().chain(host(candidate).into_keys());
+    let mut names: Vec<String> = facts.filter(|name| !MEANING.contains(&name.as_str())).collect();
     names.push(VERSION.to_owned());
     names.sort();
     names.dedup();
@@ -141,9 +178,9 @@ pub fn warnings(
     }
     for name in idle_allowances {
         let value = if name == VERSION {
-            Some(&baseline.plan.linkrate_version)
+            Some(baseline.plan.linkrate_version.clone())
         } else {
-            baseline.plan.facts.facts.get(name)
+            host(baseline).remove(name)
         };
         let value = value.map_or(String::new(), |value| format!(": {value}"));
         found.push(format!("Both sets have the same {name}{value}."));
@@ -155,6 +192,7 @@ pub fn warnings(
         for name in other.plan.facts.facts.keys().filter(|name| !facts.contains_key(*name)) {
             found.push(format!("The {which} does not record its {name}."));
         }
+        found.extend(unknown_sysctls(which, set, other));
         for session in &set.plan.resumed {
             let changed = set.plan.changed_facts(&session.facts);
             found.extend(
@@ -187,6 +225,12 @@ pub fn warnings(
         found.push("The sets have different confidence levels; the baseline's is used.".to_owned());
     }
     for (which, study, other) in [("baseline", a, b), ("candidate", b, a)] {
+        if study.method.rebuild && !other.method.rebuild {
+            found.push(format!(
+                "The {which} alone built its testbed anew for each block: the intervals of the other set \
+                 do not cover what a testbed is born with."
+            ));
+        }
         if study.method.order == Order::Independent && other.method.order != Order::Independent {
             found.push(format!(
                 "The {which} has the run order of an older version, which reverses no blocks. The \
@@ -195,6 +239,24 @@ pub fn warnings(
         }
     }
     found
+}
+
+/// Sysctls that only the other set has: another kernel has others, and older versions of linkrate
+/// recorded none.
+fn unknown_sysctls(which: &str, set: &StoredStudy, other: &StoredStudy) -> Option<String> {
+    let (own, others) = (&set.plan.facts.sysctls, &other.plan.facts.sysctls);
+    if own.is_empty() {
+        let told = !others.is_empty();
+        return told.then(|| format!("The {which} does not record the sysctls of its network."));
+    }
+    let lacking: Vec<&str> =
+        others.keys().filter(|name| !own.contains_key(*name)).map(String::as_str).collect();
+    let named = lacking.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
+    match lacking.len().saturating_sub(LISTED) {
+        _ if lacking.is_empty() => None,
+        0 => Some(format!("The {which} does not record {named}.")),
+        more => Some(format!("The {which} does not record {named} and {more} more sysctls.")),
+    }
 }
 
 /// What makes a cell of one study mean something else than in the other.
@@ -214,11 +276,12 @@ fn study(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     found
 }
 
+/// Values by name, as people write them.
 type Values = BTreeMap<String, String>;
 
 /// The differences between two descriptions; `absent` stands for a missing value.
 fn whole(a: Values, b: Values, absent: &str) -> Vec<Difference> {
-    let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let value = |of: &Values, name: &String| of.get(name).map_or(absent, String::as_str).to_owned();
     let pairs = names.into_iter().map(|name| (name, value(&a, name), value(&b, name)));
     pairs
@@ -432,6 +495,8 @@ fn method(method: &Method) -> Values {
         on_failure: _,
         profile: _,
         family: _,
+        // it changes what the intervals cover, which a warning tells
+        rebuild: _,
     } = method;
     Values::new()
 }

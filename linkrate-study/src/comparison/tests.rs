@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use linkrate_terms::discipline::Discipline;
 use linkrate_terms::measurement::Latency;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Protocol, Task};
@@ -42,6 +43,7 @@ fn stored(study: Study, runs: Vec<crate::store::StoredRun>, seed: u64) -> Stored
     let facts = [("kernel", "6.12.9"), ("cpu-model", "Example"), ("idle-time", "/proc/timer_list")];
     let facts = Facts {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        sysctls: BTreeMap::new(),
         warnings: Vec::new(),
     };
     StoredStudy {
@@ -366,7 +368,7 @@ fn parts_of_a_model_are_named() {
 fn names_the_cells_of_a_difference() {
     let (a, mut b) = (set(1, 3, SAME, 0.01, 0.0), set(2, 3, SAME, 0.01, 0.0));
     b.plan.study.cells[1].spec.clients = 2;
-    let found = conditions::between(&a.plan, &b.plan);
+    let found = conditions::between(&a, &b);
     assert_eq!(found[0].cells.as_deref(), Some("in software GSO"));
 }
 
@@ -535,4 +537,74 @@ fn the_document_is_the_same_wherever_the_sets_lie() {
     let text = |b: &StoredStudy| serde_json::to_string(&compared(&a, b)).unwrap();
     assert_eq!(text(&b), text(&moved));
     let _: BTreeMap<String, serde_json::Value> = serde_json::from_str(&text(&b)).unwrap();
+}
+
+/// Both sets with facts and sysctls of their own.
+fn on_hosts(facts: [&str; 2], sysctls: [Option<&str>; 2]) -> [StoredStudy; 2] {
+    let mut sets = [set(1, 6, SAME, 0.01, 0.0), set(2, 6, SAME, 0.01, 0.0)];
+    for ((set, governor), rmem) in sets.iter_mut().zip(facts).zip(sysctls) {
+        let facts = &mut set.plan.facts;
+        facts.facts.insert("cpu-governor".to_owned(), governor.to_owned());
+        let rmem = rmem.map(|rmem| ("net.ipv4.tcp_rmem".to_owned(), rmem.to_owned()));
+        facts.sysctls.extend(rmem);
+    }
+    sets
+}
+
+#[test]
+fn settings_of_a_host_that_differ_must_be_named() {
+    let [a, b] = on_hosts(["performance", "powersave"], [Some("4096 1 2"), Some("4096 1 3")]);
+    assert_eq!(names(&a, &b, &[]), ["cpu-governor", "net.ipv4.tcp_rmem"]);
+    assert_eq!(names(&a, &b, &["cpu-governor"]), ["net.ipv4.tcp_rmem"]);
+    let allow = ["cpu-governor", "net.ipv4.tcp_rmem"].map(str::to_owned).to_vec();
+    let found = compare(&a, &b, &Criteria { allow, minimum_effect: None }).unwrap();
+    assert_eq!(found.candidate.facts["net.ipv4.tcp_rmem"], "4096 1 3", "where it differs");
+    let [a, b] = on_hosts(["performance"; 2], [Some("4096 1 2"); 2]);
+    let same = compared(&a, &b);
+    assert!(!same.candidate.facts.contains_key("net.ipv4.tcp_rmem"), "no list of them all");
+}
+
+#[test]
+fn sets_of_earlier_versions_record_no_sysctls_and_are_compared() {
+    let [a, b] = on_hosts(["performance"; 2], [None, Some("4096 1 3")]);
+    let found = compared(&a, &b);
+    let told = "The baseline does not record the sysctls of its network.";
+    assert!(found.warnings.iter().any(|warning| warning == told), "{:?}", found.warnings);
+    let [mut a, b] = on_hosts(["performance"; 2], [None, Some("4096 1 3")]);
+    a.plan.facts.sysctls.insert("net.core.rmem_max".to_owned(), "1".to_owned());
+    let found = compared(&a, &b);
+    let told = "The baseline does not record net.ipv4.tcp_rmem.";
+    assert!(found.warnings.iter().any(|warning| warning == told), "{:?}", found.warnings);
+}
+
+#[test]
+fn queue_disciplines_that_differ_must_be_named() {
+    let sending = |mut set: StoredStudy, kind: &str, handle: &str| {
+        for run in &mut set.runs {
+            let Outcome::Measured(measured) = &mut run.outcome else { continue };
+            measured.evidence.disciplines = vec![Discipline {
+                interface: "eth0".to_owned(),
+                kind: kind.to_owned(),
+                handle: handle.to_owned(),
+                limit_packets: Some(1000),
+                ..Discipline::default()
+            }];
+        }
+        set
+    };
+    let sets = || (set(1, 6, SAME, 0.01, 0.0), set(2, 6, SAME, 0.01, 0.0));
+    let (a, b) = sets();
+    let a = sending(a, "fq_codel", "0:");
+    assert_eq!(
+        differences(&a, &sending(b, "pfifo_fast", "0:"), &[]),
+        [(
+            "queue-disciplines".to_owned(),
+            "eth0 fq_codel, limit 1000 packets".to_owned(),
+            "eth0 pfifo_fast, limit 1000 packets".to_owned()
+        )]
+    );
+    // made again, it has another handle
+    compared(&a, &sending(sets().1, "fq_codel", "8002:"));
+    // results of earlier versions have none
+    compared(&a, &sets().1);
 }

@@ -37,6 +37,7 @@ fn default_method() -> Method {
         seed: 1,
         on_failure: OnFailure::Continue,
         family: Family::default(),
+        rebuild: false,
     }
 }
 
@@ -90,6 +91,9 @@ pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> Met
             Some("effect") => Family::Effect,
             _ => Family::Study,
         }
+    }
+    if let Some(entry) = table.take("rebuild") {
+        method.rebuild = reader.switch(&entry).unwrap_or(method.rebuild);
     }
     let effects = table.take("effects");
     table.finish(reader);

@@ -40,6 +40,7 @@ idle = "500 ms"
 budget = "1 h"
 seed = 7
 profile = true
+rebuild = true
 on-failure = "stop"
 "#;
 
@@ -75,7 +76,7 @@ fn a_file_becomes_a_study() {
     assert_eq!(method.warm_up, Duration::from_millis(100));
     assert_eq!(method.idle, Duration::from_millis(500));
     assert_eq!(method.budget, Some(Duration::from_secs(3600)));
-    assert_eq!(method.on_failure, OnFailure::Stop);
+    assert_eq!((method.on_failure, method.rebuild), (OnFailure::Stop, true));
     assert!(method.profile && study.cells.iter().all(|cell| cell.spec.profile));
 }
 
@@ -109,6 +110,7 @@ fn omitted_keys_have_defaults_and_levels_stay_as_written() {
     assert_eq!(method.warm_up, Duration::from_millis(300));
     assert_eq!(method.idle, Duration::from_secs(1));
     assert_eq!((method.budget, method.on_failure), (None, OnFailure::Continue));
+    assert!(!method.rebuild);
     assert!(!method.profile && !study.cells[0].spec.profile);
     assert_eq!(study.factors[0].levels, [Level::Text("1 KiB".to_owned()), Level::Number(2048)]);
 }

@@ -41,6 +41,8 @@ struct FakeTestbed {
     answer: Box<Answer>,
     kernel: &'static str,
     runs: u32,
+    /// How many runs there were whenever the testbed was given up.
+    rebuilt_after: Vec<u32>,
 }
 
 impl FakeTestbed {
@@ -48,7 +50,13 @@ impl FakeTestbed {
         clock: &FakeClock,
         answer: impl Fn(&RunSpec) -> Result<Measurement, RunFailure> + 'static,
     ) -> Self {
-        Self { clock: clock.clone(), answer: Box::new(answer), kernel: "6.12", runs: 0 }
+        Self {
+            clock: clock.clone(),
+            answer: Box::new(answer),
+            kernel: "6.12",
+            runs: 0,
+            rebuilt_after: Vec::new(),
+        }
     }
 }
 
@@ -63,6 +71,10 @@ impl Executor for FakeTestbed {
         self.clock.pass(Duration::from_secs(1));
         self.runs += 1;
         (self.answer)(spec)
+    }
+
+    fn rebuild(&mut self) {
+        self.rebuilt_after.push(self.runs);
     }
 }
 
@@ -307,6 +319,32 @@ fn a_study_of_failed_runs_ends_incomplete() {
     assert_eq!(ended, Ended::Rule(StopReason::NothingMeasured { blocks: 3 }));
     assert!(!ended.is_complete());
     assert_eq!(runs.len(), 12);
+}
+
+#[test]
+fn each_block_has_a_testbed_of_its_own_where_the_study_says_so() {
+    let mut study = fixture::ladder();
+    (study.method.min_blocks, study.method.max_blocks) = (3, 3);
+    let rebuilt = |study: &Study, stop_after: u32| {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = FakeClock::default();
+        let mut store = create(directory.path(), study);
+        let mut sessions = Vec::new();
+        for most in [stop_after, u32::MAX] {
+            let mut testbed = FakeTestbed::new(&clock, noisy(0.01));
+            let asked = std::cell::Cell::new(0);
+            let stop = || asked.replace(asked.get() + 1) >= most;
+            run_study(&mut testbed, &mut store, &clock, &stop, &mut Silent).unwrap();
+            sessions.push(testbed.rebuilt_after);
+        }
+        sessions
+    };
+    assert_eq!(rebuilt(&study, 1000).concat(), [0; 0], "not unless it says so");
+    study.method.rebuild = true;
+    let slots = block_order(&study, 0).len() as u32;
+    assert_eq!(rebuilt(&study, 1000)[0], [slots, 2 * slots], "the first block has a new one");
+    // a session that goes on within a block has a new one too
+    assert_eq!(rebuilt(&study, slots + 1), [vec![slots], vec![slots - 1]]);
 }
 
 #[test]

@@ -135,7 +135,12 @@ impl StoredPlan {
             now.facts.iter().filter(|(name, _)| !stored.contains_key(*name)).map(
                 |(name, after)| format!("{name} was not known when the study began, now {after}"),
             );
-        changed.chain(added).collect()
+        // older versions stored none, and another kernel has others
+        let sysctls = self.facts.sysctls.iter().filter_map(|(name, before)| {
+            let after = now.sysctls.get(name).filter(|after| *after != before)?;
+            Some(format!("{name} was {before} when the study began, now {after}"))
+        });
+        changed.chain(added).chain(sysctls).collect()
     }
 
     /// The text for `path`, once it is sure that it reads back.

@@ -132,6 +132,7 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
             profile: arguments.profile,
             order: Order::Mirrored,
             seed: 1,
+            rebuild: false,
             on_failure: OnFailure::Continue,
             family: Family::default(),
         },

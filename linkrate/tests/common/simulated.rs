@@ -87,6 +87,7 @@ impl Set<'_> {
         ];
         let facts = Facts {
             facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            sysctls: BTreeMap::new(),
             warnings: Vec::new(),
         };
         let mut store =

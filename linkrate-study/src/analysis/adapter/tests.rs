@@ -103,17 +103,6 @@ fn every_output_marks_a_scaled_testbed() {
 }
 
 #[test]
-fn throughput_above_the_limit_is_an_error_of_the_instrument() {
-    let at = |megabits| {
-        let found = results("", DIRECTIONS, megabits, |_| fixture::counted(99.0, 1.0));
-        found.warnings.iter().filter(|warning| warning.contains("which is impossible")).count()
-    };
-    assert_eq!(at(941.48 * 1.004), 0);
-    // not of the two directions together
-    assert_eq!(at(941.48 * 1.006), 2);
-}
-
-#[test]
 fn warns_of_counters_that_contradict_the_request() {
     let rest = "[factors]\nlro = [false, true]\n[workload]\ndirection = \"receive\"";
     let found = results("", rest, 900.0, |spec| {

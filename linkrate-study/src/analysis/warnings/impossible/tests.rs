@@ -1,0 +1,75 @@
+//! Tests on runs with chosen rates.
+
+use crate::file::parse;
+use crate::fixture;
+use crate::study::Study;
+
+use super::*;
+
+/// The limit of a Gigabit link with MTU 1500 and TCP timestamps, bit/s.
+const LIMIT: f64 = 1e9 * 1448.0 / 1538.0;
+
+fn study(direction: &str) -> Study {
+    let text = format!(
+        "title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n[factors]\nlro = [true]\n[workload]\n\
+         direction = \"{direction}\""
+    );
+    parse("t", "t", &text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// The warnings of a cell whose runs of two seconds sent and received these percentages of the limit.
+fn found(direction: &str, percents: &[(f64, f64)]) -> Vec<String> {
+    let study = study(direction);
+    let bytes = |percent: f64| (LIMIT / 8.0 * 2.0 * percent / 100.0) as u64;
+    let run = |(block, &(transmit, receive)): (u32, &(f64, f64))| {
+        let mut measured = fixture::stream(0.0, 0.5);
+        let traffic = &mut measured.traffic;
+        (traffic.transmit_bytes, traffic.transmit_seconds) = (bytes(transmit), 2.0);
+        (traffic.receive_bytes, traffic.receive_seconds) = (bytes(receive), 2.0);
+        fixture::run(block, block, Some(0), measured)
+    };
+    let runs: Vec<StoredRun> = (0..).zip(percents).map(run).collect();
+    let runs: Vec<&StoredRun> = runs.iter().collect();
+    warnings("cell", &study.cells[0], &study.testbed, &runs, 0.95)
+}
+
+#[test]
+fn a_run_above_the_limit_is_named_with_its_direction_and_value() {
+    // the mean of the cell is below the limit
+    let runs = [(99.9, 0.0), (100.7, 0.0), (99.8, 0.0), (99.9, 0.0), (99.9, 0.0)];
+    assert_eq!(
+        found("transmit", &runs),
+        ["cell: runs moved more than their links can carry, which is an error of the instrument: \
+          transmit in block 2 100.70 % of the limit."]
+    );
+    let five = found("transmit", &[(100.7, 0.0); 5]);
+    assert!(five[0].ends_with("block 3 100.70 %, and 2 more of the limit."), "{five:?}");
+}
+
+#[test]
+fn one_direction_above_its_limit_is_not_excused_by_the_other() {
+    let runs = [(88.0, 100.6), (90.0, 99.0)];
+    let found = found("bidirectional", &runs);
+    assert!(found[0].contains("receive in block 1 100.60 % of"), "{found:?}");
+}
+
+/// What may be on its way when a window opens explains single runs, and no mean.
+#[test]
+fn a_mean_that_lies_above_the_limit_is_not_chance() {
+    let above = [100.02, 100.03, 100.025, 100.02, 100.03].map(|percent| (percent, 0.0));
+    let warning = &found("transmit", &above)[0];
+    assert!(
+        warning.starts_with("cell: transmit is 100.025 % (100.019 to 100.031) of"),
+        "{warning}"
+    );
+    assert_eq!(found("transmit", &above[..4]), [""; 0], "four runs may agree by chance");
+    let around = [99.99, 100.01, 100.02, 99.98, 100.03].map(|percent| (percent, 0.0));
+    assert_eq!(found("transmit", &around), [""; 0]);
+}
+
+/// What a run may have had on its way is a time, and little of a long window.
+#[test]
+fn a_millisecond_of_a_window_may_be_on_its_way() {
+    let one = |percent| found("transmit", &[(percent, 0.0)]).len();
+    assert_eq!((one(100.049), one(100.06)), (0, 1));
+}

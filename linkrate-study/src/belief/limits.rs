@@ -1,0 +1,94 @@
+//! No run moves more payload than its links and buses can carry.
+
+use linkrate_terms::{BitRate, Measurement, RunSpec, TestbedSpec};
+
+use super::Refusal;
+use crate::analysis::limit;
+use crate::executor::Stage;
+use crate::verdict::OneWay;
+
+/// Time for which payload that has crossed a link may be on its way to TCP when a window opens,
+/// seconds: in a segment that still grows by merging (64 KiB at 1 Gb/s are 0.5 ms), in a ring, or with a
+/// thread that waits for its CPU. Such payload counts in the window, on top of what the link carries
+/// meanwhile. Moderation of interrupts comes on top. A run with more is flagged by name.
+const ON_ITS_WAY: f64 = 1e-3;
+
+/// The same where a thread of the adapter or of the far end stood still when the window opened, because
+/// something else had its CPU: a turn of another program, or a tick of steal. A run with more is refused.
+const STOOD_STILL: f64 = 10e-3;
+
+/// A direction in which a run moved more than is possible.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Over {
+    /// The direction.
+    pub direction: OneWay,
+    /// Payload per second.
+    pub rate: BitRate,
+    /// What the links or buses can carry.
+    pub limit: BitRate,
+}
+
+impl Over {
+    /// The rate in per cent of the limit.
+    pub fn percent(&self) -> f64 {
+        self.rate.0 * 100.0 / self.limit.0
+    }
+}
+
+/// The share of its limit that a run moved in one direction, in per cent. `None` where there is no
+/// limit.
+pub fn percent(
+    testbed: &TestbedSpec,
+    spec: &RunSpec,
+    run: &Measurement,
+    direction: OneWay,
+) -> Option<f64> {
+    Some(share(testbed, spec, run, direction)?.percent())
+}
+
+fn share(
+    testbed: &TestbedSpec,
+    spec: &RunSpec,
+    run: &Measurement,
+    direction: OneWay,
+) -> Option<Over> {
+    let limit = limit::of_direction(spec, testbed, run, direction)?;
+    let (bytes, seconds) = limit::moved(run, direction)?;
+    let rate = BitRate(bytes as f64 * 8.0 / seconds);
+    Some(Over { direction, rate, limit: BitRate(limit) })
+}
+
+/// The first direction in which a run moved more than its links can carry in the window and
+/// while payload of the time before was [on its way](ON_ITS_WAY).
+pub fn over(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
+    over_by(ON_ITS_WAY, testbed, spec, run)
+}
+
+/// The first direction in which a run moved more than its links can carry in its window and `more`
+/// seconds.
+fn over_by(more: f64, testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
+    let moderated = f64::from(run.effective.interface.port.rx_usecs.unwrap_or(0)) * 1e-6;
+    [OneWay::Transmit, OneWay::Receive].into_iter().find_map(|direction| {
+        let share = share(testbed, spec, run, direction)?;
+        let (bytes, seconds) = limit::moved(run, direction)?;
+        let most = share.limit.0 / 8.0 * (seconds + more + moderated);
+        (bytes as f64 > most).then_some(share)
+    })
+}
+
+pub(super) fn check(
+    testbed: &TestbedSpec,
+    spec: &RunSpec,
+    run: &Measurement,
+) -> Result<(), Refusal> {
+    let Some(over) = over_by(STOOD_STILL, testbed, spec, run) else { return Ok(()) };
+    let Over { direction, rate, limit } = over;
+    let way = direction.word();
+    let reason = format!(
+        "{way} was {:.2} % of what its links and buses can carry ({rate} of {limit}), which is \
+         impossible: the window has payload of the time before it, because something stood still when \
+         it opened",
+        over.percent()
+    );
+    Err(Refusal { stage: Stage::Measure, named: way.to_owned(), reason })
+}
