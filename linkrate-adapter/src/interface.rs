@@ -14,7 +14,9 @@ pub(crate) mod moderation;
 pub(crate) mod napi;
 pub(crate) mod polled;
 pub mod rings;
+pub(crate) mod tap_calls;
 pub(crate) mod tap_io;
+pub mod tap_price;
 pub mod waker;
 
 use std::collections::VecDeque;

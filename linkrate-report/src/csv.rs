@@ -14,6 +14,7 @@ use linkrate_terms::discipline::DisciplineCounts;
 use linkrate_terms::failure::Failure;
 use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, PartMeasured, ThreadTime};
+use linkrate_terms::tap::TapEvidence;
 use linkrate_terms::workload::Item;
 use linkrate_terms::{Direction, Measurement, RunSpec, Task, Workload};
 
@@ -295,6 +296,13 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_window_ns", |run| text(counted(run)?.window_ns)),
     ("adapter_device_ns", |run| text(cpu_ns(&counted(run)?.device_threads))),
     ("adapter_driver_ns", |run| text(cpu_ns(&counted(run)?.driver_threads))),
+    // the calls of the driver threads to TAPs, and their cost at the prices of the lab
+    ("adapter_tap_reads", |run| text(tap(run)?.calls.packets_read())),
+    ("adapter_tap_empty_reads", |run| text(tap(run)?.calls.empty_reads)),
+    ("adapter_tap_writes", |run| text(tap(run)?.calls.packets_written())),
+    ("adapter_tap_ns", |run| figure(tap(run)?.cost()?.ns)),
+    ("adapter_tap_low_ns", |run| figure(tap(run)?.cost()?.low_ns)),
+    ("adapter_tap_high_ns", |run| figure(tap(run)?.cost()?.high_ns)),
     ("adapter_device_cpus", |run| figure(counted(run)?.device_cpus())),
     ("adapter_device_busiest_percent", |run| {
         counted(run)?.busiest_device_percent().and_then(figure)
@@ -315,6 +323,11 @@ fn cpu_ns(threads: &[ThreadTime]) -> u64 {
 
 fn counted(run: &Measurement) -> Option<&AdapterEvidence> {
     adapter::evidence(run)
+}
+
+/// What the driver threads did with TAPs; `None` in runs of earlier versions.
+fn tap(run: &Measurement) -> Option<&TapEvidence> {
+    counted(run)?.tap.as_deref()
 }
 
 /// What only test sockets have; empty for idle runs.

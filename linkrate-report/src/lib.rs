@@ -28,6 +28,7 @@ pub mod adapter;
 pub mod charts;
 pub mod comparison;
 pub mod csv;
+pub mod demand;
 mod escape;
 pub mod html;
 pub mod json;

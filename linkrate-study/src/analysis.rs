@@ -4,6 +4,7 @@
 //! whenever and wherever it is made.
 //!
 //! - [`adapter`]: counters of virtual adapters
+//! - [`demand`]: the parts of service demands
 //! - [`disciplines`]: queue disciplines, and the one that limited
 //! - [`knee`]: where a larger window stops to help
 //! - [`limit`]: the limit of a cell's links
@@ -32,6 +33,7 @@ use crate::verdict;
 
 pub mod adapter;
 pub mod claims;
+pub mod demand;
 pub mod disciplines;
 pub mod effects;
 pub mod failure;
@@ -166,6 +168,7 @@ fn cell_result(
         }),
         mix: mix::of_cell(&cell.spec, of_cell, level),
         service_demand: quantity(measures::service_demand, Measure::ServiceDemand),
+        service_demand_parts: demand::of_cell(of_cell),
         cpu: quantity(|run, _| measures::sut_cpu_percent(run), Measure::Cpu),
         latency: measures::latency(of_cell),
         evidence: CellEvidence {

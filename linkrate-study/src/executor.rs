@@ -23,6 +23,10 @@ pub trait Executor {
 pub struct Facts {
     /// Facts by name (`kernel`, `cpu-model`, `sut-cpus`, ...), values as text.
     pub facts: BTreeMap<String, String>,
+    /// Facts that were measured when the testbed was built, as facts. They differ a little from session to
+    /// session, so nothing compares them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub measured: BTreeMap<String, String>,
     /// Warnings before a reader trusts the figures, as full sentences.
     pub warnings: Vec<String>,
 }
@@ -32,8 +36,12 @@ impl Facts {
     #[must_use]
     pub fn cleaned(self) -> Self {
         let line = |text: String| clean::line(&text).into_owned();
+        let lines = |facts: BTreeMap<String, String>| {
+            facts.into_iter().map(|(name, value)| (line(name), line(value))).collect()
+        };
         Self {
-            facts: self.facts.into_iter().map(|(name, value)| (line(name), line(value))).collect(),
+            facts: lines(self.facts),
+            measured: lines(self.measured),
             warnings: self.warnings.into_iter().map(line).collect(),
         }
     }

@@ -127,6 +127,9 @@ pub struct CellResult {
     pub mix: Vec<MixFigures>,
     /// SUT CPU time per KB, or per transaction for request/response.
     pub service_demand: Option<Quantity>,
+    /// Its parts, in the same unit; absent without an emulated driver, and where other roles share the
+    /// SUT's CPUs.
+    pub service_demand_parts: Option<DemandParts>,
     /// Busy share of the SUT's CPUs.
     pub cpu: Option<Quantity>,
     /// Latency of the transactions of all runs, or response time of their transfers; percentiles are
@@ -166,6 +169,31 @@ impl CellResult {
     pub fn is_transactional(&self) -> bool {
         self.transactions.is_some() || self.latency.is_some() && self.completed.is_none()
     }
+}
+
+/// The parts of a service demand; means over the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct DemandParts {
+    /// Everything except the driver threads.
+    pub application_and_stack: f64,
+    /// The driver threads of the virtual adapters, with the receive processing that runs in them as it does
+    /// in a NAPI poll.
+    pub driver: f64,
+    /// The part of `driver` that a real adapter would not cost its host; absent where the prices of calls
+    /// to a TAP are not known.
+    pub tap: Option<TapPart>,
+}
+
+/// The system calls and copies by which drivers read and write TAPs: the calls of the runs at the prices of
+/// their lab.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TapPart {
+    /// At the medians of the prices.
+    pub mean: f64,
+    /// At their first quartiles.
+    pub low: f64,
+    /// At their third quartiles.
+    pub high: f64,
 }
 
 /// The throughput of one direction of a bidirectional cell.

@@ -13,6 +13,7 @@ mod ports;
 mod regroup;
 mod segment;
 mod silence;
+pub(crate) mod tap_prices;
 mod toe;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::{AtmRequest, Owner};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LinkKind;
+use linkrate_terms::tap::{TapCalls, TapEvidence};
 use linkrate_terms::topology;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
@@ -91,6 +93,7 @@ pub struct Reading {
     buses_busy_ns: Vec<u64>,
     device: Vec<ThreadTime>,
     drivers: Vec<ThreadTime>,
+    tap: TapCalls,
 }
 
 impl Adapters {
@@ -254,6 +257,7 @@ impl Adapters {
             buses_busy_ns: self.buses_busy_ns(),
             device: self.device_times(),
             drivers: self.driver_times(),
+            tap: self.threads.as_ref().map(|(_, drivers)| drivers.tap_calls()).unwrap_or_default(),
         }
     }
 
@@ -286,6 +290,7 @@ impl Adapters {
             bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
             device_threads: times_since(&to.device, &from.device),
             driver_threads: times_since(&to.drivers, &from.drivers),
+            tap: Some(Box::new(TapEvidence { calls: to.tap.since(from.tap), prices: None })),
             frames_overtaken: None,
         }
     }
@@ -505,6 +510,11 @@ fn tap(
         mtu,
         tx_queue_length: TAP_QUEUE,
     };
+    taken(host, name, create)
+}
+
+/// Makes an interface by `create` and takes its descriptors.
+fn taken(host: &mut Host, name: &str, create: Request) -> Result<Vec<OwnedFd>, LabError> {
     let descriptors =
         expect_reply!(host.connection, create, Reply::Tap { descriptors } => descriptors)?;
     let mut taken = Vec::with_capacity(descriptors.len());

@@ -9,9 +9,9 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, DisciplineFigures, Effect, FailedRun, LinePart,
+    AdapterFigures, CellEvidence, CellResult, DemandParts, DisciplineFigures, Effect, FailedRun, LinePart,
     LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult,
-    RESULTS_FORMAT, StudyResults,
+    RESULTS_FORMAT, StudyResults, TapPart,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
@@ -99,6 +99,10 @@ fn facts() -> Facts {
     ];
     Facts {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        measured: BTreeMap::from([(
+            "tap-prices".to_owned(),
+            "read 0.41 µs a call (0.40 to 0.43)".to_owned(),
+        )]),
         warnings: vec![
             "The CPU frequency governor is powersave: service demand varies with the clock."
                 .to_owned(),
@@ -221,6 +225,7 @@ pub fn stream() -> StudyResults {
             completed: None,
             mix: Vec::new(),
             service_demand: Some(relative(demand, wobble * 1.2, Unit::MicrosecondsPerKb)),
+            service_demand_parts: None,
             cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, Unit::Percent)),
             latency: None,
             evidence: evidence(
@@ -357,6 +362,7 @@ pub fn request_response() -> StudyResults {
             completed: None,
             mix: Vec::new(),
             service_demand: Some(relative(demand, 0.019, Unit::MicrosecondsPerTransaction)),
+            service_demand_parts: None,
             cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
             latency: Some(latency),
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
@@ -571,6 +577,15 @@ pub fn adapter() -> StudyResults {
         cell.limit = Some(Quantity {
             interval: Interval { mean: 188_296_489.0, low: None, high: None },
             unit: Unit::BitsPerSecond,
+        });
+        cell.service_demand_parts = cell.service_demand.map(|demand| DemandParts {
+            application_and_stack: demand.interval.mean * 0.4,
+            driver: demand.interval.mean * 0.6,
+            tap: Some(TapPart {
+                mean: demand.interval.mean * 0.21,
+                low: demand.interval.mean * 0.2,
+                high: demand.interval.mean * 0.23,
+            }),
         });
         cell.evidence.adapter = Some(AdapterFigures {
             sent_frame_bytes: Some(1511.3),

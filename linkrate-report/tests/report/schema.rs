@@ -164,6 +164,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "equal_mix",
                     "failure",
                     "line",
+                    "measured",
                     "members",
                     "mix",
                     "others_cpu_percent",

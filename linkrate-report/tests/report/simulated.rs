@@ -1,6 +1,7 @@
 //! Built-in studies with runs that follow simple laws: everything a real results directory has, by
 //! the same way from stored runs to results.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use linkrate_study::analysis::analyse;
@@ -73,6 +74,7 @@ fn stored(study: Study) -> StoredStudy {
     ];
     let facts = Facts {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        measured: BTreeMap::new(),
         warnings: Vec::new(),
     };
     let gigabits = match &study.testbed.adapter {

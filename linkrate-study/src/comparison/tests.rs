@@ -42,6 +42,7 @@ fn stored(study: Study, runs: Vec<crate::store::StoredRun>, seed: u64) -> Stored
     let facts = [("kernel", "6.12.9"), ("cpu-model", "Example"), ("idle-time", "/proc/timer_list")];
     let facts = Facts {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        measured: BTreeMap::new(),
         warnings: Vec::new(),
     };
     StoredStudy {

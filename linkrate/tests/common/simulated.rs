@@ -87,6 +87,7 @@ impl Set<'_> {
         ];
         let facts = Facts {
             facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            measured: BTreeMap::new(),
             warnings: Vec::new(),
         };
         let mut store =
@@ -232,6 +233,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         bus_percent: vec![11.5],
         device_threads: vec![thread("dev wire0", 1, 310_000_000)],
         driver_threads: vec![thread("drv eth0.0", 0, 120_000_000)],
+        tap: None,
         frames_overtaken: None,
     };
     Measurement {
