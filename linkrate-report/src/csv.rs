@@ -5,9 +5,9 @@
 //! cell and `idle` as its kind.
 
 use linkrate_study::analysis::predicted::{self, RunPrediction};
-use linkrate_study::analysis::{adapter, limit};
+use linkrate_study::analysis::{adapter, limit, round_trip};
 use linkrate_study::keys::kind_name;
-use linkrate_study::results::StudyResults;
+use linkrate_study::results::{RoundTripParts, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::OneWay;
 use linkrate_terms::discipline::DisciplineCounts;
@@ -197,6 +197,20 @@ const LATENCY: &[Column<Measurement>] = &[
     ("latency_p99_99_ns", |run| run.latency.and_then(|latency| text(latency.p99_99_ns))),
     ("latency_max_ns", |run| run.latency.and_then(|latency| text(latency.max_ns))),
 ];
+
+/// The parts of the mean latency of transactions. Empty for other workloads.
+const ROUND_TRIP: &[Column<StoredRun>] = &[
+    ("round_trip_moderation_us", |run| parts(run)?.moderation_us.and_then(figure)),
+    ("round_trip_device_us", |run| parts(run)?.device_us.and_then(figure)),
+    ("round_trip_wire_us", |run| parts(run)?.wire_us.and_then(figure)),
+    ("round_trip_sut_us", |run| figure(parts(run)?.sut_us)),
+    ("round_trip_clients_us", |run| parts(run)?.clients_us.and_then(figure)),
+    ("round_trip_unexplained_us", |run| figure(parts(run)?.unexplained_us)),
+];
+
+fn parts(run: &StoredRun) -> Option<RoundTripParts> {
+    round_trip::of_run(&run.spec, run.measurement()?)
+}
 
 /// Empty for all other workloads.
 const TRANSFERS: &[Column<Measurement>] = &[
@@ -531,7 +545,8 @@ fn header(factors: &[&str]) -> Vec<String> {
     let outcome = outcome.map(str::to_owned);
     let predicted = PREDICTED.iter().map(|(name, _)| (*name).to_owned());
     let measured = MEASURED.iter().flat_map(|(group, _)| group.names());
-    let measured: Vec<String> = measured.chain(predicted).collect();
+    let round_trip = ROUND_TRIP.iter().map(|(name, _)| (*name).to_owned());
+    let measured: Vec<String> = measured.chain(predicted).chain(round_trip).collect();
     let taken: Vec<String> = run.clone().chain(outcome.clone()).chain(measured.clone()).collect();
     let factors = factors.iter().map(|factor| {
         // a factor `clients` stands beside the column of that name
@@ -560,6 +575,7 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
         fields.extend(group.fields(measured));
     }
     fields.extend(PREDICTED.iter().map(|(_, value)| value(results, run)));
+    fields.extend(ROUND_TRIP.iter().map(|(_, value)| value(run)));
     fields.into_iter().map(Option::unwrap_or_default).collect()
 }
 

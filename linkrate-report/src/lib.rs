@@ -41,6 +41,7 @@ pub mod number;
 pub mod paper;
 pub mod predicted;
 pub mod preview;
+pub mod round_trip;
 pub mod terminal;
 #[cfg(test)]
 mod unmeasured;

@@ -232,6 +232,7 @@ impl<'a> Paper<'a> {
             cells: tables::cells(results)
                 .into_iter()
                 .chain(tables::demand(results))
+                .chain(tables::round_trip(results))
                 .chain(tables::mix(results))
                 .chain(tables::ways(results))
                 .chain(tables::equal_mix(results))

@@ -9,7 +9,7 @@ use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
-use crate::{demand, mix, number, predicted, ways, words};
+use crate::{demand, mix, number, predicted, round_trip, ways, words};
 
 mod attribution;
 mod failure;
@@ -40,6 +40,7 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
         sections.push(page.cells(&transactional, true));
     }
     sections.extend(page.demand());
+    sections.extend(page.round_trip());
     sections.extend(page.mix());
     sections.extend(page.ways());
     sections.extend(page.failure());
@@ -257,6 +258,20 @@ impl Page<'_> {
         (!table.is_empty()).then(|| self.paper.print(&table))
     }
 
+    /// The parts of the latency of transactions.
+    fn round_trip(&self) -> Option<String> {
+        let mut table = self.paper.new_table();
+        table.set_header(["parts of latency"].into_iter().chain(round_trip::TITLES));
+        for (cell, parts) in round_trip::all(self.results) {
+            let name = clean(&cell.levels.to_string());
+            table.add_row([name].into_iter().chain(round_trip::fields(parts)));
+        }
+        for column in 0..=round_trip::TITLES.len() {
+            shape(&mut table, column, column > 0, false);
+        }
+        (!table.is_empty()).then(|| self.paper.print(&table))
+    }
+
     /// The directions of bidirectional cells.
     fn ways(&self) -> Option<String> {
         let mut table = self.paper.new_table();
@@ -324,6 +339,9 @@ impl Page<'_> {
         }
         for note in demand::notes(results) {
             table.add_row(["parts".to_owned(), note.to_owned()]);
+        }
+        if round_trip::all(results).next().is_some() {
+            table.add_row(["parts".to_owned(), round_trip::note()]);
         }
         for note in ways::notes(results) {
             table.add_row(["mix".to_owned(), note.to_owned()]);

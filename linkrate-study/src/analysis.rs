@@ -12,6 +12,7 @@
 //! - [`predicted`]: how balancing spreads a cell's flows over the ports of an aggregate
 //! - [`published`]: published figures beside the measured ones
 //! - [`measures`]: the figures of one run, and of the runs of one cell
+//! - [`round_trip`]: the parts of the latency of transactions
 //! - [`shares`]: the evidence behind a cell's verdict
 //! - [`effects`]: which levels are compared, and how they compare
 //! - [`claims`]: which effects are claimed, which are excluded, and which are open
@@ -45,6 +46,7 @@ pub mod members;
 mod mix;
 pub mod predicted;
 pub mod published;
+pub mod round_trip;
 pub mod shares;
 pub mod warnings;
 pub mod watched;
@@ -171,6 +173,7 @@ fn cell_result(
         service_demand_parts: demand::of_cell(of_cell),
         cpu: quantity(|run, _| measures::sut_cpu_percent(run), Measure::Cpu),
         latency: measures::latency(of_cell),
+        round_trip: round_trip::of_cell(of_cell),
         evidence: CellEvidence {
             line: line::of_cell(&cell.spec, &study.testbed, &measured),
             ..measures::evidence(of_cell)

@@ -422,6 +422,10 @@ pub struct AdapterEvidence {
     /// What these threads did with TAPs; absent in runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tap: Option<Box<TapEvidence>>,
+    /// Counters of the clients' ports together, of what frames waited for (`rxWaitNs`, ...); empty in runs
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clients: BTreeMap<String, u64>,
     /// TCP frames that arrived after a later frame of their connection, in either direction. Counted
     /// where a balancing reorders flows, and in runs with an event; absent elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -58,6 +58,9 @@ pub use segment::{Segment, SutPort};
 /// than the TCP connections of a run can have in flight. Datagrams do not fill it (`datagrams`).
 const TAP_QUEUE: u32 = 16_384;
 
+/// The counters of a client's port that are kept: what frames waited for.
+const WAITS: [&str; 5] = ["rxWaitedFrames", "rxWaitNs", "rxLateNs", "txWireNs", "switchTransitNs"];
+
 /// The knobs that the port itself owns, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
     let atm = port.applied_atm_knobs()?;
@@ -94,6 +97,8 @@ pub struct Reading {
     device: Vec<ThreadTime>,
     drivers: Vec<ThreadTime>,
     tap: TapCalls,
+    /// Of the clients' ports together.
+    clients: Snapshot,
 }
 
 impl Adapters {
@@ -258,6 +263,7 @@ impl Adapters {
             device: self.device_times(),
             drivers: self.driver_times(),
             tap: self.threads.as_ref().map(|(_, drivers)| drivers.tap_calls()).unwrap_or_default(),
+            clients: self.waits_of_clients(),
         }
     }
 
@@ -291,8 +297,21 @@ impl Adapters {
             device_threads: times_since(&to.device, &from.device),
             driver_threads: times_since(&to.drivers, &from.drivers),
             tap: Some(Box::new(TapEvidence { calls: to.tap.since(from.tap), prices: None })),
+            clients: since(&to.clients, &from.clients),
             frames_overtaken: None,
         }
+    }
+
+    /// What the frames of the clients' ports waited for so far.
+    fn waits_of_clients(&self) -> Snapshot {
+        let mut all = Snapshot::new();
+        for port in self.segments.iter().flat_map(|segment| &segment.clients) {
+            let waits = port.counters().into_iter();
+            for (name, count) in waits.filter(|(name, _)| WAITS.contains(&name.as_str())) {
+                *all.entry(name).or_default() += count;
+            }
+        }
+        all
     }
 
     /// CPU time of each device thread so far.

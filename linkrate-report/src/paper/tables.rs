@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::effect_figures::{published_at, step};
 use crate::number::{self, ABSENT};
-use crate::{demand, mix, predicted, ways, words};
+use crate::{demand, mix, predicted, round_trip, ways, words};
 
 /// A table: names of columns and rows of fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -332,6 +332,23 @@ pub fn demand(results: &StudyResults) -> Option<Table> {
         columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
         rows,
         note: sentences(&demand::notes(results)),
+    })
+}
+
+/// The parts of the latency of transactions; `None` without any.
+pub fn round_trip(results: &StudyResults) -> Option<Table> {
+    let row = |(cell, parts)| {
+        let cell: &CellResult = cell;
+        let fields = [names::cell(&cell.levels)].into_iter().chain(round_trip::fields(parts));
+        TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
+    };
+    let rows: Vec<TableRow> = round_trip::all(results).map(row).collect();
+    let titles = round_trip::TITLES.map(|title| column(&words::capitalised(title), "number"));
+    (!rows.is_empty()).then(|| Table {
+        title: "Parts of the latency".to_owned(),
+        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
+        rows,
+        note: sentences(&[&round_trip::note()]),
     })
 }
 

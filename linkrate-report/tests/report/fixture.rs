@@ -11,7 +11,7 @@ use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
     AdapterFigures, CellEvidence, CellResult, DemandParts, DisciplineFigures, Effect, FailedRun, LinePart,
     LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult,
-    RESULTS_FORMAT, StudyResults, TapPart,
+    RESULTS_FORMAT, RoundTripParts, StudyResults, TapPart,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
@@ -228,6 +228,7 @@ pub fn stream() -> StudyResults {
             service_demand_parts: None,
             cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, Unit::Percent)),
             latency: None,
+            round_trip: None,
             evidence: evidence(
                 packet,
                 if index < 4 { 1514.0 } else { packet + 14.0 },
@@ -365,6 +366,15 @@ pub fn request_response() -> StudyResults {
             service_demand_parts: None,
             cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
             latency: Some(latency),
+            round_trip: Some(RoundTripParts {
+                latency_us: 60.0,
+                moderation_us: Some(21.0),
+                device_us: Some(2.5),
+                wire_us: Some(1.4),
+                sut_us: demand,
+                clients_us: Some(11.0),
+                unexplained_us: 24.1 - demand,
+            }),
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
             shared_cpus: false,
             verdict: verdict(&[(None, bound)]),
@@ -378,7 +388,18 @@ pub fn request_response() -> StudyResults {
             41.3,
             17.1,
             latency(40_100, 61_900, 402_000),
-            Bound::RoundTrip { sut: Some(share(41.3)) },
+            Bound::RoundTrip {
+                sut: Some(share(41.3)),
+                parts: RoundTripParts {
+                    latency_us: 60.0,
+                    moderation_us: Some(21.0),
+                    device_us: Some(2.5),
+                    wire_us: Some(1.4),
+                    sut_us: 17.1,
+                    clients_us: Some(11.0),
+                    unexplained_us: 7.0,
+                },
+            },
         ),
         cell(
             8,

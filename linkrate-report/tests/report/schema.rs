@@ -170,6 +170,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                     "others_cpu_percent",
                     "others_unsure_cpu_percent",
                     "predicted",
+                    "round_trip",
                     "service_demand_with_others",
                     "ways",
                     "windows",
