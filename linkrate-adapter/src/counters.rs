@@ -72,6 +72,9 @@ counters! {
         full = "switchDropQueueFull",
         /// Frames from the port that were dropped: the memory for frames under way was full.
         in_flight = "switchDropInFlight",
+        /// Nanoseconds from the last bit of each frame to the port at the switch until its last bit had left
+        /// the switch, together.
+        transit_ns = "switchTransitNs",
     }
 }
 
@@ -220,6 +223,14 @@ counters! {
         toe_drop_held = "toeDropHeld",
         /// Receive interrupts.
         rx_interrupts = "rxInterrupts",
+        /// Received frames whose interrupt was raised.
+        rx_waited = "rxWaitedFrames",
+        /// Nanoseconds that they waited for it by the rules of moderation, together.
+        rx_wait_ns = "rxWaitNs",
+        /// Nanoseconds by which it was raised later than these rules say, for each of them.
+        rx_late_ns = "rxLateNs",
+        /// Nanoseconds from the posting of each packet until its last bit had left, together.
+        tx_wire_ns = "txWireNs",
         /// Transmit completion interrupts.
         tx_interrupts = "txInterrupts",
         /// Packets that a capture left out: its queue was full, or writing had failed.

@@ -14,7 +14,9 @@ pub(crate) mod moderation;
 pub(crate) mod napi;
 pub(crate) mod polled;
 pub mod rings;
+pub(crate) mod tap_calls;
 pub(crate) mod tap_io;
+pub mod tap_price;
 pub mod waker;
 
 use std::collections::VecDeque;
@@ -212,6 +214,17 @@ pub(crate) struct Queue {
     /// Frames since the last interrupt, and when the first of them came.
     waiting: u32,
     waiting_since_ps: u64,
+    /// How much later than the first of them the others came, together.
+    waiting_behind_ps: u64,
+}
+
+/// Received frames that wait for an interrupt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// How many.
+    pub(crate) frames: u64,
+    /// How long they have waited by a time, together.
+    pub(crate) wait_ps: u64,
 }
 
 impl Queue {
@@ -224,7 +237,24 @@ impl Queue {
             dropped: 0,
             waiting: 0,
             waiting_since_ps: 0,
+            waiting_behind_ps: 0,
         }
+    }
+
+    /// Frames that came at `at_ps` wait for the next interrupt.
+    fn wait(&mut self, frames: usize, at_ps: u64) {
+        if self.waiting == 0 {
+            (self.waiting_since_ps, self.waiting_behind_ps) = (at_ps, 0);
+        }
+        self.waiting += frames as u32;
+        self.waiting_behind_ps += frames as u64 * at_ps.saturating_sub(self.waiting_since_ps);
+    }
+
+    /// The frames that wait, and how long they have by `until_ps`.
+    fn waiting(&self, until_ps: u64) -> Waiting {
+        let frames = u64::from(self.waiting);
+        let since_first_ps = frames * until_ps.saturating_sub(self.waiting_since_ps);
+        Waiting { frames, wait_ps: since_first_ps.saturating_sub(self.waiting_behind_ps) }
     }
 
     fn pop(&mut self) -> Option<TxDescriptor> {
@@ -338,10 +368,7 @@ impl Interface {
         let Some(queue) = self.queues.first_mut() else { return false };
         let Some(control) = queue.control() else { return false };
         let pushed = control.rx.push(descriptor).is_ok();
-        if queue.waiting == 0 {
-            queue.waiting_since_ps = at_ps;
-        }
-        queue.waiting += 1;
+        queue.wait(1, at_ps);
         pushed
     }
 
@@ -378,10 +405,7 @@ impl Interface {
     /// Counts frames that were steered to a queue. They wait for its next interrupt.
     pub(crate) fn place(&mut self, queue: usize, frames: usize, at_ps: u64) {
         let queue = &mut self.queues[queue];
-        if queue.waiting == 0 {
-            queue.waiting_since_ps = at_ps;
-        }
-        queue.waiting += frames as u32;
+        queue.wait(frames, at_ps);
         queue.placed += frames as u64;
     }
 

@@ -4,6 +4,7 @@
 mod binding;
 pub(crate) mod event;
 mod facts;
+mod measured;
 #[cfg(any(test, fuzzing))]
 pub mod scripted;
 mod sockets;
@@ -31,6 +32,7 @@ use crate::recheck::{self, Begun};
 use crate::testbed::{Host, Testbed};
 
 use event::Missed;
+use measured::Measured;
 use window::Windows;
 
 /// A lab: a testbed that is built anew when a run has lost it.
@@ -42,6 +44,8 @@ pub struct Lab {
     /// What the testbed was built as.
     built: TestbedSpec,
     facts: Facts,
+    /// What was measured of the machine before the first run.
+    measured: Measured,
     seat: Seat,
 }
 
@@ -54,10 +58,12 @@ impl Lab {
     /// [`LabError`] with the remedy where there is one.
     pub fn build(spec: &TestbedSpec, options: LabOptions) -> Result<Self, LabError> {
         let seat = Seat::take(spec)?;
-        let testbed = Testbed::build(spec, &seat.placement, &options)?;
-        let facts = facts::facts(&testbed, spec);
+        let mut testbed = Testbed::build(spec, &seat.placement, &options)?;
+        let mut measured = Measured::default();
+        measured.complete(&mut testbed);
+        let facts = facts::facts(&testbed, spec, &measured);
         let (spec, built) = (spec.clone(), spec.clone());
-        Ok(Self { spec, options, testbed: Some(testbed), built, facts, seat })
+        Ok(Self { spec, options, testbed: Some(testbed), built, facts, measured, seat })
     }
 
     /// The testbed, if it is up.
@@ -103,7 +109,12 @@ impl Executor for Lab {
                 })?
             }
         };
-        let outcome = believed(&mut testbed, &self.built, spec);
+        // the first testbed on virtual adapters may be that of a later cell
+        self.measured.complete(&mut testbed);
+        let mut outcome = believed(&mut testbed, &self.built, spec);
+        if let Ok(measurement) = &mut outcome {
+            self.measured.add_to(measurement);
+        }
         // after any failure except the refusal of a knob, agents may be in the middle of a run, and
         // a new testbed is quicker than making sure
         let usable = match &outcome {

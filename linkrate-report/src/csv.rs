@@ -5,15 +5,16 @@
 //! cell and `idle` as its kind.
 
 use linkrate_study::analysis::predicted::{self, RunPrediction};
-use linkrate_study::analysis::{adapter, limit};
+use linkrate_study::analysis::{adapter, limit, round_trip};
 use linkrate_study::keys::kind_name;
-use linkrate_study::results::StudyResults;
+use linkrate_study::results::{RoundTripParts, StudyResults};
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::verdict::OneWay;
 use linkrate_terms::discipline::DisciplineCounts;
 use linkrate_terms::failure::Failure;
 use linkrate_terms::knobs::{KNOBS, Knob, Unit, Value, Values};
 use linkrate_terms::measurement::{AdapterEvidence, CpuUse, PartMeasured, ThreadTime};
+use linkrate_terms::tap::TapEvidence;
 use linkrate_terms::workload::Item;
 use linkrate_terms::{Direction, Measurement, RunSpec, Task, Workload};
 
@@ -197,6 +198,20 @@ const LATENCY: &[Column<Measurement>] = &[
     ("latency_max_ns", |run| run.latency.and_then(|latency| text(latency.max_ns))),
 ];
 
+/// The parts of the mean latency of transactions. Empty for other workloads.
+const ROUND_TRIP: &[Column<StoredRun>] = &[
+    ("round_trip_moderation_us", |run| parts(run)?.moderation_us.and_then(figure)),
+    ("round_trip_device_us", |run| parts(run)?.device_us.and_then(figure)),
+    ("round_trip_wire_us", |run| parts(run)?.wire_us.and_then(figure)),
+    ("round_trip_sut_us", |run| figure(parts(run)?.sut_us)),
+    ("round_trip_clients_us", |run| parts(run)?.clients_us.and_then(figure)),
+    ("round_trip_unexplained_us", |run| figure(parts(run)?.unexplained_us)),
+];
+
+fn parts(run: &StoredRun) -> Option<RoundTripParts> {
+    round_trip::of_run(&run.spec, run.measurement()?)
+}
+
 /// Empty for all other workloads.
 const TRANSFERS: &[Column<Measurement>] = &[
     ("transfers", |run| text(run.traffic.transactions)),
@@ -295,6 +310,13 @@ const ADAPTER: &[Column<Measurement>] = &[
     ("adapter_window_ns", |run| text(counted(run)?.window_ns)),
     ("adapter_device_ns", |run| text(cpu_ns(&counted(run)?.device_threads))),
     ("adapter_driver_ns", |run| text(cpu_ns(&counted(run)?.driver_threads))),
+    // the calls of the driver threads to TAPs, and their cost at the prices of the lab
+    ("adapter_tap_reads", |run| text(tap(run)?.calls.packets_read())),
+    ("adapter_tap_empty_reads", |run| text(tap(run)?.calls.empty_reads)),
+    ("adapter_tap_writes", |run| text(tap(run)?.calls.packets_written())),
+    ("adapter_tap_ns", |run| figure(tap(run)?.cost()?.ns)),
+    ("adapter_tap_low_ns", |run| figure(tap(run)?.cost()?.low_ns)),
+    ("adapter_tap_high_ns", |run| figure(tap(run)?.cost()?.high_ns)),
     ("adapter_device_cpus", |run| figure(counted(run)?.device_cpus())),
     ("adapter_device_busiest_percent", |run| {
         counted(run)?.busiest_device_percent().and_then(figure)
@@ -315,6 +337,11 @@ fn cpu_ns(threads: &[ThreadTime]) -> u64 {
 
 fn counted(run: &Measurement) -> Option<&AdapterEvidence> {
     adapter::evidence(run)
+}
+
+/// What the driver threads did with TAPs; `None` in runs of earlier versions.
+fn tap(run: &Measurement) -> Option<&TapEvidence> {
+    counted(run)?.tap.as_deref()
 }
 
 /// What only test sockets have; empty for idle runs.
@@ -518,7 +545,8 @@ fn header(factors: &[&str]) -> Vec<String> {
     let outcome = outcome.map(str::to_owned);
     let predicted = PREDICTED.iter().map(|(name, _)| (*name).to_owned());
     let measured = MEASURED.iter().flat_map(|(group, _)| group.names());
-    let measured: Vec<String> = measured.chain(predicted).collect();
+    let round_trip = ROUND_TRIP.iter().map(|(name, _)| (*name).to_owned());
+    let measured: Vec<String> = measured.chain(predicted).chain(round_trip).collect();
     let taken: Vec<String> = run.clone().chain(outcome.clone()).chain(measured.clone()).collect();
     let factors = factors.iter().map(|factor| {
         // a factor `clients` stands beside the column of that name
@@ -547,6 +575,7 @@ fn row(results: &StudyResults, factors: &[&str], run: &StoredRun) -> Vec<String>
         fields.extend(group.fields(measured));
     }
     fields.extend(PREDICTED.iter().map(|(_, value)| value(results, run)));
+    fields.extend(ROUND_TRIP.iter().map(|(_, value)| value(run)));
     fields.into_iter().map(Option::unwrap_or_default).collect()
 }
 

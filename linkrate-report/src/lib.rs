@@ -28,6 +28,7 @@ pub mod adapter;
 pub mod charts;
 pub mod comparison;
 pub mod csv;
+pub mod demand;
 mod escape;
 pub mod html;
 pub mod json;
@@ -40,6 +41,7 @@ pub mod number;
 pub mod paper;
 pub mod predicted;
 pub mod preview;
+pub mod round_trip;
 pub mod terminal;
 #[cfg(test)]
 mod unmeasured;

@@ -190,7 +190,8 @@ impl<'a> Paper<'a> {
         let asked = plan.and_then(|plan| method::question(&plan.study.source));
         let (question, background) =
             asked.map_or((None, Vec::new()), |(question, rest)| (Some(question), rest));
-        let Evidence { common, tables: evidence } = tables::evidence(&results.cells);
+        let Evidence { mut common, tables: evidence } = tables::evidence(&results.cells);
+        common.extend(tables::undivided(results).map(|why| ("parts of the service demand", why)));
         let (line_figures, line_table) = (line::figures(results)?, line::table(results));
         let numbered = |table: Table| Numbered { number: 0, table };
         let mut paper = Self {
@@ -235,6 +236,8 @@ impl<'a> Paper<'a> {
             attribution: tables::attribution(results).into_iter().map(numbered).collect(),
             cells: tables::cells(results)
                 .into_iter()
+                .chain(tables::demand(results))
+                .chain(tables::round_trip(results))
                 .chain(tables::mix(results))
                 .chain(tables::ways(results))
                 .chain(tables::equal_mix(results))
@@ -251,7 +254,10 @@ impl<'a> Paper<'a> {
                 .chain(evidence)
                 .map(numbered)
                 .collect(),
-            facts: results.facts.facts.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
+            facts: {
+                let all = results.facts.facts.iter().chain(&results.facts.measured);
+                all.map(|(name, value)| (name.as_str(), value.as_str())).collect()
+            },
             line_figures,
             source: plan.map(|plan| plan.study.source.trim_end()).filter(|text| !text.is_empty()),
             runs: tables::runs(results),

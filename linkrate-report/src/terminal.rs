@@ -9,7 +9,7 @@ use linkrate_study::quantity::{Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::layout::{GAP, Paper, RULED, clean, shape, trimmed};
-use crate::{mix, number, predicted, ways, words};
+use crate::{demand, mix, number, predicted, round_trip, ways, words};
 
 mod attribution;
 mod failure;
@@ -40,6 +40,8 @@ pub fn table(results: &StudyResults, width: Option<u16>, style: Style) -> String
     if !transactional.is_empty() {
         sections.push(page.cells(&transactional, true));
     }
+    sections.extend(page.demand());
+    sections.extend(page.round_trip());
     sections.extend(page.mix());
     sections.extend(page.ways());
     sections.extend(page.failure());
@@ -244,6 +246,34 @@ impl Page<'_> {
         (!table.is_empty()).then(|| self.paper.print(&table))
     }
 
+    /// The parts of service demands.
+    fn demand(&self) -> Option<String> {
+        let mut table = self.paper.new_table();
+        table.set_header(["parts of service demand"].into_iter().chain(demand::TITLES));
+        for cell in demand::all(self.results) {
+            let name = clean(&cell.levels.to_string());
+            table.add_row([name].into_iter().chain(demand::fields(cell).into_iter().flatten()));
+        }
+        for column in 0..=demand::TITLES.len() {
+            shape(&mut table, column, column > 0, false);
+        }
+        (!table.is_empty()).then(|| self.paper.print(&table))
+    }
+
+    /// The parts of the latency of transactions.
+    fn round_trip(&self) -> Option<String> {
+        let mut table = self.paper.new_table();
+        table.set_header(["parts of latency"].into_iter().chain(round_trip::TITLES));
+        for (cell, parts) in round_trip::all(self.results) {
+            let name = clean(&cell.levels.to_string());
+            table.add_row([name].into_iter().chain(round_trip::fields(parts)));
+        }
+        for column in 0..=round_trip::TITLES.len() {
+            shape(&mut table, column, column > 0, false);
+        }
+        (!table.is_empty()).then(|| self.paper.print(&table))
+    }
+
     /// The directions of bidirectional cells.
     fn ways(&self) -> Option<String> {
         let mut table = self.paper.new_table();
@@ -308,6 +338,12 @@ impl Page<'_> {
         }
         if !results.published.is_empty() {
             table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);
+        }
+        for note in demand::notes(results) {
+            table.add_row(["parts".to_owned(), note.to_owned()]);
+        }
+        if round_trip::all(results).next().is_some() {
+            table.add_row(["parts".to_owned(), round_trip::note()]);
         }
         for note in ways::notes(results) {
             table.add_row(["mix".to_owned(), note.to_owned()]);

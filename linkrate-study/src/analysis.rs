@@ -4,6 +4,7 @@
 //! whenever and wherever it is made.
 //!
 //! - [`adapter`]: counters of virtual adapters
+//! - [`demand`]: the parts of service demands
 //! - [`disciplines`]: queue disciplines, and the one that limited
 //! - [`knee`]: where a larger window stops to help
 //! - [`limit`]: the limit of a cell's links
@@ -11,6 +12,7 @@
 //! - [`predicted`]: how balancing spreads a cell's flows over the ports of an aggregate
 //! - [`published`]: published figures beside the measured ones
 //! - [`measures`]: the figures of one run, and of the runs of one cell
+//! - [`round_trip`]: the parts of the latency of transactions
 //! - [`shares`]: the evidence behind a cell's verdict
 //! - [`effects`]: which levels are compared, and how they compare
 //! - [`claims`]: which effects are claimed, which are excluded, and which are open
@@ -33,6 +35,7 @@ use crate::verdict;
 
 pub mod adapter;
 pub mod claims;
+pub mod demand;
 pub mod disciplines;
 pub mod effects;
 pub mod failure;
@@ -44,6 +47,7 @@ pub mod members;
 mod mix;
 pub mod predicted;
 pub mod published;
+pub mod round_trip;
 pub mod shares;
 pub mod warnings;
 pub mod watched;
@@ -169,8 +173,10 @@ fn cell_result(
         }),
         mix: mix::of_cell(&cell.spec, of_cell, level),
         service_demand: quantity(measures::service_demand, Measure::ServiceDemand),
+        service_demand_parts: demand::of_cell(of_cell),
         cpu: quantity(|run, _| measures::sut_cpu_percent(run), Measure::Cpu),
         latency: measures::latency(of_cell),
+        round_trip: round_trip::of_cell(of_cell),
         evidence: CellEvidence {
             line: line::of_cell(&cell.spec, &study.testbed, &measured),
             ..measures::evidence(of_cell)

@@ -31,6 +31,10 @@ pub struct Facts {
     /// comparisons name those that differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
+    /// Facts that were measured when the testbed was built, as facts. They differ a little from session to
+    /// session, so nothing compares them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub measured: BTreeMap<String, String>,
     /// Warnings before a reader trusts the figures, as full sentences.
     pub warnings: Vec<String>,
 }
@@ -46,6 +50,7 @@ impl Facts {
         Self {
             facts: lines(self.facts),
             sysctls: lines(self.sysctls),
+            measured: lines(self.measured),
             warnings: self.warnings.into_iter().map(line).collect(),
         }
     }

@@ -131,11 +131,17 @@ pub struct CellResult {
     pub mix: Vec<MixFigures>,
     /// SUT CPU time per KB, or per transaction for request/response.
     pub service_demand: Option<Quantity>,
+    /// Its parts, in the same unit; absent without an emulated driver, and where other roles share the
+    /// SUT's CPUs.
+    pub service_demand_parts: Option<DemandParts>,
     /// Busy share of the SUT's CPUs.
     pub cpu: Option<Quantity>,
     /// Latency of the transactions of all runs, or response time of their transfers; percentiles are
     /// means over the runs.
     pub latency: Option<Latency>,
+    /// The parts of the latency of transactions; absent for other workloads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_trip: Option<RoundTripParts>,
     /// The evidence of the counters; means over the runs.
     pub evidence: CellEvidence,
     /// Where the SUT's CPU time went; absent unless the runs were profiled.
@@ -169,6 +175,66 @@ impl CellResult {
     /// Whether its unit of work is a transaction, so that it stands beside other figures than streams.
     pub fn is_transactional(&self) -> bool {
         self.transactions.is_some() || self.latency.is_some() && self.completed.is_none()
+    }
+}
+
+/// The parts of a service demand; means over the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct DemandParts {
+    /// Everything except the driver threads.
+    pub application_and_stack: f64,
+    /// The driver threads of the virtual adapters, with the receive processing that runs in them as it does
+    /// in a NAPI poll.
+    pub driver: f64,
+    /// The part of `driver` that a real adapter would not cost its host; absent where the prices of calls
+    /// to a TAP are not known.
+    pub tap: Option<TapPart>,
+}
+
+/// The system calls and copies by which drivers read and write TAPs: the calls of the runs at the prices of
+/// their lab.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TapPart {
+    /// At the medians of the prices.
+    pub mean: f64,
+    /// At their first quartiles.
+    pub low: f64,
+    /// At their third quartiles.
+    pub high: f64,
+}
+
+/// The parts of the mean latency of transactions, µs; means over the runs. A part that was not measured is
+/// absent, and in `unexplained_us`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct RoundTripParts {
+    /// The mean latency.
+    pub latency_us: f64,
+    /// The frames waited for interrupts by the rules of moderation, both ends together. Absent without
+    /// virtual adapters, and where a transaction is not one frame each way.
+    pub moderation_us: Option<f64>,
+    /// Interrupts came later than these rules say.
+    pub device_us: Option<f64>,
+    /// The frames were on the wire, or waited before it.
+    pub wire_us: Option<f64>,
+    /// CPU time of the SUT for each transaction.
+    pub sut_us: f64,
+    /// CPU time of the clients for each transaction, with that of the devices; absent where they share the
+    /// SUT's CPUs, whose time is in `sut_us` then.
+    pub clients_us: Option<f64>,
+    /// What the parts leave of the latency. Below zero, they are more than it.
+    pub unexplained_us: f64,
+}
+
+impl RoundTripParts {
+    /// The sum of the parts, µs.
+    pub fn explained_us(&self) -> f64 {
+        let parts = [self.moderation_us, self.device_us, self.wire_us, self.clients_us];
+        self.sut_us + parts.into_iter().flatten().sum::<f64>()
+    }
+
+    /// What the parts leave, in per cent of the latency.
+    pub fn unexplained_percent(&self) -> f64 {
+        self.unexplained_us * 100.0 / self.latency_us
     }
 }
 

@@ -1,8 +1,8 @@
 //! What bound a cell: each loaded direction is judged by itself, from evidence.
 //!
 //! The checks go from the outside in, and the first that holds is the bound: link, bus, queue
-//! discipline, CPUs of the hosts, CPU of the adapter's device, receiver's window, send buffer. Each
-//! threshold is a constant with its reason. If no check holds, the verdict says so: it names no resource
+//! discipline, CPUs of the hosts, CPU of the adapter's device, receiver's window, send buffer, round
+//! trip. Each threshold is a constant with its reason. If no check holds, the verdict says so: it names no resource
 //! without evidence.
 //!
 //! Everything here is a pure function of [`Shares`]; `analysis::shares` takes them from runs. The
@@ -11,6 +11,8 @@
 use linkrate_terms::BitRate;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+
+use crate::results::RoundTripParts;
 
 pub mod words;
 
@@ -52,6 +54,11 @@ pub const DEVICE_SHARE_PERCENT: f64 = 50.0;
 /// Per cent of sending time limited by the receiver's window, or by the send buffer, from which
 /// that is the bound: half the time means that it limited more than anything else did.
 pub const SENDER_LIMITED_PERCENT: f64 = 50.0;
+
+/// Per cent of the latency of transactions that its parts may leave unexplained, or exceed, where the round
+/// trip is the bound. Host times are CPU times, and a round trip has some microseconds in which threads wake
+/// up and CPUs leave their idle states, which no part has.
+pub const UNEXPLAINED_PERCENT: f64 = 25.0;
 
 /// One direction of the payload, seen from the system under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -150,6 +157,8 @@ pub struct Shares {
     pub shared_cpus: bool,
     /// Whether the workload is made of transactions.
     pub transactional: bool,
+    /// The parts of their latency.
+    pub round_trip: Option<RoundTripParts>,
     /// CPU time of programs other than linkrate on the clients' CPUs, in per cent of one CPU.
     pub client_others_percent: f64,
 }
@@ -168,6 +177,7 @@ impl Default for Shares {
             client: None,
             shared_cpus: false,
             transactional: false,
+            round_trip: None,
             client_others_percent: 0.0,
         }
     }
@@ -243,10 +253,13 @@ pub enum Bound {
         /// Of the window.
         percent: f64,
     },
-    /// No check holds, and every request waits for its response.
+    /// No resource is used up, every request waits for its response, and the parts of the latency explain
+    /// it.
     RoundTrip {
         /// The SUT's busiest CPU.
         sut: Option<CpuShare>,
+        /// The parts.
+        parts: RoundTripParts,
     },
     /// No check holds: each end waits for the other part of the time.
     NoSingleResource {
@@ -256,7 +269,18 @@ pub enum Bound {
         client: Option<CpuShare>,
         /// Of sending time, limited by the receiver's window over paths without a queue.
         rwnd: Option<f64>,
+        /// Of transactions: the latency that no part explains, if the parts were measured.
+        unexplained: Option<Unexplained>,
     },
+}
+
+/// Latency of transactions that its parts do not explain.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Unexplained {
+    /// The parts leave too much, or are too much.
+    Part(RoundTripParts),
+    /// They were not measured.
+    Unmeasured,
 }
 
 /// What bound one direction of a cell.
@@ -384,13 +408,18 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     if let Some(percent) = at_least(way.word_percent, SENDER_LIMITED_PERCENT) {
         return Bound::Word { percent };
     }
-    if shares.transactional {
-        return Bound::RoundTrip { sut: shares.sut };
+    let explained = |parts: &RoundTripParts| {
+        parts.unexplained_percent().abs() <= UNEXPLAINED_PERCENT
+    };
+    if let Some(parts) = shares.round_trip.filter(explained) {
+        return Bound::RoundTrip { sut: shares.sut, parts };
     }
+    let unexplained = || shares.round_trip.map_or(Unexplained::Unmeasured, Unexplained::Part);
     Bound::NoSingleResource {
         sut: shares.sut,
         client: shares.client,
         rwnd: way.rwnd_limited_percent,
+        unexplained: shares.transactional.then(unexplained),
     }
 }
 

@@ -14,6 +14,7 @@
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
 //! - [`measurement`]: the result of one run
 //! - [`discipline`]: queue disciplines of interfaces
+//! - [`tap`]: what the drivers of virtual adapters do with TAPs, and what that costs
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
 //! - [`clean`]: text of others, made harmless
@@ -41,6 +42,7 @@ pub mod model;
 pub mod nearest;
 pub mod profile;
 pub mod spec;
+pub mod tap;
 pub mod topology;
 pub mod units;
 pub mod workload;

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::flow::FlowEnds;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::profile::Profile;
+use crate::tap::TapEvidence;
 use crate::units::BitRate;
 
 /// One KB in a service demand is 1024 bytes, as in netperf.
@@ -418,6 +419,13 @@ pub struct AdapterEvidence {
     pub device_threads: Vec<ThreadTime>,
     /// CPU time of the SUT's driver threads; part of the SUT's own.
     pub driver_threads: Vec<ThreadTime>,
+    /// What these threads did with TAPs; absent in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tap: Option<Box<TapEvidence>>,
+    /// Counters of the clients' ports together, of what frames waited for (`rxWaitNs`, ...); empty in runs
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clients: BTreeMap<String, u64>,
     /// TCP frames that arrived after a later frame of their connection, in either direction. Counted
     /// where a balancing reorders flows, and in runs with an event; absent elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,7 +26,6 @@ use crate::interface::driver::{HostEnd, WEIGHT};
 use crate::interface::flow_queue::HEADERS;
 use crate::interface::lane::Lane;
 use crate::interface::rings::{RxDescriptor, TxDescriptor};
-use crate::interface::tap_io;
 use crate::segment::earlier;
 
 /// A port of the aggregate, in one of its queues.
@@ -228,7 +227,7 @@ impl Team {
                 } else if has_copies && is_for_a_group(&descriptor) {
                     member.lane.taken(&descriptor);
                 } else if collects {
-                    member.lane.hand_up(&host.tap, &descriptor)?;
+                    member.lane.hand_up(host, &descriptor)?;
                 } else {
                     // a port that the partner has not been told of (802.1AX, Frame Collection)
                     member.lane.taken(&descriptor);
@@ -257,7 +256,7 @@ impl Team {
     fn transmit(&mut self, host: &mut HostEnd) -> io::Result<usize> {
         let mut count = self.send_waiting();
         while host.may_have && count < WEIGHT && self.draining.is_none() {
-            let Some(descriptor) = tap_io::read(&host.tap, &mut host.pool)? else {
+            let Some(descriptor) = host.read()? else {
                 host.may_have = false;
                 break;
             };

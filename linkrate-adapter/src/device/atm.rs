@@ -208,8 +208,9 @@ impl Atm {
             any |=
                 host_side::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
             let due_ps = self.interface.receive_due_ps(queue, moderation);
-            if due_ps.is_some_and(|due_ps| due_ps <= now_ps) {
-                host_side::interrupt(&self.shared, &mut self.interface, queue);
+            if let Some(due_ps) = due_ps.filter(|due_ps| *due_ps <= now_ps) {
+                let times = (due_ps, now_ps);
+                host_side::interrupt(&self.shared, &mut self.interface, queue, times);
                 any = true;
             }
         }

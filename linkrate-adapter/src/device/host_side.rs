@@ -1,10 +1,10 @@
 //! What every device does towards its host: packets into the receive rings, completions, interrupts,
 //! and their counters.
 
-use crate::clock::DeviceClock;
+use crate::clock::{DeviceClock, PS_PER_NS};
 use crate::interface::Interface;
 use crate::interface::moderation::Moderation;
-use crate::interface::rings::RxDescriptor;
+use crate::interface::rings::{RxDescriptor, TxDescriptor};
 use crate::port::PortShared;
 
 /// Puts a packet, which came at `at_ps`, into the receive ring of a queue.
@@ -49,9 +49,35 @@ pub(super) fn complete(
     completed.any
 }
 
-/// Raises the receive interrupt of a queue.
-pub(super) fn interrupt(shared: &PortShared, interface: &mut Interface, queue: usize) {
+/// A packet of a queue was posted at `posted_ns`, and its last bit leaves at `end_ps`.
+pub(super) fn sent(
+    shared: &PortShared,
+    interface: &mut Interface,
+    clock: &DeviceClock,
+    queue: usize,
+    descriptor: &TxDescriptor,
+    end_ps: u64,
+) {
+    let took_ps = end_ps.saturating_sub(clock.at_ps(descriptor.posted_ns));
+    shared.counters.tx_wire_ns.add(took_ps / PS_PER_NS);
+    interface.sent(queue, descriptor.length, end_ps);
+}
+
+/// Raises the receive interrupt of a queue, which was due at `due_ps`.
+pub(super) fn interrupt(
+    shared: &PortShared,
+    interface: &mut Interface,
+    queue: usize,
+    (due_ps, now_ps): (u64, u64),
+) {
     let of_adapter = interface.adapter_queue() == Some(queue);
+    if !of_adapter {
+        let waiting = interface.waiting(queue, due_ps);
+        let late_ps = now_ps.saturating_sub(due_ps);
+        shared.counters.rx_waited.add(waiting.frames);
+        shared.counters.rx_wait_ns.add(waiting.wait_ps / PS_PER_NS);
+        shared.counters.rx_late_ns.add(waiting.frames * late_ps / PS_PER_NS);
+    }
     if interface.interrupt(queue) && !of_adapter {
         shared.counters.rx_interrupts.add(1);
     }

@@ -156,12 +156,13 @@ impl Nic {
             any |=
                 host_side::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
             let due_ps = self.interface.receive_due_ps(queue, moderation);
-            if due_ps.is_some_and(|due_ps| due_ps <= now_ps) {
+            if let Some(due_ps) = due_ps.filter(|due_ps| *due_ps <= now_ps) {
                 // merging ends with the batch
                 for delivery in self.coalescers[queue].flush() {
                     self.deliver(queue, delivery, true, now_ps);
                 }
-                host_side::interrupt(&self.shared, &mut self.interface, queue);
+                let times = (due_ps, now_ps);
+                host_side::interrupt(&self.shared, &mut self.interface, queue, times);
                 any = true;
             }
         }

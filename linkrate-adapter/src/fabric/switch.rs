@@ -16,6 +16,7 @@ use super::ports::{Flights, Ports, SwitchPort};
 use super::vlans::{Tagging, Vlans};
 use super::{Fabric, Flight};
 use crate::aggregate::membership::{Message, PortLink};
+use crate::clock::PS_PER_NS;
 use crate::counters::SwitchCounters;
 use crate::frame::{Burst, WireFrame};
 use crate::link::LinkSpec;
@@ -415,6 +416,7 @@ impl Switch {
             return;
         }
         let out = port.line.occupy(at_ps, frame.len());
+        port.counters.transit_ns.add(out.end_ps.saturating_sub(at_ps) / PS_PER_NS);
         port.flights.outwards.add(out.end_ps, frame);
     }
 }

@@ -13,6 +13,8 @@ use std::sync::atomic::Ordering;
 
 use super::InterfaceShared;
 use super::lane::Lane;
+use super::rings::{RxDescriptor, TxDescriptor};
+use super::tap_calls::TapCounters;
 use super::tap_io;
 use crate::aggregate::team::Team;
 use crate::frame::Block;
@@ -29,6 +31,35 @@ pub(crate) struct HostEnd {
     pub(crate) pool: Pool<Block>,
     /// The TAP may have a packet: it had one left, or something was written, or its event came.
     pub(crate) may_have: bool,
+    /// Where its calls are counted.
+    calls: Arc<TapCounters>,
+}
+
+impl HostEnd {
+    /// Reads the next packet that the host transmits; `None` when there is no packet.
+    ///
+    /// # Errors
+    /// The TAP is gone.
+    pub(crate) fn read(&mut self) -> io::Result<Option<TxDescriptor>> {
+        let descriptor = tap_io::read(&self.tap, &mut self.pool)?;
+        match &descriptor {
+            Some(descriptor) => self.calls.count_read(descriptor.length),
+            None => self.calls.count_empty_read(),
+        }
+        Ok(descriptor)
+    }
+
+    /// Hands one packet to the host. False when the host refuses it.
+    ///
+    /// # Errors
+    /// The TAP is gone.
+    pub(crate) fn write(&self, descriptor: &RxDescriptor) -> io::Result<bool> {
+        let bytes = tap_io::write(&self.tap, descriptor)?;
+        if let Some(bytes) = bytes {
+            self.calls.count_write(bytes);
+        }
+        Ok(bytes.is_some())
+    }
 }
 
 /// Where a driver's packets go.
@@ -58,8 +89,14 @@ pub(crate) struct Driver {
 impl Driver {
     /// The driver between a queue of a TAP and `outlet`.
     pub(crate) fn new(tap: OwnedFd, outlet: Outlet, interface: Arc<InterfaceShared>) -> Self {
-        let host = HostEnd { tap, pool: tap_io::blocks(), may_have: true };
+        let calls = Arc::default();
+        let host = HostEnd { tap, pool: tap_io::blocks(), may_have: true, calls };
         Self { host, outlet, interface, had_room: true, watched: true, broken: false }
+    }
+
+    /// Lets its calls be counted there from now on.
+    pub(crate) fn count_in(&mut self, calls: Arc<TapCounters>) {
+        self.host.calls = calls;
     }
 
     /// The queue of the TAP.
@@ -145,7 +182,7 @@ fn poll_port(host: &mut HostEnd, lane: &mut Lane) -> io::Result<usize> {
     while received < WEIGHT {
         let Some(descriptor) = lane.pop() else { break };
         received += 1;
-        lane.hand_up(&host.tap, &descriptor)?;
+        lane.hand_up(host, &descriptor)?;
     }
     if received > 0 {
         lane.received(received);
@@ -155,7 +192,7 @@ fn poll_port(host: &mut HostEnd, lane: &mut Lane) -> io::Result<usize> {
     let waited = lane.post_waiting();
     let mut sent = 0;
     while host.may_have && sent < WEIGHT && lane.takes() {
-        let Some(descriptor) = tap_io::read(&host.tap, &mut host.pool)? else {
+        let Some(descriptor) = host.read()? else {
             host.may_have = false;
             break;
         };

@@ -2,7 +2,7 @@
 //! go to that CPU, as the network softirq of a CPU polls its list of NAPI instances.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
@@ -13,10 +13,13 @@ use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::sched::{self, ThreadId};
 use linkrate_terms::CpuSet;
 use linkrate_terms::measurement::ThreadTime;
+use linkrate_terms::tap::{TapCalls, TapPrices};
 
 use super::driver::{Driver, Outlet};
 use super::lane::Lane;
 use super::napi::{Napi, Priority, Told};
+use super::tap_calls::TapCounters;
+use super::tap_price;
 use super::waker::Waker;
 use crate::AdapterError;
 use crate::aggregate::team::Team;
@@ -41,6 +44,8 @@ enum Command {
     IsDrained(u64, usize, SyncSender<bool>),
     /// The queue of that number, of an aggregate, loses the lane of that port; the answer as above.
     RemoveLane(u64, usize, SyncSender<()>),
+    /// The prices of calls to a TAP are to be measured with this TUN.
+    Price(OwnedFd, SyncSender<io::Result<TapPrices>>),
     /// The end.
     End,
 }
@@ -50,6 +55,8 @@ enum Command {
 struct DriverThread {
     commands: Sender<Command>,
     interrupt: Arc<Waker>,
+    /// The thread's calls to TAPs.
+    calls: Arc<TapCounters>,
     thread: Thread,
 }
 
@@ -74,7 +81,7 @@ impl DriverThread {
             told.told(napi.priority());
             poll.run(napi)
         })?;
-        Ok(Self { commands, interrupt, thread })
+        Ok(Self { commands, interrupt, calls: Arc::default(), thread })
     }
 
     fn tell(&self, command: Command) -> bool {
@@ -141,6 +148,32 @@ impl DriverThreads {
         self.0.threads.iter().filter_map(|driver| driver.thread.time()).collect()
     }
 
+    /// The calls of all threads to TAPs so far.
+    #[must_use]
+    pub fn tap_calls(&self) -> TapCalls {
+        let calls = self.0.threads.iter().map(|driver| driver.calls.get());
+        calls.fold(TapCalls::default(), TapCalls::plus)
+    }
+
+    /// Measures what calls to a TAP cost, in the first thread, which does nothing else meanwhile. The host
+    /// of the TUN has the address [`HOST`](super::tap_price::HOST).
+    ///
+    /// # Errors
+    /// The host does not answer, or the thread does not.
+    pub fn tap_prices(&self, tun: OwnedFd) -> Result<TapPrices, AdapterError> {
+        let failed =
+            |cause| AdapterError::Io { what: "prices of calls to a TAP".to_owned(), cause };
+        let (answer, answered) = sync_channel(1);
+        let thread = self.0.threads.first();
+        if !thread.is_some_and(|thread| thread.tell(Command::Price(tun, answer))) {
+            return Err(failed(io::Error::other("no driver thread runs")));
+        }
+        match answered.recv_timeout(PATIENCE) {
+            Ok(prices) => prices.map_err(failed),
+            Err(_) => Err(failed(io::Error::other("the driver thread gave no answer in time"))),
+        }
+    }
+
     /// Kernel ids of the threads.
     pub fn ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
         self.0.threads.iter().map(|driver| driver.thread.id())
@@ -159,7 +192,8 @@ impl DriverThreads {
     }
 
     /// Hands a queue to the thread that [`next`](Self::next) named.
-    pub(crate) fn add(&self, thread: usize, driver: Driver) -> Polled {
+    pub(crate) fn add(&self, thread: usize, mut driver: Driver) -> Polled {
+        driver.count_in(Arc::clone(&self.0.threads[thread].calls));
         let number = self.0.numbers.fetch_add(1, Ordering::Relaxed);
         self.0.threads[thread].tell(Command::Add(number, Box::new(driver)));
         Polled { all: Arc::clone(&self.0), thread, number }
@@ -274,6 +308,10 @@ impl Poll {
                     }
                     // a port that no longer waits has given up
                     let _ = answer.try_send(());
+                }
+                Ok(Command::Price(tun, answer)) => {
+                    // a lab that no longer waits has given up
+                    let _ = answer.try_send(tap_price::measure(&tun));
                 }
                 Ok(Command::End) | Err(TryRecvError::Disconnected) => return false,
                 Err(TryRecvError::Empty) => return true,

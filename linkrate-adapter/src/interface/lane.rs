@@ -4,7 +4,6 @@
 //! of its ports.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
@@ -14,9 +13,9 @@ use linkrate_wire::frame::{Headers, tcp};
 use rtrb::{Consumer, Producer};
 
 use super::InterfaceShared;
+use super::driver::HostEnd;
 use super::flow_queue::{FlowQueue, HEADERS};
 use super::rings::{QueueShared, RxDescriptor, TxDescriptor};
-use super::tap_io;
 use super::waker::Waker;
 use crate::frame::VNET_BYTES;
 
@@ -138,8 +137,8 @@ impl Lane {
     ///
     /// # Errors
     /// The TAP is gone.
-    pub(crate) fn hand_up(&self, tap: &OwnedFd, descriptor: &RxDescriptor) -> io::Result<()> {
-        if !tap_io::write(tap, descriptor)? {
+    pub(crate) fn hand_up(&self, host: &HostEnd, descriptor: &RxDescriptor) -> io::Result<()> {
+        if !host.write(descriptor)? {
             self.queue.counters.rx_refused.add(1);
         }
         self.taken(descriptor);

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use linkrate_terms::PortKnobs;
 
-use super::{Ends, Interface, Queue};
+use super::{Ends, Interface, Queue, Waiting};
 use crate::clock::{PS_PER_NS, PS_PER_US};
 use crate::counters::LinkCounters;
 
@@ -132,6 +132,11 @@ impl Interface {
         let enough = moderation.at_once || queue.waiting as usize >= moderation.batch();
         let since_ps = queue.waiting_since_ps;
         Some(if enough { since_ps } else { moderation.tick_ps(since_ps) })
+    }
+
+    /// The frames that wait for a queue's receive interrupt, and how long they have by `until_ps`.
+    pub(crate) fn waiting(&self, queue: usize, until_ps: u64) -> Waiting {
+        self.queues[queue].waiting(until_ps)
     }
 
     /// Raises a queue's receive interrupt. True if the host's driver slept and is woken now.

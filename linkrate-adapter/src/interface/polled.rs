@@ -108,8 +108,8 @@ impl Polled {
         for descriptor in self.rx.drain(..) {
             self.consumed += descriptor.frames();
             match tap_io::write(&self.tap, &descriptor) {
-                Ok(true) => {}
-                Ok(false) => self.counters.rx_refused.add(1),
+                Ok(Some(_)) => {}
+                Ok(None) => self.counters.rx_refused.add(1),
                 Err(_) => self.broken = true,
             }
         }

@@ -28,11 +28,12 @@ pub(crate) fn read(tap: &OwnedFd, pool: &mut Pool<Block>) -> io::Result<Option<T
     }
 }
 
-/// Hands one packet to the host. False when the host refuses this packet; others may still pass.
+/// Hands one packet to the host. Returns the bytes of the call; `None` when the host refuses this
+/// packet; others may still pass.
 ///
 /// # Errors
 /// The TAP's own: its interface is gone.
-pub(crate) fn write(tap: &OwnedFd, descriptor: &RxDescriptor) -> io::Result<bool> {
+pub(crate) fn write(tap: &OwnedFd, descriptor: &RxDescriptor) -> io::Result<Option<usize>> {
     let vnet = descriptor.vnet.emit();
     let mut pieces = [IoSlice::new(&[]); PIECES];
     pieces[0] = IoSlice::new(&vnet[..VNET_BYTES]);
@@ -57,9 +58,9 @@ pub(crate) fn write(tap: &OwnedFd, descriptor: &RxDescriptor) -> io::Result<bool
         tap::write_vectored(tap, &all)
     };
     match written {
-        Ok(_) => Ok(true),
+        Ok(bytes) => Ok(Some(bytes)),
         Err(error) if is_gone(&error) => Err(error),
-        Err(_) => Ok(false),
+        Err(_) => Ok(None),
     }
 }
 

@@ -8,10 +8,11 @@ use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
 use linkrate_terms::TestbedSpec;
 
+use super::measured::Measured;
 use crate::testbed::{ReceiveSteering, Testbed};
 
 /// The facts and warnings of a testbed.
-pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
+pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) -> Facts {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let hello = &testbed.sut.hello;
     let mut facts = BTreeMap::from(
@@ -65,5 +66,6 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec) -> Facts {
              not be steered to the CPUs of the receiving host: {reason}"
         ));
     }
-    Facts { facts, sysctls, warnings }
+    warnings.extend(measured.warnings());
+    Facts { facts, sysctls, measured: measured.facts(), warnings }
 }

@@ -16,6 +16,7 @@ use linkrate_terms::{
     TestbedSpec, Workload,
 };
 
+use super::measured::Measured;
 use super::{believed, facts};
 use crate::error::LabError;
 use crate::ground::existing;
@@ -97,7 +98,7 @@ fn carry_out(
         fatal: true,
     };
     let (_ends, mut testbed, on) = testbed(sut, client).map_err(failed)?;
-    *facts = Some(facts::facts(&testbed, &on));
+    *facts = Some(facts::facts(&testbed, &on, &Measured::default()));
     believed(&mut testbed, &on, spec)
 }
 

@@ -13,6 +13,7 @@ mod ports;
 mod regroup;
 mod segment;
 mod silence;
+pub(crate) mod tap_prices;
 mod toe;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::knobs::{AtmRequest, Owner};
 use linkrate_terms::measurement::{AdapterEvidence, PortEvidence, ThreadTime};
 use linkrate_terms::model::LinkKind;
+use linkrate_terms::tap::{TapCalls, TapEvidence};
 use linkrate_terms::topology;
 use linkrate_terms::{BitRate, InterfaceKnobs, Model, PortKnobs, RunSpec, Steering};
 
@@ -55,6 +57,9 @@ pub use segment::{Segment, SutPort};
 /// discipline of a real adapter would hold the sender back. The queue therefore takes more packets
 /// than the TCP connections of a run can have in flight. Datagrams do not fill it (`datagrams`).
 const TAP_QUEUE: u32 = 16_384;
+
+/// The counters of a client's port that are kept: what frames waited for.
+const WAITS: [&str; 5] = ["rxWaitedFrames", "rxWaitNs", "rxLateNs", "txWireNs", "switchTransitNs"];
 
 /// The knobs that the port itself owns, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
@@ -91,6 +96,9 @@ pub struct Reading {
     buses_busy_ns: Vec<u64>,
     device: Vec<ThreadTime>,
     drivers: Vec<ThreadTime>,
+    tap: TapCalls,
+    /// Of the clients' ports together.
+    clients: Snapshot,
 }
 
 impl Adapters {
@@ -254,6 +262,8 @@ impl Adapters {
             buses_busy_ns: self.buses_busy_ns(),
             device: self.device_times(),
             drivers: self.driver_times(),
+            tap: self.threads.as_ref().map(|(_, drivers)| drivers.tap_calls()).unwrap_or_default(),
+            clients: self.waits_of_clients(),
         }
     }
 
@@ -286,8 +296,22 @@ impl Adapters {
             bus_percent: buses.map(|(to, from)| percent(to.saturating_sub(*from))).collect(),
             device_threads: times_since(&to.device, &from.device),
             driver_threads: times_since(&to.drivers, &from.drivers),
+            tap: Some(Box::new(TapEvidence { calls: to.tap.since(from.tap), prices: None })),
+            clients: since(&to.clients, &from.clients),
             frames_overtaken: None,
         }
+    }
+
+    /// What the frames of the clients' ports waited for so far.
+    fn waits_of_clients(&self) -> Snapshot {
+        let mut all = Snapshot::new();
+        for port in self.segments.iter().flat_map(|segment| &segment.clients) {
+            let waits = port.counters().into_iter();
+            for (name, count) in waits.filter(|(name, _)| WAITS.contains(&name.as_str())) {
+                *all.entry(name).or_default() += count;
+            }
+        }
+        all
     }
 
     /// CPU time of each device thread so far.
@@ -505,6 +529,11 @@ fn tap(
         mtu,
         tx_queue_length: TAP_QUEUE,
     };
+    taken(host, name, create)
+}
+
+/// Makes an interface by `create` and takes its descriptors.
+fn taken(host: &mut Host, name: &str, create: Request) -> Result<Vec<OwnedFd>, LabError> {
     let descriptors =
         expect_reply!(host.connection, create, Reply::Tap { descriptors } => descriptors)?;
     let mut taken = Vec::with_capacity(descriptors.len());

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::effect_figures::{published_at, step};
 use crate::number::{self, ABSENT};
-use crate::{mix, predicted, ways, words};
+use crate::{demand, mix, predicted, round_trip, ways, words};
 
 /// A table: names of columns and rows of fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -316,6 +316,53 @@ pub fn predicted(results: &StudyResults) -> Option<Table> {
             .collect::<Vec<_>>()
             .join(" "),
     })
+}
+
+/// The parts of service demands; `None` where none has parts.
+pub fn demand(results: &StudyResults) -> Option<Table> {
+    let row = |cell: &CellResult| {
+        let fields = demand::fields(cell)?;
+        let fields = [names::cell(&cell.levels)].into_iter().chain(fields);
+        Some(TableRow { id: String::new(), fields: fields.map(Field::of).collect() })
+    };
+    let rows: Vec<TableRow> = demand::all(results).filter_map(row).collect();
+    let titles = demand::TITLES.map(|title| column(&words::capitalised(title), "number"));
+    (!rows.is_empty()).then(|| Table {
+        title: "Parts of the service demand".to_owned(),
+        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
+        rows,
+        note: sentences(&demand::notes(results)),
+    })
+}
+
+/// The parts of the latency of transactions; `None` without any.
+pub fn round_trip(results: &StudyResults) -> Option<Table> {
+    let row = |(cell, parts)| {
+        let cell: &CellResult = cell;
+        let fields = [names::cell(&cell.levels)].into_iter().chain(round_trip::fields(parts));
+        TableRow { id: String::new(), fields: fields.map(Field::of).collect() }
+    };
+    let rows: Vec<TableRow> = round_trip::all(results).map(row).collect();
+    let titles = round_trip::TITLES.map(|title| column(&words::capitalised(title), "number"));
+    (!rows.is_empty()).then(|| Table {
+        title: "Parts of the latency".to_owned(),
+        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
+        rows,
+        note: sentences(&[&round_trip::note()]),
+    })
+}
+
+/// Why service demands have no parts, where none has.
+pub fn undivided(results: &StudyResults) -> Option<String> {
+    let notes = demand::notes(results);
+    let none = demand::all(results).next().is_none() && !notes.is_empty();
+    none.then(|| sentences(&notes))
+}
+
+/// Sentences without their capitals and full stops, as a text.
+fn sentences(sentences: &[&str]) -> String {
+    let sentences = sentences.iter().map(|sentence| format!("{}.", words::capitalised(sentence)));
+    sentences.collect::<Vec<_>>().join(" ")
 }
 
 /// The directions of bidirectional cells; `None` without one.

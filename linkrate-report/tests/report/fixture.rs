@@ -9,9 +9,9 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, DisciplineFigures, Effect, FailedRun, LinePart,
+    AdapterFigures, CellEvidence, CellResult, DemandParts, DisciplineFigures, Effect, FailedRun, LinePart,
     LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult,
-    RESULTS_FORMAT, StudyResults,
+    RESULTS_FORMAT, RoundTripParts, StudyResults, TapPart,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
@@ -100,6 +100,10 @@ fn facts() -> Facts {
     Facts {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         sysctls: BTreeMap::new(),
+        measured: BTreeMap::from([(
+            "tap-prices".to_owned(),
+            "read 0.41 µs a call (0.40 to 0.43)".to_owned(),
+        )]),
         warnings: vec![
             "The CPU frequency governor is powersave: service demand varies with the clock."
                 .to_owned(),
@@ -223,8 +227,10 @@ pub fn stream() -> StudyResults {
             completed: None,
             mix: Vec::new(),
             service_demand: Some(relative(demand, wobble * 1.2, Unit::MicrosecondsPerKb)),
+            service_demand_parts: None,
             cpu: Some(quantity(cpu, 0.2 + wobble * 10.0, Unit::Percent)),
             latency: None,
+            round_trip: None,
             evidence: evidence(
                 packet,
                 if index < 4 { 1514.0 } else { packet + 14.0 },
@@ -360,8 +366,18 @@ pub fn request_response() -> StudyResults {
             completed: None,
             mix: Vec::new(),
             service_demand: Some(relative(demand, 0.019, Unit::MicrosecondsPerTransaction)),
+            service_demand_parts: None,
             cpu: Some(quantity(cpu, 0.8, Unit::Percent)),
             latency: Some(latency),
+            round_trip: Some(RoundTripParts {
+                latency_us: 60.0,
+                moderation_us: Some(21.0),
+                device_us: Some(2.5),
+                wire_us: Some(1.4),
+                sut_us: demand,
+                clients_us: Some(11.0),
+                unexplained_us: 24.1 - demand,
+            }),
             evidence: CellEvidence { mss_bytes: Some(1448), ..CellEvidence::default() },
             shared_cpus: false,
             verdict: verdict(&[(None, bound)]),
@@ -375,7 +391,18 @@ pub fn request_response() -> StudyResults {
             41.3,
             17.1,
             latency(40_100, 61_900, 402_000),
-            Bound::RoundTrip { sut: Some(share(41.3)) },
+            Bound::RoundTrip {
+                sut: Some(share(41.3)),
+                parts: RoundTripParts {
+                    latency_us: 60.0,
+                    moderation_us: Some(21.0),
+                    device_us: Some(2.5),
+                    wire_us: Some(1.4),
+                    sut_us: 17.1,
+                    clients_us: Some(11.0),
+                    unexplained_us: 7.0,
+                },
+            },
         ),
         cell(
             8,
@@ -576,6 +603,15 @@ pub fn adapter() -> StudyResults {
         cell.limit = Some(Quantity {
             interval: Interval { mean: 188_296_489.0, low: None, high: None },
             unit: Unit::BitsPerSecond,
+        });
+        cell.service_demand_parts = cell.service_demand.map(|demand| DemandParts {
+            application_and_stack: demand.interval.mean * 0.4,
+            driver: demand.interval.mean * 0.6,
+            tap: Some(TapPart {
+                mean: demand.interval.mean * 0.21,
+                low: demand.interval.mean * 0.2,
+                high: demand.interval.mean * 0.23,
+            }),
         });
         cell.evidence.adapter = Some(AdapterFigures {
             sent_frame_bytes: Some(1511.3),

@@ -4,7 +4,7 @@ use linkrate_terms::measurement::{AdapterEvidence, CpuUse, SenderTimes};
 use linkrate_terms::workload::Item;
 use linkrate_terms::{Direction, Measurement, RunSpec, Task};
 
-use crate::analysis::{adapter, disciplines, limit};
+use crate::analysis::{adapter, disciplines, limit, round_trip};
 use crate::stats::sample::mean;
 use crate::store::StoredRun;
 use crate::verdict::{CpuShare, OneWay, PortShares, Shares, WayShares};
@@ -59,6 +59,10 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
         client: busiest(&good, |run| &run.client_cpu, |_| None),
         shared_cpus: good.iter().any(|run| run.sut_cpu.shared),
         transactional: good_runs.iter().any(|(spec, _)| spec.is_transactional()),
+        round_trip: {
+            let parts = good_runs.iter().map(|(spec, run)| round_trip::of_run(spec, run));
+            parts.collect::<Option<Vec<_>>>().and_then(|parts| round_trip::of_all(&parts))
+        },
         client_others_percent: mean_of(&|_, run| {
             let cpu = &run.client_cpu;
             // of one CPU: which of them it was is not known

@@ -361,14 +361,61 @@ fn send_buffer() {
     );
 }
 
+/// Transactions of 500 µs of which so much is unexplained.
+fn explained_but_for(unexplained_us: f64) -> Shares {
+    let parts = RoundTripParts {
+        latency_us: 500.0,
+        moderation_us: Some(410.0 - unexplained_us),
+        device_us: Some(6.0),
+        wire_us: Some(4.0),
+        sut_us: 50.0,
+        clients_us: Some(30.0),
+        unexplained_us,
+    };
+    let round_trip = Some(parts);
+    Shares { transactional: true, round_trip, ways: vec![way(None)], ..calm() }
+}
+
+#[test]
+fn a_round_trip_is_no_bound_unless_its_parts_explain_it() {
+    for explained in [0.0, 124.0, -124.0] {
+        let bound = only(&explained_but_for(explained));
+        assert!(matches!(bound, Bound::RoundTrip { .. }), "{explained}: {bound:?}");
+    }
+    assert_eq!(
+        said(&explained_but_for(200.0)),
+        [
+            "bound by no single resource: SUT CPU 12.0 %, clients 10.0 %, window 3.0 %; 40 % of the \
+             round trip unexplained",
+            "bound by no single resource (SUT CPU 12.0 %, clients 10.0 %, window 3.0 %; 40 % of the \
+             round trip unexplained, 500.0 µs: interrupt delay 210.0 µs, SUT 50.0 µs, clients 30.0 µs, \
+             device 6.0 µs, wire 4.0 µs, unexplained 200.0 µs): every request waits for its response, \
+             and not all of the wait is explained"
+        ]
+    );
+    let [brief, _] = said(&explained_but_for(-200.0));
+    assert!(brief.ends_with("parts exceed the round trip by 40 %"), "{brief}");
+    // as in results of earlier versions
+    let unmeasured = Shares { round_trip: None, ..explained_but_for(0.0) };
+    let [brief, sentence] = said(&unmeasured);
+    assert!(brief.ends_with("; the parts of the round trip were not measured"), "{brief}");
+    assert!(sentence.contains("not all of the wait is explained"), "{sentence}");
+    assert!(matches!(only(&unmeasured), Bound::NoSingleResource { .. }));
+    // what a stream waits for is another question
+    let stream = with_way(calm(), |way| way.direction = Some(OneWay::Transmit));
+    assert!(matches!(only(&stream), Bound::NoSingleResource { unexplained: None, .. }));
+}
+
 #[test]
 fn round_trip() {
-    let transactions = Shares { transactional: true, ways: vec![way(None)], ..calm() };
+    let transactions = explained_but_for(50.0);
     assert_eq!(
         said(&transactions),
         [
-            "bound by the round trip: SUT CPU 12.0 %",
-            "bound by the round trip (SUT CPU 12.0 %): every request waits for its response"
+            "bound by the round trip: interrupt delay 72 %, SUT 10 %, clients 6 %, device 1 %, wire 1 %",
+            "bound by the round trip (500.0 µs: interrupt delay 360.0 µs, SUT 50.0 µs, clients 30.0 µs, \
+             device 6.0 µs, wire 4.0 µs, unexplained 50.0 µs; SUT CPU 12.0 %): every request waits for \
+             its response"
         ]
     );
     let full = with_way(transactions, |way| way.link_percent = Some(98.0));

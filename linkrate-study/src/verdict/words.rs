@@ -5,7 +5,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Bound, CpuShare, DisciplineShare, Judged, OneWay, PortShares, Verdict};
+use super::{
+    Bound, CpuShare, DisciplineShare, Judged, OneWay, PortShares, Unexplained, Verdict,
+};
+use crate::results::RoundTripParts;
 
 /// Where a verdict is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,13 +148,17 @@ impl Verdict {
             Bound::Word { .. } => {
                 ("the wait for the far end's word", by_way(Bound::percent, false))
             }
-            Bound::RoundTrip { sut } => ("the round trip", parts(&[("SUT CPU", *sut)])),
-            Bound::NoSingleResource { sut, client, .. } => {
+            Bound::RoundTrip { sut, parts } => ("the round trip", round_trip(parts, *sut, form)),
+            Bound::NoSingleResource { sut, client, unexplained, .. } => {
                 let mut shares = parts(&[("SUT CPU", *sut), ("clients", *client)]);
                 let window = by_way(Bound::window, false);
                 if !window.is_empty() {
                     let separator = if shares.is_empty() { "" } else { ", " };
                     let _ = write!(shares, "{separator}window {window}");
+                }
+                if let Some(unexplained) = unexplained {
+                    let separator = if shares.is_empty() { "" } else { "; " };
+                    let _ = write!(shares, "{separator}{}", left_of(unexplained, form));
                 }
                 ("no single resource", shares)
             }
@@ -223,6 +230,9 @@ fn reason(bound: &Bound) -> &'static str {
         Bound::ClientCpu { .. } => ": the SUT may do more with stronger clients",
         Bound::Word { .. } => ": larger transfers, or more connections, would fill the time",
         Bound::RoundTrip { .. } => ": every request waits for its response",
+        Bound::NoSingleResource { unexplained: Some(_), .. } => {
+            ": every request waits for its response, and not all of the wait is explained"
+        }
         Bound::NoSingleResource { .. } => ": each end waits for the other part of the time",
         _ => "",
     }
@@ -260,6 +270,56 @@ fn held_back(share: &DisciplineShare, form: Form) -> String {
         (Some(rate), Form::Table) => rate,
         (Some(rate), Form::Prose) => format!("{rate}, {counts}"),
         (None, _) => counts,
+    }
+}
+
+/// The parts of a round trip in the order of their size: `interrupt delay 431.0 of 500.3 µs, SUT 33.1, ...`;
+/// a table has their shares.
+fn round_trip(parts: &RoundTripParts, sut: Option<CpuShare>, form: Form) -> String {
+    let named = [
+        ("interrupt delay", parts.moderation_us),
+        ("device", parts.device_us),
+        ("wire", parts.wire_us),
+        ("SUT", Some(parts.sut_us)),
+        ("clients", parts.clients_us),
+    ];
+    let mut known: Vec<(&str, f64)> =
+        named.into_iter().filter_map(|(name, part)| Some((name, part?))).collect();
+    known.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let share = |us: f64| us * 100.0 / parts.latency_us;
+    let text = known.iter().map(|(name, us)| match form {
+        Form::Table => format!("{name} {:.0} %", share(*us)),
+        Form::Prose => format!("{name} {us:.1} µs"),
+    });
+    let text = text.collect::<Vec<_>>().join(", ");
+    let left = parts.unexplained_us;
+    match form {
+        Form::Table => text,
+        Form::Prose => {
+            let busy = sut.map_or(String::new(), |sut| format!("; SUT CPU {:.1} %", sut.percent));
+            format!("{:.1} µs: {text}, unexplained {left:.1} µs{busy}", parts.latency_us)
+        }
+    }
+}
+
+/// What of a latency is not explained.
+fn left_of(unexplained: &Unexplained, form: Form) -> String {
+    let parts = match unexplained {
+        Unexplained::Unmeasured => return "the parts of the round trip were not measured".to_owned(),
+        Unexplained::Part(parts) => parts,
+    };
+    let (us, percent) = (parts.unexplained_us.abs(), parts.unexplained_percent().abs());
+    match (form, parts.unexplained_us < 0.0) {
+        (Form::Table, false) => format!("{percent:.0} % of the round trip unexplained"),
+        (Form::Table, true) => format!("parts exceed the round trip by {percent:.0} %"),
+        (Form::Prose, false) => {
+            let all = round_trip(parts, None, form);
+            format!("{percent:.0} % of the round trip unexplained, {all}")
+        }
+        (Form::Prose, true) => {
+            let all = round_trip(parts, None, form);
+            format!("the parts exceed the round trip by {us:.1} µs, {all}")
+        }
     }
 }
 

@@ -88,6 +88,7 @@ impl Set<'_> {
         let facts = Facts {
             facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             sysctls: BTreeMap::new(),
+            measured: BTreeMap::new(),
             warnings: Vec::new(),
         };
         let mut store =
@@ -233,6 +234,8 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
         bus_percent: vec![11.5],
         device_threads: vec![thread("dev wire0", 1, 310_000_000)],
         driver_threads: vec![thread("drv eth0.0", 0, 120_000_000)],
+        tap: None,
+        clients: BTreeMap::new(),
         frames_overtaken: None,
     };
     Measurement {

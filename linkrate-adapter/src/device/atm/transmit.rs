@@ -15,6 +15,7 @@ use super::switched::message_unit;
 use super::{Atm, time};
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
+use crate::device::host_side;
 use crate::device::posting::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Burst, VNET_BYTES, WireFrame};
 use crate::interface::rings::TxDescriptor;
@@ -60,7 +61,8 @@ impl Atm {
             self.active_ps = now_ps;
             bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, wire);
-            self.interface.sent(queue, descriptor.length, end_ps);
+            let Self { shared, interface, clock, .. } = self;
+            host_side::sent(shared, interface, clock, queue, &descriptor, end_ps);
         }
         self.release(full_ps, wire) || sent
     }

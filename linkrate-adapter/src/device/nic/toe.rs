@@ -144,7 +144,8 @@ impl Nic {
             for delivery in self.coalescers[queue].flush() {
                 self.deliver(queue, delivery, true, now_ps);
             }
-            host_side::interrupt(&self.shared, &mut self.interface, queue);
+            // before its time, because somebody asks
+            host_side::interrupt(&self.shared, &mut self.interface, queue, (now_ps, now_ps));
         }
     }
 

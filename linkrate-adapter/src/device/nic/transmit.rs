@@ -16,6 +16,7 @@ use linkrate_wire::{tso, uso};
 
 use super::{Nic, NicLimits};
 use crate::bus::DESCRIPTOR_BYTES;
+use crate::device::host_side;
 use crate::device::posting::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
 use crate::interface::rings::TxDescriptor;
@@ -69,7 +70,8 @@ impl Nic {
                 true => self.send(&descriptor, turn, wire),
                 false => now_ps,
             };
-            self.interface.sent(queue, descriptor.length, end_ps);
+            let Self { shared, interface, clock, .. } = self;
+            host_side::sent(shared, interface, clock, queue, &descriptor, end_ps);
         }
         sent
     }

@@ -1,0 +1,77 @@
+//! The calls by which a driver thread reads and writes the TAPs of its queues.
+
+use linkrate_terms::tap::{CLASSES, Calls, TapCalls, class};
+
+use crate::counters::Counter;
+
+/// Calls of one class.
+#[derive(Debug, Default)]
+struct ClassCounters {
+    calls: Counter,
+    bytes: Counter,
+}
+
+impl ClassCounters {
+    fn count(&self, bytes: usize) {
+        self.calls.add(1);
+        self.bytes.add(bytes as u64);
+    }
+
+    fn get(&self) -> Calls {
+        Calls { calls: self.calls.get(), bytes: self.bytes.get() }
+    }
+}
+
+/// The calls of one driver thread, which alone counts.
+#[derive(Debug, Default)]
+pub(crate) struct TapCounters {
+    empty_reads: Counter,
+    reads: [ClassCounters; CLASSES],
+    writes: [ClassCounters; CLASSES],
+}
+
+impl TapCounters {
+    /// A read returned a packet of `bytes` with its header.
+    pub(crate) fn count_read(&self, bytes: usize) {
+        self.reads[class(bytes)].count(bytes);
+    }
+
+    /// A read found no packet.
+    pub(crate) fn count_empty_read(&self) {
+        self.empty_reads.add(1);
+    }
+
+    /// A write took a packet of `bytes` with its header.
+    pub(crate) fn count_write(&self, bytes: usize) {
+        self.writes[class(bytes)].count(bytes);
+    }
+
+    /// The calls so far.
+    pub(crate) fn get(&self) -> TapCalls {
+        TapCalls {
+            empty_reads: self.empty_reads.get(),
+            reads: std::array::from_fn(|class| self.reads[class].get()),
+            writes: std::array::from_fn(|class| self.writes[class].get()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_by_the_size_of_their_packets() {
+        let counters = TapCounters::default();
+        counters.count_empty_read();
+        for bytes in [76, 1_524, 1_524, 65_550] {
+            counters.count_read(bytes);
+        }
+        counters.count_write(9_024);
+        let counted = counters.get();
+        assert_eq!((counted.empty_reads, counted.packets_read(), counted.packets_written()), (1, 4, 1));
+        assert_eq!(counted.reads[1], Calls { calls: 2, bytes: 3_048 });
+        assert_eq!(counted.reads[CLASSES - 1], Calls { calls: 1, bytes: 65_550 });
+        assert_eq!(counted.writes[2], Calls { calls: 1, bytes: 9_024 });
+    }
+}

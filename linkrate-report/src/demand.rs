@@ -1,0 +1,132 @@
+//! The parts of service demands, as rows that the terminal and the white paper share.
+
+use linkrate_study::quantity::{Interval, Quantity};
+use linkrate_study::results::{CellResult, StudyResults, TapPart};
+
+use crate::number;
+
+/// The titles beside the cell's.
+pub const TITLES: [&str; 4] =
+    ["service demand", "application and stack", "driver", "of it at the TAP"];
+
+/// What the table does not say by itself.
+pub const NOTE: &str = "the driver has the receive processing that runs in it, as in a NAPI poll; at the TAP: its \
+                        system calls and copies, which a real adapter does not cost its host, by the prices of \
+                        this lab with their quartiles";
+
+/// Why cells have no parts.
+const NO_DRIVER: &str = "service demand has no parts: no emulated driver ran, so there is no work of an \
+                         emulation in it";
+const SHARED: &str = "service demand has no parts: the SUT shares its CPUs with clients and devices";
+const NO_PRICES: &str =
+    "the part at the TAP was not measured: these runs have no prices of calls to a TAP";
+
+/// Every cell with parts.
+pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
+    results.cells.iter().filter(|cell| cell.service_demand_parts.is_some())
+}
+
+/// The fields beside the cell's name.
+pub fn fields(cell: &CellResult) -> Option<[String; 4]> {
+    let (whole, parts) = (cell.service_demand?, cell.service_demand_parts?);
+    let share = |part: f64| format!("{:.0} %", part * 100.0 / whole.interval.mean);
+    let figure = |part: f64| {
+        let interval = Interval { mean: part, low: None, high: None };
+        number::mean_without_unit(&Quantity { interval, ..whole })
+    };
+    let of_whole = |part: f64| format!("{} ({})", figure(part), share(part));
+    let tap = |tap: TapPart| {
+        let ends = format!("{} to {}", figure(tap.low), figure(tap.high));
+        format!("{} ({}), {ends}", figure(tap.mean), share(tap.mean))
+    };
+    Some([
+        number::brief_mean(&whole),
+        of_whole(parts.application_and_stack),
+        of_whole(parts.driver),
+        parts.tap.map_or_else(|| "not measured".to_owned(), tap),
+    ])
+}
+
+/// What a reader must know of the parts, or why there are none; as sentences without a full stop.
+pub fn notes(results: &StudyResults) -> Vec<&'static str> {
+    let demanding = || results.cells.iter().filter(|cell| cell.service_demand.is_some());
+    let undivided = || demanding().filter(|cell| cell.service_demand_parts.is_none());
+    let mut notes = Vec::new();
+    if all(results).next().is_some() {
+        notes.push(NOTE);
+    }
+    if undivided().any(|cell| cell.evidence.adapter.is_none()) {
+        notes.push(NO_DRIVER);
+    }
+    if undivided().any(|cell| cell.evidence.adapter.is_some() && cell.shared_cpus) {
+        notes.push(SHARED);
+    }
+    let unpriced = |cell: &CellResult| {
+        cell.service_demand_parts.is_some_and(|parts| parts.tap.is_none())
+    };
+    if demanding().any(unpriced) {
+        notes.push(NO_PRICES);
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use linkrate_study::quantity::Unit;
+    use linkrate_study::results::{AdapterFigures, DemandParts};
+
+    use super::*;
+    use crate::layout::Style;
+    use crate::paper::tables;
+    use crate::terminal;
+    use crate::unmeasured::without_runs;
+
+    /// One cell of 2 µs/KB with these parts, on a virtual adapter or not.
+    fn results(parts: Option<DemandParts>, on_adapter: bool) -> StudyResults {
+        let mut results = without_runs("title = \"t\"\n[workload]\nkind = \"stream\"\n");
+        let cell = &mut results.cells[0];
+        let interval = Interval { mean: 2.0, low: Some(1.9), high: Some(2.1) };
+        cell.service_demand = Some(Quantity { interval, unit: Unit::MicrosecondsPerKb });
+        cell.service_demand_parts = parts;
+        cell.evidence.adapter = on_adapter.then(AdapterFigures::default);
+        results
+    }
+
+    fn parts(tap: Option<TapPart>) -> DemandParts {
+        DemandParts { application_and_stack: 0.7, driver: 1.3, tap }
+    }
+
+    #[test]
+    fn each_part_has_its_share() {
+        let tap = TapPart { mean: 0.42, low: 0.4, high: 0.45 };
+        let results = results(Some(parts(Some(tap))), true);
+        let fields = fields(&results.cells[0]).unwrap();
+        assert_eq!(
+            fields,
+            ["2.00 µs/KB", "0.700 (35 %)", "1.30 (65 %)", "0.420 (21 %), 0.400 to 0.450"]
+        );
+        assert_eq!(notes(&results), [NOTE]);
+        let text = terminal::table(&results, Some(120), Style { color: false });
+        assert!(text.contains("1.30 (65 %)") && text.contains("NAPI poll"), "{text}");
+        let table = tables::demand(&results).unwrap();
+        assert_eq!(table.rows[0].fields[4].text, fields[3]);
+    }
+
+    #[test]
+    fn what_has_no_parts_says_why_and_is_never_zero() {
+        for (parts, on_adapter, shared, reason) in [
+            (None, false, false, NO_DRIVER),
+            (None, false, true, NO_DRIVER),
+            (None, true, true, SHARED),
+            (Some(parts(None)), true, false, NO_PRICES),
+        ] {
+            let mut results = results(parts, on_adapter);
+            results.cells[0].shared_cpus = shared;
+            assert_eq!(notes(&results).last(), Some(&reason));
+            let text = terminal::table(&results, Some(400), Style { color: false });
+            assert!(text.contains(reason), "{text}");
+            assert!(!text.contains(" 0 %"), "{text}");
+        }
+        assert_eq!(fields(&results(Some(parts(None)), true).cells[0]).unwrap()[3], "not measured");
+    }
+}

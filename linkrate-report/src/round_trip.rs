@@ -1,0 +1,77 @@
+//! The parts of the latency of transactions, as rows that the terminal and the white paper share.
+
+use linkrate_study::results::{CellResult, RoundTripParts, StudyResults};
+use linkrate_study::verdict::UNEXPLAINED_PERCENT;
+
+use crate::number;
+
+/// The titles beside the cell's.
+pub const TITLES: [&str; 7] =
+    ["mean latency", "interrupt delay", "device", "wire", "SUT", "clients", "unexplained"];
+
+/// What the table does not say by itself.
+pub fn note() -> String {
+    format!(
+        "latency by its parts: interrupt delay is the wait by the rules of moderation at both ends, device how \
+         late interrupts came; SUT and clients are CPU time for each transaction. The round trip is a \
+         bound only if at most {UNEXPLAINED_PERCENT:.0} % is unexplained"
+    )
+}
+
+/// Every cell with parts.
+pub fn all(results: &StudyResults) -> impl Iterator<Item = (&CellResult, &RoundTripParts)> {
+    results.cells.iter().filter_map(|cell| Some((cell, cell.round_trip.as_ref()?)))
+}
+
+/// The fields beside the cell's name.
+pub fn fields(parts: &RoundTripParts) -> [String; 7] {
+    let time = |us: Option<f64>| match us {
+        Some(us) => number::duration(us * 1000.0),
+        None => "not measured".to_owned(),
+    };
+    let left = match parts.unexplained_us < 0.0 {
+        true => format!("−{}", number::duration(-parts.unexplained_us * 1000.0)),
+        false => number::duration(parts.unexplained_us * 1000.0),
+    };
+    [
+        time(Some(parts.latency_us)),
+        time(parts.moderation_us),
+        time(parts.device_us),
+        time(parts.wire_us),
+        time(Some(parts.sut_us)),
+        time(parts.clients_us),
+        left,
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Style;
+    use crate::paper::tables;
+    use crate::terminal;
+    use crate::unmeasured::without_runs;
+
+    #[test]
+    fn each_part_of_a_latency_has_a_column() {
+        let text = "title = \"t\"\n[workload]\nkind = \"request-response\"\n";
+        let mut results = without_runs(text);
+        assert_eq!(tables::round_trip(&results), None);
+        results.cells[0].round_trip = Some(RoundTripParts {
+            latency_us: 500.25,
+            moderation_us: Some(431.0),
+            device_us: None,
+            wire_us: Some(3.2),
+            sut_us: 33.0,
+            clients_us: Some(40.0),
+            unexplained_us: -6.95,
+        });
+        let parts = results.cells[0].round_trip.unwrap();
+        let expected = ["500 µs", "431 µs", "not measured", "3.20 µs", "33.0 µs", "40.0 µs", "−6.95 µs"];
+        assert_eq!(fields(&parts), expected);
+        let text = terminal::table(&results, Some(130), Style { color: false });
+        assert!(text.contains("interrupt delay") && text.contains("−6.95 µs"), "{text}");
+        let table = tables::round_trip(&results).unwrap();
+        assert_eq!(table.rows[0].fields[2].text, "431 µs");
+    }
+}

@@ -1,0 +1,264 @@
+//! What the driver of a virtual adapter does with the TAP of its host, which no driver of a real adapter
+//! does: a system call for each packet, and a copy of its bytes.
+//!
+//! The calls of a run are counted by the size of their packets. Their prices are measured once in a lab.
+//! The product is the time that a real adapter, which copies by DMA, would not cost its host.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the calls at which prices are measured, with the header before the packet. They begin the
+/// classes in which calls are counted; the last one ends a class that has no end.
+pub const SIZES: [usize; 6] = [64, 1_500, 4_096, 16_384, 32_768, 65_000];
+
+/// Number of classes of calls.
+pub const CLASSES: usize = SIZES.len() - 1;
+
+/// The class of a call that moves `bytes`.
+#[must_use]
+pub fn class(bytes: usize) -> usize {
+    SIZES[1..CLASSES].partition_point(|begin| *begin <= bytes)
+}
+
+/// Calls of one class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Calls {
+    /// How many.
+    pub calls: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+}
+
+impl Calls {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            calls: self.calls.saturating_add(more.calls),
+            bytes: self.bytes.saturating_add(more.bytes),
+        }
+    }
+
+    /// The calls since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            calls: self.calls.saturating_sub(earlier.calls),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+        }
+    }
+}
+
+/// What drivers did with TAPs, by class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TapCalls {
+    /// Reads that found no packet.
+    pub empty_reads: u64,
+    /// Reads of a packet.
+    pub reads: [Calls; CLASSES],
+    /// Writes of a packet.
+    pub writes: [Calls; CLASSES],
+}
+
+impl TapCalls {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, more: Self) -> Self {
+        self.with(more, Calls::plus, u64::saturating_add)
+    }
+
+    /// The calls since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        self.with(earlier, Calls::since, u64::saturating_sub)
+    }
+
+    fn with(
+        self,
+        other: Self,
+        of_class: fn(Calls, Calls) -> Calls,
+        count: fn(u64, u64) -> u64,
+    ) -> Self {
+        let each = |own: [Calls; CLASSES], others: [Calls; CLASSES]| {
+            std::array::from_fn(|class| of_class(own[class], others[class]))
+        };
+        Self {
+            empty_reads: count(self.empty_reads, other.empty_reads),
+            reads: each(self.reads, other.reads),
+            writes: each(self.writes, other.writes),
+        }
+    }
+
+    /// Packets that were read.
+    #[must_use]
+    pub fn packets_read(&self) -> u64 {
+        self.reads.iter().fold(0, |sum, class| sum.saturating_add(class.calls))
+    }
+
+    /// Packets that were written.
+    #[must_use]
+    pub fn packets_written(&self) -> u64 {
+        self.writes.iter().fold(0, |sum, class| sum.saturating_add(class.calls))
+    }
+
+    /// What these calls cost.
+    #[must_use]
+    pub fn cost(&self, prices: &TapPrices) -> Price {
+        let empty = Calls { calls: self.empty_reads, bytes: 0 };
+        let read = prices.read.of(&self.reads).plus(prices.read.call.times(empty.calls as f64));
+        read.plus(prices.write.of(&self.writes))
+    }
+}
+
+/// A time with its scatter, ns: the median and the quartiles of repeated measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Price {
+    /// The median.
+    pub ns: f64,
+    /// The first quartile.
+    pub low_ns: f64,
+    /// The third quartile.
+    pub high_ns: f64,
+}
+
+impl Price {
+    /// The median and the quartiles of `times`, ns; each is the nearest of them. `None` without times.
+    #[must_use]
+    pub fn of(times: &[f64]) -> Option<Self> {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let last = sorted.len().checked_sub(1)?;
+        let at = |quarter: usize| sorted[(last * quarter + 2) / 4];
+        Some(Self { ns: at(2), low_ns: at(1), high_ns: at(3) })
+    }
+
+    fn plus(self, more: Self) -> Self {
+        self.with(more, |own, other| own + other)
+    }
+
+    fn times(self, count: f64) -> Self {
+        self.with(self, |own, _| own * count)
+    }
+
+    fn with(self, other: Self, each: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            ns: each(self.ns, other.ns),
+            low_ns: each(self.low_ns, other.low_ns),
+            high_ns: each(self.high_ns, other.high_ns),
+        }
+    }
+}
+
+/// The price of a read or of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CallPrice {
+    /// Of a call that moves nothing.
+    pub call: Price,
+    /// Of moving the bytes of a call, at each of [`SIZES`]. Zero at the first, which is the measure of the
+    /// others: what a packet of any size costs is work of any driver.
+    pub copies: [Price; SIZES.len()],
+}
+
+impl CallPrice {
+    /// The price of calls by class. Between two sizes the price of a copy grows with the bytes.
+    fn of(&self, classes: &[Calls; CLASSES]) -> Price {
+        let of_class = |(class, counted): (usize, &Calls)| {
+            let (calls, bytes) = (counted.calls as f64, counted.bytes as f64);
+            let (begin, end) = (SIZES[class] as f64, SIZES[class + 1] as f64);
+            let beyond = (bytes - calls * begin) / (end - begin);
+            let copy = self.copies[class].with(self.copies[class + 1], |at_begin, at_end| {
+                (at_begin * calls + (at_end - at_begin) * beyond).max(0.0)
+            });
+            copy.plus(self.call.times(calls))
+        };
+        classes.iter().enumerate().map(of_class).fold(Price::default(), Price::plus)
+    }
+}
+
+/// The prices of reads and writes of a TAP, on the CPUs of the system under test.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct TapPrices {
+    /// Of a read.
+    pub read: CallPrice,
+    /// Of a write, without the receive processing of the host, which runs in it.
+    pub write: CallPrice,
+}
+
+/// What the drivers of a run did with the TAPs of the system under test.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct TapEvidence {
+    /// Their calls in the window.
+    pub calls: TapCalls,
+    /// What such calls cost; absent if it could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<TapPrices>,
+}
+
+impl TapEvidence {
+    /// What the calls cost; `None` without prices.
+    #[must_use]
+    pub fn cost(&self) -> Option<Price> {
+        Some(self.calls.cost(self.prices.as_ref()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exactly(ns: f64) -> Price {
+        Price { ns, low_ns: ns * 0.9, high_ns: ns * 1.2 }
+    }
+
+    /// A call costs 300 ns, and each byte beyond 64 bytes a tenth of a nanosecond.
+    fn prices() -> TapPrices {
+        let copies = SIZES.map(|bytes| exactly((bytes - SIZES[0]) as f64 * 0.1));
+        let price = CallPrice { call: exactly(300.0), copies };
+        TapPrices { read: price, write: CallPrice { call: exactly(500.0), ..price } }
+    }
+
+    #[test]
+    fn a_class_begins_at_each_size_except_the_last() {
+        let classes = [0, 63, 64, 1_499, 1_500, 4_096, 32_767, 32_768, 65_000, 70_000].map(class);
+        assert_eq!(classes, [0, 0, 0, 0, 1, 2, 3, 4, 4, 4]);
+    }
+
+    #[test]
+    fn the_cost_is_that_of_each_call() {
+        let mut calls = TapCalls { empty_reads: 7, ..TapCalls::default() };
+        let sizes = [64, 100, 1_500, 1_514, 9_000, 40_000, 65_550];
+        for bytes in sizes {
+            let one = Calls { calls: 1, bytes: bytes as u64 };
+            calls.reads[class(bytes)] = calls.reads[class(bytes)].plus(one);
+            calls.writes[class(bytes)] = calls.writes[class(bytes)].plus(one);
+        }
+        assert_eq!((calls.packets_read(), calls.packets_written()), (7, 7));
+        let copies: f64 = sizes.iter().map(|bytes| (bytes - 64) as f64 * 0.1).sum();
+        let cost = calls.cost(&prices());
+        assert!((cost.ns - (14.0 * 300.0 + 7.0 * 500.0 + 2.0 * copies)).abs() < 1e-6, "{cost:?}");
+        assert!((cost.low_ns - cost.ns * 0.9).abs() < 1e-6, "{cost:?}");
+        assert!((cost.high_ns - cost.ns * 1.2).abs() < 1e-6, "{cost:?}");
+        // calls that move less than the smallest size cost no less than a call
+        let mut short = TapCalls::default();
+        short.writes[0] = Calls { calls: 2, bytes: 2 };
+        assert_eq!(short.cost(&prices()).ns, 1000.0);
+    }
+
+    #[test]
+    fn counts_are_added_and_separated() {
+        let some = |calls| {
+            let one = Calls { calls, bytes: 100 * calls };
+            TapCalls { empty_reads: calls, reads: [one; CLASSES], writes: [one; CLASSES] }
+        };
+        assert_eq!(some(3).plus(some(4)), some(7));
+        assert_eq!(some(7).since(some(4)), some(3));
+        assert_eq!(some(1).since(some(4)), TapCalls::default());
+    }
+
+    #[test]
+    fn a_price_is_the_median_with_quartiles() {
+        let times: Vec<f64> = (1..=9).rev().map(f64::from).collect();
+        assert_eq!(Price::of(&times), Some(Price { ns: 5.0, low_ns: 3.0, high_ns: 7.0 }));
+        assert_eq!(Price::of(&[4.0]), Some(Price { ns: 4.0, low_ns: 4.0, high_ns: 4.0 }));
+        assert_eq!(Price::of(&[]), None);
+    }
+}
