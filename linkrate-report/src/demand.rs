@@ -17,7 +17,8 @@ pub const NOTE: &str = "the driver has the receive processing that runs in it, a
 /// Why cells have no parts.
 const NO_DRIVER: &str = "service demand has no parts: no emulated driver ran, so there is no work of an \
                          emulation in it";
-const SHARED: &str = "service demand has no parts: the SUT shares its CPUs with clients and devices";
+const SHARED: &str =
+    "service demand has no parts: the SUT shares its CPUs with clients and devices";
 const NO_PRICES: &str =
     "the part at the TAP was not measured: these runs have no prices of calls to a TAP";
 
@@ -61,9 +62,8 @@ pub fn notes(results: &StudyResults) -> Vec<&'static str> {
     if undivided().any(|cell| cell.evidence.adapter.is_some() && cell.shared_cpus) {
         notes.push(SHARED);
     }
-    let unpriced = |cell: &CellResult| {
-        cell.service_demand_parts.is_some_and(|parts| parts.tap.is_none())
-    };
+    let unpriced =
+        |cell: &CellResult| cell.service_demand_parts.is_some_and(|parts| parts.tap.is_none());
     if demanding().any(unpriced) {
         notes.push(NO_PRICES);
     }

@@ -67,7 +67,8 @@ mod tests {
             unexplained_us: -6.95,
         });
         let parts = results.cells[0].round_trip.unwrap();
-        let expected = ["500 µs", "431 µs", "not measured", "3.20 µs", "33.0 µs", "40.0 µs", "−6.95 µs"];
+        let expected =
+            ["500 µs", "431 µs", "not measured", "3.20 µs", "33.0 µs", "40.0 µs", "−6.95 µs"];
         assert_eq!(fields(&parts), expected);
         let text = terminal::table(&results, Some(130), Style { color: false });
         assert!(text.contains("interrupt delay") && text.contains("−6.95 µs"), "{text}");

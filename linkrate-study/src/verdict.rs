@@ -408,9 +408,8 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     if let Some(percent) = at_least(way.word_percent, SENDER_LIMITED_PERCENT) {
         return Bound::Word { percent };
     }
-    let explained = |parts: &RoundTripParts| {
-        parts.unexplained_percent().abs() <= UNEXPLAINED_PERCENT
-    };
+    let explained =
+        |parts: &RoundTripParts| parts.unexplained_percent().abs() <= UNEXPLAINED_PERCENT;
     if let Some(parts) = shares.round_trip.filter(explained) {
         return Bound::RoundTrip { sut: shares.sut, parts };
     }

@@ -7,7 +7,7 @@ mod common;
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use linkrate_study::executor::Executor;
 use linkrate_sys::clock::monotonic_ns;
@@ -84,14 +84,19 @@ fn sleeper(cpus: &CpuSet, other: Option<&CpuSet>) -> Result<f64, Failed> {
     thread::scope(|scope| {
         let woken = other.map(|cpus| scope.spawn(|| wait_for(&bell, &ends, cpus)));
         let sleeps = scope.spawn(|| sleep_until_ticks(cpus, other.is_some().then_some(&bell)));
-        let percent = sleeps.join().map_err(|_| "the sleeper panicked");
+        let percent = joined(sleeps);
         ends.store(true, Ordering::Relaxed);
         bell.ring();
         if let Some(woken) = woken {
-            woken.join().map_err(|_| "the woken thread panicked")??;
+            joined(woken)?;
         }
-        Ok(percent??)
+        percent
     })
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, ThreadFailed>>) -> Result<T, Failed> {
+    let ended = thread.join().map_err(|_| "a thread panicked")?;
+    ended.map_err(|failed| failed.to_string().into())
 }
 
 fn wait_for(bell: &Doorbell, ends: &AtomicBool, cpus: &CpuSet) -> Result<(), ThreadFailed> {

@@ -95,7 +95,11 @@ impl Times {
         let of = |times: &Vec<f64>| {
             let price = Price::of(times).unwrap_or_default();
             // chance may make a size cheaper than the smallest one
-            Price { ns: price.ns.max(0.0), low_ns: price.low_ns.max(0.0), high_ns: price.high_ns.max(0.0) }
+            Price {
+                ns: price.ns.max(0.0),
+                low_ns: price.low_ns.max(0.0),
+                high_ns: price.high_ns.max(0.0),
+            }
         };
         CallPrice { call: of(&self.empty), copies: self.copies.each_ref().map(of) }
     }
@@ -166,10 +170,8 @@ impl Stall<'_> {
     fn write_refused(&mut self, bytes: usize) -> io::Result<()> {
         let header = [0; VNET_BYTES];
         let place = self.place(bytes.saturating_sub(VNET_BYTES));
-        let pieces = [
-            IoSlice::new(&header[..bytes.min(VNET_BYTES)]),
-            IoSlice::new(&self.memory[place]),
-        ];
+        let pieces =
+            [IoSlice::new(&header[..bytes.min(VNET_BYTES)]), IoSlice::new(&self.memory[place])];
         match tap::write_vectored(self.tun, &pieces) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             Err(error) => Err(error),

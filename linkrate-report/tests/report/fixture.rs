@@ -9,9 +9,9 @@ use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, DemandParts, DisciplineFigures, Effect, FailedRun, LinePart,
-    LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind, PublishedResult,
-    RESULTS_FORMAT, RoundTripParts, StudyResults, TapPart,
+    AdapterFigures, CellEvidence, CellResult, DemandParts, DisciplineFigures, Effect, FailedRun,
+    LinePart, LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, PublishedKind,
+    PublishedResult, RESULTS_FORMAT, RoundTripParts, StudyResults, TapPart,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;

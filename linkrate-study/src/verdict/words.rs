@@ -5,9 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    Bound, CpuShare, DisciplineShare, Judged, OneWay, PortShares, Unexplained, Verdict,
-};
+use super::{Bound, CpuShare, DisciplineShare, Judged, OneWay, PortShares, Unexplained, Verdict};
 use crate::results::RoundTripParts;
 
 /// Where a verdict is printed.
@@ -305,7 +303,9 @@ fn round_trip(parts: &RoundTripParts, sut: Option<CpuShare>, form: Form) -> Stri
 /// What of a latency is not explained.
 fn left_of(unexplained: &Unexplained, form: Form) -> String {
     let parts = match unexplained {
-        Unexplained::Unmeasured => return "the parts of the round trip were not measured".to_owned(),
+        Unexplained::Unmeasured => {
+            return "the parts of the round trip were not measured".to_owned();
+        }
         Unexplained::Part(parts) => parts,
     };
     let (us, percent) = (parts.unexplained_us.abs(), parts.unexplained_percent().abs());
