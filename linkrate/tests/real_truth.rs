@@ -134,3 +134,24 @@ fn a_full_link_shows_no_more_than_its_limit() {
         assert!((99.0..=MOST_PERCENT).contains(&median), "{direction:?}: {median} %");
     }
 }
+
+#[test]
+fn a_testbed_that_is_given_up_is_built_anew() {
+    let name = "a_testbed_that_is_given_up_is_built_anew";
+    if !is_root_or_skips(name) {
+        return;
+    }
+    let mut lab = lab_of(&TestbedSpec::default(), None);
+    let spec = run_spec(Task::Idle, InterfaceKnobs::default(), Duration::from_millis(100));
+    let mut hosts = Vec::new();
+    for _ in 0..2 {
+        if let Err(failure) = lab.run(&spec) {
+            // other programs on the CPUs
+            return skip(name, &failure.to_string());
+        }
+        hosts.push(lab.testbed().expect("the testbed is up").sut.pid());
+        lab.rebuild();
+        assert!(lab.testbed().is_none(), "its hosts have ended");
+    }
+    assert_ne!(hosts[0], hosts[1]);
+}
