@@ -69,7 +69,10 @@ mod tests {
         }
         counters.count_write(9_024);
         let counted = counters.get();
-        assert_eq!((counted.empty_reads, counted.packets_read(), counted.packets_written()), (1, 4, 1));
+        assert_eq!(
+            (counted.empty_reads, counted.packets_read(), counted.packets_written()),
+            (1, 4, 1)
+        );
         assert_eq!(counted.reads[1], Calls { calls: 2, bytes: 3_048 });
         assert_eq!(counted.reads[CLASSES - 1], Calls { calls: 1, bytes: 65_550 });
         assert_eq!(counted.writes[2], Calls { calls: 1, bytes: 9_024 });

@@ -83,20 +83,19 @@ fn of_frames(counted: &AdapterEvidence, rate: f64) -> Option<Frames> {
     let transactions = rate * counted.window_ns as f64 / 1e9;
     let sut = |counter: &str| counted.total(counter);
     let clients = |counter: &str| count(&counted.clients, counter);
-    let is_one = |frames: u64| {
-        (frames as f64 - transactions).abs() <= transactions * MOST_OTHER_FRAMES
-    };
+    let is_one =
+        |frames: u64| (frames as f64 - transactions).abs() <= transactions * MOST_OTHER_FRAMES;
     let each_way = [sut("rxWaitedFrames"), clients("rxWaitedFrames"), sut("txHostPackets")];
-    if transactions <= 0.0 || !each_way.into_iter().all(is_one) {
+    // earlier versions did not count it
+    let is_counted = counted.ports.iter().all(|port| port.counters.contains_key("txWireNs"));
+    if transactions <= 0.0 || !is_counted || !each_way.into_iter().all(is_one) {
         return None;
     }
     let both = |counter: &str| (sut(counter) + clients(counter)) as f64 / 1000.0 / transactions;
-    let wire_us = both("txWireNs") + both("switchTransitNs");
-    // of devices that do not count it
-    (wire_us > 0.0).then(|| Frames {
+    Some(Frames {
         wait_us: both("rxWaitNs"),
         late_us: both("rxLateNs"),
-        wire_us,
+        wire_us: both("txWireNs") + both("switchTransitNs"),
     })
 }
 
@@ -138,7 +137,8 @@ mod tests {
         (counted.ports[0].counters, counted.clients) = (counters.clone(), counters);
         measured.evidence.adapter = Some(counted);
         let mut run = fixture::run(0, 0, Some(0), measured);
-        run.spec.task = Task::Workload(Workload { kind: Protocol::RequestResponse, ..Workload::default() });
+        run.spec.task =
+            Task::Workload(Workload { kind: Protocol::RequestResponse, ..Workload::default() });
         run
     }
 
