@@ -347,7 +347,8 @@ mod tests {
         // tso on two ports
         let busy = CpuShare { percent: 99.0, of_thread: false };
         let bound = Bound::SutCpu { sut: busy };
-        results.cells[3].verdict.ways = vec![Judged { direction: None, bound, link_percent: None }];
+        results.cells[3].verdict.ways =
+            vec![Judged { direction: None, bound, link_percent: None, missing: Vec::new() }];
         assert!(is_host_bound(&results, &published(2, true)));
         assert!(is_host_bound(&results, &published(2, false)));
         assert!(!is_host_bound(&results, &published(1, true)));

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    Bound, CpuShare, DisciplineShare, Judged, OneWay, PortShares, Unexplained, Verdict,
+    Bound, CpuShare, DisciplineShare, Judged, Missing, OneWay, PortShares, Unexplained, Verdict,
 };
 use crate::results::RoundTripParts;
 
@@ -177,16 +177,20 @@ impl Verdict {
                 ""
             }
         };
+        let rest = rest_of(group, form);
         match form {
             Form::Table => {
                 // a share of sending time would be misread without its base
                 let unit = if unit == " of sending time" { unit } else { "" };
                 let colon = if share.is_empty() { "" } else { ": " };
-                format!("{name}{colon}{share}{unit}")
+                format!("{name}{colon}{share}{unit}{rest}")
             }
             Form::Prose => {
-                let shares =
-                    if share.is_empty() { String::new() } else { format!(" ({share}{unit})") };
+                let shares = if share.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({share}{unit}{rest})")
+                };
                 format!("{name}{shares}{}", reason(bound))
             }
         }
@@ -273,6 +277,35 @@ fn held_back(share: &DisciplineShare, form: Form) -> String {
     }
 }
 
+/// What took the rest of links that are not full: ` (missing: clients' CPU 99.9 %)`. With several directions
+/// each cause has its own.
+fn rest_of(group: &Group<'_>, form: Form) -> String {
+    let busy = if form == Form::Prose { " busy" } else { "" };
+    let word = |missing: &Missing| match missing {
+        Missing::SutCpu(percent) => format!("SUT CPU {percent:.1} %{busy}"),
+        Missing::ClientCpu(percent) => format!("clients' CPU {percent:.1} %{busy}"),
+        Missing::DeviceCpu(percent) => format!("device's CPU {percent:.1} %{busy}"),
+        Missing::Resent(percent) => format!("{percent:.1} % sent again"),
+        Missing::NothingToSend(percent) => format!("nothing to send for {percent:.1} %"),
+        Missing::ReceiverWindow(percent) => format!("window {percent:.1} % of sending time"),
+        Missing::SendBuffer(percent) => format!("send buffer {percent:.1} % of sending time"),
+        Missing::Unknown => "no cause found".to_owned(),
+    };
+    let words = group.iter().flat_map(|way| {
+        let direction = way.direction.filter(|_| group.len() > 1).map(OneWay::word);
+        way.missing.iter().map(move |missing| match direction {
+            Some(direction) => format!("{direction} {}", word(missing)),
+            None => word(missing),
+        })
+    });
+    let words: Vec<String> = words.collect();
+    match (words.is_empty(), form) {
+        (true, _) => String::new(),
+        (false, Form::Table) => format!(" (missing: {})", words.join(", ")),
+        (false, Form::Prose) => format!("; missing: {}", words.join(", ")),
+    }
+}
+
 /// The parts of a round trip in the order of their size: `interrupt delay 431.0 of 500.3 µs, SUT 33.1, ...`;
 /// a table has their shares.
 fn round_trip(parts: &RoundTripParts, sut: Option<CpuShare>, form: Form) -> String {
@@ -305,7 +338,9 @@ fn round_trip(parts: &RoundTripParts, sut: Option<CpuShare>, form: Form) -> Stri
 /// What of a latency is not explained.
 fn left_of(unexplained: &Unexplained, form: Form) -> String {
     let parts = match unexplained {
-        Unexplained::Unmeasured => return "the parts of the round trip were not measured".to_owned(),
+        Unexplained::Unmeasured => {
+            return "the parts of the round trip were not measured".to_owned();
+        }
         Unexplained::Part(parts) => parts,
     };
     let (us, percent) = (parts.unexplained_us.abs(), parts.unexplained_percent().abs());
