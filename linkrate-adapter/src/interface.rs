@@ -247,13 +247,14 @@ impl Queue {
             (self.waiting_since_ps, self.waiting_behind_ps) = (at_ps, 0);
         }
         self.waiting += frames as u32;
-        self.waiting_behind_ps += frames as u64 * at_ps.saturating_sub(self.waiting_since_ps);
+        let behind_ps = at_ps.saturating_sub(self.waiting_since_ps).saturating_mul(frames as u64);
+        self.waiting_behind_ps = self.waiting_behind_ps.saturating_add(behind_ps);
     }
 
     /// The frames that wait, and how long they have by `until_ps`.
     fn waiting(&self, until_ps: u64) -> Waiting {
         let frames = u64::from(self.waiting);
-        let since_first_ps = frames * until_ps.saturating_sub(self.waiting_since_ps);
+        let since_first_ps = until_ps.saturating_sub(self.waiting_since_ps).saturating_mul(frames);
         Waiting { frames, wait_ps: since_first_ps.saturating_sub(self.waiting_behind_ps) }
     }
 

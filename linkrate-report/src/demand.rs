@@ -30,15 +30,15 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
 /// The fields beside the cell's name.
 pub fn fields(cell: &CellResult) -> Option<[String; 4]> {
     let (whole, parts) = (cell.service_demand?, cell.service_demand_parts?);
-    let share = |part: f64| format!("{:.0} %", part * 100.0 / whole.interval.mean);
     let figure = |part: f64| {
         let interval = Interval { mean: part, low: None, high: None };
         number::mean_without_unit(&Quantity { interval, ..whole })
     };
-    let of_whole = |part: f64| format!("{} ({})", figure(part), share(part));
-    let tap = |tap: TapPart| {
-        let ends = format!("{} to {}", figure(tap.low), figure(tap.high));
-        format!("{} ({}), {ends}", figure(tap.mean), share(tap.mean))
+    let percent = |part: f64| format!("{:.0}", part * 100.0 / whole.interval.mean);
+    let of_whole = |part: f64| format!("{} ({} %)", figure(part), percent(part));
+    let tap = |tap: TapPart| match (percent(tap.low), percent(tap.high)) {
+        (low, high) if low == high => of_whole(tap.mean),
+        (low, high) => format!("{} ({low} to {high} %)", figure(tap.mean)),
     };
     Some([
         number::brief_mean(&whole),
@@ -83,7 +83,8 @@ mod tests {
 
     /// One cell of 2 µs/KB with these parts, on a virtual adapter or not.
     fn results(parts: Option<DemandParts>, on_adapter: bool) -> StudyResults {
-        let mut results = without_runs("title = \"t\"\n[workload]\nkind = \"stream\"\n");
+        let mut results = without_runs("title = \"t\"\n[factors]\noffload = [\"none\", \"tso\"]\n");
+        results.cells.truncate(1);
         let cell = &mut results.cells[0];
         let interval = Interval { mean: 2.0, low: Some(1.9), high: Some(2.1) };
         cell.service_demand = Some(Quantity { interval, unit: Unit::MicrosecondsPerKb });
@@ -101,10 +102,7 @@ mod tests {
         let tap = TapPart { mean: 0.42, low: 0.4, high: 0.45 };
         let results = results(Some(parts(Some(tap))), true);
         let fields = fields(&results.cells[0]).unwrap();
-        assert_eq!(
-            fields,
-            ["2.00 µs/KB", "0.700 (35 %)", "1.30 (65 %)", "0.420 (21 %), 0.400 to 0.450"]
-        );
+        assert_eq!(fields, ["2.00 µs/KB", "0.700 (35 %)", "1.30 (65 %)", "0.420 (20 to 22 %)"]);
         assert_eq!(notes(&results), [NOTE]);
         let text = terminal::table(&results, Some(120), Style { color: false });
         assert!(text.contains("1.30 (65 %)") && text.contains("NAPI poll"), "{text}");

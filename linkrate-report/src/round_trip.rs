@@ -6,15 +6,14 @@ use linkrate_study::verdict::UNEXPLAINED_PERCENT;
 use crate::number;
 
 /// The titles beside the cell's.
-pub const TITLES: [&str; 7] =
-    ["mean latency", "interrupt delay", "device", "wire", "SUT", "clients", "unexplained"];
+pub const TITLES: [&str; 7] = ["mean", "interrupts", "device", "wire", "SUT", "clients", "rest"];
 
 /// What the table does not say by itself.
 pub fn note() -> String {
     format!(
-        "latency by its parts: interrupt delay is the wait by the rules of moderation at both ends, device how \
-         late interrupts came; SUT and clients are CPU time for each transaction. The round trip is a \
-         bound only if at most {UNEXPLAINED_PERCENT:.0} % is unexplained"
+        "latency by its parts. Interrupts: the wait by the rules of moderation at both ends; device: how late \
+         interrupts came; SUT and clients: CPU time for each transaction. The rest is unexplained; the round \
+         trip is a bound only if the rest is at most {UNEXPLAINED_PERCENT:.0} %"
     )
 }
 
@@ -54,8 +53,10 @@ mod tests {
 
     #[test]
     fn each_part_of_a_latency_has_a_column() {
-        let text = "title = \"t\"\n[workload]\nkind = \"request-response\"\n";
+        let text = "title = \"t\"\n[workload]\nkind = \"request-response\"\n[factors]\n\
+                    connections = [1, 8]\n";
         let mut results = without_runs(text);
+        results.cells.truncate(1);
         assert_eq!(tables::round_trip(&results), None);
         results.cells[0].round_trip = Some(RoundTripParts {
             latency_us: 500.25,
@@ -67,11 +68,12 @@ mod tests {
             unexplained_us: -6.95,
         });
         let parts = results.cells[0].round_trip.unwrap();
+        assert!(note().ends_with("the rest is at most 25 %"), "{}", note());
         let expected =
             ["500 µs", "431 µs", "not measured", "3.20 µs", "33.0 µs", "40.0 µs", "−6.95 µs"];
         assert_eq!(fields(&parts), expected);
         let text = terminal::table(&results, Some(130), Style { color: false });
-        assert!(text.contains("interrupt delay") && text.contains("−6.95 µs"), "{text}");
+        assert!(text.contains("interrupts") && text.contains("−6.95 µs"), "{text}");
         let table = tables::round_trip(&results).unwrap();
         assert_eq!(table.rows[0].fields[2].text, "431 µs");
     }

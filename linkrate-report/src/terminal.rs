@@ -263,13 +263,13 @@ impl Page<'_> {
     /// The parts of the latency of transactions.
     fn round_trip(&self) -> Option<String> {
         let mut table = self.paper.new_table();
-        table.set_header(["parts of latency"].into_iter().chain(round_trip::TITLES));
+        table.set_header(["latency"].into_iter().chain(round_trip::TITLES));
         for (cell, parts) in round_trip::all(self.results) {
             let name = clean(&cell.levels.to_string());
             table.add_row([name].into_iter().chain(round_trip::fields(parts)));
         }
         for column in 0..=round_trip::TITLES.len() {
-            shape(&mut table, column, column > 0, false);
+            shape(&mut table, column, column > 0, column > 0);
         }
         (!table.is_empty()).then(|| self.paper.print(&table))
     }

@@ -21,6 +21,22 @@ pub mod words;
 /// recovers from a loss.
 pub const LINK_BOUND_PERCENT: f64 = 97.0;
 
+/// Per cent of time from which links are full, and nothing is missing. From [`LINK_BOUND_PERCENT`] to here
+/// the verdict says what took the rest. The ends of a window take less: a device fetches packets for half a
+/// millisecond of its link ahead.
+pub const LINK_FULL_PERCENT: f64 = 99.5;
+
+/// Per cent of the payload that was sent again, from which it is told of links that are not full.
+pub const RESENT_PERCENT: f64 = 0.1;
+
+/// Per cent of the time in which senders had nothing to send, from which it is told of links that are not
+/// full: as much as may be missing.
+pub const NOTHING_TO_SEND_PERCENT: f64 = 100.0 - LINK_FULL_PERCENT;
+
+/// Per cent of sending time limited by a window or a buffer, from which it is told of links that are not
+/// full.
+pub const SENDER_HELD_PERCENT: f64 = 5.0;
+
 /// The same of an adapter's bus.
 pub const BUS_BOUND_PERCENT: f64 = 97.0;
 
@@ -125,6 +141,10 @@ pub struct WayShares {
     pub rwnd_limited_percent: Option<f64>,
     /// Per cent of the senders' time limited by the send buffer.
     pub sndbuf_limited_percent: Option<f64>,
+    /// Payload that was sent again, in per cent of what arrived.
+    pub resent_percent: Option<f64>,
+    /// Per cent of the window in which senders of a stream had nothing under way.
+    pub nothing_to_send_percent: Option<f64>,
     /// Per cent of the window in which senders of transfers had nothing under way: all bytes of a
     /// transfer were acknowledged, and its word was not there.
     pub word_percent: Option<f64>,
@@ -283,6 +303,28 @@ pub enum Unexplained {
     Unmeasured,
 }
 
+/// What took the rest of a link that is the bound and not full: something else that was full, or that kept
+/// senders from it. Percentages as the word says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Missing {
+    /// The busiest CPU of the SUT.
+    SutCpu(f64),
+    /// That of the clients.
+    ClientCpu(f64),
+    /// The device threads on a CPU.
+    DeviceCpu(f64),
+    /// Payload was sent again.
+    Resent(f64),
+    /// Senders had nothing to send.
+    NothingToSend(f64),
+    /// The receiver's window limited senders.
+    ReceiverWindow(f64),
+    /// The send buffer limited senders.
+    SendBuffer(f64),
+    /// None of these.
+    Unknown,
+}
+
 /// What bound one direction of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
@@ -292,6 +334,8 @@ pub struct Judged {
     pub bound: Bound,
     /// How far the links were occupied in this direction, per cent of time.
     pub link_percent: Option<f64>,
+    /// What took the rest where the links are the bound and not full; empty otherwise.
+    pub missing: Vec<Missing>,
 }
 
 /// What bound a cell.
@@ -326,10 +370,10 @@ pub fn judge(shares: &Shares) -> Verdict {
     let ways = if shares.good_runs == 0 { &[][..] } else { &shares.ways };
     let ways: Vec<Judged> = ways
         .iter()
-        .map(|way| Judged {
-            direction: way.direction,
-            bound: bound(shares, way),
-            link_percent: way.link_percent,
+        .map(|way| {
+            let bound = bound(shares, way);
+            let missing = missing(shares, way, &bound);
+            Judged { direction: way.direction, bound, link_percent: way.link_percent, missing }
         })
         .collect();
     let rests_on_clients = ways.iter().any(|way| {
@@ -422,6 +466,55 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     }
 }
 
+/// What took the rest of links that are the bound and not full.
+fn missing(shares: &Shares, way: &WayShares, bound: &Bound) -> Vec<Missing> {
+    if !matches!(bound, Bound::Link { percent } if *percent < LINK_FULL_PERCENT) {
+        return Vec::new();
+    }
+    let from = |value: Option<f64>, least, is: fn(f64) -> Missing| {
+        value.filter(|value| *value >= least).map(is)
+    };
+    let busy = |cpu: Option<CpuShare>, is| from(cpu.map(|cpu| cpu.percent), CPU_BOUND_PERCENT, is);
+    let held = SENDER_HELD_PERCENT;
+    let found = [
+        busy(shares.sut, Missing::SutCpu),
+        busy(shares.client, Missing::ClientCpu),
+        from(shares.device_percent, DEVICE_BOUND_PERCENT, Missing::DeviceCpu),
+        from(way.resent_percent, RESENT_PERCENT, Missing::Resent),
+        from(way.nothing_to_send_percent, NOTHING_TO_SEND_PERCENT, Missing::NothingToSend),
+        from(way.rwnd_limited_percent, held, Missing::ReceiverWindow),
+        from(way.sndbuf_limited_percent, held, Missing::SendBuffer),
+    ];
+    let found: Vec<Missing> = found.into_iter().flatten().collect();
+    if found.is_empty() { vec![Missing::Unknown] } else { found }
+}
+
+impl Missing {
+    /// The word for it in documents, and its percentage.
+    pub fn word(self) -> (&'static str, Option<f64>) {
+        match self {
+            Self::SutCpu(percent) => ("sut_cpu", Some(percent)),
+            Self::ClientCpu(percent) => ("client_cpu", Some(percent)),
+            Self::DeviceCpu(percent) => ("device_cpu", Some(percent)),
+            Self::Resent(percent) => ("resent", Some(percent)),
+            Self::NothingToSend(percent) => ("nothing_to_send", Some(percent)),
+            Self::ReceiverWindow(percent) => ("receiver_window", Some(percent)),
+            Self::SendBuffer(percent) => ("send_buffer", Some(percent)),
+            Self::Unknown => ("unknown", None),
+        }
+    }
+}
+
+impl Serialize for Missing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (cause, percent) = self.word();
+        let mut fields = serializer.serialize_struct("Missing", 2)?;
+        fields.serialize_field("cause", cause)?;
+        fields.serialize_field("percent", &percent)?;
+        fields.end()
+    }
+}
+
 impl Bound {
     /// The word for it in documents.
     pub fn word(&self) -> &'static str {
@@ -497,11 +590,12 @@ impl Bound {
 
 impl Serialize for Judged {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Judged", 4)?;
+        let mut fields = serializer.serialize_struct("Judged", 5)?;
         fields.serialize_field("direction", &self.direction)?;
         fields.serialize_field("resource", self.bound.word())?;
         fields.serialize_field("percent", &self.bound.percent())?;
         fields.serialize_field("link_percent", &self.link_percent)?;
+        fields.serialize_field("missing", &self.missing)?;
         fields.end()
     }
 }

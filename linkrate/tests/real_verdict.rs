@@ -11,7 +11,7 @@ use linkrate_lab::Lab;
 use linkrate_study::analysis::shares;
 use linkrate_study::executor::Executor;
 use linkrate_study::store::{Outcome, StoredRun};
-use linkrate_study::verdict::{Bound, judge};
+use linkrate_study::verdict::{Bound, Unexplained, judge};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
     ByteSize, Direction, InterfaceKnobs, MessageSize, Model, Offload, Protocol, ReceivePath,
@@ -250,8 +250,21 @@ fn transactions_one_at_a_time_are_bound_by_the_round_trip() {
     if !is_root_or_skips(test) {
         return;
     }
-    let mut lab = lab_of(&TestbedSpec::default(), None);
-    let workload = Workload { kind: Protocol::RequestResponse, ..Workload::default() };
-    let Some((bound, sentence)) = judged(test, &mut lab, run_of(workload)) else { return };
-    assert!(matches!(bound, Bound::RoundTrip { .. }), "{sentence}");
+    let workload = || Workload { kind: Protocol::RequestResponse, ..Workload::default() };
+    // interrupts wait for ticks of 4 ms at both ends, which is nearly all of a round trip
+    let ticking = "rate = \"1 Gbit/s\"\n[defaults]\nrx-usecs = 4000";
+    let mut lab = lab_of(&model(ticking), None);
+    let Some((bound, sentence)) = judged(test, &mut lab, run_of(workload())) else { return };
+    let Bound::RoundTrip { parts, .. } = bound else { panic!("{sentence}") };
+    let waited_us = parts.moderation_us.expect("ports that count");
+    assert!(waited_us > 0.75 * parts.latency_us && waited_us < parts.latency_us, "{parts:?}");
+    assert!(parts.wire_us.expect("ports that count") < 100.0, "{parts:?}");
+    // on a wire that takes 5 ms each way, of which no port knows, the parts do not explain it
+    let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });
+    let Some((bound, sentence)) = judged(test, &mut lab, run_of(workload())) else { return };
+    let Bound::NoSingleResource { unexplained: Some(Unexplained::Part(parts)), .. } = bound else {
+        panic!("{sentence}")
+    };
+    assert!(parts.unexplained_us > 9_000.0, "{sentence}");
+    assert!(sentence.contains("of the round trip unexplained"), "{sentence}");
 }

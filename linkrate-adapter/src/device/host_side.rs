@@ -73,10 +73,10 @@ pub(super) fn interrupt(
     let of_adapter = interface.adapter_queue() == Some(queue);
     if !of_adapter {
         let waiting = interface.waiting(queue, due_ps);
-        let late_ps = now_ps.saturating_sub(due_ps);
+        let late_ns = now_ps.saturating_sub(due_ps) / PS_PER_NS;
         shared.counters.rx_waited.add(waiting.frames);
         shared.counters.rx_wait_ns.add(waiting.wait_ps / PS_PER_NS);
-        shared.counters.rx_late_ns.add(waiting.frames * late_ps / PS_PER_NS);
+        shared.counters.rx_late_ns.add(waiting.frames.saturating_mul(late_ns));
     }
     if interface.interrupt(queue) && !of_adapter {
         shared.counters.rx_interrupts.add(1);

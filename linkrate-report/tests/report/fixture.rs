@@ -53,6 +53,7 @@ pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
         direction: *direction,
         bound: bound.clone(),
         link_percent: None,
+        missing: Vec::new(),
     };
     Verdict {
         ways: bounds.iter().map(judged).collect(),

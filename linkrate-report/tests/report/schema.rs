@@ -10,7 +10,7 @@ use linkrate_study::analysis::knee::Knee;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Quantity, Unit};
 use linkrate_study::results::{Attribution, CategoryShare, MixFigures, StudyResults, WayRate};
-use linkrate_study::verdict::OneWay;
+use linkrate_study::verdict::{Missing, OneWay};
 use serde_json::{Value, json};
 
 use crate::fixture;
@@ -26,6 +26,7 @@ fn every_fixture() -> Vec<StudyResults> {
         WayRate { direction, rate: Quantity { interval, unit: Unit::BitsPerSecond } }
     };
     profiled.cells[0].ways = vec![way(OneWay::Transmit, 4.3e8), way(OneWay::Receive, 5.1e8)];
+    profiled.cells[0].verdict.ways[0].missing = vec![Missing::Resent(0.3), Missing::Unknown];
     profiled.effects[0].equal_mix = Some(Interval { mean: 0.8, low: Some(0.79), high: Some(0.81) });
     profiled.cells[0].attribution = Some(Attribution {
         runs: 5,

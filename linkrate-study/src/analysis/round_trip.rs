@@ -86,16 +86,16 @@ fn of_frames(counted: &AdapterEvidence, rate: f64) -> Option<Frames> {
     let is_one =
         |frames: u64| (frames as f64 - transactions).abs() <= transactions * MOST_OTHER_FRAMES;
     let each_way = [sut("rxWaitedFrames"), clients("rxWaitedFrames"), sut("txHostPackets")];
-    if transactions <= 0.0 || !each_way.into_iter().all(is_one) {
+    // earlier versions did not count it
+    let is_counted = counted.ports.iter().all(|port| port.counters.contains_key("txWireNs"));
+    if transactions <= 0.0 || !is_counted || !each_way.into_iter().all(is_one) {
         return None;
     }
     let both = |counter: &str| (sut(counter) + clients(counter)) as f64 / 1000.0 / transactions;
-    let wire_us = both("txWireNs") + both("switchTransitNs");
-    // of devices that do not count it
-    (wire_us > 0.0).then(|| Frames {
+    Some(Frames {
         wait_us: both("rxWaitNs"),
         late_us: both("rxLateNs"),
-        wire_us,
+        wire_us: both("txWireNs") + both("switchTransitNs"),
     })
 }
 

@@ -36,6 +36,13 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
                 senders.rwnd_limited_unqueued_us.unwrap_or(senders.rwnd_limited_us)
             }),
             sndbuf_limited_percent: send_buffer_percent(&times),
+            resent_percent: mean_of(&|spec, run| resent_percent(spec, run, direction)),
+            nothing_to_send_percent: mean_of(&|spec, run| {
+                let streams = spec.item().is_none() && !spec.is_transactional();
+                senders(spec, run, direction)
+                    .filter(|_| streams)
+                    .and_then(|senders| nothing_under_way_percent(spec, senders))
+            }),
             drives_percent: mean_of(&|spec, run| drives_percent(spec, run)),
             // packets of the other direction pass no queue of the SUT
             discipline: (direction != Some(OneWay::Receive))
@@ -137,9 +144,23 @@ fn word_percent(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) ->
     if spec.item() != Some(Item::Transfer) {
         return None;
     }
-    let senders = senders(spec, run, direction)?;
+    nothing_under_way_percent(spec, senders(spec, run, direction)?)
+}
+
+/// Part of the window in which senders had no byte under way, in per cent.
+fn nothing_under_way_percent(spec: &RunSpec, senders: SenderTimes) -> Option<f64> {
     let whole_us = f64::from(senders.sockets) * spec.window.as_micros() as f64;
     (whole_us > 0.0).then(|| (100.0 - senders.busy_us as f64 * 100.0 / whole_us).max(0.0))
+}
+
+/// Payload that senders of one direction sent again, in per cent of what arrived there.
+fn resent_percent(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> Option<f64> {
+    let resent = senders(spec, run, direction).filter(|senders| senders.sockets > 0)?.resent_bytes;
+    let arrived = match direction? {
+        OneWay::Transmit => run.traffic.transmit_bytes,
+        OneWay::Receive => run.traffic.receive_bytes,
+    };
+    (arrived > 0).then(|| resent as f64 * 100.0 / arrived as f64)
 }
 
 /// A part of the time with data to send, in per cent of it; mean over the runs that sent.

@@ -14,6 +14,8 @@ fn way(direction: Option<OneWay>) -> WayShares {
         link_percent: None,
         rwnd_limited_percent: Some(3.0),
         sndbuf_limited_percent: Some(1.0),
+        resent_percent: Some(0.0),
+        nothing_to_send_percent: Some(0.0),
         word_percent: None,
         drives_percent: None,
         discipline: None,
@@ -154,7 +156,10 @@ fn the_link_comes_before_the_cpu() {
     let full = with_way(busy.clone(), |way| way.link_percent = Some(99.3));
     assert_eq!(
         said(&full),
-        ["bound by the link: transmit 99.3 %", "bound by the link (transmit 99.3 % occupied)"]
+        [
+            "bound by the link: transmit 99.3 % (missing: SUT CPU 99.0 %)",
+            "bound by the link (transmit 99.3 % occupied; missing: SUT CPU 99.0 % busy)"
+        ]
     );
     let nearly = with_way(busy, |way| way.link_percent = Some(96.9));
     assert_eq!(
@@ -177,9 +182,9 @@ fn one_full_port_of_an_aggregate_is_the_bound() {
         said(&uneven),
         [
             "transmit bound by one port of the aggregate: port 2 99.6 %, the others 31 to 55 %; \
-             receive bound by the link: 98.1 %",
+             receive bound by the link: 98.1 % (missing: no cause found)",
             "transmit is bound by one port of the aggregate (port 2 99.6 %, the others 31 to 55 % \
-             occupied); receive is bound by the link (98.1 % occupied)"
+             occupied); receive is bound by the link (98.1 % occupied; missing: no cause found)"
         ]
     );
     let of = |ports: PortShares| {
@@ -207,8 +212,9 @@ fn each_direction_is_judged_by_itself() {
     assert_eq!(
         said(&full),
         [
-            "bound by the link: transmit 99.6 %, receive 98.1 %",
-            "bound by the link (transmit 99.6 %, receive 98.1 % occupied)"
+            "bound by the link: transmit 99.6 %, receive 98.1 % (missing: receive no cause found)",
+            "bound by the link (transmit 99.6 %, receive 98.1 % occupied; missing: receive no cause \
+             found)"
         ]
     );
     let mut one = both_ways(99.6, 88.7);
@@ -361,6 +367,41 @@ fn send_buffer() {
     );
 }
 
+#[test]
+fn links_that_are_not_full_say_what_is_missing() {
+    let at = |percent| with_way(calm(), |way| way.link_percent = Some(percent));
+    assert_eq!(judge(&at(99.5)).ways[0].missing, []);
+    assert_eq!(said(&at(99.6))[0], "bound by the link: transmit 99.6 %");
+    // not the bound, so that nothing is missing to it
+    assert_eq!(judge(&at(96.9)).ways[0].missing, []);
+    assert_eq!(judge(&at(99.4)).ways[0].missing, [Missing::Unknown]);
+    assert_eq!(
+        said(&at(98.0)),
+        [
+            "bound by the link: transmit 98.0 % (missing: no cause found)",
+            "bound by the link (transmit 98.0 % occupied; missing: no cause found)"
+        ]
+    );
+    let mut held = Shares { client: cpu(99.9), ..at(98.1) };
+    held.ways[0].resent_percent = Some(0.34);
+    held.ways[0].nothing_to_send_percent = Some(0.4);
+    assert_eq!(
+        said(&held),
+        [
+            "bound by the link: transmit 98.1 % (missing: clients' CPU 99.9 %, 0.3 % sent again)",
+            "bound by the link (transmit 98.1 % occupied; missing: clients' CPU 99.9 % busy, 0.3 % sent \
+             again)"
+        ]
+    );
+    let document = serde_json::to_value(judge(&held)).unwrap();
+    assert_eq!(document["bounds"][0]["missing"][0]["cause"], "client_cpu");
+    assert_eq!(document["bounds"][0]["missing"][1]["percent"], 0.34);
+    held.ways[0].nothing_to_send_percent = Some(1.2);
+    held.ways[0].rwnd_limited_percent = Some(7.0);
+    let brief = said(&held)[0].clone();
+    assert!(brief.ends_with("nothing to send for 1.2 %, window 7.0 % of sending time)"), "{brief}");
+}
+
 /// Transactions of 500 µs of which so much is unexplained.
 fn explained_but_for(unexplained_us: f64) -> Shares {
     let parts = RoundTripParts {
@@ -419,7 +460,7 @@ fn round_trip() {
         ]
     );
     let full = with_way(transactions, |way| way.link_percent = Some(98.0));
-    assert_eq!(said(&full)[0], "bound by the link: 98.0 %");
+    assert_eq!(said(&full)[0], "bound by the link: 98.0 % (missing: no cause found)");
 }
 
 #[test]
@@ -471,10 +512,10 @@ fn a_scaled_testbed_is_named() {
     let scaled = Shares { scale: 0.1, ..calm() };
     let some = with_way(scaled.clone(), |way| way.link_percent = Some(43.2));
     assert!(said(&some)[1].ends_with("; links 43.2 % occupied; links at 0.1 of their rate"));
-    let full = with_way(scaled, |way| way.link_percent = Some(99.0));
+    let full = with_way(scaled, |way| way.link_percent = Some(99.8));
     assert_eq!(
         said(&full)[1],
-        "bound by the link (transmit 99.0 % occupied); links at 0.1 of their rate"
+        "bound by the link (transmit 99.8 % occupied); links at 0.1 of their rate"
     );
 }
 
@@ -485,12 +526,19 @@ fn the_document_has_the_sentence_and_each_direction() {
     assert_eq!(
         document["bounds"],
         serde_json::json!([
-            { "direction": "transmit", "resource": "link", "percent": 99.6, "link_percent": 99.6 },
+            {
+                "direction": "transmit",
+                "resource": "link",
+                "percent": 99.6,
+                "link_percent": 99.6,
+                "missing": []
+            },
             {
                 "direction": "receive",
                 "resource": "no_single_resource",
                 "percent": null,
-                "link_percent": 88.7
+                "link_percent": 88.7,
+                "missing": []
             },
         ])
     );

@@ -5,7 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Bound, CpuShare, DisciplineShare, Judged, OneWay, PortShares, Unexplained, Verdict};
+use super::{
+    Bound, CpuShare, DisciplineShare, Judged, Missing, OneWay, PortShares, Unexplained, Verdict,
+};
 use crate::results::RoundTripParts;
 
 /// Where a verdict is printed.
@@ -175,16 +177,20 @@ impl Verdict {
                 ""
             }
         };
+        let rest = rest_of(group, form);
         match form {
             Form::Table => {
                 // a share of sending time would be misread without its base
                 let unit = if unit == " of sending time" { unit } else { "" };
                 let colon = if share.is_empty() { "" } else { ": " };
-                format!("{name}{colon}{share}{unit}")
+                format!("{name}{colon}{share}{unit}{rest}")
             }
             Form::Prose => {
-                let shares =
-                    if share.is_empty() { String::new() } else { format!(" ({share}{unit})") };
+                let shares = if share.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({share}{unit}{rest})")
+                };
                 format!("{name}{shares}{}", reason(bound))
             }
         }
@@ -268,6 +274,35 @@ fn held_back(share: &DisciplineShare, form: Form) -> String {
         (Some(rate), Form::Table) => rate,
         (Some(rate), Form::Prose) => format!("{rate}, {counts}"),
         (None, _) => counts,
+    }
+}
+
+/// What took the rest of links that are not full: ` (missing: clients' CPU 99.9 %)`. With several directions
+/// each cause has its own.
+fn rest_of(group: &Group<'_>, form: Form) -> String {
+    let busy = if form == Form::Prose { " busy" } else { "" };
+    let word = |missing: &Missing| match missing {
+        Missing::SutCpu(percent) => format!("SUT CPU {percent:.1} %{busy}"),
+        Missing::ClientCpu(percent) => format!("clients' CPU {percent:.1} %{busy}"),
+        Missing::DeviceCpu(percent) => format!("device's CPU {percent:.1} %{busy}"),
+        Missing::Resent(percent) => format!("{percent:.1} % sent again"),
+        Missing::NothingToSend(percent) => format!("nothing to send for {percent:.1} %"),
+        Missing::ReceiverWindow(percent) => format!("window {percent:.1} % of sending time"),
+        Missing::SendBuffer(percent) => format!("send buffer {percent:.1} % of sending time"),
+        Missing::Unknown => "no cause found".to_owned(),
+    };
+    let words = group.iter().flat_map(|way| {
+        let direction = way.direction.filter(|_| group.len() > 1).map(OneWay::word);
+        way.missing.iter().map(move |missing| match direction {
+            Some(direction) => format!("{direction} {}", word(missing)),
+            None => word(missing),
+        })
+    });
+    let words: Vec<String> = words.collect();
+    match (words.is_empty(), form) {
+        (true, _) => String::new(),
+        (false, Form::Table) => format!(" (missing: {})", words.join(", ")),
+        (false, Form::Prose) => format!("; missing: {}", words.join(", ")),
     }
 }
 

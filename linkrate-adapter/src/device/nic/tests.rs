@@ -390,6 +390,33 @@ fn interrupts_come_by_time_or_by_number() {
 }
 
 #[test]
+fn what_frames_wait_for_is_counted() {
+    let knobs = PortKnobs { rx_usecs: 50, rx_frames: 0, ..quiet() };
+    let limits = NicLimits { link: at(Some(BitRate(1e9))), ..limits() };
+    let mut port = End::new(limits, knobs, 1, None);
+    // the tick is at 1050 µs, and the device thread comes 7 µs later
+    for at_us in [1020, 1035, 1049] {
+        let frame = WireFrame::copied(packet(b"x")).into();
+        port.device.arrived(frame, at_us * PS_PER_US, at_us * PS_PER_US);
+    }
+    port.device.interrupt(1057 * PS_PER_US);
+    assert_eq!(port.counted("rxWaitedFrames"), 3);
+    assert_eq!(port.counted("rxWaitNs"), 30_000 + 15_000 + 1_000);
+    assert_eq!(port.counted("rxLateNs"), 3 * 7_000);
+    // they wait once
+    port.device.interrupt(2000 * PS_PER_US);
+    assert_eq!((port.counted("rxWaitedFrames"), port.counted("rxLateNs")), (3, 21_000));
+    let posted_ps = port.device.clock.at_ps(port.posted_ns);
+    for _ in 0..2 {
+        port.post(superframe(1448), &packet(&payload(5000)));
+    }
+    let ends: Vec<u64> = port.sent().iter().map(|sent| sent.1 - posted_ps).collect();
+    // the second packet waits for the first
+    let (first_ps, second_ps) = (ends[ends.len() / 2 - 1], ends[ends.len() - 1]);
+    assert_eq!(port.counted("txWireNs"), first_ps / 1000 + second_ps / 1000);
+}
+
+#[test]
 fn adaptive_interrupts_wait_for_bulk_traffic_only() {
     let knobs = PortKnobs { rx_usecs: 250, rx_frames: 0, ..PortKnobs::default() };
     let limits = NicLimits { link: at(Some(BitRate(1e9))), ..limits() };
