@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use linkrate_wire::atm::Defect;
 use linkrate_wire::frame::link::destination;
 use linkrate_wire::frame::{Cast, MacAddress};
 use linkrate_wire::lro::Reason;
@@ -252,22 +253,43 @@ counters! {
         hec_dropped = "atmHecDropped",
         /// Cells of a connection that the port does not have, or without user data (RFC 2863, RFC 2515).
         unknown = "ifInUnknownProtos",
-        /// Units of AAL5 with a wrong CRC (RFC 2515).
-        crc_errors = "aal5VccCrcErrors",
-        /// Units whose last cell did not come in time (RFC 2515).
-        time_outs = "aal5VccSarTimeOuts",
-        /// Units longer than the port takes (RFC 2515).
-        oversized = "aal5VccOverSizedSDUs",
-        /// Units whose length does not fit their cells.
-        length_errors = "aal5LengthErrors",
-        /// Units that their sender gave up.
-        aborted = "aal5Aborted",
         /// Units with an encapsulation or a protocol that the port does not take.
         unknown_protocol = "aal5UnknownProtocols",
         /// Packets of the host without a connection to their destination.
         unresolved = "txDropNoConnection",
         /// Packets of the host for a connection whose queue before its peak rate was full.
         peak_rate_full = "txDropPeakRate",
+    }
+}
+
+counters! {
+    /// Units of AAL5 that were not received, by defect: of one connection, and of all that a port has or had.
+    /// Written by the device thread.
+    DefectCounters {
+        /// With a wrong CRC (RFC 2515).
+        crc = "aal5VccCrcErrors",
+        /// Whose last cell did not come in time (RFC 2515).
+        time_out = "aal5VccSarTimeOuts",
+        /// Longer than the connection carries (RFC 2515).
+        too_long = "aal5VccOverSizedSDUs",
+        /// Whose length does not fit their cells.
+        length = "aal5LengthErrors",
+        /// That their sender gave up.
+        aborted = "aal5Aborted",
+    }
+}
+
+impl DefectCounters {
+    /// Counts a unit.
+    pub(crate) fn count(&self, defect: Defect) {
+        match defect {
+            Defect::Crc => &self.crc,
+            Defect::TooLong => &self.too_long,
+            Defect::Length => &self.length,
+            Defect::Aborted => &self.aborted,
+            Defect::TimeOut => &self.time_out,
+        }
+        .add(1);
     }
 }
 
@@ -354,8 +376,16 @@ counters! {
     LaneCounters {
         /// Control frames sent.
         control_out = "lecControlFramesOut",
-        /// Questions for the ATM address of a station.
+        /// Control frames received.
+        control_in = "lecControlFramesIn",
+        /// Questions for the ATM address of a station, or of the BUS.
         asked = "lecArpRequestsOut",
+        /// Such questions that came.
+        asked_by_others = "lecArpRequestsIn",
+        /// Answers to them.
+        answered = "lecArpRepliesOut",
+        /// Answers of others, asked for or not.
+        answers = "lecArpRepliesIn",
         /// Data-direct connections that did not come about.
         calls_failed = "lecSvcFailures",
         /// Frames by data-direct connections.

@@ -3,6 +3,7 @@
 use std::io;
 
 use linkrate_sys::error::SysError;
+use linkrate_wire::machine::call::CircuitError;
 
 /// Why a virtual adapter cannot be built or changed.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,14 @@ pub enum AdapterError {
         needed: usize,
         /// Ends of the cable without a link.
         free: usize,
+    },
+    /// A permanent connection that a port of an ATM switch cannot have.
+    #[error("end {end} of a permanent connection: {why}")]
+    Circuit {
+        /// The number of the port.
+        end: usize,
+        /// Why it cannot have it.
+        why: CircuitError,
     },
     /// A cable has no VLANs of its own.
     #[error("port {name} is on a cable; only a switch has VLANs")]

@@ -21,7 +21,8 @@ use crate::aggregate::Aggregate;
 use crate::capture::{CaptureEnding, CaptureSlot};
 use crate::connections::Orders;
 use crate::counters::{
-    AtmCounters, AtmSwitchCounters, Counter, DeviceCounters, DriverCounters, ElanCounters, Snapshot,
+    AtmCounters, AtmSwitchCounters, Counter, DefectCounters, DeviceCounters, DriverCounters,
+    ElanCounters, Snapshot,
 };
 use crate::device::atm::channel::ChannelShared;
 use crate::device::atm::lane::LaneShared;
@@ -61,6 +62,8 @@ pub struct PortShared {
     pub counters: DeviceCounters,
     /// The counters of cells and units, if the links carry those.
     pub atm: AtmCounters,
+    /// The units that it did not receive.
+    pub defects: DefectCounters,
     /// Frames by receive queue.
     pub(crate) queue_frames: Vec<Counter>,
     pub(crate) capture: CaptureSlot,
@@ -90,6 +93,7 @@ impl PortShared {
             links: links.iter().map(|link| Arc::new(LinkShared::new(*link))).collect(),
             counters: DeviceCounters::default(),
             atm: AtmCounters::default(),
+            defects: DefectCounters::default(),
             queue_frames: (0..queues).map(|_| Counter::default()).collect(),
             capture: CaptureSlot::default(),
             orders: Orders::default(),
@@ -122,7 +126,7 @@ impl PortShared {
         let queues = queues.map(|(queue, count)| (format!("rxQueue{queue}Frames"), count.get()));
         let device = self.counters.values().map(|(name, value)| (name.to_owned(), value));
         let has_cells = self.first_link().law() == LinkLaw::Atm;
-        let cells = self.atm.values().filter(|_| has_cells);
+        let cells = self.atm.values().chain(self.defects.values()).filter(|_| has_cells);
         let lane = self.lane.get().into_iter().flat_map(|lane| lane.counters.values());
         let atmarp = self.atmarp.get().into_iter().flat_map(|atmarp| atmarp.counters.values());
         let atmarp = atmarp.filter(|(name, _)| !name.starts_with("ipoaArpSrvr"));
@@ -423,6 +427,27 @@ mod tests {
         let began = Instant::now();
         drop(port);
         assert!(began.elapsed() >= CAPTURE_PATIENCE, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn an_identifier_that_is_in_use_gets_no_second_connection() {
+        let mut segment = threads().segment(Fabric::Switch, LinkLaw::Atm).unwrap();
+        let end = |port, vci| (port, crate::Connection { vpi: 0, vci });
+        segment.connect(end(0, 101), end(1, 100)).unwrap();
+        for (one, other, said) in [
+            (
+                end(0, 102),
+                end(1, 100),
+                "end 1 of a permanent connection: VPI 0 and VCI 100 are in use",
+            ),
+            (end(0, 5), end(2, 100), "end 0 of a permanent connection: VCI 5 is reserved"),
+            (end(0, 102), end(2, 1024), "expected up to 0 and 1023"),
+        ] {
+            let refused = segment.connect(one, other).unwrap_err().to_string();
+            assert!(refused.contains(said), "{refused}");
+        }
+        // those that were refused have taken nothing
+        segment.connect(end(0, 102), end(2, 100)).unwrap();
     }
 
     #[test]

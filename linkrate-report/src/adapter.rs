@@ -213,7 +213,7 @@ fn lane(lane: &LaneReport) -> Vec<(&'static str, String)> {
 
 /// A connection of an ATM port, as `VPI 0 VCI 100 to 198.18.0.2`.
 fn one_connection(connection: &ConnectionReport) -> String {
-    let ConnectionReport { vpi, vci, purpose, address, atm_address, tx_cells, rx_cells } =
+    let ConnectionReport { vpi, vci, purpose, address, atm_address, tx_cells, rx_cells, defects } =
         connection;
     let whom = match (address, atm_address) {
         (Some(address), Some(atm)) => format!("{address} ({atm})"),
@@ -225,7 +225,10 @@ fn one_connection(connection: &ConnectionReport) -> String {
         (Some(purpose), Some(atm)) => format!("{atm} ({purpose})"),
         _ => whom,
     };
-    format!("VPI {vpi} VCI {vci} to {whom}: {sent} cells sent, {received} received")
+    let defects =
+        defects.iter().map(|(name, count)| format!(", {name} {}", grouped(*count as f64)));
+    let defects: String = defects.collect();
+    format!("VPI {vpi} VCI {vci} to {whom}: {sent} cells sent, {received} received{defects}")
 }
 
 /// Counters in groups. Outside the standards', those that are zero are left out.

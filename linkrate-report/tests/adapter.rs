@@ -155,6 +155,7 @@ fn a_client_of_an_emulated_lan_is_shown() {
         atm_address: Some(atm_address(2)),
         tx_cells: 32,
         rx_cells: 64,
+        defects: BTreeMap::from([("aal5VccCrcErrors".to_owned(), 1234)]),
     }];
     port.counters = BTreeMap::new();
     let all: Vec<&PortReport> = report.ports.iter().collect();
@@ -165,7 +166,8 @@ fn a_client_of_an_emulated_lan_is_shown() {
         "LE_ARP      02:00:00:00:00:02 behind a bridge at 39000000000000000000000001.020000000002.00, \
          data direct",
         "02:00:00:00:00:03 at an address that is asked for, through the BUS, 3 frames wait",
-        "VPI 0 VCI 40 to 39000000000000000000000001.020000000002.00 (data direct): 32 cells sent",
+        "VPI 0 VCI 40 to 39000000000000000000000001.020000000002.00 (data direct): 32 cells sent, \
+         64 received, aal5VccCrcErrors 1,234",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

@@ -240,6 +240,10 @@ pub struct ConnectionReport {
     pub tx_cells: u64,
     /// Cells received.
     pub rx_cells: u64,
+    /// Units of AAL5 that it did not receive, by the name of their defect's counter; those of which there
+    /// are none are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub defects: BTreeMap<String, u64>,
 }
 
 /// The client of an ATMARP server (RFC 2225), and the server.

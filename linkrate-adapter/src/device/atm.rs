@@ -272,9 +272,12 @@ impl Atm {
 
     /// Gives up units whose last cell did not come in time.
     fn expire(&mut self, now_ps: u64) -> bool {
-        let late = self.channels.iter_mut().filter_map(|channel| channel.assembly.expire(now_ps));
+        let late = self.channels.iter_mut().filter_map(|channel| {
+            let defect = channel.assembly.expire(now_ps)?;
+            Some((channel.number, defect))
+        });
         let late: Vec<_> = late.collect();
-        late.iter().for_each(|defect| self.count_defect(*defect));
+        late.iter().for_each(|(channel, defect)| self.count_defect(*channel, *defect));
         !late.is_empty()
     }
 }

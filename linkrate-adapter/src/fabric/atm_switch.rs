@@ -29,6 +29,9 @@ use crate::segment::earlier;
 use calls::Calls;
 use servers::ElanSpec;
 
+/// The highest VPI and VCI of a link: those of the adapters.
+pub(crate) const HIGHEST: Connection = Connection { vpi: 0, vci: 1023 };
+
 /// Cells that a queue holds: about the buffer that switches of 1999 had for a port.
 const QUEUE_CELLS: u64 = 8192;
 

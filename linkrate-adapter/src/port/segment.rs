@@ -1,6 +1,7 @@
 //! A segment as the controller holds it: ports are attached to its fabric while others carry
 //! traffic.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use linkrate_terms::topology::Fabric;
 use linkrate_terms::{AggregateKnobs, PortKnobs};
 use linkrate_wire::link::LinkLaw;
+use linkrate_wire::machine::call::Circuits;
 use rtrb::RingBuffer;
 
 use super::link::SwitchEnd;
@@ -24,6 +26,7 @@ use crate::device::atm::{Atm, AtmLimits};
 use crate::device::{Device, DeviceSpec, Mount};
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
+use crate::fabric::atm_switch::HIGHEST;
 use crate::fabric::atm_switch::servers::ElanSpec;
 use crate::fabric::bridged::BridgeShared;
 use crate::fabric::faults::Faults;
@@ -176,6 +179,8 @@ pub struct Segment {
     stations: usize,
     /// Ports of the fabric that links were led to so far.
     ports: usize,
+    /// Permanent connections, by the number of their port.
+    circuits: BTreeMap<usize, Circuits>,
     /// The decisions of its switch about the ports of groups.
     decisions: DecisionLog,
     /// The counters of the servers of its emulated LANs.
@@ -194,6 +199,7 @@ impl Segment {
             thread,
             stations: 0,
             ports: 0,
+            circuits: BTreeMap::new(),
             decisions: DecisionLog::default(),
             elans: None,
             bridge: None,
@@ -427,9 +433,20 @@ impl Segment {
     /// numbers in the order in which they were attached. Only an ATM switch has connections.
     ///
     /// # Errors
-    /// The device thread has ended.
-    pub fn connect(&self, one: End, other: End) -> Result<(), AdapterError> {
+    /// An identifier is reserved, beyond the port, or in use there; the connection that has it stays. Or the
+    /// device thread has ended.
+    pub fn connect(&mut self, one: End, other: End) -> Result<(), AdapterError> {
+        self.take_circuit(one)?;
+        if let Err(refused) = self.take_circuit(other) {
+            self.circuits.entry(one.0).and_modify(|circuits| _ = circuits.free(one.1));
+            return Err(refused);
+        }
         self.thread.tell(Command::Connect(self.number, one, other))
+    }
+
+    fn take_circuit(&mut self, (end, connection): End) -> Result<(), AdapterError> {
+        let circuits = self.circuits.entry(end).or_insert_with(|| Circuits::new(HIGHEST));
+        circuits.take(connection).map_err(|why| AdapterError::Circuit { end, why })
     }
 
     /// Makes emulated LANs in its ATM switch: a LECS, and for each ELAN a LES and a BUS. Before the first

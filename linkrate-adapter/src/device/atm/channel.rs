@@ -12,7 +12,7 @@ use linkrate_wire::machine::call::Purpose;
 use super::Atm;
 use super::assembly::Assembly;
 use super::shaping::Shaping;
-use crate::counters::Counter;
+use crate::counters::{Counter, DefectCounters};
 
 /// A connection, in the hands of its device.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ pub(crate) struct ChannelShared {
     /// Cells. Written by the device thread.
     pub(crate) tx_cells: Counter,
     pub(crate) rx_cells: Counter,
+    pub(crate) defects: DefectCounters,
     peer: Mutex<Station>,
     /// The use of a call.
     purpose: Option<Purpose>,
@@ -70,8 +71,14 @@ impl Atm {
 
 impl ChannelShared {
     pub(crate) fn new(connection: Connection) -> Self {
-        let (tx_cells, rx_cells) = (Counter::default(), Counter::default());
-        Self { connection, tx_cells, rx_cells, peer: Mutex::default(), purpose: None }
+        Self {
+            connection,
+            tx_cells: Counter::default(),
+            rx_cells: Counter::default(),
+            defects: DefectCounters::default(),
+            peer: Mutex::default(),
+            purpose: None,
+        }
     }
 
     /// A call to or from `peer`.
@@ -95,6 +102,12 @@ impl ChannelShared {
             atm_address: peer.atm.map(|address| address.to_string()),
             tx_cells: self.tx_cells.get(),
             rx_cells: self.rx_cells.get(),
+            defects: self
+                .defects
+                .values()
+                .filter(|(_, count)| *count > 0)
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
         }
     }
 }

@@ -354,7 +354,11 @@ impl Lane {
     pub(crate) fn show(&mut self, shared: &LaneShared) {
         let (of, into) = (self.client.counters(), &shared.counters);
         for (counter, count) in [
+            (&into.control_in, of.control_in),
             (&into.asked, of.asked),
+            (&into.asked_by_others, of.asked_by_others),
+            (&into.answered, of.answered),
+            (&into.answers, of.answers),
             (&into.calls_failed, of.calls_failed),
             (&into.direct, of.sent_direct),
             (&into.unknown, of.sent_unknown),

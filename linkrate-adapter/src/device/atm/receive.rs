@@ -55,7 +55,7 @@ impl Atm {
         match completed {
             None => {}
             Some((channel, Ok(received))) => self.take_unit(channel, received, at_ps, now_ps),
-            Some((_, Err(defect))) => self.count_defect(defect),
+            Some((channel, Err(defect))) => self.count_defect(channel, defect),
         }
     }
 
@@ -96,17 +96,12 @@ impl Atm {
         }
     }
 
-    /// Counts a unit that was not received.
-    pub(super) fn count_defect(&self, defect: Defect) {
-        let counters = &self.shared.atm;
-        match defect {
-            Defect::Crc => &counters.crc_errors,
-            Defect::TooLong => &counters.oversized,
-            Defect::Length => &counters.length_errors,
-            Defect::Aborted => &counters.aborted,
-            Defect::TimeOut => &counters.time_outs,
-        }
-        .add(1);
+    /// Counts a unit that a channel did not receive.
+    pub(super) fn count_defect(&self, channel: usize, defect: Defect) {
+        self.channels[channel].shared.defects.count(defect);
+        self.shared.defects.count(defect);
+        // RFC 2515: units with an error of AAL5 are errors of the interface
+        self.links[0].shared.counters.in_errors.add(1);
     }
 
     /// Takes a unit that a channel has received.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_terms::model::{self, LinkKind};
+use linkrate_wire::atm::{CELL, HEADER, PAYLOAD, aal5};
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::vnet::{Checksum, Form, VnetHeader};
 use proptest::prelude::*;
@@ -166,6 +167,57 @@ fn each_fault_shows_in_its_counter() {
         assert_eq!(came.len() < 100, costs, "{counter}: {}", came.len());
         assert!(came.len() > 60, "{counter}: {}", came.len());
         assert!(other.counted(counter) > 0, "{counter}");
+    }
+}
+
+/// The cells of octets that are complete cells already, whatever their trailer says.
+fn raw(octets: &[u8]) -> Vec<(CellTrain, u64)> {
+    let headers = Headers::of(OF_A_CABLE);
+    let payloads = octets.as_chunks::<PAYLOAD>().0;
+    let cell = |(number, payload): (usize, &[u8; PAYLOAD])| {
+        let mut cell = [0; CELL];
+        cell[..HEADER].copy_from_slice(&headers.of_cell(number + 1 == payloads.len()));
+        cell[HEADER..].copy_from_slice(payload);
+        (CellTrain::Lone(Box::new(cell)), 0)
+    };
+    payloads.iter().enumerate().map(cell).collect()
+}
+
+/// Two cells with a trailer that has this length, and a right CRC.
+fn of_length(length: u16) -> Vec<(CellTrain, u64)> {
+    let mut octets = [0; 2 * PAYLOAD];
+    let trailer = octets.len() - aal5::TRAILER;
+    octets[trailer + 2..trailer + 4].copy_from_slice(&length.to_be_bytes());
+    let crc = aal5::crc(&octets[..trailer + 4]);
+    octets[trailer + 4..].copy_from_slice(&crc.to_be_bytes());
+    raw(&octets)
+}
+
+#[test]
+fn each_defect_of_a_unit_has_its_counter_at_port_and_connection() {
+    let mut long = End::new(AtmLimits { largest_packet: 65_527, ..limits() });
+    long.post(&packet(9181, 1));
+    let mut short = End::new(limits());
+    short.post(&packet(9180, 1));
+    let mut cut_off = short.sent();
+    cut_off.pop();
+    for (cells, name) in [
+        (raw(&[9; 3 * PAYLOAD]), "aal5VccCrcErrors"),
+        (of_length(10), "aal5LengthErrors"),
+        (of_length(0), "aal5Aborted"),
+        (long.sent(), "aal5VccOverSizedSDUs"),
+        (cut_off, "aal5VccSarTimeOuts"),
+    ] {
+        let mut end = End::new(limits());
+        assert!(end.received(cells).is_empty());
+        end.device.expire(LATER_PS);
+        let all = end.device.shared.counters();
+        let counted: Vec<_> =
+            all.iter().filter(|(of, count)| of.starts_with("aal5") && **count > 0).collect();
+        assert_eq!(counted, [(&name.to_owned(), &1)]);
+        assert_eq!(end.counted("ifInErrors"), 1, "{name}");
+        let of_connection = end.device.shared.channels()[0].report().defects;
+        assert_eq!(of_connection.into_iter().collect::<Vec<_>>(), [(name.to_owned(), 1)]);
     }
 }
 
@@ -411,5 +463,54 @@ proptest! {
         for packet in came {
             prop_assert!(sent.any(|one| *one == packet), "a packet that was never sent");
         }
+    }
+
+    /// Packets on several connections whose cells come in any order among each other: each connection's
+    /// come whole and in order, whatever the other lost.
+    #[test]
+    fn connections_in_any_order_do_not_touch_each_other(
+        lengths in prop::collection::vec((20_usize..3000, any::<bool>()), 1..12),
+        order in prop::collection::vec(any::<bool>(), 0..400),
+        lost in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
+    ) {
+        let connections = [101, 102].map(|vci| Connection { vpi: 0, vci });
+        let mut sent = [Vec::new(), Vec::new()];
+        let mut waiting = [Vec::new(), Vec::new()];
+        for (at, (length, second)) in lengths.iter().enumerate() {
+            let number = usize::from(*second);
+            let one = AtmLimits { connections: vec![connections[number]], ..limits() };
+            let mut end = End::new(one);
+            end.post(&packet(*length, at as u8));
+            sent[number].push(packet(*length, at as u8));
+            waiting[number].extend(end.sent().iter().flat_map(|(train, _)| train.cells()));
+        }
+        // the first connection loses cells, the second one none
+        for index in lost {
+            if !waiting[0].is_empty() {
+                let at = index.index(waiting[0].len());
+                waiting[0].remove(at);
+            }
+        }
+        let mut order = order.into_iter();
+        let mut waiting = waiting.map(|cells| cells.into_iter().peekable());
+        let mut cells = Vec::new();
+        loop {
+            let first = order.next().unwrap_or(waiting[1].peek().is_none());
+            let [one, other] = &mut waiting;
+            let (chosen, spare) = if first { (one, other) } else { (other, one) };
+            let Some(cell) = chosen.next().or_else(|| spare.next()) else { break };
+            cells.push((CellTrain::Lone(Box::new(cell)), 0));
+        }
+        let both = AtmLimits { connections: connections.to_vec(), ..limits() };
+        let came = End::new(both).received(cells);
+        let of = |packets: &[Vec<u8>]| -> Vec<Vec<u8>> {
+            came.iter().filter(|packet| packets.contains(packet)).cloned().collect()
+        };
+        prop_assert_eq!(of(&sent[1]), sent[1].clone());
+        let mut all = sent[0].iter();
+        for packet in of(&sent[0]) {
+            prop_assert!(all.any(|one| *one == packet), "out of order");
+        }
+        prop_assert!(came.iter().all(|one| sent.iter().flatten().any(|packet| packet == one)));
     }
 }

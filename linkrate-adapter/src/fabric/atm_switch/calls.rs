@@ -19,7 +19,7 @@ use linkrate_wire::machine::lane::ServerEvent;
 
 use super::atmarp::{self, ArpServer};
 use super::servers::{self, ElanSpec, Server, Wish};
-use super::{AtmSwitch, UnitState};
+use super::{AtmSwitch, HIGHEST, UnitState};
 use crate::cells::Run;
 use crate::counters::ElanCounters;
 use crate::device::atm::assembly::{Assembly, Received};
@@ -31,9 +31,6 @@ use crate::signal::Signal;
 
 /// The port of the exchange that all servers are at: no link leads there.
 const SERVERS: u16 = u16::MAX;
-
-/// The highest VPI and VCI of a link: those of the adapters.
-const HIGHEST: Connection = Connection { vpi: 0, vci: 1023 };
 
 /// The same of the servers, which have a connection to each client.
 const HIGHEST_OF_SERVERS: Connection = Connection { vpi: 255, vci: u16::MAX };

@@ -21,6 +21,14 @@ impl<U: AsRef<[u8]>> Client<U> {
             purpose,
             Purpose::ConfigurationDirect | Purpose::ControlDirect | Purpose::ControlDistribute
         );
+        self.counters.control_in += 1;
+        if by_server && frame.operation == Operation::Arp {
+            let counter = match frame.is_response {
+                true => &mut self.counters.answers,
+                false => &mut self.counters.asked_by_others,
+            };
+            *counter += 1;
+        }
         match frame.operation {
             // one that is ready was noted when it was heard
             Operation::Ready if purpose == Purpose::DataDirect => {
@@ -86,6 +94,7 @@ impl<U: AsRef<[u8]>> Client<U> {
         let flags = Flags::REMOTE.when(!is_own);
         let target_atm = self.config.atm;
         let answer = Lane { flags, target_atm, ..frame.answered(Status::SUCCESS) };
+        self.counters.answered += 1;
         actions.push(ClientAction::Send { call: control.call, frame: answer });
     }
 

@@ -161,6 +161,7 @@ impl<U: AsRef<[u8]>> Client<U> {
         let (wait, deadline) = (times.retry, now + times.control);
         let again = deadline.min(now + wait);
         self.question = Some(Question { frame, call, again, wait, deadline });
+        self.counters.asked += u64::from(frame.operation == Operation::Arp);
         actions.push(ClientAction::Send { call, frame });
     }
 
@@ -373,6 +374,7 @@ impl<U: AsRef<[u8]>> Client<U> {
         question.wait *= 2;
         question.again = question.deadline.min(now + question.wait);
         let Question { call, frame, .. } = *question;
+        self.counters.asked += u64::from(frame.operation == Operation::Arp);
         actions.push(ClientAction::Send { call, frame });
     }
 }

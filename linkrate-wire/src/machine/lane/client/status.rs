@@ -30,8 +30,16 @@ pub struct ClientCounters {
     pub malformed: u64,
     /// Frames that nobody waits for, or by a connection that does not carry them.
     pub unexpected: u64,
-    /// Questions for the ATM address of a station.
+    /// Control frames that came, of those that are right.
+    pub control_in: u64,
+    /// Questions for the ATM address of a station, or of the BUS.
     pub asked: u64,
+    /// Such questions that came.
+    pub asked_by_others: u64,
+    /// Answers to them.
+    pub answered: u64,
+    /// Answers of others that came, asked for or not.
+    pub answers: u64,
     /// Questions whether a path is empty.
     pub flushed: u64,
     /// Entries of the cache that expired.
