@@ -39,6 +39,9 @@ const INFO_SACK: u8 = 2;
 const INFO_WINDOW_SCALE: u8 = 4;
 const INFO_ECN: u8 = 8;
 
+/// TCP_CA_Open, include/uapi/linux/tcp.h: no gap is known.
+const OPEN: u8 = 0;
+
 /// SIOCOUTQNSD, include/uapi/linux/sockios.h.
 const UNSENT: libc::c_ulong = 0x894b;
 
@@ -103,6 +106,9 @@ pub struct Standing {
     pub ecn: bool,
     /// Retransmission time-outs in sequence without an acknowledgement.
     pub timeouts: u8,
+    /// The far end has told of a gap, or bytes were sent again and are not acknowledged yet: TCP is not in
+    /// the state `TCP_CA_Open` (include/uapi/linux/tcp.h).
+    pub has_gaps: bool,
 }
 
 impl Standing {
@@ -137,6 +143,18 @@ pub fn leave(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     select(socket, OFF)?;
     set(socket, REPAIR, &OFF_SILENTLY)
+}
+
+/// Ends repair mode with a window probe: a segment without payload from before the first byte that is not
+/// acknowledged. The far end answers at once, with what it has got (`tcp_send_window_probe`,
+/// net/ipv4/tcp_output.c; RFC 9293, 3.10.7.4; RFC 2018, 4).
+///
+/// # Errors
+/// As [`enter`].
+pub fn leave_and_ask(socket: impl AsFd) -> io::Result<()> {
+    let socket = socket.as_fd();
+    select(socket, OFF)?;
+    set(socket, REPAIR, &OFF)
 }
 
 /// The sequence number of a queue: of the next byte to be put into the send queue, and RCV.NXT.
@@ -254,9 +272,10 @@ pub fn set_mss(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// # Errors
 /// As getsockopt(2): no TCP socket.
 pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
-    // tcpi_state is the first byte of struct tcp_info, tcpi_retransmits the third, tcpi_options the
-    // sixth, the scales the seventh; an old kernel has them at the same place
-    let [state, _, timeouts, _, _, options, scales, _] = get::<[u8; 8]>(socket, libc::TCP_INFO)?;
+    // tcpi_state is the first byte of struct tcp_info, tcpi_ca_state the second, tcpi_retransmits the
+    // third, tcpi_options the sixth, the scales the seventh; an old kernel has them at the same place
+    let [state, congestion, timeouts, _, _, options, scales, _] =
+        get::<[u8; 8]>(socket, libc::TCP_INFO)?;
     let scaled = options & INFO_WINDOW_SCALE != 0;
     let agreed = Agreed {
         mss: 0,
@@ -264,7 +283,8 @@ pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
         sack: options & INFO_SACK != 0,
         timestamps: options & INFO_TIMESTAMPS != 0,
     };
-    Ok(Standing { state, agreed, ecn: options & INFO_ECN != 0, timeouts })
+    let (ecn, has_gaps) = (options & INFO_ECN != 0, congestion != OPEN);
+    Ok(Standing { state, agreed, ecn, timeouts, has_gaps })
 }
 
 /// Bytes in the queues of a connection.
