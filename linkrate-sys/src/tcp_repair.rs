@@ -2,7 +2,9 @@
 //! Linux 3.5; `TCP_REPAIR_WINDOW` since 4.8, `TCP_REPAIR_OFF_NO_WP` since 4.19).
 //!
 //! A socket in repair mode sends nothing: not when data are put into its queues, not when it
-//! connects, and not when it is closed or disconnected. Everything here needs CAP_NET_ADMIN over the
+//! connects, and not when it is closed or disconnected. While it stands still, its send queue stays
+//! selected: a timer that expires then sends no new bytes (`tcp_write_xmit`, net/ipv4/tcp_output.c), and what
+//! was read of the state stays true. Everything here needs CAP_NET_ADMIN over the
 //! network namespace of the socket. Sequence numbers of a socket can be set while it is closed only.
 
 use std::io;
@@ -132,7 +134,9 @@ pub struct Queued {
 /// # Errors
 /// `EPERM` without CAP_NET_ADMIN, or for a listening socket.
 pub fn enter(socket: impl AsFd) -> io::Result<()> {
-    set(socket, REPAIR, &ON)
+    let socket = socket.as_fd();
+    set(socket, REPAIR, &ON)?;
+    rest(socket)
 }
 
 /// Ends repair mode without a packet.
@@ -165,7 +169,7 @@ pub fn sequence(socket: impl AsFd, queue: Queue) -> io::Result<u32> {
     let socket = socket.as_fd();
     select(socket, queue.number())?;
     let number = get::<u32>(socket, QUEUE_SEQUENCE);
-    select(socket, OFF)?;
+    rest(socket)?;
     number
 }
 
@@ -177,7 +181,7 @@ pub fn set_sequence(socket: impl AsFd, queue: Queue, number: u32) -> io::Result<
     let socket = socket.as_fd();
     select(socket, queue.number())?;
     let result = set(socket, QUEUE_SEQUENCE, &number);
-    select(socket, OFF)?;
+    rest(socket)?;
     result
 }
 
@@ -321,7 +325,7 @@ pub fn peek(socket: impl AsFd, queue: Queue, length: usize) -> io::Result<Vec<u8
     select(socket, queue.number())?;
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     let taken = rustix::net::recv(socket, &mut bytes[..], flags);
-    select(socket, OFF)?;
+    rest(socket)?;
     let (taken, _) = taken?;
     if taken < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -338,15 +342,15 @@ pub fn fill(socket: impl AsFd, queue: Queue, bytes: &[u8]) -> io::Result<()> {
     select(socket, queue.number())?;
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let mut put = Ok(());
-    let mut rest = bytes;
-    while !rest.is_empty() && put.is_ok() {
-        match rustix::net::send(socket, &rest[..rest.len().min(PIECE)], flags) {
+    let mut left = bytes;
+    while !left.is_empty() && put.is_ok() {
+        match rustix::net::send(socket, &left[..left.len().min(PIECE)], flags) {
             Ok(0) => put = Err(io::ErrorKind::WriteZero.into()),
-            Ok(taken) => rest = &rest[taken..],
+            Ok(taken) => left = &left[taken..],
             Err(error) => put = Err(error.into()),
         }
     }
-    select(socket, OFF)?;
+    rest(socket)?;
     put
 }
 
@@ -373,6 +377,11 @@ pub fn bind(socket: impl AsFd, address: &SocketAddr) -> io::Result<()> {
         Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Selects the queue that is selected while the socket stands still.
+fn rest(socket: impl AsFd) -> io::Result<()> {
+    select(socket, Queue::Send.number())
 }
 
 fn select(socket: impl AsFd, queue: libc::c_int) -> io::Result<()> {
