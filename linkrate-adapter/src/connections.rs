@@ -5,9 +5,10 @@
 //! and what the device had handed over before has been taken when the order is acknowledged.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::settings::NotAcknowledged;
@@ -56,13 +57,28 @@ pub enum Asks {
     Urgent,
 }
 
+/// What the device thread calls when it asks that a connection returns. It must not wait.
+pub type Tell = Arc<dyn Fn() + Send + Sync>;
+
 /// The orders of one port.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Orders {
     state: Mutex<State>,
     /// The number of the latest order.
     latest: AtomicU64,
     carried_out: Condvar,
+    /// Who is told when the device asks.
+    tell: OnceLock<Tell>,
+}
+
+impl fmt::Debug for Orders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { state, latest, .. } = self;
+        f.debug_struct("Orders")
+            .field("state", state)
+            .field("latest", latest)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -141,9 +157,17 @@ impl Orders {
         std::mem::take(&mut self.lock().waiting)
     }
 
+    /// Calls `tell` whenever the device asks that a connection returns. The first one stays.
+    pub(crate) fn tell(&self, tell: &Tell) {
+        self.tell.get_or_init(|| Arc::clone(tell));
+    }
+
     /// Asks that a connection returns to the host. For the device.
     pub(crate) fn ask(&self, ends: ConnectionEnds, why: Asks) {
         self.lock().asks.push((ends, why));
+        if let Some(tell) = self.tell.get() {
+            tell();
+        }
     }
 
     /// What the device has asked for since the last call.
@@ -178,6 +202,19 @@ mod tests {
         assert_eq!(orders.give(Order::ToHost(ends(1)), 1), Some(3));
         assert_eq!(orders.give(Order::Hold(ends(2)), 1), Some(4));
         assert_eq!((orders.known(), orders.take().len()), (1, 4));
+    }
+
+    #[test]
+    fn who_listens_is_told_once_the_device_has_asked() {
+        let orders = Arc::new(Orders::default());
+        orders.ask(ends(1), Asks::Urgent);
+        let (told, tells) = std::sync::mpsc::channel();
+        let asked = Arc::clone(&orders);
+        let tell: Tell = Arc::new(move || told.send(asked.asked()).unwrap());
+        orders.tell(&tell);
+        orders.ask(ends(2), Asks::Reset);
+        let both = vec![(ends(1), Asks::Urgent), (ends(2), Asks::Reset)];
+        assert_eq!(tells.try_recv(), Ok(both));
     }
 
     #[test]

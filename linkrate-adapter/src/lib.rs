@@ -56,7 +56,7 @@ pub use aggregate::decisions::{Decision, DecisionLog};
 pub use aggregate::{Aggregate, AggregateSpec};
 pub use bus::Bus;
 pub use capture::{CaptureEnding, CaptureTotal};
-pub use connections::{Asks, ConnectionEnds};
+pub use connections::{Asks, ConnectionEnds, Tell};
 pub use counters::{Snapshot, since};
 pub use device::DeviceSpec;
 pub use device::atm::AtmLimits;

@@ -16,16 +16,16 @@ use linkrate_sys::sched::{Ahead, ThreadId, current_thread, thread_cpu_ns};
 use linkrate_sys::{sock_diag, tcp_repair};
 use linkrate_terms::lab::TcpReport;
 use linkrate_toe::connection::MOST_BYTES;
-use linkrate_toe::engine::Status;
+use linkrate_toe::engine::{self, Status};
 use linkrate_toe::linux::Linux;
 use linkrate_toe::program::{Offered, Parking, Shelf, lower, take_waiting};
+use linkrate_toe::round_trip;
 use linkrate_toe::{Connection, Engine, Refusal as Obstacle};
 
 use crate::flow::{Control, Counters, Flow};
 use crate::framing::read_frame;
 use crate::protocol::toe::{
-    ConnectionStatus, EngineConnection, FileOf, FlowConnection, HostConnection, Stays, ToeReply,
-    ToeRequest,
+    Asked, ConnectionStatus, FileOf, FlowConnection, HostConnection, Stays, ToeReply, ToeRequest,
 };
 use crate::protocol::{Refusal, Reply, Request, decode_request, write_message};
 use crate::session::Session;
@@ -252,6 +252,10 @@ impl Offload {
                 RouteSocket::open()?.set_neighbour(&name, address, hardware_address)?;
                 done
             }
+            ToeRequest::RoundTrip { own, far } => {
+                round_trip::leave_one(own, far)?;
+                done
+            }
             ToeRequest::Import { id, state, pair } => {
                 let connection = self.read_state(state)?;
                 let pair = descriptor_of(pair.pid, pair.descriptor)?;
@@ -266,17 +270,6 @@ impl Offload {
                 }
                 Err(obstacle) => Ok(stays(&obstacle)),
             },
-            ToeRequest::Look => {
-                let look = self.engine()?.look().map_err(|error| refusal(error.to_string()))?;
-                let statuses = look.iter().map(|of| EngineConnection {
-                    // numbers come from requests, which have them in 32 bits
-                    id: of.id as u32,
-                    carried: of.sent.saturating_add(of.received),
-                    timeouts: of.timeouts,
-                    ended: of.ended.is_some(),
-                });
-                Ok(Reply::Toe(ToeReply::Statuses(statuses.collect())))
-            }
             ToeRequest::Open => {
                 let state = memory_file(&[])?;
                 let (program, adapter) = UnixStream::pair()?;
@@ -295,8 +288,13 @@ impl Offload {
                 imported.map_err(|error| refusal(error.to_string()))?;
                 done
             }
-            ToeRequest::Status => {
-                let all = self.engine()?.reap().map_err(|error| refusal(error.to_string()))?;
+            ToeRequest::Status(asked) => {
+                let asked = match asked {
+                    Asked::All => engine::Asked::All,
+                    Asked::News => engine::Asked::News,
+                    Asked::One(id) => engine::Asked::One(id.into()),
+                };
+                let all = self.engine()?.look(asked).map_err(|error| refusal(error.to_string()))?;
                 Ok(Reply::Toe(ToeReply::Status(all.into_iter().map(status).collect())))
             }
             ToeRequest::HostConnections { closing } => {
@@ -463,6 +461,7 @@ fn status(of: Status) -> ConnectionStatus {
         id: of.id as u32,
         sent: of.sent,
         received: of.received,
+        timeouts: of.timeouts,
         ended,
         descriptor: (!ended).then_some(of.descriptor),
         tcp: of.tcp.filter(|_| !ended).map(|tcp| TcpReport {

@@ -257,20 +257,28 @@ impl RouteSocket {
     /// # Errors
     /// `EEXIST` when it has that address already.
     pub fn add_address(&mut self, name: &str, address: Ipv4Addr, prefix_len: u8) -> SysResult<()> {
-        let index = self.link(name)?.index;
-        let mut message = AddressMessage::default();
-        message.header.family = AddressFamily::Inet;
-        message.header.prefix_len = prefix_len;
-        message.header.index = index;
-        message.attributes = vec![
-            AddressAttribute::Local(IpAddr::V4(address)),
-            AddressAttribute::Address(IpAddr::V4(address)),
-        ];
+        let message = address_message(self.link(name)?.index, address, prefix_len);
         self.act(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL).map_err(
             |refusal| {
                 refusal.during("add address", format!("{address}/{prefix_len} to \"{name}\""))
             },
         )
+    }
+
+    /// Removes an IPv4 address, and with it the routes that the kernel added for it.
+    ///
+    /// # Errors
+    /// `EADDRNOTAVAIL` when it has no such address.
+    pub fn delete_address(
+        &mut self,
+        name: &str,
+        address: Ipv4Addr,
+        prefix_len: u8,
+    ) -> SysResult<()> {
+        let message = address_message(self.link(name)?.index, address, prefix_len);
+        self.act(RouteNetlinkMessage::DelAddress(message), 0).map_err(|refusal| {
+            refusal.during("delete address", format!("{address}/{prefix_len} of \"{name}\""))
+        })
     }
 
     /// Makes the TCP sockets of all programs use `congestion` over this network from the first
@@ -401,6 +409,18 @@ fn default_route(index: u32, gateway: Ipv4Addr, congestion: Option<&str>) -> Rou
     message.attributes =
         vec![RouteAttribute::Gateway(RouteAddress::Inet(gateway)), RouteAttribute::Oif(index)];
     message.attributes.extend(congestion.map(metrics));
+    message
+}
+
+fn address_message(index: u32, address: Ipv4Addr, prefix_len: u8) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = AddressFamily::Inet;
+    message.header.prefix_len = prefix_len;
+    message.header.index = index;
+    message.attributes = vec![
+        AddressAttribute::Local(IpAddr::V4(address)),
+        AddressAttribute::Address(IpAddr::V4(address)),
+    ];
     message
 }
 

@@ -2,7 +2,9 @@
 //! Linux 3.5; `TCP_REPAIR_WINDOW` since 4.8, `TCP_REPAIR_OFF_NO_WP` since 4.19).
 //!
 //! A socket in repair mode sends nothing: not when data are put into its queues, not when it
-//! connects, and not when it is closed or disconnected. Everything here needs CAP_NET_ADMIN over the
+//! connects, and not when it is closed or disconnected. While it stands still, its send queue stays
+//! selected: a timer that expires then sends no new bytes (`tcp_write_xmit`, net/ipv4/tcp_output.c), and what
+//! was read of the state stays true. Everything here needs CAP_NET_ADMIN over the
 //! network namespace of the socket. Sequence numbers of a socket can be set while it is closed only.
 
 use std::io;
@@ -38,6 +40,9 @@ const INFO_TIMESTAMPS: u8 = 1;
 const INFO_SACK: u8 = 2;
 const INFO_WINDOW_SCALE: u8 = 4;
 const INFO_ECN: u8 = 8;
+
+/// TCP_CA_Open, include/uapi/linux/tcp.h: no gap is known.
+const OPEN: u8 = 0;
 
 /// SIOCOUTQNSD, include/uapi/linux/sockios.h.
 const UNSENT: libc::c_ulong = 0x894b;
@@ -103,6 +108,9 @@ pub struct Standing {
     pub ecn: bool,
     /// Retransmission time-outs in sequence without an acknowledgement.
     pub timeouts: u8,
+    /// The far end has told of a gap, or bytes were sent again and are not acknowledged yet: TCP is not in
+    /// the state `TCP_CA_Open` (include/uapi/linux/tcp.h).
+    pub has_gaps: bool,
 }
 
 impl Standing {
@@ -126,7 +134,9 @@ pub struct Queued {
 /// # Errors
 /// `EPERM` without CAP_NET_ADMIN, or for a listening socket.
 pub fn enter(socket: impl AsFd) -> io::Result<()> {
-    set(socket, REPAIR, &ON)
+    let socket = socket.as_fd();
+    set(socket, REPAIR, &ON)?;
+    rest(socket)
 }
 
 /// Ends repair mode without a packet.
@@ -139,6 +149,18 @@ pub fn leave(socket: impl AsFd) -> io::Result<()> {
     set(socket, REPAIR, &OFF_SILENTLY)
 }
 
+/// Ends repair mode with a window probe: a segment without payload from before the first byte that is not
+/// acknowledged. The far end answers at once, with what it has got (`tcp_send_window_probe`,
+/// net/ipv4/tcp_output.c; RFC 9293, 3.10.7.4; RFC 2018, 4).
+///
+/// # Errors
+/// As [`enter`].
+pub fn leave_and_ask(socket: impl AsFd) -> io::Result<()> {
+    let socket = socket.as_fd();
+    select(socket, OFF)?;
+    set(socket, REPAIR, &OFF)
+}
+
 /// The sequence number of a queue: of the next byte to be put into the send queue, and RCV.NXT.
 ///
 /// # Errors
@@ -147,7 +169,7 @@ pub fn sequence(socket: impl AsFd, queue: Queue) -> io::Result<u32> {
     let socket = socket.as_fd();
     select(socket, queue.number())?;
     let number = get::<u32>(socket, QUEUE_SEQUENCE);
-    select(socket, OFF)?;
+    rest(socket)?;
     number
 }
 
@@ -159,7 +181,7 @@ pub fn set_sequence(socket: impl AsFd, queue: Queue, number: u32) -> io::Result<
     let socket = socket.as_fd();
     select(socket, queue.number())?;
     let result = set(socket, QUEUE_SEQUENCE, &number);
-    select(socket, OFF)?;
+    rest(socket)?;
     result
 }
 
@@ -254,9 +276,10 @@ pub fn set_mss(socket: impl AsFd, bytes: u32) -> io::Result<()> {
 /// # Errors
 /// As getsockopt(2): no TCP socket.
 pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
-    // tcpi_state is the first byte of struct tcp_info, tcpi_retransmits the third, tcpi_options the
-    // sixth, the scales the seventh; an old kernel has them at the same place
-    let [state, _, timeouts, _, _, options, scales, _] = get::<[u8; 8]>(socket, libc::TCP_INFO)?;
+    // tcpi_state is the first byte of struct tcp_info, tcpi_ca_state the second, tcpi_retransmits the
+    // third, tcpi_options the sixth, the scales the seventh; an old kernel has them at the same place
+    let [state, congestion, timeouts, _, _, options, scales, _] =
+        get::<[u8; 8]>(socket, libc::TCP_INFO)?;
     let scaled = options & INFO_WINDOW_SCALE != 0;
     let agreed = Agreed {
         mss: 0,
@@ -264,7 +287,8 @@ pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
         sack: options & INFO_SACK != 0,
         timestamps: options & INFO_TIMESTAMPS != 0,
     };
-    Ok(Standing { state, agreed, ecn: options & INFO_ECN != 0, timeouts })
+    let (ecn, has_gaps) = (options & INFO_ECN != 0, congestion != OPEN);
+    Ok(Standing { state, agreed, ecn, timeouts, has_gaps })
 }
 
 /// Bytes in the queues of a connection.
@@ -301,7 +325,7 @@ pub fn peek(socket: impl AsFd, queue: Queue, length: usize) -> io::Result<Vec<u8
     select(socket, queue.number())?;
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     let taken = rustix::net::recv(socket, &mut bytes[..], flags);
-    select(socket, OFF)?;
+    rest(socket)?;
     let (taken, _) = taken?;
     if taken < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -318,15 +342,15 @@ pub fn fill(socket: impl AsFd, queue: Queue, bytes: &[u8]) -> io::Result<()> {
     select(socket, queue.number())?;
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let mut put = Ok(());
-    let mut rest = bytes;
-    while !rest.is_empty() && put.is_ok() {
-        match rustix::net::send(socket, &rest[..rest.len().min(PIECE)], flags) {
+    let mut left = bytes;
+    while !left.is_empty() && put.is_ok() {
+        match rustix::net::send(socket, &left[..left.len().min(PIECE)], flags) {
             Ok(0) => put = Err(io::ErrorKind::WriteZero.into()),
-            Ok(taken) => rest = &rest[taken..],
+            Ok(taken) => left = &left[taken..],
             Err(error) => put = Err(error.into()),
         }
     }
-    select(socket, OFF)?;
+    rest(socket)?;
     put
 }
 
@@ -353,6 +377,11 @@ pub fn bind(socket: impl AsFd, address: &SocketAddr) -> io::Result<()> {
         Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Selects the queue that is selected while the socket stands still.
+fn rest(socket: impl AsFd) -> io::Result<()> {
+    select(socket, Queue::Send.number())
 }
 
 fn select(socket: impl AsFd, queue: libc::c_int) -> io::Result<()> {

@@ -9,7 +9,7 @@ use linkrate_sys::handing_over::SocketSettings;
 use linkrate_sys::tcp_repair::{Agreed, Windows};
 
 /// The first bytes of an encoding, with its version in the last one.
-const MAGIC: [u8; 4] = *b"toe\x01";
+const MAGIC: [u8; 4] = *b"toe\x02";
 
 /// Most bytes of each queue: the largest window of TCP (RFC 7323, 2.3) is 1 GiB; Linux grants far less.
 pub const MOST_QUEUED: usize = 64 << 20;
@@ -38,6 +38,8 @@ pub struct Connection {
     pub windows: Windows,
     /// What both ends agreed on.
     pub agreed: Agreed,
+    /// Bytes of [`sent`](Self::sent) may be lost. Which of them the far end has is not part of the state.
+    pub has_gaps: bool,
     /// The timestamp to go on from, as the kernel has it.
     pub timestamp: u32,
     /// The options of the socket.
@@ -142,7 +144,7 @@ impl Connection {
             receive_buffer.is_some(),
             linger.is_some(),
         ]));
-        out.extend_from_slice(&[far_scale, own_scale, traffic_class]);
+        out.extend_from_slice(&[far_scale, own_scale, traffic_class, u8::from(self.has_gaps)]);
         let (idle, interval, count) = keepalive.unwrap_or_default();
         for word in [
             user_timeout_ms,
@@ -195,12 +197,16 @@ impl Connection {
             let found = mss.into();
             return Err(Malformed::Value { what: "MSS", found, expected: "1 to 65535" });
         }
-        let [flags, far_scale, own_scale, traffic_class] = reader.array()?;
+        let [flags, far_scale, own_scale, traffic_class, gaps] = reader.array()?;
         for scale in [far_scale, own_scale] {
             if scale > MOST_SCALE {
                 let found = scale.into();
                 return Err(Malformed::Value { what: "window scale", found, expected: "0 to 14" });
             }
+        }
+        if gaps > 1 {
+            let found = gaps.into();
+            return Err(Malformed::Value { what: "mark of gaps", found, expected: "0 or 1" });
         }
         let flag = |number: u32| flags & (1 << number) != 0;
         let mut word = || reader.word();
@@ -232,6 +238,7 @@ impl Connection {
                 sack: flag(1),
                 timestamps: flag(2),
             },
+            has_gaps: gaps == 1,
             timestamp,
             settings,
             sent: queue("bytes sent")?,
@@ -310,6 +317,7 @@ mod tests {
             receive_next: 7,
             windows: Windows { updated_by: 1, send: 2, send_largest: 3, receive: 4, receive_at: 5 },
             agreed: Agreed { mss: 1448, scales: Some((7, 9)), sack: true, timestamps: false },
+            has_gaps: is_v4,
             timestamp: 99,
             settings: SocketSettings {
                 congestion: "cubic".to_owned(),
@@ -359,7 +367,12 @@ mod tests {
         let bytes = Connection { agreed: scaled, ..some(true) }.encode();
         let error = Connection::decode(&bytes).unwrap_err().to_string();
         assert_eq!(error, "window scale is 15, expected 0 to 14");
-        assert_eq!(Connection::decode(b"toe\x02rest"), Err(Malformed::Foreign));
+        // behind versions, addresses, nine words, flags, scales and the traffic class
+        let mut bytes = some(true).encode();
+        bytes[4 + 2 * 7 + 9 * 4 + 4] = 2;
+        let error = Connection::decode(&bytes).unwrap_err().to_string();
+        assert_eq!(error, "mark of gaps is 2, expected 0 or 1");
+        assert_eq!(Connection::decode(b"toe\x01rest"), Err(Malformed::Foreign));
     }
 
     #[test]

@@ -4,23 +4,22 @@
 //! a program that sends wakes nobody. After some ticks without a byte, the connection is watched
 //! instead, and costs nothing until its descriptor changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-use linkrate_sys::doorbell::Doorbell;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::error::SysResult;
-use linkrate_sys::sched::{self, Ahead, ThreadId, current_thread};
+use linkrate_sys::sched::{self, Ahead, ThreadId};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 
 use crate::connection::Connection;
 use crate::hand_over::Refusal;
 use crate::pump::{Ended, Pump};
 use crate::stack::Stack;
+use crate::worker::{Dismissed, Orders, Worker};
 
 /// Time between two looks at connections that carry bytes.
 pub const TICK: Duration = Duration::from_micros(100);
@@ -56,22 +55,30 @@ pub struct Status {
     pub tcp: Option<TcpInfo>,
 }
 
+/// Connections that somebody asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// All that have not ended.
+    All,
+    /// Those that have carried bytes, have come or have ended since the last look of this kind, and those
+    /// with bytes that are not acknowledged. Idle connections take no part, however many there are. One that
+    /// has ended is told of once.
+    News,
+    /// That with this number, if it has not ended.
+    One(u64),
+}
+
 /// A running engine. It ends when it is dropped, with its connections.
 #[derive(Debug)]
 pub struct Engine {
-    orders: Sender<Order>,
-    bell: Doorbell,
-    thread: Option<JoinHandle<()>>,
-    thread_id: ThreadId,
+    worker: Worker<Order>,
 }
 
 #[derive(Debug)]
 enum Order {
     Import(u64, OwnedFd, Box<Connection>, SyncSender<Result<(), Refusal>>),
     Export(u64, SyncSender<Result<Connection, Refusal>>),
-    Look(SyncSender<Vec<Status>>),
-    /// The same, and those that have ended are forgotten.
-    Reap(SyncSender<Vec<Status>>),
+    Look(Asked, SyncSender<Vec<Status>>),
     Forget,
 }
 
@@ -81,20 +88,11 @@ impl Engine {
     /// # Errors
     /// When the thread cannot be started.
     pub fn start<S: Stack>(stack: S) -> SysResult<Self> {
-        let failed = |error| linkrate_sys::error::SysError::new("start", "toe engine", error);
-        let bell = Doorbell::new()?;
-        let (orders, received) = channel();
-        let served = Served::new(stack, bell.try_clone().map_err(failed)?, received)?;
-        let (told, tells) = sync_channel(1);
-        let body = move || {
-            // the receiver waits for exactly this message
-            let _ = told.send(current_thread());
-            served.run();
-        };
-        let thread = std::thread::Builder::new().name("toe".to_owned()).spawn(body);
-        let thread = Some(thread.map_err(failed)?);
-        let thread_id = tells.recv().map_err(|error| failed(io::Error::other(error)))?;
-        Ok(Self { orders, bell, thread, thread_id })
+        let worker = Worker::start("toe", |orders| {
+            let served = Served::new(stack, orders)?;
+            Ok(move || served.run())
+        });
+        Ok(Self { worker: worker? })
     }
 
     /// Takes a connection under the number `id`. `pair` is the adapter's end of the program's stream
@@ -117,55 +115,38 @@ impl Engine {
         self.ask(|answer| Order::Export(id, answer))?
     }
 
-    /// The connections that it has, and those that have ended since the last [`forget`](Self::forget).
+    /// How connections fare.
     ///
     /// # Errors
     /// The thread has ended.
-    pub fn look(&self) -> Result<Vec<Status>, Refusal> {
-        self.ask(Order::Look)
-    }
-
-    /// As [`look`](Self::look), and forgets those that have ended.
-    ///
-    /// # Errors
-    /// The thread has ended.
-    pub fn reap(&self) -> Result<Vec<Status>, Refusal> {
-        self.ask(Order::Reap)
+    pub fn look(&self, asked: Asked) -> Result<Vec<Status>, Refusal> {
+        self.ask(|answer| Order::Look(asked, answer))
     }
 
     /// Closes all connections, as the end of their program would.
     pub fn forget(&self) {
         // a thread that has ended has none
-        let _ = self.orders.send(Order::Forget);
-        self.bell.ring();
+        self.worker.order(Order::Forget);
+    }
+
+    /// Its thread.
+    #[must_use]
+    pub fn thread_id(&self) -> ThreadId {
+        self.worker.thread_id()
     }
 
     /// The far end's frames wait while a connection moves, and the CPU of the thread is often busy.
     fn ahead(&self) -> Ahead {
-        Ahead::of(self.thread_id)
+        Ahead::of(self.thread_id())
     }
 
     fn ask<T>(&self, order: impl FnOnce(SyncSender<T>) -> Order) -> Result<T, Refusal> {
-        let ended = || Refusal::System {
+        let (answer, answered) = sync_channel(1);
+        self.worker.order(order(answer));
+        answered.recv().map_err(|_| Refusal::System {
             step: "ask the engine of the adapter",
             cause: io::ErrorKind::BrokenPipe.into(),
-        };
-        let (answer, answered) = sync_channel(1);
-        self.orders.send(order(answer)).map_err(|_| ended())?;
-        self.bell.ring();
-        answered.recv().map_err(|_| ended())
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // the thread ends when nobody can give orders any more
-        self.orders = channel().0;
-        self.bell.ring();
-        if let Some(thread) = self.thread.take() {
-            // a panic was reported where it happened
-            let _ = thread.join();
-        }
+        })
     }
 }
 
@@ -178,6 +159,15 @@ struct Member<S: Stack> {
     /// It is looked at at each tick; otherwise its descriptors are watched.
     polled: bool,
     stalled: bool,
+    /// Its number is among the news.
+    is_news: bool,
+}
+
+impl<S: Stack> Member<S> {
+    /// One that has just come.
+    fn new(pump: Pump<S>) -> Self {
+        Self { pump, quiet: 0, polled: true, stalled: false, is_news: true }
+    }
 }
 
 /// What the thread owns.
@@ -185,10 +175,12 @@ struct Member<S: Stack> {
 struct Served<S: Stack> {
     stack: S,
     epoll: Epoll,
-    bell: Doorbell,
-    orders: Receiver<Order>,
+    orders: Orders<Order>,
     connections: BTreeMap<u64, Member<S>>,
+    /// Those that have ended since the last look at news.
     ended: Vec<Status>,
+    /// The others that the next look at news is to tell of.
+    news: BTreeSet<u64>,
     /// Connections that are looked at.
     polled: Vec<u64>,
     ticks: u64,
@@ -196,16 +188,16 @@ struct Served<S: Stack> {
 }
 
 impl<S: Stack> Served<S> {
-    fn new(stack: S, bell: Doorbell, orders: Receiver<Order>) -> SysResult<Self> {
+    fn new(stack: S, orders: Orders<Order>) -> SysResult<Self> {
         let epoll = Epoll::new()?;
-        epoll.add(&bell, BELL, Watch::Always)?;
+        epoll.add(&orders, BELL, Watch::Always)?;
         Ok(Self {
             stack,
             epoll,
-            bell,
             orders,
             connections: BTreeMap::new(),
             ended: Vec::new(),
+            news: BTreeSet::new(),
             polled: Vec::new(),
             ticks: 0,
             buffer: vec![0; PIECE],
@@ -223,8 +215,8 @@ impl<S: Stack> Served<S> {
             }
             for number in readable.numbers() {
                 if number == BELL {
-                    self.bell.clear();
-                    if !self.carry_out_orders() {
+                    self.orders.quieten();
+                    if self.carry_out_orders() == Err(Dismissed) {
                         return;
                     }
                 } else if let Some(served) = self.connections.get_mut(&(number / 2))
@@ -241,15 +233,11 @@ impl<S: Stack> Served<S> {
         }
     }
 
-    /// False when nobody can give orders any more.
-    fn carry_out_orders(&mut self) -> bool {
-        loop {
-            match self.orders.try_recv() {
-                Ok(order) => self.carry_out(order),
-                Err(std::sync::mpsc::TryRecvError::Empty) => return true,
-                Err(std::sync::mpsc::TryRecvError::Disconnected) => return false,
-            }
+    fn carry_out_orders(&mut self) -> Result<(), Dismissed> {
+        while let Some(order) = self.orders.next()? {
+            self.carry_out(order);
         }
+        Ok(())
     }
 
     fn carry_out(&mut self, order: Order) {
@@ -263,15 +251,12 @@ impl<S: Stack> Served<S> {
                 let exported = self.export(id);
                 let _ = answer.send(exported);
             }
-            Order::Look(answer) => {
-                let _ = answer.send(self.all());
-            }
-            Order::Reap(answer) => {
-                let _ = answer.send(self.all());
-                self.ended.clear();
+            Order::Look(asked, answer) => {
+                let _ = answer.send(self.look(asked));
             }
             Order::Forget => {
                 self.ended.clear();
+                self.news.clear();
                 self.polled.clear();
                 for (_, served) in std::mem::take(&mut self.connections) {
                     served.pump.close(&mut self.stack, &Ended::Closed);
@@ -280,12 +265,26 @@ impl<S: Stack> Served<S> {
         }
     }
 
-    fn all(&self) -> Vec<Status> {
-        let there = self.connections.iter().map(|(id, served)| Status {
-            timeouts: served.pump.timeouts(&self.stack),
-            ..status(*id, served, None)
+    fn look(&mut self, asked: Asked) -> Vec<Status> {
+        let of = |(id, served): (&u64, &Member<S>)| status(*id, served, &self.stack);
+        match asked {
+            Asked::All => self.connections.iter().map(of).collect(),
+            Asked::One(id) => self.connections.get_key_value(&id).map(of).into_iter().collect(),
+            Asked::News => self.look_at_news(),
+        }
+    }
+
+    fn look_at_news(&mut self) -> Vec<Status> {
+        let mut all = std::mem::take(&mut self.ended);
+        let Self { stack, connections, news, .. } = self;
+        news.retain(|id| {
+            let Some(served) = connections.get_mut(id) else { return false };
+            all.push(status(*id, served, stack));
+            // time-outs may follow, of which no descriptor tells
+            served.is_news = served.pump.has_unacknowledged(stack);
+            served.is_news
         });
-        self.ended.iter().cloned().chain(there).collect()
+        all
     }
 
     fn import(&mut self, id: u64, pair: OwnedFd, connection: Connection) -> Result<(), Refusal> {
@@ -296,9 +295,14 @@ impl<S: Stack> Served<S> {
         };
         self.epoll.add(pump.pair(), 2 * id, Watch::Once).map_err(failed)?;
         self.epoll.add(pump.tcp(), 2 * id + 1, Watch::Once).map_err(failed)?;
-        self.connections.insert(id, Member { pump, quiet: 0, polled: true, stalled: false });
-        self.polled.push(id);
+        self.insert(id, pump);
         Ok(())
+    }
+
+    fn insert(&mut self, id: u64, pump: Pump<S>) {
+        self.connections.insert(id, Member::new(pump));
+        self.polled.push(id);
+        self.news.insert(id);
     }
 
     fn export(&mut self, id: u64) -> Result<Connection, Refusal> {
@@ -307,6 +311,7 @@ impl<S: Stack> Served<S> {
             return Err(Refusal::System { step: "find the connection", cause });
         };
         self.polled.retain(|polled| *polled != id);
+        self.news.remove(&id);
         // closed descriptors leave the set by themselves, unless they are held elsewhere
         let _ = self.epoll.remove(served.pump.pair());
         let _ = self.epoll.remove(served.pump.tcp());
@@ -315,9 +320,7 @@ impl<S: Stack> Served<S> {
             Err((refusal, pump)) => {
                 let _ = self.epoll.add(pump.pair(), 2 * id, Watch::Once);
                 let _ = self.epoll.add(pump.tcp(), 2 * id + 1, Watch::Once);
-                let served = Member { pump, quiet: 0, polled: true, stalled: false };
-                self.connections.insert(id, served);
-                self.polled.push(id);
+                self.insert(id, pump);
                 Err(refusal)
             }
         }
@@ -327,7 +330,7 @@ impl<S: Stack> Served<S> {
     fn tick(&mut self) {
         self.ticks += 1;
         let rarely = self.ticks.is_multiple_of(STALLED_TICKS);
-        let Self { stack, epoll, connections, ended, polled, buffer, .. } = self;
+        let Self { stack, epoll, connections, ended, news, polled, buffer, .. } = self;
         polled.retain(|id| {
             let Some(served) = connections.get_mut(id) else { return false };
             if served.stalled && served.quiet > QUIET_TICKS && !rarely {
@@ -336,10 +339,15 @@ impl<S: Stack> Served<S> {
             let turn = served.pump.turn(stack, buffer);
             if let Some(how) = turn.ended {
                 if let Some(served) = connections.remove(id) {
-                    ended.push(status(*id, &served, Some(how.clone())));
+                    let last = status(*id, &served, stack);
+                    ended.push(Status { ended: Some(how.clone()), ..last });
                     served.pump.close(stack, &how);
                 }
                 return false;
+            }
+            if turn.bytes > 0 && !served.is_news {
+                served.is_news = true;
+                news.insert(*id);
             }
             served.quiet = if turn.bytes > 0 { 0 } else { served.quiet.saturating_add(1) };
             served.stalled = turn.stalled;
@@ -365,8 +373,10 @@ fn watch<S: Stack>(epoll: &Epoll, id: u64, pump: &Pump<S>) -> SysResult<()> {
     }
 }
 
-fn status<S: Stack>(id: u64, served: &Member<S>, ended: Option<Ended>) -> Status {
+/// That of a connection that has not ended.
+fn status<S: Stack>(id: u64, served: &Member<S>, stack: &S) -> Status {
     let (sent, received) = served.pump.carried();
     let (descriptor, tcp) = (served.pump.tcp().as_raw_fd(), tcp_info(served.pump.tcp()).ok());
-    Status { id, sent, received, timeouts: 0, ended, descriptor, tcp }
+    let timeouts = served.pump.timeouts(stack);
+    Status { id, sent, received, timeouts, ended: None, descriptor, tcp }
 }

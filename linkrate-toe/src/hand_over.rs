@@ -126,6 +126,7 @@ fn read(socket: impl AsFd) -> Result<Connection, Refusal> {
         receive_next: tcp_repair::sequence(socket, Queue::Receive).map_err(&failed)?,
         windows: tcp_repair::windows(socket).map_err(&failed)?,
         agreed: Agreed { mss: tcp_repair::mss(socket).map_err(&failed)?, ..standing.agreed },
+        has_gaps: standing.has_gaps,
         timestamp: tcp_repair::timestamp(socket).map_err(&failed)?,
         settings: handing_over::settings(socket, own.is_ipv4()).map_err(&failed)?,
         sent,
@@ -158,7 +159,7 @@ pub fn restore_anew(connection: &Connection) -> Result<OwnedFd, Refusal> {
 }
 
 /// Puts a connection into a socket without one: a new socket, or one that was [shelved](shelve). Bytes
-/// that were not sent are the caller's to send.
+/// that were not sent are the caller's to send. If bytes may be lost, the far end is asked which it has.
 ///
 /// # Errors
 /// The step that failed. Nothing was sent.
@@ -185,7 +186,12 @@ pub fn restore(socket: impl AsFd, connection: &Connection) -> Result<(), Refusal
         tcp_repair::fill(socket, queue, bytes).map_err(in_step("fill a queue"))?;
     }
     tcp_repair::set_windows(socket, &connection.windows).map_err(in_step("set the windows"))?;
-    tcp_repair::leave(socket).map_err(in_step("leave repair mode"))
+    // what the far end has of these bytes is not part of the state; TCP would wait for a time-out otherwise
+    let left = match connection.has_gaps && !connection.sent.is_empty() {
+        true => tcp_repair::leave_and_ask(socket),
+        false => tcp_repair::leave(socket),
+    };
+    left.map_err(in_step("leave repair mode"))
 }
 
 /// Sends what the connection had not sent, and lets its buffers be those of the program again.

@@ -14,6 +14,7 @@
 //! - [`hand_over`]: out of a socket, and into one
 //! - [`program`]: threads and descriptors of the program
 //! - [`stack`], [`linux`]: a TCP of an adapter
+//! - [`round_trip`]: first time-outs of a connection that is restored
 //! - [`engine`], [`pump`]: the thread that carries bytes
 //! - [`supervisor`], [`call`], [`table`]: programs that know nothing of it
 
@@ -27,9 +28,11 @@ pub mod hand_over;
 pub mod linux;
 pub mod program;
 pub mod pump;
+pub mod round_trip;
 pub mod stack;
 pub mod supervisor;
 pub mod table;
+mod worker;
 
 pub use connection::Connection;
 pub use engine::Engine;

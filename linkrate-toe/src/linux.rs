@@ -21,13 +21,21 @@ pub struct Linux;
 impl Stack for Linux {
     type Handle = OwnedFd;
 
-    fn import(&mut self, connection: &Connection) -> Result<OwnedFd, Refusal> {
-        // what the program has not read waits before the pair, and what was not sent behind it
-        let taken = Connection { unread: Vec::new(), unsent: Vec::new(), ..connection.clone() };
-        let socket = hand_over::restore_anew(&taken)?;
-        hand_over::go_on(&socket, &taken)?;
-        handing_over::bound_unsent(&socket, UNSENT).map_err(in_step("bound the send queue"))?;
-        Ok(socket)
+    fn import(&mut self, connection: &mut Connection) -> Result<OwnedFd, Refusal> {
+        // What the program has not read waits before the pair, and what was not sent behind it. The last
+        // byte passes TCP: a window that is closed opens, and the far end is told, when TCP gives bytes to
+        // its reader (`tcp_cleanup_rbuf`, net/ipv4/tcp.c).
+        let before = connection.unread.len().saturating_sub(1);
+        let last = connection.unread.split_off(before);
+        let unsent = std::mem::take(&mut connection.unsent);
+        let unread = std::mem::replace(&mut connection.unread, last);
+        let socket = hand_over::restore_anew(connection).and_then(|socket| {
+            hand_over::go_on(&socket, connection)?;
+            handing_over::bound_unsent(&socket, UNSENT).map_err(in_step("bound the send queue"))?;
+            Ok(socket)
+        });
+        (connection.unsent, connection.unread) = (unsent, unread);
+        socket
     }
 
     fn send(&mut self, handle: &OwnedFd, bytes: &[u8]) -> io::Result<usize> {
@@ -36,6 +44,10 @@ impl Stack for Linux {
 
     fn receive(&mut self, handle: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
         socket::receive_now(handle, buffer)
+    }
+
+    fn has_unacknowledged(&self, handle: &OwnedFd) -> bool {
+        tcp_repair::queued(handle).is_ok_and(|queued| queued.send > 0)
     }
 
     fn timeouts(&self, handle: &OwnedFd) -> u8 {

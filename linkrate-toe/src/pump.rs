@@ -62,8 +62,8 @@ impl<S: Stack> Pump<S> {
     ///
     /// # Errors
     /// [`Refusal`] of the stack.
-    pub fn new(stack: &mut S, pair: OwnedFd, connection: Connection) -> Result<Self, Refusal> {
-        let tcp = stack.import(&connection)?;
+    pub fn new(stack: &mut S, pair: OwnedFd, mut connection: Connection) -> Result<Self, Refusal> {
+        let tcp = stack.import(&mut connection)?;
         Ok(Self {
             pair,
             tcp,
@@ -97,6 +97,11 @@ impl<S: Stack> Pump<S> {
     /// Bytes from the program, and for it.
     pub fn carried(&self) -> (u64, u64) {
         (self.sent, self.received)
+    }
+
+    /// Whether bytes of the program are on their way, or are to be sent.
+    pub fn has_unacknowledged(&self, stack: &S) -> bool {
+        !self.outward.is_empty() || stack.has_unacknowledged(&self.tcp)
     }
 
     /// Retransmission time-outs of its connection in sequence.

@@ -16,11 +16,12 @@ pub trait Stack: fmt::Debug + Send + 'static {
     /// say.
     type Handle: AsFd + fmt::Debug + Send;
 
-    /// Takes a connection. Bytes that were not sent and those that were not read are the caller's.
+    /// Takes a connection. Bytes that were not sent are the caller's. So are those that were not read and
+    /// that it leaves in the connection; the others come first out of [`receive`](Self::receive).
     ///
     /// # Errors
-    /// [`Refusal`]; nothing was sent.
-    fn import(&mut self, connection: &Connection) -> Result<Self::Handle, Refusal>;
+    /// [`Refusal`]; no payload was sent.
+    fn import(&mut self, connection: &mut Connection) -> Result<Self::Handle, Refusal>;
 
     /// Takes bytes to be sent, as many as there is room for.
     ///
@@ -33,6 +34,9 @@ pub trait Stack: fmt::Debug + Send + 'static {
     /// # Errors
     /// `WouldBlock` when there are none; otherwise that of the connection.
     fn receive(&mut self, handle: &Self::Handle, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Whether bytes were sent that the far end has not acknowledged, or are to be sent.
+    fn has_unacknowledged(&self, handle: &Self::Handle) -> bool;
 
     /// Retransmission time-outs in sequence without an acknowledgement.
     fn timeouts(&self, handle: &Self::Handle) -> u8;

@@ -11,18 +11,17 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
-use linkrate_sys::doorbell::Doorbell;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
-use linkrate_sys::error::{SysError, SysResult};
+use linkrate_sys::error::SysResult;
 use linkrate_sys::seccomp::{Listener, Waiting};
 use linkrate_sys::{handing_over, process_memory, processes, socket, socket_calls};
 
 use crate::call::{Asked, At, address, address_bytes, room};
 use crate::table::Table;
+use crate::worker::{Orders, Worker};
 
 mod options;
 mod running;
@@ -96,9 +95,7 @@ pub trait Mover: Send + 'static {
 /// A running supervisor. It ends when it is dropped; calls that wait then fail.
 #[derive(Debug)]
 pub struct Supervisor {
-    orders: Sender<Order>,
-    bell: Doorbell,
-    thread: Option<JoinHandle<()>>,
+    worker: Worker<Order>,
 }
 
 impl Supervisor {
@@ -107,37 +104,34 @@ impl Supervisor {
     /// # Errors
     /// When the thread cannot be started.
     pub fn start(mover: impl Mover, table: Arc<Table>) -> SysResult<Self> {
-        let failed = |error| SysError::new("start", "supervisor", error);
-        let bell = Doorbell::new()?;
-        let (orders, ordered) = channel();
-        let epoll = Epoll::new()?;
-        epoll.add(&bell, BELL, Watch::Always)?;
-        let served = Served {
-            mover,
-            table,
-            epoll,
-            bell: bell.try_clone().map_err(failed)?,
-            ordered,
-            groups: Vec::new(),
-            put_off: Vec::new(),
-            pending: Vec::new(),
-            last_watch: BELL,
-        };
-        let body = move || served.run();
-        let thread = std::thread::Builder::new().name("supervisor".to_owned()).spawn(body);
-        Ok(Self { orders, bell, thread: Some(thread.map_err(failed)?) })
+        let worker = Worker::start("supervisor", |ordered| {
+            let epoll = Epoll::new()?;
+            epoll.add(&ordered, BELL, Watch::Always)?;
+            let served = Served {
+                mover,
+                table,
+                epoll,
+                ordered,
+                groups: Vec::new(),
+                put_off: Vec::new(),
+                pending: Vec::new(),
+                last_watch: BELL,
+            };
+            Ok(move || served.run())
+        });
+        Ok(Self { worker: worker? })
     }
 
     /// Supervises a program and its children.
     pub fn admit(&self, listener: Listener) {
         // without the thread, their calls fail at once
-        self.order(Order::Admit(listener));
+        self.worker.order(Order::Admit(listener));
     }
 
     /// Moves the connection of a running program to the adapter. The answer comes over the channel.
     pub fn move_running(&self, process: u32, descriptor: i32) -> Receiver<Result<(), Unmoved>> {
         let (answer, answered) = sync_channel(1);
-        self.order(Order::Move(Move { process, descriptor, answer }));
+        self.worker.order(Order::Move(Move { process, descriptor, answer }));
         answered
     }
 
@@ -145,26 +139,8 @@ impl Supervisor {
     /// comes over the channel.
     pub fn return_running(&self, id: u32) -> Receiver<Result<(), Unmoved>> {
         let (answer, answered) = sync_channel(1);
-        self.order(Order::Return(Return { id, answer }));
+        self.worker.order(Order::Return(Return { id, answer }));
         answered
-    }
-
-    fn order(&self, order: Order) {
-        // whoever waits for a thread that has ended sees it
-        let _ = self.orders.send(order);
-        self.bell.ring();
-    }
-}
-
-impl Drop for Supervisor {
-    fn drop(&mut self) {
-        // the thread ends when nobody can give orders any more
-        self.orders = channel().0;
-        self.bell.ring();
-        if let Some(thread) = self.thread.take() {
-            // a panic was reported where it happened
-            let _ = thread.join();
-        }
     }
 }
 
@@ -211,8 +187,7 @@ struct Served<M> {
     mover: M,
     table: Arc<Table>,
     epoll: Epoll,
-    bell: Doorbell,
-    ordered: Receiver<Order>,
+    ordered: Orders<Order>,
     groups: Vec<Group>,
     /// Calls that came while another one was awaited.
     put_off: Vec<(Arc<Listener>, Waiting)>,
@@ -228,14 +203,14 @@ impl<M: Mover> Served<M> {
             if self.epoll.wait(&mut readable, timeout).is_err() {
                 return;
             }
-            self.bell.clear();
+            self.ordered.quieten();
             loop {
-                match self.ordered.try_recv() {
-                    Ok(Order::Admit(listener)) => self.admit(listener),
-                    Ok(Order::Move(of)) => self.move_running(&of),
-                    Ok(Order::Return(of)) => self.return_running(&of),
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => return,
+                match self.ordered.next() {
+                    Ok(Some(Order::Admit(listener))) => self.admit(listener),
+                    Ok(Some(Order::Move(of))) => self.move_running(&of),
+                    Ok(Some(Order::Return(of))) => self.return_running(&of),
+                    Ok(None) => break,
+                    Err(_) => return,
                 }
             }
             self.answer_groups();

@@ -2,7 +2,7 @@
 
 use super::Port;
 use crate::AdapterError;
-use crate::connections::{Asks, ConnectionEnds, Order};
+use crate::connections::{Asks, ConnectionEnds, Order, Tell};
 
 impl Port {
     /// Connections that its TCP offload engine has, and how many it can have; 0 without an engine.
@@ -60,6 +60,12 @@ impl Port {
     #[must_use]
     pub fn connections_to_return(&self) -> Vec<(ConnectionEnds, Asks)> {
         self.shared.orders.asked()
+    }
+
+    /// Calls `tell`, in the device thread, whenever the device asks that a connection returns. Who listens
+    /// first goes on to be told.
+    pub fn tell_of_returns(&self, tell: &Tell) {
+        self.shared.orders.tell(tell);
     }
 
     /// Hands all frames to the host from now on, and drops those that were kept.

@@ -71,6 +71,14 @@ pub enum ToeRequest {
         /// Its Ethernet address.
         hardware_address: [u8; 6],
     },
+    /// Leave a round trip time between two addresses behind, for the first time-outs of connections that are
+    /// restored. Nothing was sent to the far end yet.
+    RoundTrip {
+        /// The address of this end.
+        own: Ipv4Addr,
+        /// That of the far end.
+        far: Ipv4Addr,
+    },
     /// To an adapter: take a connection.
     Import {
         /// Its number here.
@@ -85,8 +93,6 @@ pub enum ToeRequest {
         /// Its number.
         id: u32,
     },
-    /// To an adapter: say how its connections fare.
-    Look,
     /// To an adapter: close all connections.
     Forget,
     /// To an adapter: make a stream pair and an empty file for the state of a connection, whose owner
@@ -97,8 +103,8 @@ pub enum ToeRequest {
         /// Its number here.
         id: u32,
     },
-    /// To an adapter: tell about all connections, and forget those that have ended.
-    Status,
+    /// To an adapter: say how connections fare.
+    Status(Asked),
     /// List the established TCP connections of all programs.
     HostConnections {
         /// And those that close.
@@ -119,8 +125,6 @@ pub enum ToeReply {
     },
     /// To [`ToeRequest::Connections`].
     Connections(Vec<FlowConnection>),
-    /// To [`ToeRequest::Look`].
-    Statuses(Vec<EngineConnection>),
     /// To [`ToeRequest::Prepare`].
     Prepared {
         /// Bytes that the socket has taken and not sent yet.
@@ -180,6 +184,19 @@ pub struct HostConnection {
     pub tcp: TcpReport,
 }
 
+/// Connections at an adapter that somebody asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asked {
+    /// All that have not ended.
+    All,
+    /// Those that have carried bytes, have come or have ended since the last request of this kind, and those
+    /// with bytes that are not acknowledged. One that has ended is told of once.
+    News,
+    /// That with this number, if it has not ended.
+    One(u32),
+}
+
 /// A connection at an adapter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -190,6 +207,8 @@ pub struct ConnectionStatus {
     pub sent: u64,
     /// Bytes for the program since it came.
     pub received: u64,
+    /// Retransmission time-outs in sequence without an acknowledgement.
+    pub timeouts: u8,
     /// The program's end, or the far end's, or an error has ended it. TCP may still have bytes to
     /// send.
     pub ended: bool,
@@ -225,20 +244,6 @@ pub struct FlowConnection {
     pub age_ms: u64,
 }
 
-/// A connection of an adapter's engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct EngineConnection {
-    /// Its number.
-    pub id: u32,
-    /// Bytes of both directions since it came.
-    pub carried: u64,
-    /// Retransmission time-outs in sequence without an acknowledgement.
-    pub timeouts: u8,
-    /// Whether it has ended.
-    pub ended: bool,
-}
-
 impl ToeRequest {
     /// The flow whose connection it moves to the adapter, or prepares for that.
     pub(crate) fn lowers(&self) -> Option<u32> {
@@ -267,7 +272,6 @@ impl ToeReply {
             | Self::Taken { .. }
             | Self::HostConnections(_) => (Vec::new(), 0),
             Self::Channel { descriptor } => (vec![*descriptor], 0),
-            Self::Statuses(all) => (Vec::new(), all.len()),
             Self::Connections(all) => {
                 let flows: BTreeSet<u32> = all.iter().map(|connection| connection.flow).collect();
                 (Vec::new(), flows.len().max(all.len()))

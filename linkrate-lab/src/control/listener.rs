@@ -31,6 +31,8 @@ pub(super) enum News {
     Call(Box<Call>),
     /// What the supervisor of programs wants.
     Order(Box<Order>),
+    /// A device asks that connections of programs return to the host.
+    Returns,
     /// The lab is to end.
     Ends,
 }

@@ -3,12 +3,14 @@
 //! The supervisor answers their calls in a thread of its own. What it needs of the lab it asks from the
 //! thread that carries out requests, and it waits no longer than [`PATIENCE`] for its turn.
 
+use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use linkrate_adapter::Tell;
 use linkrate_sys::handing_over;
 use linkrate_toe::supervisor::{Candidate, Mover};
 use linkrate_toe::table::{Entry, Table};
@@ -102,11 +104,42 @@ impl Mover for Line {
     }
 }
 
+/// How devices say that connections are to return, to the thread that carries out requests.
+pub(super) struct Returns {
+    tell: Tell,
+    told: Arc<AtomicBool>,
+}
+
+impl Returns {
+    pub(super) fn new(news: SyncSender<News>) -> Self {
+        let told = Arc::new(AtomicBool::new(false));
+        let tell = {
+            let told = Arc::clone(&told);
+            move || {
+                // One word is enough until it is heard. Where there is no room for it, the other thread has
+                // requests to carry out, and looks after each.
+                if !told.swap(true, Ordering::AcqRel) && news.try_send(News::Returns).is_err() {
+                    told.store(false, Ordering::Release);
+                }
+            }
+        };
+        Self { tell: Arc::new(tell), told }
+    }
+}
+
+impl fmt::Debug for Returns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Returns").field("told", &self.told).finish_non_exhaustive()
+    }
+}
+
 /// Connections of programs, as the thread that carries out requests has them.
 #[derive(Debug)]
 pub(super) struct Programs {
     pub(super) table: Arc<Table>,
     pub(super) offloads: Arc<AtomicBool>,
+    /// While the lab is served.
+    pub(super) returns: Option<Returns>,
     /// Connections at the host that may go to the adapter.
     pub(super) tended: Tended,
     last_id: u32,
@@ -115,8 +148,8 @@ pub(super) struct Programs {
 
 impl Default for Programs {
     fn default() -> Self {
-        let (table, offloads, tended) = Default::default();
-        Self { table, offloads, tended, last_id: FIRST_ID, reaped: Instant::now() }
+        let (table, offloads, returns, tended) = Default::default();
+        Self { table, offloads, returns, tended, last_id: FIRST_ID, reaped: Instant::now() }
     }
 }
 
@@ -171,8 +204,11 @@ impl OpenLab {
     pub(super) fn tend_programs(&mut self) {
         let Some(adapters) = self.testbed.ground.adapters() else { return };
         self.programs.offloads.store(adapters.offloads_programs(), Ordering::Relaxed);
-        // an agent or a device that does not answer ends the lab elsewhere
-        let _ = adapters.release_programs();
+        if let Some(Returns { tell, told }) = &self.programs.returns {
+            adapters.tell_of_returns(tell);
+            told.store(false, Ordering::Release);
+        }
+        self.return_those_asked();
         self.move_those_that_go();
         let Some(adapters) = self.testbed.ground.adapters() else { return };
         if self.programs.reaped.elapsed() < REAPING {

@@ -1,5 +1,5 @@
 //! Connections of programs that run: they go to the adapter when the rules of `toe` say so, and return to
-//! the host before a port goes or gets other settings.
+//! the host before a port goes or gets other settings, and when a device asks for it.
 //!
 //! The supervisor lets the program stand still, and asks this thread for the steps that the adapter takes.
 //! So this thread carries out the supervisor's orders while it waits for it.
@@ -25,6 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two looks whether one has returned, if the supervisor orders nothing.
 const GLIMPSE: Duration = Duration::from_millis(1);
 
+/// How often a connection that is to go to the adapter is tried, and the time between the first two trials,
+/// which doubles each time. Each trial stops the program for a moment.
+const MOST_TRIALS: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Connections of programs at the host, by the inodes of their sockets.
 #[derive(Debug, Default)]
 pub(super) struct Tended {
@@ -39,13 +44,12 @@ struct Seen {
     back: Option<Back>,
     /// It is about to move.
     moving: Option<Receiver<Result<(), Unmoved>>>,
-    /// It cannot move.
-    stays: bool,
+    trials: Trials,
 }
 
 impl Seen {
     fn new(back: Option<Back>) -> Self {
-        Self { since: Instant::now(), back, moving: None, stays: false }
+        Self { since: Instant::now(), back, moving: None, trials: Trials::default() }
     }
 
     /// Whether it moves still. Notes what has come of it.
@@ -55,10 +59,37 @@ impl Seen {
             None => return false,
             Some(Err(TryRecvError::Empty)) => return true,
             Some(Ok(Ok(()))) => self.back = None,
-            Some(Ok(Err(_)) | Err(TryRecvError::Disconnected)) => self.stays = true,
+            // nobody will ever supervise it, or nobody does any more
+            Some(Ok(Err(Unmoved::NotSupervised { .. })) | Err(TryRecvError::Disconnected)) => {
+                self.trials.end();
+            }
+            Some(Ok(Err(_))) => self.trials.failed(Instant::now()),
         }
         self.moving = None;
         false
+    }
+}
+
+/// Trials to move a connection that have failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Trials {
+    failed: u32,
+    next: Option<Instant>,
+}
+
+impl Trials {
+    /// Whether there is another trial at `now`.
+    fn is_due(&self, now: Instant) -> bool {
+        self.failed < MOST_TRIALS && self.next.is_none_or(|next| next <= now)
+    }
+
+    fn failed(&mut self, now: Instant) {
+        self.next = Some(now + PAUSE * (1 << self.failed.min(MOST_TRIALS)));
+        self.failed += 1;
+    }
+
+    fn end(&mut self) {
+        self.failed = MOST_TRIALS;
     }
 }
 
@@ -80,8 +111,9 @@ impl OpenLab {
         if !is_due || !self.tends() {
             return;
         }
+        let now = Instant::now();
         let tended = &mut self.programs.tended;
-        tended.looked = Some(Instant::now());
+        tended.looked = Some(now);
         let (Some(adapters), Some(supervisor)) = (self.testbed.ground.adapters(), &self.supervisor)
         else {
             return;
@@ -93,7 +125,7 @@ impl OpenLab {
         let mut going = BTreeSet::new();
         for (_, of) in &all {
             let seen = tended.all.entry(of.inode.into()).or_insert_with(|| Seen::new(None));
-            if seen.stays || seen.moving.is_some() {
+            if seen.moving.is_some() || !seen.trials.is_due(now) {
                 continue;
             }
             if let Some(back) = &mut seen.back {
@@ -138,6 +170,22 @@ impl OpenLab {
         }
     }
 
+    /// Lets connections of programs return to the host for which a device asks: a frame of each waits there
+    /// that only the host's TCP can explain to the program. One that cannot return gets it at the adapter.
+    pub(super) fn return_those_asked(&mut self) {
+        let asked = |lab: &Self| lab.testbed.ground.adapters()?.programs_asked().ok();
+        // a device that does not answer ends the lab elsewhere
+        let asked = asked(self).unwrap_or_default();
+        if asked.is_empty() {
+            return;
+        }
+        self.return_programs(asked.clone());
+        let Some(adapters) = self.testbed.ground.adapters() else { return };
+        for (id, _) in asked {
+            let _ = adapters.release_program(id);
+        }
+    }
+
     /// Waits for an answer of the supervisor, and carries out its orders meanwhile.
     fn await_supervisor<T>(&mut self, answered: &Receiver<T>, deadline: Instant) -> Option<T> {
         loop {
@@ -154,5 +202,48 @@ impl OpenLab {
                 Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_that_fails_is_tried_again_later_and_later_and_then_not_at_all() {
+        let began = Instant::now();
+        let mut trials = Trials::default();
+        assert!(trials.is_due(began));
+        let mut now = began;
+        for pause_s in [1, 2, 4, 8] {
+            trials.failed(now);
+            let next = now + Duration::from_secs(pause_s);
+            assert!(!trials.is_due(next - Duration::from_millis(1)), "{trials:?}");
+            assert!(trials.is_due(next), "{trials:?}");
+            now = next;
+        }
+        trials.failed(now);
+        assert!(!trials.is_due(now + Duration::from_secs(3600)), "{trials:?}");
+    }
+
+    #[test]
+    fn what_a_trial_came_to_says_whether_there_is_another_one() {
+        let outcome = |answer: Option<Result<(), Unmoved>>| {
+            let (tell, told) = std::sync::mpsc::sync_channel(1);
+            let mut seen = Seen { moving: Some(told), ..Seen::new(None) };
+            assert!(seen.is_moving());
+            if let Some(answer) = answer {
+                tell.send(answer).unwrap();
+            }
+            drop(tell);
+            assert!(!seen.is_moving() && seen.moving.is_none());
+            (seen.trials.failed, seen.trials.is_due(Instant::now() + PAUSE))
+        };
+        assert_eq!(outcome(Some(Ok(()))), (0, true));
+        assert_eq!(outcome(Some(Err(Unmoved::Stays("a full table".to_owned())))), (1, true));
+        let alone = Unmoved::NotSupervised { process: 1 };
+        assert_eq!(outcome(Some(Err(alone))), (MOST_TRIALS, false));
+        // the supervisor has ended
+        assert_eq!(outcome(None), (MOST_TRIALS, false));
     }
 }

@@ -24,7 +24,7 @@ use super::LabName;
 use super::caller::Call;
 use super::listener::{Listener, MOST_REQUESTS, News};
 use super::messages::{Reply, decode_request};
-use super::programs::{Line, Programs};
+use super::programs::{Line, Programs, Returns};
 use super::socket::LabSocket;
 use crate::error::LabError;
 use crate::ground::adapters::{Adapters, Faults};
@@ -205,7 +205,7 @@ impl OpenLab {
                     Ok(News::Call(call)) => self.answer_call(*call),
                     Ok(News::Order(order)) => self.carry_out(*order),
                     Ok(News::Ends) | Err(RecvTimeoutError::Disconnected) => break None,
-                    Err(RecvTimeoutError::Timeout) => {}
+                    Ok(News::Returns) | Err(RecvTimeoutError::Timeout) => {}
                 }
             };
             over.store(true, Ordering::Relaxed);
@@ -229,6 +229,7 @@ impl OpenLab {
     /// Starts the supervisor of programs, if the adapters take their connections.
     fn supervise(&mut self, news: SyncSender<News>) -> io::Result<()> {
         if self.offloads() {
+            self.programs.returns = Some(Returns::new(news.clone()));
             let line = Line { news, offloads: Arc::clone(&self.programs.offloads) };
             self.supervisor = Some(Supervisor::start(line, Arc::clone(&self.programs.table))?);
         }

@@ -27,7 +27,9 @@ impl From<Unmoved> for Refused {
             Unmoved::NotTcp { .. } | Unmoved::NoDescriptor { .. } => {
                 Self::wrong(reason).with_hint("`linkrate adapter toe show` lists connections")
             }
-            Unmoved::NoProcess { .. } | Unmoved::Shared { .. } => Self::wrong(reason),
+            Unmoved::NoProcess { .. } | Unmoved::Shared { .. } | Unmoved::Ended => {
+                Self::wrong(reason)
+            }
         }
     }
 }

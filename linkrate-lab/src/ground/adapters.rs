@@ -472,6 +472,13 @@ impl Join for Adapters {
         Ok(())
     }
 
+    fn addressed(&self, segments: &[topology::Segment], sut: &mut Host) -> Result<(), LabError> {
+        match &self.engine {
+            Some(_) => segments.iter().try_for_each(|segment| toe::leave_round_trips(sut, segment)),
+            None => Ok(()),
+        }
+    }
+
     /// A driver thread runs the receive processing of its host.
     fn receive_steering(&self, _placement: &Placement) -> ReceiveSteering {
         ReceiveSteering::Drivers

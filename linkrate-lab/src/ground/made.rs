@@ -40,6 +40,11 @@ pub(crate) trait Join {
         placement: &Placement,
     ) -> Result<(), LabError>;
 
+    /// Goes on when the ends of segments have their addresses. Nothing on most grounds.
+    fn addressed(&self, _segments: &[Segment], _sut: &mut Host) -> Result<(), LabError> {
+        Ok(())
+    }
+
     /// Where received packets are to be processed.
     fn receive_steering(&self, placement: &Placement) -> ReceiveSteering;
 }
@@ -117,6 +122,7 @@ pub(crate) fn add(
             }
         }
     }
+    made.addressed(segments, sut)?;
     for client in &mut clients {
         sut.await_link(&client.sut_interface)?;
         client.host.await_link(&client.interface)?;

@@ -74,6 +74,9 @@ pub enum Unmoved {
         /// The other processes.
         others: Vec<u32>,
     },
+    /// Its program has closed it, or has ended.
+    #[error("the connection has ended")]
+    Ended,
     /// Nobody supervises it.
     #[error("process {process} was not started in this lab")]
     NotSupervised {
@@ -100,7 +103,10 @@ impl Unmoved {
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
-            Self::NoProcess { .. } | Self::NoDescriptor { .. } | Self::NotTcp { .. } => "ended",
+            Self::NoProcess { .. }
+            | Self::NoDescriptor { .. }
+            | Self::NotTcp { .. }
+            | Self::Ended => "ended",
             Self::Shared { .. } => "shared",
             Self::NotSupervised { .. } => "not-supervised",
             Self::Stays(_) => "stays",
@@ -139,11 +145,10 @@ impl<M: Mover> Served<M> {
     }
 
     fn try_to_return(&mut self, id: u32) -> Result<(), Unmoved> {
-        // one that has ended needs nothing
-        let Some(entry) = self.table.get(id) else { return Ok(()) };
+        let Some(entry) = self.table.get(id) else { return Err(Unmoved::Ended) };
         let inode = entry.pair();
         let mut others = holders(inode);
-        let Some(process) = others.pop() else { return Ok(()) };
+        let Some(process) = others.pop() else { return Err(Unmoved::Ended) };
         let descriptor = entry.descriptor().unwrap_or(-1);
         if !others.is_empty() {
             return Err(Unmoved::Shared { process, descriptor, others });
@@ -153,7 +158,7 @@ impl<M: Mover> Served<M> {
             let taken = refused("take a descriptor");
             let held = descriptors::of_socket(process, inode).map_err(&taken)?;
             // its last descriptor may have been closed meanwhile
-            let Some(first) = held.first() else { return Ok(()) };
+            let Some(first) = held.first() else { return Err(Unmoved::Ended) };
             let pair = handing_over::descriptor_of(process, first.number);
             let pair = pair.map_err(|error| taken(error.into()))?;
             let held = Replaced::find(process, &pair).map_err(refused("list the descriptors"))?;

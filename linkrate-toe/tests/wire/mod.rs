@@ -15,9 +15,10 @@ use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::sched::{ThreadId, current_thread};
 use linkrate_sys::socket;
 use linkrate_sys::tap::{self, Offloads, Tap, VNET_HEADER_BYTES};
+use linkrate_toe::engine::{Asked, Status};
 use linkrate_toe::linux::Linux;
 use linkrate_toe::program::{Parking, Shelf, lower};
-use linkrate_toe::{Connection, Engine};
+use linkrate_toe::{Connection, Engine, round_trip};
 
 use super::common::leave_network;
 
@@ -237,6 +238,7 @@ impl Testbed {
     /// `loses`: one frame in so many is lost; 0 for none.
     pub fn new(loses: u64) -> Self {
         let host = interface("near", NEAR_MAC, NEAR);
+        round_trip::leave_one(NEAR, FAR).unwrap();
         let (far_tap, listener) = apart(|| {
             let tap = interface("far", FAR_MAC, FAR);
             (tap, TcpListener::bind((FAR, 7100)).unwrap())
@@ -244,6 +246,7 @@ impl Testbed {
         let (adapter, engine) = apart(|| {
             let tap = interface("adapter", NEAR_MAC, NEAR);
             RouteSocket::open().unwrap().set_neighbour("adapter", FAR, FAR_MAC).unwrap();
+            round_trip::leave_one(NEAR, FAR).unwrap();
             (tap, Engine::start(Linux).unwrap())
         });
         let rules = Arc::new(Mutex::new(Rules { random: 7, ..Rules::default() }));
@@ -322,6 +325,21 @@ impl Testbed {
     /// Moves the connection to the adapter, while the program is in no call.
     pub fn lower(&mut self) {
         self.down();
+    }
+
+    /// Moves the connection back to the host, while the program is in no call.
+    pub fn raise(&mut self) {
+        self.up();
+    }
+
+    /// Loses every frame of the connection from now on, or none.
+    pub fn lose_all(&self, all: bool) {
+        self.rules.lock().unwrap().loses = u64::from(all);
+    }
+
+    /// How connections fare at the adapter.
+    pub fn look(&self, asked: Asked) -> Vec<Status> {
+        self.engine.look(asked).expect("the engine runs")
     }
 
     /// Brings a connection back that the far end has reset, and says whether there was one. The threads of

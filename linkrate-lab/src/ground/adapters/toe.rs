@@ -42,6 +42,8 @@ struct State {
     sut: Option<(Connection, u32)>,
     /// Connections at the adapter by flow.
     away: BTreeMap<u32, Away>,
+    /// Those of them of which the adapter told at the last look. The others are idle.
+    told: BTreeSet<u32>,
     /// Connections of programs at the adapter by their numbers, with the number of their port.
     programs: BTreeMap<u32, (u32, ConnectionEnds)>,
     /// Those of them that have ended, with their last status and when it was seen.
@@ -99,6 +101,7 @@ impl Engine {
             host,
             sut: None,
             away: BTreeMap::new(),
+            told: BTreeSet::new(),
             programs: BTreeMap::new(),
             ended: BTreeMap::new(),
             back: BTreeMap::new(),
@@ -143,6 +146,8 @@ impl Engine {
                         hardware_address: address(first, 1 + client as u8),
                     },
                 )?;
+                let (own, far) = (segment.port_address(index), segment.client_address(client));
+                done(host, ToeRequest::RoundTrip { own, far })?;
             }
         }
         let missing = || LabError::Io(std::io::Error::other("a TAP without a queue"));
@@ -188,6 +193,18 @@ impl Engine {
         }
         counts
     }
+}
+
+/// Lets the SUT's TCP know a round trip time to each client of a segment, before anything is sent.
+pub(super) fn leave_round_trips(
+    sut: &mut Host,
+    segment: &topology::Segment,
+) -> Result<(), LabError> {
+    (0..segment.clients.len()).try_for_each(|client| {
+        let own = segment.port_address(segment.port_of(client));
+        let far = segment.client_address(client);
+        Ok(done(sut, ToeRequest::RoundTrip { own, far })?)
+    })
 }
 
 fn toe(host: &mut Host, request: ToeRequest) -> Result<ToeReply, AgentError> {

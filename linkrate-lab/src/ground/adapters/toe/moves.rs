@@ -1,11 +1,13 @@
 //! Moves of connections between the SUT's flows and the adapter's TCP.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use linkrate_adapter::{Asks, ConnectionEnds, Port};
-use linkrate_agent::protocol::toe::{FileOf, FlowConnection, Stays, ToeReply, ToeRequest};
+use linkrate_agent::protocol::toe::{
+    Asked, ConnectionStatus, FileOf, FlowConnection, Stays, ToeReply, ToeRequest,
+};
 use linkrate_agent::protocol::{Reply, Request};
 use linkrate_terms::InterfaceKnobs;
 use linkrate_terms::knobs::Toe;
@@ -14,7 +16,7 @@ use super::rules::{self, Back, Reason, Use};
 use super::{Away, Engine, Prepared, State, done, toe};
 use crate::connection::{AgentError, expect_reply};
 use crate::error::LabError;
-use crate::ground::adapters::Adapters;
+use crate::ground::adapters::{Adapters, SutPort};
 use crate::host::Host;
 
 /// How long a socket may take to send what it has taken, before its connection moves, and the time
@@ -101,18 +103,31 @@ impl State {
         *self.moves.entry((at, kind.to_owned())).or_default() += 1;
     }
 
-    /// Notes how the connections at the adapter fare.
+    /// Notes how the connections at the adapter fare. Idle ones cost nothing.
     fn look(&mut self, now: Instant) -> Result<(), AgentError> {
-        let statuses = match toe(&mut self.host, ToeRequest::Look)? {
-            ToeReply::Statuses(statuses) => statuses,
-            _ => return Err(self.host.connection.unexpected("look")),
-        };
-        for status in statuses {
-            if let Some(away) = self.away.get_mut(&status.id) {
-                away.use_of.looked_at(status.carried, status.timeouts, status.ended, now);
+        let all = self.statuses(Asked::News)?;
+        let told: BTreeSet<u32> = all.iter().map(|of| of.id).collect();
+        for quiet in self.told.difference(&told) {
+            if let Some(away) = self.away.get_mut(quiet) {
+                away.use_of.is_idle();
             }
         }
+        for of in all {
+            if let Some(away) = self.away.get_mut(&of.id) {
+                let carried = of.sent.saturating_add(of.received);
+                away.use_of.looked_at(carried, of.timeouts, of.ended, now);
+            }
+        }
+        self.told = told;
         Ok(())
+    }
+
+    /// Asks the adapter how connections fare.
+    pub(super) fn statuses(&mut self, asked: Asked) -> Result<Vec<ConnectionStatus>, AgentError> {
+        match toe(&mut self.host, ToeRequest::Status(asked))? {
+            ToeReply::Status(all) => Ok(all),
+            _ => Err(self.host.connection.unexpected("status")),
+        }
     }
 }
 
@@ -223,25 +238,29 @@ impl Adapters {
 
     fn return_those_in_need(&self, state: &mut State, now: Instant) -> Result<(), LabError> {
         let mut asked: Vec<(ConnectionEnds, Asks)> = Vec::new();
-        let ports: BTreeMap<u32, _> = self
-            .sut_ports()
-            .map(|port| {
-                asked.extend(port.port.connections_to_return());
-                (port.number, (port.port.requested_knobs(), port.port.has_carrier()))
-            })
-            .collect();
+        let mut all = false;
+        let mut ports = BTreeMap::new();
+        for SutPort { number, port } in self.sut_ports() {
+            asked.extend(port.connections_to_return());
+            let (knobs, has_carrier) = (port.requested_knobs(), port.has_carrier());
+            all |= rules::concerns_idle(&knobs, has_carrier);
+            ports.insert(*number, (knobs, has_carrier));
+        }
+        // no rule applies to the others
+        let flows: Vec<u32> = match all || !asked.is_empty() {
+            true => state.away.keys().copied().collect(),
+            false => state.told.iter().copied().collect(),
+        };
         let mut need = Vec::new();
-        for (flow, away) in state.away.iter().filter(|(_, away)| !away.stuck) {
+        for flow in flows {
+            let Some(away) = state.away.get(&flow).filter(|away| !away.stuck) else { continue };
             let asks = asked.iter().find(|(ends, _)| *ends == away.ends);
-            let by_device = asks.map(|(_, why)| match why {
-                Asks::Reset => Reason::Reset,
-                Asks::Urgent => Reason::Urgent,
-            });
             let by_rule = || {
                 let (knobs, has_carrier) = ports.get(&away.at)?;
                 rules::returns(&away.use_of, knobs, *has_carrier, now)
             };
-            need.extend(by_device.or_else(by_rule).map(|reason| (*flow, reason)));
+            let reason = asks.map(|(_, why)| Reason::from(*why)).or_else(by_rule);
+            need.extend(reason.map(|reason| (flow, reason)));
         }
         // a frame waits for those that cannot return as well
         for (ends, _) in &asked {

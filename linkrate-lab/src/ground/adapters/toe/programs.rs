@@ -10,9 +10,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use linkrate_adapter::{AdapterError, ConnectionEnds, Port};
+use linkrate_adapter::{AdapterError, ConnectionEnds, Port, Tell};
 use linkrate_agent::protocol::toe::{
-    ConnectionStatus, FlowConnection, HostConnection, ToeReply, ToeRequest,
+    Asked, ConnectionStatus, FlowConnection, HostConnection, ToeReply, ToeRequest,
 };
 use linkrate_sys::error::SysError;
 use linkrate_sys::handing_over;
@@ -21,8 +21,8 @@ use linkrate_terms::knobs::Toe;
 use linkrate_toe::program::rest_of;
 use linkrate_toe::{Connection, Refusal as Obstacle, hand_over};
 
-use super::super::Adapters;
-use super::{Back, Reason, done, rules, toe};
+use super::super::{Adapters, SutPort};
+use super::{Back, Reason, State, done, rules, toe};
 use crate::connection::AgentError;
 use crate::error::LabError;
 use crate::host::Host;
@@ -357,29 +357,25 @@ impl Adapters {
     pub(crate) fn connections_status(&self) -> Result<Vec<ConnectionStatus>, LabError> {
         let Some(engine) = &self.engine else { return Ok(Vec::new()) };
         let mut state = engine.lock();
-        let ToeReply::Status(mut all) = toe(&mut state.host, ToeRequest::Status)? else {
-            return Err(state.host.connection.unexpected("status").into());
-        };
+        state.note_ended()?;
+        let mut all = state.statuses(Asked::All)?;
         all.retain(|of| state.programs.contains_key(&of.id));
-        let now = Instant::now();
-        let (ended, mut there): (Vec<_>, Vec<_>) = all.into_iter().partition(|of| of.ended);
-        state.ended.extend(ended.into_iter().map(|of| (of.id, (of, now))));
-        there.extend(state.ended.values().map(|(of, _)| of.clone()));
-        Ok(there)
+        all.extend(state.ended.values().map(|(of, _)| of.clone()));
+        Ok(all)
     }
 
     /// Forgets connections of programs that have ended, once their last segments are through. Returns
-    /// their numbers.
+    /// their numbers. Idle connections cost nothing.
     ///
     /// # Errors
     /// An agent or a device does not answer.
     pub(crate) fn reap_programs(&self) -> Result<Vec<u32>, LabError> {
         let Some(engine) = &self.engine else { return Ok(Vec::new()) };
-        if engine.lock().programs.is_empty() {
+        let mut state = engine.lock();
+        if state.programs.is_empty() {
             return Ok(Vec::new());
         }
-        self.connections_status()?;
-        let mut state = engine.lock();
+        state.note_ended()?;
         let old = state.ended.iter().filter(|(_, (_, at))| at.elapsed() >= LINGERING);
         let old: Vec<u32> = old.map(|(id, _)| *id).collect();
         if old.is_empty() {
@@ -406,22 +402,46 @@ impl Adapters {
         Ok(gone)
     }
 
-    /// Lets frames through that wait in a device for the return of a connection to the host: those of
-    /// programs do not return.
+    /// Connections of programs, by their numbers, that are to return, as the devices have asked since the last
+    /// call. A frame of each waits until it has returned, or was [released](Self::release_program).
     ///
     /// # Errors
     /// A device does not answer.
-    pub(crate) fn release_programs(&self) -> Result<(), LabError> {
-        let Some(engine) = &self.engine else { return Ok(()) };
+    pub(crate) fn programs_asked(&self) -> Result<Vec<(u32, Reason)>, LabError> {
+        let Some(engine) = &self.engine else { return Ok(Vec::new()) };
         let state = engine.lock();
-        for port in self.sut_ports() {
-            for (ends, _) in port.port.connections_to_return() {
-                if state.programs.values().any(|of| *of == (port.number, ends)) {
-                    port.port.release(ends)?;
+        let mut all = Vec::new();
+        for SutPort { number, port } in self.sut_ports() {
+            for (ends, why) in port.connections_to_return() {
+                let found = state.programs.iter().find(|(_, of)| **of == (*number, ends));
+                match found {
+                    // one that has ended cannot return
+                    Some((id, _)) if state.ended.contains_key(id) => port.release(ends)?,
+                    Some((id, _)) => all.push((*id, Reason::from(why))),
+                    None => {}
                 }
             }
         }
-        Ok(())
+        Ok(all)
+    }
+
+    /// Lets frames through that wait in a device for the return of a connection of a program, unless it has
+    /// returned.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub(crate) fn release_program(&self, id: u32) -> Result<(), LabError> {
+        let place =
+            self.engine.as_ref().and_then(|engine| engine.lock().programs.get(&id).copied());
+        let Some((at, ends)) = place else { return Ok(()) };
+        self.port_number(at).map_or(Ok(()), |port| Ok(port.release(ends)?))
+    }
+
+    /// Lets `tell` know when a device asks that connections return, on each port that tells nobody yet.
+    pub(crate) fn tell_of_returns(&self, tell: &Tell) {
+        for port in self.sut_ports() {
+            port.port.tell_of_returns(tell);
+        }
     }
 
     /// The established TCP connections of the SUT that are at the host, over ports with an engine. Each
@@ -455,14 +475,27 @@ impl Adapters {
 
     /// The socket of a connection of a program in the adapter's TCP.
     pub(crate) fn program_socket(&self, id: u32) -> Option<OwnedFd> {
-        let all = self.connections_status().ok()?;
-        let descriptor = all.iter().find(|of| of.id == id)?.descriptor?;
-        let state = self.engine.as_ref()?.lock();
+        let mut state = self.engine.as_ref()?.lock();
+        let descriptor = state.statuses(Asked::One(id)).ok()?.first()?.descriptor?;
         let (_, ends) = state.programs.get(&id)?;
         let socket = state.host.take_descriptor(descriptor).ok()?;
         // the number may have been another one's meanwhile
         let found = handing_over::ends(&socket).ok()?;
         (found == (ends.own, ends.far)).then_some(socket)
+    }
+}
+
+impl State {
+    /// Learns which connections of programs have ended.
+    fn note_ended(&mut self) -> Result<(), AgentError> {
+        let now = Instant::now();
+        let ended = self.statuses(Asked::News)?.into_iter().filter(|of| of.ended);
+        for of in ended {
+            if self.programs.contains_key(&of.id) {
+                self.ended.insert(of.id, (of, now));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use linkrate_adapter::Asks;
 use linkrate_agent::protocol::toe::FlowConnection;
 use linkrate_terms::PortKnobs;
 use linkrate_terms::knobs::Toe;
@@ -62,6 +63,15 @@ impl Reason {
     }
 }
 
+impl From<Asks> for Reason {
+    fn from(asks: Asks) -> Self {
+        match asks {
+            Asks::Reset => Self::Reset,
+            Asks::Urgent => Self::Urgent,
+        }
+    }
+}
+
 /// How a connection at the adapter is used.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Use {
@@ -84,6 +94,11 @@ impl Use {
         Self { carried, lately, timeouts, ended, since: now, active: now }
     }
 
+    /// Notes that the engine has nothing to say of it: it is idle, and nothing of it is on its way.
+    pub(super) fn is_idle(&mut self) {
+        (self.lately, self.timeouts) = (0, 0);
+    }
+
     /// Notes what the engine says of it.
     pub(super) fn looked_at(&mut self, carried: u64, timeouts: u8, ended: bool, now: Instant) {
         self.lately = carried.saturating_sub(self.carried);
@@ -101,6 +116,11 @@ pub(crate) struct Back {
     pub(crate) at: Instant,
     /// Bytes that it had carried at the first look afterwards.
     pub(crate) carried: Option<u64>,
+}
+
+/// Whether connections of a port may have to return that are idle, so that all of them must be looked at.
+pub(super) fn concerns_idle(knobs: &PortKnobs, has_carrier: bool) -> bool {
+    knobs.toe == Toe::Off || !has_carrier || knobs.toe_idle > 0
 }
 
 /// Why a connection is to return to the host, if it is.
@@ -228,6 +248,23 @@ mod tests {
         assert_eq!(returns(&busy, &on, true, later), None);
         let patient = PortKnobs { toe_idle: 0, ..on };
         assert_eq!(returns(&of, &patient, true, now + Duration::from_secs(3600)), None);
+    }
+
+    #[test]
+    fn an_idle_connection_returns_only_where_idle_ones_are_looked_at() {
+        let now = Instant::now();
+        let idle = Use::new(now);
+        let patient = PortKnobs { toe_idle: 0, ..knobs(Toe::On) };
+        for (knobs, has_carrier) in [
+            (patient.clone(), true),
+            (patient.clone(), false),
+            (PortKnobs { toe: Toe::Off, ..patient }, true),
+            (knobs(Toe::Auto), true),
+        ] {
+            let later = now + Duration::from_secs(9);
+            let returned = returns(&idle, &knobs, has_carrier, later).is_some();
+            assert_eq!(concerns_idle(&knobs, has_carrier), returned, "{has_carrier} {knobs:?}");
+        }
     }
 
     #[test]
