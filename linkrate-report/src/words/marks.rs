@@ -124,7 +124,8 @@ mod tests {
         // tso on two ports
         let busy = CpuShare { percent: 99.0, of_thread: false };
         let bound = Bound::SutCpu { sut: busy };
-        results.cells[3].verdict.ways = vec![Judged { direction: None, bound, link_percent: None, missing: Vec::new() }];
+        results.cells[3].verdict.ways =
+            vec![Judged { direction: None, bound, link_percent: None, missing: Vec::new() }];
         assert!(is_host_bound(&results, &published(2, true)));
         assert!(is_host_bound(&results, &published(2, false)));
         assert!(!is_host_bound(&results, &published(1, true)));
@@ -148,7 +149,9 @@ mod tests {
             Some(Quantity { interval, unit: Unit::BitsPerSecond })
         };
         let busy = CpuShare { percent: 99.0, of_thread: false };
-        let verdict = |bound| vec![Judged { direction: None, bound, link_percent: None, missing: Vec::new() }];
+        let verdict = |bound| {
+            vec![Judged { direction: None, bound, link_percent: None, missing: Vec::new() }]
+        };
         assert_eq!(remedy(&results), None);
         // the links bound the first cell; a CPU allowed 0.7 and 0.45 of the limit in the others
         for (cell, rate_of) in results.cells.iter_mut().zip([0.2e9, 0.7e9, 0.45e9]) {
