@@ -2,6 +2,7 @@
 //! after it decide whether the run counts.
 
 mod binding;
+mod contention;
 pub(crate) mod event;
 mod facts;
 mod measured;

@@ -1,6 +1,7 @@
 //! The interface between a study and its testbed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use linkrate_terms::{Measurement, RunSpec, clean};
 use serde::{Deserialize, Serialize};
@@ -35,8 +36,65 @@ pub struct Facts {
     /// session, so nothing compares them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured: BTreeMap<String, String>,
+    /// What the work of the other CPUs costs a CPU of the system under test; absent where that was not
+    /// measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contention: Option<Contention>,
     /// Warnings before a reader trusts the figures, as full sentences.
     pub warnings: Vec<String>,
+}
+
+/// How much longer a fixed loop takes on a CPU of the system under test while the CPUs of clients and devices
+/// work than while they rest, by its CPU time; the median of several rounds and their quartiles, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contention {
+    /// The loop while the others rest, median, ns.
+    pub loop_ns: u64,
+    /// The median of the slowdown.
+    pub slowdown_ppm: i64,
+    /// The first quartile.
+    pub low_ppm: i64,
+    /// The third quartile.
+    pub high_ppm: i64,
+}
+
+impl Contention {
+    /// From rounds, each with the times of the loop while the others rest and while they work, ns. `None`
+    /// without rounds.
+    pub fn of(rounds: &[(u64, u64)]) -> Option<Self> {
+        let slowdown = |(rest, work): &(u64, u64)| {
+            (*work as f64 / (*rest).max(1) as f64 * 1e6 - 1e6).round() as i64
+        };
+        let sorted = |mut values: Vec<i64>| {
+            values.sort_unstable();
+            values
+        };
+        let slowdowns = sorted(rounds.iter().map(slowdown).collect());
+        let loops = sorted(rounds.iter().map(|(rest, _)| *rest as i64).collect());
+        let last = rounds.len().checked_sub(1)?;
+        let at = |values: &[i64], quarter: usize| values[(last * quarter + 2) / 4];
+        Some(Self {
+            loop_ns: at(&loops, 2).unsigned_abs(),
+            slowdown_ppm: at(&slowdowns, 2),
+            low_ppm: at(&slowdowns, 1),
+            high_ppm: at(&slowdowns, 3),
+        })
+    }
+
+    /// The slowdown as a fraction.
+    pub fn slowdown(&self) -> f64 {
+        self.slowdown_ppm as f64 / 1e6
+    }
+}
+
+impl fmt::Display for Contention {
+    /// `3.1 % (2.9 to 3.4)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |ppm: i64| ppm as f64 / 1e4;
+        let Self { slowdown_ppm, low_ppm, high_ppm, .. } = *self;
+        let [median, low, high] = [slowdown_ppm, low_ppm, high_ppm].map(percent);
+        write!(f, "{median:.1} % ({low:.1} to {high:.1})")
+    }
 }
 
 impl Facts {
@@ -51,6 +109,7 @@ impl Facts {
             facts: lines(self.facts),
             sysctls: lines(self.sysctls),
             measured: lines(self.measured),
+            contention: self.contention,
             warnings: self.warnings.into_iter().map(line).collect(),
         }
     }
@@ -96,5 +155,20 @@ impl std::fmt::Display for Stage {
             Self::Agent => "agent",
             Self::Interrupted => "interrupted",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowdown_is_the_median_of_its_rounds() {
+        let rounds = [(1000, 1030), (1000, 1050), (1010, 1010), (2000, 2080), (990, 9900)];
+        let contention = Contention::of(&rounds).unwrap();
+        assert_eq!((contention.loop_ns, contention.slowdown_ppm), (1000, 40_000));
+        assert_eq!((contention.low_ppm, contention.high_ppm), (30_000, 50_000));
+        assert_eq!(contention.to_string(), "4.0 % (3.0 to 5.0)");
+        assert_eq!(Contention::of(&[]), None);
     }
 }

@@ -67,5 +67,6 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) 
         ));
     }
     warnings.extend(measured.warnings());
-    Facts { facts, sysctls, measured: measured.facts(), warnings }
+    let contention = measured.contention();
+    Facts { facts, sysctls, measured: measured.facts(), contention, warnings }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use linkrate_study::executor::Contention;
 use linkrate_terms::Measurement;
 use linkrate_terms::tap::TapPrices;
 
+use super::contention;
 use crate::ground::fact_of_tap_prices;
 use crate::testbed::Testbed;
 
@@ -13,11 +15,17 @@ use crate::testbed::Testbed;
 pub(super) struct Measured {
     /// The prices of calls to a TAP, or why they are not known; `None` without virtual adapters.
     tap: Option<Result<TapPrices, String>>,
+    /// What the work of the other CPUs costs the SUT's; `None` before it was measured.
+    contention: Option<Result<Option<Contention>, String>>,
 }
 
 impl Measured {
     /// Measures what was not measured yet and can be measured on this testbed. Nothing must flow.
     pub(super) fn complete(&mut self, testbed: &mut Testbed) {
+        if self.contention.is_none() {
+            let measured = contention::measure(&testbed.placement);
+            self.contention = Some(measured.map_err(|error| error.to_string()));
+        }
         if self.tap.is_none() {
             let prices = testbed.ground.tap_prices(&mut testbed.sut);
             self.tap = prices.map(|prices| prices.map_err(|error| error.to_string()));
@@ -30,7 +38,23 @@ impl Measured {
             Ok(prices) => fact_of_tap_prices(prices),
             Err(reason) => format!("not measured: {reason}"),
         });
-        tap.into_iter().map(|fact| ("tap-prices".to_owned(), fact)).collect()
+        let tap = tap.map(|fact| ("tap-prices".to_owned(), fact));
+        let contention = self.contention.as_ref().map(|contention| match contention {
+            Ok(Some(contention)) => format!(
+                "a loop of {:.1} ms on the SUT's CPU takes {contention} more CPU time while the other CPUs \
+                 copy memory; quartiles in brackets",
+                contention.loop_ns as f64 / 1e6
+            ),
+            Ok(None) => "not applicable: the clients have no CPUs of their own on this machine".to_owned(),
+            Err(reason) => format!("not measured: {reason}"),
+        });
+        let contention = contention.map(|fact| ("contention".to_owned(), fact));
+        tap.into_iter().chain(contention).collect()
+    }
+
+    /// What the work of the other CPUs costs the SUT's; `None` where that was not measured.
+    pub(super) fn contention(&self) -> Option<Contention> {
+        self.contention.as_ref()?.as_ref().ok().copied().flatten()
     }
 
     /// What a reader must know, as sentences.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use linkrate_study::analysis::failure::{FailureFigures, Moment};
-use linkrate_study::executor::{Facts, RunFailure, Stage};
+use linkrate_study::executor::{Contention, Facts, RunFailure, Stage};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
@@ -101,6 +101,12 @@ fn facts() -> Facts {
     Facts {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         sysctls: BTreeMap::new(),
+        contention: Some(Contention {
+            loop_ns: 2_100_000,
+            slowdown_ppm: 11_000,
+            low_ppm: 9_000,
+            high_ppm: 14_000,
+        }),
         measured: BTreeMap::from([(
             "tap-prices".to_owned(),
             "read 0.41 µs a call (0.40 to 0.43)".to_owned(),

@@ -162,6 +162,7 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                 let optional = [
                     "attribution",
                     "completed",
+                    "contention",
                     "disciplines",
                     "equal_mix",
                     "failure",

@@ -75,6 +75,7 @@ fn stored(study: Study) -> StoredStudy {
     let facts = Facts {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         sysctls: BTreeMap::new(),
+        contention: None,
         measured: BTreeMap::new(),
         warnings: Vec::new(),
     };

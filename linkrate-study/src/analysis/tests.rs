@@ -7,7 +7,7 @@ use linkrate_terms::spec::Task;
 use linkrate_terms::{Protocol, Workload};
 
 use super::*;
-use crate::executor::Facts;
+use crate::executor::{Contention, Facts};
 use crate::fixture;
 use crate::levels::Level;
 use crate::quantity::{Measure, Quantity, Unit};
@@ -567,4 +567,22 @@ fn reports_another_testbed_on_resume() {
           6.13."
         ]
     );
+}
+
+#[test]
+fn a_machine_that_slows_the_sut_by_more_than_the_precision_is_told() {
+    let warned = |slowdown_ppm| {
+        let mut study = stored(fixture::ladder(), Vec::new());
+        let (low_ppm, high_ppm) = (slowdown_ppm - 1000, slowdown_ppm + 1000);
+        let contention = Contention { loop_ns: 2_000_000, slowdown_ppm, low_ppm, high_ppm };
+        study.plan.facts.contention = Some(contention);
+        let warnings = analyse(&study).warnings;
+        warnings.into_iter().find(|warning| warning.contains("copy memory"))
+    };
+    let precision_ppm =
+        (stored(fixture::ladder(), Vec::new()).plan.study.method.precision * 1e6) as i64;
+    assert_eq!(warned(precision_ppm - 100), None);
+    assert_eq!(warned(-precision_ppm), None);
+    let warning = warned(72_000).unwrap();
+    assert!(warning.contains("takes 7.2 % (7.1 to 7.3) more CPU time"), "{warning}");
 }

@@ -85,6 +85,7 @@ pub fn warnings(
     found.extend(changed_testbed(stored));
     found.extend(failed(stored, runs));
     found.extend(shared_cpus(runs));
+    found.extend(contention(stored));
     found.extend(coarse_idle(runs));
     found.extend(counted_idle(runs));
     found.extend(background_load(background));
@@ -112,6 +113,22 @@ pub fn warnings(
     found.extend(scatter::warnings(&stored.plan.study, runs));
     found.extend(remarks(runs));
     found
+}
+
+/// A machine whose other CPUs slow the SUT by more than the precision asked for. What the slowdown is under
+/// the load of a cell is not known: the figure is that of CPUs that copy memory all the time.
+fn contention(stored: &StoredStudy) -> Option<String> {
+    let contention = stored.plan.facts.contention?;
+    let precision = stored.plan.study.method.precision;
+    (contention.slowdown() > precision).then(|| {
+        format!(
+            "A fixed loop on the SUT's CPU takes {contention} more CPU time while the CPUs of clients and \
+             devices copy memory than while they rest, which is more than the precision asked for \
+             ({:.1} %). They share a core, caches, memory or the clock. A part of this is in each service \
+             demand, and levels that load the other CPUs differently differ by it too.",
+            precision * 100.0
+        )
+    })
 }
 
 fn torn(stored: &StoredStudy) -> Option<String> {

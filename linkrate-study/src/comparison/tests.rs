@@ -44,6 +44,7 @@ fn stored(study: Study, runs: Vec<crate::store::StoredRun>, seed: u64) -> Stored
     let facts = Facts {
         facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         sysctls: BTreeMap::new(),
+        contention: None,
         measured: BTreeMap::new(),
         warnings: Vec::new(),
     };

@@ -88,6 +88,7 @@ impl Set<'_> {
         let facts = Facts {
             facts: facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             sysctls: BTreeMap::new(),
+            contention: None,
             measured: BTreeMap::new(),
             warnings: Vec::new(),
         };

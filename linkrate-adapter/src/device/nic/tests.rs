@@ -573,7 +573,9 @@ fn what_leaves_together_arrives_as_each_by_itself() {
                 });
                 to.received(each.collect())
             };
-            let counters = to.device.shared.counters();
+            let mut counters = to.device.shared.counters();
+            // the packets of both were not posted at one time
+            counters.retain(|name, _| !["rxWaitNs", "rxLateNs"].contains(&name.as_str()));
             (got, counters)
         };
         assert_eq!(of(true), of(false), "lro {lro}");

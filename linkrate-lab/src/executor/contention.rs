@@ -1,0 +1,132 @@
+//! What the work of clients and devices costs a CPU of the system under test, though no time is charged to it:
+//! CPUs of one machine share caches, memory, a power budget, and perhaps a core.
+//!
+//! A loop of fixed work runs on the SUT's CPU, in turn while the other CPUs rest and while each of them copies
+//! memory, as clients and devices do. Its CPU time is compared, so programs that take the CPU itself do
+//! not count.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use linkrate_study::executor::Contention;
+use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
+use linkrate_terms::CpuSet;
+
+use crate::error::LabError;
+use crate::placement::Placement;
+
+/// Times that the loop runs without and with load.
+const ROUNDS: usize = 15;
+
+/// Bytes that the loop copies at a time: the payload of a superframe, which second-level caches hold.
+const PAYLOAD: usize = 64 << 10;
+
+/// Copies of one loop: some milliseconds.
+const COPIES: usize = 400;
+
+/// Bytes that the load copies in turn: what sockets hold, more than second-level caches do.
+const LOAD: usize = 8 << 20;
+
+/// Time for the other CPUs to begin and to end.
+const SETTLE: Duration = Duration::from_millis(2);
+
+/// Measures it on the first CPU of the system under test. `None` where the clients have no CPUs of their own
+/// on this machine.
+///
+/// # Errors
+/// A thread cannot be placed.
+pub(super) fn measure(placement: &Placement) -> Result<Option<Contention>, LabError> {
+    if placement.apart || placement.is_shared() {
+        return Ok(None);
+    }
+    let Some(cpu) = placement.sut.iter().next() else { return Ok(None) };
+    let (end, loaded) = (AtomicBool::new(false), AtomicBool::new(false));
+    let times = thread::scope(|scope| {
+        for other in placement.clients.iter() {
+            let (end, loaded) = (&end, &loaded);
+            scope.spawn(move || load(other, end, loaded));
+        }
+        let measured = scope.spawn(|| rounds(cpu, &loaded)).join();
+        end.store(true, Ordering::Relaxed);
+        measured
+    });
+    let times = times.map_err(|_| std::io::Error::other("the loop of fixed work panicked"))??;
+    Ok(Contention::of(&times))
+}
+
+/// CPU time of the loop in each round, ns: while the others rest, and while they work.
+fn rounds(cpu: u32, loaded: &AtomicBool) -> Result<Vec<(u64, u64)>, LabError> {
+    set_affinity(current_thread(), &CpuSet::from_iter([cpu]))?;
+    let mut memory = vec![1; 2 * PAYLOAD];
+    let mut timed = |is_loaded| -> Result<u64, LabError> {
+        loaded.store(is_loaded, Ordering::Relaxed);
+        thread::sleep(SETTLE);
+        let before_ns = thread_cpu_ns(current_thread())?;
+        fixed_work(&mut memory);
+        Ok(thread_cpu_ns(current_thread())?.saturating_sub(before_ns))
+    };
+    // the first one takes the memory
+    timed(false)?;
+    let round = |_| Ok((timed(false)?, timed(true)?));
+    let times = (0..ROUNDS).map(round).collect();
+    loaded.store(false, Ordering::Relaxed);
+    times
+}
+
+/// Copies payload and computes, always the same.
+fn fixed_work(memory: &mut [u8]) {
+    let (from, to) = memory.split_at_mut(PAYLOAD);
+    let mut sum = 0u64;
+    for _ in 0..COPIES {
+        to.copy_from_slice(black_box(from));
+        let words = to.chunks_exact(8).step_by(8);
+        sum = words.fold(sum, |sum, word| sum.rotate_left(5).wrapping_mul(31) ^ u64::from(word[0]));
+    }
+    black_box(sum);
+}
+
+/// Copies memory on one CPU while `loaded`, until `end`.
+fn load(cpu: u32, end: &AtomicBool, loaded: &AtomicBool) {
+    // without its place it loads another CPU, and the figure is too low
+    let _ = set_affinity(current_thread(), &CpuSet::from_iter([cpu]));
+    let mut memory = vec![1u8; LOAD];
+    while !end.load(Ordering::Relaxed) {
+        if !loaded.load(Ordering::Relaxed) {
+            thread::sleep(SETTLE / 8);
+            continue;
+        }
+        let (from, to) = memory.split_at_mut(LOAD / 2);
+        for (to, from) in to.chunks_mut(PAYLOAD).zip(black_box(from).chunks(PAYLOAD)) {
+            to.copy_from_slice(from);
+        }
+        black_box(&mut memory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_is_the_same_work_each_time() {
+        let cpus = linkrate_sys::sched::affinity(current_thread()).unwrap();
+        let cpu = cpus.iter().next().unwrap();
+        let times = rounds(cpu, &AtomicBool::new(false)).unwrap();
+        assert_eq!(times.len(), ROUNDS);
+        let contention = Contention::of(&times).unwrap();
+        assert!(contention.loop_ns > 100_000, "{contention:?}");
+        // nobody works: the middle of the rounds shows it, whatever a busy machine does to some
+        assert!(contention.low_ppm < 300_000 && contention.high_ppm > -300_000, "{contention:?}");
+    }
+
+    #[test]
+    fn nothing_is_measured_without_cpus_of_the_clients() {
+        let cpus = linkrate_sys::sched::affinity(current_thread()).unwrap();
+        let one: CpuSet = cpus.iter().take(1).collect();
+        let (sut, clients, controller) = (one.clone(), one.clone(), one);
+        let placement = Placement { sut, clients, controller, apart: false };
+        assert_eq!(measure(&placement).unwrap(), None);
+    }
+}
