@@ -467,8 +467,8 @@ mod tests {
 
     #[test]
     fn refuses_a_program_that_is_not_a_peer() {
-        let text = "fn a() {\n    Command::new(\"netperf\").args([\"-H\"]);\n}";
-        let expected = "a/tests/b.rs:2: starts \"netperf\", which a fresh machine may not have\n\
+        let text = "fn a() {\n    Command::new(\"nuttcp\").args([\"-H\"]);\n}";
+        let expected = "a/tests/b.rs:2: starts \"nuttcp\", which a fresh machine may not have\n\
                         hint: add it with its Debian package to OF_TESTS in xtask/src/peers.rs, or \
                         to EVERYWHERE in xtask/src/programs.rs if every Debian system has it";
         assert_eq!(wrong(text), [expected]);
@@ -478,7 +478,7 @@ mod tests {
     fn programs_are_found_wherever_helpers_take_them() {
         for (text, expected) in [
             ("lab.run(\"sut\", &format!(\"tipc -s {X}\"))", &["tipc"][..]),
-            ("self.exec(host, \"netserver -D\")", &["netserver"]),
+            ("self.exec(host, \"sockperf sr\")", &["sockperf"]),
             ("machine.sh(\"ss -t | wc -l\")", &["ss", "wc"]),
             ("Namespace::with(test, \"devlink dev\")", &["devlink"]),
             ("inside(pid, \"bpftool\")", &["bpftool"]),
