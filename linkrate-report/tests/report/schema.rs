@@ -52,6 +52,8 @@ fn every_fixture() -> Vec<StudyResults> {
     }];
     profiled.worth = Some(super::worth::figures());
     let mut transfers = fixture::stream();
+    let sysctl = ("net.ipv4.tcp_rmem".to_owned(), "4096 131072 6291456".to_owned());
+    transfers.facts.sysctls.extend([sysctl]);
     let cell = &mut transfers.cells[0];
     cell.completed =
         cell.throughput.map(|rate| Quantity { unit: Unit::TransfersPerSecond, ..rate });
