@@ -42,6 +42,7 @@ fn remedy(nearest: Option<&str>) -> String {
 pub fn all() -> &'static [Builtin] {
     &[
         Builtin { name: "tso", text: include_str!("../../studies/tso.toml") },
+        Builtin { name: "tso-files", text: include_str!("../../studies/tso-files.toml") },
         Builtin { name: "ten-gigabit", text: include_str!("../../studies/ten-gigabit.toml") },
         Builtin { name: "apa", text: include_str!("../../studies/apa.toml") },
         Builtin { name: "apa-router", text: include_str!("../../studies/apa-router.toml") },
@@ -124,7 +125,7 @@ mod tests {
         let study = parse("tso", "studies/tso.toml", find("tso").unwrap().text).unwrap();
         assert_eq!(study.paper.as_deref(), Some("tso"));
         assert_eq!((study.testbed.ports, study.testbed.clients), (4, 8));
-        assert_eq!((study.cells.len(), study.published.len()), (18, 11));
+        assert_eq!((study.cells.len(), study.published.len()), (18, 14));
         assert_eq!(study.cells[17].levels.to_string(), "tso, bidirectional, ports 4");
         // three pairs of rungs at six combinations of direction and ports, and nothing else
         let comparisons = crate::analysis::effects::comparisons(&study);
@@ -155,8 +156,9 @@ mod tests {
             ("jumbo frames", 6),
             ("reassembly", 2),
             ("steering", 2),
-            ("adapters", 9),
-            ("requests", 3),
+            ("adapters", 12),
+            ("connections", 4),
+            ("requests", 4),
         ];
         assert_eq!(cells, expected);
         for cell in &study.cells {
@@ -171,8 +173,8 @@ mod tests {
         assert_eq!((study.testbed.ports, study.testbed.queues), (4, 4));
         let compared = crate::analysis::effects::comparisons(&study);
         let count = |factor: &str| compared.iter().filter(|c| c.factor == factor).count();
-        let counts = ["mtu", "lro", "steering", "ports", "direction"].map(count);
-        assert_eq!(counts, [3, 1, 1, 12, 0]);
+        let counts = ["mtu", "lro", "steering", "connections", "ports", "direction"].map(count);
+        assert_eq!(counts, [3, 1, 1, 2, 20, 0]);
     }
 
     #[test]
@@ -180,8 +182,8 @@ mod tests {
         let read = |name: &str| parse(name, name, find(name).unwrap().text).unwrap();
         let atm = read("atm");
         assert_eq!(atm.paper.as_deref(), Some("atm"));
-        // tables 1 to 3 with their ratios, tables 4 and 5
-        assert_eq!((atm.cells.len(), atm.published.len()), (37, 18 + 12 + 4));
+        // tables 1 to 3 with their ratios and those of service demand, tables 4 and 5, figure 1
+        assert_eq!((atm.cells.len(), atm.published.len()), (37, 18 + 12 + 10 + 5 + 1));
         // the theory of table 1 stands beside each stream of it, by adapter and direction
         let of_cell = |cell: &Cell| crate::analysis::limit::of_cell(&cell.spec, &atm.testbed, &[]);
         let limits: Vec<f64> = atm.cells.iter().take(18).filter_map(of_cell).collect();
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!((adapters.testbed.ports, adapters.testbed.clients), (12, 12));
 
         let emulated = read("atm-lane");
-        assert_eq!((emulated.cells.len(), emulated.published.len()), (18, 12 + 6));
+        assert_eq!((emulated.cells.len(), emulated.published.len()), (18, 12 + 6 + 5));
         assert!(emulated.cells.iter().all(|cell| cell.spec.ports == Some(4)));
 
         let tax = read("cell-tax");

@@ -2,13 +2,13 @@
 
 mod common;
 
+use common::capture::Capture;
 use common::lab::{lab_of, measured, run_spec};
 use common::machines::two_cpus;
 use common::ssh::{Ssh, has_ssh_or_skips};
 use common::up::{CLIENT, SUT, Up, ready};
 use common::web::Web;
-use common::{Running, has_or_skips, is_root_or_skips, skip, tshark};
-use std::fs;
+use common::{has_or_skips, is_root_or_skips, skip};
 use std::time::Duration;
 
 use linkrate_adapter::Faults;
@@ -94,6 +94,39 @@ fn cells_of_several_clients_share_a_line_through_a_switch() {
     assert!(counter(&both, "switchTxCells") > 300_000);
 }
 
+/// Two clients send more than one line carries. The knobs decide how the switch drops.
+#[test]
+fn a_full_queue_of_the_switch_drops_packets_and_not_cells() {
+    if !ready("a_full_queue_of_the_switch_drops_packets_and_not_cells", &["iperf3"]) {
+        return;
+    }
+    let lab = Up::start("--adapter atm-155 --clients-per-port 2");
+    let drops = || {
+        let port = lab.port("eth0");
+        ["switchDropQueueFull", "switchDropPartial", "switchDropEarly"]
+            .map(|name| port["counters"][name].as_u64().unwrap())
+    };
+    for (early, partial) in [("off", "off"), ("off", "on"), ("on", "on")] {
+        lab.linkrate(&format!("adapter set eth0 early-discard={early} partial-discard={partial}"));
+        let before = drops();
+        // the windows of eight connections are longer than the queue
+        let both = [("client-0", CLIENT), ("client-1", "198.18.0.3")]
+            .map(|(client, address)| lab.iperf3_with(client, address, "-t 3 -R -P 4 -C cubic"));
+        for (server, client) in both {
+            client.wait().expect_code(0);
+            server.wait().expect_code(0);
+        }
+        let after = drops();
+        let [full, torn, refused] = [0, 1, 2].map(|at| after[at] - before[at]);
+        let seen = format!("early {early}, partial {partial}: {full}, {torn}, {refused}");
+        match (early, partial) {
+            ("off", "off") => assert!(full > 0 && torn == 0 && refused == 0, "{seen}"),
+            ("off", _) => assert!(full > 0 && torn > 0 && refused == 0, "{seen}"),
+            _ => assert!(refused > 0, "{seen}"),
+        }
+    }
+}
+
 #[test]
 fn a_peak_rate_bounds_a_connection() {
     if !is_root_or_skips("a_peak_rate_bounds_a_connection") {
@@ -177,8 +210,7 @@ fn addresses_are_resolved_by_a_server_and_others_read_its_messages() {
         return;
     }
     let lab = Up::start("--adapter atm-155-switched --clients-per-port 2");
-    let file = std::env::temp_dir().join(format!("atmarp-{}.pcapng", std::process::id()));
-    lab.linkrate(&format!("adapter capture eth0 {}", file.display()));
+    let capture = Capture::start(&lab, "eth0");
     // the first packet waits until its end system is known and called
     for address in [CLIENT, "198.18.0.3"] {
         let out = lab.run("sut", &format!("ping -c 2 -W 2 -s 9152 {address}")).expect_code(0);
@@ -196,21 +228,34 @@ fn addresses_are_resolved_by_a_server_and_others_read_its_messages() {
     assert_eq!(port["atmarp"]["cache"].as_array().unwrap().len(), 2);
     assert_eq!(port["atmarp"]["server"].as_array().unwrap().len(), 3);
     assert!(lab.counter("eth0", "ipoaArpClientArpInNaks") > 0);
-    lab.linkrate("adapter capture eth0 --stop");
+    capture.stop();
     // request, reply, refusal
-    let operations = tshark(&file, "arp", &["arp.opcode"]);
-    let operations: Vec<&str> = operations.lines().collect();
+    let operations = capture.fields("arp", &["arp.opcode"]);
     for operation in ["1", "2", "10"] {
-        assert!(operations.contains(&operation), "{operation}: {operations:?}");
+        assert!(operations.iter().any(|one| one == operation), "{operation}: {operations:?}");
     }
-    assert_eq!(tshark(&file, "_ws.malformed || _ws.expert", &["_ws.expert.message"]), "");
-    let mut whole = std::process::Command::new("tshark");
-    whole.arg("-r").arg(&file).arg("-V");
-    let text = Running::start(&mut whole).wait().expect_code(0).stdout;
-    let crcs: Vec<&str> =
-        text.lines().filter_map(|line| line.trim().strip_prefix("AAL5 CRC: ")).collect();
-    assert!(crcs.len() >= 6 && crcs.iter().all(|crc| crc.ends_with("(correct)")), "{crcs:?}");
-    fs::remove_file(&file).unwrap();
+    assert!(capture.fields("_ws.malformed || _ws.expert", &["_ws.expert.message"]).is_empty());
+    assert!(capture.crcs_are_right() >= 6);
+}
+
+/// The most adapters that the paper had in one host, each with a subnet of its own, and the longest packet.
+#[test]
+fn twelve_adapters_have_a_subnet_each() {
+    let test = "twelve_adapters_have_a_subnet_each";
+    if !ready(test, &[]) || !has_or_skips(test, "ping", "iputils-ping") {
+        return;
+    }
+    let lab = Up::start("--adapter atm-155 --ports 12");
+    for port in 0..12 {
+        let pinged = format!("ping -c 1 -W 2 -s 9152 -M do 198.18.{port}.2");
+        lab.run("sut", &pinged).expect_code(0);
+        assert_eq!(lab.port(&format!("eth{port}"))["adapter"], port, "an adapter each");
+    }
+    lab.linkrate("adapter set eth11 mtu=65527");
+    let out = lab.run("sut", "ping -c 2 -W 2 -s 65499 -M do 198.18.11.2").expect_code(0);
+    assert!(out.stdout.contains(" 0% packet loss"), "{}", out.stdout);
+    let refused = lab.tried("adapter set eth11 mtu=65528").expect_code(2);
+    assert!(refused.stderr.contains("65527"), "{}", refused.stderr);
 }
 
 /// Two adapters with a subnet each, and stock programs over both.

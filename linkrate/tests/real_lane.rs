@@ -2,13 +2,14 @@
 
 mod common;
 
-use std::process::Command;
 use std::time::Duration;
 
+use common::capture::Capture;
 use common::lab::{lab_of, measured};
 use common::ssh::{Ssh, has_ssh_or_skips};
-use common::up::{CLIENT, Up, rates, ready};
-use common::{Running, has_or_skips, is_root_or_skips, linkrate, tshark};
+use common::up::{CLIENT, SUT, Up, rates, ready};
+use common::web::Web;
+use common::{has_or_skips, is_root_or_skips, linkrate, tshark};
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{Direction, InterfaceKnobs, TestbedSpec, Workload, model};
 
@@ -80,8 +81,27 @@ fn stock_programs_work_over_an_elan_and_the_lab_tells_of_it() {
     assert_eq!(port["lane"]["state"], "operational");
     assert_eq!(port["lane"]["cache"][0]["direct"], true, "{port}");
     assert_eq!(port["knobs"]["mtu"], 9218);
+    for name in ["lecControlFramesIn", "lecControlFramesOut", "lecArpRepliesIn"] {
+        assert!(port["counters"][name].as_u64().is_some_and(|count| count > 0), "{name}: {port}");
+    }
     let refused = lab.tried("adapter set eth0 mtu=9219").expect_code(2);
     assert!(refused.stderr.contains("9218"), "{}", refused.stderr);
+}
+
+/// nginx serves a file to the clients of an emulated LAN.
+#[test]
+fn a_web_server_works_over_an_elan() {
+    let test = "a_web_server_works_over_an_elan";
+    if !ready(test, &["nginx", "curl"]) {
+        return;
+    }
+    let web = Web::with_file_of(4 << 20);
+    let lab = Up::start("--adapter atm-155-lane-1516 --clients-per-port 2");
+    let serves = web.serve(&lab);
+    ["client-0", "client-1"].iter().for_each(|client| web.fetch(&lab, client, SUT));
+    assert!(lab.counter("eth0", "laneTxDirect") > 5000, "data-direct connections carry it");
+    lab.down().expect_code(0);
+    serves.wait();
 }
 
 /// tshark reads the frames of the client and its host, and finds each CRC right.
@@ -92,29 +112,18 @@ fn a_capture_of_an_elan_is_read_by_others() {
         return;
     }
     let lab = Up::start("--adapter atm-622-lane-1516");
-    let file = std::env::temp_dir().join(format!("lane-{}.pcapng", std::process::id()));
-    let words = format!("adapter capture eth0 {}", file.display());
-    lab.linkrate(&words);
+    let capture = Capture::start(&lab, "eth0");
     let out = lab.run("sut", &format!("ping -c 3 -W 2 -s 4000 {CLIENT}")).expect_code(0);
     assert!(out.stdout.contains(" 0% packet loss"), "{}", out.stdout);
-    lab.linkrate("adapter capture eth0 --stop");
-    let replies = tshark(&file, "icmp.type == 0", &["ip.len"]);
-    assert_eq!(replies.lines().count(), 3, "{replies}");
+    capture.stop();
+    assert_eq!(capture.fields("icmp.type == 0", &["ip.len"]).len(), 3);
     // the interface was quiet before: its host asks for the client, and its port for the station
-    let control = tshark(&file, "atm.le_control.opcode", &["atm.le_control.opcode"]);
-    let opcodes: Vec<&str> = control.lines().collect();
+    let opcodes = capture.fields("atm.le_control.opcode", &["atm.le_control.opcode"]);
     for opcode in ["0x0006", "0x0106", "0x0007", "0x0107"] {
-        assert!(opcodes.contains(&opcode), "{opcode}: {opcodes:?}");
+        assert!(opcodes.iter().any(|one| one == opcode), "{opcode}: {opcodes:?}");
     }
-    let complaints = tshark(&file, "_ws.malformed || _ws.expert", &["_ws.expert.message"]);
-    assert_eq!(complaints, "");
-    let mut whole = Command::new("tshark");
-    whole.arg("-r").arg(&file).arg("-V");
-    let text = Running::start(&mut whole).wait().expect_code(0).stdout;
-    let said = text.lines().filter_map(|line| line.trim().strip_prefix("AAL5 CRC: "));
-    let said: Vec<&str> = said.collect();
-    assert!(said.len() >= 6 && said.iter().all(|crc| crc.ends_with("(correct)")), "{said:?}");
-    std::fs::remove_file(&file).unwrap();
+    assert!(capture.fields("_ws.malformed || _ws.expert", &["_ws.expert.message"]).is_empty());
+    assert!(capture.crcs_are_right() >= 6);
 }
 
 /// Logs in at a client over LAN Emulation, and sends it a file of 8 MiB.

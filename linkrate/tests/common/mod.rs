@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
 pub mod agent;
+pub mod capture;
 pub mod lab;
 pub mod machines;
 pub mod processes;
