@@ -2,6 +2,7 @@
 //! it, and the options that both must have.
 
 use std::io;
+use std::mem::size_of;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
@@ -19,6 +20,11 @@ use crate::socket::set_int;
 const BUFFER_LOCK: libc::c_int = 72;
 const SEND_LOCKED: libc::c_int = 1;
 const RECEIVE_LOCKED: libc::c_int = 2;
+
+/// SO_GET_FILTER, include/uapi/asm-generic/socket.h, and BPF_RET with a constant,
+/// include/uapi/linux/bpf_common.h.
+const GET_FILTER: libc::c_int = 26;
+const RETURN: u16 = 0x06;
 
 /// IPPROTO_MPTCP, include/uapi/linux/in.h.
 const MULTIPATH: libc::c_int = 262;
@@ -291,6 +297,45 @@ pub fn unsent_bound(socket: impl AsFd) -> io::Result<u32> {
 /// As setsockopt(2).
 pub fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(socket, Some(Duration::ZERO))?)
+}
+
+/// Lets a socket drop every segment that comes, until [`hear`]: a filter that passes nothing
+/// (`tcp_filter`, net/ipv4/tcp_ipv4.c). What came before has been taken when this returns; what comes later
+/// is not acknowledged, so the far end sends it again.
+///
+/// # Errors
+/// `EBUSY` when the program has a filter of its own, `EPERM` when it has locked that.
+pub fn deafen(socket: impl AsFd) -> io::Result<()> {
+    let descriptor = socket.as_fd().as_raw_fd();
+    let mut length: libc::socklen_t = 0;
+    // SAFETY: with a length of 0 the kernel writes no byte of the value, and the number of steps of the
+    // filter into `length`.
+    let found = unsafe {
+        let level = libc::SOL_SOCKET;
+        libc::getsockopt(descriptor, level, GET_FILTER, std::ptr::null_mut(), &raw mut length)
+    };
+    if found != 0 || length > 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    }
+    let mut nothing = libc::sock_filter { code: RETURN, jt: 0, jf: 0, k: 0 };
+    let filter = libc::sock_fprog { len: 1, filter: &raw mut nothing };
+    // SAFETY: `filter` and the step that it points to are live, and the kernel copies both.
+    let attached = unsafe {
+        libc::setsockopt(
+            descriptor,
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            std::ptr::from_ref(&filter).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if attached == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Lets a socket hear again that was [deafened](deafen).
+pub fn hear(socket: impl AsFd) {
+    // one that hears already has no filter
+    let _ = set_int(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0);
 }
 
 /// The addresses of both ends of a connection, one's own first.

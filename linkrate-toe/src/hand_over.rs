@@ -69,8 +69,10 @@ pub(crate) fn in_step(step: &'static str) -> impl Fn(io::Error) -> Refusal {
 pub fn dump(socket: impl AsFd) -> Result<Connection, Refusal> {
     let socket = socket.as_fd();
     movable(socket)?;
-    tcp_repair::enter(socket).map_err(in_step("enter repair mode"))?;
-    let dumped = read(socket);
+    // a segment that the host's softirq takes late would change the state while it is read
+    handing_over::deafen(socket).map_err(in_step("shut out segments"))?;
+    let entered = tcp_repair::enter(socket).map_err(in_step("enter repair mode"));
+    let dumped = entered.and_then(|()| read(socket));
     if dumped.is_err() {
         keep(socket);
     }
@@ -79,8 +81,10 @@ pub fn dump(socket: impl AsFd) -> Result<Connection, Refusal> {
 
 /// Leaves a connection that was [dumped](dump) where it is.
 pub fn keep(socket: impl AsFd) {
+    let socket = socket.as_fd();
     // the connection of a socket that does not leave repair mode is lost anyway
     let _ = tcp_repair::leave(socket);
+    handing_over::hear(socket);
 }
 
 /// Whether the connection of a socket can move.
@@ -191,7 +195,10 @@ pub fn restore(socket: impl AsFd, connection: &Connection) -> Result<(), Refusal
         true => tcp_repair::leave_and_ask(socket),
         false => tcp_repair::leave(socket),
     };
-    left.map_err(in_step("leave repair mode"))
+    left.map_err(in_step("leave repair mode"))?;
+    // a socket that was shelved heard nothing
+    handing_over::hear(socket);
+    Ok(())
 }
 
 /// Sends what the connection had not sent, and lets its buffers be those of the program again.
