@@ -131,6 +131,12 @@ fn measure(cell: &Cell, link: f64, wobble: f64) -> linkrate_terms::Measurement {
     let busy = (gigabits * 1e9 / 8.0 / 1024.0 * cost / 1e6 / 4.0).clamp(0.01, 0.99);
     let mut measurement =
         fixture::measurement(gigabits, busy, knobs.offload.unwrap_or(Offload::Tso));
+    if workload.direction == Direction::Bidirectional {
+        let traffic = &mut measurement.traffic;
+        traffic.receive_bytes = traffic.transmit_bytes / 2;
+        traffic.transmit_bytes -= traffic.receive_bytes;
+        traffic.receive_seconds = traffic.transmit_seconds;
+    }
     if workload.kind.is_transactional() {
         let MessageSize::Fixed(request) = workload.request else { panic!("sizes that vary") };
         let rate =
