@@ -297,19 +297,29 @@ pub fn standing(socket: impl AsFd) -> io::Result<Standing> {
 /// `EINVAL` for a listening socket, `ENOTTY` where it is no TCP socket.
 pub fn queued(socket: impl AsFd) -> io::Result<Queued> {
     let socket = socket.as_fd();
-    let ask = |request: libc::c_ulong| {
-        let mut bytes: libc::c_int = 0;
-        // SAFETY: each of these requests writes one int, which `bytes` is.
-        match unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw mut bytes) } {
-            0 => Ok(usize::try_from(bytes).unwrap_or(0)),
-            _ => Err(io::Error::last_os_error()),
-        }
-    };
     Ok(Queued {
-        send: ask(libc::TIOCOUTQ as _)?,
-        unsent: ask(UNSENT)?,
-        receive: ask(libc::FIONREAD as _)?,
+        send: count_of(socket, libc::TIOCOUTQ as _)?,
+        unsent: count_of(socket, UNSENT)?,
+        receive: readable(socket)?,
     })
+}
+
+/// Bytes that were not read.
+///
+/// # Errors
+/// As [`queued`].
+pub fn readable(socket: impl AsFd) -> io::Result<usize> {
+    count_of(socket, libc::FIONREAD as _)
+}
+
+/// Asks for a number of bytes; `request` is one of those above.
+fn count_of(socket: impl AsFd, request: libc::c_ulong) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: each of these requests writes one int, which `bytes` is.
+    match unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), request as _, &raw mut bytes) } {
+        0 => Ok(usize::try_from(bytes).unwrap_or(0)),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Reads the first `length` bytes of a queue in repair mode, and leaves them there.

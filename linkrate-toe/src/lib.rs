@@ -15,7 +15,7 @@
 //! - [`program`]: threads and descriptors of the program
 //! - [`stack`], [`linux`]: a TCP of an adapter
 //! - [`round_trip`]: first time-outs of a connection that is restored
-//! - [`engine`], [`pump`]: the thread that carries bytes
+//! - [`engine`], [`pump`]: the thread that carries bytes; `moderation` says when a program is woken
 //! - [`supervisor`], [`call`], [`table`]: programs that know nothing of it
 
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ pub mod connection;
 pub mod engine;
 pub mod hand_over;
 pub mod linux;
+mod moderation;
 pub mod program;
 pub mod pump;
 pub mod round_trip;

@@ -46,6 +46,11 @@ impl Stack for Linux {
         socket::receive_now(handle, buffer)
     }
 
+    fn waiting(&self, handle: &OwnedFd) -> usize {
+        // at the end of the stream there is something to read, and no byte
+        tcp_repair::readable(handle).unwrap_or(0)
+    }
+
     fn has_unacknowledged(&self, handle: &OwnedFd) -> bool {
         tcp_repair::queued(handle).is_ok_and(|queued| queued.send > 0)
     }

@@ -7,6 +7,7 @@ use linkrate_sys::{handing_over, socket};
 
 use crate::connection::{Connection, MOST_QUEUED};
 use crate::hand_over::Refusal;
+use crate::moderation::Moderation;
 use crate::stack::Stack;
 
 /// Most bytes that one turn carries in each direction, so that no connection keeps the others waiting.
@@ -53,6 +54,7 @@ pub struct Pump<S: Stack> {
     in_ended: bool,
     told: bool,
     reset_on_close: bool,
+    moderation: Moderation,
     sent: u64,
     received: u64,
 }
@@ -74,6 +76,7 @@ impl<S: Stack> Pump<S> {
             in_ended: false,
             told: false,
             reset_on_close: connection.settings.linger == Some(0),
+            moderation: Moderation::default(),
             sent: 0,
             received: 0,
         })
@@ -172,6 +175,10 @@ impl<S: Stack> Pump<S> {
     }
 
     fn carry_in(&mut self, stack: &mut S, buffer: &mut [u8], turn: &mut Turn) -> Result<(), Ended> {
+        // what was taken already goes on at once
+        if self.moderation.waits(stack.waiting(&self.tcp)) && self.inward.is_empty() {
+            return Ok(());
+        }
         let mut carried = 0;
         while carried < BUDGET {
             if !self.inward.is_empty() {

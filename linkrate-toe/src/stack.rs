@@ -35,6 +35,9 @@ pub trait Stack: fmt::Debug + Send + 'static {
     /// `WouldBlock` when there are none; otherwise that of the connection.
     fn receive(&mut self, handle: &Self::Handle, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// Bytes that [`receive`](Self::receive) would give at once; 0 where nobody can tell.
+    fn waiting(&self, handle: &Self::Handle) -> usize;
+
     /// Whether bytes were sent that the far end has not acknowledged, or are to be sent.
     fn has_unacknowledged(&self, handle: &Self::Handle) -> bool;
 

@@ -231,9 +231,12 @@ fn busy_connections_move_down_and_up() {
     assert!(counters["toeTxBytes"] > 0 && counters["toeRxBytes"] > 0, "{counters:?}");
 }
 
-/// How long each flow received nothing at most.
+/// How long each flow received nothing: between the first and the last look that found the same bytes. What
+/// the test itself waited for between two looks is no part of it.
 struct Stalls {
     seen: [(u64, Instant); 2],
+    /// The stall that lasts, of each flow.
+    now: [Duration; 2],
     longest: Duration,
     /// Those longer than a time-out.
     long: Vec<Duration>,
@@ -243,20 +246,21 @@ impl Stalls {
     fn new(testbed: &mut Testbed) -> Self {
         let now = Instant::now();
         let seen = received(testbed).map(|bytes| (bytes, now));
-        Self { seen, longest: Duration::ZERO, long: Vec::new() }
+        Self { seen, now: [Duration::ZERO; 2], longest: Duration::ZERO, long: Vec::new() }
     }
 
     /// Looks once. Returns the bytes that each flow has received.
     fn look(&mut self, testbed: &mut Testbed) -> [u64; 2] {
         let all = received(testbed);
         let now = Instant::now();
-        for ((before, last), bytes) in self.seen.iter_mut().zip(all) {
-            let still = now.saturating_duration_since(*last);
-            self.longest = self.longest.max(still);
-            if bytes > *before {
-                self.long.extend(Some(still).filter(|still| *still > TIMEOUT));
-                (*before, *last) = (bytes, now);
+        for (((before, first), still), bytes) in self.seen.iter_mut().zip(&mut self.now).zip(all) {
+            if bytes == *before {
+                *still = now.saturating_duration_since(*first);
+                self.longest = self.longest.max(*still);
+                continue;
             }
+            self.long.extend(Some(*still).filter(|still| *still > TIMEOUT + SLACK));
+            (*before, *first, *still) = (bytes, now, Duration::ZERO);
         }
         all
     }
@@ -276,18 +280,14 @@ fn received(testbed: &mut Testbed) -> [u64; 2] {
 /// Bytes that each flow receives between two moves at least.
 const ENOUGH: u64 = 64 << 10;
 
-/// Moves under a fault in which the host may send one probe. With 2 % loss it sent one in 3 of 13 runs of
-/// 100 moves, and none in the others.
-const MOVES_OF_A_PROBE: u64 = 25;
-
 /// Moves, of both connections together, in a test of a fault.
 fn moves_of_a_fault() -> u64 {
     std::env::var("LINKRATE_TOE_MOVES").ok().and_then(|moves| moves.parse().ok()).unwrap_or(100)
 }
 
-/// Moves two connections down and up under a fault. Returns how long a flow stood still at most.
+/// Moves two connections down and up under a fault. Returns how long the flows stood still.
 #[track_caller]
-fn moves_under(faults: Faults) -> Duration {
+fn moves_under(faults: Faults) -> Stalls {
     let mut lab = lab();
     let testbed = lab.testbed().expect("up");
     connect(testbed);
@@ -326,11 +326,8 @@ fn moves_under(faults: Faults) -> Duration {
         moves(testbed)
     );
     finish(testbed);
-    // A timer of the host may send a probe for a lost tail after its state was read (RFC 8985, 7). The
-    // device drops it, and the adapter sends these bytes.
-    let probes = counters(testbed)["toeHostSegments"];
-    assert!(probes <= moves_of_a_fault().div_ceil(MOVES_OF_A_PROBE), "{probes}");
-    stalls.longest
+    assert_eq!(counters(testbed)["toeHostSegments"], 0);
+    stalls
 }
 
 /// Least retransmission time-out of Linux, TCP_RTO_MIN in include/net/tcp.h, and what a round trip and a
@@ -338,16 +335,22 @@ fn moves_under(faults: Faults) -> Duration {
 const TIMEOUT: Duration = Duration::from_millis(200);
 const SLACK: Duration = Duration::from_millis(150);
 
+/// Moves in which one stall may last longer than one time-out: the segment that the time-out sends again is
+/// lost as well (one in 25 of them, with its acknowledgement), or the machine is busy.
+const MOVES_OF_A_LONG_STALL: u64 = 25;
+
 #[test]
 fn busy_connections_move_while_frames_are_lost() {
-    let longest = moves_under(Faults { loss: 0.02, ..Faults::default() });
-    // a frame that is sent again is lost as well, and the time-out doubles, twice at most
-    assert!(longest < TIMEOUT * 7 + SLACK, "{longest:?}");
+    let stalls = moves_under(Faults { loss: 0.02, ..Faults::default() });
+    let few = moves_of_a_fault().div_ceil(MOVES_OF_A_LONG_STALL);
+    assert!(stalls.long.len() as u64 <= few, "{:?}", stalls.long);
+    // the time-out doubles, once
+    assert!(stalls.longest < TIMEOUT * 3 + SLACK, "{:?}", stalls.longest);
 }
 
 #[test]
 fn busy_connections_move_while_frames_overtake_others() {
-    let longest = moves_under(Faults { reorder: 0.02, ..Faults::default() });
+    let longest = moves_under(Faults { reorder: 0.02, ..Faults::default() }).longest;
     assert!(longest < TIMEOUT + SLACK, "{longest:?}");
 }
 

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use common::ssh::{Ssh, has_ssh_or_skips};
 use common::up::{CLIENT, SUT, Up, ready};
 use common::{Finished, Running, has_or_skips, wait_until};
+use linkrate_sys::processes::{self, ThreadPlace};
+use linkrate_sys::sched;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -356,19 +358,25 @@ fn what_cannot_move_says_why_and_goes_on() {
     lab.down().expect_code(0);
 }
 
+/// A lab with connections at the adapter, whose engine takes so many.
+fn lab_with_table(most: u32) -> Up {
+    let directory = tempfile::tempdir().expect("make a temporary directory");
+    let file = directory.path().join("table.toml");
+    let model = include_str!("../../linkrate-terms/models/toe.toml");
+    let other = model.replace("toe-connections = 1024", &format!("toe-connections = {most}"));
+    assert_ne!(other, model);
+    fs::write(&file, other.replace("name = \"toe\"", "name = \"table\"")).expect("write a file");
+    let lab = Up::start(&format!("--adapter {}", file.display()));
+    lab.linkrate("adapter set eth0 toe=on");
+    lab
+}
+
 #[test]
 fn a_full_table_leaves_connections_at_the_host() {
     if !may_or_skips("a_full_table_leaves_connections_at_the_host") {
         return;
     }
-    let directory = tempfile::tempdir().expect("make a temporary directory");
-    let file = directory.path().join("small.toml");
-    let model = include_str!("../../linkrate-terms/models/toe.toml");
-    let small = model.replace("toe-connections = 1024", "toe-connections = 1");
-    assert_ne!(small, model);
-    fs::write(&file, small.replace("name = \"toe\"", "name = \"small\"")).expect("write a file");
-    let lab = Up::start(&format!("--adapter {}", file.display()));
-    lab.linkrate("adapter set eth0 toe=on");
+    let lab = lab_with_table(1);
     let mut streams = Vec::new();
     for _ in 0..2 {
         let port = port();
@@ -389,6 +397,117 @@ fn a_full_table_leaves_connections_at_the_host() {
     }
     let carried = lab.counter("eth0", "toeTxBytes");
     assert!((BYTES..BYTES * 2).contains(&carried), "{carried}");
+    lab.down().expect_code(0);
+}
+
+/// A program with so many connections at the adapter, and their far end, which resets them when it ends.
+#[track_caller]
+fn idle(lab: &Up, connections: usize) -> (Teller, Teller) {
+    let (port, stream) = (port(), stream().display());
+    let words = format!("{stream} hold {port} {connections}");
+    let mut far = Teller::start(&mut lab.exec("client-0", &words));
+    assert_eq!(far.line(), "listens");
+    let words = format!("{stream} idle {CLIENT} {port} {connections}");
+    let mut near = Teller::start(&mut lab.exec("sut", &words));
+    assert_eq!((near.line(), far.line()), ("idle".to_owned(), "holds".to_owned()));
+    (near, far)
+}
+
+#[test]
+fn a_program_learns_at_once_that_the_far_end_has_reset_its_connection() {
+    if !may_or_skips("a_program_learns_at_once_that_the_far_end_has_reset_its_connection") {
+        return;
+    }
+    let lab = lab("on");
+    let mut all = Vec::new();
+    for number in 1..=5 {
+        let (mut near, mut far) = idle(&lab, 1);
+        // the program waits in its call, and the lab for its next look
+        std::thread::sleep(Duration::from_millis(100 + 77 * number));
+        let began = Instant::now();
+        far.child.kill().expect("kill");
+        // an end of the stream instead would mean that the host's TCP has not seen the reset
+        assert_eq!(near.line(), "Connection reset by peer");
+        all.push(began.elapsed());
+        near.expect_whole("reset");
+        far.end();
+        assert_eq!(moves(&lab, "up.reset"), number);
+    }
+    all.sort_unstable();
+    println!("a reset reaches its program after {:?} at the median: {all:?}", all[2]);
+    lab.down().expect_code(0);
+}
+
+/// CPU time so far: of the engine's thread, of its process, of the lab with its device threads, of the
+/// program, ns.
+fn spent(lab: &Up, program: u32) -> [u64; 4] {
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        processes::stat_field(&stat, 4)?.parse().ok()
+    };
+    let of_lab = |pid: &u32| {
+        std::iter::successors(Some(*pid), |pid| parent(*pid)).any(|of| of == lab.running.pid())
+    };
+    let engine_of = |pid: u32| {
+        let is_engine = |thread: &ThreadPlace| {
+            let name = fs::read_to_string(format!("/proc/{pid}/task/{}/comm", thread.id));
+            name.is_ok_and(|name| name == "toe\n")
+        };
+        Some((processes::threads_of(pid).into_iter().find(is_engine)?.cpu_ns, pid))
+    };
+    let mut agents = processes::ids().expect("processes").into_iter().filter(of_lab);
+    let engine = agents.find_map(engine_of);
+    let (engine_ns, pid) = engine.expect("a thread of the engine");
+    let of = |pid| sched::process_cpu_ns(pid).expect("a process");
+    [engine_ns, of(pid), of(lab.running.pid()), of(program)]
+}
+
+/// How long idle connections are watched, and what all of them together may cost meanwhile.
+const IDLE: Duration = Duration::from_secs(5);
+const NOTHING: Duration = Duration::from_millis(50);
+
+/// Connections. Each call that opens one takes milliseconds on a busy machine. The adapter's agent has two
+/// files of each, so the limit of open files is the bound.
+fn many() -> usize {
+    std::env::var("LINKRATE_TOE_IDLE").ok().and_then(|many| many.parse().ok()).unwrap_or(2000)
+}
+
+#[test]
+fn thousands_of_idle_connections_cost_no_cpu_time() {
+    if !may_or_skips("thousands_of_idle_connections_cost_no_cpu_time") {
+        return;
+    }
+    let lab = lab_with_table(10_000);
+    let first = idle(&lab, 1);
+    let measure = |program| {
+        std::thread::sleep(Duration::from_secs(2));
+        let before = spent(&lab, program);
+        std::thread::sleep(IDLE);
+        let after = spent(&lab, program);
+        [0, 1, 2, 3].map(|of| Duration::from_nanos(after[of] - before[of]))
+    };
+    let of_one = measure(first.0.child.id());
+    let count = many();
+    let began = Instant::now();
+    let (near, far) = idle(&lab, count - 1);
+    let took = began.elapsed();
+    let there = at_adapter(&lab);
+    let of_all = measure(near.child.id());
+    println!(
+        "{there} of {count} connections at the adapter (made in {took:?}), CPU time in {IDLE:?} of idleness: \
+         engine thread, its process, lab with devices, program: {of_all:?}; of one connection {of_one:?}"
+    );
+    // a call that finds the lab busy leaves its connection at the host
+    assert!(there * 100 >= count * 95, "{there} of {count}");
+    for (all, one) in of_all.iter().zip(of_one) {
+        assert!(*all < one + NOTHING, "{of_all:?} {of_one:?}");
+    }
+    for (near, far) in [first, (near, far)] {
+        for mut end in [near, far] {
+            end.child.kill().expect("kill");
+            end.end();
+        }
+    }
     lab.down().expect_code(0);
 }
 

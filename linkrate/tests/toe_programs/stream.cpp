@@ -5,6 +5,8 @@
 // stream join ADDRESS PORT BYTES         connects, and does the same at once
 // stream connect WAY ADDRESS PORT BYTES
 // stream accept WAY PORT BYTES
+// stream hold PORT COUNT                 accepts so many, and resets all of them when it ends
+// stream idle ADDRESS PORT COUNT         connects so many, and waits for what becomes of the last one
 //
 // WAY: block, late, poll, epoll, edge, threads, fork, dup, timeout. Prints "connected FD", and at the end
 // "whole" with what TCP says of the connection.
@@ -236,15 +238,20 @@ static int tcp_socket() {
     return fd;
 }
 
-static int accept_one(const char *port, int flags) {
+static int listen_at(const char *port, int backlog) {
     int listening = tcp_socket(), on = 1;
     setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     sockaddr_in own{};
     own.sin_family = AF_INET;
     own.sin_port = htons(atoi(port));
-    if (bind(listening, (sockaddr *)&own, sizeof own) || listen(listening, 8)) fail("listen");
+    if (bind(listening, (sockaddr *)&own, sizeof own) || listen(listening, backlog)) fail("listen");
     printf("listens\n");
     fflush(stdout);
+    return listening;
+}
+
+static int accept_one(const char *port, int flags) {
+    int listening = listen_at(port, 8);
     sockaddr_in far{};
     socklen_t length = sizeof far;
     int fd = accept4(listening, (sockaddr *)&far, &length, flags);
@@ -254,9 +261,44 @@ static int accept_one(const char *port, int flags) {
     return fd;
 }
 
+static int hold(const char *port, int connections) {
+    int listening = listen_at(port, 4096);
+    linger reset{1, 0};
+    while (connections--) {
+        int fd = accept(listening, nullptr, nullptr);
+        if (fd < 0) fail("accept");
+        if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset)) fail("SO_LINGER");
+    }
+    printf("holds\n");
+    fflush(stdout);
+    pause();
+    return 0;
+}
+
+static int idle(const char *address, const char *port, int connections) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(atoi(port));
+    inet_pton(AF_INET, address, &to.sin_addr);
+    int fd = -1;
+    while (connections--) {
+        fd = tcp_socket();
+        if (connect(fd, (sockaddr *)&to, sizeof to)) fail("connect");
+    }
+    printf("idle\n");
+    fflush(stdout);
+    char byte;
+    ssize_t n = recv(fd, &byte, 1, 0);
+    printf("%s\n", n < 0 ? strerror(errno) : "no error");
+    return 0;
+}
+
 int main(int count, char **words) {
-    if (count < 5) return 2;
+    if (count < 4) return 2;
     std::string role = words[1];
+    if (role == "hold") return hold(words[2], atoi(words[3]));
+    if (count < 5) return 2;
+    if (role == "idle") return idle(words[2], words[3], atoi(words[4]));
     if (role == "far") {
         int fd = accept_one(words[2], 0);
         usleep(atoi(words[4]) * 1000);
