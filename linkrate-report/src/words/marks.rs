@@ -5,8 +5,8 @@ use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Measure, Quantity};
 use linkrate_study::results::{CellResult, PublishedResult, StudyResults};
 
-/// The words behind the name of a published figure: its basis unless the paper prints it, and
-/// [`HOST_BOUND`].
+/// The words behind the name of a published figure: its basis unless the paper prints it, and a mark if a
+/// CPU was the bound.
 pub fn of(results: &StudyResults, published: &PublishedResult) -> String {
     let mut marks = match published.basis {
         Basis::Printed => String::new(),
