@@ -448,7 +448,9 @@ impl Session {
         let discards = workload.receive_path == ReceivePath::Truncate;
         let mut flow = flow?.of_part(preamble.part);
         flow.discards = discards && !sends;
-        flow.counts_arrivals = !sends && !udp && preamble.role != ClientRole::Requests;
+        // what waits before the drives of a backup is not stored yet
+        let is_taken_at_once = !udp && workload.kind != Protocol::Backup;
+        flow.counts_arrivals = !sends && is_taken_at_once && preamble.role != ClientRole::Requests;
         self.bind(&flow, &preamble)?;
         self.flows.push(flow);
         Ok(())

@@ -4,8 +4,8 @@
 //! yet are up to a socket buffer, and their number differs from one edge to the other. A window of two
 //! seconds at 1 Gb/s would be wrong by 0.05 % for each 128 KiB. So the payload of bulk receivers is
 //! counted by TCP itself (`tcpi_bytes_received`), at both edges. A flow whose socket cannot tell at
-//! one of them counts by its program at both: datagrams, transactions, and connections that are at a
-//! TCP offload engine.
+//! one of them counts by its program at both: datagrams, transactions, backups, whose drives
+//! decide what is taken, and connections that are at a TCP offload engine.
 
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::tcp_info::tcp_info;
