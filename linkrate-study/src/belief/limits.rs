@@ -59,7 +59,7 @@ fn share(
 }
 
 /// The first direction in which a run moved more than its links can carry in the window and
-/// while payload of the time before was [on its way](ON_ITS_WAY).
+/// while payload of the time before was on its way.
 pub fn over(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
     over_by(ON_ITS_WAY, testbed, spec, run)
 }
