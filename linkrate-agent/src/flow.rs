@@ -12,6 +12,7 @@
 //! - [`transact`]: request/response on connections that stay open
 //! - [`single`]: one connection for each transaction
 //! - [`datagram`]: UDP streams and transactions
+//! - [`ring`]: the memory that plain payload is sent from and received into
 //! - [`send_path`]: the ways to send payload into a socket
 //! - [`arrivals`], [`preamble`]: accepted connections, and their first bytes, which name the flow
 //! - [`strangers`]: connections and datagrams that do not belong to the run
@@ -22,6 +23,7 @@ pub mod backup;
 pub mod datagram;
 pub mod preamble;
 pub mod record;
+pub mod ring;
 pub mod send_path;
 pub mod single;
 pub mod sizes;
@@ -39,11 +41,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use linkrate_sys::sched::{ThreadId, current_thread};
+use linkrate_sys::sched::{Ahead, ThreadId, current_thread};
+use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_toe::program::Parking;
 
 /// How often a flow that is to end is looked at.
 const LOOK: Duration = Duration::from_micros(200);
+
+/// So many flows that hold up no other one on a CPU for long: a turn of each is some milliseconds.
+const FEW_FLOWS: usize = 2;
 
 /// Shared control of the flows of one run: the gate, and the signals.
 #[derive(Debug, Default)]
@@ -117,6 +123,7 @@ pub struct Counters {
     timeouts: AtomicU64,
     zerocopy_completed: AtomicU64,
     zerocopy_copied: AtomicU64,
+    gathers: AtomicU64,
 }
 
 macro_rules! counter {
@@ -141,6 +148,7 @@ impl Counters {
     counter!(add_transactions, transactions, transactions, "completed transactions");
     counter!(add_timeouts, timeouts, timeouts, "transactions without an answer in time");
     counter!(add_completed, completed, zerocopy_completed, "completed zero-copy sends");
+    counter!(add_gathers, gathers, gathers, "short sleeps that let data gather");
     counter!(add_copied, copied, zerocopy_copied, "zero-copy sends the kernel copied");
 }
 
@@ -257,6 +265,17 @@ impl Flow {
     #[must_use]
     pub fn of_part(self, part: u8) -> Self {
         Self { part, ..self }
+    }
+
+    /// TCP_INFO of its socket; `None` for other sockets. `flows` is how many there are on this host.
+    ///
+    /// A socket that its program is reading from answers when the program lets go of it. Among many
+    /// threads on one CPU the scheduler takes its time for that: with 64 connections meters waited up to
+    /// 1.2 s. So the thread of the flow goes before the others until the socket has answered.
+    pub fn tcp_info(&self, flows: usize) -> Option<TcpInfo> {
+        let socket = self.socket.as_deref()?;
+        let _lent = (flows > FEW_FLOWS).then(|| Ahead::lent_to(self.thread_id));
+        tcp_info(socket).ok()
     }
 
     /// Whether the flow has ended; before the end of the run this means that it is broken.

@@ -20,7 +20,7 @@ use linkrate_sys::netstat;
 use linkrate_sys::other_programs::ProgramTimes;
 use linkrate_sys::procstat::CpuTimes;
 use linkrate_sys::sched::{self, ThreadId};
-use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+use linkrate_sys::tcp_info::TcpInfo;
 use linkrate_terms::discipline::Discipline;
 use linkrate_terms::failure::Resent;
 use linkrate_terms::measurement::{CpuUse, InterfaceCounts, OtherProgram, SenderTimes, ThreadTime};
@@ -167,7 +167,7 @@ impl<'a> Meters<'a> {
     fn read_senders(&self) -> Senders {
         let sending = self.flows.iter().enumerate().filter(|(_, flow)| flow.sends);
         sending
-            .filter_map(|(number, flow)| Some((number, tcp_info(flow.socket.as_deref()?).ok()?)))
+            .filter_map(|(number, flow)| Some((number, flow.tcp_info(self.flows.len())?)))
             .collect()
     }
 
@@ -200,6 +200,7 @@ impl<'a> Meters<'a> {
                 &opened.slow.receive_packets,
                 &closed.slow.receive_packets,
             ),
+            gathers: moved.gathers,
             zerocopy_copied: moved.zerocopy_copied,
             zerocopy_completed: moved.zerocopy_completed,
             disciplines: [opened, closed].map(|reading| reading.slow.disciplines.clone()),
@@ -267,6 +268,9 @@ fn sender_times(before: &Senders, after: &Senders) -> SenderTimes {
             rwnd_limited_unqueued_us: Some(if queued { 0 } else { rwnd_limited_us }),
             sndbuf_limited_us: b.sndbuf_limited_us.saturating_sub(a.sndbuf_limited_us),
             retransmits: u64::from(b.total_retrans.saturating_sub(a.total_retrans)),
+            // both are of 32 bits, and go around
+            data_segments: b.data_segments_out.wrapping_sub(a.data_segments_out).into(),
+            acknowledgements: b.acknowledgements_in.wrapping_sub(a.acknowledgements_in).into(),
             resent_bytes: b.resent_bytes.saturating_sub(a.resent_bytes),
             ..SenderTimes::default()
         })

@@ -552,6 +552,9 @@ pub struct WindowReport {
     pub senders: SenderTimes,
     /// Packets handled by receive processing, by CPU.
     pub receive_packets_by_cpu: BTreeMap<u32, u64>,
+    /// Short sleeps of receivers that let data gather.
+    #[serde(default)]
+    pub gathers: u64,
     /// Sends for which MSG_ZEROCOPY fell back to a copy.
     pub zerocopy_copied: u64,
     /// Sends with MSG_ZEROCOPY that completed.

@@ -12,11 +12,9 @@
 //!
 //! Such a sender has throughput = buffer / round trip, and a larger buffer would raise it.
 
-use std::os::fd::AsFd;
-
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::send_queue::{SendQueue, send_queue};
-use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
+use linkrate_sys::tcp_info::TcpInfo;
 
 use crate::flow::Flow;
 
@@ -59,9 +57,8 @@ impl<'a> SendBuffers<'a> {
         let count = self.flows.len();
         for step in 0..count.min(SOCKETS) {
             let flow = self.flows[(self.first + step) % count];
-            let Some(socket) = flow.socket.as_deref() else { continue };
             // UDP sockets have neither value
-            if let Some(is_bound) = is_bound(socket) {
+            if let Some(is_bound) = is_bound(flow, count) {
                 self.looks += 1;
                 self.full += u64::from(is_bound);
             }
@@ -71,13 +68,13 @@ impl<'a> SendBuffers<'a> {
     }
 }
 
-fn is_bound(socket: impl AsFd) -> Option<bool> {
-    let queue = send_queue(&socket).ok()?;
+fn is_bound(flow: &Flow, flows: usize) -> Option<bool> {
+    let queue = send_queue(flow.socket.as_deref()?).ok()?;
     // most buffers are not full, and TCP_INFO takes the lock of the socket
     if !queue.is_full() || queue.unsent_bytes > 0 {
         return Some(false);
     }
-    Some(binds(queue, tcp_info(&socket).ok()?))
+    Some(binds(queue, flow.tcp_info(flows)?))
 }
 
 fn binds(queue: SendQueue, info: TcpInfo) -> bool {

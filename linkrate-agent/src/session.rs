@@ -374,7 +374,10 @@ impl Session {
         if let Some(record) = run.record.filter(|_| workload.kind == Protocol::Stream) {
             let role = match sends {
                 true => Verified::Sends(sizes(workload.message)),
-                false => Verified::Receives(record, stream::Taking::of(client, shared_cpus)),
+                false => Verified::Receives(
+                    record,
+                    stream::Taking::of(client, shared_cpus, workload.gathering),
+                ),
             };
             let mut flow = self.verified_flow(&number, socket, role)?;
             flow.counts_arrivals = !sends;
@@ -382,6 +385,8 @@ impl Session {
             self.flows.push(flow.of_part(preamble.part));
             return Ok(());
         }
+        let kind = workload.kind;
+        let discards = workload.receive_path == ReceivePath::Truncate;
         let flow = match (preamble.role, udp) {
             (ClientRole::Requests, false) if client => {
                 let exchange = exchange(&workload, seed);
@@ -418,38 +423,36 @@ impl Session {
                             None => Err(io::ErrorKind::NotFound.into()),
                         },
                         Protocol::Transfer => {
-                            let (path, bytes) = (workload.send_path, workload.transfer.0);
-                            let sender =
-                                send_path::Sender::new(Arc::clone(&socket), path, sizes.largest())?;
-                            let turns = stream::Turns::of(path, shared_cpus);
+                            let sender = send_path::Sender::new(Arc::clone(&socket), &workload)?;
+                            let turns = stream::Turns::of(workload.send_path, shared_cpus);
+                            let bytes = workload.transfer.0;
                             transfer::transmit(flow, &socket, sender, sizes, bytes, turns)
                         }
-                        _ => stream::transmit(flow, socket, workload.send_path, sizes, shared_cpus),
+                        _ => stream::transmit(flow, socket, &workload, sizes, shared_cpus),
                     }
                 })
             }
             (_, udp) => {
                 let drives = || Arc::new(Drive::new(workload.backup.rate()));
                 let drive = Arc::clone(self.drives.entry(preamble.part).or_insert_with(drives));
-                let taking = stream::Taking::of(client, shared_cpus);
+                let taking = stream::Taking::of(client, shared_cpus, workload.gathering);
                 Flow::spawn(format!("receive {number}"), control, shared, sends, move |flow| {
                     match workload.kind {
                         _ if udp => datagram::receive(flow, &socket),
                         Protocol::Backup => backup::sink(flow, &socket, &drive),
                         Protocol::Transfer => {
-                            let receiver = stream::Receiver::new(workload.receive_path, taking)?;
+                            let receiver = stream::Receiver::new(&workload, taking)?;
                             transfer::receive(flow, &socket, receiver, workload.transfer.0)
                         }
-                        _ => stream::receive(flow, &socket, workload.receive_path, taking),
+                        _ => stream::receive(flow, &socket, &workload, taking),
                     }
                 })
             }
         };
-        let discards = workload.receive_path == ReceivePath::Truncate;
         let mut flow = flow?.of_part(preamble.part);
         flow.discards = discards && !sends;
         // what waits before the drives of a backup is not stored yet
-        let is_taken_at_once = !udp && workload.kind != Protocol::Backup;
+        let is_taken_at_once = !udp && kind != Protocol::Backup;
         flow.counts_arrivals = !sends && is_taken_at_once && preamble.role != ClientRole::Requests;
         self.bind(&flow, &preamble)?;
         self.flows.push(flow);

@@ -373,6 +373,9 @@ const SOCKETS: &[Column<Measurement>] = &[
     }),
     ("send_buffer_looks", |run| text(run.evidence.senders.buffer_looks)),
     ("send_buffer_full_looks", |run| text(run.evidence.senders.buffer_full_looks)),
+    ("data_segments", |run| text(run.evidence.senders.data_segments)),
+    ("acknowledgements", |run| text(run.evidence.senders.acknowledgements)),
+    ("client_gathers", |run| text(run.evidence.client_gathers)),
     ("retransmitted_segments", |run| text(run.evidence.senders.retransmits)),
 ];
 

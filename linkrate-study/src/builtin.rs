@@ -60,6 +60,7 @@ pub fn all() -> &'static [Builtin] {
             name: "request-response",
             text: include_str!("../../studies/request-response.toml"),
         },
+        Builtin { name: "far-end", text: include_str!("../../studies/far-end.toml") },
         Builtin { name: "zero-copy", text: include_str!("../../studies/zero-copy.toml") },
         Builtin { name: "a-a", text: include_str!("../../studies/a-a.toml") },
     ]

@@ -172,6 +172,7 @@ fn measurement(traffic: Traffic, busy: f64) -> Measurement {
             ]),
             senders: SenderTimes { sockets: 1, busy_us: 1_900_000, ..SenderTimes::default() },
             client_senders: None,
+            client_gathers: 0,
             receive_packets_by_cpu: BTreeMap::new(),
             adapter: None,
             links: Vec::new(),

@@ -38,6 +38,8 @@ pub fn factor(name: &str) -> String {
         "udp-segment" => "UDP_SEGMENT",
         "send-path" => "send path",
         "receive-path" => "receive path",
+        "working-set" => "working set",
+        "gathering" => "gathering at clients",
         other => knobs::find(other).map_or(other, |knob| knob.name),
     }
     .to_owned()

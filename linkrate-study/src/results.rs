@@ -333,6 +333,14 @@ pub struct CellEvidence {
     pub sndbuf_limited_percent: Option<f64>,
     /// Retransmitted segments per run.
     pub retransmits: Option<f64>,
+    /// Acknowledgements that the far end sent for each segment of bulk data, transmit direction; absent
+    /// where the SUT sends no bulk data over TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acknowledgements_per_segment: Option<f64>,
+    /// Short sleeps of the clients' receivers that let data gather, per run; absent where there were
+    /// none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_gathers: Option<f64>,
     /// Datagrams sent but not received, in per cent of those sent; absent for TCP.
     pub lost_percent: Option<f64>,
     /// Packets dropped by the SUT's interface per run.

@@ -78,7 +78,8 @@ pub fn become_normal() -> Result<(), SysError> {
 pub struct Ahead {
     /// The thread; 0 for the calling one.
     of: ThreadId,
-    is_ahead: bool,
+    /// Its policy before, which returns; `None` if it was not changed.
+    before: Option<libc::c_int>,
 }
 
 impl Ahead {
@@ -90,16 +91,32 @@ impl Ahead {
     /// Raises the priority of another thread of this process, which waits for nothing else: before it is
     /// asked for something urgent.
     pub fn of(thread: ThreadId) -> Self {
+        Self::raised(thread, AHEAD)
+    }
+
+    /// Raises the priority of another thread of this process above all that have none, and not above the
+    /// calling one if that is ahead itself: before the calling one waits for a lock of the kernel that the
+    /// other may hold. Otherwise it would wait until the scheduler lets the other one run.
+    pub fn lent_to(thread: ThreadId) -> Self {
+        Self::raised(thread, NAPI)
+    }
+
+    fn raised(of: ThreadId, priority: libc::c_int) -> Self {
+        // SAFETY: the call takes a number only.
+        let before = unsafe { libc::sched_getscheduler(of) } & !libc::SCHED_RESET_ON_FORK;
+        // a thread with a priority of its own keeps it
+        let is_ordinary = matches!(before, libc::SCHED_OTHER | libc::SCHED_BATCH);
         let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-        Self { of: thread, is_ahead: set_policy_of(thread, policy, AHEAD).is_ok() }
+        let is_raised = is_ordinary && set_policy_of(of, policy, priority).is_ok();
+        Self { of, before: is_raised.then_some(before) }
     }
 }
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        if self.is_ahead {
+        if let Some(before) = self.before {
             // lowering the priority needs no privilege
-            let _ = set_policy_of(self.of, libc::SCHED_OTHER, 0);
+            let _ = set_policy_of(self.of, before, 0);
         }
     }
 }

@@ -346,35 +346,41 @@ pub fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
-/// Most parts that [`send_repeated`] and [`receive_repeated`] take in one call.
+/// Most parts that [`send_around`] and [`receive_around`] take in one call.
 const PARTS: usize = 64;
 
-/// Sends `length` bytes, `region` repeated, with one call and one copy in the kernel, from memory
-/// that stays in the first-level cache. At most 64 regions in one call.
+/// Sends up to `length` bytes out of `region`, from its octet `from` on, and from its beginning again
+/// where it ends: payload whose values do not matter, from memory of a chosen size. At most 64 parts in
+/// one call. Returns the number of bytes sent.
 ///
 /// # Errors
-/// As sendmsg(2); an error instead of SIGPIPE when the peer is gone.
-pub fn send_repeated(socket: impl AsFd, region: &[u8], length: usize) -> io::Result<usize> {
-    if region.is_empty() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let (mut parts, count) = repeated(region.as_ptr().cast_mut(), region.len(), length);
+/// As sendmsg(2); an error instead of SIGPIPE when the peer is gone; `InvalidInput` if `from` is not in
+/// the region.
+pub fn send_around(
+    socket: impl AsFd,
+    region: &[u8],
+    from: usize,
+    length: usize,
+) -> io::Result<usize> {
+    let (mut parts, count) = around(region.as_ptr().cast_mut(), region.len(), from, length)?;
     let message = message_of(&mut parts[..count]);
     // SAFETY: every part lies in `region`, which is borrowed for the call, and is only read.
     let sent = unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives up to `length` bytes into `region`: each part overwrites the one before, for payload
-/// that is only counted. At most 64 regions in one call.
+/// Receives up to `length` bytes into `region`, from its octet `from` on, and from its beginning again
+/// where it ends, for payload that is only counted. At most 64 parts in one call.
 ///
 /// # Errors
-/// As recvmsg(2).
-pub fn receive_repeated(socket: impl AsFd, region: &mut [u8], length: usize) -> io::Result<usize> {
-    if region.is_empty() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let (mut parts, count) = repeated(region.as_mut_ptr(), region.len(), length);
+/// As recvmsg(2); `InvalidInput` if `from` is not in the region.
+pub fn receive_around(
+    socket: impl AsFd,
+    region: &mut [u8],
+    from: usize,
+    length: usize,
+) -> io::Result<usize> {
+    let (mut parts, count) = around(region.as_mut_ptr(), region.len(), from, length)?;
     let mut message = message_of(&mut parts[..count]);
     // SAFETY: every part lies in `region`, which is borrowed alone for the call; the kernel fills
     // the parts one after the other, so that they may overlap.
@@ -382,17 +388,26 @@ pub fn receive_repeated(socket: impl AsFd, region: &mut [u8], length: usize) -> 
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// `length` bytes as parts that all begin at `base`, the last one possibly shorter, and the number
-/// of parts. `region`, the length of a part, is above zero. The array is on the stack, since the
-/// data path allocates nothing.
-fn repeated(base: *mut u8, region: usize, length: usize) -> ([libc::iovec; PARTS], usize) {
-    let length = length.min(region * PARTS);
-    let count = length.div_ceil(region);
-    let mut parts = [libc::iovec { iov_base: base.cast(), iov_len: region }; PARTS];
-    if let Some(last) = parts[..count].last_mut() {
-        last.iov_len = length - (count - 1) * region;
+/// `length` bytes of the region of `size` octets at `base`, from octet `from` on and around its end, as
+/// parts, and the number of parts. The array is on the stack, since the data path allocates nothing.
+fn around(
+    base: *mut u8,
+    size: usize,
+    from: usize,
+    length: usize,
+) -> io::Result<([libc::iovec; PARTS], usize)> {
+    if from >= size {
+        return Err(io::ErrorKind::InvalidInput.into());
     }
-    (parts, count)
+    let mut parts = [libc::iovec { iov_base: base.cast(), iov_len: size }; PARTS];
+    let first = length.min(size - from);
+    parts[0] = libc::iovec { iov_base: base.wrapping_add(from).cast(), iov_len: first };
+    let left = (length - first).min(size * (PARTS - 1));
+    let whole = left.div_ceil(size);
+    if whole > 0 {
+        parts[whole].iov_len = left - (whole - 1) * size;
+    }
+    Ok((parts, 1 + whole))
 }
 
 fn message_of(parts: &mut [libc::iovec]) -> libc::msghdr {
@@ -537,7 +552,7 @@ mod tests {
     fn a_region_is_sent_and_received_over_and_over() {
         let (sender, receiver) = pair();
         let region: Vec<u8> = (0..100).collect();
-        assert_eq!(send_repeated(&sender, &region, 250).unwrap(), 250);
+        assert_eq!(send_around(&sender, &region, 0, 250).unwrap(), 250);
         let mut all = vec![0; 250];
         let mut taken = 0;
         while taken < 250 {
@@ -545,11 +560,11 @@ mod tests {
         }
         assert_eq!(all[..100], region);
         assert_eq!(all[200..], region[..50]);
-        assert_eq!(send_repeated(&sender, &region, 1 << 30).unwrap(), 6400);
+        assert_eq!(send_around(&sender, &region, 0, 1 << 30).unwrap(), 6400);
         let mut small = [0; 64];
         let mut taken = 0;
         while taken < 6400 {
-            taken += receive_repeated(&receiver, &mut small, 1024).unwrap();
+            taken += receive_around(&receiver, &mut small, 0, 1024).unwrap();
         }
         assert_eq!(taken, 6400);
     }

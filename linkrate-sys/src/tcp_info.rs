@@ -25,6 +25,10 @@ pub struct TcpInfo {
     pub sndbuf_limited_us: u64,
     /// Payload that was sent again, bytes; zero before Linux 4.19, which does not tell.
     pub resent_bytes: u64,
+    /// Segments sent with payload, those sent again included; zero before Linux 4.6, which does not tell.
+    pub data_segments_out: u32,
+    /// Segments received without payload; zero before Linux 4.6.
+    pub acknowledgements_in: u32,
     /// Payload received in order, bytes, whether the program has read it or not; zero before
     /// Linux 4.1, which does not tell.
     pub bytes_received: u64,
@@ -175,6 +179,8 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         rwnd_limited_us: raw.rwnd_limited,
         sndbuf_limited_us: raw.sndbuf_limited,
         resent_bytes: raw.bytes_retrans,
+        data_segments_out: raw.data_segs_out,
+        acknowledgements_in: raw.segs_in.saturating_sub(raw.data_segs_in),
         bytes_received: raw.bytes_received,
     })
 }

@@ -364,6 +364,10 @@ pub struct Evidence {
     /// ends apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_senders: Option<SenderTimes>,
+    /// Short sleeps of the clients' receivers that let data gather; zero in runs of earlier versions,
+    /// whose clients may have gathered.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub client_gathers: u64,
     /// Packets that receive processing handled, by CPU, over the window (`/proc/net/softnet_stat`).
     pub receive_packets_by_cpu: BTreeMap<u32, u64>,
     /// What the SUT's virtual adapters counted; absent on other adapters.
@@ -596,6 +600,13 @@ pub struct SenderTimes {
     /// Payload that was sent again, bytes; zero in runs of earlier versions.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resent_bytes: u64,
+    /// Segments sent with payload, those sent again included; zero in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub data_segments: u64,
+    /// Segments received without payload: acknowledgements of bulk data; zero in runs of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub acknowledgements: u64,
     /// Looks at the send buffers within the window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_looks: u64,
@@ -616,6 +627,12 @@ impl SenderTimes {
         self.with(part, u64::saturating_sub, u32::saturating_sub)
     }
 
+    /// Segments without payload that arrived for each segment with payload that was sent; `None`
+    /// without payload.
+    pub fn acknowledgements_per_segment(&self) -> Option<f64> {
+        ratio(Some(&self.acknowledgements), Some(&self.data_segments))
+    }
+
     fn with(self, other: Self, times: fn(u64, u64) -> u64, count: fn(u32, u32) -> u32) -> Self {
         let unqueued = match (self.rwnd_limited_unqueued_us, other.rwnd_limited_unqueued_us) {
             (Some(own), Some(others)) => Some(times(own, others)),
@@ -632,6 +649,8 @@ impl SenderTimes {
             sndbuf_limited_us: times(self.sndbuf_limited_us, other.sndbuf_limited_us),
             retransmits: times(self.retransmits, other.retransmits),
             resent_bytes: times(self.resent_bytes, other.resent_bytes),
+            data_segments: times(self.data_segments, other.data_segments),
+            acknowledgements: times(self.acknowledgements, other.acknowledgements),
             buffer_looks: times(self.buffer_looks, other.buffer_looks),
             buffer_full_looks: times(self.buffer_full_looks, other.buffer_full_looks),
         }
@@ -639,6 +658,11 @@ impl SenderTimes {
 }
 
 impl Evidence {
+    /// The SUT's part of [`senders`](Self::senders); `None` in runs of earlier versions.
+    pub fn sut_senders(&self) -> Option<SenderTimes> {
+        Some(self.senders.without(self.client_senders?))
+    }
+
     /// Mean bytes of an IP packet as TCP built it: large with GSO and TSO, one MTU without.
     pub fn mean_stack_packet_bytes(&self) -> Option<f64> {
         ratio(self.protocol.get("IpExt.OutOctets"), self.protocol.get("Ip.OutRequests"))

@@ -188,6 +188,13 @@ pub struct Workload {
     pub udp_segment: Option<ByteSize>,
     /// UDP_GRO: the receiver takes coalesced datagrams.
     pub udp_gro: bool,
+    /// Memory of each end of a flow that plain payload is sent from, or received into; `None` is as
+    /// netperf has it ([`sent_from`](Self::sent_from), [`received_into`](Self::received_into)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_set: Option<ByteSize>,
+    /// Receivers of bulk data at clients sleep shortly while much data arrives, so that it gathers.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub gathering: bool,
     /// Each flow of the system under test is bound to the CPU that takes the interrupts of its interface.
     /// Otherwise the scheduler chooses among the CPUs of the host.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -216,6 +223,12 @@ fn transfer() -> ByteSize {
 fn is_default_transfer(size: &ByteSize) -> bool {
     *size == TRANSFER
 }
+
+/// Send buffer of a new TCP socket, bytes: the second value of `net.ipv4.tcp_wmem`, tcp(7).
+const SEND_BUFFER: u64 = 16 << 10;
+
+/// Receive buffer of a new TCP socket, bytes: the second value of `net.ipv4.tcp_rmem`.
+const RECEIVE_BUFFER: u64 = 128 << 10;
 
 /// Most flows of one run. Each is a thread at both ends.
 pub const MAX_FLOWS: u64 = 4096;
@@ -253,6 +266,21 @@ impl Workload {
         u64::from(self.connections).saturating_mul(u64::from(clients)).saturating_mul(ways)
     }
 
+    /// Bytes of the ring of buffers that a flow sends plain payload from: as many messages as a send
+    /// buffer of 16 KiB has room for, and one more, at least two. So does netperf (`-W`) at the send
+    /// buffer that Linux gives a new socket.
+    pub fn sent_from(&self) -> u64 {
+        let message = self.message.largest().0.max(1);
+        let buffers = (SEND_BUFFER / message).saturating_add(1).max(2);
+        self.working_set.map_or(message.saturating_mul(buffers), |size| size.0)
+    }
+
+    /// Bytes of the ring of buffers that a flow receives plain payload into: twice the receive buffer
+    /// that Linux gives a new socket, as netperf has it.
+    pub fn received_into(&self) -> u64 {
+        self.working_set.map_or(2 * RECEIVE_BUFFER, |size| size.0)
+    }
+
     /// Bytes that the flows of a run need for their largest messages, at one end.
     pub fn payload_memory(&self, clients: u32) -> u64 {
         if self.kind == Protocol::Backup {
@@ -260,7 +288,9 @@ impl Workload {
             return trees
                 .saturating_add(self.flows(clients).saturating_mul(self.message.largest().0));
         }
-        let each = if self.kind.is_transactional() {
+        let each = if self.kind.is_tcp_bulk() && self.send_path == SendPath::Plain {
+            self.sent_from().max(self.received_into())
+        } else if self.kind.is_transactional() {
             self.request.largest().0.saturating_add(self.response.largest().0)
         } else {
             self.message.largest().0
@@ -285,6 +315,8 @@ impl Default for Workload {
             receive_path: ReceivePath::Plain,
             udp_segment: None,
             udp_gro: false,
+            working_set: None,
+            gathering: false,
             cpu_binding: false,
             backup: Backup::default(),
             mix: Vec::new(),

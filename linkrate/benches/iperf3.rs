@@ -58,8 +58,15 @@ fn measured(lab: &mut Lab, workload: Workload) -> Result<Measurement, Failed> {
 }
 
 fn stream(lab: &mut Lab, send_path: SendPath, receive_path: ReceivePath) -> Result<f64, Failed> {
-    let message = MessageSize::Fixed(MESSAGE);
-    let workload = Workload { message, send_path, receive_path, ..Workload::default() };
+    let workload = Workload {
+        message: MessageSize::Fixed(MESSAGE),
+        send_path,
+        receive_path,
+        // iperf3 has one buffer of a message at each end
+        working_set: Some(MESSAGE),
+        gathering: true,
+        ..Workload::default()
+    };
     Ok(measured(lab, workload)?.traffic.bits_per_second())
 }
 

@@ -135,6 +135,31 @@ fn a_full_link_shows_no_more_than_its_limit() {
     }
 }
 
+/// A socket that its program is reading from does not answer, and among many threads on one CPU that
+/// program waits long for its turn. Meters do not wait with it.
+#[test]
+fn many_connections_do_not_hold_up_the_meters() {
+    let name = "many_connections_do_not_hold_up_the_meters";
+    if !is_root_or_skips(name) {
+        return;
+    }
+    let gigabit = model::find("gigabit").expect("a built-in model");
+    let adapter = Adapter::Model(Box::new(gigabit));
+    let mut lab = lab_of(&TestbedSpec { adapter, ..TestbedSpec::default() }, None);
+    for direction in [Direction::Transmit, Direction::Receive].repeat(RUNS / 2) {
+        let workload = Workload { direction, connections: 64, ..Workload::default() };
+        let spec = RunSpec {
+            ports: Some(1),
+            ..run_spec(Task::Workload(workload), InterfaceKnobs::default(), Duration::from_secs(1))
+        };
+        if let Err(failure) = lab.run(&spec) {
+            let failure = failure.to_string();
+            assert!(!failure.contains("away from the common window"), "{direction:?}: {failure}");
+            println!("{direction:?}: {failure}");
+        }
+    }
+}
+
 #[test]
 fn a_testbed_that_is_given_up_is_built_anew() {
     let name = "a_testbed_that_is_given_up_is_built_anew";

@@ -9,8 +9,9 @@ use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::socket;
 use linkrate_sys::splice::PagePipes;
-use linkrate_terms::SendPath;
+use linkrate_terms::{SendPath, Workload};
 
+use super::ring::Ring;
 use super::{Counters, FlowContext};
 
 /// Payload that is hard to compress and has a long period, the same for every flow.
@@ -37,47 +38,33 @@ pub struct Sender {
 
 #[derive(Debug)]
 enum Means {
-    /// A region that is sent repeatedly.
-    Plain(PageBuffer),
-    MsgZerocopy {
-        payload: PageBuffer,
-        outstanding: u64,
-    },
+    Plain(Ring),
+    MsgZerocopy { payload: PageBuffer, outstanding: u64 },
     Sendfile(File),
     Splice(PagePipes),
-}
-
-/// Size of the memory that payload is sent from and received into repeatedly, bytes: a third of a
-/// first-level cache, so that runs measure the copy between process and kernel, and not cache
-/// misses that no adapter causes. It is larger for large messages, of which one call would need too
-/// many parts.
-pub fn region_bytes(largest_message: usize) -> usize {
-    const REGION: usize = 16 << 10;
-    const PARTS: usize = 64;
-    REGION.max(largest_message.div_ceil(PARTS).next_multiple_of(4096))
 }
 
 /// Sends after which completions are reaped; few enough to stay below the socket's optmem limit.
 const REAP_EVERY: u64 = 16;
 
 impl Sender {
-    /// Prepares to send messages of up to `largest` bytes.
+    /// Prepares to send the messages of a workload.
     ///
     /// # Errors
     /// When a file, a pipe or the socket option is refused.
-    pub fn new(socket: Arc<OwnedFd>, path: SendPath, largest: usize) -> io::Result<Self> {
-        if path == SendPath::Plain {
-            let region = PageBuffer::of(&payload(region_bytes(largest).min(largest)))?;
-            return Ok(Self { socket, means: Means::Plain(region) });
-        }
-        let payload = PageBuffer::of(&payload(largest))?;
-        let means = match path {
-            SendPath::Plain | SendPath::Splice => Means::Splice(PagePipes::new(payload)?),
+    pub fn new(socket: Arc<OwnedFd>, workload: &Workload) -> io::Result<Self> {
+        let payload = || {
+            let largest = usize::try_from(workload.message.largest().0);
+            PageBuffer::of(&payload(largest.map_err(io::Error::other)?))
+        };
+        let means = match workload.send_path {
+            SendPath::Plain => Means::Plain(Ring::to_send(workload.sent_from())?),
+            SendPath::Splice => Means::Splice(PagePipes::new(payload()?)?),
             SendPath::MsgZerocopy => {
                 socket::enable_zerocopy(&socket)?;
-                Means::MsgZerocopy { payload, outstanding: 0 }
+                Means::MsgZerocopy { payload: payload()?, outstanding: 0 }
             }
-            SendPath::Sendfile => Means::Sendfile(memory_file(&payload)?),
+            SendPath::Sendfile => Means::Sendfile(memory_file(&payload()?)?),
         };
         Ok(Self { socket, means })
     }
@@ -103,7 +90,7 @@ impl Sender {
     fn send_some(&mut self, from: usize, length: usize, counters: &Counters) -> io::Result<usize> {
         let socket = &self.socket;
         match &mut self.means {
-            Means::Plain(region) => socket::send_repeated(socket, region, length),
+            Means::Plain(ring) => ring.send(socket, length),
             Means::MsgZerocopy { payload, outstanding } => {
                 let sent = match socket::send_zerocopy(socket, &payload[from..from + length]) {
                     Ok(sent) => {

@@ -5,13 +5,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::{sched, socket};
-use linkrate_terms::{ReceivePath, SendPath};
+use linkrate_terms::{ReceivePath, SendPath, Workload};
 
-use super::FlowContext;
-use super::send_path::{Sender, region_bytes};
+use super::ring::Ring;
+use super::send_path::Sender;
 use super::sizes::Sizes;
+use super::{Counters, FlowContext};
 
 /// The most bytes received in one call. The message size of a workload is that of the sender; a
 /// receiver takes all available data.
@@ -42,12 +42,12 @@ const TURN_BYTES: usize = 512 << 10;
 pub fn transmit(
     flow: &mut FlowContext,
     socket: Arc<OwnedFd>,
-    path: SendPath,
+    workload: &Workload,
     mut sizes: Sizes,
     takes_turns: bool,
 ) -> io::Result<()> {
-    let mut sender = Sender::new(socket, path, sizes.largest())?;
-    let mut turns = Turns::of(path, takes_turns);
+    let mut sender = Sender::new(socket, workload)?;
+    let mut turns = Turns::of(workload.send_path, takes_turns);
     while !flow.control.stopped() {
         let length = sizes.draw();
         sender.send(length, flow)?;
@@ -104,10 +104,10 @@ pub enum Taking {
 }
 
 impl Taking {
-    /// How a receiver of this role takes data. The system under test takes it as most programs do;
-    /// clients must keep up with it.
-    pub fn of(client: bool, shares_cpus: bool) -> Self {
-        match (shares_cpus, client) {
+    /// How a receiver of this role takes data. The system under test takes it as most programs do, and
+    /// so do clients unless the workload has them gather.
+    pub fn of(client: bool, shares_cpus: bool, gathering: bool) -> Self {
+        match (shares_cpus, client && gathering) {
             (true, _) => Self::InTurn,
             (false, true) => Self::Gathered,
             (false, false) => Self::AtOnce,
@@ -148,14 +148,14 @@ impl Taking {
 pub fn receive(
     flow: &mut FlowContext,
     socket: &OwnedFd,
-    path: ReceivePath,
+    workload: &Workload,
     taking: Taking,
 ) -> io::Result<()> {
-    let mut receiver = Receiver::new(path, taking)?;
+    let mut receiver = Receiver::new(workload, taking)?;
     while !flow.control.stopped() {
         let received = flow.parking.call(|| receiver.receive(socket))?;
         flow.counters.add_received(received as u64);
-        receiver.gather(received);
+        receiver.gather(received, &flow.counters);
     }
     Ok(())
 }
@@ -165,7 +165,7 @@ pub fn receive(
 pub struct Receiver {
     path: ReceivePath,
     taking: Taking,
-    region: PageBuffer,
+    ring: Ring,
 }
 
 impl Receiver {
@@ -173,10 +173,10 @@ impl Receiver {
     ///
     /// # Errors
     /// When memory or a scheduling policy is refused.
-    pub fn new(path: ReceivePath, taking: Taking) -> io::Result<Self> {
+    pub fn new(workload: &Workload, taking: Taking) -> io::Result<Self> {
         taking.prepare()?;
-        let region = PageBuffer::zeroed(region_bytes(taking.most_bytes()))?;
-        Ok(Self { path, taking, region })
+        let ring = Ring::to_receive(workload.received_into())?;
+        Ok(Self { path: workload.receive_path, taking, ring })
     }
 
     /// Waits for payload and takes it, at most as much as one call does. Returns the number of bytes,
@@ -187,9 +187,7 @@ impl Receiver {
     #[inline]
     pub fn receive(&mut self, socket: &OwnedFd) -> io::Result<usize> {
         let received = match self.path {
-            ReceivePath::Plain => {
-                socket::receive_repeated(socket, &mut self.region, self.taking.most_bytes())?
-            }
+            ReceivePath::Plain => self.ring.receive(socket, self.taking.most_bytes())?,
             ReceivePath::Truncate => socket::discard(socket, DISCARD_BYTES)?,
         };
         if received == 0 {
@@ -200,9 +198,10 @@ impl Receiver {
 
     /// Lets more payload gather after a call that took `received` bytes, if that is worth it.
     #[inline]
-    pub fn gather(&self, received: usize) {
+    pub fn gather(&self, received: usize, counters: &Counters) {
         // discarding ends before the next segment arrives
         if self.path == ReceivePath::Plain && self.taking.sleeps_after(received) {
+            counters.add_gathers(1);
             std::thread::sleep(GATHERING);
         }
     }
@@ -213,11 +212,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_clients_with_cpus_of_their_own_gather() {
-        assert_eq!(Taking::of(true, false), Taking::Gathered);
-        assert_eq!(Taking::of(false, false), Taking::AtOnce);
-        assert_eq!(Taking::of(true, true), Taking::InTurn);
-        assert_eq!(Taking::of(false, true), Taking::InTurn);
+    fn only_clients_with_cpus_of_their_own_gather_if_told_to() {
+        assert_eq!(Taking::of(true, false, true), Taking::Gathered);
+        assert_eq!(Taking::of(true, false, false), Taking::AtOnce);
+        assert_eq!(Taking::of(false, false, true), Taking::AtOnce);
+        assert_eq!(Taking::of(true, true, true), Taking::InTurn);
+        assert_eq!(Taking::of(false, true, false), Taking::InTurn);
     }
 
     #[test]

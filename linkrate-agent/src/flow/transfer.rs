@@ -93,7 +93,7 @@ pub fn receive(
         })?;
         if left > 0 {
             // a pause after the last byte would be part of the sender's response time
-            receiver.gather(received);
+            receiver.gather(received, &flow.counters);
             continue;
         }
         left = bytes;
@@ -112,7 +112,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
     use linkrate_terms::units::ByteSize;
-    use linkrate_terms::{MessageSize, ReceivePath, SendPath};
+    use linkrate_terms::{MessageSize, Workload};
 
     use super::super::stream::Taking;
     use super::super::{Control, Flow};
@@ -133,7 +133,7 @@ mod tests {
         let socket = Arc::new(OwnedFd::from(stream));
         let shared = Some(Arc::clone(&socket));
         Flow::spawn("send 0.0".to_owned(), control, shared, true, move |flow| {
-            let sender = Sender::new(Arc::clone(&socket), SendPath::Plain, sizes().largest())?;
+            let sender = Sender::new(Arc::clone(&socket), &Workload::default())?;
             transmit(flow, &socket, sender, sizes(), bytes, Turns::none())
         })
         .unwrap()
@@ -143,7 +143,7 @@ mod tests {
         let socket = Arc::new(OwnedFd::from(stream));
         let shared = Some(Arc::clone(&socket));
         Flow::spawn("receive 0.0".to_owned(), control, shared, false, move |flow| {
-            let receiver = Receiver::new(ReceivePath::Plain, Taking::AtOnce)?;
+            let receiver = Receiver::new(&Workload::default(), Taking::AtOnce)?;
             receive(flow, &socket, receiver, bytes)
         })
         .unwrap()

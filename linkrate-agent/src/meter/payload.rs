@@ -8,14 +8,13 @@
 //! decide what is taken, and connections that are at a TCP offload engine.
 
 use linkrate_sys::clock::monotonic_ns;
-use linkrate_sys::tcp_info::tcp_info;
 
 use crate::flow::Flow;
 use crate::protocol::PartReport;
 use crate::session::parts_of;
 
-/// How long an edge may ask sockets. A socket that its program is reading from answers when the program
-/// lets go of it, which on a full CPU can take a turn of every other thread.
+/// How long an edge may ask sockets: without the privilege of real-time priority, one that its program is
+/// reading from can take a turn of every other thread to answer.
 const PATIENCE_NS: u64 = 2_000_000;
 
 /// Counters of all flows at one edge.
@@ -36,6 +35,7 @@ struct Count {
     arrived: Option<u64>,
     zerocopy_completed: u64,
     zerocopy_copied: u64,
+    gathers: u64,
 }
 
 /// What was moved between two edges.
@@ -49,6 +49,8 @@ pub struct Moved {
     pub zerocopy_completed: u64,
     /// Those that the kernel copied.
     pub zerocopy_copied: u64,
+    /// Short sleeps of receivers that let data gather.
+    pub gathers: u64,
 }
 
 impl Payload {
@@ -58,7 +60,7 @@ impl Payload {
         let (mut late_ns, mut counts) = (0, Vec::with_capacity(flows.len()));
         for flow in flows {
             let patient = monotonic_ns().saturating_sub(begun_ns) < PATIENCE_NS;
-            counts.push(Count::of(flow, patient));
+            counts.push(Count::of(flow, patient, flows.len()));
             late_ns += monotonic_ns().saturating_sub(begun_ns);
         }
         let at_ns = begun_ns + late_ns / (flows.len() as u64).max(1);
@@ -79,6 +81,7 @@ impl Payload {
                 *part = part.plus(count);
             }
             moved.zerocopy_completed += after.zerocopy_completed - before.zerocopy_completed;
+            moved.gathers += after.gathers - before.gathers;
             moved.zerocopy_copied += after.zerocopy_copied - before.zerocopy_copied;
         }
         moved
@@ -86,7 +89,7 @@ impl Payload {
 }
 
 impl Count {
-    fn of(flow: &Flow, patient: bool) -> Self {
+    fn of(flow: &Flow, patient: bool, flows: usize) -> Self {
         let counters = &flow.counters;
         let moved = PartReport {
             received_bytes: counters.received(),
@@ -94,8 +97,8 @@ impl Count {
             transactions: counters.transactions(),
             timeouts: counters.timeouts(),
         };
-        let socket = flow.socket.as_deref().filter(|_| flow.counts_arrivals && patient);
-        let arrived = socket.and_then(|socket| Some(tcp_info(socket).ok()?.bytes_received));
+        let asks = flow.counts_arrivals && patient;
+        let arrived = asks.then(|| Some(flow.tcp_info(flows)?.bytes_received)).flatten();
         Self {
             part: flow.part,
             moved,
@@ -103,6 +106,7 @@ impl Count {
             arrived: arrived.filter(|arrived| *arrived >= moved.received_bytes),
             zerocopy_completed: counters.completed(),
             zerocopy_copied: counters.copied(),
+            gathers: counters.gathers(),
         }
     }
 

@@ -392,6 +392,9 @@ fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> 
         at_least(field, size.largest().0, size.smallest().0)?;
         at_most(field, size.largest().0, bounds::MESSAGE_BYTES)?;
     }
+    if let Some(size) = workload.working_set {
+        at_least("working-set", size.0, 1)?;
+    }
     let backup = &workload.backup;
     at_least("tree", backup.tree.0, 1)?;
     if let FileSizes::One(size) = backup.files {

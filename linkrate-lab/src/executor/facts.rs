@@ -26,7 +26,7 @@ pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Measured) 
             ("adapter", spec.adapter.name().to_owned()),
             (
                 "plain-payload",
-                "sent from and received into one region of 16 KiB, over and over".to_owned(),
+                "sent from and received into a ring of buffers, as netperf has it".to_owned(),
             ),
             (
                 "shared-cpus",

@@ -457,7 +457,7 @@ impl Join for Adapters {
                 name: host.name.clone(),
                 queues: tap(host, &client.interface, model, 1, address(first, 1 + index as u8))?,
                 device: connections::of_end(device, segment, segment.ports.len() + index).far_end(),
-                knobs: client_knobs(&model.defaults),
+                knobs: client_knobs(&model.defaults, &model.defaults),
                 bus: None,
                 // nothing is measured on a client
                 host: HostSide::Device,
@@ -506,10 +506,10 @@ fn address(first: u32, end: u8) -> [u8; 6] {
     [0x02, 0, 0, (first >> 8) as u8, first as u8, 1 + end]
 }
 
-/// A client must not be the limit: it merges received segments, even if the adapter under test does
-/// not.
-fn client_knobs(model: &PortKnobs) -> PortKnobs {
-    PortKnobs { lro: true, rx_checksum: true, ..model.clone() }
+/// The knobs of a client's port, opposite a port with the knobs `sut`. A client must not be the limit: it
+/// merges received segments, even if the adapter under test does not, unless `client-lro` is off.
+fn client_knobs(model: &PortKnobs, sut: &PortKnobs) -> PortKnobs {
+    PortKnobs { lro: sut.client_lro, rx_checksum: true, ..model.clone() }.sharing(sut)
 }
 
 /// Makes the interface of a port in a host and takes its descriptors: a TAP, or a TUN for Classical IP. The

@@ -25,7 +25,7 @@ const PARTS: [&str; 3] = ["System", "Application", "Network design"];
 fn part_of(factor: &str) -> usize {
     match factor {
         "message" | "socket" | "connections" | "burst" | "send-path" | "receive-path"
-        | "udp-segment" | "udp-gro" | "cpu-binding" | "nodelay" => 1,
+        | "working-set" | "udp-segment" | "udp-gro" | "cpu-binding" | "nodelay" => 1,
         // of one adapter: its interface types
         "mtu" | "vlan" | "snap" | "adapter" => 2,
         other => match knobs::find(other).map(|knob| knob.owner) {

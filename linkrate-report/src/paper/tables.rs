@@ -533,7 +533,7 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
             counted(cell)?.device_busiest_percent.map(percentage)
         }),
     ];
-    let waits: [Proof; 15] = [
+    let waits: [Proof; 17] = [
         ("client CPU", |cell| cell.evidence.client_cpu_percent.map(percentage)),
         ("CPU of other programs, taken out", |cell| {
             cell.evidence.others_cpu_percent.map(percentage)
@@ -546,6 +546,10 @@ pub fn evidence(cells: &[CellResult]) -> Evidence {
         ("send buffer", |cell| cell.evidence.granted_send_buffer_bytes.map(size)),
         ("receive buffer", |cell| cell.evidence.granted_receive_buffer_bytes.map(size)),
         ("retransmits a run", |cell| cell.evidence.retransmits.map(plain)),
+        ("acknowledgements a segment", |cell| {
+            cell.evidence.acknowledgements_per_segment.map(plain)
+        }),
+        ("gathers at clients a run", |cell| cell.evidence.client_gathers.map(plain)),
         ("datagrams lost", |cell| {
             cell.evidence.lost_percent.map(|lost| number::percent(lost / 100.0))
         }),

@@ -66,6 +66,8 @@ pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
 
 fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
     CellEvidence {
+        acknowledgements_per_segment: Some(0.06),
+        client_gathers: None,
         stack_packet_bytes: Some(packet),
         driver_packet_bytes: Some(driver),
         client_cpu_percent: Some(61.2),
@@ -155,6 +157,7 @@ pub fn measurement(gigabits: f64, busy: f64, offload: Offload) -> Measurement {
             mss_bytes: 1448,
         },
         evidence: Evidence {
+            client_gathers: 0,
             interface: InterfaceCounts {
                 tx_packets: 100_000,
                 tx_bytes: 4_500_000_000,

@@ -191,6 +191,11 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
             let senders = &run.evidence.senders;
             (senders.sockets > 0).then_some(senders.retransmits as f64)
         }),
+        acknowledgements_per_segment: mean_of(|run| {
+            run.evidence.sut_senders()?.acknowledgements_per_segment()
+        }),
+        client_gathers: mean_of(|run| Some(run.evidence.client_gathers as f64))
+            .filter(|gathers| *gathers > 0.0),
         lost_percent: mean_of(lost_percent),
         drops: mean_of(|run| Some(drops(run) as f64)),
         granted_send_buffer_bytes: rounded(|run| {

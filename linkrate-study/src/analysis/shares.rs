@@ -124,11 +124,10 @@ fn loaded(spec: &RunSpec) -> Vec<Option<OneWay>> {
 fn senders(spec: &RunSpec, run: &Measurement, direction: Option<OneWay>) -> Option<SenderTimes> {
     let all = run.evidence.senders;
     let (Some(direction), true) = (direction, loaded(spec).len() > 1) else { return Some(all) };
-    let clients = run.evidence.client_senders?;
-    Some(match direction {
-        OneWay::Transmit => all.without(clients),
-        OneWay::Receive => clients,
-    })
+    match direction {
+        OneWay::Transmit => run.evidence.sut_senders(),
+        OneWay::Receive => run.evidence.client_senders,
+    }
 }
 
 /// What a backup moved, in per cent of what its tape drives take.

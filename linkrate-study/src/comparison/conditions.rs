@@ -433,6 +433,8 @@ fn run(spec: &RunSpec) -> Values {
                 receive_path,
                 udp_segment,
                 udp_gro,
+                working_set,
+                gathering,
                 cpu_binding,
                 backup,
                 mix,
@@ -452,6 +454,8 @@ fn run(spec: &RunSpec) -> Values {
             set("receive-path", word(receive_path));
             set("udp-segment", udp_segment.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));
             set("udp-gro", udp_gro.to_string());
+            set("working-set", working_set.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));
+            set("gathering", gathering.to_string());
             set("cpu-binding", cpu_binding.to_string());
             // older results know of no backup
             if *kind == Protocol::Backup {

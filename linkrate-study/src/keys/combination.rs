@@ -41,7 +41,9 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
         }
         "request" | "response" => kind.is_transactional(),
         "burst" => matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse),
-        "send-path" | "receive-path" => matches!(kind, Protocol::Stream | Protocol::Transfer),
+        "send-path" | "receive-path" | "working-set" | "gathering" => {
+            matches!(kind, Protocol::Stream | Protocol::Transfer)
+        }
         "transfer" => kind == Protocol::Transfer,
         "event" | "event-at" | "event-recover" => kind == Protocol::Stream,
         "udp-segment" | "udp-gro" => kind == Protocol::UdpStream,
@@ -55,7 +57,7 @@ pub fn is_used(key: &str, kind: Protocol) -> bool {
 
 /// Whether `key` is one that each workload of a mix may have of its own.
 pub fn is_of_one_workload(key: &str) -> bool {
-    const OWN: [&str; 17] = [
+    const OWN: [&str; 19] = [
         "files",
         "tree",
         "directory",
@@ -71,6 +73,8 @@ pub fn is_of_one_workload(key: &str) -> bool {
         "burst",
         "send-path",
         "receive-path",
+        "working-set",
+        "gathering",
         "udp-segment",
         "udp-gro",
     ];
@@ -228,6 +232,14 @@ fn against_kind(setup: &Setup) -> Result<(), Combination> {
             "truncate",
             "MSG_TRUNC discards payload on TCP only, so use kind stream or transfer, or plain",
         );
+    }
+    if unused("working-set")
+        && let Some(size) = workload.working_set
+    {
+        return refuse("working-set", &size.to_string(), "it needs kind stream or transfer");
+    }
+    if unused("gathering") && workload.gathering {
+        return refuse("gathering", "on", "it needs kind stream or transfer");
     }
     if unused("udp-segment")
         && let Some(size) = workload.udp_segment

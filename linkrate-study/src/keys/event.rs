@@ -86,6 +86,13 @@ pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combinat
         );
         return refuse("event", "receive-path", sentence);
     }
+    if setup.workload.working_set.is_some() {
+        let sentence = format!(
+            "event {word} cannot be combined with working-set: the payload is a pattern of 1 MiB, so \
+             that every byte can be verified; set working-set auto"
+        );
+        return refuse("event", "working-set", sentence);
+    }
     if fault == Fault::Switch && testbed.switches < 2 {
         let sentence = "event switch needs two switches, and the topology has one at most; its \
                         failure would leave no way to the clients, so set switches to 2"

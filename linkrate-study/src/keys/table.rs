@@ -184,6 +184,22 @@ const WORKLOAD: &[Key] = &[
         ]),
     },
     Key {
+        name: "working-set",
+        help: "Memory of each end of a flow that plain payload is sent from and received into; \"auto\" \
+               is that of netperf: two messages or more to send, 256 KiB to receive",
+        values: Values::Size {
+            range: (4096, 1 << 30),
+            absent: Some("auto"),
+            set: |s, size| s.workload.working_set = size,
+        },
+    },
+    Key {
+        name: "gathering",
+        help: "Receivers at the clients sleep for 10 \u{b5}s while much data arrives, and take it in large \
+               pieces",
+        values: Values::Switch(|s, on| s.workload.gathering = on),
+    },
+    Key {
         name: "udp-segment",
         help: "UDP_SEGMENT: the kernel cuts a message into datagrams with this much payload",
         values: Values::Size {

@@ -46,6 +46,8 @@ fn each_word_sets_its_value() {
         ("offload", "tso"),
         ("send-path", "sendfile"),
         ("receive-path", "truncate"),
+        ("working-set", "1 MiB"),
+        ("gathering", "on"),
         ("congestion", "reno"),
     ]);
     assert_eq!(setup.workload.direction, Direction::Bidirectional);
@@ -167,6 +169,8 @@ fn impossible_combinations_name_both_keys() {
         &[("send-path", "splice"), ("kind", "connect-request-response")],
         &[("receive-path", "truncate"), ("kind", "udp-stream"), ("message", "1 KiB")],
         &[("receive-path", "truncate"), ("kind", "request-response")],
+        &[("working-set", "1 MiB"), ("kind", "request-response")],
+        &[("gathering", "on"), ("kind", "connect-request-response")],
         &[("direction", "receive"), ("kind", "request-response")],
         &[("direction", "bidirectional"), ("kind", "udp-request-response")],
         &[("burst", "2"), ("kind", "stream")],

@@ -258,6 +258,7 @@ fn measurement(traffic: Traffic, busy: f64, on_adapter: bool) -> Measurement {
             mss_bytes: 1448,
         },
         evidence: Evidence {
+            client_gathers: 0,
             interface: InterfaceCounts {
                 tx_packets: 78_000,
                 tx_bytes: 118_000_000,

@@ -75,7 +75,7 @@ impl Segment {
             // a client behind a bridge has a link of its own
             let shares_link = !self.topology.is_bridged(index);
             if shares_link && of_named(&self.ports[self.topology.port_of(index)]) {
-                client.set_knobs(client_knobs(&model.defaults).sharing(&knobs));
+                client.set_knobs(client_knobs(&model.defaults, &knobs));
             }
         }
         for port in self.ports.iter().filter(|port| of_named(port)) {
