@@ -232,6 +232,8 @@ counters! {
         rx_late_ns = "rxLateNs",
         /// Nanoseconds from the posting of each packet until its last bit had left, together.
         tx_wire_ns = "txWireNs",
+        /// Nanoseconds for which the link was idle while a superframe was fetched into the adapter's store.
+        tx_store_ns = "txStoreNs",
         /// Transmit completion interrupts.
         tx_interrupts = "txInterrupts",
         /// Packets that a capture left out: its queue was full, or writing had failed.

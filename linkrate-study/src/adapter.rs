@@ -134,7 +134,7 @@ mod tests {
             ("gigabti", "unknown adapter \"gigabti\"; did you mean \"gigabit\"?"),
             (
                 "token-ring",
-                "unknown adapter \"token-ring\"; expected one of veth, gigabit, ten-gigabit, toe, \
+                "unknown adapter \"token-ring\"; expected one of veth, gigabit, gigabit-store, ten-gigabit, toe, \
                  atm-155, atm-622, or the path of a model that ends in .toml",
             ),
             ("other.toml", "other.toml: no such file"),

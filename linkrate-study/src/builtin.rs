@@ -43,6 +43,7 @@ pub fn all() -> &'static [Builtin] {
     &[
         Builtin { name: "tso", text: include_str!("../../studies/tso.toml") },
         Builtin { name: "tso-files", text: include_str!("../../studies/tso-files.toml") },
+        Builtin { name: "tso-store", text: include_str!("../../studies/tso-store.toml") },
         Builtin { name: "ten-gigabit", text: include_str!("../../studies/ten-gigabit.toml") },
         Builtin { name: "apa", text: include_str!("../../studies/apa.toml") },
         Builtin { name: "apa-router", text: include_str!("../../studies/apa-router.toml") },

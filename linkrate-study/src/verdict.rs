@@ -37,6 +37,10 @@ pub const NOTHING_TO_SEND_PERCENT: f64 = 100.0 - LINK_FULL_PERCENT;
 /// full.
 pub const SENDER_HELD_PERCENT: f64 = 5.0;
 
+/// Per cent of time for which links may be idle while superframes are fetched into the store of their
+/// adapter, before that is told: less than links that are [full](LINK_FULL_PERCENT) may miss.
+pub const STORE_PERCENT: f64 = 100.0 - LINK_FULL_PERCENT;
+
 /// The same of an adapter's bus.
 pub const BUS_BOUND_PERCENT: f64 = 97.0;
 
@@ -135,6 +139,9 @@ pub struct WayShares {
     /// ports; on existing interfaces the share of payload in what the links can carry. Of
     /// transactions the busier direction. `None` where the adapter has no rate of its own, as veth.
     pub link_percent: Option<f64>,
+    /// Per cent of time in which the links were idle while superframes were fetched into the store of
+    /// their adapter, mean over the ports. `None` where the adapter has no such store.
+    pub store_percent: Option<f64>,
     /// The same by port, on an aggregate of several ports.
     pub ports: Option<PortShares>,
     /// Per cent of the senders' time limited by the receiver's window, over paths without a queue.
@@ -215,6 +222,11 @@ pub enum Bound {
     OnePort {
         /// All ports.
         ports: PortShares,
+    },
+    /// The links are occupied, or wait for superframes that their adapters store before they send them.
+    Store {
+        /// Of the time, while superframes were fetched.
+        percent: f64,
     },
     /// An adapter's bus carries all it can.
     Bus {
@@ -404,6 +416,11 @@ fn bound(shares: &Shares, way: &WayShares) -> Bound {
     if let Some(ports) = way.ports.filter(full) {
         return Bound::OnePort { ports };
     }
+    let stored = at_least(way.store_percent, STORE_PERCENT);
+    let taken = |percent: &f64| percent + way.link_percent.unwrap_or(0.0) >= LINK_BOUND_PERCENT;
+    if let Some(percent) = stored.filter(taken) {
+        return Bound::Store { percent };
+    }
     if let Some(percent) = at_least(shares.bus_percent, BUS_BOUND_PERCENT) {
         return Bound::Bus { percent };
     }
@@ -521,6 +538,7 @@ impl Bound {
         match self {
             Self::Link { .. } => "link",
             Self::OnePort { .. } => "one_port",
+            Self::Store { .. } => "superframe_store",
             Self::Bus { .. } => "bus",
             Self::Drives { .. } => "drives",
             Self::Discipline { .. } => "queue_discipline",
@@ -543,6 +561,7 @@ impl Bound {
     pub fn percent(&self) -> Option<f64> {
         match self {
             Self::Link { percent }
+            | Self::Store { percent }
             | Self::Bus { percent }
             | Self::Drives { percent }
             | Self::DeviceCpu { percent }

@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(policy(), libc::SCHED_OTHER);
         let ahead = Ahead::now();
         // without the privilege the policy stays as it was
-        let expected = if ahead.is_ahead { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+        let expected = if ahead.before.is_some() { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
         assert_eq!(policy() & !libc::SCHED_RESET_ON_FORK, expected);
         let child = std::thread::spawn(move || {
             // SAFETY: as above.
@@ -247,6 +247,25 @@ mod tests {
         assert_eq!(child.join().unwrap(), libc::SCHED_OTHER);
         drop(ahead);
         assert_eq!(policy(), libc::SCHED_OTHER);
+    }
+
+    #[test]
+    fn a_batch_thread_that_went_ahead_is_a_batch_thread_again() {
+        let policies = std::thread::spawn(|| {
+            // SAFETY: it takes a thread, 0 for the calling one, and only reads its policy.
+            let policy = || unsafe { libc::sched_getscheduler(0) };
+            become_batch().unwrap();
+            let lent = Ahead::lent_to(current_thread());
+            let during = policy() & !libc::SCHED_RESET_ON_FORK;
+            // a second one changes nothing, and neither does its end
+            let is_lent = lent.before.is_some();
+            drop(Ahead::of(current_thread()));
+            assert_eq!(policy() & !libc::SCHED_RESET_ON_FORK, during);
+            drop(lent);
+            (during == libc::SCHED_FIFO, is_lent, policy())
+        });
+        let (is_ahead, is_lent, after) = policies.join().unwrap();
+        assert_eq!((is_ahead, after), (is_lent, libc::SCHED_BATCH));
     }
 
     #[test]

@@ -101,12 +101,6 @@ knobs! {
         "lro" lro: bool = false;
         Port, Values::Switch, Live, One, "LRO";
 
-        // Linux merges what it receives by itself since 2.6.29 (GRO), and so does a typical far end
-        /// Large receive offload at the clients' ports: without it they acknowledge every second segment,
-        /// as hosts without LRO and GRO do
-        "client-lro" client_lro: bool = true;
-        Port, Values::Switch, Live, One, "LRO at the clients";
-
         /// How the adapter distributes received frames to queues
         "steering" steering: Steering = Steering::Rss;
         Port, Values::Words(Steering::WORDS), Live, One, "steering";
@@ -157,6 +151,12 @@ knobs! {
         /// Adaptive interrupt moderation: rx-usecs delays receive interrupts of bulk traffic only
         "adaptive-rx" adaptive_rx: bool = false;
         Port, Values::Switch, Live, Both, "adaptive interrupt moderation";
+
+        // Linux merges what it receives by itself since 2.6.29 (GRO), and so does a typical far end
+        /// Large receive offload at the clients' ports: without it they acknowledge every second segment,
+        /// as hosts without LRO and GRO do
+        "client-lro" client_lro: bool = true;
+        Port, Values::Switch, Live, One, "LRO at the clients";
     }
 
     /// Knobs of an aggregate, which single ports do not have.

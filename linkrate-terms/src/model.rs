@@ -76,6 +76,11 @@ pub struct Model {
     /// Connections that the TCP offload engine of each port holds; absent: the port has no such engine.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub toe_connections: u32,
+    /// The adapter stores a superframe as a whole before it sends the first segment of it, and has room for
+    /// one: while it fetches the next one over the bus, the link is idle. Otherwise it fetches each segment
+    /// when the link is free for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stores_superframes: bool,
     /// Packets pass as the host made them: superframes are not cut and checksums are not computed.
     /// No adapter does that; it is the reference for the cost of the offloads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -149,8 +154,9 @@ pub enum ModelError {
     },
 }
 
-const BUILT_IN: [&str; 5] = [
+const BUILT_IN: [&str; 6] = [
     include_str!("../models/gigabit.toml"),
+    include_str!("../models/gigabit-store.toml"),
     include_str!("../models/ten-gigabit.toml"),
     include_str!("../models/toe.toml"),
     include_str!("../models/atm-155.toml"),
@@ -172,8 +178,8 @@ pub fn with_emulated() -> impl Iterator<Item = Model> {
     built_in().chain(atm.flat_map(emulating))
 }
 
-fn built_in_names() -> [&'static str; 5] {
-    ["gigabit", "ten-gigabit", "toe", "atm-155", "atm-622"]
+fn built_in_names() -> [&'static str; 6] {
+    ["gigabit", "gigabit-store", "ten-gigabit", "toe", "atm-155", "atm-622"]
 }
 
 /// The built-in model of that name. The name of an ATM model may have the word of an emulated LAN behind
@@ -444,7 +450,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Model>(&stored).unwrap(), model);
         assert_eq!(model.check(), Ok(()));
         let all: Vec<Model> = with_emulated().collect();
-        assert_eq!(all.len(), 5 + 2 * 4);
+        assert_eq!(all.len(), 6 + 2 * 4);
         assert!(all.into_iter().all(|model| find(&model.name) == Ok(model)));
         for unknown in ["gigabit-lane-1516", "atm-622-lane-1517", "atm-622lane-1516", "lane-1516"] {
             assert!(find(unknown).is_err(), "{unknown}");

@@ -46,6 +46,8 @@ pub struct NicLimits {
     pub superframe: usize,
     /// Descriptors of its queues.
     pub rings: RingSizes,
+    /// A superframe is fetched as a whole before its first segment is sent, one at a time.
+    pub stores_superframes: bool,
     /// Packets pass as the host made them: superframes stay whole, checksums are not made. No
     /// adapter does that; it is the reference for the work of the offloads.
     pub hand_through: bool,
@@ -62,14 +64,20 @@ impl NicLimits {
             largest_frame: model.max_mtu as usize + linkrate_wire::frame::link::ETHERNET,
             superframe: model.superframe as usize,
             rings: RingSizes::of(model),
+            stores_superframes: model.stores_superframes,
             hand_through: model.hand_through,
             connections: model.toe_connections as usize,
         }
     }
 
-    /// The same port, without a bound to its superframes.
+    /// The same port, without a bound to its superframes, and without a store that they wait for.
     pub(super) fn far_end(self) -> Self {
-        Self { superframe: LARGEST_SUPERFRAME as usize, connections: 0, ..self }
+        Self {
+            superframe: LARGEST_SUPERFRAME as usize,
+            stores_superframes: false,
+            connections: 0,
+            ..self
+        }
     }
 }
 

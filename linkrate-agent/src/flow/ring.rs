@@ -33,7 +33,10 @@ impl Ring {
     /// # Errors
     /// When memory is refused.
     pub fn to_receive(bytes: u64) -> io::Result<Self> {
-        Ok(Self { region: PageBuffer::zeroed(length(bytes)?)?, at: 0 })
+        // pages that are there: the run would pay for the first use of each otherwise
+        let mut region = PageBuffer::zeroed(length(bytes)?)?;
+        region.fill(1);
+        Ok(Self { region, at: 0 })
     }
 
     /// Sends up to `most` bytes in one call, and returns how many it were.

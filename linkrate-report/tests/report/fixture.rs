@@ -67,7 +67,7 @@ pub fn verdict(bounds: &[(Option<OneWay>, Bound)]) -> Verdict {
 fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
     CellEvidence {
         acknowledgements_per_segment: Some(0.06),
-        client_gathers: None,
+        client_gathers: Some(12.0),
         stack_packet_bytes: Some(packet),
         driver_packet_bytes: Some(driver),
         client_cpu_percent: Some(61.2),

@@ -162,7 +162,9 @@ fn every_key_is_required_but_those_of_what_was_not_asked_for() {
                 object["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
             for (key, of) in object["properties"].as_object().unwrap() {
                 let optional = [
+                    "acknowledgements_per_segment",
                     "attribution",
+                    "client_gathers",
                     "completed",
                     "contention",
                     "disciplines",

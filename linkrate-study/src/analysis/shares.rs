@@ -31,6 +31,9 @@ pub fn of_runs<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) ->
                 adapter::link_percent(run, direction)
                     .or_else(|| limit::filled_percent(spec, run, direction?))
             }),
+            store_percent: (direction != Some(OneWay::Receive))
+                .then(|| mean_of(&|_, run| adapter::store_percent(run)))
+                .flatten(),
             ports: direction.and_then(|direction| by_port(&good_runs, direction)),
             rwnd_limited_percent: limited(&times, |senders| {
                 senders.rwnd_limited_unqueued_us.unwrap_or(senders.rwnd_limited_us)

@@ -559,6 +559,7 @@ fn testbed(testbed: &TestbedSpec) -> Values {
             transmit_ring,
             receive_ring,
             toe_connections,
+            stores_superframes,
             hand_through,
             defaults,
         } = model.as_ref();
@@ -581,7 +582,10 @@ fn testbed(testbed: &TestbedSpec) -> Values {
         ] {
             values.insert(format!("model.{name}"), value);
         }
-        // results of earlier versions have permanent connections alone, and one encapsulation
+        // results of earlier versions have none of these
+        if *stores_superframes {
+            values.insert("model.stores-superframes".to_owned(), "true".to_owned());
+        }
         if connections.is_switched() {
             values.insert("model.connections".to_owned(), connections.name().to_owned());
         }

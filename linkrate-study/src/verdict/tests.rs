@@ -10,6 +10,7 @@ fn cpu(percent: f64) -> Option<CpuShare> {
 fn way(direction: Option<OneWay>) -> WayShares {
     WayShares {
         ports: None,
+        store_percent: None,
         direction,
         link_percent: None,
         rwnd_limited_percent: Some(3.0),
@@ -71,6 +72,28 @@ fn senders_of_short_transfers_wait_for_words() {
             "bound by the wait for the far end's word: 62.5 %",
             "bound by the wait for the far end's word (62.5 % of the time): larger transfers, or more \
              connections, would fill the time"
+        ]
+    );
+}
+
+#[test]
+fn links_that_wait_for_the_store_of_their_adapter_are_not_a_mystery() {
+    let stores = |link, store| {
+        with_way(calm(), |way| {
+            (way.link_percent, way.store_percent) = (Some(link), Some(store));
+        })
+    };
+    assert!(matches!(only(&stores(90.0, 6.9)), Bound::NoSingleResource { .. }));
+    assert_eq!(only(&stores(90.0, 9.8)), Bound::Store { percent: 9.8 });
+    // full links, and a wait that is none to speak of
+    assert!(matches!(only(&stores(98.0, 1.5)), Bound::Link { .. }));
+    assert!(matches!(only(&stores(96.9, 0.2)), Bound::NoSingleResource { .. }));
+    assert_eq!(
+        said(&stores(90.0, 9.8)),
+        [
+            "bound by the adapter's store: 9.8 %; links 90.0 %",
+            "bound by the adapter's store (9.8 % of the time): the links are idle while superframes are \
+             fetched into it; links 90.0 % occupied"
         ]
     );
 }

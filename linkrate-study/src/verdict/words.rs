@@ -119,6 +119,7 @@ impl Verdict {
         let (name, share) = match bound {
             Bound::Link { .. } => ("the link", by_way(Bound::percent, true)),
             Bound::OnePort { ports } => ("one port of the aggregate", one_port(ports)),
+            Bound::Store { percent } => ("the adapter's store", share_of(None, *percent)),
             Bound::Bus { percent } => ("the bus", share_of(None, *percent)),
             Bound::Drives { percent } => ("the tape drives", share_of(None, *percent)),
             Bound::Discipline { discipline } => {
@@ -172,6 +173,7 @@ impl Verdict {
             | Bound::DeviceCpu { .. } => " busy",
             Bound::ReceiverWindow { .. } | Bound::SendBuffer { .. } => " of sending time",
             Bound::Word { .. } => " of the time",
+            Bound::Store { .. } => " of the time",
             Bound::Drives { .. } => " of their rate",
             Bound::Discipline { .. } | Bound::RoundTrip { .. } | Bound::NoSingleResource { .. } => {
                 ""
@@ -231,6 +233,7 @@ impl Bound {
 /// What the bound means, for those that do not explain themselves.
 fn reason(bound: &Bound) -> &'static str {
     match bound {
+        Bound::Store { .. } => ": the links are idle while superframes are fetched into it",
         Bound::ClientCpu { .. } => ": the SUT may do more with stronger clients",
         Bound::Word { .. } => ": larger transfers, or more connections, would fill the time",
         Bound::RoundTrip { .. } => ": every request waits for its response",

@@ -41,6 +41,7 @@ fn limits() -> NicLimits {
         superframe: 65_535,
         rings: RingSizes { transmit: 64, receive: 256 },
         connections: 0,
+        stores_superframes: false,
         hand_through: false,
     }
 }
@@ -347,6 +348,39 @@ fn both_directions_share_the_bus() {
     let in_ns = bus.busy_ns() - out_ns;
     // headers and a descriptor with every frame
     assert_eq!(in_ns as usize, 10_000 + 10 * (HEADERS + 16));
+}
+
+#[test]
+fn a_superframe_that_is_stored_leaves_the_link_idle_while_it_is_fetched() {
+    let line = at(Some(BitRate(1e9)));
+    let seconds = |stores_superframes, superframes: bool| {
+        let limits = NicLimits { link: line, stores_superframes, ..limits() };
+        let mut port = End::new(limits, quiet(), 1, Some(Arc::new(Bus::new(BitRate(8e9)))));
+        let mut frames = Vec::new();
+        while frames.len() < 2000 {
+            for _ in 0..8 {
+                match superframes {
+                    true => port.post(superframe(1000), &packet(&payload(32_000))),
+                    false => port.post(VnetHeader::default(), &packet(&payload(1000))),
+                }
+            }
+            frames.extend(port.sent());
+        }
+        let frames = &frames[..2000];
+        let per_frame = (frames[1999].1 - frames[0].1) as f64 / 1999e12;
+        (per_frame, port.counted("txStoreNs"))
+    };
+    let line_rate = (1000 + HEADERS + 24) as f64 * 8.0 / 1e9;
+    for (stores, superframes) in [(false, true), (false, false), (true, false)] {
+        let (each, idle_ns) = seconds(stores, superframes);
+        assert!((each / line_rate - 1.0).abs() < 1e-3, "{stores} {superframes}: {each}");
+        assert_eq!(idle_ns, 0);
+    }
+    // 32 000 octets over 8 Gb/s for each 32 frames, and a descriptor
+    let (each, idle_ns) = seconds(true, true);
+    let fetch = 32_016.0 * 8.0 / 8e9 / 32.0;
+    assert!((each / (line_rate + fetch) - 1.0).abs() < 0.01, "{each}");
+    assert!((idle_ns as f64 / 1e9 / 2000.0 / fetch - 1.0).abs() < 0.05, "{idle_ns}");
 }
 
 #[test]

@@ -166,6 +166,17 @@ impl Nic {
         end_ps
     }
 
+    /// Fetches a superframe that is ready at `ready_ps` into the store, which the one before leaves when its
+    /// last bit is on the link. Returns the time at which it is there.
+    fn store(&mut self, train: &Train, ready_ps: u64) -> u64 {
+        let room_ps = ready_ps.max(self.links[0].free_at_ps());
+        let payload = train.cuts.iter().map(|cut| cut.payload.len()).sum::<usize>();
+        let at_ns = self.clock.monotonic_ns(room_ps);
+        let took_ps = self.bus.to_device_ps(at_ns, payload + DESCRIPTOR_BYTES);
+        self.shared.counters.tx_store_ns.add(took_ps / 1000);
+        room_ps + took_ps
+    }
+
     /// Puts frames on the bus and on the link one behind the other. Returns the time at which the last bit
     /// has left.
     fn leave_in_turn(
@@ -175,16 +186,23 @@ impl Nic {
         posted_ns: u64,
         wire: &mut impl FnMut(Burst, u64),
     ) -> u64 {
-        let ready_ps = self.clock.at_ps(posted_ns);
+        let mut ready_ps = self.clock.at_ps(posted_ns);
         let captured = self.shared.capture.is_on();
         let mut descriptor_bytes = DESCRIPTOR_BYTES;
+        let is_stored = self.limits.stores_superframes && train.segments;
+        if is_stored {
+            ready_ps = self.store(train, ready_ps);
+        }
         // frames with the same time travel as one burst, as on a link without a rate
         let (mut first, mut end_ps, mut octets) = (0, ready_ps, 0);
         for (index, frame) in train.cuts.iter().enumerate() {
             let length = frame.header.len() + frame.payload.len();
             // headers and the descriptor come over the bus once, payload with its frame
             let on_bus = frame.payload.len() + descriptor_bytes;
-            let on_bus_ps = self.bus.to_device_ps(posted_ns, on_bus);
+            let on_bus_ps = match is_stored {
+                true => 0,
+                false => self.bus.to_device_ps(posted_ns, on_bus),
+            };
             descriptor_bytes = 0;
             let at = match turn {
                 Turn::First => self.links[0].occupy_first(ready_ps + on_bus_ps, length),
