@@ -41,7 +41,7 @@ fn models_are_listed_with_their_source() {
         .iter()
         .map(|model| model["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["gigabit", "ten-gigabit", "toe", "atm-155", "atm-622"]);
+    assert_eq!(names, ["gigabit", "gigabit-store", "ten-gigabit", "toe", "atm-155", "atm-622"]);
     for name in names {
         assert!(printed(&format!("adapter models {name}")).starts_with(name));
     }
