@@ -19,6 +19,10 @@ pub use emulated::{BridgeError, ElanError};
 /// What the hosts do during a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a run has one, and all but one run of a study have a workload"
+)]
 pub enum Task {
     /// Nothing: the background load is measured.
     Idle,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use common::lab::{lab_of, run_spec};
 use common::processes::OwnCopy;
 use common::{Running, command, is_root_or_skips, skip};
+use linkrate_lab::Lab;
 use linkrate_study::executor::Executor;
 use linkrate_terms::spec::Adapter;
 use linkrate_terms::{
@@ -94,6 +95,13 @@ const RUNS: usize = 7;
 /// a second. The window's edges once added 0.7 ms.
 const MOST_PERCENT: f64 = 100.01;
 
+/// A lab with one port of model `gigabit` at this share of its rates.
+fn gigabit_at(scale: f64) -> Lab {
+    let gigabit = model::find("gigabit").expect("a built-in model");
+    let adapter = Adapter::Model(Box::new(gigabit));
+    lab_of(&TestbedSpec { adapter, scale, ..TestbedSpec::default() }, None)
+}
+
 /// A full link shows what theory allows: neither bytes that lie unread when the window opens, nor what
 /// waits while its meters are read, are counted in it. On a busy machine single runs are off in both
 /// directions, and their median is not.
@@ -103,9 +111,7 @@ fn a_full_link_shows_no_more_than_its_limit() {
     if !is_root_or_skips(name) {
         return;
     }
-    let gigabit = model::find("gigabit").expect("a built-in model");
-    let adapter = Adapter::Model(Box::new(gigabit));
-    let mut lab = lab_of(&TestbedSpec { adapter, scale: 0.1, ..TestbedSpec::default() }, None);
+    let mut lab = gigabit_at(0.1);
     // full frames with timestamps, and what Ethernet adds to each
     let limit = 1e8 * 1448.0 / 1538.0;
     let message = MessageSize::Fixed(linkrate_terms::ByteSize(128 << 10));
@@ -143,9 +149,7 @@ fn many_connections_do_not_hold_up_the_meters() {
     if !is_root_or_skips(name) {
         return;
     }
-    let gigabit = model::find("gigabit").expect("a built-in model");
-    let adapter = Adapter::Model(Box::new(gigabit));
-    let mut lab = lab_of(&TestbedSpec { adapter, ..TestbedSpec::default() }, None);
+    let mut lab = gigabit_at(1.0);
     for direction in [Direction::Transmit, Direction::Receive].repeat(RUNS / 2) {
         let workload = Workload { direction, connections: 64, ..Workload::default() };
         let spec = RunSpec {
