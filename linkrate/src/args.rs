@@ -10,6 +10,7 @@ pub mod fabric;
 pub mod lab;
 pub mod limit;
 pub mod measure;
+pub mod serve;
 pub mod settings;
 pub mod study;
 
@@ -21,6 +22,7 @@ use doctor::DoctorArgs;
 use lab::LabCommand;
 use limit::LimitArgs;
 use measure::MeasureArgs;
+use serve::ServeArgs;
 use study::StudyCommand;
 
 /// Measures what network adapters deliver and what they cost the CPU.
@@ -50,6 +52,8 @@ pub enum Command {
     Limit(LimitArgs),
     /// Check what this host can measure, and how it could be tuned
     Doctor(DoctorArgs),
+    /// Serve clients of iperf3
+    Serve(ServeArgs),
     /// Serve a controller (linkrate starts it)
     #[command(hide = true)]
     Agent(AgentArgs),

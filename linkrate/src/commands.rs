@@ -6,5 +6,6 @@ pub mod doctor;
 pub mod lab;
 pub mod limit;
 pub mod measure;
+pub mod serve;
 pub mod study;
 mod testbed;

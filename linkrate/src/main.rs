@@ -33,6 +33,7 @@ fn main() -> std::process::ExitCode {
         Command::Adapter(command) => commands::adapter::run(command),
         Command::Limit(command) => commands::limit::run(&command),
         Command::Doctor(arguments) => commands::doctor::run(&arguments),
+        Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Agent(arguments) => commands::agent::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| failure.print()).into()

@@ -1,0 +1,88 @@
+//! Every byte sequence of a far end that speaks the protocol of iperf3 or netperf is a message or an error, at
+//! either end. A message that is accepted means the same when it is sent on.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use linkrate_interop::iperf3::{
+    Arrivals, COOKIE_BYTES, Cookie, CounterWidth, Datagram, Parameters, Results, State,
+};
+use linkrate_interop::json::Fields;
+use linkrate_interop::netperf::{
+    MESSAGE_BYTES, Message, OmniRequest, OmniResponse, OmniResults,
+};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((kind, rest)) = bytes.split_first() else { return };
+    match kind % 4 {
+        0 => documents(rest),
+        1 => datagrams(rest),
+        2 => netperf(rest),
+        _ => greeting(rest),
+    }
+});
+
+fn documents(bytes: &[u8]) {
+    let Ok(fields) = Fields::parse(bytes) else { return };
+    let again = |document: serde_json::Value| {
+        Fields::parse(document.to_string().as_bytes()).expect("a document that was written")
+    };
+    if let Ok(parameters) = Parameters::parse(&fields) {
+        let read = Parameters::parse(&again(parameters.document()));
+        assert_eq!(read, Ok(parameters));
+    }
+    for streams in 1..4 {
+        if let Ok(results) = Results::parse(&fields, streams) {
+            let read = Results::parse(&again(results.document()), streams);
+            assert_eq!(read.expect("results that were accepted").streams.len(), results.streams.len());
+        }
+    }
+}
+
+fn datagrams(bytes: &[u8]) {
+    let mut arrivals = Arrivals::default();
+    for payload in bytes.chunks(16) {
+        for width in [CounterWidth::Narrow, CounterWidth::Wide] {
+            let Some(datagram) = Datagram::parse(width, payload) else { continue };
+            let mut sent = [0; 16];
+            datagram.emit(width, &mut sent);
+            let octets = width.header_bytes();
+            assert_eq!(sent[..octets], payload[..octets]);
+            arrivals.add(datagram, datagram.number);
+            assert!(arrivals.lost <= arrivals.highest);
+        }
+    }
+}
+
+fn netperf(bytes: &[u8]) {
+    let mut octets = [0; MESSAGE_BYTES];
+    let length = bytes.len().min(MESSAGE_BYTES);
+    octets[..length].copy_from_slice(&bytes[..length]);
+    let message = Message::of(&octets);
+    if let Ok(request) = OmniRequest::parse(&message) {
+        assert_eq!(OmniRequest::parse(&request.message()), Ok(request));
+    }
+    if let Ok(response) = OmniResponse::parse(&message) {
+        assert_eq!(
+            OmniResponse::parse(&response.message()).map(|read| read.data_port),
+            Ok(response.data_port)
+        );
+    }
+    if let Ok(results) = OmniResults::parse(&message) {
+        let read = OmniResults::parse(&results.message()).map(|read| read.received_bytes);
+        assert_eq!(read, Ok(results.received_bytes));
+    }
+}
+
+fn greeting(bytes: &[u8]) {
+    if let Some(octets) = bytes.first_chunk::<COOKIE_BYTES>() {
+        if let Some(cookie) = Cookie::of(*octets) {
+            assert_eq!(cookie.octets(), octets);
+        }
+    }
+    for octet in bytes {
+        if let Some(state) = State::of(*octet) {
+            assert_eq!(state.octet(), *octet);
+        }
+    }
+}

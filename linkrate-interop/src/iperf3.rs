@@ -1,0 +1,26 @@
+//! iperf3: a control connection with states and JSON documents, and a connection or a socket for each stream.
+//!
+//! 1. The client connects and sends its [`Cookie`], which each of its streams repeats.
+//! 2. The server sends a [`State`] whenever the test goes on: it asks for the [`Parameters`], for the streams,
+//!    starts the test and says that it runs. The client sends [`State::TestEnd`] at the end.
+//! 3. Both ends exchange their [`Results`], and the client says that it is done.
+//!
+//! Facts: the behaviour of iperf 3.21. The parts that do not concern a measurement (files, server output, SCTP)
+//! are left out.
+
+mod cookie;
+mod datagram;
+mod parameters;
+mod results;
+mod state;
+mod streams;
+
+pub use cookie::{COOKIE_BYTES, Cookie};
+pub use datagram::{Arrivals, CounterWidth, Datagram, REPLIES, UDP_CONNECT, UDP_REPLY};
+pub use parameters::{MOST_PARAMETER_BYTES, Parameters, Transport};
+pub use results::{MOST_RESULT_BYTES, Results, StreamResult};
+pub use state::State;
+pub use streams::{Role, Ways, stream_id};
+
+/// The port of an iperf3 server, TCP and UDP.
+pub const PORT: u16 = 5201;

@@ -1,0 +1,15 @@
+//! The protocols of other measuring programs, so that linkrate can talk to them at either end.
+//!
+//! The formats are pure functions of bytes: no socket, no clock, no thread. A message of the far end is
+//! accepted or refused with the field, its value and what would be right. Nothing that it says is taken for
+//! granted: lengths are bounded, numbers have ranges, and text is made harmless.
+//!
+//! - [`iperf3`]: iperf 3.1 and later, by the behaviour of 3.21
+//! - [`netperf`]: netperf since 2.5, by the behaviour of 2.7.1
+//! - [`json`]: documents behind their length, and their fields
+//! - [`serve`]: a server for clients of these programs, with sockets and threads
+
+pub mod iperf3;
+pub mod json;
+pub mod netperf;
+pub mod serve;

@@ -1,0 +1,17 @@
+//! netperf: a control connection with messages of one length, and connections of the test beside it.
+//!
+//! The client (netperf) sends a request, the server (netserver) answers with a response that has the port of the
+//! data connections, and at the end with the results of its end. Since 2.5 one kind of test (OMNI) stands for
+//! nearly all: the request says in which directions payload flows, over which protocol, and whether connections
+//! are made for each transaction.
+//!
+//! Facts: the behaviour of netperf 2.7.1. Requests of the kinds before OMNI are not here yet.
+
+mod message;
+mod omni;
+
+pub use message::{Kind, MESSAGE_BYTES, Message, MessageError};
+pub use omni::{OmniRequest, OmniResponse, OmniResults, Shape, flags};
+
+/// The port of a netserver.
+pub const PORT: u16 = 12_865;

@@ -1,0 +1,458 @@
+//! The test of kind OMNI: request, response and results.
+
+use super::message::{Kind, Message, MessageError};
+
+/// Bits of the flags of requests and responses.
+pub mod flags {
+    /// TCP_NODELAY.
+    pub const NO_DELAY: u32 = 0x0000_0001;
+    /// A connection for each transaction.
+    pub const CONNECTIONS: u32 = 0x0000_0004;
+    /// The far end is to measure its CPU.
+    pub const MEASURE_CPU: u32 = 0x0000_0008;
+}
+
+/// Numbers of a request before its text.
+const REQUEST_NUMBERS: usize = 38;
+/// Numbers of the results before their text.
+const RESULT_NUMBERS: usize = 27;
+/// Octets of the name of a congestion control, with its zero.
+const CONGESTION_BYTES: usize = 16;
+/// Where the congestion control of the results is: behind the names of the interface and of its driver.
+const RESULT_CONGESTION: usize = RESULT_NUMBERS + (16 + 4 * 32 + 16) / 4;
+
+/// Most octets of one call: what a server of linkrate has memory for.
+const MOST_CALL: u32 = 64 << 20;
+/// The longest test, s.
+const MOST_SECONDS: i32 = 86_400;
+
+/// Numbers of protocols and families, as Linux has them: netperf of another system sends its own.
+const TCP: u32 = 6;
+const UDP: u32 = 17;
+
+/// What flows between the ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Payload from the client (TCP_STREAM, UDP_STREAM).
+    Stream,
+    /// Payload from the server (TCP_MAERTS).
+    Maerts,
+    /// Requests and responses (TCP_RR, UDP_RR).
+    RequestResponse,
+    /// The same, on a connection each (TCP_CRR).
+    ConnectRequestResponse,
+    /// Connections alone (TCP_CC).
+    Connect,
+}
+
+/// Payload that the client sends; by the client's view.
+const TRANSMIT: u32 = 2;
+/// Payload that it receives.
+const RECEIVE: u32 = 4;
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OmniRequest {
+    /// What flows.
+    pub shape: Shape,
+    /// Whether it flows in datagrams.
+    pub udp: bool,
+    /// The length of the test: seconds, or what the client counts where it is negative.
+    pub test_length: i32,
+    /// SO_SNDBUF of the server's sockets; `None` leaves it.
+    pub send_buffer: Option<u32>,
+    /// SO_RCVBUF of the server's sockets; `None` leaves it.
+    pub receive_buffer: Option<u32>,
+    /// Octets of the server's send calls; `None`: the server chooses.
+    pub send_size: Option<u32>,
+    /// Octets of the server's receive calls; `None`: the server chooses.
+    pub receive_size: Option<u32>,
+    /// Octets of a request.
+    pub request_size: u32,
+    /// Octets of a response.
+    pub response_size: u32,
+    /// TCP_NODELAY.
+    pub nodelay: bool,
+    /// Whether the server is to measure its CPU.
+    pub measures_cpu: bool,
+    /// The port that the server is to listen on; 0 for any.
+    pub data_port: u16,
+    /// The congestion control of the server's sockets; empty leaves it.
+    pub congestion: String,
+}
+
+/// What a server answers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OmniResponse {
+    /// The port of its data connections.
+    pub data_port: u16,
+    /// SO_SNDBUF as granted.
+    pub send_buffer: i32,
+    /// SO_RCVBUF as granted.
+    pub receive_buffer: i32,
+    /// Octets of its send calls.
+    pub send_size: u32,
+    /// Octets of its receive calls.
+    pub receive_size: u32,
+    /// Whether it measures its CPU.
+    pub measures_cpu: bool,
+    /// The rate of its CPU by its own unit.
+    pub cpu_rate: f32,
+    /// The length of the test as it was asked for.
+    pub test_length: u32,
+}
+
+/// What a server has measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OmniResults {
+    /// Octets that it received.
+    pub received_bytes: u64,
+    /// Its receive calls.
+    pub receive_calls: u32,
+    /// SO_RCVBUF at the end.
+    pub receive_buffer: i32,
+    /// Octets that it sent.
+    pub sent_bytes: u64,
+    /// Its send calls.
+    pub send_calls: u32,
+    /// SO_SNDBUF at the end.
+    pub send_buffer: i32,
+    /// Transactions.
+    pub transactions: u32,
+    /// Length of its test, s.
+    pub seconds: f32,
+    /// Use of all its CPUs, per cent; `None` if it was not measured.
+    pub cpu_percent: Option<f32>,
+    /// CPU time for each KB or transaction, µs; `None` if it was not measured.
+    pub service_demand: Option<f32>,
+    /// How it measured its CPU, by netperf's number.
+    pub cpu_method: u32,
+    /// Its CPUs.
+    pub cpus: u32,
+    /// The busiest one; `None` if it does not know.
+    pub peak_cpu: Option<(u32, f32)>,
+    /// Segments that it sent again; `None` if it does not know.
+    pub retransmits: Option<u32>,
+    /// The congestion control of its sockets; empty if it does not tell.
+    pub congestion: String,
+}
+
+fn expect(message: &Message, kind: Kind) -> Result<(), MessageError> {
+    match message.kind() == kind {
+        true => Ok(()),
+        false => {
+            Err(MessageError::Kind { found: message.kind().number(), expected: kind.number() })
+        }
+    }
+}
+
+fn refused(field: &'static str, found: impl ToString, expected: &'static str) -> MessageError {
+    MessageError::Field { field, found: found.to_string(), expected }
+}
+
+/// A size that the far end may leave open by any number that is no size.
+fn size(field: &'static str, found: i32) -> Result<Option<u32>, MessageError> {
+    match u32::try_from(found) {
+        Err(_) | Ok(0) => Ok(None),
+        Ok(size) if size <= MOST_CALL => Ok(Some(size)),
+        Ok(size) => Err(refused(field, size, "at most 67108864 octets")),
+    }
+}
+
+fn port(found: u32) -> Result<u16, MessageError> {
+    u16::try_from(found).map_err(|_| refused("data_port", found, "at most 65535"))
+}
+
+impl OmniRequest {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// [`MessageError`] with the first number that is wrong.
+    pub fn parse(message: &Message) -> Result<Self, MessageError> {
+        expect(message, Kind::Omni)?;
+        let (flags, direction) = (message.word(12), message.word(24));
+        let connections = flags & flags::CONNECTIONS != 0;
+        let shape = match (direction & (TRANSMIT | RECEIVE), connections) {
+            (TRANSMIT, false) => Shape::Stream,
+            (RECEIVE, false) => Shape::Maerts,
+            (0, true) => Shape::Connect,
+            (_, true) => Shape::ConnectRequestResponse,
+            (_, false) if direction & TRANSMIT != 0 => Shape::RequestResponse,
+            _ => return Err(refused("direction", direction, "2 (transmit), 4 (receive) or both")),
+        };
+        let udp = match message.word(23) {
+            TCP => false,
+            UDP => true,
+            other => return Err(refused("protocol", other, "6 (TCP) or 17 (UDP)")),
+        };
+        let test_length = message.signed(14);
+        if test_length > MOST_SECONDS {
+            return Err(refused("test_length", test_length, "at most 86400 s"));
+        }
+        Ok(Self {
+            shape,
+            udp,
+            test_length,
+            send_buffer: size("send_buf_size", message.signed(0))?,
+            receive_buffer: size("recv_buf_size", message.signed(6))?,
+            send_size: size("send_size", message.signed(1))?,
+            receive_size: size("receive_size", message.signed(7))?,
+            request_size: size("request_size", message.signed(5))?.unwrap_or(0),
+            response_size: size("response_size", message.signed(11))?.unwrap_or(0),
+            nodelay: flags & flags::NO_DELAY != 0,
+            measures_cpu: flags & flags::MEASURE_CPU != 0,
+            data_port: port(message.word(20))?,
+            congestion: message.text(REQUEST_NUMBERS, CONGESTION_BYTES),
+        })
+    }
+
+    /// The message that a client sends. The data connection is of IPv4.
+    #[must_use]
+    pub fn message(&self) -> Message {
+        let mut message = Message::new(Kind::Omni);
+        message.set_cpu(None);
+        let open = |size: Option<u32>| size.map_or(-1, u32::cast_signed);
+        message.put_signed(0, open(self.send_buffer));
+        message.put(1, self.send_size.unwrap_or(0));
+        message.put(2, 8);
+        message.put(8, 8);
+        message.put_signed(5, self.request_size.cast_signed());
+        message.put_signed(6, open(self.receive_buffer));
+        message.put(7, self.receive_size.unwrap_or(0));
+        message.put_signed(11, self.response_size.cast_signed());
+        let with = |flag: u32, on: bool| if on { flag } else { 0 };
+        let connections = matches!(self.shape, Shape::Connect | Shape::ConnectRequestResponse);
+        message.put(
+            12,
+            with(flags::NO_DELAY, self.nodelay)
+                | with(flags::MEASURE_CPU, self.measures_cpu)
+                | with(flags::CONNECTIONS, connections),
+        );
+        message.put_signed(14, self.test_length);
+        message.put(20, self.data_port.into());
+        // IPv4, streams and datagrams by netperf's own numbers
+        message.put(21, 4);
+        message.put(22, if self.udp { 2 } else { 1 });
+        message.put(23, if self.udp { UDP } else { TCP });
+        message.put(
+            24,
+            match self.shape {
+                Shape::Stream => TRANSMIT,
+                Shape::Maerts => RECEIVE,
+                Shape::RequestResponse | Shape::ConnectRequestResponse => TRANSMIT | RECEIVE,
+                Shape::Connect => 0,
+            },
+        );
+        message.put_text(REQUEST_NUMBERS, CONGESTION_BYTES, &self.congestion);
+        message
+    }
+}
+
+impl OmniResponse {
+    /// Reads the answer of a server.
+    ///
+    /// # Errors
+    /// [`MessageError`] with the first number that is wrong.
+    pub fn parse(message: &Message) -> Result<Self, MessageError> {
+        expect(message, Kind::OmniResponse)?;
+        Ok(Self {
+            receive_buffer: message.signed(0),
+            receive_size: message.word(1),
+            send_buffer: message.signed(3),
+            send_size: message.word(4),
+            measures_cpu: message.word(6) & flags::MEASURE_CPU != 0,
+            cpu_rate: message.float(7),
+            test_length: message.word(8),
+            data_port: port(message.word(11))?,
+        })
+    }
+
+    /// The message that a server sends.
+    #[must_use]
+    pub fn message(&self) -> Message {
+        let mut message = Message::new(Kind::OmniResponse);
+        message.put_signed(0, self.receive_buffer);
+        message.put(1, self.receive_size);
+        message.put(2, 1);
+        message.put_signed(3, self.send_buffer);
+        message.put(4, self.send_size);
+        message.put(5, 1);
+        message.put(6, if self.measures_cpu { flags::MEASURE_CPU } else { 0 });
+        message.put_float(7, self.cpu_rate);
+        message.put(8, self.test_length);
+        message.put(11, self.data_port.into());
+        message
+    }
+}
+
+impl OmniResults {
+    /// Reads the results of a server.
+    ///
+    /// # Errors
+    /// [`MessageError`] with the first number that is wrong.
+    pub fn parse(message: &Message) -> Result<Self, MessageError> {
+        expect(message, Kind::Omni)?;
+        let measured = |index| Some(message.float(index)).filter(|number| *number >= 0.0);
+        let seconds = message.float(10);
+        if !seconds.is_finite() || seconds < 0.0 {
+            return Err(refused("elapsed_time", seconds, "a time in seconds"));
+        }
+        let peak = u32::try_from(message.signed(20)).ok();
+        Ok(Self {
+            received_bytes: message.long(0),
+            receive_calls: message.word(2),
+            receive_buffer: message.signed(3),
+            sent_bytes: message.long(4),
+            send_calls: message.word(6),
+            send_buffer: message.signed(7),
+            transactions: message.word(9),
+            seconds,
+            cpu_percent: measured(11),
+            service_demand: measured(17),
+            cpu_method: message.word(18),
+            cpus: message.word(19),
+            peak_cpu: peak.zip(measured(21)),
+            retransmits: u32::try_from(message.signed(26)).ok(),
+            congestion: message.text(RESULT_CONGESTION, CONGESTION_BYTES),
+        })
+    }
+
+    /// The message that a server sends.
+    #[must_use]
+    pub fn message(&self) -> Message {
+        let mut message = Message::new(Kind::Omni);
+        let measured = |number: Option<f32>| number.unwrap_or(-1.0);
+        message.put_long(0, self.received_bytes);
+        message.put(2, self.receive_calls);
+        message.put_signed(3, self.receive_buffer);
+        message.put_long(4, self.sent_bytes);
+        message.put(6, self.send_calls);
+        message.put_signed(7, self.send_buffer);
+        message.put(9, self.transactions);
+        message.put_float(10, self.seconds);
+        message.put_float(11, measured(self.cpu_percent));
+        // user, system, waiting, interrupts, softirqs: not told apart
+        for index in 12..17 {
+            message.put_float(index, -1.0);
+        }
+        message.put_float(17, measured(self.service_demand));
+        message.put(18, self.cpu_method);
+        message.put(19, self.cpus);
+        message.put_signed(20, self.peak_cpu.map_or(-1, |(cpu, _)| cpu.cast_signed()));
+        message.put_float(21, measured(self.peak_cpu.map(|(_, percent)| percent)));
+        message.put_signed(26, self.retransmits.map_or(-1, u32::cast_signed));
+        message.put_text(RESULT_CONGESTION, CONGESTION_BYTES, &self.congestion);
+        message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::message::MESSAGE_BYTES;
+    use super::*;
+
+    fn stream() -> OmniRequest {
+        OmniRequest {
+            shape: Shape::Stream,
+            udp: false,
+            test_length: 10,
+            send_buffer: None,
+            receive_buffer: Some(131_072),
+            send_size: None,
+            receive_size: Some(16_384),
+            request_size: 1,
+            response_size: 1,
+            nodelay: true,
+            measures_cpu: true,
+            data_port: 0,
+            congestion: "cubic".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_server_reads_what_a_client_asks_for() {
+        let shapes = [
+            Shape::Stream,
+            Shape::Maerts,
+            Shape::RequestResponse,
+            Shape::ConnectRequestResponse,
+            Shape::Connect,
+        ];
+        for shape in shapes {
+            for udp in [false, true] {
+                let asked = OmniRequest { shape, udp, ..stream() };
+                assert_eq!(OmniRequest::parse(&asked.message()), Ok(asked));
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_server_can_do_is_refused_by_its_name() {
+        let wrong = |index, word| {
+            let mut message = stream().message();
+            message.put(index, word);
+            OmniRequest::parse(&message).unwrap_err().to_string()
+        };
+        assert_eq!(wrong(23, 132), "protocol is 132, expected 6 (TCP) or 17 (UDP)");
+        assert_eq!(wrong(20, 70_000), "data_port is 70000, expected at most 65535");
+        assert_eq!(wrong(14, 90_000), "test_length is 90000, expected at most 86400 s");
+        assert!(wrong(1, 1 << 30).starts_with("send_size is 1073741824, expected at most"));
+        assert!(wrong(24, 0).starts_with("direction is 0, expected 2"));
+        let other = OmniRequest::parse(&Message::new(Kind::Other(10))).unwrap_err();
+        assert_eq!(other.to_string(), "message 10, expected 97");
+    }
+
+    prop_compose! {
+        fn results()(
+            received_bytes: u64, sent_bytes: u64, receive_calls: u32, send_calls: u32,
+            receive_buffer: i32, send_buffer: i32, transactions: u32, seconds in 0.0_f32..1e5,
+            cpu_percent in prop::option::of(0.0_f32..100.0),
+            service_demand in prop::option::of(0.0_f32..1e4),
+            cpu_method: u32, cpus: u32,
+            peak_cpu in prop::option::of((0_u32..4096, 0.0_f32..100.0)),
+            retransmits in prop::option::of(0_u32..1 << 31), congestion in "[a-z]{0,15}",
+        ) -> OmniResults {
+            OmniResults {
+                received_bytes, sent_bytes, receive_calls, send_calls, receive_buffer, send_buffer,
+                transactions, seconds, cpu_percent, service_demand, cpu_method, cpus, peak_cpu,
+                retransmits, congestion,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn results_read_back(results in results()) {
+            prop_assert_eq!(OmniResults::parse(&results.message()), Ok(results));
+        }
+
+        #[test]
+        fn a_response_reads_back(
+            data_port: u16, send_buffer: i32, receive_buffer: i32, send_size: u32,
+            receive_size: u32, measures_cpu: bool, cpu_rate in 0.0_f32..1e9, test_length: u32,
+        ) {
+            let response = OmniResponse {
+                data_port, send_buffer, receive_buffer, send_size, receive_size, measures_cpu,
+                cpu_rate, test_length,
+            };
+            prop_assert_eq!(OmniResponse::parse(&response.message()), Ok(response));
+        }
+
+        #[test]
+        fn any_octets_are_a_message_or_an_error(octets in prop::collection::vec(any::<u8>(), MESSAGE_BYTES)) {
+            let mut message = Message::of(octets.as_slice().try_into().unwrap());
+            for kind in [Kind::Omni, Kind::OmniResponse] {
+                message = Message::of(&{
+                    let mut octets = *message.octets();
+                    octets[..4].copy_from_slice(&kind.number().to_be_bytes());
+                    octets
+                });
+                let _ = OmniRequest::parse(&message);
+                let _ = OmniResponse::parse(&message);
+                let _ = OmniResults::parse(&message);
+            }
+        }
+    }
+}

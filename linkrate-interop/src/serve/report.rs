@@ -1,0 +1,71 @@
+//! What is told of a session that has ended: one JSON line.
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "ended", content = "reason")]
+pub enum Ending {
+    /// As it should.
+    Complete,
+    /// The client has gone, or has ended the test before its time.
+    ClientLeft,
+    /// The client asked for something that is not granted, or said something that is no iperf3.
+    Refused(String),
+    /// The server ends.
+    Stopped,
+    /// The system refused something.
+    Failed(String),
+}
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionReport {
+    /// The program whose protocol the client speaks.
+    pub program: &'static str,
+    /// The client.
+    pub client: Option<SocketAddr>,
+    /// The version that it says it has.
+    pub client_version: Option<String>,
+    /// `forward` from the client, `reverse` to it, or `both`; absent before it asked for a test.
+    pub ways: Option<&'static str>,
+    /// Streams.
+    pub streams: u32,
+    /// Length of the streams without the beginning that is left out, s.
+    pub seconds: f64,
+    /// Octets that arrived in this time.
+    pub received_bytes: u64,
+    /// Octets that were sent in this time.
+    pub sent_bytes: u64,
+    /// Octets that arrived, bit/s; of a test in which nothing arrives here those that were sent.
+    pub bits_per_second: f64,
+    /// CPU time of the session's threads, per cent of one CPU.
+    pub cpu_percent: f64,
+    /// Segments that were sent again; absent where nothing is sent.
+    pub retransmits: Option<u64>,
+    /// How it ended.
+    #[serde(flatten)]
+    pub ending: Ending,
+}
+
+impl SessionReport {
+    /// Of a client that has not asked for anything yet.
+    pub(super) fn of(client: Option<SocketAddr>) -> Self {
+        Self {
+            program: "iperf3",
+            client,
+            client_version: None,
+            ways: None,
+            streams: 0,
+            seconds: 0.0,
+            received_bytes: 0,
+            sent_bytes: 0,
+            bits_per_second: 0.0,
+            cpu_percent: 0.0,
+            retransmits: None,
+            ending: Ending::ClientLeft,
+        }
+    }
+}

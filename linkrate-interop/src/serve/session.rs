@@ -1,0 +1,315 @@
+//! A test of iperf3, as its server sees it.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use linkrate_sys::sched::{current_thread, thread_cpu_ns};
+
+use super::report::{Ending, SessionReport};
+use super::streams::{Stream, Work, is_passing};
+use super::{Accepted, GLANCE, Shared};
+use crate::iperf3::{
+    Cookie, MOST_PARAMETER_BYTES, MOST_RESULT_BYTES, Parameters, Results, Role, State,
+    StreamResult, Transport, Ways, stream_id,
+};
+use crate::json::{Fields, LENGTH_BYTES, framed, length};
+
+/// How long a client may take for a document, and for all its streams.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How much longer than its time a test may take.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// How long the end of a test waits for octets that have arrived and are not read yet.
+const UNREAD: Duration = Duration::from_millis(500);
+
+/// Errors of iperf3 that a client shows in its own words.
+const NOT_IMPLEMENTED: u32 = 13;
+const LONGER_THAN_GRANTED: u32 = 37;
+const PARAMETERS: u32 = 114;
+
+/// Why a session does not go on.
+type Stops = Ending;
+
+/// Serves a client, and returns what there is to tell of it.
+pub(super) fn serve(shared: &Shared, mut control: TcpStream, cookie: Cookie) -> SessionReport {
+    let mut report = SessionReport::of(control.peer_addr().ok());
+    let ended = run(shared, &mut control, cookie, &mut report);
+    report.ending = ended.err().unwrap_or(Ending::Complete);
+    if report.ending == Ending::Stopped {
+        let _ = announce(&mut control, State::ServerTerminate);
+    }
+    report
+}
+
+/// Sends a state.
+pub(super) fn announce(control: &mut TcpStream, state: State) -> io::Result<()> {
+    control.write_all(&[state.octet()])
+}
+
+fn run(
+    shared: &Shared,
+    control: &mut TcpStream,
+    cookie: Cookie,
+    report: &mut SessionReport,
+) -> Result<(), Stops> {
+    let mut session = Session { shared, control };
+    session.tell(State::ParamExchange)?;
+    let document = session.document(MOST_PARAMETER_BYTES)?;
+    let asked = Fields::parse(&document).and_then(|fields| Parameters::parse(&fields));
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(error) => return Err(session.refuse(PARAMETERS, error.to_string())),
+    };
+    report.client_version.clone_from(&asked.client_version);
+    report.ways = Some(word(asked.ways));
+    session.grant(&asked)?;
+    let sockets = session.streams(&asked, cookie)?;
+    report.streams = sockets.len() as u32;
+    session.tell(State::TestStart)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut streams = Vec::with_capacity(sockets.len());
+    for (index, socket) in (0..).zip(sockets) {
+        let sends = asked.ways.sends(Role::Server, index, asked.parallel);
+        let work = Work { sends, block: asked.block as usize, bandwidth: asked.bandwidth };
+        streams.push(Stream::start(socket, work, &stop).map_err(failed)?);
+    }
+    let ended = session.test(&asked, &streams, report);
+    stop.store(true, Ordering::Relaxed);
+    let own = thread_cpu_ns(current_thread()).unwrap_or(0);
+    let known: Vec<Option<u64>> = streams.iter().map(Stream::retransmits).collect();
+    let directions: Vec<bool> = streams.iter().map(|stream| stream.sends).collect();
+    let cpu_ns = own + streams.into_iter().map(Stream::join).sum::<u64>();
+    let counts = ended?;
+    let total = |sends: bool| {
+        let of_way = directions.iter().zip(&counts).filter(|(way, _)| **way == sends);
+        of_way.map(|(_, bytes)| bytes).sum::<u64>()
+    };
+    (report.sent_bytes, report.received_bytes) = (total(true), total(false));
+    let counted =
+        if asked.ways == Ways::Reverse { report.sent_bytes } else { report.received_bytes };
+    report.retransmits = known.iter().copied().flatten().reduce(|a, b| a + b);
+    if report.seconds > 0.0 {
+        report.bits_per_second = counted as f64 * 8.0 / report.seconds;
+        let all = report.seconds + f64::from(asked.omit_seconds);
+        report.cpu_percent = cpu_ns as f64 / 1e7 / all;
+    }
+    let results = (0..).zip(&counts).zip(&known).map(|((index, bytes), known)| StreamResult {
+        id: stream_id(index),
+        bytes: *bytes,
+        retransmits: *known,
+        jitter_seconds: 0.0,
+        lost: 0,
+        omitted_lost: 0,
+        packets: 0,
+        omitted_packets: 0,
+        seconds: report.seconds,
+    });
+    let own = Results {
+        cpu_percent: [report.cpu_percent, 0.0, 0.0],
+        knows_retransmits: (asked.ways != Ways::Forward).then_some(true),
+        congestion: None,
+        streams: results.collect(),
+    };
+    session.exchange(&own, report.streams)
+}
+
+fn word(ways: Ways) -> &'static str {
+    match ways {
+        Ways::Forward => "forward",
+        Ways::Reverse => "reverse",
+        Ways::Both => "both",
+    }
+}
+
+fn failed(error: io::Error) -> Stops {
+    Ending::Failed(error.to_string())
+}
+
+/// The server's end of the control connection.
+struct Session<'a> {
+    shared: &'a Shared,
+    control: &'a mut TcpStream,
+}
+
+impl Session<'_> {
+    fn tell(&mut self, state: State) -> Result<(), Stops> {
+        announce(self.control, state).map_err(|_| Ending::ClientLeft)
+    }
+
+    /// Says that the test cannot be, with iperf3's number for the reason.
+    fn refuse(&mut self, number: u32, reason: String) -> Stops {
+        let told = [
+            &[State::ServerError.octet()][..],
+            &number.to_be_bytes(),
+            // no error of the system
+            &0_u32.to_be_bytes(),
+        ];
+        let _ = self.control.write_all(&told.concat());
+        Ending::Refused(reason)
+    }
+
+    /// Refuses what is not granted.
+    fn grant(&mut self, asked: &Parameters) -> Result<(), Stops> {
+        let grants = self.shared.grants;
+        if asked.transport == Transport::Udp {
+            let reason = "UDP, expected TCP".to_owned();
+            return Err(self.refuse(NOT_IMPLEMENTED, reason));
+        }
+        let seconds = asked.seconds.saturating_add(asked.omit_seconds);
+        if seconds > grants.seconds {
+            let reason = format!("a test of {seconds} s, expected at most {} s", grants.seconds);
+            return Err(self.refuse(LONGER_THAN_GRANTED, reason));
+        }
+        if asked.bytes > grants.bytes {
+            let reason = format!("{} bytes, expected at most {}", asked.bytes, grants.bytes);
+            return Err(self.refuse(PARAMETERS, reason));
+        }
+        Ok(())
+    }
+
+    /// A document of at most `most` octets.
+    fn document(&mut self, most: u32) -> Result<Vec<u8>, Stops> {
+        let mut announced = [0; LENGTH_BYTES];
+        self.read(&mut announced)?;
+        let length = length(announced, most).map_err(|error| Ending::Refused(error.to_string()))?;
+        let mut document = vec![0; length];
+        self.read(&mut document)?;
+        Ok(document)
+    }
+
+    /// Reads until `octets` is full.
+    fn read(&mut self, octets: &mut [u8]) -> Result<(), Stops> {
+        let deadline = Instant::now() + PATIENCE;
+        self.control.set_read_timeout(Some(GLANCE)).map_err(failed)?;
+        let mut have = 0;
+        while have < octets.len() {
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Err(Ending::Stopped);
+            }
+            match self.control.read(&mut octets[have..]) {
+                Ok(0) => return Err(Ending::ClientLeft),
+                Ok(count) => have += count,
+                Err(error) if is_passing(&error) && Instant::now() < deadline => {}
+                Err(_) => return Err(Ending::ClientLeft),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the client open its streams, and returns them in this order.
+    fn streams(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<TcpStream>, Stops> {
+        let (sender, receiver) = channel();
+        // before the client knows that it may begin
+        self.waiting(|waiting| waiting.insert(cookie, sender));
+        let told = self.tell(State::CreateStreams);
+        let opened = told.and_then(|()| self.opened(asked, &receiver));
+        self.waiting(|waiting| waiting.remove(&cookie));
+        opened
+    }
+
+    fn waiting<T>(&self, change: impl FnOnce(&mut HashMap<Cookie, Sender<Accepted>>) -> T) -> T {
+        change(&mut self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn opened(
+        &self,
+        asked: &Parameters,
+        receiver: &Receiver<Accepted>,
+    ) -> Result<Vec<TcpStream>, Stops> {
+        let deadline = Instant::now() + PATIENCE;
+        let all = asked.ways.streams(asked.parallel) as usize;
+        let mut streams = Vec::with_capacity(all);
+        while streams.len() < all {
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Err(Ending::Stopped);
+            }
+            match receiver.recv_timeout(GLANCE) {
+                Ok(stream) => streams.push(stream),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(_) => return Err(Ending::ClientLeft),
+            }
+        }
+        // the client numbers its streams in the order in which it opened them
+        streams.sort_by_key(|accepted: &Accepted| accepted.place);
+        Ok(streams.into_iter().map(|accepted| accepted.stream).collect())
+    }
+
+    /// Runs the test until the client ends it. Returns the octets of each stream without the beginning that is
+    /// left out.
+    fn test(
+        &mut self,
+        asked: &Parameters,
+        streams: &[Stream],
+        report: &mut SessionReport,
+    ) -> Result<Vec<u64>, Stops> {
+        self.tell(State::TestRunning)?;
+        let begun = Instant::now();
+        let omit = Duration::from_secs(asked.omit_seconds.into());
+        let granted = match asked.seconds {
+            0 => self.shared.grants.seconds,
+            seconds => seconds,
+        };
+        let longest = omit + Duration::from_secs(granted.into()) + GRACE;
+        self.control.set_read_timeout(Some(GLANCE)).map_err(failed)?;
+        let count = || streams.iter().map(Stream::bytes).collect::<Vec<_>>();
+        let (mut from, mut omitted) = (begun, vec![0; streams.len()]);
+        let mut waits = !omit.is_zero();
+        loop {
+            if waits && begun.elapsed() >= omit {
+                (from, omitted, waits) = (Instant::now(), count(), false);
+            }
+            let mut octet = [0];
+            match self.control.read(&mut octet) {
+                Ok(0) => return Err(Ending::ClientLeft),
+                Ok(_) => match State::of(octet[0]) {
+                    Some(State::TestEnd) => break,
+                    Some(State::ClientTerminate | State::Done) => return Err(Ending::ClientLeft),
+                    _ => {
+                        let reason = format!("state {}, expected the end of the test", octet[0]);
+                        return Err(Ending::Refused(reason));
+                    }
+                },
+                Err(error) if is_passing(&error) => {}
+                Err(_) => return Err(Ending::ClientLeft),
+            }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Err(Ending::Stopped);
+            }
+            if begun.elapsed() > longest {
+                let reason = format!("no end after {} s", longest.as_secs());
+                return Err(self.refuse(LONGER_THAN_GRANTED, reason));
+            }
+        }
+        report.seconds = from.elapsed().as_secs_f64();
+        // what the client has sent before it said so is here, and a thread may be behind
+        let patient = || from.elapsed().as_secs_f64() < report.seconds + UNREAD.as_secs_f64();
+        while streams.iter().any(Stream::has_unread) && patient() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(count().into_iter().zip(omitted).map(|(all, early)| all - early).collect())
+    }
+
+    /// Exchanges results, and lets the client show them.
+    fn exchange(&mut self, own: &Results, streams: u32) -> Result<(), Stops> {
+        self.tell(State::ExchangeResults)?;
+        let document = self.document(MOST_RESULT_BYTES)?;
+        let theirs = Fields::parse(&document).and_then(|fields| Results::parse(&fields, streams));
+        if let Err(error) = theirs {
+            return Err(Ending::Refused(error.to_string()));
+        }
+        let document = framed(&own.document()).unwrap_or_default();
+        self.control.write_all(&document).map_err(|_| Ending::ClientLeft)?;
+        self.tell(State::DisplayResults)?;
+        let mut octet = [0];
+        self.read(&mut octet)?;
+        match State::of(octet[0]) {
+            Some(State::Done) => Ok(()),
+            _ => Err(Ending::ClientLeft),
+        }
+    }
+}

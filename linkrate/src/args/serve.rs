@@ -1,0 +1,25 @@
+//! `linkrate serve`
+
+use std::net::IpAddr;
+
+use clap::Args;
+
+/// `linkrate serve`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Prints one JSON line for each test that has ended. Ctrl-C ends the server."
+)]
+pub struct ServeArgs {
+    /// Address to listen on; 0.0.0.0 and :: stand for all addresses of this host
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub bind: IpAddr,
+    /// Port for clients of iperf3; 0 takes any free one
+    #[arg(long, value_name = "PORT", default_value_t = linkrate_interop::iperf3::PORT)]
+    pub iperf3_port: u16,
+    /// Most tests at once; a client beyond them is told that the server is busy
+    #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub sessions: u32,
+    /// Most seconds of a test
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub seconds: u32,
+}
