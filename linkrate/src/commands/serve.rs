@@ -19,7 +19,7 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
         |error| Failure::new(Exit::Failure, format!("listen on {address}, port {port}: {error}"));
     let listener = TcpListener::bind((address, port)).map_err(refused)?;
     let here = listener.local_addr().map_err(refused)?;
-    tell::line(&format!("listening on {here} for iperf3 (TCP)"));
+    tell::line(format!("listening on {here} for iperf3 (TCP)"));
     let grants =
         Grants { sessions: arguments.sessions, seconds: arguments.seconds, ..Grants::default() };
     let ended = |session: &SessionReport| {
