@@ -154,11 +154,12 @@ impl Message {
         u64::from(self.word(index)) << 32 | u64::from(self.word(index + 1))
     }
 
-    /// The text of at most `most` octets behind the first `index` numbers of the test, up to its zero. Octets
-    /// that are no printable ASCII are left out.
+    /// The text of at most `most` octets, of which the last one is a zero, behind the first `index` numbers of
+    /// the test. Octets that are no printable ASCII are left out.
     pub(super) fn text(&self, index: usize, most: usize) -> String {
         let from = (HEAD + index) * 4;
-        let octets = self.0[from..].iter().take(most).take_while(|octet| **octet != 0);
+        let octets =
+            self.0[from..].iter().take(most.saturating_sub(1)).take_while(|octet| **octet != 0);
         octets.filter(|octet| octet.is_ascii_graphic()).map(|octet| char::from(*octet)).collect()
     }
 
@@ -247,7 +248,7 @@ mod tests {
         let mut octets = [b'x'; MESSAGE_BYTES];
         octets[40] = 0x1b;
         let message = Message::of(&octets);
-        assert_eq!(message.text(5, 16).len(), 15);
+        assert_eq!(message.text(5, 16).len(), 14);
         assert_eq!(message.text(161, 16), "xxxx");
     }
 }
