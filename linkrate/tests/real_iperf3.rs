@@ -47,10 +47,12 @@ impl Server {
     }
 }
 
-/// Whether two ends tell of the same number of octets, but for what is on its way at the end.
-fn agree(test: &str, here: &Value, there: &Value) {
+/// Whether two ends tell of the same number of octets, except for what is on its way at the end.
+fn agree(options: &str, here: &Value, there: &Value) {
     let [here, there] = [here, there].map(|octets| octets.as_f64().expect("octets"));
-    assert!((here / there - 1.0).abs() < 0.005, "{test}: {here} and {there} octets");
+    // each end leaves the beginning out by a timer of its own
+    let most = if options.contains("-O") { 0.02 } else { 0.005 };
+    assert!((here / there - 1.0).abs() < most, "{options}: {here} and {there} octets");
     assert!(here > 0.0);
 }
 
