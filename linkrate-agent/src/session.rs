@@ -371,13 +371,11 @@ impl Session {
             ClientRole::Receives => !client,
         };
         let sizes = |size: MessageSize| Sizes::new(size, seed);
+        let taking = stream::Taking::of(client, shared_cpus, workload.gathering);
         if let Some(record) = run.record.filter(|_| workload.kind == Protocol::Stream) {
             let role = match sends {
                 true => Verified::Sends(sizes(workload.message)),
-                false => Verified::Receives(
-                    record,
-                    stream::Taking::of(client, shared_cpus, workload.gathering),
-                ),
+                false => Verified::Receives(record, taking),
             };
             let mut flow = self.verified_flow(&number, socket, role)?;
             flow.counts_arrivals = !sends;
@@ -435,7 +433,6 @@ impl Session {
             (_, udp) => {
                 let drives = || Arc::new(Drive::new(workload.backup.rate()));
                 let drive = Arc::clone(self.drives.entry(preamble.part).or_insert_with(drives));
-                let taking = stream::Taking::of(client, shared_cpus, workload.gathering);
                 Flow::spawn(format!("receive {number}"), control, shared, sends, move |flow| {
                     match workload.kind {
                         _ if udp => datagram::receive(flow, &socket),

@@ -85,7 +85,8 @@ impl ProgramTimes {
     pub fn since(&self, earlier: &Self, cpus: &CpuSet, window_ns: u64) -> Vec<OtherProgram> {
         let mut programs: HashMap<u32, (u64, u64)> = HashMap::new();
         let between_ns = self.at_ns.saturating_sub(earlier.at_ns).max(window_ns).max(1);
-        let within = |ns: u64| (ns as f64 * window_ns as f64 / between_ns as f64) as u64;
+        let within =
+            |ns: u64| (u128::from(ns) * u128::from(window_ns) / u128::from(between_ns)) as u64;
         for ((process, thread), ns) in &self.threads {
             let before = match earlier.threads.get(&(*process, *thread)) {
                 Some(ns) => *ns,

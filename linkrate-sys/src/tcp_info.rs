@@ -180,7 +180,8 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         sndbuf_limited_us: raw.sndbuf_limited,
         resent_bytes: raw.bytes_retrans,
         data_segments_out: raw.data_segs_out,
-        acknowledgements_in: raw.segs_in.saturating_sub(raw.data_segs_in),
+        // both go around
+        acknowledgements_in: raw.segs_in.wrapping_sub(raw.data_segs_in),
         bytes_received: raw.bytes_received,
     })
 }

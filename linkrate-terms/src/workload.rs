@@ -288,8 +288,17 @@ impl Workload {
             return trees
                 .saturating_add(self.flows(clients).saturating_mul(self.message.largest().0));
         }
-        let each = if self.kind.is_tcp_bulk() && self.send_path == SendPath::Plain {
-            self.sent_from().max(self.received_into())
+        let each = if self.kind.is_tcp_bulk() {
+            let sender = match self.send_path {
+                SendPath::Plain => self.sent_from(),
+                // the pages of one message
+                _ => self.message.largest().0,
+            };
+            let receiver = match self.receive_path {
+                ReceivePath::Plain => self.received_into(),
+                ReceivePath::Truncate => 0,
+            };
+            sender.max(receiver)
         } else if self.kind.is_transactional() {
             self.request.largest().0.saturating_add(self.response.largest().0)
         } else {

@@ -163,9 +163,9 @@ pub fn receive(
 /// Takes payload out of a socket.
 #[derive(Debug)]
 pub struct Receiver {
-    path: ReceivePath,
     taking: Taking,
-    ring: Ring,
+    /// Where payload is copied to; `None` if the kernel discards it.
+    ring: Option<Ring>,
 }
 
 impl Receiver {
@@ -175,8 +175,11 @@ impl Receiver {
     /// When memory or a scheduling policy is refused.
     pub fn new(workload: &Workload, taking: Taking) -> io::Result<Self> {
         taking.prepare()?;
-        let ring = Ring::to_receive(workload.received_into())?;
-        Ok(Self { path: workload.receive_path, taking, ring })
+        let ring = match workload.receive_path {
+            ReceivePath::Plain => Some(Ring::to_receive(workload.received_into())?),
+            ReceivePath::Truncate => None,
+        };
+        Ok(Self { taking, ring })
     }
 
     /// Waits for payload and takes it, at most as much as one call does. Returns the number of bytes,
@@ -186,9 +189,9 @@ impl Receiver {
     /// Errors of the socket; `UnexpectedEof` when the sender has closed.
     #[inline]
     pub fn receive(&mut self, socket: &OwnedFd) -> io::Result<usize> {
-        let received = match self.path {
-            ReceivePath::Plain => self.ring.receive(socket, self.taking.most_bytes())?,
-            ReceivePath::Truncate => socket::discard(socket, DISCARD_BYTES)?,
+        let received = match &mut self.ring {
+            Some(ring) => ring.receive(socket, self.taking.most_bytes())?,
+            None => socket::discard(socket, DISCARD_BYTES)?,
         };
         if received == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -200,7 +203,7 @@ impl Receiver {
     #[inline]
     pub fn gather(&self, received: usize, counters: &Counters) {
         // discarding ends before the next segment arrives
-        if self.path == ReceivePath::Plain && self.taking.sleeps_after(received) {
+        if self.ring.is_some() && self.taking.sleeps_after(received) {
             counters.add_gathers(1);
             std::thread::sleep(GATHERING);
         }

@@ -32,9 +32,6 @@ const NOT_IMPLEMENTED: u32 = 13;
 const LONGER_THAN_GRANTED: u32 = 37;
 const PARAMETERS: u32 = 114;
 
-/// Why a session does not go on.
-type Stops = Ending;
-
 /// Serves a client, and returns what there is to tell of it.
 pub(super) fn serve(shared: &Shared, mut control: TcpStream, cookie: Cookie) -> SessionReport {
     let mut report = SessionReport::of(control.peer_addr().ok());
@@ -56,7 +53,7 @@ fn run(
     control: &mut TcpStream,
     cookie: Cookie,
     report: &mut SessionReport,
-) -> Result<(), Stops> {
+) -> Result<(), Ending> {
     let mut session = Session { shared, control };
     session.tell(State::ParamExchange)?;
     let document = session.document(MOST_PARAMETER_BYTES)?;
@@ -126,7 +123,7 @@ fn word(ways: Ways) -> &'static str {
     }
 }
 
-fn failed(error: io::Error) -> Stops {
+fn failed(error: io::Error) -> Ending {
     Ending::Failed(error.to_string())
 }
 
@@ -137,12 +134,12 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn tell(&mut self, state: State) -> Result<(), Stops> {
+    fn tell(&mut self, state: State) -> Result<(), Ending> {
         announce(self.control, state).map_err(|_| Ending::ClientLeft)
     }
 
     /// Says that the test cannot be, with iperf3's number for the reason.
-    fn refuse(&mut self, number: u32, reason: String) -> Stops {
+    fn refuse(&mut self, number: u32, reason: String) -> Ending {
         let told = [
             &[State::ServerError.octet()][..],
             &number.to_be_bytes(),
@@ -154,7 +151,7 @@ impl Session<'_> {
     }
 
     /// Refuses what is not granted.
-    fn grant(&mut self, asked: &Parameters) -> Result<(), Stops> {
+    fn grant(&mut self, asked: &Parameters) -> Result<(), Ending> {
         let grants = self.shared.grants;
         if asked.transport == Transport::Udp {
             let reason = "UDP, expected TCP".to_owned();
@@ -173,7 +170,7 @@ impl Session<'_> {
     }
 
     /// A document of at most `most` octets.
-    fn document(&mut self, most: u32) -> Result<Vec<u8>, Stops> {
+    fn document(&mut self, most: u32) -> Result<Vec<u8>, Ending> {
         let mut announced = [0; LENGTH_BYTES];
         self.read(&mut announced)?;
         let length = length(announced, most).map_err(|error| Ending::Refused(error.to_string()))?;
@@ -183,7 +180,7 @@ impl Session<'_> {
     }
 
     /// Reads until `octets` is full.
-    fn read(&mut self, octets: &mut [u8]) -> Result<(), Stops> {
+    fn read(&mut self, octets: &mut [u8]) -> Result<(), Ending> {
         let deadline = Instant::now() + PATIENCE;
         self.control.set_read_timeout(Some(GLANCE)).map_err(failed)?;
         let mut have = 0;
@@ -202,7 +199,7 @@ impl Session<'_> {
     }
 
     /// Lets the client open its streams, and returns them in this order.
-    fn streams(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<TcpStream>, Stops> {
+    fn streams(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<TcpStream>, Ending> {
         let (sender, receiver) = channel();
         // before the client knows that it may begin
         self.waiting(|waiting| waiting.insert(cookie, sender));
@@ -220,7 +217,7 @@ impl Session<'_> {
         &self,
         asked: &Parameters,
         receiver: &Receiver<Accepted>,
-    ) -> Result<Vec<TcpStream>, Stops> {
+    ) -> Result<Vec<TcpStream>, Ending> {
         let deadline = Instant::now() + PATIENCE;
         let all = asked.ways.streams(asked.parallel) as usize;
         let mut streams = Vec::with_capacity(all);
@@ -246,7 +243,7 @@ impl Session<'_> {
         asked: &Parameters,
         streams: &[Stream],
         report: &mut SessionReport,
-    ) -> Result<Vec<u64>, Stops> {
+    ) -> Result<Vec<u64>, Ending> {
         self.tell(State::TestRunning)?;
         let begun = Instant::now();
         let omit = Duration::from_secs(asked.omit_seconds.into());
@@ -295,7 +292,7 @@ impl Session<'_> {
     }
 
     /// Exchanges results, and lets the client show them.
-    fn exchange(&mut self, own: &Results, streams: u32) -> Result<(), Stops> {
+    fn exchange(&mut self, own: &Results, streams: u32) -> Result<(), Ending> {
         self.tell(State::ExchangeResults)?;
         let document = self.document(MOST_RESULT_BYTES)?;
         let theirs = Fields::parse(&document).and_then(|fields| Results::parse(&fields, streams));
